@@ -1,0 +1,47 @@
+# Two commands do everything on a fresh machine with python3 (venv), git and make:
+#   make run    the demo: a simulated fabric, a real agent of this machine, the centre and its page
+#   make test   every check; installs what it may and says what it skipped and why
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: run test check bench docs lock clean help
+help:
+	@sed -n '2,3p' Makefile; echo '#   make bench  benchmarks, beside their peers where installed'; echo '#   make docs   regenerate docs/counters.md and docs/rules.md'
+
+$(STAMP): requirements.lock requirements-dev.lock pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: $(STAMP)
+	$(BIN)/fabricmon demo
+
+test: $(STAMP)
+	@tests/setup-peers
+	@$(MAKE) --no-print-directory check
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff check fabricmon tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-timing
+
+bench: $(STAMP)
+	$(BIN)/python -m tests.bench
+
+docs: $(STAMP)
+	$(BIN)/fabricmon docs --write docs
+
+# New versions of the dependencies, with the hashes of their files.
+lock:
+	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools
+	.cache/lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe --no-header \
+	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements.lock pyproject.toml
+	.cache/lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe --no-header \
+	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements-dev.lock requirements-dev.in
+
+clean:
+	rm -rf $(VENV) .cache build dist *.egg-info

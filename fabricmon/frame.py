@@ -1,0 +1,1 @@
+"""Snapshot <-> what travels from agent to centre. See docs/design/frame.md."""

@@ -1,0 +1,278 @@
+"""The vocabulary: what a reading, a symptom, an incident is. Pure data, no behaviour that touches the world.
+
+A counter's way to an alert: Sample -> Snapshot -> Frame -> Fleet -> Symptom -> Incident -> Notification.
+
+Units and time, everywhere in fabricmon:
+  * values are float64 in base units (bytes, seconds, ratios 0..1); NaN means unknown, never 0.
+  * `wall` is seconds since the Unix epoch; `taken` is seconds of the *node's* monotonic clock and is the
+    only time rates may be computed from (detection-methods 0.1: never the centre's clock).
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from msgspec import Struct
+
+
+class Kind(StrEnum):
+    """What sort of thing a row describes; the fleet has one table per kind."""
+
+    PORT = "port"  # one end of a link: HCA, RoCE, EFA, plain Ethernet or switch port
+    NVLINK = "nvlink"
+    GPU = "gpu"
+    PCIE = "pcie"
+    NODE = "node"
+
+
+class ComponentId(NamedTuple):
+    """Names one row of the fleet: ("port", "host-007", "mlx5_3/1")."""
+
+    kind: Kind
+    node: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.node}/{self.name}" if self.name else self.node
+
+
+class Sample(NamedTuple):
+    """One reading: the cell (component, counter) of a snapshot. Value in the counter's exported unit."""
+
+    component: ComponentId
+    counter: str
+    value: float
+
+
+# --------------------------------------------------------------------------------------------------------
+# Node side: what collectors return and what a snapshot is made of
+
+
+class Component(Struct, frozen=True):
+    """A row of a part. `labels` are static facts about it; a change of any of them makes a new inventory.
+
+    name    unique within (node, kind). An RDMA port is "<device>/<port>" ("mlx5_0/1"); a plain network
+            interface is its name ("eth0"). A collector that reads the netdev of an RDMA port uses the RDMA
+            port's name, so that both collectors' columns meet in one fleet row.
+    labels  words used by rules, topology and metrics. PORT: device, port, netdev, link_layer ("InfiniBand",
+            "Ethernet", "Unknown"), node_guid, port_guid, sys_image_guid, firmware, board, pci, driver, role
+            ("compute", "storage", "management", "unknown"), hca_type, bond (master netdev of a bonded leg).
+    """
+
+    name: str
+    labels: dict[str, str] = {}
+
+
+class Part(Struct, frozen=True):
+    """The shape of what one collector reads of one kind: a rows x columns rectangle of float64, row-major.
+
+    columns  catalogue names; "raw:<directory>/<file>" for a counter the host has and the catalogue has not.
+    period   seconds between two reads of this part in normal operation.
+    """
+
+    collector: str
+    kind: Kind
+    columns: tuple[str, ...]
+    components: tuple[Component, ...]
+    period: float = 10.0
+
+    @property
+    def size(self) -> int:
+        return len(self.columns) * len(self.components)
+
+
+class Identity(Struct, frozen=True):
+    """Which agent this is. Two different `agent` under one `node` are a cloned node."""
+
+    node: str
+    boot_id: str
+    agent: str  # stable over agent restarts on one installation: from machine-id, else random
+    version: str
+    started: float  # wall time this agent process started
+
+
+class Inventory(Struct, frozen=True):
+    """What a node has, in the order its values travel. A change of shape or of a label raises `id`."""
+
+    id: int
+    identity: Identity
+    parts: tuple[Part, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(p.size for p in self.parts)
+
+
+class Fault(Struct, frozen=True):
+    """A source that could not be read or understood; costs that value only."""
+
+    collector: str
+    component: str
+    source: str  # path or question, as the operator would look it up
+    error: str
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one run of a collector returns.
+
+    parts    same tuple object as last time when the shape did not change (identity is checked, cheap).
+    values   concatenation of the parts' rectangles, float64, NaN unknown.
+    taken    node monotonic seconds at the middle of the read.
+    queries  how many hardware (firmware) queries the read cost, by the estimates of the catalogue.
+    """
+
+    parts: tuple[Part, ...]
+    values: array[float]
+    taken: float
+    faults: tuple[Fault, ...] = ()
+    queries: int = 0
+
+
+class Event(Struct, frozen=True):
+    """Something the kernel told at once. A reason to look; counting is the counters' business."""
+
+    seq: int
+    wall: float
+    kind: str  # "link"
+    component: str  # Component.name of kind PORT
+    text: str  # one line for a person: "eth0 lost carrier"
+    fields: dict[str, float] = {}
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The newest known state of one node: all parts, each with the time it was read.
+
+    taken    one per part, node monotonic seconds; NaN before its first read.
+    values   all parts' rectangles concatenated in inventory order, float64.
+    """
+
+    inventory: Inventory
+    seq: int
+    wall: float
+    taken: list[float]
+    values: array[float]
+
+
+class Presence(StrEnum):
+    """How the centre's pull of one agent stands. Absence is never recovery."""
+
+    LIVE = "live"  # frames arrive
+    SLOW = "slow"  # connected, but frames are late
+    REFUSED = "refused"  # the node answers, nothing listens: the agent is dead
+    UNREACHABLE = "unreachable"  # no answer at all: node or its network is dead
+    CLONED = "cloned"  # another agent uses the same node name
+    INCOMPATIBLE = "incompatible"  # speaks another frame version
+    NEVER = "never"  # expected, never seen
+
+
+# --------------------------------------------------------------------------------------------------------
+# Judgement
+
+
+class Severity(StrEnum):
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        return ("info", "warning", "critical").index(self.value)
+
+
+class Evidence(Struct, frozen=True):
+    """One reading that speaks for (or against) a verdict, with the formula it went through."""
+
+    component: str
+    text: str  # "3 downs, penalty 2941 > 2000"
+    formula: str = ""  # "P = 1000/down, half-life 900 s; raise > 2000 (detection-methods 3.3)"
+    value: float | None = None
+    limit: float | None = None
+    for_it: bool = True
+
+
+class Symptom(Struct, frozen=True):
+    """A rule is true of a component, after hysteresis. Opened and closed by the Judge."""
+
+    rule: str
+    kind: str  # incident kind words of the rule: "link_down", "link_flapping", ...
+    component: ComponentId
+    severity: Severity
+    since: float  # wall time of the first poll that showed it
+    value: float
+    evidence: tuple[Evidence, ...] = ()
+    info: dict[str, str] = {}  # e.g. {"slow": "true"}
+
+
+class SymptomChange(Struct, frozen=True):
+    """A transition of one symptom. `reason` is text for the history."""
+
+    symptom: Symptom
+    opened: bool
+    at: float
+    reason: str
+
+
+class Members(Struct, frozen=True):
+    bad: int
+    of: int
+
+
+class HistoryEntry(Struct, frozen=True):
+    at: float
+    change: str  # "opened", "severity", "members", "kind", "resolved", "restored", "silenced", ...
+    reason: str
+
+
+class Incident(Struct, frozen=True):
+    """One cause a person can act on. The webhook body carries exactly these fields (see docs/webhook.md).
+
+    id         deterministic: the same cause gets the same id at every centre (engine.situation.incident_id).
+    kind       words of the scenario catalogue: link_down, link_flapping, link_errors, link_degraded, nic_fault,
+               fault_domain, agent_silent, host_unreachable, telemetry_quality, maintenance, ...
+    component  "link(host-007/mlx5_3/1)", with the far end when known "link(host-007/mlx5_3/1, leaf-3/12)",
+               "nic(host-007/mlx5_3)", "host(host-007)", "leaf(su1/rail2)", "rail(su1/6)", "power(rack-2)".
+    members    bad of all members of the component ("32 of 32").
+    """
+
+    id: str
+    status: str  # "firing" | "resolved"
+    severity: Severity
+    kind: str
+    component: str
+    since: float
+    confidence: float
+    title: str
+    why: str
+    action: str
+    evidence: tuple[Evidence, ...] = ()
+    members: Members = Members(0, 0)
+    labels: dict[str, str] = {}
+    updated: float = 0.0
+    resolved: float | None = None
+    candidates: tuple[str, ...] = ()  # ambiguity group: other components the evidence cannot tell apart
+    parts: tuple[str, ...] = ()  # names of the bad members, at most 64
+    history: tuple[HistoryEntry, ...] = ()
+    revision: int = 0  # raised by each change that a receiver should know
+
+
+class Notification(Struct, frozen=True):
+    """What one receiver is to be told, once. `key` is the Idempotency-Key: same key, same telling."""
+
+    key: str
+    receiver: str
+    incidents: tuple[Incident, ...]
+    created: float
+    reason: str  # "new incident", "resolved", "severity rose", "repeat after 4h"
+
+
+@dataclass(slots=True)
+class Change:
+    """What a tick of the engine changed: the only Python objects it makes."""
+
+    symptoms: list[SymptomChange] = field(default_factory=list)
+    incidents: list[Incident] = field(default_factory=list)
