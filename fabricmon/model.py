@@ -170,6 +170,38 @@ class Presence(StrEnum):
     NEVER = "never"  # expected, never seen
 
 
+class NodeView(Struct, frozen=True):
+    """One node as the engine sees it now, for pages and the API."""
+
+    node: str
+    presence: Presence
+    detail: str  # words of the pull: "connection refused", "" when live
+    since: float  # wall time of the last change of presence
+    last_frame: float | None = None  # wall time (the engine's `now`) of the last frame; None: never
+    version: str = ""
+    boot_id: str = ""
+    ports: int = 0
+    gpus: int = 0
+    symptoms: int = 0  # open symptoms on this node's components, its own ("agent_silent") included
+    maintenance: str = ""  # id of the window the node is in, "" when none
+
+
+class Maintenance(Struct, frozen=True):
+    """Announced work: what it covers makes no incident of warning or higher from `starts` until `ends`.
+
+    hosts       node names; a `*` stands for any characters ("host-04*").
+    components  words as in Incident.component ("leaf(su1/rail2)"), same wildcard.
+    """
+
+    id: str
+    starts: float
+    ends: float
+    hosts: tuple[str, ...] = ()
+    components: tuple[str, ...] = ()
+    author: str = ""
+    comment: str = ""
+
+
 # --------------------------------------------------------------------------------------------------------
 # Judgement
 
