@@ -1,0 +1,121 @@
+"""What every test may use: named things it needs from outside, and a clear word when one is missing.
+
+A test that needs something which is not Python says so with `require("promtool")` and skips with the reason
+where it is missing. With CI=true nothing may be missing: the same call fails. What was skipped is listed once at
+the end of the run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What a test may ask for besides a program's name: how to see that it is there, and what to do where it is not.
+_THINGS: dict[str, tuple[Callable[[], bool], str]] = {
+    "root": (lambda: os.geteuid() == 0, "run as root"),
+    "netns": (
+        lambda: os.geteuid() == 0 and shutil.which("ip") is not None and _may_unshare_net(),
+        "run as root with CAP_SYS_ADMIN, install iproute2",
+    ),
+    "captures": (lambda: (shared() / "captures").is_dir(), "point FABRICMON_SHARED at the folder that holds captures/"),
+}
+_PACKAGES = {
+    "prometheus": "prometheus",
+    "promtool": "prometheus",
+    "prometheus-alertmanager": "prometheus-alertmanager",
+    "amtool": "prometheus-alertmanager",
+    "prometheus-node-exporter": "prometheus-node-exporter",
+    "ibsim": "ibsim-utils",
+    "opensm": "opensm",
+    "ibnetdiscover": "infiniband-diags",
+    "ip": "iproute2",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "mmdebstrap": "mmdebstrap",
+    "mksquashfs": "squashfs-tools",
+    "cpio": "cpio",
+    "chromium": "chromium",
+    "gcc": "gcc",
+    "systemd-analyze": "systemd",
+}
+
+
+def shared() -> Path:
+    """The folder with captured machines and fabrics: FABRICMON_SHARED, else `../shared` beside the repository."""
+    return Path(os.environ.get("FABRICMON_SHARED") or ROOT.parent / "shared")
+
+
+def _may_unshare_net() -> bool:
+    """Creating a network namespace needs CAP_SYS_ADMIN, which root in a container may lack."""
+    return subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode == 0
+
+
+def strict() -> bool:
+    """With CI=true a missing part is a failure, not a skip."""
+    return os.environ.get("CI", "").lower() in ("1", "true", "yes")
+
+
+def need(thing: str, why: str = "") -> str:
+    """Return the path of a program (or the name of another thing); skip, with CI=true fail, where it is missing.
+
+    `thing` is a program ("promtool"), or one of "root", "netns" (may make network namespaces), "captures" (recorded
+    machines). `why` says what the test wanted it for.
+    """
+    if thing in _THINGS:
+        present, remedy = _THINGS[thing]
+        if present():
+            return thing
+    else:
+        # /usr/sbin is not on the path of every account
+        found = shutil.which(thing) or shutil.which(thing, path="/usr/sbin:/sbin")
+        if found:
+            return found
+        package = _PACKAGES.get(thing)
+        remedy = f"apt-get install {package}" if package else "install it"
+    text = f"{thing} is missing{f': {why}' if why else ''} ({remedy})"
+    if strict() and thing != "captures":
+        pytest.fail(text, pytrace=False)
+    pytest.skip(text)
+
+
+@pytest.fixture(scope="session")
+def require() -> Callable[..., str]:
+    """`require("promtool", "why")` inside a test or fixture: see `need`."""
+    return need
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder of captured machines; the test skips without it."""
+    need("captures")
+    return shared()
+
+
+# Cheap tests first: a broken build is told in seconds, and the slow rigs come when all else stands.
+_SLOW_LAST = {"peer": 1, "netns": 2, "chaos": 3, "vm": 4}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def rank(item: pytest.Item) -> int:
+        return max((_SLOW_LAST.get(mark.name, 0) for mark in item.iter_markers()), default=0)
+
+    items.sort(key=rank)  # stable: order within one rank stays
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    if not skipped:
+        return
+    reasons: dict[str, int] = {}
+    for report in skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reasons[reason.removeprefix("Skipped: ")] = reasons.get(reason.removeprefix("Skipped: "), 0) + 1
+    terminalreporter.section("skipped, and why")
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.line(f"{count:4d}  {reason}")
