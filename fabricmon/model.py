@@ -292,31 +292,8 @@ class Incident(Struct, frozen=True):
     revision: int = 0  # raised by each change that a receiver should know
 
 
-class Maintenance(Struct, frozen=True):
-    """Planned work: what is told of these machines within the period is suppressed, recorded, and judged again at its end.
-
-    Names may hold shell patterns ("host-0*"); a window without any name covers nothing.
-    hosts       node names; covers every component of the node.
-    switches    switch names or ids as the topology has them; covers the links that end there.
-    components  incident components ("link(host-007/mlx5_3/1)") or fleet rows ("host-007/mlx5_3/1").
-    starts      wall time, inclusive; `ends` exclusive.
-    """
-
-    id: str
-    starts: float
-    ends: float
-    hosts: tuple[str, ...] = ()
-    switches: tuple[str, ...] = ()
-    components: tuple[str, ...] = ()
-    author: str = ""
-    comment: str = ""
-
-    def active(self, now: float) -> bool:
-        return self.starts <= now < self.ends
-
-
 class Face(Struct, frozen=True):
-    """What of an incident a receiver may have made its identity from (Alertmanager: labels). Changes within an episode."""
+    """What a receiver may have made an incident's identity from (Alertmanager: labels). Changes within an episode."""
 
     kind: str
     component: str
