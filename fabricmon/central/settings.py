@@ -1,0 +1,90 @@
+"""What the centre is told by `central:` in the configuration."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from fabricmon.units import Duration
+
+Port = Annotated[int, Meta(ge=1, le=65535)]
+
+
+class DnsTargets(Struct, forbid_unknown_fields=True, frozen=True):
+    """Agents found by name: every address behind an A/AAAA name (with `port`), or every target of an SRV name."""
+
+    name: str
+    type: Literal["A", "AAAA", "SRV"] = "A"
+    port: Port = 9790
+    refresh: Duration = Duration(30)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("`name` is empty")
+        if self.refresh < 1:
+            raise ValueError("`refresh` is below 1s")
+
+
+class PullConfig(Struct, forbid_unknown_fields=True, frozen=True):
+    """How the centre keeps one stream to each agent.
+
+    connect_timeout  for the TCP connection and the WebSocket handshake together.
+    slow_after       without a frame that long the agent is slow; agents send one at least every second.
+    lost_after       without a frame that long the stream is closed and opened anew.
+    retry_min/max    back-off between attempts at one agent: doubles from min to max, each with 50..100 % jitter.
+    connecting       attempts under way at one time; 10,000 agents after a restart of the centre take their turn.
+    max_targets      targets beyond it are refused and counted, so a broken discovery cannot use up the machine.
+    max_message      bytes of one message of an agent; a full frame of 100,000 values has 800,000.
+    """
+
+    connect_timeout: Duration = Duration(3)
+    slow_after: Duration = Duration(5)
+    lost_after: Duration = Duration(15)
+    retry_min: Duration = Duration(0.5)
+    retry_max: Duration = Duration(15)
+    connecting: Annotated[int, Meta(ge=1, le=4096)] = 128
+    max_targets: Annotated[int, Meta(ge=1, le=100_000)] = 20_000
+    max_message: Annotated[int, Meta(ge=65_536, le=67_108_864)] = 16_777_216
+
+    def __post_init__(self) -> None:
+        if not 0 < self.retry_min <= self.retry_max:
+            raise ValueError("`retry_min` must be above 0 and not above `retry_max`")
+        if not 0 < self.slow_after < self.lost_after:
+            raise ValueError("`slow_after` must be above 0 and below `lost_after`")
+        if self.connect_timeout <= 0:
+            raise ValueError("`connect_timeout` must be above 0")
+
+
+class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
+    """The centre.
+
+    listen        addresses of page, API and /metrics: "HOST:PORT", "[::]:9791" or ":9791".
+    state         directory of the database: incidents, silences, expected nodes, notifications not yet delivered.
+    fabric        name of this fabric in incidents and on the page; part of incident ids, so two centres of one
+                  fabric must agree on it.
+    targets       agents as "host:port", "host" (port 9790) or "host:port/prefix".
+    target_files  files in the Prometheus file_sd format (JSON or YAML), read again when they change.
+    dns           agents found by DNS name.
+    tick          shortest period of judging; the centre takes five times its own last tick where that is longer.
+    token_file    bearer token that changing requests of the API must carry; "" lets everyone who reaches the
+                  listener silence and announce maintenance.
+    external_url  how people reach this page; put into notifications.
+    """
+
+    listen: list[str] = ["0.0.0.0:9791"]
+    state: str = "/var/lib/fabricmon"
+    fabric: str = ""
+    targets: list[str] = []
+    target_files: list[str] = []
+    dns: list[DnsTargets] = []
+    pull: PullConfig = PullConfig()
+    tick: Duration = Duration(0.25)
+    token_file: str = ""
+    external_url: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0.05 <= self.tick <= 10:
+            raise ValueError("`tick` must be between 50ms and 10s")
+        if not self.listen:
+            raise ValueError("`listen` names no address")
