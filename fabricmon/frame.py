@@ -1,1 +1,265 @@
-"""Snapshot <-> what travels from agent to centre. See docs/design/frame.md."""
+"""Snapshot <-> what travels from agent to centre. Pure; the format is described in docs/design/frame.md.
+
+What is rare travels as JSON text: the inventory that names rows and columns, events, a goodbye. What is frequent
+travels as binary float64: once all values, then only those whose bits changed. Encoding needs no NumPy, so that
+an agent can do without; decoding gives arrays that view the received bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import sys
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from fabricmon.model import Event, Inventory, Snapshot
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+VERSION = 1
+"""Raised when a reader of the older version would misunderstand; further JSON fields do not raise it."""
+
+MAX_VALUES = 2**22
+"""Values in one snapshot: 32 MiB of float64; a node of 32 ports needs about 3,000."""
+
+MAX_PARTS = 2**12
+MAX_TEXT = 2**24
+"""Bytes of one text message."""
+
+_MAGIC = b"FM"
+_FULL, _DELTA = 0, 1
+# magic, version, form, inventory id, seq, wall, parts, values of the snapshot, values in this frame, zero
+_HEADER = struct.Struct("<2sBBIQdIIII")
+_BIG_ENDIAN = sys.byteorder == "big"
+
+
+class FrameError(ValueError):
+    """Bytes or text that are no message of this protocol; the text says what was expected."""
+
+
+class VersionError(FrameError):
+    """A well-formed message of another version of the protocol: the peer is incompatible, not broken."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"the peer speaks frame version {version}, this side speaks {VERSION}")
+        self.version = version
+
+
+class Goodbye(Struct, frozen=True):
+    """The agent ends the stream on purpose; `reason` is one line for a person ("agent stops")."""
+
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Frame:
+    """One binary message, decoded.
+
+    inventory  id of the inventory that names rows and columns of these values
+    seq        snapshot number, rises with every reading of the agent
+    wall       node's wall clock, seconds since the epoch
+    taken      float64[parts]: node monotonic seconds of the last read of each part, NaN before its first
+    index      uint32[n]: places of `values` in the concatenated parts; None: `values` is all of them
+    values     float64[n], NaN unknown; a read-only view of the message
+    size       values of the whole snapshot, must equal the inventory's; None where the frame was not decoded
+    """
+
+    inventory: int
+    seq: int
+    wall: float
+    taken: NDArray[np.float64]
+    index: NDArray[np.uint32] | None
+    values: NDArray[np.float64]
+    size: int | None = None
+
+
+# --------------------------------------------------------------------------------------------------------
+# Binary
+
+
+def encode_full(s: Snapshot) -> bytes:
+    """All values of a snapshot. FrameError when it is larger than the protocol allows."""
+    return _head(s, _FULL, len(s.values)) + _le(array("d", s.taken)) + _le(s.values)
+
+
+def encode_delta(s: Snapshot, before: array[float], taken_before: Sequence[float]) -> bytes:
+    """The values of `s` whose bits differ from `before`, or a full frame where that is the shorter message.
+
+    `before` and `taken_before` are what the receiver has, in the same inventory. A part that was not read since
+    (its `taken` is unchanged) is not compared: its values cannot have changed.
+    """
+    if len(before) != len(s.values) or len(taken_before) != len(s.taken):
+        raise FrameError(
+            f"a difference needs two snapshots of one inventory: {len(s.values)} values in {len(s.taken)} parts "
+            f"against {len(before)} in {len(taken_before)}"
+        )
+    # Bits, not numbers: NaN differs from itself as a number, and -0.0 equals 0.0.
+    new, old = memoryview(s.values).cast("B").cast("Q"), memoryview(before).cast("B").cast("Q")
+    index = array("I")
+    base = 0
+    for part, taken, known in zip(s.inventory.parts, s.taken, taken_before, strict=True):
+        end = base + part.size
+        if taken != known:
+            a, b = new[base:end], old[base:end]
+            if a.tobytes() != b.tobytes():
+                index.extend([i for i, x, y in zip(range(base, end), a.tolist(), b.tolist(), strict=True) if x != y])
+        base = end
+    if len(index) * 12 >= len(s.values) * 8:
+        return encode_full(s)
+    values = array("d", [s.values[i] for i in index])
+    return _head(s, _DELTA, len(index)) + _le(array("d", s.taken)) + _le(values) + _le(index)
+
+
+def decode(data: bytes | bytearray | memoryview) -> Frame:
+    """One binary message. FrameError for anything that is not exactly one frame; VersionError for another version."""
+    import numpy as np
+
+    length = len(data)
+    if length < _HEADER.size:
+        raise FrameError(f"a frame has at least {_HEADER.size} bytes, got {length}")
+    magic, version, form, inventory, seq, wall, parts, size, count, _zero = _HEADER.unpack_from(data)
+    if magic != _MAGIC:
+        raise FrameError(f"not a frame: it starts with {bytes(data[:2])!r} instead of {_MAGIC!r}")
+    if version != VERSION:
+        raise VersionError(version)
+    if form not in (_FULL, _DELTA):
+        raise FrameError(f"unknown form of frame {form}")
+    if size > MAX_VALUES or parts > MAX_PARTS:
+        raise FrameError(f"{size} values in {parts} parts are more than {MAX_VALUES} in {MAX_PARTS}")
+    if count > size or (form == _FULL and count != size):
+        raise FrameError(f"{count} values in a frame of a snapshot of {size}")
+    expected = _HEADER.size + 8 * parts + (8 if form == _FULL else 12) * count
+    if length != expected:
+        raise FrameError(f"a frame of {count} values in {parts} parts has {expected} bytes, got {length}")
+    if not math.isfinite(wall):
+        raise FrameError(f"wall clock {wall} is no time")
+    at = _HEADER.size
+    taken = np.frombuffer(data, "<f8", parts, at)
+    values = np.frombuffer(data, "<f8", count, at + 8 * parts)
+    index = None
+    if form == _DELTA:
+        index = np.frombuffer(data, "<u4", count, at + 8 * parts + 8 * count)
+        if count and int(index.max()) >= size:
+            raise FrameError(f"index {int(index.max())} is outside the snapshot of {size} values")
+    return Frame(inventory, seq, wall, taken, index, values, size)
+
+
+def _head(s: Snapshot, form: int, count: int) -> bytes:
+    parts, size = len(s.taken), len(s.values)
+    if parts != len(s.inventory.parts) or size != s.inventory.size:
+        raise FrameError(
+            f"inventory {s.inventory.id} has {s.inventory.size} values in {len(s.inventory.parts)} parts, "
+            f"the snapshot {size} in {parts}"
+        )
+    if size > MAX_VALUES or parts > MAX_PARTS:
+        raise FrameError(f"{size} values in {parts} parts are more than {MAX_VALUES} in {MAX_PARTS}")
+    return _HEADER.pack(_MAGIC, VERSION, form, s.inventory.id, s.seq, s.wall, parts, size, count, 0)
+
+
+def _le(values: array[Any]) -> bytes:
+    if _BIG_ENDIAN:
+        values = values[:]
+        values.byteswap()
+    return values.tobytes()
+
+
+# --------------------------------------------------------------------------------------------------------
+# Text
+
+
+class _Hello(Struct, frozen=True, tag_field="type", tag="inventory"):
+    inventory: Inventory
+    version: int = VERSION
+
+
+class _Event(Struct, frozen=True, tag_field="type", tag="event"):
+    event: Event
+
+
+class _Goodbye(Struct, frozen=True, tag_field="type", tag="goodbye"):
+    goodbye: Goodbye
+
+
+class _Peek(Struct, frozen=True):
+    type: str
+    version: int = VERSION
+
+
+_DECODER = msgspec.json.Decoder(_Hello | _Event | _Goodbye)
+_PEEK = msgspec.json.Decoder(_Peek)
+
+
+def encode_hello(inv: Inventory) -> str:
+    """The inventory, first message of a stream and again whenever its `id` changed."""
+    _check(inv)
+    return _text(_Hello(inv))
+
+
+def encode_event(e: Event) -> str:
+    """An event. Fields without a finite value are left out: JSON has no NaN, and unknown is absent."""
+    if not all(map(math.isfinite, e.fields.values())):
+        e = msgspec.structs.replace(e, fields={k: v for k, v in e.fields.items() if math.isfinite(v)})
+    return _text(_Event(e))
+
+
+def encode_goodbye(g: Goodbye) -> str:
+    return _text(_Goodbye(g))
+
+
+def decode_text(text: str | bytes) -> Inventory | Event | Goodbye:
+    """One text message. FrameError when it is none; VersionError for an inventory of another version."""
+    if len(text) > MAX_TEXT:
+        raise FrameError(f"a text message has at most {MAX_TEXT} bytes, got {len(text)}")
+    try:
+        # The version first: another version's message may have another shape.
+        peek = _PEEK.decode(text)
+        if peek.version != VERSION:
+            raise VersionError(peek.version)
+        message = _DECODER.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as e:
+        raise FrameError(f"not a message of this protocol: {e}") from e
+    if isinstance(message, _Hello):
+        _check(message.inventory)
+        return message.inventory
+    return message.event if isinstance(message, _Event) else message.goodbye
+
+
+def decode_hello(text: str | bytes) -> Inventory:
+    """The first message of a stream. FrameError when it is anything but an inventory."""
+    message = decode_text(text)
+    if not isinstance(message, Inventory):
+        raise FrameError(f"a stream starts with an inventory, not with {type(message).__name__.lower()}")
+    return message
+
+
+def _check(inv: Inventory) -> None:
+    if len(inv.parts) > MAX_PARTS or inv.size > MAX_VALUES:
+        raise FrameError(f"{inv.size} values in {len(inv.parts)} parts are more than {MAX_VALUES} in {MAX_PARTS}")
+    if not 0 <= inv.id < 2**32:
+        raise FrameError(f"inventory id {inv.id} is not a 32-bit number")
+
+
+def _text(message: Struct) -> str:
+    try:
+        return msgspec.json.encode(message).decode()
+    except UnicodeEncodeError:
+        # A name that is not Unicode on its machine (a lone surrogate) must not cost the whole inventory.
+        return msgspec.json.encode(_replace(msgspec.to_builtins(message, builtin_types=()))).decode()
+
+
+def _replace(thing: Any) -> Any:
+    if isinstance(thing, str):
+        return thing.encode("utf-8", "replace").decode()
+    if isinstance(thing, dict):
+        return {_replace(k): _replace(v) for k, v in thing.items()}
+    if isinstance(thing, list | tuple):
+        return [_replace(v) for v in thing]
+    return thing
