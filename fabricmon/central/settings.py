@@ -72,12 +72,12 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     external_url  how people reach this page; put into notifications.
     """
 
-    listen: list[str] = ["0.0.0.0:9791"]
+    listen: tuple[str, ...] = ("0.0.0.0:9791",)
     state: str = "/var/lib/fabricmon"
     fabric: str = ""
-    targets: list[str] = []
-    target_files: list[str] = []
-    dns: list[DnsTargets] = []
+    targets: tuple[str, ...] = ()
+    target_files: tuple[str, ...] = ()
+    dns: tuple[DnsTargets, ...] = ()
     pull: PullConfig = PullConfig()
     tick: Duration = Duration(0.25)
     token_file: str = ""
