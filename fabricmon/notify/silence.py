@@ -1,0 +1,95 @@
+"""Silences: what nobody wants to be told for a while, with who said so and why. Pure.
+
+A silence keeps an incident from being told; it hides nothing from the page and the API. When it ends and the incident
+still fires, the incident is told. (Announced work is `model.Maintenance` and is the engine's: it judges again at the end.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from fabricmon.model import Incident, Maintenance
+from fabricmon.notify.matchers import Matcher, matches, parse
+
+MAX_MATCHERS = 16
+MAX_NAMES = 1024
+MAX_WORDS = 1024  # characters of an author, a comment, a name
+LONGEST = 366 * 86400.0  # seconds; a silence nobody ends is a fault nobody sees
+
+
+class SilenceError(ValueError):
+    """A silence or maintenance window that cannot be accepted; the text names the field."""
+
+
+class Silence(Struct, frozen=True):
+    """All matchers hold and starts <= now < ends (wall seconds): not told."""
+
+    id: str
+    matchers: tuple[Matcher, ...]
+    starts: float
+    ends: float
+    author: str
+    comment: str = ""
+
+    def active(self, now: float) -> bool:
+        return self.starts <= now < self.ends
+
+    def covers(self, incident: Incident) -> bool:
+        return matches(self.matchers, incident)
+
+
+def silence(id: str, matchers: Sequence[str], starts: float, ends: float, author: str, comment: str = "") -> Silence:
+    """A silence from what a person wrote; SilenceError or MatcherError names what is wrong with it."""
+    if not matchers:
+        raise SilenceError("matchers: at least one is needed; a silence over everything would hide the fabric")
+    if len(matchers) > MAX_MATCHERS:
+        raise SilenceError(f"matchers: at most {MAX_MATCHERS}, got {len(matchers)}")
+    _period(starts, ends)
+    _words("author", author)
+    _words("comment", comment)
+    return Silence(id, tuple(parse(m) for m in matchers), starts, ends, author, comment)
+
+
+def maintenance(
+    id: str,
+    starts: float,
+    ends: float,
+    hosts: Sequence[str] = (),
+    components: Sequence[str] = (),
+    author: str = "",
+    comment: str = "",
+) -> Maintenance:
+    """A maintenance window from what a person wrote; SilenceError names what is wrong with it."""
+    names = [*hosts, *components]
+    if not any(name.strip("* ") for name in names):
+        raise SilenceError("hosts, components: at least one name that is not only a wildcard is needed")
+    if len(names) > MAX_NAMES:
+        raise SilenceError(f"hosts, components: at most {MAX_NAMES} names, got {len(names)}")
+    for name in names:
+        _words("hosts, components", name)
+    _period(starts, ends)
+    _words("author", author)
+    _words("comment", comment)
+    return Maintenance(id, starts, ends, tuple(hosts), tuple(components), author, comment)
+
+
+def silenced_by(incident: Incident, silences: Iterable[Silence], now: float) -> Silence | None:
+    """The first silence that keeps this incident from being told now."""
+    return next((s for s in silences if s.active(now) and s.covers(incident)), None)
+
+
+def _period(starts: float, ends: float) -> None:
+    if not (math.isfinite(starts) and math.isfinite(ends)):
+        raise SilenceError("starts, ends: expected seconds since 1970")
+    if ends <= starts:
+        raise SilenceError("ends: must be later than starts")
+    if ends - starts > LONGEST:
+        raise SilenceError(f"ends: at most {LONGEST / 86400:.0f} days after starts")
+
+
+def _words(name: str, text: str) -> None:
+    if len(text) > MAX_WORDS:
+        raise SilenceError(f"{name}: at most {MAX_WORDS} characters, got {len(text)}")
