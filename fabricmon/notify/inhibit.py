@@ -1,8 +1,8 @@
 """Inhibition: an incident that only repeats part of a larger one is not told while the larger one fires. Pure.
 
-The engine already folds what a cause explains into that cause. This is for what reaches the plan all the same, for instance
-incidents opened at two ticks, or restored from before a restart. It holds back news only: what a receiver was told of is
-followed up, and when the larger one ends while the smaller still fires, the smaller is told.
+The engine already folds what a cause explains into that cause. This is for what reaches the plan all the same, for
+instance incidents opened at two ticks, or restored from before a restart. It holds back news only: what a receiver
+was told of is followed up, and when the larger one ends while the smaller still fires, the smaller is told.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Matchers: which incidents a silence or a receiver is about. Written as in Alertmanager: kind=link_flapping. Pure.
 
-A matcher compares one name of an incident: `id`, `kind`, `component`, `node`, `severity`, `status`, or else the incident's
-label of that name ("label.rack" and "rack" are the same). `node` stands for every node the component's words name, so that
-node=host-007 meets link(host-007/mlx5_3/1, leaf-3/12) and nic(host-007/mlx5_3), but not the leaf those links end at:
-to silence one host must never silence what concerns thirty-two.
+A matcher compares one name of an incident: `id`, `kind`, `component`, `node`, `severity`, `status`, or else the
+incident's label of that name ("label.rack" and "rack" are the same). `node` stands for every node the component's
+words name, so that node=host-007 meets link(host-007/mlx5_3/1, leaf-3/12) and nic(host-007/mlx5_3), but not the
+leaf those links end at: to silence one host must never silence what concerns thirty-two.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def matches(matchers: Iterable[Matcher], incident: Incident) -> bool:
 
 
 def nodes_of(incident: Incident) -> tuple[str, ...]:
-    """The nodes an incident's component names, and its `node` or `host` label; () where it is about more than that."""
+    """The nodes an incident's component names, and its `node` or `host` label; () where it is about more than
+    that."""
     names = [incident.labels[key] for key in ("node", "host") if key in incident.labels]
     found = _NODES.fullmatch(incident.component)
     if found is not None:

@@ -1,8 +1,9 @@
 """The plan: who is to be told what now, by comparing what is with what each receiver was told. Pure.
 
-It is a comparison of states and not a queue of changes, so it needs no change to pass by: after a restart, a silence or a full
-outbox it finds what is still owed by looking. What it returns is accepted only once it was committed with `Told` (the store
-does both in one transaction); until then the same call gives the same answer, with the same keys.
+It is a comparison of states and not a queue of changes, so it needs no change to pass by: after a restart, a
+silence or a full outbox it finds what is still owed by looking. What it returns is accepted only once it was
+committed with `Told` (the store does both in one transaction); until then the same call gives the same answer, with
+the same keys.
 """
 
 from __future__ import annotations
@@ -100,9 +101,11 @@ def judge(
 
 
 def owed(told: Told, incidents: Iterable[Incident], receivers: Iterable[Receiver]) -> set[str]:
-    """Incidents that a receiver believes to fire and that are not among `incidents`: look them up in the store and add them.
+    """Incidents that a receiver believes to fire and that are not among `incidents`: look them up in the store and
+    add them.
 
-    An engine drops a resolved incident after a while; if a receiver's outbox was full for that long it still has to know.
+    An engine drops a resolved incident after a while; if a receiver's outbox was full for that long it still has to
+    know.
     """
     known = {incident.id for incident in incidents}
     return told.firing({r.name for r in receivers if r.send_resolved}) - known

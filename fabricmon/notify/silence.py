@@ -1,7 +1,8 @@
 """Silences: what nobody wants to be told for a while, with who said so and why. Pure.
 
 A silence keeps an incident from being told; it hides nothing from the page and the API. When it ends and the incident
-still fires, the incident is told. (Announced work is `model.Maintenance` and is the engine's: it judges again at the end.)
+still fires, the incident is told. (Announced work is `model.Maintenance` and is the engine's: it judges again at
+the end.)
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""What each receiver was last told of each incident: the memory that keeps a restart from forgetting or repeating. Pure.
+"""What each receiver was last told of each incident: the memory that keeps a restart from forgetting or repeating.
+Pure.
 
-The store writes a Telling in the same transaction as the notification that tells it, so `Told` can always be derived again.
+The store writes a Telling in the same transaction as the notification that tells it, so `Told` can always be
+derived again.
 """
 
 from __future__ import annotations
