@@ -1,0 +1,123 @@
+"""The process's log: one line an event on stderr, logfmt or JSON. Transitions are said once, repetitions counted."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, TextIO
+
+import structlog
+from msgspec import Struct
+from structlog.typing import FilteringBoundLogger
+
+FORMATS = ("logfmt", "json")
+LEVELS = ("debug", "info", "warning", "error")
+
+MAX_TOPICS = 4096
+"""Topics whose state `Transitions` remembers; the oldest is forgotten first (and may then be said again)."""
+
+
+class Config(Struct, forbid_unknown_fields=True):
+    """The `log` section.
+
+    format  logfmt | json
+    level   debug | info | warning | error
+    """
+
+    format: str = "logfmt"
+    level: str = "info"
+
+
+def configure(format: str = "logfmt", level: str = "info", stream: TextIO | None = None) -> None:
+    """Set up logging for the whole process. ValueError for a format or level that does not exist."""
+    if format not in FORMATS:
+        raise ValueError(f"log format must be one of {', '.join(FORMATS)}, got {format!r}")
+    if level not in LEVELS:
+        raise ValueError(f"log level must be one of {', '.join(LEVELS)}, got {level!r}")
+    number = getattr(logging, level.upper())
+    out = stream or sys.stderr
+    last: Any = (
+        structlog.processors.JSONRenderer()
+        if format == "json"
+        else structlog.processors.LogfmtRenderer(key_order=["ts", "level", "event"], bool_as_flag=False)
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+            structlog.processors.format_exc_info,
+            _one_line if format == "logfmt" else _as_is,
+            last,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.WriteLoggerFactory(out),
+        cache_logger_on_first_use=False,
+    )
+    # Libraries (aiohttp, asyncio) log by the standard library: the same line format, warnings and worse only.
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+            ],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                _one_line if format == "logfmt" else _as_is,
+                last,
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(max(number, logging.WARNING))
+
+
+def get(**bound: object) -> FilteringBoundLogger:
+    """A logger; `bound` goes on each of its lines."""
+    logger: FilteringBoundLogger = structlog.get_logger(**bound)
+    return logger
+
+
+class Transitions:
+    """Says a topic's state when it changes, and how often it was seen meanwhile."""
+
+    def __init__(self, log: FilteringBoundLogger, limit: int = MAX_TOPICS) -> None:
+        self._log, self._limit = log, limit
+        self._states: dict[str, tuple[str, int]] = {}
+
+    def tell(self, topic: str, state: str, event: str, *, bad: bool, **fields: object) -> bool:
+        """Log `event` if `topic` is not in `state` already; True if it was logged.
+
+        A topic that was never seen and is not bad is not worth a line: it is remembered silently.
+        """
+        known = self._states.get(topic)
+        if known is not None and known[0] == state:
+            self._states[topic] = (state, known[1] + 1)
+            return False
+        self._states.pop(topic, None)
+        while len(self._states) >= self._limit:
+            del self._states[next(iter(self._states))]
+        self._states[topic] = (state, 1)
+        if known is None and not bad:
+            return False
+        if known is not None and known[1] > 1:
+            fields["seen_before"] = known[1]
+        (self._log.warning if bad else self._log.info)(event, **fields)
+        return True
+
+    def forget(self, topic: str) -> None:
+        self._states.pop(topic, None)
+
+
+def _one_line(_logger: object, _name: str, fields: Any) -> Any:
+    """logfmt has no way to say a line break."""
+    for key, value in fields.items():
+        if isinstance(value, str) and ("\n" in value or "\r" in value):
+            fields[key] = value.replace("\r", "\\r").replace("\n", "\\n")
+    return fields
+
+
+def _as_is(_logger: object, _name: str, fields: Any) -> Any:
+    return fields
