@@ -1,0 +1,169 @@
+"""Runs inside the test VM (tests/rigs/rdma_vm): drives the kernel's fake and soft RDMA ports beside real agents.
+
+It judges nothing. It writes what was set, what the agents' pages said and what their streams told into /out; the tests
+on the outside compare. Everything the VM does is in `main`, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import aiohttp
+
+OUT = Path("/out")
+FAKE = Path("/sys/kernel/debug/fabfake")
+SYSFS = Path("/sys/class/infiniband")
+ELSEWHERE = Path("/run/elsewhere")  # the same /sys below another root: there an agent may use files only
+ROCE, IB = 8, 1
+DEVICES = [f"mlx5_{n}" for n in range(ROCE + IB)]
+SLOW, FAILING = "mlx5_2", "mlx5_3"
+NETLINK, FILES = "127.0.0.1:9790", "127.0.0.1:9792"
+PATIENCE = 60.0  # seconds one step may take; the machine is emulated, on a busy host it is some 20 times slower
+STATE_WORDS = {"state", "phys_state", "speed", "width", "lid", "sm_lid", "delay_ms", "fail"}
+
+
+def say(text: str) -> None:
+    print(f"[{time.monotonic():6.1f} s] {text}", flush=True)
+
+
+def sh(line: str) -> str:
+    done = subprocess.run(line, shell=True, text=True, capture_output=True, timeout=PATIENCE, check=False)
+    if done.returncode:
+        say(f"{line}: exit {done.returncode}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def put(device: str, **values: int) -> None:
+    (FAKE / device / "set").write_text("".join(f"{name} {value}\n" for name, value in values.items()))
+
+
+def names(device: str) -> list[str]:
+    """Counters of a fake port: PMA counters first, then hw_counters."""
+    rows = (FAKE / device / "set").read_text().splitlines()
+    return [row.split()[0] for row in rows if row.split()[0] not in STATE_WORDS]
+
+
+def page(address: str) -> str:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=PATIENCE) as answer:
+        return str(answer.read().decode())
+
+
+def wait_page(address: str, what: str, *wanted: str) -> str:
+    """The first page on which every wanted text stands; the last one when patience ends."""
+    start, text = time.monotonic(), ""
+    while time.monotonic() - start < PATIENCE:
+        try:
+            text = page(address)
+        except OSError:
+            text = ""
+        if text and all(word in text for word in wanted):
+            say(f"{address}: {what}, after {time.monotonic() - start:.1f} s")
+            return text
+        time.sleep(0.5)
+    say(f"{address}: {what} did not come: {[word for word in wanted if word not in text]}")
+    return text
+
+
+def agent(address: str, *flags: str) -> subprocess.Popen[bytes]:
+    config = Path("/run/agent.yaml")
+    config.write_text("collect:\n  infiniband: {interval: 2s, deadline: 1500ms}\n  infiniband_state: {interval: 1s}\n")
+    log = (OUT / f"agent-{address.rpartition(':')[2]}.log").open("wb")
+    command = [sys.executable, "-m", "fabricmon.cli", "agent", "--config", str(config), "--listen", address, *flags]
+    return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+
+
+async def link_events(fresh: asyncio.Event) -> list[dict[str, object]]:
+    """Text messages of the stream from now until one of kind "link" tells of fabeth0."""
+    told: list[dict[str, object]] = []
+    async with aiohttp.ClientSession() as session, session.ws_connect(f"http://{NETLINK}/stream", max_msg_size=0) as ws:
+        async for message in ws:
+            if message.type is aiohttp.WSMsgType.BINARY:
+                fresh.set()  # the greeting is over: what comes now is live
+            elif message.type is aiohttp.WSMsgType.TEXT:
+                told.append(json.loads(message.data))
+                if "fabeth0" in message.data and told[-1].get("type") == "event":
+                    break
+    return told
+
+
+async def flap() -> list[dict[str, object]]:
+    fresh = asyncio.Event()
+    listening = asyncio.create_task(link_events(fresh))
+    await asyncio.wait_for(fresh.wait(), PATIENCE)
+    put("fabeth0", carrier=0)
+    return await asyncio.wait_for(listening, PATIENCE)
+
+
+def files(device: str, directory: str) -> dict[str, str]:
+    return {path.name: path.read_text().strip() for path in (SYSFS / device / "ports/1" / directory).iterdir()}
+
+
+def main() -> None:
+    sh(f"modprobe fabfake roce={ROCE} ib={IB}")
+    for n in range(ROCE):
+        sh(f"ip link set fabeth{n} up")
+    sh("rxe-pair up")
+    ELSEWHERE.mkdir()
+    sh(f"mount --rbind /sys {ELSEWHERE}")
+
+    facts: dict[str, object] = {"devices": DEVICES, "slow": SLOW, "failing": FAILING, "kernel": os.uname().release}
+    # a value of its own for every counter; 3 bits are the most that the narrowest (4 bits) holds without being full
+    first = {d: {name: 1 + (17 * i + 31 * j) % 7 for j, name in enumerate(names(d))} for i, d in enumerate(DEVICES)}
+    for i, device in enumerate(DEVICES):
+        first[device].update(port_xmit_data=10**12 + i, port_rcv_packets=2**40 + i, np_cnp_sent=70_000 + i)
+        first[device].update(symbol_error=600 + i, port_xmit_wait=10**9 + i)
+        put(device, **first[device])
+    put("mlx5_8", link_downed=999)  # wider than its 8 bits: the kernel shows 255
+    facts["first"] = first
+
+    agents = [agent(NETLINK, "--node", "vm"), agent(FILES, "--node", "vm", "--path.sysfs", str(ELSEWHERE))]
+    try:
+        ready = [f'port_symbol_errors_total{{device="{device}"' for device in DEVICES]
+        for address, kind in ((NETLINK, "netlink"), (FILES, "files")):
+            (OUT / f"first-{kind}.prom").write_text(wait_page(address, "all ports read", *ready))
+
+        say("one port slow, one failing, the others move")
+        put(SLOW, delay_ms=4000)
+        put(FAILING, fail=110)
+        moved = {device: {**first[device], "symbol_error": 700 + i} for i, device in enumerate(DEVICES)}
+        for device in DEVICES:
+            put(device, symbol_error=moved[device]["symbol_error"])
+        facts["moved"] = moved
+        healthy = [device for device in DEVICES if device not in (SLOW, FAILING)]
+        fresh = [f'symbol_errors_total{{device="{d}",port="1"}} {moved[d]["symbol_error"]}\n' for d in healthy]
+        time.sleep(6)  # longer than the slow port's answer and the failing port's period: their worst is visible now
+        (OUT / "faulty.prom").write_text(wait_page(NETLINK, "healthy ports moved on", *fresh))
+
+        say("both well again")
+        put(SLOW, delay_ms=0)
+        put(FAILING, fail=0)
+        fresh = [f'symbol_errors_total{{device="{d}",port="1"}} {moved[d]["symbol_error"]}\n' for d in DEVICES]
+        (OUT / "recovered.prom").write_text(wait_page(NETLINK, "all ports read again", *fresh))
+
+        say("RDMA traffic over soft-RoCE")
+        (OUT / "before-traffic.prom").write_text(page(NETLINK))
+        facts["rxe_before"] = files("rxe1", "hw_counters")
+        sh("rxe-pair bw 300 4096")
+        time.sleep(5)  # two periods of the collector: what it shows now was read after the traffic
+        facts["rxe_after"] = files("rxe1", "hw_counters")
+        (OUT / "after-traffic.prom").write_text(page(NETLINK))
+
+        say("a carrier flap")
+        facts["events"] = asyncio.run(flap())
+        facts["down"] = sh("cat /sys/class/net/fabeth0/carrier").strip()
+    finally:
+        for process in agents:
+            process.terminate()
+        facts["exit"] = [process.wait(PATIENCE) for process in agents]
+        (OUT / "facts.json").write_text(json.dumps(facts))
+    say("done")
+
+
+main()

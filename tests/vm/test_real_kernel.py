@@ -1,0 +1,157 @@
+"""The agent on a real kernel's RDMA interfaces: its values are those that were set, and bad ports cost only themselves.
+
+One virtual machine is booted for all tests; `inside_vm.py` drives it and reports, these tests compare.
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fabricmon.catalogue import CATALOGUE
+
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(420)]
+
+ROOT = Path(__file__).resolve().parents[2]
+RIG = ROOT / "tests" / "rigs" / "rdma_vm"
+# Widths of the counters of the performance management class: the kernel shows a narrow one at its top as full.
+TOPS = {"link_downed": 255}
+# Bytes are counted in 4-byte words at the source.
+WORDS = {"port_xmit_data", "port_rcv_data"}
+
+
+class Page:
+    """Samples of one /metrics page by metric name and (device, port)."""
+
+    def __init__(self, path: Path) -> None:
+        self.samples: dict[str, dict[tuple[str, str], float]] = {}
+        self.full: set[tuple[str, str]] = set()
+        for family in text_string_to_metric_families(path.read_text()):
+            for sample in family.samples:
+                where = (sample.labels.get("device", ""), sample.labels.get("port", ""))
+                self.samples.setdefault(sample.name, {})[where] = sample.value
+                if sample.name == "fabricmon_port_counter_saturated" and sample.value:
+                    self.full.add((where[0], sample.labels["counter"]))
+
+    def value(self, metric: str, device: str) -> float:
+        """NaN where the page has no such sample."""
+        return self.samples.get(metric, {}).get((device, "1"), math.nan)
+
+
+def metric(key: str) -> str:
+    """The metric of a counter file, found by the file's name."""
+    (name,) = {c.metric for c in CATALOGUE.values() if key in c.keys and c.source in ("counters", "hw_counters")}
+    return name
+
+
+@pytest.fixture(scope="session")
+def vm(require, tmp_path_factory) -> Path:
+    """Folder of what the virtual machine reported."""
+    require("qemu-system-x86_64", "boots the test machine")
+    cache = Path(os.environ.get("FABRICMON_VM_CACHE") or Path.home() / ".cache" / "fabricmon" / "rdma-vm")
+    if not (cache / "site.squashfs").exists():
+        require("the test VM (tests/setup-peers builds it)")
+    out = tmp_path_factory.mktemp("vm")
+    command = [sys.executable, RIG / "run", "--project", ROOT, "--out", out, "--timeout", "360", "--times"]
+    run = subprocess.run([*command, "--", "python3 tests/vm/inside_vm.py"], capture_output=True, text=True, timeout=400)
+    print(run.stdout, run.stderr)
+    logs = "\n".join(f"{log.name}: {log.read_text()[-3000:]}" for log in out.glob("agent-*.log"))
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr}\n{logs}"
+    return out
+
+
+@pytest.fixture(scope="session")
+def facts(vm):
+    return json.loads((vm / "facts.json").read_text())
+
+
+def differences(page: Page, wanted: dict[str, dict[str, int]]) -> list[str]:
+    """Every counter of every device that the page does not show with the value that was set."""
+    wrong = []
+    for device, counters in wanted.items():
+        for key, raw in counters.items():
+            value = min(raw, TOPS.get(key, raw)) * (4 if key in WORDS else 1)
+            shown = page.value(metric(key), device)
+            if shown != value:
+                wrong.append(f"{device} {key}: set {value}, shown {shown}")
+    return wrong
+
+
+@pytest.mark.parametrize("path", ["netlink", "files"])
+def test_every_counter_has_the_value_that_was_set(vm, facts, path):
+    wanted = facts["first"]
+    wanted["mlx5_8"]["link_downed"] = 999
+    assert sum(map(len, wanted.values())) == 9 * 49
+    assert differences(Page(vm / f"first-{path}.prom"), wanted) == []
+
+
+@pytest.mark.parametrize("path", ["netlink", "files"])
+def test_counter_at_its_top_is_shown_as_saturated_and_no_other(vm, path):
+    assert Page(vm / f"first-{path}.prom").full == {("mlx5_8", "link_downed")}
+
+
+@pytest.mark.parametrize("path", ["netlink", "files"])
+def test_state_and_rate_of_each_port(vm, facts, path):
+    page = Page(vm / f"first-{path}.prom")
+    for device in facts["devices"]:
+        assert page.value("fabricmon_port_state", device) == 4  # active
+        assert page.value("fabricmon_port_phys_state", device) == 5  # link_up
+        assert page.value("fabricmon_port_rate_bytes_per_second", device) == 400e9 / 8
+        assert page.value("fabricmon_port_width_lanes", device) == 4
+    assert page.value("fabricmon_port_lid", "mlx5_8") == 9
+
+
+def test_slow_and_failing_port_cost_only_themselves(vm, facts):
+    page = Page(vm / "faulty.prom")
+    bad = {facts["slow"], facts["failing"]}
+    healthy = {device: counters for device, counters in facts["moved"].items() if device not in bad}
+    healthy["mlx5_8"]["link_downed"] = 999
+    assert differences(page, healthy) == []
+
+
+def test_failing_port_is_unknown_and_not_zero(vm, facts):
+    page = Page(vm / "faulty.prom")
+    for key in facts["first"][facts["failing"]]:
+        assert math.isnan(page.value(metric(key), facts["failing"])), key
+
+
+def test_slow_port_never_shows_a_value_that_was_not_set(vm, facts):
+    page = Page(vm / "faulty.prom")
+    shown = page.value(metric("symbol_error"), facts["slow"])
+    old, new = (facts[when][facts["slow"]]["symbol_error"] for when in ("first", "moved"))
+    assert math.isnan(shown) or shown in (old, new)
+
+
+def test_faults_are_counted(vm):
+    faults = Page(vm / "faulty.prom").samples
+    total = sum(sum(cells.values()) for name, cells in faults.items() if "fault" in name)
+    assert total > 0
+
+
+def test_recovered_ports_are_read_again(vm, facts):
+    wanted = facts["moved"]
+    wanted["mlx5_8"]["link_downed"] = 999
+    assert differences(Page(vm / "recovered.prom"), wanted) == []
+
+
+def test_traffic_moves_the_soft_roce_counters_that_the_agent_reads(vm, facts):
+    before, after = Page(vm / "before-traffic.prom"), Page(vm / "after-traffic.prom")
+    moved = after.value(metric("rcvd_pkts"), "rxe1") - before.value(metric("rcvd_pkts"), "rxe1")
+    assert moved >= 300
+    assert moved == int(facts["rxe_after"]["rcvd_pkts"]) - int(facts["rxe_before"]["rcvd_pkts"])
+
+
+def test_carrier_flap_is_told_at_once_as_an_event_of_the_rdma_port(facts):
+    assert facts["down"] == "0"
+    event = facts["events"][-1]
+    assert event["type"] == "event"
+    assert "fabeth0" in json.dumps(event)
+
+
+def test_agents_stop_cleanly(facts):
+    assert facts["exit"] == [0, 0]
