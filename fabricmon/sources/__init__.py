@@ -1,1 +1,87 @@
+"""Where the topology comes from: one module a file format, each with NAME, sniff(head) and parse(text, path).
 
+`load(path)` reads a file (plain or gzip, bounded), asks each source whether the text looks like its own, and returns
+the graph with levels, units, rails and findings filled in.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import msgspec
+
+from fabricmon.sources import ibnetdiscover, ibnetdiscover_ports, plan
+from fabricmon.sources.error import SourceError
+from fabricmon.sources.names import NodeNames
+from fabricmon.topology import findings, infer
+from fabricmon.topology.graph import Graph
+
+__all__ = ["SOURCES", "Config", "Source", "SourceError", "load"]
+
+LIMIT = 256 << 20
+"""Bytes of text, after decompression, that a topology file may have: ten times the dump of 65,536 end ports."""
+HEAD = 64 << 10
+"""Bytes of the beginning that a source looks at to know its format."""
+
+
+class Source(NamedTuple):
+    sniff: Callable[[str], bool]
+    parse: Callable[[str, str, NodeNames], Graph]
+    module: ModuleType
+
+
+SOURCES: dict[str, Source] = {
+    "ibnetdiscover": Source(ibnetdiscover.sniff, ibnetdiscover.parse, ibnetdiscover),
+    "ibnetdiscover-p": Source(ibnetdiscover_ports.sniff, ibnetdiscover_ports.parse, ibnetdiscover_ports),
+    "yaml": Source(plan.sniff, plan.parse, plan),
+}
+
+
+class Config(msgspec.Struct, forbid_unknown_fields=True):
+    """Section `topology`.
+
+    file        dump or plan to load; "" = no topology: domains are node, adapter and rail by index
+    node_names  optional map of GUID to name, as ibnetdiscover's --node-name-map reads it; wins over descriptions
+    """
+
+    file: str = ""
+    node_names: str = ""
+
+
+def load(path: str, node_names: str = "") -> Graph:
+    """The fabric a file tells of, annotated and checked. SourceError where it cannot be read or understood."""
+    text = _text(path)
+    names = NodeNames.parse(_text(node_names)) if node_names else NodeNames()
+    head = text[:HEAD]
+    for kind, source in SOURCES.items():
+        if source.sniff(head):
+            graph = source.parse(text, path, names)
+            graph = msgspec.structs.replace(graph, source=f"{kind}:{path}")
+            return findings.check(infer.annotate(graph))
+    known = ", ".join(SOURCES)
+    raise SourceError(path, "", f"not a topology that fabricmon knows ({known})")
+
+
+def _text(path: str) -> str:
+    """The file's text: gzip undone, at most LIMIT bytes, bytes that are no UTF-8 replaced."""
+    try:
+        with Path(path).open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            if packed:
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    data = unpacked.read(LIMIT + 1)
+            else:
+                data = file.read(LIMIT + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise SourceError(path, "", f"broken gzip file: {error}") from error
+    except OSError as error:
+        raise SourceError(path, "", f"cannot be read: {error.strerror or error}") from error
+    if len(data) > LIMIT:
+        raise SourceError(path, "", f"larger than {LIMIT >> 20} MiB")
+    return data.decode("utf-8-sig", errors="replace")

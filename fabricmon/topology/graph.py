@@ -66,3 +66,22 @@ class Graph(Struct, frozen=True):
     hosts: dict[str, dict[str, str]] = {}  # host -> labels ("unit", "rack", "power")
     source: str = ""  # "ibnetdiscover:/path", "yaml:/path"
     findings: tuple[Finding, ...] = ()
+    aggregation: dict[str, str] = {}  # in-network aggregation node -> its switch; neither adapters nor cables
+
+    def name(self, node: str) -> str:
+        """What a person calls a switch or an adapter; its id where nothing better is known."""
+        if switch := self.switches.get(node):
+            return switch.name or node
+        adapter = self.adapters.get(node)
+        if adapter is None or not adapter.host:
+            return node
+        return f"{adapter.host}/{adapter.name}" if adapter.name else adapter.host
+
+    def describe(self, end: End) -> str:
+        """One end of a cable for a person: "leaf-3/12", "host-007/mlx5_3/1"."""
+        return f"{self.name(end.node)}/{end.port}"
+
+    def title(self, link: Cable) -> str:
+        """Both ends of a cable, the adapter's first: "host-007/mlx5_3/1, leaf-3/12"."""
+        ends = sorted((link.a, link.b), key=lambda end: end.node in self.switches)
+        return ", ".join(self.describe(end) for end in ends)

@@ -1,0 +1,175 @@
+"""A discovery being put together: nodes and one-directional sightings of links become a graph with findings.
+
+Every link of a complete dump is seen from both ends; that is the check (topologies.md 3.1). A node that is only
+mentioned as somebody's peer is kept: a dump may be cut or may list one direction only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from fabricmon.sources.names import NodeNames, guid, host_device, is_aggregation, switch_name
+from fabricmon.topology.graph import Adapter, Cable, End, Finding, Graph, Switch, cable
+
+_LANE_GBPS = {
+    "SDR": 2.5, "DDR": 5.0, "QDR": 10.0, "FDR10": 10.3125, "FDR": 14.0625, "EDR": 25.0, "HDR": 50.0, "NDR": 100.0,
+    "XDR": 200.0,
+}  # fmt: skip
+"""Nominal Gb/s of one lane (IBA volume 1, LinkSpeedActive and LinkSpeedExtActive)."""
+
+_MODELS = {
+    "0xd2f0": "Quantum", "0xd2f2": "Quantum-2", "0xd2f4": "Quantum-3", "0xcb20": "Switch-IB", "0xcf08": "Switch-IB 2",
+    "0xc738": "SwitchX", "0x1013": "ConnectX-4", "0x1015": "ConnectX-4 Lx", "0x1017": "ConnectX-5",
+    "0x1019": "ConnectX-5 Ex", "0x101b": "ConnectX-6", "0x101d": "ConnectX-6 Dx", "0x1021": "ConnectX-7",
+    "0x1023": "ConnectX-8", "0x1011": "Connect-IB",
+}  # fmt: skip
+
+
+def lane_rate(width: str, speed: str) -> tuple[float, int]:
+    """("4", "NDR") -> (bytes per second, lanes); zeros where the words are unknown."""
+    lanes = int(width) if width.isdigit() else 0
+    return lanes * _LANE_GBPS.get(speed.upper(), 0.0) * 1e9 / 8, lanes
+
+
+UNREAD_KEPT = 64
+"""Lines that could not be understood and are named in the finding; the rest is counted."""
+
+
+class Sight(NamedTuple):
+    """What one end said of its link."""
+
+    far: End
+    rate: float
+    width: int
+
+
+class Discovery:
+    """Collects nodes and sightings in file order; `graph()` closes it."""
+
+    def __init__(self, names: NodeNames) -> None:
+        self._names = names
+        self._switches: dict[str, Switch] = {}
+        self._adapters: dict[str, Adapter] = {}
+        self._aggregation: dict[str, str] = {}
+        self._seen: dict[End, Sight] = {}
+        self._conflicts: list[str] = []
+        self._unread: list[str] = []
+        self._unread_count = 0
+        self._own: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._switches) + len(self._adapters) + len(self._aggregation)
+
+    def node(
+        self, kind: str, node: str, ports: int, description: str, *,
+        device: str = "", system: str = "", port_guid: str = "", own: bool = True,
+    ) -> str:
+        """A switch ("S") or channel adapter ("H") with its id in any spelling; returns the id of the graph.
+
+        own  the dump describes this node itself; a mere mention never overwrites such a description.
+        """
+        key = guid(node)
+        if not own and (key in self._switches or key in self._adapters or key in self._aggregation):
+            return key
+        if own and key in self._own:
+            self._conflicts.append(f"{key} is described twice")
+        if own:
+            self._own.add(key)
+        text = self._names.get(key, description.strip())
+        labels = {"sys_image_guid": guid(system)} if system else {}
+        if kind == "S":
+            name, model, parts = switch_name(text)
+            model = model or _MODELS.get(device.lower(), "")
+            self._switches[key] = Switch(key, name, model=model, ports=ports, labels={**labels, **parts})
+        elif is_aggregation(description, device):
+            self._adapters.pop(key, None)
+            self._aggregation.setdefault(key, "")
+        elif key not in self._aggregation:
+            host, name = host_device(text)
+            labels["node_guid"] = key
+            if port_guid:
+                labels["port_guid"] = guid(port_guid)
+            if model := _MODELS.get(device.lower(), ""):
+                labels["model"] = model
+            self._adapters[key] = Adapter(key, host, name, description.strip(), ports, labels)
+        return key
+
+    def port_guid(self, node: str, port: int, text: str) -> None:
+        """An adapter's own port GUID; the first port's is the label "port_guid", later ones "port_guid/<port>"."""
+        if adapter := self._adapters.get(node):
+            adapter.labels["port_guid" if port == 1 else f"port_guid/{port}"] = guid(text)
+
+    def unread(self, number: int, line: str) -> None:
+        """A line nothing could be made of; the first ones are kept for the finding."""
+        self._unread_count += 1
+        if len(self._unread) < UNREAD_KEPT:
+            self._unread.append(f"line {number}: {line.strip()[:80]}")
+
+    def link(self, near: End, far: End, rate: float = 0.0, width: int = 0) -> None:
+        """`near` says that it is plugged into `far`."""
+        before = self._seen.get(near)
+        if before is not None and before.far != far:
+            self._conflicts.append(f"{near.node}/{near.port} is plugged into two places")
+            return
+        self._seen[near] = Sight(far, rate, width)
+
+    def graph(self) -> Graph:
+        self._name_switches()
+        cables: dict[tuple[End, End], Cable] = {}
+        one_sided: list[Cable] = []
+        for near, sight in self._seen.items():
+            back = self._seen.get(sight.far)
+            if near.node in self._aggregation or sight.far.node in self._aggregation:
+                self._aggregate(near.node, sight.far.node)
+                continue
+            if back is not None and back.far != near:
+                self._conflicts.append(
+                    f"{near.node}/{near.port} says {sight.far.node}/{sight.far.port}, "
+                    f"which says {back.far.node}/{back.far.port}"
+                )
+            link = cable(near, sight.far, sight.rate, sight.width)
+            if (link.a, link.b) not in cables:
+                cables[link.a, link.b] = link
+                if back is None:
+                    one_sided.append(link)
+        hosts: dict[str, dict[str, str]] = {a.host: {} for a in self._adapters.values() if a.host}
+        graph = Graph(
+            self._switches, self._adapters, tuple(cables.values()), hosts, aggregation=self._aggregation
+        )
+        return replace(graph, findings=self._findings(graph, one_sided))
+
+    def _aggregate(self, a: str, b: str) -> None:
+        node, switch = (a, b) if a in self._aggregation else (b, a)
+        if switch in self._switches:
+            self._aggregation[node] = switch
+
+    def _name_switches(self) -> None:
+        """Every switch gets a name of its own: ASICs of one box by number, factory texts and repetitions by GUID."""
+        boxes = Counter(switch.name for switch in self._switches.values())
+        for key, switch in self._switches.items():
+            if switch.name and boxes[switch.name] > 1 and "asic" in switch.labels and "card" not in switch.labels:
+                self._switches[key] = replace(switch, name=f"{switch.name}/U{switch.labels['asic']}")
+        counted = Counter(switch.name for switch in self._switches.values())
+        for key, switch in self._switches.items():
+            if not switch.name or counted[switch.name] > 1:
+                self._switches[key] = replace(switch, name=f"{switch.name or 'switch'}-{key.removeprefix('0x')}")
+
+    def _findings(self, graph: Graph, one_sided: list[Cable]) -> tuple[Finding, ...]:
+        found = []
+        if one_sided:
+            found.append(Finding(
+                "one_sided_link", tuple(graph.title(link) for link in one_sided),
+                f"{len(one_sided)} of {len(graph.cables)} links are seen from one end only: the dump is cut or partial",
+            ))  # fmt: skip
+        if self._conflicts:
+            found.append(Finding(
+                "conflicting_record", tuple(self._conflicts), f"{len(self._conflicts)} records contradict each other"
+            ))  # fmt: skip
+        if self._unread:
+            found.append(Finding(
+                "unread_line", tuple(self._unread), f"{self._unread_count} lines could not be understood"
+            ))  # fmt: skip
+        return tuple(found)

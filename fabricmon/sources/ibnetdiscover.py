@@ -1,0 +1,71 @@
+"""The full form of `ibnetdiscover` (blocks of a node and its links), also pasted from a terminal.
+
+Grammar: topologies.md 3.1, confirmed on dumps of five fabrics. White space, line ends and everything around the blocks
+(prompts, comments) do not matter.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fabricmon.sources.discovery import Discovery, lane_rate
+from fabricmon.sources.error import SourceError
+from fabricmon.sources.names import NodeNames
+from fabricmon.topology.graph import End, Graph
+
+NAME = "ibnetdiscover"
+
+_NODE = re.compile(
+    r'^\s*(Switch|Ca|Hca|Rt)\s+(\d+)\s+"([SHR])-([0-9a-fA-F]{1,16})"\s*(?:#\s*"(.*)"[^"]*)?', re.IGNORECASE
+)
+_PORT = re.compile(
+    r'^\s*\[\s*(\d+)\s*\]\s*(?:\(\s*([0-9a-fA-F]+)\s*\))?\s*"([SHR])-([0-9a-fA-F]{1,16})"\s*'
+    r"\[\s*(\d+)\s*\]\s*(?:\(\s*([0-9a-fA-F]+)\s*\))?\s*(?:#(.*))?$"
+)
+_KEY = re.compile(r"^\s*(vendid|devid|sysimgguid|switchguid|caguid|rtguid)\s*=\s*(?:0x)?([0-9a-fA-F]+)", re.IGNORECASE)
+_RATE = re.compile(r"\b(\d+)x\s*([A-Z]+\d*)\b")
+_QUOTED = re.compile(r'"(.*)"')
+
+
+def sniff(head: str) -> bool:
+    return any(_NODE.match(line) for line in head.splitlines())
+
+
+def parse(text: str, path: str, names: NodeNames) -> Graph:
+    """SourceError where the text holds no node at all; single bad lines cost themselves and make a finding."""
+    found = Discovery(names)
+    keys: dict[str, str] = {}
+    node = kind = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if match := _PORT.match(line):
+            if node:
+                _link(found, kind, node, match)
+            else:
+                found.unread(number, line)
+        elif match := _NODE.match(line):
+            kind = match[3].upper()
+            device = f"0x{keys['devid'].lower()}" if "devid" in keys else ""
+            node = found.node(
+                kind, match[4], int(match[2]), match[5] or "", device=device, system=keys.get("sysimgguid", "")
+            )
+            keys = {}
+        elif match := _KEY.match(line):
+            keys[match[1].lower()] = match[2]
+        else:
+            found.unread(number, line)
+    if not len(found):
+        raise SourceError(path, "", "holds no Switch or Ca record")
+    return found.graph()
+
+
+def _link(found: Discovery, kind: str, node: str, match: re.Match[str]) -> None:
+    port, near_guid, far_kind, far, far_port, far_guid, comment = match.groups()
+    if kind == "H" and near_guid:
+        found.port_guid(node, int(port), near_guid)
+    said = _QUOTED.search(comment or "")
+    peer = found.node(far_kind.upper(), far, 0, said[1] if said else "", port_guid=far_guid or "", own=False)
+    rates = _RATE.findall((comment or "").rpartition('"')[2])
+    rate, width = lane_rate(*rates[-1]) if rates else (0.0, 0)
+    found.link(End(node, int(port)), End(peer, int(far_port)), rate, width)

@@ -1,0 +1,46 @@
+"""`ibnetdiscover -p`: one line a port (topologies.md 3.2)."""
+
+from __future__ import annotations
+
+import re
+
+from fabricmon.sources.discovery import Discovery, lane_rate
+from fabricmon.sources.error import SourceError
+from fabricmon.sources.names import NodeNames
+from fabricmon.topology.graph import End, Graph
+
+NAME = "ibnetdiscover-p"
+
+_END = r"(SW|CA|RT)\s+(\d+)\s+(\d+)\s+0x([0-9a-fA-F]{1,16})"
+_LINE = re.compile(
+    rf"^\s*{_END}\s+(\?\?|\d+)x\s+(\S+)(?:\s+-\s+{_END}\s+\(\s*'(.*?)'\s+-\s+'(.*)'\s*\)|\s+'(.*)')\s*$"
+)
+
+
+def sniff(head: str) -> bool:
+    return any(_LINE.match(line) for line in head.splitlines())
+
+
+def parse(text: str, path: str, names: NodeNames) -> Graph:
+    """A port without a peer adds its switch and no link: `4x SDR` there is no slow link, nothing is plugged in."""
+    found = Discovery(names)
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _LINE.match(line)
+        if match is None:
+            found.unread(number, line)
+            continue
+        kind, _, port, node, width, speed, far_kind, _, far_port, far, name, far_name, alone = match.groups()
+        near = _node(found, kind, node, alone if far is None else name)
+        if far is not None:
+            there = _node(found, far_kind, far, far_name)
+            rate, lanes = lane_rate(width, speed)
+            found.link(End(near, int(port)), End(there, int(far_port)), rate, lanes)
+    if not len(found):
+        raise SourceError(path, "", "holds no port line")
+    return found.graph()
+
+
+def _node(found: Discovery, kind: str, node: str, name: str) -> str:
+    return found.node("S" if kind == "SW" else "H", node, 0, name, own=False)

@@ -1,0 +1,281 @@
+"""Our own cable plan in YAML: what should be plugged where, for fabrics that no discovery sees (docs/topology.md).
+
+    fabric: alpha
+    switches:
+      leaf-[0-7]: {unit: su0, rail: "[0-7]", model: MQM9790}
+      spine-[1-4]: {level: 1}
+    hosts:
+      node-[001-032]: {adapters: [mlx5_0, mlx5_1], rack: r1}
+    links:
+      - {from: "node-[001-032]/mlx5_0", to: "leaf-0/[1-32]", rate: 400Gb/s}
+      - {from: "leaf-0/[33-36]", to: "spine-[1-4]/1", rate: 400Gb/s}
+    power:
+      pdu-1: ["node-[001-016]"]
+    racks:
+      r2: ["node-[017-032]"]
+
+`[001-032]` and `[a,b,c]` stand for a list; both ends of a link expand side by side, a single one is repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
+
+import yaml
+
+from fabricmon.sources.error import SourceError
+from fabricmon.sources.names import NodeNames, guid
+from fabricmon.topology.graph import Adapter, Cable, End, Graph, Switch, cable
+from fabricmon.units import Rate
+
+NAME = "yaml"
+
+EXPANDED_MOST = 1 << 20
+"""Names one pattern may stand for."""
+
+_TOP = re.compile(r"^(fabric|switches|hosts|links|power|racks)\s*:", re.MULTILINE)
+_RANGE = re.compile(r"\[([^\[\]]*)\]")
+_SWITCH_KEYS = frozenset({"guid", "level", "model", "ports", "unit", "rail", "plane", "rack", "power"})
+_HOST_KEYS = frozenset({"adapters", "unit", "rack", "power"})
+_LINK_KEYS = frozenset({"from", "to", "rate", "width"})
+_SECTIONS = frozenset({"fabric", "switches", "hosts", "links", "power", "racks"})
+
+
+def sniff(head: str) -> bool:
+    return bool(_TOP.search(head)) and not head.lstrip().startswith("{")
+
+
+def expand(pattern: str) -> list[str]:
+    """"node-[01-03]" -> node-01, node-02, node-03. ValueError for a range that makes no sense."""
+    parts: list[list[str]] = []
+    size, at = 1, 0
+    for match in _RANGE.finditer(pattern):
+        parts.append([pattern[at : match.start()]])
+        words = [word for piece in match[1].split(",") for word in _range(piece.strip())]
+        size *= len(words)
+        if size > EXPANDED_MOST:
+            raise ValueError(f"{pattern!r} stands for more than {EXPANDED_MOST} names")
+        parts.append(words)
+        at = match.end()
+    parts.append([pattern[at:]])
+    if re.search(r"[\[\]]", "".join(part[0] for part in parts[::2])):
+        raise ValueError(f"{pattern!r} has a bracket without its partner")
+    return ["".join(words) for words in product(*parts)]
+
+
+def _range(piece: str) -> list[str]:
+    match = re.fullmatch(r"(\d+)-(\d+)", piece)
+    if not match:
+        if not piece:
+            raise ValueError("an empty name in brackets")
+        return [piece]
+    first, last = int(match[1]), int(match[2])
+    if not first <= last <= first + EXPANDED_MOST:
+        raise ValueError(f"[{piece}] does not count upwards, or too far")
+    return [str(number).zfill(len(match[1])) for number in range(first, last + 1)]
+
+
+def parse(text: str, path: str, names: NodeNames) -> Graph:
+    """SourceError names the file and the place in the plan: `plan.yaml: links[3].to: no switch "leaf-9"`."""
+    try:
+        data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}" if mark else ""
+        raise SourceError(path, where, f"not YAML: {getattr(error, 'problem', None) or error}") from error
+    return _Plan(path).graph(data)
+
+
+class _Plan:
+    """One reading of one file: keeps the path for errors and what was declared so far."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.switches: dict[str, Switch] = {}
+        self.adapters: dict[str, Adapter] = {}
+        self.hosts: dict[str, dict[str, str]] = {}
+        self.by_name: dict[str, str] = {}
+        self.used: dict[End, str] = {}
+
+    def wrong(self, where: str, text: str) -> SourceError:
+        return SourceError(self.path, where, text)
+
+    def graph(self, data: object) -> Graph:
+        top = self.mapping(data, "", _SECTIONS)
+        fabric = top.get("fabric", "")
+        if not isinstance(fabric, str):
+            raise self.wrong("fabric", f"expected a name, got {fabric!r}")
+        for name, where, fields in self.entries(top, "switches", _SWITCH_KEYS):
+            self.switch(name, where, fields)
+        for name, where, fields in self.entries(top, "hosts", _HOST_KEYS):
+            self.host(name, where, fields)
+        cables = list(self.links(top.get("links") or []))
+        for section, label in (("power", "power"), ("racks", "rack")):
+            self.groups(top.get(section) or {}, section, label)
+        if not self.switches and not self.hosts:
+            raise self.wrong("", "names neither switches nor hosts")
+        return Graph(self.switches, self.adapters, tuple(cables), self.hosts)
+
+    def mapping(self, data: object, where: str, keys: frozenset[str] | None) -> dict[str, Any]:
+        if data is None:
+            return {}
+        if not isinstance(data, dict):
+            raise self.wrong(where, f"expected a mapping, got {type(data).__name__}")
+        for key in data:
+            if not isinstance(key, str):
+                raise self.wrong(where, f"expected a name as key, got {key!r}")
+            if keys is not None and key not in keys:
+                raise self.wrong(f"{where}.{key}".lstrip("."), f"unknown key; known are {', '.join(sorted(keys))}")
+        return data
+
+    def names(self, pattern: object, where: str) -> list[str]:
+        if not isinstance(pattern, str | int) or isinstance(pattern, bool):
+            raise self.wrong(where, f"expected a name, got {pattern!r}")
+        try:
+            return expand(str(pattern))
+        except ValueError as error:
+            raise self.wrong(where, str(error)) from error
+
+    def entries(
+        self, top: Mapping[str, Any], section: str, keys: frozenset[str]
+    ) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Every entry of a section with its ranges undone: fields whose text has as many values get one each."""
+        for pattern, fields in self.mapping(top.get(section), section, None).items():
+            where = f"{section}.{pattern}"
+            names = self.names(pattern, where)
+            given = self.mapping(fields, where, keys)
+            spread = {key: self.spread(value, len(names), f"{where}.{key}") for key, value in given.items()}
+            for at, name in enumerate(names):
+                yield name, where, {key: values[at] for key, values in spread.items()}
+
+    def spread(self, text: object, count: int, where: str) -> list[Any]:
+        if not isinstance(text, str):
+            return [text] * count
+        values = self.names(text, where)
+        if len(values) not in (1, count):
+            raise self.wrong(where, f"stands for {len(values)} values, its entry for {count}")
+        return values * count if len(values) == 1 else values
+
+    def claim(self, name: str, node: str, where: str) -> None:
+        if name in self.by_name:
+            raise self.wrong(where, f"{name!r} is declared twice")
+        self.by_name[name] = node
+
+    def guid(self, value: object, where: str) -> str:
+        text = f"{value:x}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+        digits = text.lower().removeprefix("0x").replace(":", "")
+        if not re.fullmatch(r"[0-9a-f]{1,16}", digits):
+            raise self.wrong(where, f"expected a GUID such as 0x00aa000000000001, got {value!r}")
+        return guid(digits)
+
+    def number(self, value: object, where: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self.wrong(where, f"expected a whole number, got {value!r}")
+        return value
+
+    def labels(self, fields: Mapping[str, Any], where: str) -> dict[str, str]:
+        found = {}
+        for key in ("unit", "rail", "plane", "rack", "power"):
+            if key in fields:
+                if not isinstance(fields[key], str | int):
+                    raise self.wrong(f"{where}.{key}", f"expected a word, got {fields[key]!r}")
+                found[key] = str(fields[key])
+        return found
+
+    def switch(self, name: str, where: str, fields: Mapping[str, Any]) -> None:
+        node = self.guid(fields["guid"], f"{where}.guid") if "guid" in fields else name
+        self.claim(name, node, where)
+        if node in self.switches:
+            raise self.wrong(f"{where}.guid", f"{node} belongs to {self.switches[node].name!r} already")
+        self.switches[node] = Switch(
+            node,
+            name,
+            self.number(fields["level"], f"{where}.level") if "level" in fields else -1,
+            str(fields.get("model", "")),
+            self.number(fields.get("ports", 0), f"{where}.ports"),
+            self.labels(fields, where),
+        )
+
+    def host(self, name: str, where: str, fields: Mapping[str, Any]) -> None:
+        if name in self.hosts or name in self.by_name:
+            raise self.wrong(where, f"{name!r} is declared twice")
+        self.hosts[name] = self.labels(fields, where)
+        listed = fields.get("adapters") or {}
+        at = f"{where}.adapters"
+        if isinstance(listed, list):
+            listed = dict.fromkeys(device for text in listed for device in self.names(text, at))
+        elif isinstance(listed, str):
+            listed = dict.fromkeys(self.names(listed, at))
+        for device, value in self.mapping(listed, at, None).items():
+            node = f"{name}/{device}" if value is None else self.guid(value, f"{at}.{device}")
+            self.adapter(name, device, node, f"{at}.{device}")
+
+    def adapter(self, host: str, device: str, node: str, where: str) -> None:
+        self.claim(f"{host}/{device}", node, where)
+        if node in self.adapters:
+            raise self.wrong(where, f"{node} belongs to {self.adapters[node].host!r} already")
+        labels = {"node_guid": node} if node.startswith("0x") else {}
+        self.adapters[node] = Adapter(node, host, device, labels=labels)
+
+    def links(self, listed: object) -> Iterator[Cable]:
+        if not isinstance(listed, list):
+            raise self.wrong("links", f"expected a list, got {type(listed).__name__}")
+        for at, entry in enumerate(listed):
+            where = f"links[{at}]"
+            fields = self.mapping(entry, where, _LINK_KEYS)
+            ends = []
+            for key in ("from", "to"):
+                if key not in fields:
+                    raise self.wrong(where, f"has no {key!r}")
+                ends.append(self.names(fields[key], f"{where}.{key}"))
+            count = max(map(len, ends))
+            if any(len(end) not in (1, count) for end in ends):
+                raise self.wrong(where, f"{len(ends[0])} ends on one side, {len(ends[1])} on the other")
+            rate = self.rate(fields.get("rate"), f"{where}.rate")
+            width = self.number(fields.get("width", 0), f"{where}.width")
+            first, second = (end * count if len(end) == 1 else end for end in ends)
+            for one, other in zip(first, second, strict=True):
+                a, b = self.end(one, f"{where}.from"), self.end(other, f"{where}.to")
+                yield cable(a, b, rate, width)
+
+    def rate(self, value: object, where: str) -> float:
+        try:
+            return 0.0 if value is None else float(Rate.parse(value))
+        except ValueError as error:
+            raise self.wrong(where, str(error)) from error
+
+    def end(self, text: str, where: str) -> End:
+        """"leaf-1/12", "node-001/mlx5_0/1" or, of a one-port adapter, "node-001/mlx5_0"."""
+        name, port = text, 1
+        if name not in self.by_name:
+            head, _, tail = text.rpartition("/")
+            if tail.isdigit():
+                name, port = head, int(tail)
+        if name not in self.by_name:
+            host, _, device = name.rpartition("/")
+            if host not in self.hosts:
+                raise self.wrong(where, f"{text!r} is neither a port of a declared switch nor a declared host's adapter")
+            self.adapter(host, device, f"{host}/{device}", where)
+        end = End(self.by_name[name], port)
+        if end in self.used:
+            raise self.wrong(where, f"{text!r} is plugged in twice, first by {self.used[end]}")
+        self.used[end] = where
+        return end
+
+    def groups(self, data: object, section: str, label: str) -> None:
+        for group, listed in self.mapping(data, section, None).items():
+            where = f"{section}.{group}"
+            if not isinstance(listed, list):
+                raise self.wrong(where, "expected a list of hosts and switches")
+            for at, pattern in enumerate(listed):
+                for name in self.names(pattern, f"{where}[{at}]"):
+                    labels = self.hosts.get(name)
+                    if labels is None and name in self.by_name and self.by_name[name] in self.switches:
+                        labels = self.switches[self.by_name[name]].labels
+                    if labels is None:
+                        raise self.wrong(f"{where}[{at}]", f"{name!r} is neither a declared host nor a switch")
+                    if labels.setdefault(label, group) != group:
+                        raise self.wrong(f"{where}[{at}]", f"{name!r} is in {labels[label]!r} already")

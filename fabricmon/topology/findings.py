@@ -1,0 +1,169 @@
+"""What is wrong with a fabric as it was discovered or planned, before any counter is read. Pure.
+
+Each check is a function of the annotated graph (`infer.annotate`); CHECKS lists them. A finding names the
+components it is about and the reason in words a person can act on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from fabricmon.topology.graph import Finding, Graph
+from fabricmon.topology.infer import RAIL_PURITY, adapter_ends, natural, neighbours, rail_index, rails
+
+PEERS_LEAST = 4
+"""Fewer switches of one level than this are no peers to compare with."""
+
+
+def duplicate_names(graph: Graph) -> Iterator[Finding]:
+    """Two adapters that claim to be the same device of the same host: cloned images or a host name used twice."""
+    same: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for adapter in graph.adapters.values():
+        if adapter.host and adapter.name:
+            same[adapter.host, adapter.name].append(adapter.id)
+    for (host, device), ids in sorted(same.items()):
+        if len(ids) > 1:
+            yield Finding(
+                "duplicate_adapter",
+                tuple(sorted(ids)),
+                f"{len(ids)} adapters say that they are {host} {device}: one host name is used twice",
+            )
+
+
+def unnamed_adapters(graph: Graph) -> Iterator[Finding]:
+    """Adapters whose description does not tell their host; they can only be joined to a host by GUID."""
+    unnamed = sorted(adapter.id for adapter in graph.adapters.values() if not adapter.host)
+    if unnamed:
+        yield Finding(
+            "unnamed_adapter",
+            tuple(unnamed),
+            f"{len(unnamed)} of {len(graph.adapters)} adapters do not tell their host in their description; "
+            "set it (rdma-ndd does) or give a node name map",
+        )
+
+
+def swapped_rails(graph: Graph) -> Iterator[Finding]:
+    """Hosts with two adapters of which each sits on the leaf where all peers have the other one."""
+    for host, first, second in _swaps(graph):
+        ends = {adapter: leaf for leaf, adapter in _plugged(graph)}
+        words = [f"{graph.adapters[a].name} is on {graph.name(ends[a])}" for a in (first, second)]
+        yield Finding(
+            "swapped_rails",
+            tuple(graph.name(a) for a in (first, second)),
+            f"{host}: {words[0]} and {words[1]}, where all peers have the other: the two cables are swapped",
+        )
+
+
+def impure_rails(graph: Graph) -> Iterator[Finding]:
+    """Leaves of one rail that also carry adapters of another index (swapped pairs are told on their own)."""
+    swapped = {adapter for _, *pair in _swaps(graph) for adapter in pair}
+    ends = adapter_ends(graph)
+    for leaf, (index, purity) in sorted(_rails(graph).items(), key=lambda item: natural(graph.name(item[0]))):
+        if not RAIL_PURITY <= purity < 1:
+            continue
+        odd = [
+            graph.name(far.node)
+            for _, far in ends[leaf]
+            if far.node not in swapped and _index(graph, far.node) not in (index, None)
+        ]
+        if odd:
+            yield Finding(
+                "impure_rail",
+                (graph.name(leaf), *sorted(odd, key=natural)),
+                f"{graph.name(leaf)} carries adapter {index} of its hosts ({purity:.0%}), but also {len(odd)} others",
+            )
+
+
+def lost_uplinks(graph: Graph) -> Iterator[Finding]:
+    """Switches with fewer cables upwards than most of their level: lost redundancy although no port failed."""
+    around = neighbours(graph)
+    by_level: dict[int, dict[str, int]] = defaultdict(dict)
+    for switch in graph.switches.values():
+        if switch.level >= 0:
+            up = sum(graph.switches[other].level > switch.level for other in around[switch.id])
+            by_level[switch.level][switch.id] = up
+    for counts in by_level.values():
+        if len(counts) < PEERS_LEAST:
+            continue
+        expected, peers = max(Counter(counts.values()).items(), key=lambda item: (item[1], item[0]))
+        if not expected or peers * 2 < len(counts):
+            continue
+        for switch_id in sorted(counts, key=lambda s: natural(graph.name(s))):
+            if counts[switch_id] < expected:
+                yield Finding(
+                    "lost_uplinks",
+                    (graph.name(switch_id),),
+                    f"{graph.name(switch_id)} has {counts[switch_id]} up-links, {peers} of {len(counts)} peers "
+                    f"have {expected}",
+                )
+
+
+def one_rate(graph: Graph) -> Iterator[Finding]:
+    """Cables slower than almost all others of their kind between the same sort of ends."""
+    groups: dict[tuple[int, int], list[tuple[float, str]]] = defaultdict(list)
+    for link in graph.cables:
+        ends = [graph.switches.get(end.node) for end in (link.a, link.b)]
+        if link.rate and link.a.node != link.b.node:
+            low, high = sorted(switch.level if switch else -2 for switch in ends)
+            groups[low, high].append((link.rate, graph.title(link)))
+    for rated in groups.values():
+        usual, count = max(Counter(rate for rate, _ in rated).items(), key=lambda item: (item[1], item[0]))
+        slow = [title for rate, title in rated if rate < usual]
+        if slow and count >= 0.95 * len(rated):
+            yield Finding(
+                "slow_link",
+                tuple(sorted(slow, key=natural)),
+                f"{len(slow)} of {len(rated)} links run below the {usual * 8 / 1e9:g} Gb/s of the others",
+            )
+
+
+CHECKS: tuple[Callable[[Graph], Iterable[Finding]], ...] = (
+    swapped_rails,
+    lost_uplinks,
+    impure_rails,
+    duplicate_names,
+    one_rate,
+    unnamed_adapters,
+)
+
+
+def check(graph: Graph) -> Graph:
+    """The graph with the findings of all checks behind those that its source already had."""
+    found = [finding for test in CHECKS for finding in test(graph)]
+    return msgspec.structs.replace(graph, findings=graph.findings + tuple(found))
+
+
+def _index(graph: Graph, adapter: str) -> int | None:
+    found = graph.adapters[adapter]
+    return rail_index(found.name) if found.host else None
+
+
+def _rails(graph: Graph) -> dict[str, tuple[int, float]]:
+    return rails(graph, [switch.id for switch in graph.switches.values() if switch.level == 0])
+
+
+def _plugged(graph: Graph) -> Iterator[tuple[str, str]]:
+    for leaf, ends in adapter_ends(graph).items():
+        for _, far in ends:
+            yield leaf, far.node
+
+
+def _swaps(graph: Graph) -> list[tuple[str, str, str]]:
+    """(host, adapter, adapter) where each is on the rail of the other, on leaves that are otherwise one rail's."""
+    rail = {leaf: index for leaf, (index, purity) in _rails(graph).items() if purity >= RAIL_PURITY}
+    wrong: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    for leaf, adapter in _plugged(graph):
+        index = _index(graph, adapter)
+        if leaf in rail and index is not None and index != rail[leaf]:
+            wrong[graph.adapters[adapter].host].append((index, rail[leaf], adapter))
+    found = []
+    for host, misfits in sorted(wrong.items()):
+        for at, (index, on, adapter) in enumerate(misfits):
+            for other_index, other_on, other in misfits[at + 1 :]:
+                if index == other_on and on == other_index:
+                    first, second = sorted((adapter, other), key=lambda a: natural(graph.adapters[a].name))
+                    found.append((host, first, second))
+    return found
