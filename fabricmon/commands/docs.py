@@ -1,0 +1,180 @@
+"""Write the documents that derive from tables in the code (docs/counters.md, docs/rules.md), or check that they are current."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fabricmon.units import Duration, Rate
+
+if TYPE_CHECKING:
+    from fabricmon.catalogue.counter import Counter
+    from fabricmon.rules.rule import Rule
+
+_GENERATED = "<!-- Written by `fabricmon docs --write docs` from {source}. Edit that instead. -->"
+
+_GROWTH = {
+    "wraps": "grows, starts again at 0 after its largest value",
+    "saturates": 'grows, stops at its largest value: from there on it says "at least"',
+    "level": "goes up and down",
+    "state": "a number that names a state",
+    "ticks": "grows in device ticks of unknown length, stops at its largest value",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--write", metavar="DIR", type=Path, help="write the documents into this directory")
+    group.add_argument("--check", metavar="DIR", type=Path, help="exit 1 if a document there is not current")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.write:
+        for name, text in documents().items():
+            (args.write / name).write_text(text, encoding="utf-8")
+        return 0
+    stale = [name for name, text in documents().items() if _content(args.check / name) != text]
+    for name in stale:
+        print(f"{args.check / name}: not current, run `fabricmon docs --write {args.check}`", file=sys.stderr)
+    return 1 if stale else 0
+
+
+def documents() -> dict[str, str]:
+    """File name -> text of every generated document."""
+    from fabricmon.catalogue import CATALOGUE
+    from fabricmon.rules import RULES
+
+    return {"counters.md": counters(CATALOGUE), "rules.md": rules(RULES)}
+
+
+def _content(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return None
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return [f"| {' | '.join(map(_cell, line))} |" for line in lines]
+
+
+def counters(catalogue: Mapping[str, Counter]) -> str:
+    """Every counter fabricmon knows, by kind of component and source."""
+    lines = [
+        "# Counters",
+        _GENERATED.format(source="`fabricmon/catalogue/`"),
+        "",
+        "What the agent exports on `/metrics`, with the names each counter has at its source. A value that cannot be read is",
+        "left out, never shown as 0. What a host has and this table has not is exported too, as one family with the file's",
+        "name as a label.",
+        "",
+        "How a counter moves:",
+        "",
+        *(f"* **{name}**: {text}" for name, text in _GROWTH.items()),
+    ]
+    ordered = sorted(catalogue.values(), key=lambda counter: (counter.kind, counter.source))  # stable: catalogue order
+    for (kind, source), group in groupby(ordered, key=lambda counter: (counter.kind, counter.source)):
+        lines += ["", f"## {kind}: {source}", ""]
+        lines += _table(
+            ("metric", "type", "unit", "bits", "moves", "name at the source", "meaning"),
+            (
+                (
+                    f"`{counter.metric}`",
+                    counter.type,
+                    counter.unit,
+                    str(counter.bits or ""),
+                    str(counter.growth),
+                    ", ".join(f"`{key}`" for key in counter.keys),
+                    counter.help + (f" (source × {counter.scale:g})" if counter.scale != 1 else ""),
+                )
+                for counter in group
+            ),
+        )
+    return "\n".join(lines) + "\n"
+
+
+def rules(table: Iterable[Rule]) -> str:
+    """Every rule: when it opens and closes, why the limit is what it is, what to do."""
+    lines = [
+        "# Rules",
+        _GENERATED.format(source="`fabricmon/rules/`"),
+        "",
+        "Each rule judges one kind of component. A rule opens a *symptom*; the diagnosis joins symptoms that have one cause",
+        "into one *incident*. Unknown never opens and never closes anything. Limits are set below `rules:` in the",
+        "configuration, as `rules.<name>.<limit>`.",
+    ]
+    for rule in table:
+        lines += [
+            "",
+            f"## {rule.name}",
+            "",
+            f"**{rule.title}.** Judges: {rule.table}. Severity: {rule.severity}. Incident kind: `{rule.kind}`. "
+            + ("Judged on the node and at the centre." if rule.scope == "node" else "Judged at the centre."),
+            "",
+            f"*Why:* {rule.why}",
+            "",
+            f"*What to do:* {rule.action}",
+            "",
+        ]
+        lines += _table(("limit", "default"), ((f"`{name}`", value) for name, value in _limits(rule)))
+        if about := _docstring(rule.params):
+            lines += ["", "```text", about, "```"]
+        if rule.yields_to:
+            lines += ["", "Not told by itself beside: " + ", ".join(f"`{name}`" for name in rule.yields_to) + "."]
+        if rule.promql:
+            lines += ["", "The same for a Prometheus-compatible ruler:", "", "```promql", rule.promql.strip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _docstring(params: type[msgspec.Struct]) -> str:
+    """The params' own docstring, which says unit and source of each default; "" where there is none of its own."""
+    return inspect.cleandoc(params.__doc__) if params.__dict__.get("__doc__") else ""
+
+
+def _limits(rule: Rule) -> list[tuple[str, str]]:
+    fields = msgspec.structs.fields(rule.params)
+    rows = [(field.name, quantity(field.type, field.default)) for field in fields]
+    given = {field.name for field in fields}
+    rows += [(name, quantity(Duration, getattr(rule, name))) for name in ("hold", "clear") if name not in given]
+    return rows
+
+
+def quantity(kind: Any, value: Any) -> str:
+    """A default as one would write it in the configuration: 90 s as `1m30s`, 5e10 bytes/s as `400Gb/s`."""
+    if value is msgspec.NODEFAULT:
+        return "a table of its own"
+    writers: dict[Any, Callable[[float], str]] = {Duration: _duration, Rate: _rate}
+    for known, write in writers.items():
+        if kind is known or isinstance(value, known):
+            return write(float(value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _duration(seconds: float) -> str:
+    if seconds and seconds < 1:
+        return f"{seconds * 1000:g}ms"
+    text = ""
+    for name, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        whole, seconds = divmod(seconds, size)
+        text += f"{whole:g}{name}" if whole else ""
+    return text + (f"{seconds:g}s" if seconds or not text else "")
+
+
+def _rate(bytes_per_second: float) -> str:
+    bits = bytes_per_second * 8
+    for name, size in (("Tb/s", 1e12), ("Gb/s", 1e9), ("Mb/s", 1e6), ("kb/s", 1e3)):
+        if bits >= size:
+            return f"{bits / size:g}{name}"
+    return f"{bits:g}b/s"
