@@ -21,7 +21,7 @@ from fabricmon.sources.names import NodeNames
 from fabricmon.topology import findings, infer
 from fabricmon.topology.graph import Graph
 
-__all__ = ["SOURCES", "Config", "Source", "SourceError", "load"]
+__all__ = ["SOURCES", "Source", "SourceError", "load"]
 
 LIMIT = 256 << 20
 """Bytes of text, after decompression, that a topology file may have: ten times the dump of 65,536 end ports."""
@@ -40,17 +40,6 @@ SOURCES: dict[str, Source] = {
     "ibnetdiscover-p": Source(ibnetdiscover_ports.sniff, ibnetdiscover_ports.parse, ibnetdiscover_ports),
     "yaml": Source(plan.sniff, plan.parse, plan),
 }
-
-
-class Config(msgspec.Struct, forbid_unknown_fields=True):
-    """Section `topology`.
-
-    file        dump or plan to load; "" = no topology: domains are node, adapter and rail by index
-    node_names  optional map of GUID to name, as ibnetdiscover's --node-name-map reads it; wins over descriptions
-    """
-
-    file: str = ""
-    node_names: str = ""
 
 
 def load(path: str, node_names: str = "") -> Graph:

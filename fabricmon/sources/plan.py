@@ -257,7 +257,7 @@ class _Plan:
         if name not in self.by_name:
             host, _, device = name.rpartition("/")
             if host not in self.hosts:
-                raise self.wrong(where, f"{text!r} is neither a port of a declared switch nor a declared host's adapter")
+                raise self.wrong(where, f"{text!r} is no port of a declared switch, no adapter of a declared host")
             self.adapter(host, device, f"{host}/{device}", where)
         end = End(self.by_name[name], port)
         if end in self.used:

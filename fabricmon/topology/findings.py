@@ -89,7 +89,7 @@ def lost_uplinks(graph: Graph) -> Iterator[Finding]:
         if len(counts) < PEERS_LEAST:
             continue
         expected, peers = max(Counter(counts.values()).items(), key=lambda item: (item[1], item[0]))
-        if not expected or peers * 2 < len(counts):
+        if not expected or peers * 2 <= len(counts):
             continue
         for switch_id in sorted(counts, key=lambda s: natural(graph.name(s))):
             if counts[switch_id] < expected:
