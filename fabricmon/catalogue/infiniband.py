@@ -1,5 +1,7 @@
 """InfiniBand port counters of /sys/class/infiniband/D/ports/N/counters (and counters_ext of old devices).
 
+Where a port offers two names for one counter (32 bits in counters/, 64 bits in counters_ext/), the first key is taken.
+
 Widths and behaviour at the top: counters-ib.md section 3.1, from Linux 6.12 drivers/infiniband/core/sysfs.c
 PORT_PMA_ATTR. Counters of the performance management class stop at all ones; they never wrap.
 """
@@ -55,13 +57,13 @@ COUNTERS: tuple[Counter, ...] = (
     _pma("xmit_wait_ticks", "", 32, _C, ("port_xmit_wait",),
          "Device ticks in which there was data to send and nothing was sent; the tick's length depends on the device",
          growth=Growth.TICKS, window=True),
-    _pma("xmit", "bytes", 64, _T, ("port_xmit_data", "port_xmit_data_64"),
+    _pma("xmit", "bytes", 64, _T, ("port_xmit_data_64", "port_xmit_data"),
          "Bytes sent (source counts 4-byte words)", scale=4.0, growth=Growth.WRAPS, window=True),
-    _pma("rcv", "bytes", 64, _T, ("port_rcv_data", "port_rcv_data_64"),
+    _pma("rcv", "bytes", 64, _T, ("port_rcv_data_64", "port_rcv_data"),
          "Bytes received (source counts 4-byte words)", scale=4.0, growth=Growth.WRAPS, window=True),
-    _pma("xmit_packets", "", 64, _T, ("port_xmit_packets", "port_xmit_packets_64"), "Packets sent",
+    _pma("xmit_packets", "", 64, _T, ("port_xmit_packets_64", "port_xmit_packets"), "Packets sent",
          growth=Growth.WRAPS),
-    _pma("rcv_packets", "", 64, _T, ("port_rcv_packets", "port_rcv_packets_64"), "Packets received",
+    _pma("rcv_packets", "", 64, _T, ("port_rcv_packets_64", "port_rcv_packets"), "Packets received",
          growth=Growth.WRAPS),
     _pma("unicast_xmit_packets", "", 64, _T, ("unicast_xmit_packets", "port_unicast_xmit_packets"),
          "Unicast packets sent", growth=Growth.WRAPS),

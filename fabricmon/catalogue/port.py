@@ -33,6 +33,8 @@ COUNTERS: tuple[Counter, ...] = (
     _row("lid", "", Growth.STATE, "port", ("lid",), "Local identifier given by the subnet manager", cost=5),
     _row("sm_lid", "", Growth.STATE, "port", ("sm_lid",),
          "Local identifier of the subnet manager; 0 means none assigned yet", cost=5),
+    _row("supported", "", Growth.STATE, "port", ("supported",),
+         "1 when the device answers for its counters, 0 when it refused all of them and is left alone for a while"),
     # what rtnetlink tells of the port's network interface
     _row("carrier", "", Growth.STATE, "netdev", ("IFLA_CARRIER",), "1 when the interface has a carrier, 0 when not"),
     _row("operstate", "", Growth.STATE, "netdev", ("IFLA_OPERSTATE",),

@@ -1,0 +1,65 @@
+"""The catalogue: every counter fabricmon knows, by its column name and by what its source calls it.
+
+A column is a catalogue name, or `raw:<directory>/<file>` for a counter a host has and the catalogue has not; all of
+the latter share one metric family with the directory and the file as labels.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fabricmon.catalogue import infiniband, port, rdma
+from fabricmon.catalogue.counter import Category, Counter, Growth
+
+__all__ = ["CATALOGUE", "RAW", "Category", "Counter", "Growth", "Metric", "column_of", "counter_at", "metric_of"]
+
+COUNTERS: tuple[Counter, ...] = (*infiniband.COUNTERS, *rdma.COUNTERS, *port.COUNTERS)
+
+CATALOGUE: dict[str, Counter] = {c.name: c for c in COUNTERS}
+
+RAW = "raw:"
+
+_AT: dict[tuple[str, str], Counter] = {(c.source, key): c for c in reversed(COUNTERS) for key in c.keys}
+
+_SAME_SOURCE = {"counters_ext": "counters"}  # old devices keep the 64-bit counters in a directory of their own
+
+
+class Metric(NamedTuple):
+    """How a column shows on /metrics. `labels` come on top of those of the row."""
+
+    name: str
+    type: str  # "counter", "gauge", "untyped"
+    help: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+def counter_at(source: str, key: str) -> Counter | None:
+    """The catalogue row of what `source` calls `key`; None where the catalogue has none.
+
+    mlx5 in switchdev mode puts `vport_` before the names of its queue counters (counters-ib.md 6.1).
+    """
+    source = _SAME_SOURCE.get(source, source)
+    return _AT.get((source, key)) or (_AT.get((source, key[6:])) if key.startswith("vport_") else None)
+
+
+def column_of(source: str, key: str) -> str:
+    """The frame column for what `source` calls `key`: a catalogue name, else "raw:<source>/<key>"."""
+    counter = counter_at(source, key)
+    return counter.name if counter else f"{RAW}{source}/{key}"
+
+
+def metric_of(column: str) -> Metric:
+    """How a column shows on /metrics. KeyError for a column that is neither in the catalogue nor raw."""
+    if column.startswith(RAW):
+        directory, _, file = column[len(RAW) :].partition("/")
+        return _RAW_METRIC._replace(labels=(("directory", directory), ("file", file)))
+    counter = CATALOGUE[column]
+    where = ", ".join(counter.keys)
+    return Metric(counter.metric, counter.type, f"{counter.help}. Source: {counter.source} {where}")
+
+
+_RAW_METRIC = Metric(
+    "fabricmon_port_raw",
+    "untyped",
+    "A counter file of the port that the catalogue does not know, as the driver shows it. Source: sysfs, RDMA netlink",
+)
