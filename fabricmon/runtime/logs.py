@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 import structlog
 from msgspec import Struct
@@ -17,15 +17,15 @@ MAX_TOPICS = 4096
 """Topics whose state `Transitions` remembers; the oldest is forgotten first (and may then be said again)."""
 
 
-class Config(Struct, forbid_unknown_fields=True):
-    """The `log` section.
+class LogConfig(Struct, forbid_unknown_fields=True, frozen=True):
+    """The process's log on stderr.
 
-    format  logfmt | json
-    level   debug | info | warning | error
+    format  one line an event, as key=value pairs or as JSON.
+    level   the least severe events that are written.
     """
 
-    format: str = "logfmt"
-    level: str = "info"
+    format: Literal["logfmt", "json"] = "logfmt"
+    level: Literal["debug", "info", "warning", "error"] = "info"
 
 
 def configure(format: str = "logfmt", level: str = "info", stream: TextIO | None = None) -> None:

@@ -1,0 +1,47 @@
+"""What an agent is told by `agent:` in the configuration."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from fabricmon.runtime.http import parse_address
+
+
+class PathConfig(Struct, forbid_unknown_fields=True, frozen=True):
+    """Where the machine's own file systems are seen, as in node_exporter; in a container they are mounted elsewhere."""
+
+    sysfs: str = "/sys"
+    procfs: str = "/proc"
+
+    def __post_init__(self) -> None:
+        for name in ("sysfs", "procfs"):
+            if not getattr(self, name).startswith("/"):
+                raise ValueError(f"`{name}` is not an absolute path")
+
+
+class AgentConfig(Struct, forbid_unknown_fields=True, frozen=True):
+    """The agent.
+
+    listen        addresses of /metrics, /stream and /health: "HOST:PORT", "[::]:9790" or ":9790".
+    node          name of this node in the fleet; "" is the host name.
+    path          roots of sysfs and procfs.
+    judge         judge this node's own rows every second, for /health and `fabricmon check`. Without it the agent
+                  needs no NumPy (about 20 MiB less memory) and only the centre judges.
+    max_streams   centres (or other readers of /stream) at one time; a further one is refused.
+    max_events    newest kernel events that are kept for a centre that comes back.
+    """
+
+    listen: tuple[str, ...] = ("0.0.0.0:9790",)
+    node: str = ""
+    path: PathConfig = PathConfig()
+    judge: bool = True
+    max_streams: Annotated[int, Meta(ge=1, le=256)] = 8
+    max_events: Annotated[int, Meta(ge=1, le=65536)] = 1024
+
+    def __post_init__(self) -> None:
+        if not self.listen:
+            raise ValueError("`listen` names no address")
+        for address in self.listen:
+            parse_address(address)

@@ -1,0 +1,134 @@
+"""The newest known state of the node: merges readings into one snapshot, numbers inventories and events.
+
+Decides only; who is told of a change and when is the business of its callers. Used from the event loop alone.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from fabricmon.model import Event, Identity, Inventory, Part, Reading, Snapshot
+
+FAST = 1.0
+"""Seconds: a change in a part that is read at least this often is worth sending at once. Such parts hold states."""
+
+Key = tuple[str, str]
+"""Collector and device: which session a reading comes from."""
+
+
+class Accepted(NamedTuple):
+    """What a reading did: `reshaped` made a new inventory; `urgent`: a value of a fast part changed."""
+
+    reshaped: bool
+    urgent: bool
+
+
+class _Held(NamedTuple):
+    parts: tuple[Part, ...]
+    values: array[float]
+    taken: float
+
+
+class State:
+    """Snapshot and event ring of one node.
+
+    `order` is the collectors' order in the inventory. `snapshot` is live: its values change with the next reading;
+    `copy()` is what to keep.
+    """
+
+    def __init__(self, identity: Identity, order: tuple[str, ...], max_events: int = 1024) -> None:
+        self._rank = {name: n for n, name in enumerate(order)}
+        self._held: dict[Key, _Held] = {}
+        self._places: dict[Key, tuple[int, int]] = {}  # first value, first part
+        self.snapshot = Snapshot(Inventory(1, identity, ()), 0, identity.started, [], array("d"))
+        self._events: deque[Event] = deque(maxlen=max_events)
+        # Starting at the clock keeps numbers rising over a restart, so that `after=` of a centre that knew the
+        # process before stays meaningful.
+        self._event_seq = int(identity.started * 1000)
+
+    @property
+    def inventory(self) -> Inventory:
+        return self.snapshot.inventory
+
+    def accept(self, key: Key, reading: Reading, wall: float) -> Accepted:
+        """Take over one reading. ValueError when its values do not fill its parts: then nothing is taken over."""
+        size = sum(p.size for p in reading.parts)
+        if size != len(reading.values):
+            raise ValueError(f"a reading of {len(reading.values)} values for parts of {size}")
+        held = self._held.get(key)
+        self._held[key] = _Held(reading.parts, reading.values, reading.taken)
+        if held is None or (held.parts is not reading.parts and held.parts != reading.parts):
+            self._rebuild(wall)
+            return Accepted(True, True)
+        s = self.snapshot
+        first, part = self._places[key]
+        urgent = any(p.period <= FAST for p in reading.parts) and _bits(held.values) != _bits(reading.values)
+        s.values[first : first + size] = reading.values
+        for n in range(len(reading.parts)):
+            s.taken[part + n] = reading.taken
+        s.seq += 1
+        s.wall = wall
+        return Accepted(False, urgent)
+
+    def unknown(self, key: Key, taken: float, wall: float) -> Accepted:
+        """The device could not be read at all: its rows stay, its values are unknown as of `taken`."""
+        held = self._held.get(key)
+        if held is None:
+            return Accepted(False, False)
+        nothing = array("d", [math.nan]) * len(held.values)
+        return self.accept(key, Reading(held.parts, nothing, taken), wall)
+
+    def drop(self, key: Key, wall: float) -> Accepted:
+        """The device is gone: its rows leave the inventory."""
+        if self._held.pop(key, None) is None:
+            return Accepted(False, False)
+        self._rebuild(wall)
+        return Accepted(True, True)
+
+    def copy(self) -> Snapshot:
+        s = self.snapshot
+        return Snapshot(s.inventory, s.seq, s.wall, s.taken[:], s.values[:])
+
+    def _rebuild(self, wall: float) -> None:
+        parts: list[Part] = []
+        taken: list[float] = []
+        values = array("d")
+        self._places = {}
+        for key in sorted(self._held, key=lambda k: (self._rank.get(k[0], len(self._rank)), k)):
+            held = self._held[key]
+            self._places[key] = (len(values), len(parts))
+            parts.extend(held.parts)
+            taken.extend([held.taken] * len(held.parts))
+            values.extend(held.values)
+        old = self.snapshot.inventory
+        self.snapshot = Snapshot(
+            Inventory(old.id + 1, old.identity, tuple(parts)), self.snapshot.seq + 1, wall, taken, values
+        )
+
+    # --- events
+
+    def event(self, event: Event) -> Event:
+        """Number an event and keep it in the ring; the oldest falls out."""
+        self._event_seq += 1
+        event = msgspec.structs.replace(event, seq=self._event_seq)
+        self._events.append(event)
+        return event
+
+    @property
+    def event_seq(self) -> int:
+        """Number of the newest event."""
+        return self._event_seq
+
+    def events_after(self, seq: int) -> Iterator[Event]:
+        """Kept events that a reader who has seen `seq` has not; all of them when `seq` was never given out."""
+        return (e for e in tuple(self._events) if e.seq > seq or seq > self._event_seq)
+
+
+def _bits(values: array[float]) -> bytes:
+    return values.tobytes()

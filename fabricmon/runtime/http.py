@@ -1,0 +1,121 @@
+"""The HTTP listener of agent and centre: addresses, limits, /-/live and /-/ready, a stop that ends in time."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from aiohttp import web
+
+MAX_BODY = 2**20
+"""Bytes of a request's body unless the application says otherwise."""
+
+MAX_HEADER = 8190
+"""Bytes of the request line and of each header field."""
+
+MAX_CONNECTIONS = 512
+"""Open connections of one listener; further ones are closed at once."""
+
+KEEPALIVE = 75.0
+"""Seconds an idle connection is kept; a scraper that comes every minute keeps its own."""
+
+GRACE = 2.0
+"""Seconds that requests in progress have to end when the process stops."""
+
+State = Callable[[], str | None]
+"""None: all is well; else one line that says what is not."""
+
+
+class Address(NamedTuple):
+    """Where to listen. `host` "" means every address of the machine."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """`HOST:PORT`, `[IPV6]:PORT` or `:PORT`. ValueError says what was expected."""
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:\[\]\s]*)):(\d{1,5})", text.strip())
+    if not match or int(match[3]) > 65535:
+        raise ValueError(f"expected an address such as 127.0.0.1:9790, [::1]:9790 or :9790, got {text!r}")
+    return Address(match[1] or match[2] or "", int(match[3]))
+
+
+class Listener:
+    """A running HTTP server. `addresses` are the ones it really has (port 0 was chosen by the kernel)."""
+
+    def __init__(self, runner: web.AppRunner, servers: list[asyncio.Server]) -> None:
+        self._runner, self._servers = runner, servers
+        self.addresses = [Address(*sock.getsockname()[:2]) for server in servers for sock in server.sockets]
+
+    async def close(self) -> None:
+        """Stop accepting, let requests in progress end within the grace, run the application's clean-up."""
+        for server in self._servers:
+            server.close()
+        await self._runner.cleanup()
+
+
+async def listen(
+    app: web.Application,
+    addresses: Iterable[str],
+    *,
+    grace: float = GRACE,
+    max_connections: int = MAX_CONNECTIONS,
+) -> Listener:
+    """Serve `app` on every address. OSError when one cannot be had (then none is kept), ValueError when one is none."""
+    parsed = [parse_address(a) for a in addresses]
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        shutdown_timeout=grace,
+        keepalive_timeout=KEEPALIVE,
+        max_line_size=MAX_HEADER,
+        max_field_size=MAX_HEADER,
+        handler_cancellation=True,
+    )
+    await runner.setup()
+    make = runner.server
+    assert make is not None
+
+    def accept() -> asyncio.BaseProtocol:
+        return _Refusal() if len(make.connections) >= max_connections else make()
+
+    loop = asyncio.get_running_loop()
+    servers: list[asyncio.Server] = []
+    try:
+        for host, port in parsed:
+            server = await loop.create_server(accept, host or None, port, reuse_address=True)
+            servers.append(server)
+    except OSError:
+        for server in servers:
+            server.close()
+        await runner.cleanup()
+        raise
+    return Listener(runner, servers)
+
+
+def add_probes(app: web.Application, live: State, ready: State) -> None:
+    """GET /-/live and /-/ready (also /-/healthy, as Prometheus's programs call it): 200, or 503 with the reason."""
+
+    def answer(state: State) -> Callable[[web.Request], object]:
+        async def probe(_request: web.Request) -> web.Response:
+            reason = state()
+            return web.Response(text=f"{reason or 'ok'}\n", status=503 if reason else 200)
+
+        return probe
+
+    app.router.add_get("/-/live", answer(live))  # type: ignore[arg-type]
+    app.router.add_get("/-/healthy", answer(live))  # type: ignore[arg-type]
+    app.router.add_get("/-/ready", answer(ready))  # type: ignore[arg-type]
+
+
+class _Refusal(asyncio.Protocol):
+    """The listener is full: close before a byte is read, so that the peer knows at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
