@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:  # `tests.rigs…` is importable however pytest was started
+    sys.path.insert(0, str(ROOT))
 
 # What a test may ask for besides a program's name: how to see that it is there, and what to do where it is not.
 _THINGS: dict[str, tuple[Callable[[], bool], str]] = {
