@@ -34,7 +34,7 @@ def fetch_json(url: str) -> Any:
 
 
 def wait_for(what: str, look: Callable[[], T], patience: float = 60.0, pause: float = 0.05) -> T:
-    """The first truthy answer of `look`; TimeoutError naming `what` when none came. A refused connection is no answer."""
+    """The first truthy answer of `look`; TimeoutError naming `what` when none came. No connection is no answer."""
     end = time.monotonic() + patience
     while True:
         try:

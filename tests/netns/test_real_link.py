@@ -1,0 +1,124 @@
+"""From a real link going down to the webhook: real interfaces, agent, centre and receiver in one network namespace."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.rigs.daemons import FABRICMON, Daemon, free_port, wait_for
+from tests.rigs.receiver import posts
+
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(240)]
+
+ROOT = Path(__file__).resolve().parents[2]
+LINKS = 20
+
+
+class Site:
+    """A namespace with LINKS veth pairs veth0-peer0, veth1-peer1, …; the agent watches the veth side of each.
+
+    The peer side is what a test takes down: as on a real node, where the far end or the cable fails and not the
+    interface's own setting.
+    """
+
+    def __init__(self, folder: Path, rules: dict[str, dict[str, str]]) -> None:
+        self.folder, self.rules = folder, rules
+        self.name = f"fabricmon-{os.getpid()}-{free_port()}"
+        self.received = folder / "received.jsonl"
+        self.daemons: list[Daemon] = []
+
+    def ip(self, *words: str) -> None:
+        subprocess.run(["ip", "-n", self.name, *words], check=True, timeout=30, capture_output=True)
+
+    def inside(self, name: str, *command: object) -> Daemon:
+        daemon = Daemon(self.folder / f"{name}.log", command, ("ip", "netns", "exec", self.name))
+        self.daemons.append(daemon)
+        return daemon
+
+    def answers(self, url: str) -> bool:
+        ask = "import sys, urllib.request as r; r.urlopen(sys.argv[1], timeout=5)"
+        command = ["ip", "netns", "exec", self.name, sys.executable, "-c", ask, url]
+        return subprocess.run(command, capture_output=True, timeout=30).returncode == 0
+
+    def api(self, path: str) -> object:
+        ask = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=5).read().decode())"
+        command = ["ip", "netns", "exec", self.name, sys.executable, "-c", ask, f"http://127.0.0.1:9791{path}"]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout)
+
+    def __enter__(self) -> "Site":
+        subprocess.run(["ip", "netns", "add", self.name], check=True, timeout=30)
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def start(self) -> None:
+        self.ip("link", "set", "lo", "up")
+        for n in range(LINKS):
+            self.ip("link", "add", f"veth{n}", "type", "veth", "peer", "name", f"peer{n}")
+            self.ip("link", "set", f"veth{n}", "up")
+            self.ip("link", "set", f"peer{n}", "up")
+        config = self.folder / "fabricmon.yaml"
+        config.write_text(
+            yaml.safe_dump({"collect": {"ethernet": {"include": ["veth*"]}}, "rules": self.rules, "log": {"level": "info"}})
+        )
+        hook = self.inside("receiver", sys.executable, "-m", "tests.rigs.receiver", 9800, self.received)
+        agent = self.inside(
+            "agent", *FABRICMON, "agent", "--config", config, "--node", "node-1", "--listen", "127.0.0.1:9790"
+        )
+        agent.wait_until("agent", lambda: self.answers("http://127.0.0.1:9790/-/ready"))
+        hook.wait_until("receiver", lambda: self.answers("http://127.0.0.1:9800/"))
+        centre = self.inside(
+            "centre", *FABRICMON, "central", "--config", config, "--listen", "127.0.0.1:9791",
+            "--state", self.folder / "state", "--target", "127.0.0.1:9790", "--webhook", "http://127.0.0.1:9800/",
+        )  # fmt: skip
+        centre.wait_until("centre", lambda: self.answers("http://127.0.0.1:9791/-/ready"))
+        centre.wait_until("the node at the centre", lambda: '"live"' in json.dumps(self.api("/api/v1/nodes")))
+
+    def __exit__(self, *_: object) -> None:
+        for daemon in reversed(self.daemons):
+            daemon.stop()
+        subprocess.run(["ip", "netns", "del", self.name], check=False, timeout=30)
+
+    def told(self) -> list[tuple[float, dict]]:
+        """Every incident of every post with the time it came."""
+        return [(post["at"], incident) for post in posts(self.received) for incident in post["body"]["incidents"]]
+
+    def wait_told(self, kind: str, link: int, status: str, patience: float = 30.0) -> tuple[float, dict]:
+        """The first telling of that incident; on failure, with what the daemons said instead."""
+        component = f"link(node-1/veth{link})"
+
+        def look() -> tuple[float, dict] | None:
+            match = (kind, component, status)
+            return next((t for t in self.told() if (t[1]["kind"], t[1]["component"], t[1]["status"]) == match), None)
+
+        try:
+            return wait_for(f"{kind} {component} {status}", look, patience, 0.01)
+        except TimeoutError as error:
+            heard = [(i["kind"], i["component"], i["status"]) for _, i in self.told()]
+            tails = "\n".join(f"--- {d.log.name}\n{d.tail(1500)}" for d in self.daemons)
+            raise TimeoutError(f"{error}; heard {heard}\n{tails}") from None
+
+
+def table(what: str, seconds: list[float]) -> None:
+    milliseconds = sorted(1000 * s for s in seconds)
+    print(f"\n{what}: median {statistics.median(milliseconds):.0f} ms, worst of {len(seconds)} {milliseconds[-1]:.0f} ms")
+
+
+@pytest.fixture
+def site(require, tmp_path):
+    require("netns", "makes real links")
+    require("ip")
+
+    def make(**rules: dict[str, str]) -> Site:
+        return Site(tmp_path, rules)
+
+    return make
