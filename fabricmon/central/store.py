@@ -1,0 +1,393 @@
+"""What the centre must not forget: incidents, their transitions, silences, expected nodes, who was told what, the
+outbox.
+
+One thread owns the database; calls wait for it from the event loop. A commit is one transaction: incidents, the
+notifications planned from them and what receivers have thereby been told become true together or not at all.
+`database.py` has the schema.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from fabricmon.central.database import StoreError, open_database
+from fabricmon.model import HistoryEntry, Incident, Maintenance, Notification
+from fabricmon.notify.silence import Silence
+from fabricmon.notify.told import Telling, tellings
+from fabricmon.runtime import logs
+
+__all__ = ["Ack", "Backlog", "ExpectedNode", "Pending", "State", "Store", "StoreError"]
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
+
+MAX_WAITING = 1024  # calls waiting for the thread; more fail at once, a disk that slow is a fault to be seen
+KEEP_RESOLVED = 30 * 86400.0  # seconds; resolved incidents, transitions, ended silences, nodes not seen
+KEEP_FINISHED = 7 * 86400.0  # seconds; notifications delivered, superseded or failed
+RECENT = 3600.0  # seconds; resolved incidents that `load` still hands back
+
+PENDING, SENT, FAILED, SUPERSEDED = "pending", "sent", "failed", "superseded"
+
+
+class ExpectedNode(Struct, frozen=True):
+    """A node that was seen once and is missed when it is not there; `target` is where its agent was reached."""
+
+    name: str
+    target: str = ""
+    agent: str = ""
+    first_seen: float = 0.0
+    last_seen: float = 0.0
+    labels: dict[str, str] = {}
+
+
+class Pending(Struct, frozen=True):
+    """A notification that is not delivered yet; `seq` orders those of one receiver."""
+
+    seq: int
+    notification: Notification
+
+
+class Ack(Struct, frozen=True):
+    """What became of a notification: state is "sent", "failed" (refused for good) or "superseded"."""
+
+    key: str
+    state: str
+    at: float
+    attempts: int = 1
+    error: str = ""
+
+
+class Backlog(Struct, frozen=True):
+    """Undelivered notifications of one receiver and when the oldest was made (wall)."""
+
+    depth: int
+    oldest: float
+
+
+class State(Struct):
+    """What a restarted centre goes on from.
+
+    incidents  all that fire and those resolved within RECENT; told: the newest telling of each receiver and incident.
+    """
+
+    incidents: list[Incident]
+    told: list[Telling]
+    silences: list[Silence]
+    maintenance: list[Maintenance]
+    nodes: list[ExpectedNode]
+    backlog: dict[str, Backlog]
+
+
+_Job = Callable[[], None]
+
+
+class Store:
+    """The open state directory. StoreError from the constructor where it cannot be had.
+
+    damage    what was wrong with a file that had to be moved aside, "" usually: state was lost, show it.
+    unreadable  rows that could not be decoded or encoded since the start; each costs only itself and is logged.
+    """
+
+    def __init__(self, directory: str | Path, now: float | None = None) -> None:
+        self.directory = Path(directory)
+        self.unreadable = 0
+        self._log = logs.get(part="store")
+        opened = open_database(self.directory, time.time() if now is None else now)
+        self._db, self._lock, self.damage = opened
+        if self.damage:
+            self._log.error(
+                "state was damaged and is moved aside; open incidents will be found again and told again",
+                directory=str(self.directory),
+                damage=self.damage,
+            )
+        self._jobs: queue.Queue[_Job | None] = queue.Queue(MAX_WAITING)
+        self._thread = threading.Thread(target=self._work, name="store", daemon=True)
+        self._thread.start()
+
+    # ---------------------------------------------------------------- writing
+
+    async def commit(
+        self,
+        *,
+        incidents: Sequence[Incident] = (),
+        notifications: Sequence[Notification] = (),
+        silences: Sequence[Silence] = (),
+        maintenance: Sequence[Maintenance] = (),
+        nodes: Sequence[ExpectedNode] = (),
+        forgotten: Sequence[str] = (),
+        acked: Sequence[Ack] = (),
+    ) -> None:
+        """Make all of it durable in one transaction; StoreError where that failed, and then none of it is true.
+
+        forgotten  names of expected nodes that are expected no longer.
+        An incident, silence, window or node replaces what was known under its id. A notification whose key is there
+        already is there already: to commit again what may or may not have been committed does no harm.
+        """
+
+        def write() -> None:
+            db = self._db
+            for incident, body in self._packed(incidents):
+                db.execute(
+                    "INSERT OR REPLACE INTO incidents VALUES (?,?,?,?,?,?,?,?,?,?)", _incident_row(incident, body)
+                )
+                db.executemany(
+                    "INSERT OR IGNORE INTO transitions (incident, at, change, reason) VALUES (?,?,?,?)",
+                    [(incident.id, h.at, h.change, h.reason) for h in incident.history],
+                )
+            for note, body in self._packed(notifications):
+                added = db.execute(
+                    "INSERT OR IGNORE INTO outbox (key, receiver, created, body) VALUES (?,?,?,?)",
+                    (note.key, note.receiver, note.created, body),
+                )
+                if added.rowcount:
+                    db.executemany(
+                        "INSERT OR REPLACE INTO told VALUES (?,?,?,?,?)",
+                        [(t.receiver, t.incident, t.status, t.at, body) for t, body in self._packed(tellings(note))],
+                    )
+            for silence, body in self._packed(silences):
+                row = (silence.id, silence.starts, silence.ends, body)
+                db.execute("INSERT OR REPLACE INTO silences VALUES (?,?,?,?)", row)
+            for window, body in self._packed(maintenance):
+                row = (window.id, window.starts, window.ends, body)
+                db.execute("INSERT OR REPLACE INTO maintenance VALUES (?,?,?,?)", row)
+            for node, body in self._packed(nodes):
+                db.execute("INSERT OR REPLACE INTO nodes VALUES (?,?,?)", (node.name, node.last_seen, body))
+            db.executemany("DELETE FROM nodes WHERE name = ?", [(name,) for name in forgotten])
+            db.executemany(
+                "UPDATE outbox SET state = ?, finished = ?, attempts = ?, error = ?"
+                " WHERE key = ? AND state = 'pending'",
+                [(a.state, a.at, a.attempts, a.error[:1000], a.key) for a in acked],
+            )
+
+        if any((incidents, notifications, silences, maintenance, nodes, forgotten, acked)):
+            await self._call(lambda: self._transaction(write))
+
+    async def prune(self, now: float) -> int:
+        """Drop what is older than KEEP_RESOLVED and KEEP_FINISHED; how many rows went. Nothing that fires or waits
+        goes."""
+        old, done = now - KEEP_RESOLVED, now - KEEP_FINISHED
+
+        def write() -> int:
+            before = self._db.total_changes
+            run = self._db.execute
+            run("DELETE FROM incidents WHERE status <> 'firing' AND updated < ?", (old,))
+            run(
+                "DELETE FROM transitions WHERE at < ?"
+                " AND incident NOT IN (SELECT id FROM incidents WHERE status = 'firing')",
+                (old,),
+            )
+            run("DELETE FROM told WHERE at < ? AND incident NOT IN (SELECT id FROM incidents)", (old,))
+            run("DELETE FROM outbox WHERE state <> 'pending' AND finished < ?", (done,))
+            run("DELETE FROM silences WHERE ends < ?", (old,))
+            run("DELETE FROM maintenance WHERE ends < ?", (old,))
+            run("DELETE FROM nodes WHERE last_seen < ?", (old,))
+            return self._db.total_changes - before
+
+        return await self._call(lambda: self._transaction(write))
+
+    # ---------------------------------------------------------------- reading
+
+    def load(self, now: float | None = None) -> State:
+        """All that a restart goes on from. Blocks; call it once, before the event loop has other work."""
+        since = (time.time() if now is None else now) - RECENT
+
+        def read() -> State:
+            return State(
+                incidents=self._rows(
+                    Incident, "incidents", "SELECT body FROM incidents WHERE status = 'firing' OR updated >= ?", since
+                ),
+                told=self._rows(Telling, "told", "SELECT body FROM told"),
+                silences=self._rows(Silence, "silences", "SELECT body FROM silences ORDER BY starts"),
+                maintenance=self._rows(Maintenance, "maintenance", "SELECT body FROM maintenance ORDER BY starts"),
+                nodes=self._rows(ExpectedNode, "nodes", "SELECT body FROM nodes"),
+                backlog=self._backlog(),
+            )
+
+        return self._submit(read).result()
+
+    async def pending(self, receiver: str, limit: int) -> list[Pending]:
+        """The oldest undelivered notifications of a receiver, in order."""
+
+        def read() -> list[Pending]:
+            found = self._db.execute(
+                "SELECT seq, key, body FROM outbox WHERE receiver = ? AND state = 'pending' ORDER BY seq LIMIT ?",
+                (receiver, limit),
+            ).fetchall()
+            good = []
+            for seq, key, body in found:
+                note = self._unpack(Notification, "outbox", body)
+                if note is not None:
+                    good.append(Pending(seq, note))
+                else:
+                    # Undecodable, so undeliverable: it must not stand before the others for ever.
+                    self._db.execute("UPDATE outbox SET state = 'failed', error = 'unreadable' WHERE key = ?", (key,))
+            return good
+
+        return await self._call(read)
+
+    async def backlog(self) -> dict[str, Backlog]:
+        """Per receiver with undelivered notifications: how many, and since when."""
+        return await self._call(self._backlog)
+
+    async def finished(self, state: str, limit: int = 100) -> list[tuple[Notification, Ack]]:
+        """The newest notifications that ended as `state` ("sent", "failed", "superseded"), newest first."""
+
+        def read() -> list[tuple[Notification, Ack]]:
+            found = self._db.execute(
+                "SELECT body, key, state, finished, attempts, error FROM outbox"
+                " WHERE state = ? ORDER BY seq DESC LIMIT ?",
+                (state, limit),
+            ).fetchall()
+            both = ((self._unpack(Notification, "outbox", row[0]), Ack(*row[1:])) for row in found)
+            return [(note, ack) for note, ack in both if note is not None]
+
+        return await self._call(read)
+
+    async def incidents(self, ids: Iterable[str]) -> list[Incident]:
+        """These incidents as last committed; ids that are not kept are left out."""
+        wanted = list(ids)
+
+        def read() -> list[Incident]:
+            found: list[Incident] = []
+            for start in range(0, len(wanted), 500):
+                some = wanted[start : start + 500]
+                marks = ",".join("?" * len(some))
+                found += self._rows(Incident, "incidents", f"SELECT body FROM incidents WHERE id IN ({marks})", *some)
+            return found
+
+        return await self._call(read)
+
+    async def resolved(self, since: float, limit: int = 1000) -> list[Incident]:
+        """Incidents that were resolved and not changed after `since` (wall), newest first."""
+        return await self._call(
+            lambda: self._rows(
+                Incident,
+                "incidents",
+                "SELECT body FROM incidents WHERE status <> 'firing' AND updated >= ? ORDER BY updated DESC LIMIT ?",
+                since,
+                limit,
+            )
+        )
+
+    async def history(self, incident: str, limit: int = 1000) -> list[HistoryEntry]:
+        """All transitions kept of an incident, oldest first: more than Incident.history, which is bounded."""
+
+        def read() -> list[HistoryEntry]:
+            found = self._db.execute(
+                "SELECT at, change, reason FROM transitions WHERE incident = ? ORDER BY seq DESC LIMIT ?",
+                (incident, limit),
+            ).fetchall()
+            return [HistoryEntry(*row) for row in reversed(found)]
+
+        return await self._call(read)
+
+    async def standing(self, receiver: str, since: float, limit: int = 5000) -> list[tuple[Incident, Telling]]:
+        """What a receiver that keeps state should hold now: told as firing, or told as resolved after `since`
+        (wall)."""
+
+        def read() -> list[tuple[Incident, Telling]]:
+            found = self._db.execute(
+                "SELECT i.body, t.body FROM told t JOIN incidents i ON i.id = t.incident AND i.status = t.status"
+                " WHERE t.receiver = ? AND (t.status = 'firing' OR t.at >= ?) ORDER BY t.at DESC LIMIT ?",
+                (receiver, since, limit),
+            ).fetchall()
+            both = ((self._unpack(Incident, "incidents", a), self._unpack(Telling, "told", b)) for a, b in found)
+            return [(incident, telling) for incident, telling in both if incident is not None and telling is not None]
+
+        return await self._call(read)
+
+    def close(self) -> None:
+        """Finish what was asked for, then let go of file and lock."""
+        if self._thread.is_alive():
+            self._jobs.put(None)
+            self._thread.join()
+        self._db.close()
+        self._lock.close()
+
+    # ---------------------------------------------------------------- within the thread
+
+    def _backlog(self) -> dict[str, Backlog]:
+        found = self._db.execute(
+            "SELECT receiver, count(*), min(created) FROM outbox WHERE state = 'pending' GROUP BY receiver"
+        ).fetchall()
+        return {receiver: Backlog(depth, oldest) for receiver, depth, oldest in found}
+
+    def _rows(self, kind: type[S], table: str, sql: str, *values: object) -> list[S]:
+        found = (self._unpack(kind, table, row[0]) for row in self._db.execute(sql, values).fetchall())
+        return [item for item in found if item is not None]
+
+    def _unpack(self, kind: type[S], table: str, body: bytes) -> S | None:
+        try:
+            return msgspec.msgpack.decode(body, type=kind)
+        except (msgspec.DecodeError, TypeError, ValueError) as error:
+            self.unreadable += 1
+            self._log.error("a row of the state cannot be read and is left out", table=table, error=str(error))
+            return None
+
+    def _packed(self, items: Iterable[S]) -> list[tuple[S, bytes]]:
+        """Each with its bytes; one that has none (text that is no UTF-8) is left out, loudly, and costs only
+        itself."""
+        done = []
+        for item in items:
+            try:
+                # MessagePack, not JSON: it keeps NaN, which is how an unknown travels.
+                done.append((item, msgspec.msgpack.encode(item)))
+            except (TypeError, ValueError, OverflowError) as error:
+                self.unreadable += 1
+                self._log.error("cannot be stored and is left out", item=repr(item)[:500], error=str(error))
+        return done
+
+    def _transaction(self, write: Callable[[], T]) -> T:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            result = write()
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+        return result
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    def _submit(self, read: Callable[[], T]) -> concurrent.futures.Future[T]:
+        done: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def job() -> None:
+            if not done.set_running_or_notify_cancel():
+                return
+            try:
+                done.set_result(read())
+            except sqlite3.Error as error:
+                done.set_exception(StoreError(f"{self.directory}: {error}"))
+            except BaseException as error:
+                done.set_exception(error)
+
+        if not self._thread.is_alive():
+            raise StoreError(f"{self.directory}: the store is closed")
+        try:
+            self._jobs.put_nowait(job)
+        except queue.Full:
+            raise StoreError(f"{self.directory}: the disk is too slow, {MAX_WAITING} calls are waiting") from None
+        return done
+
+    async def _call(self, read: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self._submit(read))
+
+
+def _incident_row(i: Incident, body: bytes) -> tuple[object, ...]:
+    known = (i.id, i.status, i.severity.value, i.kind, i.component, i.since, i.updated, i.resolved, i.revision)
+    return (*known, body)

@@ -1,0 +1,20 @@
+"""What a sender says of one attempt."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Outcome(StrEnum):
+    DONE = "done"  # the receiver has it
+    RETRY = "retry"  # not now: the same notification is sent again later
+    NEVER = "never"  # refused for good: sending it again would be refused again
+
+
+class Result(NamedTuple):
+    """`reason` is for the log and the store; `retry_after` are seconds the receiver asked for, None if it did not."""
+
+    outcome: Outcome
+    reason: str
+    retry_after: float | None = None

@@ -1,0 +1,54 @@
+"""Checks that the Configs of several senders share. Each raises ValueError with the key it is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from fabricmon.notify.matchers import MatcherError, parse
+
+# Headers that fabricmon itself sets, or that would break the request.
+OURS = frozenset(
+    {
+        "content-type",
+        "content-length",
+        "transfer-encoding",
+        "host",
+        "connection",
+        "idempotency-key",
+        "x-fabricmon-signature",
+        "x-fabricmon-timestamp",
+    }
+)
+LONGEST_TIMEOUT = 300.0  # seconds; receivers are told in order, so one attempt may not hold up the next for long
+
+
+def check_url(url: str, key: str = "url") -> None:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(f"`{key}` must be http://... or https://..., got {url!r}")
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            raise ValueError(f"`headers`: {name!r} is no header name")
+        if name.lower() in OURS:
+            raise ValueError(f"`headers`: {name} is set by fabricmon")
+        if any(c < " " or c == "\x7f" for c in value):
+            raise ValueError(f"`headers`: the value of {name} has control characters")
+
+
+def check_receiver(timeout: float, match: tuple[str, ...]) -> None:
+    if not 0 < timeout <= LONGEST_TIMEOUT:
+        raise ValueError(f"`timeout` must be above 0s and at most {LONGEST_TIMEOUT:g}s")
+    for text in match:
+        try:
+            parse(text)
+        except MatcherError as error:
+            raise ValueError(f"`match`: {error}") from None

@@ -1,0 +1,136 @@
+"""Sender `webhook`: one signed POST of versioned JSON. The body and the headers are documented in docs/webhook.md."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from fabricmon.model import Evidence, Incident, Notification, Severity
+from fabricmon.senders.post import post, read_secret
+from fabricmon.senders.result import Outcome, Result
+from fabricmon.senders.settings import check_headers, check_receiver, check_url
+from fabricmon.units import Duration
+
+VERSION = "1"
+REFRESH = 0.0  # this receiver is told changes; it keeps no state that would need to be refreshed
+
+
+class Config(Struct, forbid_unknown_fields=True, frozen=True):
+    """A receiver of kind `webhook`.
+
+    url            where to POST.
+    secret_file    file with the key of the signature; "": not signed.
+    token_file     file with a bearer token for the Authorization header; "": none.
+    ca_file        CA certificates (PEM) to trust instead of the system's.
+    headers        further headers.
+    timeout        for one attempt, connecting included.
+    min_severity   info | warning | critical: less severe incidents are not sent.
+    match          matchers that must all hold, as in a silence: [kind=link_flapping, node=~"host-0.*"].
+    send_resolved  send also that an incident ended.
+    """
+
+    url: str
+    secret_file: str = ""
+    token_file: str = ""
+    ca_file: str = ""
+    headers: dict[str, str] = {}
+    timeout: Duration = Duration(10)
+    min_severity: Severity = Severity.WARNING
+    match: tuple[str, ...] = ()
+    send_resolved: bool = True
+
+    def __post_init__(self) -> None:
+        check_url(self.url)
+        check_headers(self.headers)
+        check_receiver(self.timeout, self.match)
+
+
+async def send(session: aiohttp.ClientSession, config: Config, notification: Notification, page: str = "") -> Result:
+    """One attempt. `page`: where people reach the centre's page, for a link to each incident; "": no links."""
+    sent = body(notification, page)
+    headers = {**config.headers, "Idempotency-Key": notification.key}
+    if config.secret_file:
+        try:
+            secret = read_secret(config.secret_file)
+        except (OSError, ValueError) as error:
+            return Result(Outcome.RETRY, f"secret file: {error}")
+        headers |= signature(secret, sent, int(time.time()))
+    return await post(session, config.url, sent, headers, config.timeout, config.token_file, config.ca_file)
+
+
+def signature(secret: str, sent: bytes, timestamp: int) -> dict[str, str]:
+    """The headers that prove who sent a body and when: HMAC-SHA256 over "<timestamp>.<body>"."""
+    mac = hmac.new(secret.encode(), f"{timestamp}.".encode() + sent, hashlib.sha256)
+    return {"X-Fabricmon-Timestamp": str(timestamp), "X-Fabricmon-Signature": f"sha256={mac.hexdigest()}"}
+
+
+def body(notification: Notification, page: str = "") -> bytes:
+    """The JSON of a notification; the same notification has the same bytes at every attempt."""
+    incidents = [document(incident, page) for incident in notification.incidents]
+    return msgspec.json.encode(
+        {
+            "version": VERSION,
+            "key": notification.key,
+            "receiver": notification.receiver,
+            "reason": notification.reason,
+            "created": rfc3339(notification.created),
+            "incidents": incidents,
+        }
+    )
+
+
+def document(incident: Incident, page: str = "") -> dict[str, Any]:
+    """One incident as it travels: times are RFC 3339 in UTC, what is unknown is null."""
+    return {
+        "id": incident.id,
+        "status": incident.status,
+        "severity": incident.severity.value,
+        "kind": incident.kind,
+        "component": incident.component,
+        "since": rfc3339(incident.since),
+        "resolved": None if incident.resolved is None else rfc3339(incident.resolved),
+        "updated": rfc3339(incident.updated),
+        "confidence": _number(incident.confidence),
+        "title": incident.title,
+        "why": incident.why,
+        "action": incident.action,
+        "evidence": [_evidence(e) for e in incident.evidence],
+        "members": {"bad": incident.members.bad, "of": incident.members.of},
+        "labels": incident.labels,
+        "candidates": incident.candidates,
+        "parts": incident.parts,
+        "history": [{"at": rfc3339(h.at), "change": h.change, "reason": h.reason} for h in incident.history],
+        "revision": incident.revision,
+        **({"url": f"{page.rstrip('/')}/#{incident.id}"} if page else {}),
+    }
+
+
+def rfc3339(wall: float) -> str | None:
+    """Seconds since 1970 as "2026-01-31T12:00:00.250Z"; None where they are unknown or no time of this calendar."""
+    try:
+        return datetime.fromtimestamp(wall, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _evidence(e: Evidence) -> dict[str, Any]:
+    return {
+        "component": e.component,
+        "text": e.text,
+        "formula": e.formula,
+        "value": None if e.value is None else _number(e.value),
+        "limit": None if e.limit is None else _number(e.limit),
+        "for": e.for_it,
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
