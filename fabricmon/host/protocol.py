@@ -7,9 +7,12 @@ A method fails with HostError, whose `errno` and `path` name what and where; not
 
 from __future__ import annotations
 
+import builtins
 from array import array
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 
 class HostError(Exception):
@@ -24,7 +27,7 @@ class Unsupported(HostError):
     """This host cannot answer this sort of question at all (no RDMA netlink in the kernel, a recorded host)."""
 
 
-class RdmaDevice(NamedTuple):
+class RdmaDevice(Struct, frozen=True):
     index: int
     name: str
     ports: int
@@ -33,7 +36,7 @@ class RdmaDevice(NamedTuple):
     protocol: str  # "ib", "roce", "iw", "" where the kernel does not say
 
 
-class RdmaPort(NamedTuple):
+class RdmaPort(Struct, frozen=True):
     """Answer to PORT_GET; None where the kernel left an attribute out."""
 
     state: int
@@ -43,7 +46,7 @@ class RdmaPort(NamedTuple):
     netdev: str | None
 
 
-class Link(NamedTuple):
+class Link(Struct, frozen=True):
     """One network interface as rtnetlink tells it; None where an attribute was missing."""
 
     index: int
@@ -68,7 +71,8 @@ class BulkReader(Protocol):
     def read(self, out: array[float], base: int) -> list[tuple[int, HostError]]:
         """Put file i's number at out[base + i]; NaN and an entry in the result where it could not be had.
 
-        A file is one decimal number with or without a newline. Reopens what vanished and came back.
+        A file is one decimal number, 0 .. 2**64 - 2, with or without a newline; all 64 bits set is what drivers show
+        for a field they cannot decode. Reopens what vanished and came back.
         """
 
     def close(self) -> None: ...
@@ -99,14 +103,14 @@ class Host(Protocol):
 
     # --- netlink; Unsupported where the host has none
 
-    def rdma_devices(self) -> list[RdmaDevice]: ...
+    def rdma_devices(self) -> builtins.list[RdmaDevice]: ...
 
     def rdma_port(self, device: int, port: int) -> RdmaPort: ...
 
     def rdma_counters(self, device: int, port: int) -> dict[str, int]:
         """STAT_GET: all hw_counters of a port in one question, by driver's name."""
 
-    def links(self) -> list[Link]: ...
+    def links(self) -> builtins.list[Link]: ...
 
     def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
         """Call `tell(link)` from a thread at once for every link message (None: some were lost, look at all).

@@ -1,0 +1,102 @@
+"""The machine this process runs on, or a tree that was copied from one.
+
+Netlink speaks of the machine the process runs on, so it is asked only where the sysfs root is the real /sys; with
+another root those questions are Unsupported, and collectors take what the files say.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import resource
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+from fabricmon.host.bulk import Bulk, Descriptors
+from fabricmon.host.files import Files
+from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort, Unsupported
+from fabricmon.host.rdma import RdmaNetlink
+from fabricmon.host.rtnl import Rtnetlink
+
+_READ_LIMIT = 65536
+_WANTED_DESCRIPTORS = 8192  # 64 devices with 100 counters each, and room for connections
+_KEPT_FREE = 256  # of the limit, for everything that is not a counter file
+
+
+class LiveHost:
+    """Host read from the kernel.
+
+    sysfs, procfs   where the machine's /sys and /proc are mounted (--path.sysfs, --path.procfs)
+    name            host name; the kernel's where empty
+    """
+
+    def __init__(self, sysfs: str = "/sys", procfs: str = "/proc", name: str = "") -> None:
+        self.name = name or socket.gethostname()
+        self._files = Files(sysfs, procfs, Descriptors(max(0, _raise_limit() - _KEPT_FREE)))
+        self._here = os.path.realpath(sysfs) == "/sys"
+        self._rdma = RdmaNetlink()
+        self._links = Rtnetlink()
+
+    def boot_id(self) -> str:
+        return self.read("/proc/sys/kernel/random/boot_id", 64).decode("ascii", "replace").strip()
+
+    def machine_id(self) -> str:
+        try:
+            return self.read("/etc/machine-id", 64).decode("ascii", "replace").strip()
+        except HostError:
+            return ""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def list(self, path: str) -> list[str]:
+        return self._files.list(path)
+
+    def read(self, path: str, limit: int = _READ_LIMIT) -> bytes:
+        return self._files.read(path, limit)
+
+    def realpath(self, path: str) -> str:
+        return self._files.realpath(path)
+
+    def bulk(self, paths: Sequence[str]) -> Bulk:
+        return self._files.bulk(paths)
+
+    def rdma_devices(self) -> builtins.list[RdmaDevice]:
+        self._only_here("RDMA GET")
+        return self._rdma.devices()
+
+    def rdma_port(self, device: int, port: int) -> RdmaPort:
+        self._only_here("RDMA PORT_GET")
+        return self._rdma.port(device, port)
+
+    def rdma_counters(self, device: int, port: int) -> dict[str, int]:
+        self._only_here("RDMA STAT_GET")
+        return self._rdma.counters(device, port)
+
+    def links(self) -> builtins.list[Link]:
+        self._only_here("rtnetlink RTM_GETLINK")
+        return self._links.links()
+
+    def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
+        self._only_here("rtnetlink group LINK")
+        return self._links.watch(tell)
+
+    def close(self) -> None:
+        self._links.close()
+
+    def _only_here(self, question: str) -> None:
+        if not self._here:
+            raise Unsupported(question, 0, "not asked: sysfs is a tree of another machine")
+
+
+def _raise_limit() -> int:
+    """Let this process have as many descriptors as counters may need; returns how many it may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _WANTED_DESCRIPTORS
+    wanted = _WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_WANTED_DESCRIPTORS, hard)
+    if soft >= wanted:
+        return soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
