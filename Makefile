@@ -1,6 +1,10 @@
 # Two commands do everything on a fresh machine with python3 (venv), git and make:
 #   make run    the demo: a simulated fabric, a real agent of this machine, the centre and its page
 #   make test   every check; installs what it may and says what it skipped and why
+#   make check  the static checks alone; PYTEST_ARGS="tests/fleet" make test runs one area
+#   make bench  benchmarks, beside their peers where those are installed
+#   make docs   regenerate docs/counters.md and docs/rules.md
+#   make lock   new versions of the dependencies, with hashes
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +12,7 @@ STAMP := $(VENV)/.installed
 
 .PHONY: run test check bench docs lock clean help
 help:
-	@sed -n '2,3p' Makefile; echo '#   make bench  benchmarks, beside their peers where installed'; echo '#   make docs   regenerate docs/counters.md and docs/rules.md'
+	@sed -n '2,7p' Makefile
 
 $(STAMP): requirements.lock requirements-dev.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -19,9 +23,8 @@ $(STAMP): requirements.lock requirements-dev.lock pyproject.toml
 run: $(STAMP)
 	$(BIN)/fabricmon demo
 
-test: $(STAMP)
+test: $(STAMP) check
 	@tests/setup-peers
-	@$(MAKE) --no-print-directory check
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: $(STAMP)

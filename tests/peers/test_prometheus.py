@@ -46,7 +46,7 @@ def test_every_sample_of_the_agents_page_is_stored(prometheus, daemons):
     wait_for("agent up", lambda: prometheus.value('up{job="agent"}') == 1, 20)
     page = fetch(f"http://{daemons[0]}/metrics")
     lines = [line for line in page.splitlines() if line and not line.startswith("#")]
-    # Prometheus adds series of its own about the scrape; those it took from the page are what scrape_samples_scraped says
+    # series that Prometheus adds about the scrape itself are not counted here
     assert prometheus.value('scrape_samples_scraped{job="agent"}') == pytest.approx(len(lines), rel=0.02)
     assert prometheus.value("count(fabricmon_port_xmit_bytes_total)") == 8
 

@@ -12,7 +12,7 @@ from tests.rigs.daemons import Daemon, fetch, fetch_json, free_port
 
 
 class Prometheus(Daemon):
-    """Scrapes `targets` (job -> addresses) every second. A fresh one makes its first scrape about 5 s after it is ready."""
+    """Scrapes `targets` (job -> addresses) every second; the first time about 5 s after it is ready."""
 
     def __init__(self, program: str, directory: Path, targets: Mapping[str, list[str]]) -> None:
         config = {
