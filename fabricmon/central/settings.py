@@ -12,12 +12,16 @@ Port = Annotated[int, Meta(ge=1, le=65535)]
 
 
 class DnsTargets(Struct, forbid_unknown_fields=True, frozen=True):
-    """Agents found by name: every address behind an A/AAAA name (with `port`), or every target of an SRV name."""
+    """Agents found by name: every address behind an A/AAAA name (with `port`), or every target of an SRV name.
+
+    keep  an address the name no longer gives stays expected that long: service discovery takes a dead node out of DNS.
+    """
 
     name: str
     type: Literal["A", "AAAA", "SRV"] = "A"
     port: Port = 9790
     refresh: Duration = Duration(30)
+    keep: Duration = Duration(3600)
 
     def __post_init__(self) -> None:
         if not self.name:

@@ -1,0 +1,159 @@
+"""Who speaks for which node, and what is to be said of a node's presence. Decides only; `pull` does the talking.
+
+A node may have several peers (addresses): the same agent under two names, an agent that moved to a new address, or
+two machines that claim one name. One peer at most feeds the engine with a node's frames.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from fabricmon.central.targets import Target
+from fabricmon.model import Identity, Presence
+
+MAX_NAME = 253  # characters of a node name, as of a host name
+
+# How a node with several peers stands: as its best one.
+_BEST = (
+    Presence.LIVE,
+    Presence.SLOW,
+    Presence.INCOMPATIBLE,
+    Presence.REFUSED,
+    Presence.UNREACHABLE,
+    Presence.NEVER,
+)
+
+
+class Sink(Protocol):
+    """What is told of nodes: the engine's inputs."""
+
+    def presence(self, node: str, presence: Presence, detail: str, now: float) -> object: ...
+
+    def forget(self, node: str, now: float) -> object: ...
+
+
+@dataclass(slots=True, eq=False)
+class Peer:
+    """One address and how its stream stands.
+
+    node      the name it stands for: what its agent said last, else what its target leads to expect
+    open      its stream is open now
+    heard     `now` of its last frame
+    feeds     its frames go to the engine
+    rival     it speaks for a node that another agent feeds
+    reopen    its stream is to be closed and opened anew
+    """
+
+    target: Target
+    node: str
+    presence: Presence = Presence.NEVER
+    detail: str = "not connected yet"
+    identity: Identity | None = None
+    open: bool = False
+    heard: float = 0.0
+    feeds: bool = False
+    rival: bool = False
+    reopen: bool = False
+
+
+class Register:
+    """All peers by address and by node."""
+
+    def __init__(self, sink: Sink, slow_after: float, lost_after: float) -> None:
+        self.peers: dict[str, Peer] = {}
+        self._sink, self._slow, self._lost = sink, slow_after, lost_after
+        self._by_node: dict[str, list[Peer]] = {}
+        self._told: dict[str, tuple[Presence, str]] = {}
+
+    def expect(self, target: Target, node: str, now: float) -> Peer:
+        """A new peer, which should turn out to be `node`."""
+        peer = Peer(target, node)
+        self.peers[target.address] = peer
+        self._by_node.setdefault(node, []).append(peer)
+        self._settle(node, now)
+        return peer
+
+    def drop(self, peer: Peer, now: float) -> None:
+        """The peer is no longer a target. A node without any is forgotten."""
+        del self.peers[peer.target.address]
+        self._leave(peer, now)
+
+    def hello(self, peer: Peer, identity: Identity, now: float) -> bool:
+        """The peer's agent said who it is. True: its frames are to be fed to the engine. ValueError: no such name."""
+        name = identity.node
+        if not 0 < len(name) <= MAX_NAME or not name.isprintable():
+            raise ValueError(f"its node name {name[:MAX_NAME]!r} is no name")
+        peer.identity, peer.open, peer.heard = identity, True, now
+        peer.presence, peer.detail, peer.reopen = Presence.LIVE, "", False
+        if name != peer.node:
+            self._leave(peer, now)
+            peer.node = name
+            self._by_node.setdefault(name, []).append(peer)
+        others = [p for p in self._by_node[name] if p is not peer and p.open]
+        feeder = next((p for p in others if p.feeds), None)
+        peer.feeds = feeder is None
+        peer.rival = feeder is not None and feeder.identity is not None and feeder.identity.agent != identity.agent
+        self._settle(name, now)
+        return peer.feeds
+
+    def failed(self, peer: Peer, presence: Presence, detail: str, now: float) -> None:
+        """The peer's stream ended or could not be opened."""
+        fed = peer.feeds
+        peer.presence, peer.detail = presence, detail
+        peer.open = peer.feeds = peer.rival = peer.reopen = False
+        if fed:
+            # Who waited behind it starts anew: only a new stream begins with an inventory and all values.
+            for other in self._by_node[peer.node]:
+                if other is not peer and other.open:
+                    other.reopen = True
+        self._settle(peer.node, now)
+
+    def sweep(self, now: float) -> list[Peer]:
+        """Look at the clock: streams without frames are slow. Answers the peers whose stream is to be closed."""
+        close = []
+        for peer in self.peers.values():
+            if not peer.open:
+                continue
+            silent = now - peer.heard
+            state = Presence.SLOW if silent > self._slow else Presence.LIVE
+            if state is not peer.presence:
+                peer.presence = state
+                peer.detail = f"no frame for {self._slow:g} s" if state is Presence.SLOW else ""
+                self._settle(peer.node, now)
+            if silent > self._lost or peer.reopen:
+                close.append(peer)
+        return close
+
+    def counts(self) -> dict[Presence, int]:
+        """Nodes by presence, all presences named."""
+        counts = dict.fromkeys(Presence, 0)
+        for presence, _ in self._told.values():
+            counts[presence] += 1
+        return counts
+
+    def _leave(self, peer: Peer, now: float) -> None:
+        group = self._by_node[peer.node]
+        group.remove(peer)
+        if group:
+            if peer.feeds:
+                for other in group:
+                    other.reopen = other.open
+            self._settle(peer.node, now)
+        else:
+            del self._by_node[peer.node]
+            del self._told[peer.node]
+            self._sink.forget(peer.node, now)
+
+    def _settle(self, node: str, now: float) -> None:
+        """Tell the engine how the node stands, if that changed."""
+        group = self._by_node[node]
+        if any(p.rival for p in group):
+            where = ", ".join(sorted(p.target.address for p in group if p.open))
+            state = (Presence.CLONED, f"two agents say they are {node}: {where}")
+        else:
+            best = min(group, key=lambda p: (_BEST.index(p.presence), p.target.address))
+            state = (best.presence, best.detail)
+        if self._told.get(node) != state:
+            self._told[node] = state
+            self._sink.presence(node, *state, now)
