@@ -1,0 +1,206 @@
+"""The agents of a simulated fabric in one process: each node has a port of its own and speaks the real protocol.
+
+What a centre meets is what real agents show it: a hello, a full frame, differences at the node's own pace, a refused
+connection while a node is off, another boot id when it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import aiohttp
+from aiohttp import web
+
+from fabricmon import frame
+from fabricmon.sim.faults import Script, Step
+from fabricmon.sim.machine import Columns, Machine
+from fabricmon.sim.plant import Plant
+
+PACE = 0.1
+"""Seconds between two steps of the simulation; nodes read in ten groups spread over a second."""
+GROUPS = 10
+CLIENTS = 8
+"""Streams one node serves at a time; further ones are answered 503, as by a real agent."""
+SEND_TIMEOUT = 10.0
+"""Seconds a client may block one message before its stream is closed."""
+CLOSE_TIMEOUT = 1.0
+"""Seconds a client has to answer the end of its stream."""
+REBIND_TRIES, REBIND_WAIT = 50, 0.1
+"""A node that comes back wants its old port; another program may hold it for a moment."""
+
+
+@dataclass(slots=True)
+class Node:
+    """One simulated agent: its listener (None while off) and the streams it serves."""
+
+    machine: Machine
+    port: int
+    site: web.SockSite | None = None
+    clients: dict[web.WebSocketResponse, asyncio.BaseTransport] = field(default_factory=dict)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Agents:
+    """Serves all nodes of a plant and plays a script into it, in real time.
+
+    address         loopback address of the listeners; ports are the system's choice
+    interval        seconds between two reads of a node's counters; states are read every second
+    on_step         called with each step of the script as it happens
+    origin          monotonic time of the simulation's second 0, None before `start`
+    """
+
+    def __init__(
+        self, plant: Plant, script: Script, *, address: str = "127.0.0.1", interval: float = 10.0,
+        on_step: Callable[[Step], None] = lambda step: None,
+    ) -> None:
+        self.plant, self.script, self._address, self._on_step = plant, script, address, on_step
+        hosts = range(plant.fabric.shape.nodes)
+        self.nodes = [Node(Machine(plant, host, interval), 0) for host in hosts]
+        self.origin: float | None = None
+        self._by_port: dict[int, Node] = {}
+        self._runner: web.AppRunner | None = None
+        self._pace: asyncio.Task[None] | None = None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What a centre is told to follow, in host order."""
+        return tuple(f"{self._address}:{node.port}" for node in self.nodes)
+
+    @property
+    def failed(self) -> BaseException | None:
+        """Why the simulation stopped by itself; None while it runs."""
+        pace = self._pace
+        return pace.exception() if pace is not None and pace.done() and not pace.cancelled() else None
+
+    async def start(self) -> None:
+        """Open all listeners; the simulation stands at its second 0 until `play`."""
+        app = web.Application()
+        app.router.add_get("/stream", self._stream)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        await self._runner.setup()
+        columns = Columns(self.plant)
+        for node in self.nodes:
+            node.machine.read(columns, time.time())
+            await self._open(node)
+
+    def play(self) -> None:
+        """Let the simulation's time run."""
+        self.origin = time.monotonic()
+        self._pace = asyncio.create_task(self._run(), name="simulation")
+
+    async def stop(self) -> None:
+        if self._pace is not None:
+            self._pace.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._pace
+        for node in self.nodes:
+            await self._close(node, "agent stops")
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    # --- the simulation's time
+
+    async def _run(self) -> None:
+        assert self.origin is not None
+        turn = 0
+        while True:
+            for step in self.script.play(self.plant, time.monotonic() - self.origin):
+                self._on_step(step)
+            await self._switch()
+            self._read(turn % GROUPS)
+            turn += 1
+            await asyncio.sleep(max(0.0, self.origin + turn * PACE - time.monotonic()))
+
+    def _read(self, group: int) -> None:
+        columns, wall = Columns(self.plant), time.time()
+        for host in range(group, len(self.nodes), GROUPS):
+            if not self.plant.silent[host]:
+                node = self.nodes[host]
+                node.machine.read(columns, wall)
+                node.news.set()
+                node.news = asyncio.Event()
+
+    async def _switch(self) -> None:
+        """Open and close listeners as nodes come and go."""
+        for host, node in enumerate(self.nodes):
+            if self.plant.silent[host] and node.site is not None:
+                await self._close(node, "")
+            elif not self.plant.silent[host] and node.site is None:
+                node.machine.read(Columns(self.plant), time.time())
+                await self._open(node)
+
+    # --- listeners
+
+    async def _open(self, node: Node) -> None:
+        assert self._runner is not None
+        for attempt in range(REBIND_TRIES):
+            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind((self._address, node.port))
+                break
+            except OSError:
+                sock.close()
+                if attempt == REBIND_TRIES - 1:
+                    raise
+                await asyncio.sleep(REBIND_WAIT)
+        node.port = sock.getsockname()[1]
+        self._by_port[node.port] = node
+        node.site = web.SockSite(self._runner, sock)
+        await node.site.start()
+
+    async def _close(self, node: Node, goodbye: str) -> None:
+        """Stop listening; streams end with a goodbye, or as torn connections where the node is switched off."""
+        if node.site is not None:
+            await node.site.stop()
+            node.site = None
+        for ws, transport in list(node.clients.items()):
+            if not goodbye:
+                if isinstance(transport, asyncio.WriteTransport):
+                    transport.abort()
+                continue
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                await ws.send_str(frame.encode_goodbye(frame.Goodbye(goodbye)))
+                await asyncio.wait_for(ws.close(code=aiohttp.WSCloseCode.GOING_AWAY), CLOSE_TIMEOUT)
+
+    # --- streams
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        node = self._by_port[request.transport.get_extra_info("sockname")[1]]
+        if len(node.clients) >= CLIENTS:
+            raise web.HTTPServiceUnavailable(text="too many streams\n")
+        ws = web.WebSocketResponse(heartbeat=15.0, compress=False)
+        await ws.prepare(request)
+        node.clients[ws] = request.transport
+        talk = asyncio.create_task(self._talk(node, ws))
+        try:
+            async for _ in ws:  # a centre says nothing; reading notices when it goes
+                pass
+        finally:
+            node.clients.pop(ws, None)
+            talk.cancel()
+            with contextlib.suppress(asyncio.CancelledError, ConnectionError, TimeoutError):
+                await talk
+        return ws
+
+    async def _talk(self, node: Node, ws: web.WebSocketResponse) -> None:
+        """Hello and all values once an inventory, then differences to what this client has."""
+        known, before, taken = -1, array("d"), [0.0]
+        while not ws.closed:
+            news, snapshot = node.news, node.machine.snapshot
+            if snapshot.inventory.id != known:
+                await asyncio.wait_for(ws.send_str(frame.encode_hello(snapshot.inventory)), SEND_TIMEOUT)
+                message = frame.encode_full(snapshot)
+                known = snapshot.inventory.id
+            else:
+                message = frame.encode_delta(snapshot, before, taken)
+            before, taken = array("d", snapshot.values), list(snapshot.taken)
+            await asyncio.wait_for(ws.send_bytes(message), SEND_TIMEOUT)
+            await news.wait()
