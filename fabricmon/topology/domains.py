@@ -1,15 +1,30 @@
-"""Which fault domains every row belongs to: arrays of group ids for the fleet and the diagnosis. Pure."""
+"""Which fault domains every row belongs to: arrays of group ids for the fleet and the diagnosis. Pure.
+
+A row is joined with the graph by what does not move: port or node GUID first, then host and device name, then host
+and adapter index (`mlx5_N` counts from 0, `HCA-N` from 1). Never by LID: a subnet manager may give another one at any
+time, and two subnets use the same ones (topologies.md sections 1 and 11).
+"""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.model import ComponentId
+from fabricmon.topology.graph import End, Graph, Switch
+from fabricmon.topology.infer import rail_index
 
 DOMAINS = ("link", "nic", "host", "leaf", "rail", "power")
+
+COMMON_SHARE = 0.5
+"""A device number is a rail of the fleet when at least this share of the most common number's hosts have it."""
+
+Labels = Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -18,7 +33,195 @@ class Domains:
 
     ids    domain -> int32[n], -1 where the row is in no known group of that domain
     names  domain -> names by group id: "host-007/mlx5_3/1, leaf-3/12" for a link, "su1/rail2" for a leaf
+    about  domain -> per group id, labels a person wants with a verdict: {"switch": "leaf-3", "guid": "0x..."}
     """
 
     ids: dict[str, NDArray[np.int32]] = field(default_factory=dict)
     names: dict[str, list[str]] = field(default_factory=dict)
+    about: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+
+
+class _Groups:
+    """Numbers the groups of one domain in the order they are met."""
+
+    def __init__(self, rows: int) -> None:
+        self.ids = np.full(rows, -1, np.int32)
+        self.names: list[str] = []
+        self.about: list[dict[str, str]] = []
+        self._number: dict[object, int] = {}
+
+    def put(self, row: int, key: object, name: str, about: dict[str, str] | None = None) -> None:
+        number = self._number.get(key)
+        if number is None:
+            number = self._number[key] = len(self.names)
+            self.names.append(name)
+            self.about.append(about or {})
+        self.ids[row] = number
+
+
+class _Place(NamedTuple):
+    """Where a row's port is in the graph. `leaf` is the switch that carries hosts, None on an inter-switch cable."""
+
+    cable: int
+    title: str
+    leaf: Switch | None
+    leaf_name: str
+
+
+def assign(graph: Graph | None, rows: Sequence[tuple[ComponentId, Labels]], power: Mapping[str, str]) -> Domains:
+    """The groups of every PORT row; n is the number of rows, row order is kept.
+
+    graph   None: link is the port itself, nic, host, rail by the adapter's index; no leaf
+    power   node name -> power domain (a rack, where nothing finer is known)
+
+    A row that is a whole device (no port and no interface) is in no link. A row that the graph does not know keeps
+    the domains of its own name. Without a graph a rail is the position of the device's number among the numbers
+    that the fleet's hosts have for that role, so one missing adapter does not shift its host's rails.
+    """
+    groups = {domain: _Groups(len(rows)) for domain in DOMAINS}
+    join = _Join(graph) if graph is not None else None
+    rails = _rails_by_number(rows)
+    for row, (component, labels) in enumerate(rows):
+        device, port = device_and_port(component, labels)
+        node = component.node
+        groups["host"].put(row, node, node)
+        groups["nic"].put(row, (node, device), f"{node}/{device}")
+        if node in power:
+            groups["power"].put(row, power[node], power[node])
+        place = join.find(component, labels, device, port) if join is not None else None
+        if place is not None:
+            groups["link"].put(row, place.cable, place.title)
+        elif port or labels.get("netdev"):
+            groups["link"].put(row, component, str(component))
+        leaf = place.leaf if place is not None else None
+        if place is not None and leaf is not None:
+            about = {"switch": leaf.name or leaf.id, "guid": leaf.id}
+            groups["leaf"].put(row, leaf.id, place.leaf_name, about)
+        if leaf is not None and leaf.labels.get("rail") and leaf.labels.get("unit"):
+            rail = f"{leaf.labels['unit']}/{leaf.labels['rail']}"
+            groups["rail"].put(row, rail, rail)
+        elif (role_rail := rails.get((labels.get("role", "unknown"), rail_index(device)))) is not None:
+            groups["rail"].put(row, role_rail, role_rail)
+    return Domains(
+        {domain: group.ids for domain, group in groups.items()},
+        {domain: group.names for domain, group in groups.items()},
+        {domain: group.about for domain, group in groups.items()},
+    )
+
+
+def device_and_port(component: ComponentId, labels: Labels) -> tuple[str, str]:
+    """Device and port of a PORT row, from its labels, else from its name: "mlx5_3/1" -> ("mlx5_3", "1")."""
+    device, _, port = component.name.partition("/")
+    return labels.get("device") or device, labels.get("port") or port
+
+
+def _rails_by_number(rows: Sequence[tuple[ComponentId, Labels]]) -> dict[tuple[str, int | None], str]:
+    """(role, device number) -> rail name, over all RDMA devices of the fleet."""
+    hosts: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for component, labels in rows:
+        device, port = device_and_port(component, labels)
+        number = rail_index(device)
+        if port and number is not None:
+            hosts[labels.get("role", "unknown")][number].add(component.node)
+    names: dict[tuple[str, int | None], str] = {}
+    for role, numbers in hosts.items():
+        enough = COMMON_SHARE * max(len(nodes) for nodes in numbers.values())
+        common = sorted(number for number, nodes in numbers.items() if len(nodes) >= enough)
+        prefix = "" if role in ("compute", "unknown") else f"{role}/"
+        names.update({(role, number): f"{prefix}{index}" for index, number in enumerate(common)})
+    return names
+
+
+def _guid(text: str | None) -> int | None:
+    """A GUID as a number, however it is written: "0x0011...", "0011:2233:4455:6677"; None where it is none."""
+    if not text:
+        return None
+    try:
+        return int(text.replace(":", ""), 16) or None
+    except ValueError:
+        return None
+
+
+def _short(host: str) -> str:
+    return host.partition(".")[0].lower()
+
+
+class _Join:
+    """Finds a row's end, and from it the cable, in a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.cable_at: dict[End, int] = {}
+        self.far: dict[End, End] = {}
+        for number, cable in enumerate(graph.cables):
+            self.cable_at[cable.a] = self.cable_at[cable.b] = number
+            self.far[cable.a], self.far[cable.b] = cable.b, cable.a
+        self.by_guid: dict[int, str] = {}
+        for node in (*graph.switches, *graph.adapters):
+            guid = _guid(node) if node.startswith("0x") else None
+            if guid is not None:
+                self.by_guid[guid] = node
+        self.by_name: dict[tuple[str, str], str] = {}
+        by_index: dict[tuple[str, int], list[str]] = defaultdict(list)
+        for adapter in graph.adapters.values():
+            if adapter.host and adapter.name:
+                self.by_name[_short(adapter.host), adapter.name] = adapter.id
+                index = rail_index(adapter.name)
+                if index is not None:
+                    by_index[_short(adapter.host), index].append(adapter.id)
+        self.by_index = {key: found[0] for key, found in by_index.items() if len(found) == 1}
+        self.switch_names = _unique({switch.id: switch.name for switch in graph.switches.values()})
+        self.leaf_names = _leaf_names(graph)
+
+    def find(self, component: ComponentId, labels: Labels, device: str, port: str) -> _Place | None:
+        end = self._end(component, labels, device, port)
+        number = self.cable_at.get(end) if end is not None else None
+        if end is None or number is None:
+            return None
+        switches = [self.graph.switches.get(e.node) for e in (end, self.far[end])]
+        leaves = [switch for switch in switches if switch is not None]
+        leaf = leaves[0] if len(leaves) == 1 else None
+        near = end.node not in self.graph.switches
+        title = f"{component}, {self.graph.describe(self.far[end])}" if near else self.graph.title(self.graph.cables[number])
+        return _Place(number, title, leaf, self.leaf_names[leaf.id] if leaf else "")
+
+    def _end(self, component: ComponentId, labels: Labels, device: str, port: str) -> End | None:
+        at = int(port) if port.isdigit() else 1
+        for label in ("port_guid", "node_guid"):
+            node = self.by_guid.get(_guid(labels.get(label)) or 0)
+            if node is not None and End(node, at) in self.cable_at:
+                return End(node, at)
+        switch = self.switch_names.get(component.node)
+        if switch is not None:
+            return End(switch, at)
+        host = _short(component.node)
+        node = self.by_name.get((host, device)) or self.by_name.get((host, labels.get("netdev", "")))
+        if node is None:
+            index = rail_index(device)
+            node = self.by_index.get((host, index)) if index is not None and port else None
+        return End(node, at) if node is not None else None
+
+
+def _unique(names: Mapping[str, str]) -> dict[str, str]:
+    """name -> id for names that only one id has."""
+    count = Counter(names.values())
+    return {name: id for id, name in names.items() if name and count[name] == 1}
+
+
+def _leaf_names(graph: Graph) -> dict[str, str]:
+    """Words for a leaf: "su1/rail2" in a rail-optimised unit, else its own name; unique either way."""
+    rails_of: dict[str, set[str]] = defaultdict(set)
+    for switch in graph.switches.values():
+        if "unit" in switch.labels and "rail" in switch.labels:
+            rails_of[switch.labels["unit"]].add(switch.labels["rail"])
+    words: dict[str, str] = {}
+    for switch in graph.switches.values():
+        unit, rail = switch.labels.get("unit", ""), switch.labels.get("rail", "")
+        optimised = len(rails_of.get(unit, ())) > 1 and rail
+        words[switch.id] = f"{unit}/rail{rail}" if optimised else switch.name or switch.id
+    count = Counter(words.values())
+    for id, word in words.items():
+        if count[word] > 1:
+            name = graph.switches[id].name
+            words[id] = name if name and count[name] == 0 else id
+    return words

@@ -1,0 +1,96 @@
+"""What can be broken, how often it is, and what it shows: the rows of the noisy-OR model.
+
+Numbers are the starting table of detection-methods 4.2: `q` is the probability that a member of the component shows the
+symptom while the cause is active, `cost` is -logit of the prior in nats. A symptom type that no cause touches may
+never be explained by it. Two modes of one component are two rows (4.2: one cause per failure mode).
+
+A later rule is one more type in `SYMPTOM_OF` and one more number in the rows it concerns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+
+# Symptom types of detection-methods section 1, by the kind word of the rule that shows them.
+SYMPTOM_OF: Mapping[str, str] = {
+    "link_down": "LD",
+    "link_flapping": "LF",
+    "link_errors": "LE",
+    "link_degraded": "LS",
+    "nic_fault": "NE",
+    "agent_silent": "AM",
+}
+
+TYPES: tuple[str, ...] = ("LD", "LF", "LE", "LS", "NE", "AM")
+
+WORDS: Mapping[str, str] = {
+    "LD": "link down",
+    "LF": "link flapping",
+    "LE": "link errors",
+    "LS": "link degraded",
+    "NE": "NIC fault",
+    "AM": "agent silent",
+}
+
+# Probability that a detector shows the symptom without any cause, after persistence (detection-methods 4.2). Link state
+# and rate are read, not estimated; the CUSUM's bound is e^-20.6 a poll (2.3), taken here with room for misreadings.
+# Agent silence has a measured base rate instead (3.9); see `diagnose.silence_leak`.
+LEAK: Mapping[str, float] = {"LD": 1e-6, "LF": 1e-6, "LE": 1e-6, "LS": 1e-6, "NE": 1e-6}
+
+SILENCE_FLOOR = 0.002
+"""Least base rate of silent agents. At this floor one silent agent gains 6.1 nats, less than the 6.9 that a dead host
+costs: it stays "agent silent" until a second witness speaks (detection-methods 3.9)."""
+
+ONE_CAUSE = 60.0
+"""Seconds around the median onset within which symptoms can be one cause: two polls of 10 s, the 30 s after which an
+agent counts as silent, and a slack of one poll. What began at another time is not this cause's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One way in which the components of one domain fail.
+
+    domain    whose groups it strikes (topology.domains.DOMAINS)
+    word      what the component is called in an incident: "leaf" in "leaf(su1/rail2)"
+    kind      incident kind
+    cost      -logit(prior), nats
+    q         symptom type -> probability per member
+    least     positive members needed before it is considered: one link never accuses its leaf
+    share     share of the observed members that must be positive
+    together  seconds around the median onset within which a symptom can be this cause's
+    """
+
+    name: str
+    domain: str
+    word: str
+    kind: str
+    cost: float
+    q: Mapping[str, float]
+    least: int = 1
+    share: float = 0.0
+    together: float = inf
+
+
+MODES: tuple[Mode, ...] = (
+    Mode("cable or optic down", "link", "link", "link_down", 7.6, {"LD": 0.97}),
+    Mode("cable or optic flapping", "link", "link", "link_flapping", 7.6, {"LD": 0.35, "LF": 0.95, "LE": 0.4}),
+    Mode("cable or optic with bit errors", "link", "link", "link_errors", 7.6, {"LE": 0.95}),
+    Mode("link trained below its rate", "link", "link", "link_degraded", 7.6, {"LS": 0.97}),
+    Mode("NIC bad", "nic", "nic", "nic_fault", 8.5, {"LE": 0.2, "NE": 0.9}),
+    Mode("NIC dead", "nic", "nic", "nic_fault", 8.9, {"LD": 0.97, "NE": 0.8}),
+    # All fabric links of one host go together when it shuts down or its driver stops; the agent follows or it does not.
+    Mode("host down", "host", "host", "agent_silent", 6.9, {"LD": 0.97, "AM": 0.97}, 2, together=ONE_CAUSE + 30.0),
+    Mode("all links of a host down", "host", "host", "link_down", 8.0, {"LD": 0.97}, 2, together=ONE_CAUSE),
+    Mode("leaf down", "leaf", "leaf", "fault_domain", 9.2, {"LD": 0.97}, 2, together=ONE_CAUSE),
+    Mode("leaf rebooting", "leaf", "leaf", "fault_domain", 9.2, {"LD": 0.4, "LF": 0.9}, 2, together=10 * ONE_CAUSE),
+    Mode("rail down", "rail", "rail", "fault_domain", 9.9, {"LD": 0.97}, 2, together=ONE_CAUSE),
+    # 3.9: at least 80 % of the domain, within one window. Without the peers' word a cut in the path of the telemetry
+    # looks the same and is as likely; packet loss towards the members (EL, FL) will tell them apart.
+    Mode("power lost", "power", "power", "fault_domain", 10.4, {"AM": 0.97}, 2, 0.8, ONE_CAUSE),
+    Mode("monitoring path cut", "power", "monitoring", "agent_silent", 10.4, {"AM": 0.97}, 2, 0.8, ONE_CAUSE),
+)
+
+GROUPS = frozenset({"host", "leaf", "rail", "power"})
+"""Domains of several links: a verdict on one waits for its members and swallows what they show."""

@@ -1,0 +1,204 @@
+"""The most probable set of causes: greedy with incremental gains, then local search (detection-methods 4.3). Pure.
+
+The log posterior of a hypothesis H, up to a constant (4.1), with w = -ln(1 - q) and u_i(H) = -ln(1 - leak_i) + sum of w:
+
+    F(H) = - sum over c in H of cost_c + sum over positive i of ln min(1 - e^(-u_i(H)), 0.9)
+
+where cost_c = -logit(prior_c) + the sum of w over the observed silent members of c (both do not depend on the rest of
+H). The cap 0.9 stops a second cause from "explaining better" what is explained (4.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+CAP = 0.9
+PASSES = 4
+CONTESTED = 256  # members looked at per pass of the local search
+MERGES = 64  # candidates per pass that may take the place of several members
+
+
+@dataclass(slots=True)
+class Problem:
+    """C candidates, n positive symptoms, E edges between them.
+
+    cost      float[C], prior and silent members
+    leak      float[n], probability of the symptom without a cause
+    cause     int[E], candidate of the edge
+    positive  int[E], symptom of the edge; a pair occurs once
+    weight    float[E], w of the edge
+    """
+
+    cost: Floats
+    leak: Floats
+    cause: Ints
+    positive: Ints
+    weight: Floats
+    _by_cause: Ints = field(init=False)
+    _start: Ints = field(init=False)
+    _by_positive: Ints = field(init=False)
+    _touch: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._by_cause = np.argsort(self.cause, kind="stable")
+        self._start = np.searchsorted(self.cause[self._by_cause], np.arange(len(self.cost) + 1))
+        self._by_positive = np.argsort(self.positive, kind="stable")
+        self._touch = np.searchsorted(self.positive[self._by_positive], np.arange(len(self.leak) + 1))
+
+    def base(self) -> Floats:
+        return np.asarray(-np.log1p(-self.leak))
+
+    def edges(self, candidate: int) -> Ints:
+        return self._by_cause[self._start[candidate] : self._start[candidate + 1]]
+
+    def rivals(self, candidate: int) -> Ints:
+        """Candidates that share a positive symptom with this one, itself included."""
+        mine = self.positive[self.edges(candidate)]
+        return np.asarray(np.unique(self.cause[self._by_positive[_ranges(self._touch[mine], self._touch[mine + 1])]]))
+
+    def gains(self, candidates: Ints, u: Floats) -> Floats:
+        """Gain in nats of adding each of some candidates to the hypothesis that made `u`."""
+        starts, ends = self._start[candidates], self._start[candidates + 1]
+        edges = self._by_cause[_ranges(starts, ends)]
+        owner = np.repeat(np.arange(len(candidates)), ends - starts)
+        return self._gain(edges, owner, len(candidates), u) - self.cost[candidates]
+
+    def all_gains(self, u: Floats) -> Floats:
+        return self._gain(slice(None), self.cause, len(self.cost), u) - self.cost
+
+    def _gain(self, edges: Ints | slice, owner: Ints, count: int, u: Floats) -> Floats:
+        before = u[self.positive[edges]]
+        rise = _explained(before + self.weight[edges]) - _explained(before)
+        return np.bincount(owner, rise, count).astype(np.float64)
+
+
+def _explained(u: Floats) -> Floats:
+    return np.asarray(np.log(np.minimum(-np.expm1(-u), CAP)))
+
+
+def _ranges(starts: Ints, ends: Ints) -> Ints:
+    """Concatenated aranges."""
+    length = ends - starts
+    total = int(length.sum())
+    if not total:
+        return np.empty(0, np.int64)
+    shift = np.repeat(starts - np.concatenate(([0], np.cumsum(length)[:-1])), length)
+    return np.asarray(np.arange(total) + shift)
+
+
+class Search:
+    """A hypothesis and what it explains. `members` are candidate numbers; `u` is float[n]."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.u = problem.base()
+        self.members: set[int] = set()
+
+    def run(self) -> list[int]:
+        """The hypothesis with the greatest F that the search finds, as sorted candidate numbers."""
+        self._greedy()
+        for _ in range(PASSES):
+            if not (self._swap() | self._merge()):
+                break
+            self._greedy()
+        return sorted(self.members)
+
+    def score(self) -> float:
+        return float(_explained(self.u).sum() - self.problem.cost[list(self.members)].sum())
+
+    def without(self, member: int) -> Floats:
+        """`u` of the hypothesis less one member. Computed from its remaining causes, so that no error piles up."""
+        u = self.u.copy()
+        edges = self.problem.edges(member)
+        u[self.problem.positive[edges]] -= self.problem.weight[edges]
+        return np.maximum(u, self.problem.base())
+
+    def _add(self, candidate: int) -> None:
+        edges = self.problem.edges(candidate)
+        self.u[self.problem.positive[edges]] += self.problem.weight[edges]
+        self.members.add(candidate)
+
+    def _drop(self, member: int) -> None:
+        self.u = self.without(member)
+        self.members.discard(member)
+
+    def _greedy(self) -> None:
+        """Add the best candidate while its gain is positive.
+
+        All candidates that are best at every symptom they touch are added at once: gains fall only when a candidate
+        that shares a symptom is added (F is submodular in H), so one at a time would end in the same hypothesis.
+        """
+        p = self.problem
+        while True:
+            gain = p.all_gains(self.u)
+            gain[list(self.members)] = -np.inf
+            if not (gain > 0.0).any():
+                return
+            rank = np.empty(len(gain), np.int64)
+            rank[np.lexsort((-np.arange(len(gain)), gain))] = np.arange(len(gain))
+            rank[gain <= 0.0] = -1
+            best = np.full(len(p.leak), -1, np.int64)
+            edge_rank = rank[p.cause]
+            np.maximum.at(best, p.positive, edge_rank)
+            pick = rank >= 0
+            pick[p.cause[edge_rank < best[p.positive]]] = False
+            for candidate in np.flatnonzero(pick):
+                self._add(int(candidate))
+
+    def _contested(self) -> list[int]:
+        """Members that share a symptom with another member: only there can one exchange raise F after the greedy."""
+        p = self.problem
+        inside = np.zeros(len(p.cost), bool)
+        inside[list(self.members)] = True
+        taken = inside[p.cause]
+        count = np.bincount(p.positive[taken], minlength=len(p.leak))
+        return sorted(set(p.cause[taken & (count[p.positive] > 1)].tolist()))[:CONTESTED]
+
+    def _swap(self) -> bool:
+        """Replace a member by the best alternative, or by nothing, where that scores higher."""
+        changed = False
+        for member in self._contested():
+            if member not in self.members:
+                continue
+            u = self.without(member)
+            rivals = self.problem.rivals(member)
+            gain = self.problem.gains(rivals, u)
+            gain[[c in self.members and c != member for c in rivals.tolist()]] = -np.inf
+            own = float(gain[rivals == member][0])
+            top = int(np.argmax(gain))
+            if max(float(gain[top]), 0.0) <= own + 1e-9:
+                continue
+            self._drop(member)
+            if gain[top] > 0.0:
+                self._add(int(rivals[top]))
+            changed = True
+        return changed
+
+    def _merge(self) -> bool:
+        """Try one candidate in the place of several members (a leaf for its links)."""
+        p = self.problem
+        inside = np.zeros(len(p.cost), bool)
+        inside[list(self.members)] = True
+        holder = np.zeros(len(p.leak), np.int64)
+        np.add.at(holder, p.positive[inside[p.cause]], 1)
+        covered = np.bincount(p.cause, holder[p.positive] > 0, len(p.cost))
+        covered[inside] = 0
+        outsiders = np.argsort(-covered, kind="stable")[:MERGES]
+        for candidate in outsiders[covered[outsiders] > 1].tolist():
+            before, u, members = self.score(), self.u.copy(), set(self.members)
+            self._add(candidate)
+            for rival in p.rivals(candidate).tolist():
+                if rival != candidate and rival in self.members:
+                    gain = float(p.gains(np.array([rival]), self.without(rival))[0])
+                    if gain <= 0.0:
+                        self._drop(rival)
+            if self.score() > before + 1e-9:
+                return True
+            self.u, self.members = u, members
+        return False
