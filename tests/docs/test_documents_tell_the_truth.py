@@ -1,0 +1,46 @@
+"""Links in the documents lead somewhere, and the commands they show exist."""
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from fabricmon.cli import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@cache
+def usage(*verb: str) -> str:
+    command = [sys.executable, "-m", "fabricmon.cli", *verb, "--help"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_relative_links_lead_to_files(page):
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_and_their_flags_exist(page):
+    wrong = []
+    for line in re.findall(r"(?:^|[`$] ?|bin/)fabricmon ([a-z][^`\n]*)", page.read_text(), re.MULTILINE):
+        words = re.split(r"[#|>]", line)[0].split()
+        if words[0] not in COMMANDS:
+            wrong.append(f"no command: {line}")
+            continue
+        asked = [words[0]]
+        if len(words) > 1 and re.search(rf"[{{,]{re.escape(words[1])}[,}}]", usage(words[0])):
+            asked.append(words[1])  # a verb below the verb: `silence add`
+        wrong += [f"no {flag}: {line}" for flag in re.findall(r"--[a-z.-]+", line) if flag not in usage(*asked)]
+    assert wrong == []
