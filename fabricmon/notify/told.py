@@ -1,5 +1,4 @@
-"""What each receiver was last told of each incident: the memory that keeps a restart from forgetting or repeating.
-Pure.
+"""What each receiver was last told of each incident, so that a restart neither forgets nor repeats. Pure.
 
 The store writes a Telling in the same transaction as the notification that tells it, so `Told` can always be
 derived again.
@@ -13,6 +12,7 @@ from msgspec import Struct
 
 from fabricmon.model import Face, Incident, Notification
 
+MAX_TELLINGS = 100_000  # that are remembered; of more, resolved ones are forgotten, oldest first
 MAX_FACES = 16  # faces of one episode that are remembered, newest kept
 
 
@@ -74,15 +74,14 @@ class Told:
         """Call it when the notification was committed, not before."""
         for telling in tellings(notification):
             self._last[telling.receiver, telling.incident] = telling
+        if len(self._last) > MAX_TELLINGS:
+            ended = sorted((t.at, key) for key, t in self._last.items() if not t.firing)
+            for _, key in ended[: MAX_TELLINGS // 10]:
+                del self._last[key]
 
     def firing(self, receivers: Container[str]) -> set[str]:
         """Incidents of which one of these receivers was told that they fire, and not that they ended."""
         return {t.incident for t in self._last.values() if t.firing and t.receiver in receivers}
-
-    def forget(self, incidents: Iterable[str]) -> None:
-        """Drop what is no longer kept in the store."""
-        gone = set(incidents)
-        self._last = {key: t for key, t in self._last.items() if t.incident not in gone}
 
     def __iter__(self) -> Iterator[Telling]:
         return iter(self._last.values())

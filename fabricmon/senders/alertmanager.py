@@ -106,9 +106,11 @@ def alerts(config: Config, notification: Notification, now: float, page: str = "
     made = []
     for incident in notification.incidents:
         current = face(incident)
-        for former in notification.before.get(incident.id, ()):
-            if former != current:
-                made.append(alert(config, incident, former, now, page) | {"endsAt": rfc3339(now)})
+        made += [
+            alert(config, incident, former, now, page) | {"endsAt": rfc3339(now)}
+            for former in notification.before.get(incident.id, ())
+            if former != current
+        ]
         made.append(alert(config, incident, current, now, page))
     return made
 

@@ -27,11 +27,11 @@ async def post(
     url: str,
     body: bytes,
     headers: dict[str, str],
-    timeout: float,
+    within: float,
     token_file: str = "",
     ca_file: str = "",
 ) -> Result:
-    """POST a JSON body within `timeout` seconds, connecting included.
+    """POST a JSON body within `within` seconds, connecting included.
 
     2xx is DONE. Network errors, timeouts, 3xx, 408, 425, 429 and 5xx are RETRY; every other answer is NEVER.
     Redirects are not followed: a POST that becomes a GET elsewhere tells nobody.
@@ -50,13 +50,13 @@ async def post(
             data=body,
             headers=sent,
             ssl=tls,
-            timeout=aiohttp.ClientTimeout(total=timeout),
+            timeout=aiohttp.ClientTimeout(total=within),
             allow_redirects=False,
         ) as answer:
             text = (await answer.content.read(MAX_ANSWER)).decode(errors="replace").strip()
             return classify(answer.status, text, answer.headers.get("Retry-After", ""), time.time())
     except TimeoutError:
-        return Result(Outcome.RETRY, f"no answer within {timeout:g} s")
+        return Result(Outcome.RETRY, f"no answer within {within:g} s")
     except aiohttp.InvalidURL as error:
         return Result(Outcome.NEVER, f"no valid URL: {error}")
     except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError, ValueError) as error:
