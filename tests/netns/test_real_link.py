@@ -5,6 +5,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,46 @@ def site(require, tmp_path):
         return Site(tmp_path, rules)
 
     return make
+
+
+def test_link_down_is_told_at_once(site):
+    """One link after the other goes down and comes back; each is one incident, told and resolved."""
+    delays = []
+    with site(link_down={"hold": "0s", "clear": "0s"}) as here:
+        for n in range(LINKS):
+            start = time.monotonic()
+            here.ip("link", "set", f"peer{n}", "down")
+            at, incident = here.wait_told("link_down", n, "firing")
+            delays.append(at - start)
+            assert (incident["members"], incident["severity"]) == ({"bad": 1, "of": 1}, "warning")
+            here.ip("link", "set", f"peer{n}", "up")
+            _, resolved = here.wait_told("link_down", n, "resolved")
+            assert resolved["id"] == incident["id"]
+        told = [(incident["component"], incident["status"]) for _, incident in here.told()]
+    table("link down to webhook (hold 0s)", delays)
+    assert sorted(told) == sorted((f"link(node-1/veth{n})", s) for n in range(LINKS) for s in ("firing", "resolved"))
+
+
+def test_third_down_is_told_as_flapping(site):
+    """Each link goes down three times in a row; the receiver hears of that link, once, as flapping."""
+    delays = []
+    # A flap is remembered for minutes. Here it decays in seconds, so that one link is well again when the next begins:
+    # twenty links of one host flapping together would be, rightly, a fault of the host.
+    with site(link_flapping={"half_life": "2s", "clear": "0s"}) as here:
+        for n in range(LINKS):
+            for down in range(3):
+                start = time.monotonic()
+                here.ip("link", "set", f"peer{n}", "down")
+                time.sleep(0.1)
+                here.ip("link", "set", f"peer{n}", "up")
+                if down < 2:
+                    time.sleep(0.1)
+            at, incident = here.wait_told("link_flapping", n, "firing")
+            delays.append(at - start)
+            _, resolved = here.wait_told("link_flapping", n, "resolved")
+            assert resolved["id"] == incident["id"]
+        told = [(incident["kind"], incident["component"], incident["status"]) for _, incident in here.told()]
+    table("third down to webhook", delays)
+    assert sorted(told) == sorted(
+        ("link_flapping", f"link(node-1/veth{n})", s) for n in range(LINKS) for s in ("firing", "resolved")
+    )
