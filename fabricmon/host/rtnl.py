@@ -2,7 +2,7 @@
 
 The sockets are pyroute2's; the messages are decoded here, the dozen attributes that are wanted and no others:
 pyroute2's own decoder costs 0.8 ms an interface, this one 0.03 ms. All of it lives on one event loop in one daemon
-thread, which is where pyroute2's sockets have to stay. Numbers from linux/if_link.h and linux/rtnetlink.h (netlink.md section 2).
+thread, which is where such sockets have to stay. Numbers: linux/if_link.h, linux/rtnetlink.h (netlink.md section 2).
 """
 
 from __future__ import annotations
