@@ -1,0 +1,63 @@
+"""The node's own judgement: the same engine as at the centre, over one node's rows and the rules that need no other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fabricmon import frame
+from fabricmon.model import Event, Inventory, Presence, Snapshot, Symptom
+
+if TYPE_CHECKING:
+    from fabricmon.engine import Engine
+
+FRESH_PERIODS, FRESH_LEAST = 3.0, 30.0
+"""A row counts as judged when a part of it was read within three periods, or 30 s (detection-methods 0.1)."""
+
+
+class NodeJudge:
+    """Feeds snapshots to an engine of node scope. NumPy and the rules are imported when one is made."""
+
+    def __init__(self, node: str, params: Mapping[str, Any]) -> None:
+        from fabricmon.engine import Engine
+        from fabricmon.rules import RULES
+        from fabricmon.rules.rule import Scope
+
+        self._node = node
+        self._engine: Engine = Engine(Scope.NODE, None, params)
+        self._inventory: Inventory | None = None
+        self._seq = -1
+        self.words = {rule.name: (rule.title, rule.why, rule.action) for rule in RULES}
+
+    def tick(self, snapshot: Snapshot, now: float) -> None:
+        """Judge the newest snapshot; `now` is the wall clock."""
+        if snapshot.inventory is not self._inventory:
+            self._inventory = snapshot.inventory
+            self._engine.inventory(self._node, snapshot.inventory, now)
+            self._engine.presence(self._node, Presence.LIVE, "", now)
+        if snapshot.seq != self._seq:
+            self._seq = snapshot.seq
+            self._engine.frame(self._node, frame.decode(frame.encode_full(snapshot)), now)
+        self._engine.tick(now)
+
+    def event(self, event: Event, now: float) -> None:
+        self._engine.event(self._node, event, now)
+
+    def symptoms(self) -> list[Symptom]:
+        return self._engine.symptoms()
+
+
+def judged_rows(snapshot: Snapshot, monotonic: float) -> int:
+    """Rows with at least one value that is known and fresh. `monotonic` is the node's clock."""
+    rows: set[tuple[str, str]] = set()
+    base = 0
+    for part, taken in zip(snapshot.inventory.parts, snapshot.taken, strict=True):
+        if monotonic - taken <= max(FRESH_PERIODS * part.period, FRESH_LEAST):
+            width = len(part.columns)
+            for n, component in enumerate(part.components):
+                row = snapshot.values[base + n * width : base + (n + 1) * width]
+                if any(not math.isnan(v) for v in row):
+                    rows.add((part.kind, component.name))
+        base += part.size
+    return len(rows)

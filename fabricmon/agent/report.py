@@ -1,0 +1,148 @@
+"""What the agent says of itself and of its node: families for /metrics and the body of /health. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from fabricmon.agent.schedule import SEARCH, Status
+from fabricmon.agent.state import Key
+from fabricmon.model import Fault, Severity, Symptom
+from fabricmon.runtime.exposition import Family
+
+MAX_FAULTS = 64
+"""Faults of one collector in /health; the number of all is beside them."""
+
+
+class CollectorHealth(Struct, frozen=True):
+    """One session of a collector. Times are wall seconds, durations seconds; None where there is none yet."""
+
+    collector: str
+    device: str
+    success: bool | None
+    error: str
+    last_success: float | None
+    duration: float | None
+    stuck_since: float | None
+    fault_count: int
+    faults: tuple[Fault, ...]
+
+
+class SymptomHealth(Struct, frozen=True):
+    """A symptom as a person needs it: the rule's words beside the readings."""
+
+    rule: str
+    severity: Severity
+    kind: str
+    component: str
+    title: str
+    since: float
+    evidence: tuple[str, ...]
+    why: str
+    action: str
+
+
+class Health(Struct, frozen=True):
+    """The body of /health.
+
+    status   pass | warn | critical | unknown; unknown: nothing could be judged, and `reason` says why.
+    judged   rows that were read lately enough to be judged
+    """
+
+    node: str
+    version: str
+    status: str
+    reason: str
+    started: float
+    at: float
+    judged: int
+    collectors: tuple[CollectorHealth, ...]
+    symptoms: tuple[SymptomHealth, ...]
+
+
+def merged(status: Mapping[Key, Status]) -> list[tuple[dict[str, str], list[Status]]]:
+    """Statuses by the labels they are exported under. A collector's search for devices and its session of no device
+    are one series."""
+    rows: dict[Key, list[Status]] = {}
+    for (collector, device), one in sorted(status.items()):
+        rows.setdefault((collector, "" if device == SEARCH else device), []).append(one)
+    return [({"collector": c, "device": d}, ones) for (c, d), ones in rows.items()]
+
+
+def families(status: Mapping[Key, Status], symptoms: Sequence[Symptom] | None) -> Iterable[Family]:
+    """Metrics about collectors and judgement. `symptoms` None: this agent does not judge."""
+    rows = merged(status)
+
+    def each(value: str) -> list[tuple[dict[str, str], float]]:
+        return [(labels, float(getattr(ones[-1], value))) for labels, ones in rows]
+
+    def finite_sum(value: str) -> list[tuple[dict[str, str], float]]:
+        return [(labels, float(sum(getattr(one, value) for one in ones))) for labels, ones in rows]
+
+    yield Family("fabricmon_collector_success", "gauge",
+                 "1 if the last run of the collector for this device succeeded (it runs at its own pace)",
+                 [(labels, float(all(s.success for s in ones))) for labels, ones in rows
+                  if any(s.success is not None for s in ones)])
+    yield Family("fabricmon_collector_duration_seconds", "gauge", "Duration of the last run that came back",
+                 each("duration"), "seconds")
+    yield Family("fabricmon_collector_last_success_timestamp_seconds", "gauge",
+                 "When the values shown for this device were read, seconds since the Unix epoch",
+                 each("last_success"), "seconds")
+    yield Family("fabricmon_collector_faults", "gauge", "Sources that the last run could not read or understand",
+                 [(labels, float(sum(len(s.faults) for s in ones))) for labels, ones in rows])
+    yield Family("fabricmon_collector_runs_total", "counter", "Runs, with or without success", finite_sum("runs"))
+    yield Family("fabricmon_collector_skipped_runs_total", "counter",
+                 "Runs that did not start because the one before was still waiting for the device",
+                 finite_sum("skipped"))
+    yield Family("fabricmon_collector_stuck", "gauge", "1 while a read of this device does not return",
+                 [(labels, float(any(s.stuck_since is not None for s in ones))) for labels, ones in rows])
+    yield Family("fabricmon_collector_hardware_queries", "gauge",
+                 "Firmware commands the last run cost, by the catalogue's estimate", finite_sum("queries"))
+    if symptoms is not None:
+        yield Family("fabricmon_symptoms", "gauge", "Open symptoms of this node, as its own agent judges",
+                     [({"severity": s.value}, float(sum(x.severity is s for x in symptoms))) for s in Severity])
+
+
+def collector_health(status: Mapping[Key, Status]) -> tuple[CollectorHealth, ...]:
+    return tuple(
+        CollectorHealth(
+            s.collector, "" if s.device == SEARCH else s.device, s.success, s.error, _known(s.last_success),
+            _known(s.duration), s.stuck_since, len(s.faults), s.faults[:MAX_FAULTS],
+        )
+        for _, ones in merged(status)
+        for s in ones
+        # The search is worth a line only where it failed or is all there is.
+        if s.device != SEARCH or len(ones) == 1 or not s.success
+    )
+
+
+def verdict(symptoms: Sequence[Symptom], judged: int, reason: str) -> tuple[str, str]:
+    """Status and reason of a node: unknown where no row could be judged, else by the worst open symptom."""
+    worst = max((s.severity.rank for s in symptoms), default=-1)
+    if worst >= Severity.CRITICAL.rank:
+        return "critical", ""
+    if worst >= Severity.WARNING.rank:
+        return "warn", ""
+    if reason or not judged:
+        return "unknown", reason or "no port could be read"
+    return "pass", ""
+
+
+def symptom_health(symptoms: Sequence[Symptom], words: Mapping[str, tuple[str, str, str]]) -> tuple[SymptomHealth, ...]:
+    """Worst first. `words`: rule -> title, why, action."""
+    ordered = sorted(symptoms, key=lambda s: (-s.severity.rank, s.component, s.rule))
+    return tuple(
+        SymptomHealth(s.rule, s.severity, s.kind, str(s.component), *_title(words, s), s.since,
+                      tuple(e.text for e in s.evidence), *words.get(s.rule, ("", "", ""))[1:])
+        for s in ordered
+    )
+
+
+def _title(words: Mapping[str, tuple[str, str, str]], s: Symptom) -> tuple[str]:
+    return (words.get(s.rule, (s.rule, "", ""))[0],)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
