@@ -65,11 +65,12 @@ class Discovery:
 
     def node(
         self, kind: str, node: str, ports: int, description: str, *,
-        device: str = "", system: str = "", port_guid: str = "", own: bool = True,
+        device: str = "", system: str = "", port_guid: str = "", own: bool = True, by_port: bool = False,
     ) -> str:
         """A switch ("S") or channel adapter ("H") with its id in any spelling; returns the id of the graph.
 
-        own  the dump describes this node itself; a mere mention never overwrites such a description.
+        own      the dump describes this node itself; a mere mention never overwrites such a description.
+        by_port  `node` is the GUID of an adapter's port, as the one-line form prints it.
         """
         key = guid(node)
         if not own and (key in self._switches or key in self._adapters or key in self._aggregation):
@@ -89,9 +90,12 @@ class Discovery:
             self._aggregation.setdefault(key, "")
         elif key not in self._aggregation:
             host, name = host_device(text)
-            labels["node_guid"] = key
-            if port_guid:
-                labels["port_guid"] = guid(port_guid)
+            if by_port:
+                labels["port_guid"] = key
+            else:
+                labels["node_guid"] = key
+                if port_guid:
+                    labels["port_guid"] = guid(port_guid)
             if model := _MODELS.get(device.lower(), ""):
                 labels["model"] = model
             self._adapters[key] = Adapter(key, host, name, description.strip(), ports, labels)

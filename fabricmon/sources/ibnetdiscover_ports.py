@@ -1,4 +1,7 @@
-"""`ibnetdiscover -p`: one line a port (topologies.md 3.2)."""
+"""`ibnetdiscover -p`: one line a port (topologies.md 3.2).
+
+It names an adapter by its port's GUID, which is the node's own on most adapters, but not on all.
+"""
 
 from __future__ import annotations
 
@@ -43,4 +46,4 @@ def parse(text: str, path: str, names: NodeNames) -> Graph:
 
 
 def _node(found: Discovery, kind: str, node: str, name: str) -> str:
-    return found.node("S" if kind == "SW" else "H", node, 0, name, own=False)
+    return found.node("S" if kind == "SW" else "H", node, 0, name, own=False, by_port=kind != "SW")
