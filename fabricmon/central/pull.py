@@ -122,7 +122,8 @@ class Pull:
         """Streams of one peer, one after the other, for as long as it is a target."""
         config, address = self._config, peer.target.address
         wait = float(config.retry_min)
-        after = 0  # event seq the agent process `started` told us last
+        # Number of the last event that the agent process `started` told; None: only those from now on are news.
+        after: int | None = None
         started: float | None = None
         loop = asyncio.get_running_loop()
         while True:
@@ -157,7 +158,7 @@ class Pull:
             async with self._connecting, asyncio.timeout(config.connect_timeout):
                 socket = await self._client().ws_connect(
                     peer.target.url,
-                    params={"after": str(stream.after)},
+                    params={} if stream.after is None else {"after": str(stream.after)},
                     max_msg_size=config.max_message,
                     compress=0,
                     timeout=aiohttp.ClientWSTimeout(ws_receive=None, ws_close=CLOSING),
@@ -167,7 +168,8 @@ class Pull:
             raise failure(error) from error
         self.counts.connects += 1
         try:
-            async with asyncio.timeout(config.connect_timeout) as limit:
+            # An agent says hello after its first round of reading, which a slow device can draw out.
+            async with asyncio.timeout(config.lost_after) as limit:
                 await self._greet(socket, stream)
                 limit.reschedule(None)
                 self._limits[address] = limit
@@ -248,7 +250,7 @@ class Pull:
         said = wire.decode_text(data)
         if isinstance(said, Event):
             self.counts.events += 1
-            if stream.feeds and said.seq > stream.after:
+            if stream.feeds and (stream.after is None or said.seq > stream.after):
                 stream.after = said.seq
                 self._engine.event(stream.peer.node, said, now)
         elif isinstance(said, Inventory):

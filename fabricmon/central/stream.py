@@ -26,7 +26,7 @@ class Ended(Exception):
 class Stream:
     """One connection of a peer."""
 
-    def __init__(self, peer: Peer, after: int, started: float | None) -> None:
+    def __init__(self, peer: Peer, after: int | None, started: float | None) -> None:
         self.peer, self.after, self.started = peer, after, started
         self.feeds = self.greeted = self.complete = False
         self.again = False  # try again at once

@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,12 +28,9 @@ __all__ = [
     "Sender",
     "TopologyConfig",
     "load",
-    "read_secret",
     "struct_of",
     "structs_of",
 ]
-
-MAX_SECRET_BYTES = 64 << 10
 
 
 class TopologyConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -55,7 +51,7 @@ SECTIONS: dict[str, str] = {
     "central": "fabricmon.central.settings:CentralConfig",
     "topology": "fabricmon.config:TopologyConfig",
     "notify": "fabricmon.notify.settings:NotifyConfig",
-    "log": "fabricmon.runtime.logs:LogConfig",
+    "log": "fabricmon.runtime.logs:Config",
 }
 
 # Sections keyed by the rows of a literal table: name -> "module:table".
@@ -150,18 +146,6 @@ def _senders(decoder: Decoder, item: Item) -> dict[str, Sender]:
         else:
             done[name] = Sender(kind.value, decoder.struct(Item(fields, child.line), kinds[kind.value], path))
     return done
-
-
-def read_secret(path: str) -> str:
-    """The contents of a `*_file` secret, without the newline at its end. Raises OSError or ValueError."""
-    with Path(path).open("rb") as file:
-        data = file.read(MAX_SECRET_BYTES + 1)
-    if len(data) > MAX_SECRET_BYTES:
-        raise ValueError(f"{path}: more than {MAX_SECRET_BYTES} bytes")
-    text = data.decode().rstrip("\r\n")
-    if not text:
-        raise ValueError(f"{path}: is empty")
-    return text
 
 
 def _resolve(where: str) -> Any:

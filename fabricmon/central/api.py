@@ -1,0 +1,409 @@
+"""The centre's HTTP API, described in docs/api.md: what is wrong, what is silent, silences and maintenance.
+
+Reading is open to whoever reaches the listener. Changing needs `Content-Type: application/json` (which a foreign web
+page cannot send without being asked first) and, where `token_file` is set, its bearer token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+from aiohttp import web
+from msgspec import Struct
+
+from fabricmon import __version__
+from fabricmon.central.centre import Centre
+from fabricmon.central.store import StoreError
+from fabricmon.model import Incident, Maintenance, NodeView, Presence, Severity, Symptom
+from fabricmon.notify.silence import Silence
+from fabricmon.senders.post import read_secret
+from fabricmon.senders.webhook import document, rfc3339
+from fabricmon.topology.graph import Graph
+from fabricmon.units import Duration
+
+PREFIX = "/api/v1"
+MAX_BODY = 64 << 10  # bytes of a request
+LIMIT, MAX_LIMIT = 1000, 50_000  # entries of one answer: unless asked otherwise, and at most
+MAX_WORD = 256  # characters of a query value
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Refused(Exception):
+    """A request that cannot be served: HTTP status and one sentence."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class NewSilence(Struct, forbid_unknown_fields=True):
+    """Body of POST /api/v1/silences. Either `duration` ("2h") or `ends`; times are RFC 3339 or seconds since 1970."""
+
+    matchers: list[str]
+    author: str = ""
+    comment: str = ""
+    starts: str | float | None = None
+    ends: str | float | None = None
+    duration: str | None = None
+
+
+class NewMaintenance(Struct, forbid_unknown_fields=True):
+    """Body of POST /api/v1/maintenance; times as in NewSilence."""
+
+    hosts: list[str] = []
+    components: list[str] = []
+    author: str = ""
+    comment: str = ""
+    starts: str | float | None = None
+    ends: str | float | None = None
+    duration: str | None = None
+
+
+class Api:
+    """The handlers. `token_file` "" lets everyone change things."""
+
+    def __init__(self, centre: Centre, token_file: Callable[[], str]) -> None:
+        self._centre, self._silences, self._token_file = centre, centre.silences, token_file
+
+    def add_routes(self, app: web.Application) -> None:
+        """Put the API below PREFIX of an application."""
+        for method, path, handler in (
+            ("GET", "/overview", self.overview),
+            ("GET", "/incidents", self.incidents),
+            ("GET", "/incidents/{id}", self.incident),
+            ("GET", "/symptoms", self.symptoms),
+            ("GET", "/nodes", self.nodes),
+            ("GET", "/topology", self.topology),
+            ("GET", "/silences", self.silences),
+            ("POST", "/silences", self.add_silence),
+            ("DELETE", "/silences/{id}", self.end_silence),
+            ("GET", "/maintenance", self.maintenance),
+            ("POST", "/maintenance", self.add_maintenance),
+            ("DELETE", "/maintenance/{id}", self.end_maintenance),
+        ):
+            app.router.add_route(method, PREFIX + path, handler)
+
+    # ---------------------------------------------------------------- reading
+
+    async def overview(self, request: web.Request) -> web.Response:
+        """Counts: nodes by presence, ports, open incidents by severity."""
+        _query(request)
+        _, o, _, _ = self._centre.look()
+        return answer({**msgspec.to_builtins(o), "at": rfc3339(o.at), "version": __version__})
+
+    async def incidents(self, request: web.Request) -> web.Response:
+        """Open incidents and those resolved within the hour, or what `status` and `since` ask for."""
+        query = _query(request, "status", "since", "severity", "kind", "limit")
+        status = _one_of(query, "status", ("firing", "resolved"))
+        severity = _one_of(query, "severity", tuple(s.value for s in Severity))
+        since = _time(query["since"], "since") if "since" in query else None
+        limit = _limit(query)
+        known = {i.id: i for i in self._centre.look()[3]}
+        if since is not None and status != "firing":
+            for incident in await self._centre.store.resolved(since, MAX_LIMIT):
+                known.setdefault(incident.id, incident)
+        found = [
+            i
+            for i in known.values()
+            if (status is None or i.status == status)
+            and (severity is None or i.severity.rank >= Severity(severity).rank)
+            and ("kind" not in query or i.kind == query["kind"])
+            and (since is None or max(i.updated, i.since) >= since)
+        ]
+        found.sort(key=order)
+        return _list("incidents", found, limit, self._document)
+
+    async def incident(self, request: web.Request) -> web.Response:
+        """One incident with its whole kept history."""
+        _query(request)
+        wanted = request.match_info["id"][:MAX_WORD]
+        found = next((i for i in self._centre.look()[3] if i.id == wanted), None)
+        if found is None:
+            found = next(iter(await self._centre.store.incidents([wanted])), None)
+        if found is None:
+            raise Refused(404, f"no incident {wanted!r}")
+        history = await self._centre.store.history(wanted) or found.history
+        body = self._document(found)
+        body["history"] = [{"at": rfc3339(h.at), "change": h.change, "reason": h.reason} for h in history]
+        return answer(body)
+
+    def _document(self, incident: Incident) -> dict[str, Any]:
+        now = self._centre.now()
+        by = [s.id for s in self._silences.active(now) if s.covers(incident)]
+        return {**document(incident), "silenced_by": by}
+
+    async def symptoms(self, request: web.Request) -> web.Response:
+        """Open symptoms: what rules found, before a cause was looked for."""
+        query = _query(request, "rule", "node", "limit")
+        found = [
+            s
+            for s in self._centre.engine.symptoms()
+            if ("rule" not in query or s.rule == query["rule"])
+            and ("node" not in query or s.component.node == query["node"])
+        ]
+        found.sort(key=lambda s: (-s.severity.rank, s.since, s.component))
+        return _list("symptoms", found, _limit(query), _symptom)
+
+    async def nodes(self, request: web.Request) -> web.Response:
+        """All nodes there should be and how they stand."""
+        query = _query(request, "presence", "limit")
+        presence = _one_of(query, "presence", tuple(p.value for p in Presence))
+        found = [n for n in self._centre.look()[2] if presence is None or n.presence == presence]
+        found.sort(key=lambda n: n.node)
+        return _list("nodes", found, _limit(query), _node)
+
+    async def topology(self, request: web.Request) -> web.Response:
+        """The plan of the fabric the centre judges by; 404 without one."""
+        _query(request)
+        graph = self._centre.engine.topology()
+        if graph is None:
+            raise Refused(404, "no topology was loaded; set topology.file")
+        return answer(_graph(graph))
+
+    # ---------------------------------------------------------------- silences and maintenance
+
+    async def silences(self, request: web.Request) -> web.Response:
+        """Silences that are or will be active; with `all=true` ended ones too."""
+        query = _query(request, "all", "limit")
+        now = self._centre.now()
+        found = [s for s in self._silences.all() if "all" in query or s.ends > now]
+        return _list("silences", found, _limit(query), lambda s: _silence(s, now))
+
+    async def add_silence(self, request: web.Request) -> web.Response:
+        """Make a silence."""
+        self._authorise(request)
+        body, now = await _body(request, NewSilence), self._centre.now()
+        starts, ends = _period(body.starts, body.ends, body.duration, now)
+        made = await self._silences.add(body.matchers, starts, ends, body.author, body.comment, now)
+        self._centre.silences_changed()
+        return answer(_silence(made, now), 201)
+
+    async def end_silence(self, request: web.Request) -> web.Response:
+        """End a silence now."""
+        self._authorise(request)
+        wanted, now = request.match_info["id"][:MAX_WORD], self._centre.now()
+        ended = await self._silences.expire(wanted, now)
+        if ended is None:
+            raise Refused(404, f"no silence {wanted!r}")
+        self._centre.silences_changed()
+        return answer(_silence(ended, now))
+
+    async def maintenance(self, request: web.Request) -> web.Response:
+        """Windows that are or will be active; with `all=true` ended ones too."""
+        query = _query(request, "all", "limit")
+        now = self._centre.now()
+        found = [w for w in self._silences.all_maintenance() if "all" in query or w.ends > now]
+        return _list("maintenance", found, _limit(query), lambda w: _window(w, now))
+
+    async def add_maintenance(self, request: web.Request) -> web.Response:
+        """Announce work."""
+        self._authorise(request)
+        body, now = await _body(request, NewMaintenance), self._centre.now()
+        starts, ends = _period(body.starts, body.ends, body.duration, now)
+        made = await self._silences.add_maintenance(
+            starts, ends, now, body.hosts, body.components, body.author, body.comment
+        )
+        self._centre.silences_changed()
+        return answer(_window(made, now), 201)
+
+    async def end_maintenance(self, request: web.Request) -> web.Response:
+        """End a window now."""
+        self._authorise(request)
+        wanted, now = request.match_info["id"][:MAX_WORD], self._centre.now()
+        ended = await self._silences.expire_maintenance(wanted, now)
+        if ended is None:
+            raise Refused(404, f"no maintenance window {wanted!r}")
+        self._centre.silences_changed()
+        return answer(_window(ended, now))
+
+    def _authorise(self, request: web.Request) -> None:
+        path = self._token_file()
+        if not path:
+            return
+        try:
+            token = read_secret(path)
+        except (OSError, ValueError) as error:
+            raise Refused(503, "the token file cannot be read") from error
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+            raise Refused(401, "a bearer token is needed: Authorization: Bearer TOKEN")
+
+
+# --------------------------------------------------------------------------------------------------------
+# Requests
+
+
+@web.middleware
+async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """What goes wrong below PREFIX is JSON: {"error": "..."} with a fitting status."""
+    if not request.path.startswith(PREFIX):
+        return await handler(request)
+    try:
+        return await handler(request)
+    except Refused as error:
+        status, text = error.status, str(error)
+    except StoreError as error:
+        status, text = 503, str(error)
+    except web.HTTPException as error:
+        status, text = error.status, f"{error.reason}: {request.method} {request.path[:MAX_WORD]}"
+    except ValueError as error:
+        status, text = 400, str(error)
+    response = answer({"error": text}, status)
+    if status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _query(request: web.Request, *known: str) -> dict[str, str]:
+    """The query's values; a word we do not know is refused, for it would be taken as an answer to it."""
+    for key, value in request.query.items():
+        if key not in known:
+            hint = f"; known here: {', '.join(known)}" if known else ""
+            raise Refused(400, f"unknown parameter {key[:MAX_WORD]!r}{hint}")
+        if len(value) > MAX_WORD:
+            raise Refused(400, f"{key}: longer than {MAX_WORD} characters")
+    return dict(request.query)
+
+
+def _one_of(query: dict[str, str], key: str, words: tuple[str, ...]) -> str | None:
+    value = query.get(key)
+    if value is not None and value not in words:
+        raise Refused(400, f"{key}: expected one of {', '.join(words)}, got {value!r}")
+    return value
+
+
+def _limit(query: dict[str, str]) -> int:
+    text = query.get("limit", str(LIMIT))
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_LIMIT:
+        raise Refused(400, f"limit: expected 1 to {MAX_LIMIT}, got {text!r}")
+    return int(text)
+
+
+def _time(value: str | float, name: str) -> float:
+    """Seconds since 1970 or RFC 3339 text as wall time."""
+    seconds = math.nan
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            moment = datetime.fromisoformat(str(value))
+            if moment.tzinfo is not None:
+                seconds = moment.timestamp()
+        except (ValueError, OverflowError):
+            pass
+    if not math.isfinite(seconds):
+        raise Refused(400, f"{name}: expected seconds since 1970 or a time such as 2026-01-31T12:00:00Z, got {value!r}")
+    return seconds
+
+
+def _period(
+    starts: str | float | None, ends: str | float | None, duration: str | None, now: float
+) -> tuple[float, float]:
+    begin = now if starts is None else _time(starts, "starts")
+    if (ends is None) == (duration is None):
+        raise Refused(400, "either `duration` or `ends` is needed")
+    if duration is not None:
+        try:
+            return begin, begin + Duration.parse(duration)
+        except ValueError as error:
+            raise Refused(400, f"duration: {error}") from error
+    assert ends is not None
+    return begin, _time(ends, "ends")
+
+
+async def _body(request: web.Request, tp: type[S]) -> S:
+    if request.content_type != "application/json":
+        raise Refused(415, "expected Content-Type: application/json")
+    try:
+        return msgspec.json.decode(await request.read(), type=tp)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Refused(400, str(error).replace("`", "'")) from error
+
+
+# --------------------------------------------------------------------------------------------------------
+# Answers
+
+
+def answer(body: Any, status: int = 200) -> web.Response:
+    """JSON that nobody keeps; what is unknown is null."""
+    return web.Response(
+        body=msgspec.json.encode(body),
+        status=status,
+        content_type="application/json",
+        headers={"Cache-Control": "no-store"},
+    )
+
+
+def order(incident: Incident) -> tuple[bool, int, float, str]:
+    """Open before resolved, the severest first, then the newest."""
+    return (incident.status != "firing", -incident.severity.rank, -incident.since, incident.id)
+
+
+def _list(name: str, found: list[T], limit: int, each: Callable[[T], Any]) -> web.Response:
+    return answer({name: [each(item) for item in found[:limit]], "total": len(found)})
+
+
+def _symptom(s: Symptom) -> dict[str, Any]:
+    return {
+        "rule": s.rule,
+        "kind": s.kind,
+        "severity": s.severity.value,
+        "component": {"kind": s.component.kind.value, "node": s.component.node, "name": s.component.name},
+        "since": rfc3339(s.since),
+        "value": s.value,
+        "evidence": [msgspec.to_builtins(e) for e in s.evidence],
+        "info": s.info,
+    }
+
+
+def _node(n: NodeView) -> dict[str, Any]:
+    last = None if n.last_frame is None else rfc3339(n.last_frame)
+    return {**msgspec.to_builtins(n), "since": rfc3339(n.since), "last_frame": last}
+
+
+def _graph(graph: Graph) -> dict[str, Any]:
+    return {
+        "source": graph.source,
+        "switches": list(graph.switches.values()),
+        "adapters": list(graph.adapters.values()),
+        "cables": graph.cables,
+        "hosts": graph.hosts,
+        "findings": graph.findings,
+    }
+
+
+def _state(starts: float, ends: float, now: float) -> str:
+    return "pending" if now < starts else "active" if now < ends else "ended"
+
+
+def _silence(s: Silence, now: float) -> dict[str, Any]:
+    return {
+        "id": s.id,
+        "state": _state(s.starts, s.ends, now),
+        "matchers": [str(m) for m in s.matchers],
+        "starts": rfc3339(s.starts),
+        "ends": rfc3339(s.ends),
+        "author": s.author,
+        "comment": s.comment,
+    }
+
+
+def _window(w: Maintenance, now: float) -> dict[str, Any]:
+    return {
+        "id": w.id,
+        "state": _state(w.starts, w.ends, now),
+        "hosts": w.hosts,
+        "components": w.components,
+        "starts": rfc3339(w.starts),
+        "ends": rfc3339(w.ends),
+        "author": w.author,
+        "comment": w.comment,
+    }
