@@ -1,0 +1,164 @@
+"""Collectors run at their own pace: never twice at once, never held up by another, at once after an event."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabricmon.agent import pace
+from fabricmon.agent.schedule import SEARCH
+from fabricmon.host.protocol import HostError
+from fabricmon.model import Event
+from tests.agent.fakes import Config, FakeCollector, FakeSession, Running, until
+
+
+@given(st.floats(0, 1e7), st.floats(0.05, 3600), st.floats(0, 1, exclude_max=True))
+def test_the_next_start_is_on_the_grid_and_within_one_interval(now: float, interval: float, part: float) -> None:
+    shift = part * interval
+    start = pace.next_start(now, interval, shift)
+    assert now < start <= now + interval * (1 + 1e-6) + 1e-6
+    turns = (start - shift) / interval
+    assert abs(turns - round(turns)) < 1e-3
+
+
+def test_offsets_are_stable_and_spread_nodes_and_devices() -> None:
+    one = pace.offset("host-1", "infiniband", "mlx5_0", 10.0)
+    assert one == pace.offset("host-1", "infiniband", "mlx5_0", 10.0)
+    many = sorted(pace.offset(f"host-{n}", "infiniband", "mlx5_0", 10.0) for n in range(1000))
+    assert 0 <= many[0]
+    assert many[-1] < 10.0
+    assert max(b - a for a, b in zip(many, many[1:], strict=False)) < 0.2  # 20 times the even spacing
+
+
+async def test_readings_reach_the_snapshot() -> None:
+    a, b = FakeSession("mlx5_0"), FakeSession("mlx5_1")
+    a.values, b.values = [1.0, 2.0], [3.0, math.nan]
+    async with Running(FakeCollector(mlx5_0=a, mlx5_1=b)) as running:
+        await running.agent._schedule.first_round.wait()
+        s = running.agent.state.snapshot
+        assert [c.name for p in s.inventory.parts for c in p.components] == ["mlx5_0/1", "mlx5_1/1"]
+        assert s.values[:3].tolist() == [1.0, 2.0, 3.0]
+        assert math.isnan(s.values[3])
+        a.values = [5.0, 2.0]
+        await until(lambda: running.agent.state.snapshot.values[0] == 5.0)
+
+
+async def test_a_hanging_device_delays_only_itself_and_is_never_read_twice_at_once() -> None:
+    good, bad = FakeSession("mlx5_0"), FakeSession("mlx5_1")
+    async with Running(FakeCollector(mlx5_0=good, mlx5_1=bad), config=Config(deadline=0.1)) as running:
+        await until(lambda: bad.reads > 0)
+        bad.gate.clear()
+        status = running.agent._schedule.status
+        await until(lambda: status["fake", "mlx5_1"].skipped > 3)
+        reads = good.reads
+        await until(lambda: good.reads > reads + 3)
+        assert status["fake", "mlx5_1"].success is False
+        assert status["fake", "mlx5_1"].stuck_since is not None
+        assert status["fake", "mlx5_0"].success is True
+        assert bad.most_at_once == 1
+        bad.values = [9.0, 9.0]
+        bad.gate.set()  # it comes back by itself
+        await until(lambda: running.agent.state.snapshot.values[2] == 9.0)
+        assert status["fake", "mlx5_1"].stuck_since is None
+
+
+async def test_an_event_is_read_after_at_once_even_when_it_comes_during_a_read() -> None:
+    session = FakeSession("eth0")
+    collector = FakeCollector(eth0=session)
+    async with Running(collector, config=Config(interval=3600.0, deadline=60.0)) as running:
+        await until(lambda: session.reads == 1)
+        collector.tell(Event(0, 1.0, "link", "eth0", "eth0 lost carrier"))
+        await until(lambda: session.reads == 2)
+        session.gate.clear()
+        collector.tell(None)
+        await until(lambda: session.reading_now == 1)
+        collector.tell(None)  # during the read: what it saw may be older than the event
+        session.gate.set()
+        await until(lambda: session.reads == 4)
+        assert [e.text for e in running.agent.state.events_after(0)] == ["eth0 lost carrier"]
+
+
+async def test_a_storm_of_events_is_spaced() -> None:
+    session = FakeSession("eth0")
+    collector = FakeCollector(eth0=session)
+    async with Running(collector, config=Config(interval=3600.0)):
+        await until(lambda: session.reads == 1)
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        while loop.time() < start + 0.5:
+            collector.tell(None)
+            await asyncio.sleep(0.001)
+        assert 2 <= session.reads <= 0.5 / pace.MIN_GAP + 2
+
+
+async def test_a_device_that_cannot_be_read_is_unknown_and_looked_for_again() -> None:
+    good, bad = FakeSession("mlx5_0"), FakeSession("mlx5_1")
+    collector = FakeCollector(mlx5_0=good, mlx5_1=bad)
+    async with Running(collector) as running:
+        await until(lambda: bad.reads > 0 and good.reads > 0)
+        bad.error = HostError("/sys/class/infiniband/mlx5_1", 19, "No such device")
+        await until(lambda: math.isnan(running.agent.state.snapshot.values[2]))
+        assert running.agent.state.snapshot.values[0] == 0.0
+        assert "mlx5_1" in running.agent._schedule.status["fake", "mlx5_1"].error
+        before = collector.searches
+        await until(lambda: collector.searches > before)
+        del collector.found["mlx5_1"]
+        await until(lambda: ("fake", "mlx5_1") not in running.agent._schedule.status)
+        assert [c.name for p in running.agent.state.inventory.parts for c in p.components] == ["mlx5_0/1"]
+        await until(lambda: bad.closed_during_read is False)
+
+
+async def test_closing_waits_for_the_read_that_still_runs() -> None:
+    bad = FakeSession("mlx5_1")
+    bad.gate.clear()
+    collector = FakeCollector(mlx5_1=bad)
+    async with Running(collector, config=Config(deadline=0.05)) as running:
+        await until(lambda: running.agent._schedule.first_round.is_set())
+    await until(lambda: collector.stopped and collector.closed)
+    assert bad.closed_during_read is None
+    bad.gate.set()
+    await until(lambda: bad.closed_during_read is not None)
+    assert bad.closed_during_read is False
+
+
+async def test_a_failed_search_is_tried_again_and_told() -> None:
+    collector = FakeCollector(mlx5_0=FakeSession("mlx5_0"))
+    collector.error = HostError("/sys/class/infiniband", 13, "Permission denied")
+    async with Running(collector, config=Config(rediscover=0.05)) as running:
+        await running.agent._schedule.first_round.wait()
+        assert "Permission denied" in running.agent._schedule.status["fake", SEARCH].error
+        assert running.agent._not_ready() == "no collector could read anything"
+        collector.error = None
+        await until(lambda: running.agent._not_ready() is None and running.agent.state.inventory.size == 2)
+
+
+async def test_one_broken_collector_does_not_stop_another() -> None:
+    class Broken(FakeCollector):
+        def open(self, host: object, config: object) -> FakeCollector:
+            raise ZeroDivisionError("a defect")
+
+    works = FakeSession("mlx5_0")
+    async with Running(Broken("broken"), FakeCollector("fake", mlx5_0=works)) as running:
+        await until(lambda: works.reads > 2)
+        assert running.agent._schedule.status["broken", SEARCH].error == "a defect"
+
+
+async def test_a_reading_that_does_not_fill_its_parts_is_refused() -> None:
+    bad = FakeSession("mlx5_0")
+    bad.values = [1.0]
+    async with Running(FakeCollector(mlx5_0=bad)) as running:
+        await running.agent._schedule.first_round.wait()
+        assert "1 values for parts of 2" in running.agent._schedule.status["fake", "mlx5_0"].error
+        assert running.agent.state.inventory.size == 0
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_a_disabled_collector_is_not_opened(enabled: bool) -> None:
+    collector = FakeCollector(mlx5_0=FakeSession("mlx5_0"))
+    async with Running(collector, config=Config(enabled=enabled)) as running:
+        await running.agent._schedule.first_round.wait()
+        assert (collector.searches > 0) is enabled
