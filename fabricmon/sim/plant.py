@@ -18,11 +18,11 @@ from fabricmon.sim.fabric import Fabric
 DOWN, INIT, ACTIVE = 1.0, 2.0, 4.0  # PORT_STATES of catalogue/port.py
 POLLING, LINK_UP = 2.0, 5.0  # PHYS_STATES
 
-STATE_COLUMNS = ("state", "phys_state", "lid", "sm_lid", "link_downed")
+STATE_COLUMNS = ("state", "phys_state", "lid", "sm_lid", "rate", "width", "link_downed")
 """What a port's state collector reads every second."""
 
 COUNTER_COLUMNS = (
-    "rate", "width", "symbol_errors", "link_error_recoveries", "rcv_errors", "rcv_remote_physical_errors",
+    "supported", "symbol_errors", "link_error_recoveries", "rcv_errors", "rcv_remote_physical_errors",
     "xmit_discards", "xmit_constraint_errors", "rcv_constraint_errors", "local_link_integrity_errors",
     "excessive_buffer_overrun_errors", "vl15_dropped", "xmit_wait_ticks", "xmit", "rcv", "xmit_packets", "rcv_packets",
     "unicast_xmit_packets", "unicast_rcv_packets", "rdma_rx_write_requests", "rdma_rx_read_requests", "ack_timeout",
@@ -30,7 +30,7 @@ COUNTER_COLUMNS = (
 )  # fmt: skip
 """What a port's counter collector reads every ten seconds."""
 
-LEVELS = frozenset({"state", "phys_state", "lid", "sm_lid", "rate", "width"})
+LEVELS = frozenset({"state", "phys_state", "lid", "sm_lid", "rate", "width", "supported"})
 COUNTING = tuple(column for column in (*STATE_COLUMNS, *COUNTER_COLUMNS) if column not in LEVELS)
 
 PACKET = 4096 + 26
@@ -80,6 +80,8 @@ class Plant:
         """float64[ports] in the exported unit (bytes where the source counts words); NaN unknown."""
         if name in ("state", "phys_state"):
             return self.state if name == "state" else self.phys_state
+        if name == "supported":
+            return np.ones(self.fabric.shape.ports)
         if name == "lid":
             return np.arange(self.fabric.shape.ports, dtype=float) + self.fabric.lid(0)
         if name == "sm_lid":
