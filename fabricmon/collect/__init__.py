@@ -1,1 +1,13 @@
+"""Collectors: how each sort of reading is taken. One file each; the table below is all there is."""
 
+from __future__ import annotations
+
+from types import ModuleType
+
+from fabricmon.collect import ethernet, infiniband, infiniband_state
+
+COLLECTORS: dict[str, ModuleType] = {
+    infiniband.NAME: infiniband,
+    infiniband_state.NAME: infiniband_state,
+    ethernet.NAME: ethernet,
+}

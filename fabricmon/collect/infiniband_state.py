@@ -84,6 +84,7 @@ class _Port:
     link_layer: str
     files: tuple[tuple[int, str, Callable[[str], float]], ...]  # those that are there
     downed: BulkReader | None  # counters/link_downed, where the driver has it
+    has_rate: bool
     state: tuple[float, float] = (math.nan, math.nan)  # (state, phys_state) when the rate was read
     rate: tuple[float, float] = (math.nan, math.nan)
     rate_at: float = -math.inf
@@ -183,6 +184,8 @@ class Session:
         if state[0] == attributes.DOWN:
             port.state, port.rate, port.rate_fault = state, (math.nan, math.nan), None
             return
+        if not port.has_rate:
+            return
         if state != port.state or now >= port.rate_at:
             before = len(run.faults)
             run.asked += 1
@@ -225,7 +228,9 @@ class Session:
             if "link_downed" in self._names(f"{path}/counters"):
                 downed = self._host.bulk([f"{path}/counters/link_downed"])
             files = tuple(f for f in _FILES if f[1] in present)
-            self._ports.append(_Port(number, row, path, base, labels.get("link_layer", ""), files, downed))
+            self._ports.append(
+                _Port(number, row, path, base, labels.get("link_layer", ""), files, downed, "rate" in present)
+            )
             columns = (*_COLUMNS, "link_downed") if downed else _COLUMNS
             parts.append(Part(NAME, Kind.PORT, columns, (Component(row, labels),), float(self._config.interval)))
             base += len(columns)
