@@ -9,6 +9,7 @@ leaf those links end at: to silence one host must never silence what concerns th
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
@@ -105,7 +106,9 @@ def _compiled(text: str) -> re.Pattern[str]:
     """The pattern; MatcherError where it is no pattern, or one whose matching could take for ever."""
     _refuse_slow(text)
     try:
-        return re.compile(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # "[[" means what it means today
+            return re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
         raise MatcherError(f"{text!r} is no regular expression: {error}") from None
 

@@ -1,0 +1,101 @@
+"""Matchers as people write them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fabricmon.model import Severity
+from fabricmon.notify.matchers import Matcher, MatcherError, Op, matches, nodes_of, parse
+from tests.notify.made import incident
+
+LINK = incident(component="link(host-007/mlx5_3/1, leaf-3/12)", severity=Severity.WARNING)
+LEAF = incident(component="leaf(su1/rail2)", kind="fault_domain", labels={})
+
+
+@pytest.mark.parametrize(
+    ("text", "link", "leaf"),
+    [
+        ("kind=link_flapping", True, False),
+        ("kind != link_flapping", False, True),
+        ('component=~"link\\(host-00.*"', True, False),
+        ("component=~host-007", False, False),  # anchored at both ends
+        ("node=host-007", True, False),
+        ("node=leaf-3", True, False),
+        ("node!=host-007", False, True),
+        ("node=~host-0[0-9]+", True, False),
+        ("node!~host-0[0-9]+", False, True),
+        ("severity=warning", True, True),
+        ("rack=r7", True, False),
+        ("label.rack=r7", True, False),
+        ("rack!=r7", False, True),
+        ("rack=", False, True),  # a label that is not there is empty
+        ("id=i-1", True, True),
+        ("status='firing'", True, True),
+    ],
+)
+def test_a_matcher_holds_for_what_it_says(text: str, link: bool, leaf: bool) -> None:
+    assert (matches([parse(text)], LINK), matches([parse(text)], LEAF)) == (link, leaf)
+
+
+def test_all_matchers_must_hold() -> None:
+    assert matches([parse("kind=link_flapping"), parse("rack=r7")], LINK)
+    assert not matches([parse("kind=link_flapping"), parse("rack=r8")], LINK)
+
+
+def test_nodes_are_those_that_the_component_names() -> None:
+    assert nodes_of(LINK) == ("host-007", "leaf-3")
+    assert nodes_of(LEAF) == ()
+    assert nodes_of(incident(component="host(h1)", labels={"node": "h1", "host": "h2"})) == ("h1", "h2")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind",
+        "=x",
+        "",
+        "kind=~(",
+        "kind=~[",
+        "kind=~*",
+        "kind=~(a+)+",
+        "kind=~(a|a)*b",
+        "kind=~((a*))*",
+        "kind=~(?:a?){20}",
+        "kind=~a*a*a*a*b",
+        "kind=~(a)\\1",
+        "kind=~(?=a)b",
+        "kind=" + "x" * 300,
+        "kind=~" + "(" * 200 + ")" * 200 + "*{99999999999999999999}",
+    ],
+)
+def test_what_is_no_matcher_or_could_take_for_ever_is_refused_with_a_reason(text: str) -> None:
+    with pytest.raises(MatcherError, match=r"\S"):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["host-0(1|2|3)", "(a|b)c", "host-0.*|host-1.*|host-2.*|host-3.*", "[)(*+]+x", "a\\*"])
+def test_usual_expressions_are_taken(text: str) -> None:
+    assert parse(f"node=~{text}").op is Op.LIKE
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_matcher_or_a_matcher_error(text: str) -> None:
+    try:
+        made = parse(text)
+    except MatcherError:
+        return
+    assert isinstance(made, Matcher)
+    assert isinstance(matches([made], LINK), bool)
+
+
+@settings(max_examples=300)
+@given(st.text(alphabet="ab()|*+?[]{}\\.^1,-", max_size=24))
+def test_expressions_that_are_taken_are_cheap(text: str) -> None:
+    try:
+        made = parse(f"component=~{text}")
+    except MatcherError:
+        return
+    # The work of a taken expression is polynomial, so this returns; an exponential one would not.
+    matches([made], incident(component="a" * 64 + "!"))
