@@ -17,7 +17,7 @@ OPS = Receiver("ops", repeat=60.0)
 
 
 def queue(lives: list[list[str]]) -> list[Notification]:
-    """The notifications of incidents that live as told: "fire", "worse" (next severity told), "end", one step a minute."""
+    """The notifications of incidents that live as told, one step a minute; a firing one is repeated at each."""
     told, notes, now = Told(), list[Notification](), T0
     world = {}
     for step in range(max(map(len, lives), default=0)):

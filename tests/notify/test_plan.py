@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -136,16 +138,10 @@ def test_a_part_of_a_firing_domain_is_held_back_until_the_domain_ends() -> None:
     link = incident("link", kind="link_down", parts=("b",))
     told = Told()
     assert reasons(accept(told, decide([link, leaf], told, [OPS], [], T0))) == [("ops", "leaf", "new incident")]
-    assert (
-        reasons(decide([link, ended(leaf, T0 + 9)], told, [OPS], [], T0 + 9))
-        == [
-            ("ops", "link", "new incident"),
-            ("ops", "leaf", "resolved"),
-        ]
-        or True
-    )
-    told_ids = {i for _, i, _ in reasons(decide([link, ended(leaf, T0 + 9)], told, [OPS], [], T0 + 9))}
-    assert told_ids == {"leaf", "link"}
+    assert sorted(reasons(decide([link, ended(leaf, T0 + 9)], told, [OPS], [], T0 + 9))) == [
+        ("ops", "leaf", "resolved"),
+        ("ops", "link", "new incident"),
+    ]
     elsewhere = incident("other", kind="link_down", parts=("z",))
     assert reasons(decide([leaf, elsewhere], told, [OPS], [], T0 + 9)) == [("ops", "other", "new incident")]
 
@@ -227,10 +223,10 @@ def test_whatever_happens_nobody_hears_a_thing_twice_an_end_unbegun_or_nothing_f
 
     now += 1000.0  # every silence is over
     tick()
-    for (_, _), words in heard.items():
+    for words in heard.values():
         states = [i.status for i, _ in words]
         assert states[0] == "firing", "an end is never the first word"
-        for before, after in zip(words, words[1:], strict=False):
+        for before, after in itertools.pairwise(words):
             if after[1].startswith("repeat"):
                 continue
             assert (before[0].status, before[0].revision) != (after[0].status, after[0].revision)
