@@ -4,38 +4,9 @@ import subprocess
 
 import pytest
 
-from tests.host.trees import build_hca_tree
-from tests.rigs.daemons import FABRICMON, Daemon, fetch, fetch_json, free_port, wait_for
-from tests.rigs.prometheus import Prometheus
+from tests.rigs.daemons import fetch, fetch_json, wait_for
 
 pytestmark = pytest.mark.peer
-
-
-@pytest.fixture(scope="module")
-def daemons(tmp_path_factory):
-    """Addresses of an agent on a synthetic node with 8 HCAs and of a centre that follows it."""
-    folder = tmp_path_factory.mktemp("daemons")
-    sysfs = folder / "sys"
-    build_hca_tree(sysfs, devices=8)
-    agent, centre = (f"127.0.0.1:{free_port()}" for _ in range(2))
-    start_agent = [*FABRICMON, "agent", "--listen", agent, "--node", "node-1", "--path.sysfs", sysfs]
-    start_centre = [*FABRICMON, "central", "--listen", centre, "--state", folder / "state", "--target", agent]
-    with Daemon(folder / "agent.log", start_agent) as first, Daemon(folder / "centre.log", start_centre) as second:
-        first.wait_until("agent", lambda: fetch(f"http://{agent}/-/ready"))
-        second.wait_until("centre", lambda: fetch(f"http://{centre}/-/ready"))
-        nodes = f"http://{centre}/api/v1/nodes"
-        second.wait_until("the node at the centre", lambda: '"live"' in fetch(nodes), 30)
-        yield agent, centre
-        assert (first.stop(), second.stop()) == (0, 0), first.tail() + second.tail()
-
-
-@pytest.fixture(scope="module")
-def prometheus(require, daemons, tmp_path_factory):
-    agent, centre = daemons
-    program = require("prometheus", "scrapes the agent and the centre")
-    with Prometheus(program, tmp_path_factory.mktemp("prometheus"), {"agent": [agent], "centre": [centre]}) as server:
-        wait_for("both scraped", lambda: server.value("count(up)") == 2)
-        yield server
 
 
 def test_both_are_up(prometheus):
