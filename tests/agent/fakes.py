@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 import time
 from array import array
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 
 from fabricmon.agent.app import Agent, Settings
 from fabricmon.agent.settings import AgentConfig
-from fabricmon.host.protocol import Host, HostError
+from fabricmon.host.protocol import Host
 from fabricmon.model import Component, Event, Fault, Kind, Part, Reading
 
 
@@ -144,7 +142,3 @@ async def until(condition: Callable[[], object], limit: float = 10.0) -> None:
     async with asyncio.timeout(limit):
         while not condition():
             await asyncio.sleep(0.005)
-
-
-NAN = math.nan
-__all__ = ["NAN", "Config", "FakeCollector", "FakeHost", "FakeSession", "HostError", "Running", "SimpleNamespace", "until"]

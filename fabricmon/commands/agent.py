@@ -1,0 +1,76 @@
+"""Read this node's fabric counters and serve them: /metrics for Prometheus, /stream for the centre, /health for
+`fabricmon check`. Needs no root. Stops on SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import Any
+
+from fabricmon.host.protocol import Host, HostError
+from fabricmon.runtime import logs
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A flag stands over the configuration file."""
+    parser.add_argument("--config", metavar="FILE", help="configuration; without it the defaults hold")
+    parser.add_argument("--listen", metavar="ADDR", action="append",
+                        help="HOST:PORT to serve on, may be repeated (default 0.0.0.0:9790)")
+    parser.add_argument("--node", metavar="NAME", help="name of this node in the fleet (default: host name)")
+    add_host_arguments(parser)
+    parser.add_argument("--log.format", dest="log_format", choices=logs.FORMATS, help="default logfmt")
+    parser.add_argument("--log.level", dest="log_level", choices=logs.LEVELS, help="default info")
+
+
+def add_host_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which machine is read."""
+    parser.add_argument("--path.sysfs", dest="sysfs", metavar="DIR", help="where sysfs is mounted (default /sys)")
+    parser.add_argument("--path.procfs", dest="procfs", metavar="DIR", help="where procfs is mounted (default /proc)")
+    parser.add_argument("--host", metavar="FILE", help="read a recorded host, written by `fabricmon capture`, instead")
+
+
+def load(args: argparse.Namespace) -> Any:
+    """The configuration with the command line over it. ConfigError when something is wrong in it."""
+    from fabricmon import config
+
+    flags = {
+        "agent.listen": getattr(args, "listen", None),
+        "agent.node": getattr(args, "node", None),
+        "agent.path.sysfs": args.sysfs,
+        "agent.path.procfs": args.procfs,
+        "log.format": getattr(args, "log_format", None),
+        "log.level": getattr(args, "log_level", None),
+    }
+    given = {path: value for path, value in flags.items() if value is not None}
+    return config.load(args.config, given, uses=("agent", "collect", "rules", "log"))
+
+
+def open_host(root: Any, archive: str | None) -> Host:
+    """The host that the command line and the configuration name. HostError when a recorded one cannot be read."""
+    if archive:
+        from fabricmon.host.recorded import RecordedHost
+
+        return RecordedHost(archive)
+    from fabricmon.host.live import LiveHost
+
+    return LiveHost(root.agent.path.sysfs, root.agent.path.procfs, root.agent.node)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until told to stop. 0 after a signal, 1 when the agent cannot serve."""
+    root = load(args)
+    logs.configure(root.log.format, root.log.level)
+    try:
+        host = open_host(root, args.host)
+    except (HostError, OSError, ValueError) as error:
+        print(f"fabricmon agent: {error}", file=sys.stderr)
+        return 1
+    from fabricmon.agent import app
+
+    try:
+        asyncio.run(app.run(root, host))
+    except OSError as error:
+        print(f"fabricmon agent: {error}", file=sys.stderr)
+        return 1
+    return 0
