@@ -17,7 +17,7 @@ MAX_TOPICS = 4096
 """Topics whose state `Transitions` remembers; the oldest is forgotten first (and may then be said again)."""
 
 
-class LogConfig(Struct, forbid_unknown_fields=True, frozen=True):
+class Config(Struct, forbid_unknown_fields=True, frozen=True):
     """The process's log on stderr.
 
     format  one line an event, as key=value pairs or as JSON.
