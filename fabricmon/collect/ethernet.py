@@ -210,7 +210,7 @@ class Session:
             driver = ""
         found = {
             "link_layer": "Ethernet",
-            "pci": link.parent,
+            "pci": link.parent if link.parent.count(":") == 2 else "",
             "driver": driver,
             "role": "management" if routed else "unknown",
         }

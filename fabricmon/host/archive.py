@@ -1,0 +1,176 @@
+"""A machine in one file: every question collectors asked of it, with the answer. Gzipped JSON.
+
+A file of paths would have to be unpacked, and could name any path; this one is only looked up in. Loading is bounded in
+size and checks every type. The anonymised form keeps every counter and replaces what identifies a site.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from fabricmon.host.protocol import Link, RdmaDevice, RdmaPort
+
+FORMAT = "fabricmon-host"
+VERSION = 1
+MOST_BYTES = 256 << 20  # unpacked; a node of 64 devices is below 10 MiB
+_T = TypeVar("_T")
+
+
+class ArchiveError(ValueError):
+    """A file that is no archive of ours, or one of another version."""
+
+
+class Trouble(Struct, frozen=True):
+    """A question that failed on the machine, and fails the same way again."""
+
+    errno: int
+    error: str
+    unsupported: bool = False
+
+
+class Archive(Struct):
+    """All answers. Text of files is Latin-1, one character a byte, so that every byte comes back.
+
+    taken, monotonic   wall time and the node's clock at the start of the recording, seconds
+    ports, counters    RDMA netlink's answers by "<device index>/<port>"
+    """
+
+    format: str
+    version: int
+    fabricmon: str
+    name: str
+    taken: float
+    monotonic: float
+    boot_id: str = ""
+    machine_id: str = ""
+    lists: dict[str, list[str] | Trouble] = {}
+    reads: dict[str, str | Trouble] = {}
+    realpaths: dict[str, str | Trouble] = {}
+    numbers: dict[str, int | Trouble] = {}
+    devices: list[RdmaDevice] | Trouble | None = None
+    ports: dict[str, RdmaPort | Trouble] = {}
+    counters: dict[str, dict[str, int] | Trouble] = {}
+    links: list[Link] | Trouble | None = None
+
+
+class _Any(Struct):
+    """What tells whether a file is ours, whatever its version."""
+
+    format: str = ""
+    version: int = 0
+
+
+def save(archive: Archive, path: str) -> None:
+    """Write, complete or not at all. OSError as the file system says."""
+    beside = f"{path}.{os.getpid()}.part"
+    try:
+        with gzip.open(beside, "wb", compresslevel=6) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(archive), indent=1))
+        os.replace(beside, path)
+    except OSError:
+        if os.path.exists(beside):
+            os.unlink(beside)
+        raise
+
+
+def load(path: str, most: int = MOST_BYTES) -> Archive:
+    """ArchiveError with the reason for a file that is none; OSError where it cannot be read."""
+    try:
+        with gzip.open(path, "rb") as file:
+            data = file.read(most + 1)
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise ArchiveError(f"{path}: not gzip, or cut short: {error}") from None
+    if len(data) > most:
+        raise ArchiveError(f"{path}: more than {most} bytes unpacked")
+    try:
+        head = msgspec.json.decode(data, type=_Any)
+        if head.format != FORMAT:
+            raise ArchiveError(f"{path}: no machine of fabricmon (format {head.format[:40]!r})")
+        if head.version != VERSION:
+            raise ArchiveError(f"{path}: version {head.version}, this fabricmon reads {VERSION}")
+        return msgspec.json.decode(data, type=Archive)
+    except msgspec.DecodeError as error:
+        raise ArchiveError(f"{path}: {error}") from None
+
+
+_GUID = re.compile(r"\b[0-9a-f]{4}(?::[0-9a-f]{4}){3}\b", re.I)
+_HARDWARE_ADDRESS = re.compile(r"\b[0-9a-f]{2}(?::[0-9a-f]{2}){5,}\b", re.I)
+_UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.I)
+_NO_GUID = re.compile(r"fe80(:0000){3}|0000(:0000){3}", re.I)
+_ROUTE = re.compile(r"^(\S+\t)([0-9A-F]{8})\t([0-9A-F]{8})\t", re.M)
+
+
+def anonymised(archive: Archive, key: bytes = b"") -> Archive:
+    """The same machine without host name, GUIDs, hardware addresses, routes and identifiers of installation and boot.
+
+    What was equal stays equal, so cards and ports still belong together. `key` is random unless given, and not kept.
+    """
+    key = key or secrets.token_bytes(32)
+
+    def hidden(digits: int, text: str) -> str:
+        return hashlib.blake2b(text.lower().encode(), key=key[:64], digest_size=digits // 2).hexdigest()
+
+    def guid(text: str) -> str:
+        if _NO_GUID.fullmatch(text):
+            return text
+        found = hidden(16, text)
+        return ":".join(found[i : i + 4] for i in range(0, 16, 4))
+
+    def hardware(text: str) -> str:
+        count = text.count(":") + 1
+        if set(text) <= set("0:") or set(text.lower()) <= set("f:"):
+            return text
+        found = (hidden(64, text) * count)[: 2 * count]
+        return ":".join(found[i : i + 2] for i in range(0, 2 * count, 2))
+
+    def route(match: re.Match[str]) -> str:
+        target, gateway = (value if value == "00000000" else "0A0A0A0A" for value in (match[2], match[3]))
+        return f"{match[1]}{target}\t{gateway}\t"
+
+    def text(value: str) -> str:
+        if archive.name:
+            value = re.sub(rf"(?<![\w.-]){re.escape(archive.name)}(?![\w-])", "host", value)
+        value = _UUID.sub(lambda m: hidden(32, m[0]), value)
+        value = _GUID.sub(lambda m: guid(m[0]), value)
+        return _HARDWARE_ADDRESS.sub(lambda m: hardware(m[0]), value)
+
+    def read(path: str, value: str) -> str:
+        if path.endswith("/node_desc"):
+            return "host\n"
+        return _ROUTE.sub(route, text(value)) if path == "/proc/net/route" else text(value)
+
+    return msgspec.structs.replace(
+        archive,
+        name="host",
+        boot_id=hidden(32, archive.boot_id) if archive.boot_id else "",
+        machine_id=hidden(32, archive.machine_id) if archive.machine_id else "",
+        reads={path: _unless_trouble(value, _bound(read, path)) for path, value in archive.reads.items()},
+        devices=_unless_trouble(
+            archive.devices,
+            lambda found: [msgspec.structs.replace(d, node_guid=guid(d.node_guid)) for d in found or ()],
+        )
+        if archive.devices is not None
+        else None,
+        links=_unless_trouble(
+            archive.links, lambda found: [msgspec.structs.replace(k, address=hardware(k.address)) for k in found or ()]
+        )
+        if archive.links is not None
+        else None,
+    )
+
+
+def _unless_trouble(value: _T | Trouble, change: Callable[[_T], _T]) -> _T | Trouble:
+    return value if isinstance(value, Trouble) else change(value)
+
+
+def _bound(change: Callable[[str, str], str], path: str) -> Callable[[str], str]:
+    return lambda value: change(path, value)

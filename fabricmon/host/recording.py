@@ -1,0 +1,112 @@
+"""A host that answers as another one does and keeps every answer: how an archive is made."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from fabricmon import __version__
+from fabricmon.host.archive import FORMAT, VERSION, Archive, Trouble
+from fabricmon.host.protocol import BulkReader, Host, HostError, Link, RdmaDevice, RdmaPort, Unsupported
+
+_T = TypeVar("_T")
+_MOST_ANSWERS = 200_000  # of one recording
+
+
+class RecordingHost:
+    """Host in front of another. Not for events: they are of no use in a file."""
+
+    def __init__(self, host: Host) -> None:
+        self.name = host.name
+        self._host = host
+        self.archive = Archive(FORMAT, VERSION, __version__, host.name, time.time(), host.monotonic())
+
+    def boot_id(self) -> str:
+        self.archive.boot_id = self._host.boot_id()
+        return self.archive.boot_id
+
+    def machine_id(self) -> str:
+        self.archive.machine_id = self._host.machine_id()
+        return self.archive.machine_id
+
+    def monotonic(self) -> float:
+        return self._host.monotonic()
+
+    def list(self, path: str) -> list[str]:
+        return _kept(self.archive.lists, path, lambda: self._host.list(path))
+
+    def read(self, path: str, limit: int = 65536) -> bytes:
+        text = _kept(self.archive.reads, path, lambda: self._host.read(path, limit).decode("latin-1"))
+        return text.encode("latin-1")
+
+    def realpath(self, path: str) -> str:
+        return _kept(self.archive.realpaths, path, lambda: self._host.realpath(path))
+
+    def bulk(self, paths: Sequence[str]) -> BulkReader:
+        return _RecordingBulk(tuple(paths), self._host.bulk(paths), self.archive.numbers)
+
+    def rdma_devices(self) -> builtins.list[RdmaDevice]:
+        try:
+            found = self._host.rdma_devices()
+        except HostError as error:
+            self.archive.devices = _trouble(error)
+            raise
+        self.archive.devices = found
+        return found
+
+    def rdma_port(self, device: int, port: int) -> RdmaPort:
+        return _kept(self.archive.ports, f"{device}/{port}", lambda: self._host.rdma_port(device, port))
+
+    def rdma_counters(self, device: int, port: int) -> dict[str, int]:
+        return _kept(self.archive.counters, f"{device}/{port}", lambda: self._host.rdma_counters(device, port))
+
+    def links(self) -> builtins.list[Link]:
+        try:
+            found = self._host.links()
+        except HostError as error:
+            self.archive.links = _trouble(error)
+            raise
+        self.archive.links = found
+        return found
+
+    def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
+        raise Unsupported("rtnetlink group LINK", 0, "a recording has no events")
+
+    def close(self) -> None:
+        self._host.close()
+
+
+class _RecordingBulk:
+    def __init__(self, paths: tuple[str, ...], reader: BulkReader, numbers: dict[str, int | Trouble]) -> None:
+        self._paths, self._reader, self._numbers = paths, reader, numbers
+
+    def read(self, out: array[float], base: int) -> list[tuple[int, HostError]]:
+        bad = self._reader.read(out, base)
+        for i, path in enumerate(self._paths):
+            if not math.isnan(out[base + i]):
+                self._numbers[path] = int(out[base + i])
+        self._numbers.update({self._paths[i]: _trouble(error) for i, error in bad})
+        return bad
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def _kept(answers: dict[str, _T | Trouble], key: str, ask: Callable[[], _T]) -> _T:
+    if len(answers) >= _MOST_ANSWERS and key not in answers:
+        raise HostError(key, 0, f"a recording has at most {_MOST_ANSWERS} answers of a kind")
+    try:
+        found = ask()
+    except HostError as error:
+        answers[key] = _trouble(error)
+        raise
+    answers[key] = found
+    return found
+
+
+def _trouble(error: HostError) -> Trouble:
+    return Trouble(error.errno, error.text, isinstance(error, Unsupported))
