@@ -78,10 +78,24 @@ def _range(piece: str) -> list[str]:
     return [str(number).zfill(len(match[1])) for number in range(first, last + 1)]
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML allows a key twice and takes the last; in a plan that is a host lost without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    text = f"{key.value!r} is written twice"
+                    raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def parse(text: str, path: str, names: NodeNames) -> Graph:
     """SourceError names the file and the place in the plan: `plan.yaml: links[3].to: no switch "leaf-9"`."""
     try:
-        data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        data = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}" if mark else ""

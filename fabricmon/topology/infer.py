@@ -17,7 +17,7 @@ from fabricmon.topology.graph import Cable, End, Graph, Switch
 FEW_MOST = 4
 """A switch with this many adapters is a leaf in any fabric; fewer are enough where all leaves are small."""
 FEW_SHARE = 8
-"""... that is, with one eighth of the adapters of the switch that has most (a spine may carry a management host)."""
+"""... that is, with more than one eighth of the adapters of the switch with most (a spine may carry a management host)."""
 UNIT_SHARE = 4
 """Two leaves are of one scalable unit when at least a quarter of the smaller one's hosts are on both."""
 
@@ -68,7 +68,7 @@ def levels(graph: Graph) -> dict[str, int]:
     most = max(carried.values(), default=0)
     if not most:
         return dict.fromkeys(graph.switches, -1)
-    few = min(FEW_MOST, -(-most // FEW_SHARE))
+    few = min(FEW_MOST, most // FEW_SHARE + 1)
     level = {switch: 0 if count >= few else -1 for switch, count in carried.items()}
     around = neighbours(graph)
     queue = deque(switch for switch, found in level.items() if found == 0)

@@ -1,0 +1,138 @@
+"""What a fabric's shape says of itself, and what in it is odd: levels, units, rails, findings."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from msgspec.structs import replace
+
+from fabricmon.sim.fabric import Fabric, Shape
+from fabricmon.topology import findings, infer
+from fabricmon.topology.graph import Adapter, Cable, End, Graph, Switch, cable
+
+
+def bare(graph: Graph) -> Graph:
+    """The graph as a discovery has it: no levels, no labels."""
+    switches = {key: replace(switch, level=-1, labels={}) for key, switch in graph.switches.items()}
+    return replace(graph, switches=switches, hosts={})
+
+
+@pytest.fixture
+def plan() -> Graph:
+    return Fabric(Shape(nodes=16, rails=4, unit=8, spines=4)).graph
+
+
+def recabled(graph: Graph, change: dict[End, End]) -> Graph:
+    """The graph with some ends moved elsewhere."""
+    def moved(end: End) -> End:
+        return change.get(end, end)
+
+    cables = tuple(cable(moved(c.a), moved(c.b), c.rate, c.width) for c in graph.cables)
+    return findings.check(infer.annotate(bare(replace(graph, cables=cables))))
+
+
+def adapter_end(graph: Graph, host: str, device: str) -> End:
+    return End(next(a.id for a in graph.adapters.values() if (a.host, a.name) == (host, device)), 1)
+
+
+def test_levels_units_and_rails_follow_from_the_cables_alone(plan: Graph) -> None:
+    found = infer.annotate(bare(plan))
+    assert {s.id: (s.level, s.labels) for s in found.switches.values()} == {
+        s.id: (s.level, s.labels) for s in plan.switches.values()
+    }
+    assert {host: labels["unit"] for host, labels in found.hosts.items()} == {
+        host: labels["unit"] for host, labels in plan.hosts.items()
+    }
+    assert Counter(infer.tier(found, c) for c in found.cables) == {"adapter-0": 64, "0-1": 8 * 4 * 2}
+
+
+def test_a_sound_fabric_has_no_findings(plan: Graph) -> None:
+    assert findings.check(plan).findings == ()
+
+
+def test_what_a_source_states_is_kept(plan: Graph) -> None:
+    leaf = next(s for s in plan.switches.values() if s.level == 0)
+    stated = replace(leaf, labels={"unit": "pod-a", "rail": "blue"})
+    found = infer.annotate(replace(plan, switches=plan.switches | {leaf.id: stated}))
+    assert found.switches[leaf.id].labels == {"unit": "pod-a", "rail": "blue"}
+
+
+def test_three_levels_are_distances_from_the_leaves() -> None:
+    switches = {name: Switch(name, name) for name in ("l1", "l2", "s1", "c1", "alone")}
+    names = [f"{leaf}-{n}" for leaf in ("l1", "l2") for n in range(8)]
+    adapters = {name: Adapter(name, f"h-{name}", "mlx5_0") for name in names}
+    cables = [cable(End(a, 1), End(a[:2], int(a[3:]) + 1)) for a in adapters]
+    pairs = (("l1", "s1"), ("l2", "s1"), ("s1", "c1"))
+    cables += [cable(End(a, 20 + n), End(b, 1 + n)) for n, (a, b) in enumerate(pairs)]
+    adapters["ufm"] = Adapter("ufm", "ufm-1", "mlx5_0")
+    cables.append(cable(End("ufm", 1), End("c1", 30)))
+    graph = Graph(switches, adapters, tuple(cables))
+    assert infer.levels(graph) == {"l1": 0, "l2": 0, "s1": 1, "c1": 2, "alone": -1}
+
+
+def test_a_fabric_without_adapters_has_no_levels() -> None:
+    graph = Graph({"a": Switch("a", "a")}, {}, ())
+    assert infer.levels(graph) == {"a": -1}
+    assert findings.check(infer.annotate(graph)).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("device", "index"), [("mlx5_0", 0), ("mlx5_11", 11), ("HCA-1", 0), ("hca-6", 5), ("ibp24s0", 0), ("uverbs", None)]
+)
+def test_adapter_names_count_from_zero_or_one(device: str, index: int | None) -> None:
+    assert infer.rail_index(device) == index
+
+
+def test_a_swapped_pair_is_one_finding_with_both_cables(plan: Graph) -> None:
+    one, two = adapter_end(plan, "host-003", "mlx5_1"), adapter_end(plan, "host-003", "mlx5_2")
+    found = recabled(plan, {one: two, two: one})
+    (swapped,) = found.findings
+    assert swapped.kind == "swapped_rails"
+    assert swapped.components == ("host-003/mlx5_1", "host-003/mlx5_2")
+    assert "mlx5_1 is on su0-rail2-leaf" in swapped.why
+    assert "mlx5_2 is on su0-rail1-leaf" in swapped.why
+
+
+def test_a_stranger_on_a_rail_is_told(plan: Graph) -> None:
+    stranger = Adapter("0x1", "mgmt-1", "mlx5_0")
+    leaf = next(s for s in plan.switches.values() if s.labels.get("rail") == "3")
+    graph = replace(
+        plan, adapters=plan.adapters | {"0x1": stranger}, cables=(*plan.cables, cable(End("0x1", 1), End(leaf.id, 60)))
+    )
+    (finding,) = findings.check(infer.annotate(graph)).findings
+    assert finding.kind == "impure_rail"
+    assert finding.components == ("su0-rail3-leaf", "mgmt-1/mlx5_0")
+
+
+def test_a_leaf_with_fewer_up_links_than_its_peers_is_told(plan: Graph) -> None:
+    leaf = next(s.id for s in plan.switches.values() if s.name == "su1-rail0-leaf")
+    ups = [c for c in plan.cables if leaf in (c.a.node, c.b.node) and {c.a.node, c.b.node} <= plan.switches.keys()]
+    graph = replace(plan, cables=tuple(c for c in plan.cables if c not in ups[:3]))
+    kinds = {f.kind: f for f in findings.check(graph).findings}
+    assert kinds["lost_uplinks"].why == "su1-rail0-leaf has 5 up-links, 7 of 8 peers have 8"
+
+
+def test_slow_links_among_fast_ones_are_told(plan: Graph) -> None:
+    first = plan.cables[0]
+    slow = Cable(first.a, first.b, first.rate / 2, 2)
+    (finding,) = findings.check(replace(plan, cables=(slow, *plan.cables[1:]))).findings
+    assert finding.kind == "slow_link"
+    assert finding.components == (plan.title(first),)
+
+
+def test_one_name_for_two_adapters_is_told(plan: Graph) -> None:
+    first = next(iter(plan.adapters.values()))
+    twin = Adapter("0xdd", first.host, first.name)
+    (finding,) = findings.check(replace(plan, adapters=plan.adapters | {"0xdd": twin})).findings
+    assert finding.kind == "duplicate_adapter"
+    assert finding.components == (first.id, "0xdd")
+
+
+def test_leaves_that_are_mixed_by_design_get_no_rail_and_no_finding() -> None:
+    switches = {"l1": Switch("l1", "l1")}
+    adapters = {f"a{n}": Adapter(f"a{n}", f"h{n // 2}", f"mlx5_{n % 2}") for n in range(12)}
+    graph = Graph(switches, adapters, tuple(cable(End(a, 1), End("l1", n + 1)) for n, a in enumerate(adapters)))
+    found = findings.check(infer.annotate(graph))
+    assert "rail" not in found.switches["l1"].labels
+    assert found.findings == ()

@@ -1,0 +1,52 @@
+"""`fabricmon topology show` for a person and for a program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fabricmon.cli import main
+from fabricmon.sim.fabric import Fabric, Shape
+from tests.rigs.ibsim.netlist import write
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    path = tmp_path / "dump.txt"
+    path.write_text(write(Fabric(Shape(nodes=16, rails=4, unit=8, spines=4)).graph))
+    return path
+
+
+def test_a_person_reads_counts_rails_and_that_nothing_is_odd(dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topology", "show", "--strict", str(dump)]) == 0
+    out = capsys.readouterr().out
+    assert "12 switches, 16 hosts, 64 adapters, 128 links" in out
+    assert "adapter-0  64     64 x 400 Gb/s" in out
+    assert "su1   8      4       0 1 2 3" in out
+    assert "nothing odd" in out
+
+
+def test_a_program_reads_the_graph(dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topology", "show", "--json", str(dump), str(dump)]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first == second
+    assert len(first["adapters"]) == 64
+    assert len(first["cables"]) == 128
+
+
+def test_a_bad_file_costs_itself_only(dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad"
+    bad.write_text("nothing\n")
+    assert main(["topology", "show", str(bad), str(dump)]) == 2
+    captured = capsys.readouterr()
+    assert f"{bad}: not a topology" in captured.err
+    assert "64 adapters" in captured.out
+
+
+def test_strict_fails_on_a_finding(dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dump.write_text(dump.read_text().replace('"host-003 mlx5_1"', '"MT4129 ConnectX7   Mellanox Technologies"'))
+    assert main(["topology", "show", str(dump)]) == 0
+    assert main(["topology", "show", "--strict", str(dump)]) == 1
+    assert "unnamed_adapter: 1 of 64 adapters" in capsys.readouterr().out
