@@ -1,0 +1,173 @@
+"""What k errors in n bits say of a bit error ratio: exact Poisson bounds (detection-methods 2.1). Pure, NumPy only.
+
+With k errors seen, the bounds of the expected count are quantiles of the gamma distribution,
+  lower: chi2inv(1 - CL, 2k) / 2      upper: chi2inv(CL, 2k + 2) / 2,
+that is, the solutions of P(X >= k | mean) = 1 - CL and P(X <= k | mean) = 1 - CL for a Poisson X. They are
+found by Newton steps on the logarithm of the tail from the Wilson-Hilferty start; the tail itself is a short series.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+_LogTail = Callable[[Floats], tuple[Floats, Floats]]
+
+ALARM_CONFIDENCE = 1.0 - 1e-8  # a lower bound above the limit raises an alarm (detection-methods 2.1)
+HEALTH_CONFIDENCE = 0.95  # an upper bound below the target calls a link healthy (detection-methods 2.1)
+
+_STEPS = 60  # Newton steps at most; 4 to 10 are usual
+_TERMS = 100_000  # series terms at most; about 8 x sqrt(k) are usual
+_DENSE = 65_536  # counts below this are looked up by number, which is quicker than sorting them
+_log_factorial = np.frompyfunc(lambda k: math.lgamma(k + 1.0), 1, 1)
+
+
+def lower_count(errors: Floats, confidence: float = ALARM_CONFIDENCE) -> Floats:
+    """The smallest expected count that is compatible with so many errors; 0 for none, NaN for unknown."""
+    return _each(errors, confidence, _lower)
+
+
+def upper_count(errors: Floats, confidence: float = HEALTH_CONFIDENCE) -> Floats:
+    """The largest expected count that is compatible with so many errors: 3.00, 4.74, 6.30, ... at 95 %."""
+    return _each(errors, confidence, _upper)
+
+
+def lower(errors: Floats, bits: Floats, confidence: float = ALARM_CONFIDENCE) -> Floats:
+    """Lower bound of the bit error ratio; NaN where no bits were seen."""
+    return _ratio(lower_count(errors, confidence), bits)
+
+
+def upper(errors: Floats, bits: Floats, confidence: float = HEALTH_CONFIDENCE) -> Floats:
+    """Upper bound of the bit error ratio; NaN where no bits were seen."""
+    return _ratio(upper_count(errors, confidence), bits)
+
+
+def needed_bits(errors: float, target: float, confidence: float = HEALTH_CONFIDENCE) -> float:
+    """Bits that must have passed before so few errors show a ratio of at most `target`."""
+    return float(upper_count(np.array([errors]), confidence)[0]) / target
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What may be said of a link: "healthy", "bad" or "not enough bits yet"; never more than the bits allow."""
+
+    word: str
+    errors: float
+    bits: float
+    needed: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        seen = f"{self.errors:.0f} errors in {self.bits:.3g} bits"
+        if self.word == "not enough bits yet":
+            return f"not enough bits yet: {seen}, {self.needed:.3g} needed"
+        return f"{self.word}: {seen}, bit error ratio {self.low:.2g} to {self.high:.2g}"
+
+
+def claim(errors: float, bits: float, target: float, alarm: float) -> Claim:
+    """Judge one link: bad above `alarm` for certain, healthy at `target` or below, else not enough bits yet."""
+    k, n = np.array([errors]), np.array([bits])
+    low, high = float(lower(k, n)[0]), float(upper(k, n)[0])
+    word = "bad" if low > alarm else "healthy" if high <= target else "not enough bits yet"
+    return Claim(word, errors, bits, needed_bits(errors, target), low, high)
+
+
+def _ratio(count: Floats, bits: Floats) -> Floats:
+    return np.divide(count, bits, out=np.full(len(count), np.nan), where=bits > 0)
+
+
+def _each(errors: Floats, confidence: float, solve: Callable[[Floats, float], Floats]) -> Floats:
+    """Solve once per distinct count: a fleet has few."""
+    known = np.isfinite(errors)
+    out = np.full(len(errors), np.nan)
+    counts = np.floor(np.maximum(errors[known], 0.0))
+    if counts.max(initial=0.0) < _DENSE:
+        numbers = counts.astype(np.intp)
+        seen = np.flatnonzero(np.bincount(numbers))
+        by_count = np.empty(int(counts.max(initial=0.0)) + 1)
+        by_count[seen] = solve(seen.astype(np.float64), confidence)
+        out[known] = by_count[numbers]
+    else:
+        distinct, back = np.unique(counts, return_inverse=True)
+        out[known] = solve(distinct, confidence)[back]
+    return out
+
+
+def _normal_quantile(p: float) -> float:
+    """Of the standard normal, by bisection of erfc: this is only where Newton starts."""
+    low, high = -40.0, 40.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        if math.erfc(-middle / math.sqrt(2)) / 2 < p:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _start(shape: Floats, p: float) -> Floats:
+    """Wilson and Hilferty: the cube root of a gamma variable is nearly normal; kept away from 0."""
+    c = 1.0 / (9.0 * shape)
+    cube = 1.0 - c + _normal_quantile(p) * np.sqrt(c)
+    small = np.exp((math.log(p) + _log_factorial(shape).astype(np.float64)) / shape)  # x**a / a! = p for small x
+    return np.where(cube > 0.2, shape * np.maximum(cube, 0.2) ** 3, small)
+
+
+def _lower(k: Floats, confidence: float) -> Floats:
+    out = np.zeros(len(k))
+    some = k > 0
+    if some.any():
+        shape = k[some]
+        tail = math.log(1.0 - confidence)
+        out[some] = _newton(_start(shape, 1.0 - confidence), tail, lambda x: _log_at_least(shape, x))
+    return out
+
+
+def _upper(k: Floats, confidence: float) -> Floats:
+    tail = math.log(1.0 - confidence)
+    return _newton(_start(k + 1.0, confidence), tail, lambda x: _log_at_most(k, x))
+
+
+def _newton(x: Floats, tail: float, log_tail: _LogTail) -> Floats:
+    """Solve log tail(x) = tail in log x; `log_tail` gives the value and the slope against log x."""
+    for _ in range(_STEPS):
+        value, slope = log_tail(x)
+        step = (tail - value) / slope
+        x = x * np.exp(np.clip(step, -1.0, 1.0))
+        if np.all(np.abs(step) < 1e-13):
+            break
+    return x
+
+
+def _log_point(k: Floats, x: Floats) -> Floats:
+    return k * np.log(x) - x - _log_factorial(k).astype(np.float64)
+
+
+def _log_at_least(k: Floats, x: Floats) -> tuple[Floats, Floats]:
+    """log P(X >= k | mean x) and its slope against log x; e^-x x^k/k! (1 + x/(k+1) + ...), k >= 1."""
+    term, total = np.ones(len(k)), np.ones(len(k))
+    for i in range(1, _TERMS):
+        term = term * x / (k + i)
+        total += term
+        if np.all(term < 1e-17 * total):
+            break
+    # d/dx P(X >= k) = P(X = k - 1), and P(X = k - 1) = P(X = k) k / x
+    return _log_point(k, x) + np.log(total), k / total
+
+
+def _log_at_most(k: Floats, x: Floats) -> tuple[Floats, Floats]:
+    """log P(X <= k | mean x) and its slope against log x; e^-x x^k/k! (1 + k/x + k(k-1)/x^2 + ...)."""
+    term, total = np.ones(len(k)), np.ones(len(k))
+    for i in range(int(k.max(initial=0.0))):
+        term = term * np.maximum(k - i, 0.0) / x
+        total += term
+        if np.all(term < 1e-17 * total):
+            break
+    # d/dx P(X <= k) = -P(X = k)
+    return _log_point(k, x) + np.log(total), -x / total

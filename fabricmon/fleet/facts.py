@@ -1,0 +1,40 @@
+"""Labels of rows as arrays, so that rules can compare them by vector. Pure.
+
+Only rows whose labels changed are looked at again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fabricmon.fleet.table import Table
+
+
+class Facts:
+    """What the labels of each row say.
+
+    infiniband  the link layer is InfiniBand
+    hardware    the row is a device of its own (an RDMA device or a PCI function), no virtual interface
+    role        code of the label "role"; `role_names[code]` is the word
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.infiniband = np.zeros(capacity, np.bool_)
+        self.hardware = np.zeros(capacity, np.bool_)
+        self.role = np.zeros(capacity, np.int32)
+        self.role_names: dict[str, int] = {"": 0}
+
+    def update(self, table: Table) -> None:
+        """Take the rows in `table.relabelled` over and empty that list."""
+        for row in table.relabelled:
+            labels = table.labels[row]
+            self.infiniband[row] = labels.get("link_layer") == "InfiniBand"
+            self.hardware[row] = bool(labels.get("device") or labels.get("pci"))
+            self.role[row] = self.role_names.setdefault(labels.get("role", ""), len(self.role_names))
+        table.relabelled.clear()
+
+    def resize(self, capacity: int) -> None:
+        more = capacity - len(self.role)
+        self.infiniband = np.concatenate([self.infiniband, np.zeros(more, np.bool_)])
+        self.hardware = np.concatenate([self.hardware, np.zeros(more, np.bool_)])
+        self.role = np.concatenate([self.role, np.zeros(more, np.int32)])
