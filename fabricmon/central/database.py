@@ -22,7 +22,7 @@ MIGRATIONS = (
     """
     CREATE TABLE incidents (
         id TEXT PRIMARY KEY, status TEXT NOT NULL, severity TEXT NOT NULL, kind TEXT NOT NULL, component TEXT NOT
-        NULL, since REAL NOT NULL, updated REAL NOT NULL, resolved REAL, revision INTEGER NOT NULL, body BLOB NOT
+        NULL, since REAL, updated REAL, resolved REAL, revision INTEGER NOT NULL, body BLOB NOT
         NULL
     ) WITHOUT ROWID;
     CREATE INDEX incidents_status ON incidents (status, updated);

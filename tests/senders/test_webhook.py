@@ -1,0 +1,208 @@
+"""The webhook as a receiver sees it, over a real connection."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabricmon.senders import webhook
+from fabricmon.senders.post import classify
+from fabricmon.senders.result import Outcome
+from fabricmon.senders.webhook import Config
+from fabricmon.units import Duration
+from tests.notify.made import T0, incident, note
+from tests.rigs.daemons import free_port
+
+
+@dataclass
+class Hook:
+    url: str = ""
+    answers: list[Callable[[], web.Response]] = field(default_factory=list)
+    got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+
+
+@pytest.fixture
+async def hook() -> AsyncIterator[Hook]:
+    made = Hook()
+
+    async def take(request: web.Request) -> web.Response:
+        made.got.append((dict(request.headers), await request.read()))
+        return made.answers.pop(0)() if made.answers else web.Response(status=204)
+
+    app = web.Application()
+    app.router.add_post("/hook", take)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook"
+    yield made
+    await runner.cleanup()
+
+
+Send = Callable[..., Awaitable[webhook.Result]]
+
+
+@pytest.fixture
+async def send() -> AsyncIterator[Send]:
+    async with aiohttp.ClientSession() as session:
+
+        async def attempt(config: Config, key: str = "k1") -> webhook.Result:
+            return await webhook.send(session, config, note(key, incident(confidence=float("nan"))), "http://page/")
+
+        yield attempt
+
+
+async def test_the_body_has_the_documented_fields(hook: Hook, send: Send) -> None:
+    result = await send(Config(hook.url, headers={"X-Team": "fabric"}))
+    assert result.outcome is Outcome.DONE
+    [(headers, raw)] = hook.got
+    assert headers["Idempotency-Key"] == "k1"
+    assert headers["Content-Type"] == "application/json"
+    assert headers["User-Agent"].startswith("fabricmon/")
+    assert headers["X-Team"] == "fabric"
+    assert "X-Fabricmon-Signature" not in headers
+    body = json.loads(raw)
+    assert (body["version"], body["key"], body["reason"]) == ("1", "k1", "new incident")
+    [told] = body["incidents"]
+    assert told["since"] == "2027-01-15T08:00:00.000Z"
+    assert told["confidence"] is None, "unknown is null, not a number"
+    assert told["members"] == {"bad": 1, "of": 1}
+    assert told["labels"] == {"rack": "r7"}
+    assert told["url"] == "http://page/#i-1"
+    assert told["evidence"][0] == {
+        "component": "host-007/mlx5_3/1",
+        "text": "3 downs, penalty 2941 > 2000",
+        "formula": "P = 1000/down",
+        "value": 2941.0,
+        "limit": 2000.0,
+        "for": True,
+    }
+    assert told["evidence"][1]["value"] is None
+    issue = [
+        "id",
+        "status",
+        "severity",
+        "kind",
+        "component",
+        "since",
+        "confidence",
+        "title",
+        "why",
+        "action",
+        "evidence",
+        "members",
+        "labels",
+    ]
+    assert set(issue) <= set(told)
+
+
+async def test_the_signature_proves_body_and_time(hook: Hook, send: Send, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s3cret\n")
+    await send(Config(hook.url, secret_file=str(tmp_path / "secret")))
+    [(headers, raw)] = hook.got
+    signed = headers["X-Fabricmon-Timestamp"].encode() + b"." + raw
+    expected = hmac.new(b"s3cret", signed, hashlib.sha256).hexdigest()
+    assert headers["X-Fabricmon-Signature"] == f"sha256={expected}"
+
+
+async def test_a_token_is_sent_and_read_anew_each_time(hook: Hook, send: Send, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    config = Config(hook.url, token_file=str(token))
+    assert (await send(config)).outcome is Outcome.RETRY, "the file may come back"
+    for text in ("one", "two"):
+        token.write_text(text)
+        await send(config)
+    assert [h["Authorization"] for h, _ in hook.got] == ["Bearer one", "Bearer two"]
+
+
+async def test_an_attempt_repeated_has_the_same_bytes_and_key(hook: Hook, send: Send) -> None:
+    await send(Config(hook.url))
+    await send(Config(hook.url))
+    first, second = hook.got
+    assert first[1] == second[1]
+    assert first[0]["Idempotency-Key"] == second[0]["Idempotency-Key"]
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (200, Outcome.DONE),
+        (204, Outcome.DONE),
+        (302, Outcome.RETRY),
+        (400, Outcome.NEVER),
+        (401, Outcome.NEVER),
+        (404, Outcome.NEVER),
+        (408, Outcome.RETRY),
+        (413, Outcome.NEVER),
+        (429, Outcome.RETRY),
+        (500, Outcome.RETRY),
+        (503, Outcome.RETRY),
+    ],
+)
+async def test_an_answer_decides(hook: Hook, send: Send, status: int, outcome: Outcome) -> None:
+    headers = {"Location": hook.url} if status == 302 else {}
+    hook.answers.append(lambda: web.Response(status=status, text="what is wrong", headers=headers))
+    result = await send(Config(hook.url))
+    assert result.outcome is outcome
+    assert len(hook.got) == 1, "redirects are not followed"
+    assert outcome is Outcome.DONE or f"HTTP {status}: what is wrong" in result.reason
+
+
+async def test_retry_after_is_honoured(hook: Hook, send: Send) -> None:
+    hook.answers.append(lambda: web.Response(status=429, headers={"Retry-After": "17"}))
+    assert (await send(Config(hook.url))).retry_after == 17.0
+    assert classify(503, "", "Fri, 15 Jan 2027 08:00:30 GMT", T0).retry_after == 30.0
+    for nonsense in ("soon", "nan", "inf", "-5", "Fri, 99 Foo 2027"):
+        assert classify(503, "", nonsense, T0).retry_after in (None, 0.0)
+
+
+async def test_nobody_there_is_a_reason_to_try_again(send: Send) -> None:
+    result = await send(Config(f"http://127.0.0.1:{free_port()}/"))
+    assert result.outcome is Outcome.RETRY
+    assert "Connect" in result.reason
+
+
+async def test_a_receiver_that_never_answers_costs_the_timeout_only(hook: Hook, send: Send) -> None:
+    server = await asyncio.start_server(lambda r, w: asyncio.sleep(30), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    result = await send(Config(f"http://127.0.0.1:{port}/", timeout=Duration(0.2)))
+    server.close()
+    assert result.outcome is Outcome.RETRY
+    assert "0.2 s" in result.reason
+
+
+@given(st.integers(100, 999), st.text(max_size=300), st.text(max_size=40))
+def test_any_answer_is_understood(status: int, text: str, retry_after: str) -> None:
+    result = classify(status, text, retry_after, T0)
+    assert len(result.reason) < 300
+    assert (result.outcome is Outcome.DONE) == (200 <= status < 300)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"url": "ftp://x"}, "url"),
+        ({"url": "receiver:80"}, "url"),
+        ({"url": "http://[::1"}, "url"),
+        ({"headers": {"Idempotency-Key": "x"}}, "Idempotency-Key"),
+        ({"headers": {"X Y": "x"}}, "X Y"),
+        ({"headers": {"X": "a\nb"}}, "headers"),
+        ({"timeout": Duration(0)}, "timeout"),
+        ({"match": ("kind",)}, "match"),
+    ],
+)
+def test_a_bad_setting_is_refused_by_its_name(change: dict[str, object], word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        Config(**{"url": "http://receiver/", **change})  # type: ignore[arg-type]

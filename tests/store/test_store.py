@@ -1,0 +1,249 @@
+"""The state on disk: what is committed stays, what is damaged blocks nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from fabricmon.central.database import FILE, MIGRATIONS
+from fabricmon.central.store import KEEP_FINISHED, KEEP_RESOLVED, Ack, Backlog, ExpectedNode, Store, StoreError
+from fabricmon.model import Face, HistoryEntry, Maintenance
+from fabricmon.notify.silence import silence
+from fabricmon.notify.told import tellings
+from tests.notify.made import T0, incident, note
+
+
+async def test_everything_committed_is_there_after_a_restart(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    firing, over = incident("a"), incident("b", status="resolved", resolved=T0 + 1, updated=T0 + 1)
+    told = note("k1", firing, before={"a": (Face("link_down", firing.component, firing.severity),)})
+    hush = silence("s-1", ["kind=link_flapping"], T0, T0 + 60, "me", "why")
+    window = Maintenance("m-1", T0, T0 + 60, hosts=("host-1",))
+    node = ExpectedNode("host-1", "10.0.0.1:9790", "agent-1", T0, T0 + 5, {"rack": "r1"})
+    await store.commit(
+        incidents=[firing, over], notifications=[told], silences=[hush], maintenance=[window], nodes=[node]
+    )
+    store.close()
+    store = Store(tmp_path)
+    state = store.load(T0 + 10)
+    store.close()
+    # NaN is equal to nothing, so incidents that hold one are compared by their words
+    assert "nan" in repr(firing)
+    assert sorted(map(repr, state.incidents)) == sorted(map(repr, [firing, over]))
+    assert state.told == tellings(told)
+    assert state.told[0].faces[0].kind == "link_down"
+    assert (state.silences, state.maintenance, state.nodes) == ([hush], [window], [node])
+    assert state.backlog == {"ops": Backlog(1, T0)}
+    assert store.damage == ""
+
+
+async def test_load_leaves_out_what_was_resolved_long_ago_and_nothing_that_fires(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    old = incident("old", status="resolved", resolved=T0, updated=T0)
+    await store.commit(incidents=[old, incident("fires")])
+    assert [i.id for i in store.load(T0 + 86400).incidents] == ["fires"]
+    assert [i.id for i in await store.incidents(["old", "never"])] == ["old"]
+    assert [i.id for i in await store.resolved(T0 - 1)] == ["old"]
+    store.close()
+
+
+async def test_the_same_commit_twice_is_one(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    i = incident()
+    for _ in range(2):
+        await store.commit(incidents=[i], notifications=[note("k1", i)])
+    assert len(await store.pending("ops", 10)) == 1
+    assert await store.history("i-1") == list(i.history)
+    await store.commit(acked=[Ack("k1", "sent", T0)])
+    await store.commit(notifications=[note("k1", i)])
+    assert await store.pending("ops", 10) == [], "what was delivered is not delivered again"
+    store.close()
+
+
+async def test_history_keeps_what_the_incident_itself_has_dropped(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for n in range(5):
+        await store.commit(incidents=[incident(history=(HistoryEntry(T0 + n, "members", f"{n} of 32"),))])
+    assert [h.reason for h in await store.history("i-1")] == [f"{n} of 32" for n in range(5)]
+    assert [h.reason for h in await store.history("i-1", 2)] == ["3 of 32", "4 of 32"]
+    store.close()
+
+
+async def test_waiting_notifications_come_in_order_and_in_pages(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    await store.commit(notifications=[note(f"k{n}", incident(f"i-{n}")) for n in range(5)])
+    await store.commit(notifications=[note("x", incident(), receiver="other")])
+    assert [p.notification.key for p in await store.pending("ops", 3)] == ["k0", "k1", "k2"]
+    await store.commit(acked=[Ack("k0", "sent", T0), Ack("k1", "failed", T0, 1, "HTTP 400")])
+    assert [p.notification.key for p in await store.pending("ops", 3)] == ["k2", "k3", "k4"]
+    assert await store.backlog() == {"ops": Backlog(3, T0), "other": Backlog(1, T0)}
+    [(failed, ack)] = await store.finished("failed")
+    assert (failed.key, ack.error) == ("k1", "HTTP 400")
+    store.close()
+
+
+async def test_an_item_that_cannot_be_stored_costs_only_itself(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    await store.commit(incidents=[incident("bad", title="\udcff"), incident("good", since=math.nan)])
+    await store.commit(incidents=[incident("better")])
+    assert sorted(i.id for i in store.load(T0).incidents) == ["better", "good"]
+    assert store.unreadable == 1
+    store.close()
+
+
+async def test_a_row_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    await store.commit(
+        incidents=[incident("a"), incident("b")], notifications=[note("k1", incident("a")), note("k2", incident("b"))]
+    )
+    store.close()
+    db = sqlite3.connect(tmp_path / FILE)
+    db.execute("UPDATE incidents SET body = x'00' WHERE id = 'a'")
+    db.execute("UPDATE outbox SET body = x'c1' WHERE key = 'k1'")
+    db.commit()
+    db.close()
+    store = Store(tmp_path)
+    assert [i.id for i in store.load(T0).incidents] == ["b"]
+    assert [p.notification.key for p in await store.pending("ops", 10)] == ["k2"]
+    assert await store.backlog() == {"ops": Backlog(1, T0)}, "it does not stand before the others for ever"
+    store.close()
+
+
+async def test_only_what_is_old_and_over_is_pruned(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    over = incident("over", status="resolved", resolved=T0, updated=T0)
+    await store.commit(
+        incidents=[over, incident("fires")],
+        notifications=[note("k1", over), note("k2", incident("fires")), note("k3", incident("fires"))],
+        silences=[silence("s", ["kind=x"], T0, T0 + 9, "me")],
+        acked=[],
+    )
+    await store.commit(acked=[Ack("k1", "sent", T0), Ack("k2", "failed", T0)])
+    await store.prune(T0 + KEEP_FINISHED - 1)
+    assert len(await store.finished("sent")) == 1
+    await store.prune(T0 + KEEP_FINISHED + 1)
+    assert await store.finished("sent") == []
+    assert await store.finished("failed") == []
+    await store.prune(T0 + KEEP_RESOLVED + 100)
+    state = store.load(T0)
+    assert [i.id for i in state.incidents] == ["fires"]
+    assert [t.incident for t in state.told] == ["fires"]
+    assert state.silences == []
+    assert [h.reason for h in await store.history("fires")] == ["third down"]
+    assert len(await store.pending("ops", 10)) == 1, "nothing that waits is pruned, however old"
+    store.close()
+
+
+async def test_what_stands_is_what_was_told_and_is_still_so(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    a, b, c = incident("a"), incident("b"), incident("c")
+    await store.commit(incidents=[a, b, c], notifications=[note("k1", a, b)])
+    over = replace(b, status="resolved", resolved=T0 + 5)
+    await store.commit(incidents=[over], notifications=[note("k2", over, created=T0 + 5)])
+    standing = await store.standing("ops", T0)
+    assert sorted((i.id, i.status) for i, _ in standing) == [("a", "firing"), ("b", "resolved")]
+    assert [i.id for i, _ in await store.standing("ops", T0 + 6)] == ["a"]
+    store.close()
+
+
+def test_a_second_centre_is_refused_and_told_who_is_there(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(StoreError, match=f"process {os.getpid()}"):
+        Store(tmp_path)
+    store.close()
+    Store(tmp_path).close()
+
+
+def _hold(directory: Path, ready: object) -> None:
+    store = Store(directory)
+    asyncio.run(store.commit(incidents=[incident()]))
+    ready.set()  # type: ignore[attr-defined]
+    time.sleep(60)
+
+
+def test_a_killed_centre_blocks_nobody(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    process = context.Process(target=_hold, args=(tmp_path, ready))
+    process.start()
+    assert ready.wait(30)
+    with pytest.raises(StoreError, match=f"process {process.pid}"):
+        Store(tmp_path)
+    os.kill(process.pid or 0, signal.SIGKILL)
+    process.join()
+    store = Store(tmp_path)
+    assert [i.id for i in store.load(T0).incidents] == ["i-1"]
+    store.close()
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="file/state"):
+        Store(tmp_path / "file" / "state")
+
+
+def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    db = sqlite3.connect(tmp_path / FILE)
+    db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    db.close()
+    with pytest.raises(StoreError, match="newer fabricmon"):
+        Store(tmp_path)
+    assert not list(tmp_path.glob("*damaged*"))
+    # and the lock is free again
+    with pytest.raises(StoreError, match="newer fabricmon"):
+        Store(tmp_path)
+
+
+def test_another_programs_database_is_moved_aside(tmp_path: Path) -> None:
+    db = sqlite3.connect(tmp_path / FILE)
+    db.execute("CREATE TABLE incidents (x)")
+    db.close()
+    store = Store(tmp_path)
+    assert "another program" in store.damage
+    assert store.load(T0).incidents == []
+    store.close()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_no_damage_to_the_file_blocks_a_restart(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    directory = tmp_path_factory.mktemp("state")
+    store = Store(directory)
+    for n in range(20):
+        asyncio.run(store.commit(incidents=[incident(f"i-{n}")], notifications=[note(f"k{n}", incident(f"i-{n}"))]))
+    store.close()
+    path = directory / FILE
+    whole = path.read_bytes()
+    kind = data.draw(st.sampled_from(["truncate", "garbage", "flip", "empty", "text"]))
+    at = data.draw(st.integers(0, len(whole) - 1))
+    length = data.draw(st.integers(1, 4096))
+    if kind == "truncate":
+        path.write_bytes(whole[:at])
+    elif kind == "garbage":
+        path.write_bytes(whole[:at] + b"\xa5" * length + whole[at + length :])
+    elif kind == "flip":
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+    elif kind == "empty":
+        path.write_bytes(b"")
+    else:
+        path.write_text("not a database\n" * 100)
+    store = Store(directory)
+    state = store.load(T0)
+    assert len(state.incidents) <= 20
+    if store.damage:
+        assert list(directory.glob("state.db.damaged-*")), "moved aside, not deleted"
+    asyncio.run(store.commit(incidents=[incident("after")]))
+    assert "after" in [i.id for i in store.load(T0).incidents]
+    store.close()
