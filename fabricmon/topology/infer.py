@@ -14,10 +14,10 @@ import msgspec
 
 from fabricmon.topology.graph import Cable, End, Graph, Switch
 
-FEW_MOST = 4
+FEW_MOST = 3
 """A switch with this many adapters is a leaf in any fabric; fewer are enough where all leaves are small."""
 FEW_SHARE = 8
-"""... that is, with more than one eighth of the adapters of the switch with most (a spine may carry a management host)."""
+"""... namely more than one eighth of the adapters of the switch that has most: a spine may carry a management host."""
 UNIT_SHARE = 4
 """Two leaves are of one scalable unit when at least a quarter of the smaller one's hosts are on both."""
 
