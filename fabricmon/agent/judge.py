@@ -6,8 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fabricmon import frame
 from fabricmon.model import Event, Inventory, Presence, Snapshot, Symptom
+from fabricmon.units import Duration
 
 if TYPE_CHECKING:
     from fabricmon.engine import Engine
@@ -17,14 +20,19 @@ FRESH_PERIODS, FRESH_LEAST = 3.0, 30.0
 
 
 class NodeJudge:
-    """Feeds snapshots to an engine of node scope. NumPy and the rules are imported when one is made."""
+    """Feeds snapshots to an engine of node scope. NumPy and the rules are imported when one is made.
 
-    def __init__(self, node: str, params: Mapping[str, Any]) -> None:
+    `at_once`: rules do not wait for their condition to hold; for one look that cannot wait.
+    """
+
+    def __init__(self, node: str, params: Mapping[str, Any], at_once: bool = False) -> None:
         from fabricmon.engine import Engine
         from fabricmon.rules import RULES
         from fabricmon.rules.rule import Scope
 
         self._node = node
+        if at_once:
+            params = {rule.name: _without_hold(params.get(rule.name) or rule.params()) for rule in RULES}
         self._engine: Engine = Engine(Scope.NODE, None, params)
         self._inventory: Inventory | None = None
         self._seq = -1
@@ -46,6 +54,10 @@ class NodeJudge:
 
     def symptoms(self) -> list[Symptom]:
         return self._engine.symptoms()
+
+
+def _without_hold(params: Any) -> Any:
+    return msgspec.structs.replace(params, hold=Duration(0)) if hasattr(params, "hold") else params
 
 
 def judged_rows(snapshot: Snapshot, monotonic: float) -> int:

@@ -106,20 +106,32 @@ def families(status: Mapping[Key, Status], symptoms: Sequence[Symptom] | None) -
 
 
 def collector_health(status: Mapping[Key, Status]) -> tuple[CollectorHealth, ...]:
+    many = {s.collector for s in status.values() if s.device != SEARCH}
     return tuple(
         CollectorHealth(
             s.collector, "" if s.device == SEARCH else s.device, s.success, s.error, _known(s.last_success),
             _known(s.duration), s.stuck_since, len(s.faults), s.faults[:MAX_FAULTS],
         )
-        for _, ones in merged(status)
-        for s in ones
+        for s in sorted(status.values(), key=lambda s: (s.collector, s.device))
         # The search is worth a line only where it failed or is all there is.
-        if s.device != SEARCH or len(ones) == 1 or not s.success
+        if s.device != SEARCH or s.collector not in many or not s.success
     )
 
 
+def failing(status: Mapping[Key, Status]) -> str:
+    """Which devices cannot be read at all, in one line; "" when none is."""
+    bad = sorted({(s.collector, "" if s.device == SEARCH else s.device) for s in status.values() if s.success is False})
+    if not bad:
+        return ""
+    names = ", ".join(f"{device or 'devices'} ({collector})" for collector, device in bad[:4])
+    return f"cannot read {names}{f' and {len(bad) - 4} more' if len(bad) > 4 else ''}"
+
+
 def verdict(symptoms: Sequence[Symptom], judged: int, reason: str) -> tuple[str, str]:
-    """Status and reason of a node: unknown where no row could be judged, else by the worst open symptom."""
+    """Status and reason of a node. A known fault outranks what is unknown; what is unknown is never a pass.
+
+    reason  why (a part of) the node cannot be judged, "" where all can
+    """
     worst = max((s.severity.rank for s in symptoms), default=-1)
     if worst >= Severity.CRITICAL.rank:
         return "critical", ""

@@ -21,7 +21,7 @@ class Format(StrEnum):
 
 
 class Family(NamedTuple):
-    """One metric: `name` as its samples carry it (a counter's ends in _total), `type` counter | gauge | unknown.
+    """One metric: `name` as its samples carry it (a counter's ends in _total), `type` counter | gauge | untyped.
 
     A sample of NaN is left out: what is unknown is not there.
     """
@@ -49,10 +49,10 @@ def head(name: str, type: str, help: str, unit: str, format: Format) -> str:
     """The comment lines before a family's samples."""
     if format is Format.TEXT:
         text = help.replace("\\", "\\\\").replace("\n", "\\n")
-        return f"# HELP {name} {text}\n# TYPE {name} {'untyped' if type == 'unknown' else type}\n"
+        return f"# HELP {name} {text}\n# TYPE {name} {type}\n"
     family = name.removesuffix("_total") if type == "counter" else name
     text = help.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-    lines = f"# TYPE {family} {type}\n"
+    lines = f"# TYPE {family} {'unknown' if type == 'untyped' else type}\n"
     if unit and family.endswith(f"_{unit}"):
         lines += f"# UNIT {family} {unit}\n"
     return f"{lines}# HELP {family} {text}\n"

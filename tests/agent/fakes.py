@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from fabricmon.agent.app import Agent, Settings
+from fabricmon.agent.app import Agent
+from fabricmon.agent.node import Settings
 from fabricmon.agent.settings import AgentConfig
 from fabricmon.host.protocol import Host
 from fabricmon.model import Component, Event, Fault, Kind, Part, Reading

@@ -39,13 +39,13 @@ async def test_readings_reach_the_snapshot() -> None:
     a, b = FakeSession("mlx5_0"), FakeSession("mlx5_1")
     a.values, b.values = [1.0, 2.0], [3.0, math.nan]
     async with Running(FakeCollector(mlx5_0=a, mlx5_1=b)) as running:
-        await running.agent._schedule.first_round.wait()
-        s = running.agent.state.snapshot
+        await running.agent.node.schedule.first_round.wait()
+        s = running.agent.node.state.snapshot
         assert [c.name for p in s.inventory.parts for c in p.components] == ["mlx5_0/1", "mlx5_1/1"]
         assert s.values[:3].tolist() == [1.0, 2.0, 3.0]
         assert math.isnan(s.values[3])
         a.values = [5.0, 2.0]
-        await until(lambda: running.agent.state.snapshot.values[0] == 5.0)
+        await until(lambda: running.agent.node.state.snapshot.values[0] == 5.0)
 
 
 async def test_a_hanging_device_delays_only_itself_and_is_never_read_twice_at_once() -> None:
@@ -53,7 +53,7 @@ async def test_a_hanging_device_delays_only_itself_and_is_never_read_twice_at_on
     async with Running(FakeCollector(mlx5_0=good, mlx5_1=bad), config=Config(deadline=0.1)) as running:
         await until(lambda: bad.reads > 0)
         bad.gate.clear()
-        status = running.agent._schedule.status
+        status = running.agent.node.schedule.status
         await until(lambda: status["fake", "mlx5_1"].skipped > 3)
         reads = good.reads
         await until(lambda: good.reads > reads + 3)
@@ -63,7 +63,7 @@ async def test_a_hanging_device_delays_only_itself_and_is_never_read_twice_at_on
         assert bad.most_at_once == 1
         bad.values = [9.0, 9.0]
         bad.gate.set()  # it comes back by itself
-        await until(lambda: running.agent.state.snapshot.values[2] == 9.0)
+        await until(lambda: running.agent.node.state.snapshot.values[2] == 9.0)
         assert status["fake", "mlx5_1"].stuck_since is None
 
 
@@ -80,7 +80,7 @@ async def test_an_event_is_read_after_at_once_even_when_it_comes_during_a_read()
         collector.tell(None)  # during the read: what it saw may be older than the event
         session.gate.set()
         await until(lambda: session.reads == 4)
-        assert [e.text for e in running.agent.state.events_after(0)] == ["eth0 lost carrier"]
+        assert [e.text for e in running.agent.node.state.events_after(0)] == ["eth0 lost carrier"]
 
 
 async def test_a_storm_of_events_is_spaced() -> None:
@@ -102,14 +102,14 @@ async def test_a_device_that_cannot_be_read_is_unknown_and_looked_for_again() ->
     async with Running(collector) as running:
         await until(lambda: bad.reads > 0 and good.reads > 0)
         bad.error = HostError("/sys/class/infiniband/mlx5_1", 19, "No such device")
-        await until(lambda: math.isnan(running.agent.state.snapshot.values[2]))
-        assert running.agent.state.snapshot.values[0] == 0.0
-        assert "mlx5_1" in running.agent._schedule.status["fake", "mlx5_1"].error
+        await until(lambda: math.isnan(running.agent.node.state.snapshot.values[2]))
+        assert running.agent.node.state.snapshot.values[0] == 0.0
+        assert "mlx5_1" in running.agent.node.schedule.status["fake", "mlx5_1"].error
         before = collector.searches
         await until(lambda: collector.searches > before)
         del collector.found["mlx5_1"]
-        await until(lambda: ("fake", "mlx5_1") not in running.agent._schedule.status)
-        assert [c.name for p in running.agent.state.inventory.parts for c in p.components] == ["mlx5_0/1"]
+        await until(lambda: ("fake", "mlx5_1") not in running.agent.node.schedule.status)
+        assert [c.name for p in running.agent.node.state.inventory.parts for c in p.components] == ["mlx5_0/1"]
         await until(lambda: bad.closed_during_read is False)
 
 
@@ -118,7 +118,7 @@ async def test_closing_waits_for_the_read_that_still_runs() -> None:
     bad.gate.clear()
     collector = FakeCollector(mlx5_1=bad)
     async with Running(collector, config=Config(deadline=0.05)) as running:
-        await until(lambda: running.agent._schedule.first_round.is_set())
+        await until(lambda: running.agent.node.schedule.first_round.is_set())
     await until(lambda: collector.stopped and collector.closed)
     assert bad.closed_during_read is None
     bad.gate.set()
@@ -130,11 +130,11 @@ async def test_a_failed_search_is_tried_again_and_told() -> None:
     collector = FakeCollector(mlx5_0=FakeSession("mlx5_0"))
     collector.error = HostError("/sys/class/infiniband", 13, "Permission denied")
     async with Running(collector, config=Config(rediscover=0.05)) as running:
-        await running.agent._schedule.first_round.wait()
-        assert "Permission denied" in running.agent._schedule.status["fake", SEARCH].error
-        assert running.agent._not_ready() == "no collector could read anything"
+        await running.agent.node.schedule.first_round.wait()
+        assert "Permission denied" in running.agent.node.schedule.status["fake", SEARCH].error
+        assert running.agent.node.not_ready() == "no collector could read anything"
         collector.error = None
-        await until(lambda: running.agent._not_ready() is None and running.agent.state.inventory.size == 2)
+        await until(lambda: running.agent.node.not_ready() is None and running.agent.node.state.inventory.size == 2)
 
 
 async def test_one_broken_collector_does_not_stop_another() -> None:
@@ -145,21 +145,21 @@ async def test_one_broken_collector_does_not_stop_another() -> None:
     works = FakeSession("mlx5_0")
     async with Running(Broken("broken"), FakeCollector("fake", mlx5_0=works)) as running:
         await until(lambda: works.reads > 2)
-        assert running.agent._schedule.status["broken", SEARCH].error == "a defect"
+        assert running.agent.node.schedule.status["broken", SEARCH].error == "a defect"
 
 
 async def test_a_reading_that_does_not_fill_its_parts_is_refused() -> None:
     bad = FakeSession("mlx5_0")
     bad.values = [1.0]
     async with Running(FakeCollector(mlx5_0=bad)) as running:
-        await running.agent._schedule.first_round.wait()
-        assert "1 values for parts of 2" in running.agent._schedule.status["fake", "mlx5_0"].error
-        assert running.agent.state.inventory.size == 0
+        await running.agent.node.schedule.first_round.wait()
+        assert "1 values for parts of 2" in running.agent.node.schedule.status["fake", "mlx5_0"].error
+        assert running.agent.node.state.inventory.size == 0
 
 
 @pytest.mark.parametrize("enabled", [True, False])
 async def test_a_disabled_collector_is_not_opened(enabled: bool) -> None:
     collector = FakeCollector(mlx5_0=FakeSession("mlx5_0"))
     async with Running(collector, config=Config(enabled=enabled)) as running:
-        await running.agent._schedule.first_round.wait()
+        await running.agent.node.schedule.first_round.wait()
         assert (collector.searches > 0) is enabled

@@ -133,11 +133,11 @@ async def test_an_event_comes_at_once_and_so_does_the_read_after_it() -> None:
 async def test_a_centre_that_comes_back_gets_the_events_it_missed() -> None:
     collector = FakeCollector(eth0=FakeSession("eth0"))
     async with Running(collector, config=SLOW, max_events=4) as running:
-        await running.agent._schedule.first_round.wait()
+        await running.agent.node.schedule.first_round.wait()
         for n in range(3):
             collector.tell(Event(0, float(n), "link", "eth0", f"event {n}"))
-        await until(lambda: len(list(running.agent.state.events_after(0))) == 3)
-        first = next(iter(running.agent.state.events_after(0))).seq
+        await until(lambda: len(list(running.agent.node.state.events_after(0))) == 3)
+        first = next(iter(running.agent.node.state.events_after(0))).seq
 
         async def texts(after: str) -> list[str]:
             async with follow(running, after) as reader:
@@ -151,7 +151,7 @@ async def test_a_centre_that_comes_back_gets_the_events_it_missed() -> None:
         assert await texts(f"?after={10**15}") == ["event 0", "event 1", "event 2"]
         for n in range(3, 9):
             collector.tell(Event(0, float(n), "link", "eth0", f"event {n}"))
-        await until(lambda: running.agent.state.event_seq == first + 8)
+        await until(lambda: running.agent.node.state.event_seq == first + 8)
         assert await texts("?after=0") == ["event 5", "event 6", "event 7", "event 8"]
 
 
@@ -159,7 +159,7 @@ async def test_a_reader_that_does_not_read_gets_the_newest_afterwards_not_a_queu
     columns = tuple(f"raw:x/{n}" for n in range(20_000))  # 160 kB a frame: a few fill the socket
     session = FakeSession("mlx5_0", columns)
     async with Running(FakeCollector(mlx5_0=session), config=Config(interval=0.02)) as running:
-        await running.agent._schedule.first_round.wait()
+        await running.agent.node.schedule.first_round.wait()
         host, port = running.agent.addresses[0]
         slow_in, slow_out = await asyncio.open_connection(host, port, limit=4096)
         slow_out.write(b"GET /stream HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -174,7 +174,7 @@ async def test_a_reader_that_does_not_read_gets_the_newest_afterwards_not_a_queu
             assert ws._req is not None
             assert ws._req.transport is not None
             assert ws._req.transport.get_write_buffer_size() < 2 * 8 * len(columns)
-            assert running.agent.state.snapshot.values[0] >= 25.0
+            assert running.agent.node.state.snapshot.values[0] >= 25.0
         slow_out.close()
         assert slow_in is not None
 
@@ -216,7 +216,7 @@ async def test_a_reader_who_talks_is_sent_away() -> None:
 ])
 async def test_plain_requests(path: str, status: int) -> None:
     async with Running(FakeCollector(mlx5_0=FakeSession("mlx5_0"))) as running, aiohttp.ClientSession() as http:
-        await running.agent._schedule.first_round.wait()
+        await running.agent.node.schedule.first_round.wait()
         async with http.get(running.url(path)) as answer:
             assert answer.status == status
 
@@ -229,7 +229,7 @@ async def test_not_ready_before_the_first_round_yet_alive_and_answering() -> Non
             async with http.get(running.url(path)) as answer:
                 assert answer.status == status, path
         session.gate.set()
-        await running.agent._schedule.first_round.wait()
+        await running.agent.node.schedule.first_round.wait()
         async with http.get(running.url("/-/ready")) as answer:
             assert answer.status == 200
 
@@ -241,7 +241,7 @@ async def test_health_tells_stuck_and_failing_sources() -> None:
         Running(FakeCollector(mlx5_0=good, mlx5_1=bad), config=Config(deadline=0.05)) as running,
         aiohttp.ClientSession() as http,
     ):
-        await running.agent._schedule.first_round.wait()
+        await running.agent.node.schedule.first_round.wait()
         async with http.get(running.url("/health")) as answer:
             health = await answer.json()
         assert health["node"] == "host-007"
