@@ -21,10 +21,10 @@ APPLICATION_ID = 0x46424D4E  # "FBMN": tells file(1) and us whose database this 
 MIGRATIONS = (
     """
     CREATE TABLE incidents (
-        id TEXT PRIMARY KEY, status TEXT NOT NULL, severity TEXT NOT NULL, kind TEXT NOT NULL, component TEXT NOT
-        NULL, since REAL, updated REAL, resolved REAL, revision INTEGER NOT NULL, body BLOB NOT
-        NULL
-    ) WITHOUT ROWID;
+        id TEXT PRIMARY KEY, status TEXT NOT NULL, severity TEXT NOT NULL, kind TEXT NOT NULL,
+        component TEXT NOT NULL, since REAL, updated REAL, resolved REAL, revision INTEGER NOT NULL,
+        body BLOB NOT NULL
+    );
     CREATE INDEX incidents_status ON incidents (status, updated);
     CREATE TABLE transitions (
         seq INTEGER PRIMARY KEY AUTOINCREMENT, incident TEXT NOT NULL, at REAL NOT NULL, change TEXT NOT NULL,
@@ -36,14 +36,16 @@ MIGRATIONS = (
         PRIMARY KEY (receiver, incident)
     ) WITHOUT ROWID;
     CREATE TABLE outbox (
-        seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, receiver TEXT NOT NULL, created REAL NOT
-        NULL, state TEXT NOT NULL DEFAULT 'pending', finished REAL, attempts INTEGER NOT NULL DEFAULT 0, error TEXT
-        NOT NULL DEFAULT '', body BLOB NOT NULL
+        seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, receiver TEXT NOT NULL,
+        created REAL NOT NULL, state TEXT NOT NULL DEFAULT 'pending', finished REAL,
+        attempts INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '', body BLOB NOT NULL
     );
     CREATE INDEX outbox_pending ON outbox (receiver, seq) WHERE state = 'pending';
     CREATE INDEX outbox_finished ON outbox (finished) WHERE state <> 'pending';
-    CREATE TABLE silences (id TEXT PRIMARY KEY, starts REAL NOT NULL, ends REAL NOT NULL, body BLOB NOT NULL)
-    WITHOUT ROWID; CREATE TABLE maintenance (
+    CREATE TABLE silences (
+        id TEXT PRIMARY KEY, starts REAL NOT NULL, ends REAL NOT NULL, body BLOB NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE maintenance (
         id TEXT PRIMARY KEY, starts REAL NOT NULL, ends REAL NOT NULL, body BLOB NOT NULL
     ) WITHOUT ROWID;
     CREATE TABLE nodes (name TEXT PRIMARY KEY, last_seen REAL NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
@@ -53,6 +55,25 @@ MIGRATIONS = (
 
 class StoreError(Exception):
     """The state cannot be used or written; the text says which file, why, and what to do."""
+
+
+class _Damaged(Exception):
+    """The file is useless; the text says in what way."""
+
+
+# SQLite's primary result codes that tell of the place (permissions, disk, another user) and not of the file.
+_PLACE = frozenset(
+    {
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_AUTH,
+    }
+)
 
 
 class Opened(NamedTuple):
@@ -70,13 +91,17 @@ def open_database(directory: Path, now: float) -> Opened:
         lock = (directory / "lock").open("a+")
     except OSError as error:
         raise StoreError(f"{directory}: cannot keep state here: {error.strerror}") from error
+    path = directory / FILE
     try:
         _take(lock, directory)
-        path = directory / FILE
-        damage = _damage(path)
-        if damage:
+        try:
+            return Opened(_connect(path), lock, "")
+        except _Damaged as found:
             _move_aside(path, now)
-        return Opened(_connect(path), lock, damage)
+            return Opened(_connect(path), lock, str(found))
+    except _Damaged as error:
+        lock.close()
+        raise StoreError(f"{path}: a new database cannot be begun: {error}") from error
     except BaseException:
         lock.close()
         raise
@@ -97,30 +122,6 @@ def _take(lock: IO[str], directory: Path) -> None:
     lock.flush()
 
 
-def _damage(path: Path) -> str:
-    """What makes the file useless; "" where it is whole or not there. A file of a newer release is not damage."""
-    if not path.exists():
-        return ""
-    try:
-        connection = sqlite3.connect(path, isolation_level=None)
-        try:
-            found: str = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-            owner: int = connection.execute("PRAGMA application_id").fetchone()[0]
-            tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        finally:
-            connection.close()
-    except sqlite3.OperationalError as error:
-        # Locked, not readable, disk full: the file may be whole, so it stays where it is.
-        raise StoreError(f"{path}: cannot be opened: {error}") from error
-    except sqlite3.DatabaseError as error:
-        return str(error)
-    if found != "ok":
-        return found
-    if tables and owner != APPLICATION_ID:
-        return f"is the database of another program (application id {owner:#x})"
-    return ""
-
-
 def _move_aside(path: Path, now: float) -> None:
     """state.db -> state.db.damaged-<now>, and its journal with it."""
     for suffix in ("", "-wal", "-shm"):
@@ -130,28 +131,65 @@ def _move_aside(path: Path, now: float) -> None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    """A connection to a whole database of the present schema. _Damaged where the file is at fault, StoreError where the
+    place is."""
+    connection = None
     try:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        # Text is UTF-8 unless bits have rotted; then the row must still be reachable, to be put away.
+        connection.text_factory = lambda data: data.decode(errors="replace")
+        _examine(connection, path)
         connection.execute("PRAGMA busy_timeout = 5000")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA journal_size_limit = 16777216")
-        _migrate(connection, path)
-    except sqlite3.Error as error:
-        raise StoreError(f"{path}: cannot be opened: {error}") from error
+        _migrate(connection)
+        # A file may be readable and refuse to be written: better known now than at the first incident.
+        connection.execute("UPDATE schema SET version = version")
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, sqlite3.Error):
+            code = (getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR) & 0xFF
+            # A file that says "read-only" although we may write it says so because of its damaged header.
+            if code in _PLACE or (code == sqlite3.SQLITE_READONLY and not os.access(path, os.W_OK)):
+                raise StoreError(f"{path}: cannot be opened: {error}") from error
+            raise _Damaged(str(error)) from error
+        raise
     return connection
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+def _examine(connection: sqlite3.Connection, path: Path) -> None:
+    found: str = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if found != "ok":
+        raise _Damaged(found)
+    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        return
+    owner: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    if owner != APPLICATION_ID:
+        raise _Damaged(f"is the database of another program (application id {owner:#x})")
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    # The version is written twice: where the two differ, it is damage and no newer release.
+    if version != connection.execute("SELECT version FROM schema").fetchone()[0]:
+        raise _Damaged(f"says that it is of schema {version} and that it is not")
     if version > len(MIGRATIONS):
         raise StoreError(
             f"{path}: written by a newer fabricmon (schema {version}, this one knows {len(MIGRATIONS)}); "
             "run that release, or give --state another directory"
         )
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     for number in range(version, len(MIGRATIONS)):
         # One transaction a step, its version number within: a kill in the middle leaves the step undone.
         connection.executescript(
-            f"BEGIN IMMEDIATE; {MIGRATIONS[number]}; PRAGMA application_id = {APPLICATION_ID};"
-            f" PRAGMA user_version = {number + 1}; COMMIT;"
+            f"""BEGIN IMMEDIATE;
+            {MIGRATIONS[number]}
+            CREATE TABLE IF NOT EXISTS schema (version INTEGER NOT NULL);
+            DELETE FROM schema;
+            INSERT INTO schema VALUES ({number + 1});
+            PRAGMA application_id = {APPLICATION_ID};
+            PRAGMA user_version = {number + 1};
+            COMMIT;"""
         )

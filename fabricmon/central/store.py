@@ -227,11 +227,11 @@ class Store:
             good = []
             for seq, key, body in found:
                 note = self._unpack(Notification, "outbox", body)
-                if note is not None:
+                if note is not None and note.key == key:
                     good.append(Pending(seq, note))
                 else:
-                    # Undecodable, so undeliverable: it must not stand before the others for ever.
-                    self._db.execute("UPDATE outbox SET state = 'failed', error = 'unreadable' WHERE key = ?", (key,))
+                    # Nothing to deliver, or nothing by which to mark it done: it must not stand before the others.
+                    self._db.execute("UPDATE outbox SET state = 'failed', error = 'unreadable' WHERE seq = ?", (seq,))
             return good
 
         return await self._call(read)
