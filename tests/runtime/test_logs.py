@@ -1,0 +1,82 @@
+"""The log: one line an event, in the format asked for; a transition once, with the count of what went before."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from fabricmon.runtime import logs
+
+
+@pytest.fixture
+def out() -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield io.StringIO()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def test_logfmt_is_one_line_whatever_is_said(out: io.StringIO) -> None:
+    logs.configure("logfmt", "info", out)
+    logs.get(node="n 1").warning("two\nlines\rand a return", path='/x "y"', ok=True)
+    logs.get().debug("too quiet")
+    (line,) = out.getvalue().splitlines()
+    assert line.startswith("ts=")
+    assert line.endswith(r'level=warning event="two\nlines\rand a return" node="n 1" path="/x \"y\"" ok=true')
+
+
+def test_json_and_the_traceback_of_a_defect(out: io.StringIO) -> None:
+    logs.configure("json", "info", out)
+    try:
+        raise ValueError("x")
+    except ValueError as e:
+        logs.get().error("failed", exc_info=e)
+    line = json.loads(out.getvalue())
+    assert (line["event"], line["level"]) == ("failed", "error")
+    assert "ValueError: x" in line["exception"]
+
+
+@pytest.mark.parametrize("format", logs.FORMATS)
+def test_libraries_log_in_the_same_format(out: io.StringIO, format: str) -> None:
+    logs.configure(format, "debug", out)
+    logging.getLogger("aiohttp.server").info("chatter")
+    try:
+        raise ValueError("y")
+    except ValueError:
+        logging.getLogger("aiohttp.server").exception("bad %s", "thing")
+    (line,) = out.getvalue().splitlines()
+    assert "bad thing" in line
+    assert "ValueError: y" in line
+
+
+def test_an_unknown_format_or_level_is_refused() -> None:
+    with pytest.raises(ValueError, match="logfmt, json"):
+        logs.configure("xml")
+    with pytest.raises(ValueError, match="debug, info"):
+        logs.configure(level="loud")
+
+
+def test_a_state_is_said_when_it_changes(out: io.StringIO) -> None:
+    logs.configure("json", "info", out)
+    t = logs.Transitions(logs.get(), limit=2)
+
+    def tell(state: str, topic: str = "mlx5_0") -> bool:
+        return t.tell(topic, state, f"now {state}", bad=state != "ok")
+
+    assert [tell(s) for s in ("ok", "ok", "bad", "bad", "bad", "ok", "bad")] == [
+        False, False, True, False, False, True, True]
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [(x["event"], x["level"], x.get("seen_before")) for x in lines] == [
+        ("now bad", "warning", 2), ("now ok", "info", 3), ("now bad", "warning", None)]
+    # bounded: the oldest topic is forgotten, not the newest
+    tell("bad", "a")
+    tell("bad", "b")
+    assert tell("bad", "b") is False
+    assert tell("bad", "mlx5_0") is True
