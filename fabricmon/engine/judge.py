@@ -10,7 +10,7 @@ rises within one episode. Python objects are made for transitions only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,17 +60,15 @@ class Judge:
         outcome: Outcome,
         ids: Sequence[ComponentId],
         now: float,
-        evidence: Any,
-        stale: NDArray[np.bool_] | None = None,
+        evidence: Callable[[int], tuple[Evidence, ...]],
     ) -> list[SymptomChange]:
         """The transitions of this tick.
 
+        outcome   what is too old to judge is not `known` in it (View.fresh: max(3 periods, 30 s))
         evidence  row -> readings for a person; called for transitions only
-        stale     rows whose telemetry is too old to judge, whatever the outcome says; None: none
         """
         self._grow(len(outcome.known))
-        known = outcome.known if stale is None else outcome.known & ~stale
-        self.known = known
+        known = self.known = outcome.known
         rows = np.flatnonzero(known & (outcome.fire | (self.state != OK)))
         if not len(rows):
             return []
@@ -121,7 +119,13 @@ class Judge:
         self.known[inside] = False
         return changes
 
-    def _risen(self, outcome: Outcome, ids: Sequence[ComponentId], now: float, evidence: Any) -> list[SymptomChange]:
+    def _risen(
+        self,
+        outcome: Outcome,
+        ids: Sequence[ComponentId],
+        now: float,
+        evidence: Callable[[int], tuple[Evidence, ...]],
+    ) -> list[SymptomChange]:
         """Open symptoms whose severity is now higher than when it was last told."""
         if outcome.severity is None:
             return []
@@ -136,13 +140,17 @@ class Judge:
         return changes
 
     def _symptom(
-        self, row: int, component: ComponentId, outcome: Outcome, since: float, evidence: Any
+        self,
+        row: int,
+        component: ComponentId,
+        outcome: Outcome,
+        since: float,
+        evidence: Callable[[int], tuple[Evidence, ...]],
     ) -> Symptom:
         rank = self.rule.severity.rank if outcome.severity is None else int(outcome.severity[row])
-        readings: tuple[Evidence, ...] = evidence(row)
         severity = _SEVERITIES[min(max(rank, 0), 2)]
         return Symptom(
-            self.rule.name, self.rule.kind, component, severity, since, float(outcome.value[row]), readings
+            self.rule.name, self.rule.kind, component, severity, since, float(outcome.value[row]), evidence(row)
         )
 
     def _close(self, row: int, now: float, reason: str) -> SymptomChange:

@@ -1,6 +1,7 @@
 """The most probable set of causes: greedy with incremental gains, then local search (detection-methods 4.3). Pure.
 
-The log posterior of a hypothesis H, up to a constant (4.1), with w = -ln(1 - q) and u_i(H) = -ln(1 - leak_i) + sum of w:
+The log posterior of a hypothesis H, up to a constant (4.1), with w = -ln(1 - q) and
+u_i(H) = -ln(1 - leak_i) + sum of w:
 
     F(H) = - sum over c in H of cost_c + sum over positive i of ln min(1 - e^(-u_i(H)), 0.9)
 

@@ -33,7 +33,8 @@ class Domains:
 
     ids    domain -> int32[n], -1 where the row is in no known group of that domain
     names  domain -> names by group id: "host-007/mlx5_3/1, leaf-3/12" for a link, "su1/rail2" for a leaf
-    about  domain -> per group id, labels a person wants with a verdict: {"switch": "leaf-3", "guid": "0x..."}
+    about  domain -> per group id, what a person wants to know of it; for a leaf {"switch": "leaf-3", "guid": "0x...",
+           "ports": how many adapters it carries}
     """
 
     ids: dict[str, NDArray[np.int32]] = field(default_factory=dict)
@@ -60,12 +61,14 @@ class _Groups:
 
 
 class _Place(NamedTuple):
-    """Where a row's port is in the graph. `leaf` is the switch that carries hosts, None on an inter-switch cable."""
+    """Where a row's port is in the graph. `leaf` is the switch that carries hosts, None on an inter-switch cable;
+    `ports` is how many adapters it carries."""
 
     cable: int
     title: str
     leaf: Switch | None
     leaf_name: str
+    ports: int
 
 
 def assign(graph: Graph | None, rows: Sequence[tuple[ComponentId, Labels]], power: Mapping[str, str]) -> Domains:
@@ -82,6 +85,8 @@ def assign(graph: Graph | None, rows: Sequence[tuple[ComponentId, Labels]], powe
     join = _Join(graph) if graph is not None else None
     rails = _rails_by_number(rows)
     for row, (component, labels) in enumerate(rows):
+        if not component.node:
+            continue  # a free row
         device, port = device_and_port(component, labels)
         node = component.node
         groups["host"].put(row, node, node)
@@ -95,7 +100,7 @@ def assign(graph: Graph | None, rows: Sequence[tuple[ComponentId, Labels]], powe
             groups["link"].put(row, component, str(component))
         leaf = place.leaf if place is not None else None
         if place is not None and leaf is not None:
-            about = {"switch": leaf.name or leaf.id, "guid": leaf.id}
+            about = {"switch": leaf.name or leaf.id, "guid": leaf.id, "ports": str(place.ports)}
             groups["leaf"].put(row, leaf.id, place.leaf_name, about)
         if leaf is not None and leaf.labels.get("rail") and leaf.labels.get("unit"):
             rail = f"{leaf.labels['unit']}/{leaf.labels['rail']}"
@@ -170,6 +175,9 @@ class _Join:
                 if index is not None:
                     by_index[_short(adapter.host), index].append(adapter.id)
         self.by_index = {key: found[0] for key, found in by_index.items() if len(found) == 1}
+        self.carried = Counter(
+            end.node for end, far in self.far.items() if end.node in graph.switches and far.node in graph.adapters
+        )
         self.switch_names = _unique({switch.id: switch.name for switch in graph.switches.values()})
         self.leaf_names = _leaf_names(graph)
 
@@ -182,8 +190,11 @@ class _Join:
         leaves = [switch for switch in switches if switch is not None]
         leaf = leaves[0] if len(leaves) == 1 else None
         near = end.node not in self.graph.switches
-        title = f"{component}, {self.graph.describe(self.far[end])}" if near else self.graph.title(self.graph.cables[number])
-        return _Place(number, title, leaf, self.leaf_names[leaf.id] if leaf else "")
+        cable = self.graph.cables[number]
+        title = f"{component}, {self.graph.describe(self.far[end])}" if near else self.graph.title(cable)
+        if leaf is None:
+            return _Place(number, title, None, "", 0)
+        return _Place(number, title, leaf, self.leaf_names[leaf.id], self.carried[leaf.id])
 
     def _end(self, component: ComponentId, labels: Labels, device: str, port: str) -> End | None:
         at = int(port) if port.isdigit() else 1

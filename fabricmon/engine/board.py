@@ -1,0 +1,120 @@
+"""The open symptoms and who could have them, as the diagnosis wants them. Pure.
+
+A Board is made for one diagnosis. Rows are numbers of the PORT or NODE table; `Places` knows where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.engine.case import Key
+from fabricmon.engine.causes import SYMPTOM_OF
+from fabricmon.engine.diagnose import Facts, Mask
+from fabricmon.engine.judge import Judge
+from fabricmon.engine.places import Places
+from fabricmon.model import ComponentId, Kind, Symptom
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Board:
+    """judges  by symptom type, in the order of the rules
+    ids     ids of the PORT and the NODE table
+    """
+
+    places: Places
+    judges: Mapping[str, Sequence[Judge]]
+    ids: Mapping[Kind, Sequence[ComponentId]]
+
+    def table(self, kind: str) -> Kind:
+        return self.judges[kind][0].rule.table
+
+    def component(self, kind: str, row: int) -> ComponentId:
+        return self.ids[self.table(kind)][row]
+
+    def symptoms(self, kind: str, rows: Iterable[int]) -> list[Symptom]:
+        """Open symptoms of a type on some rows; the finest rule first."""
+        found: list[Symptom] = []
+        for row in rows:
+            found.extend(judge.open[row].symptom for judge in self.judges[kind] if row in judge.open)
+        return found
+
+    def keys(self, explained: Mapping[str, Iterable[int]]) -> frozenset[Key]:
+        return frozenset(
+            Key(symptom.rule, symptom.component)
+            for kind, rows in explained.items()
+            for symptom in self.symptoms(kind, rows)
+        )
+
+    def pending(self, kind: str, domain: str, group: int) -> int:
+        """Members of a group that are turning bad: their symptom has not held for long enough yet."""
+        if kind not in self.judges:
+            return 0
+        groups = self.places.port if self.table(kind) is Kind.PORT else self.places.node
+        ids = groups.ids.get(domain)
+        if ids is None:
+            return 0
+        count = 0
+        for judge in self.judges[kind]:
+            n = min(len(ids), len(judge.state))
+            count += int(np.count_nonzero(judge.pending()[:n] & (ids[:n] == group)))
+        return count
+
+
+def by_type(judges: Iterable[Judge]) -> dict[str, list[Judge]]:
+    """Judges of rules that the diagnosis reasons about, by symptom type."""
+    found: dict[str, list[Judge]] = {}
+    for judge in judges:
+        kind = SYMPTOM_OF.get(judge.rule.kind)
+        if kind is not None and judge.rule.table in (Kind.PORT, Kind.NODE):
+            same = found.setdefault(kind, [])
+            if not same or same[0].rule.table is judge.rule.table:
+                same.append(judge)
+    return found
+
+
+def facts_of(
+    board: Board,
+    set_aside: Mapping[Kind, Mask],
+    claimed: Callable[[Key], bool],
+    onsets: Mapping[str, float],
+    yielded: Mapping[str, Mask],
+) -> dict[str, Facts]:
+    """What the diagnosis may use of the judges' states.
+
+    set_aside  rows about which nothing new may be concluded (maintenance, a reboot, an agent that answers "refused");
+               neither for nor against anything
+    claimed    whether an open incident stands on a symptom: such a one stays, set aside or not
+    onsets     part -> onset known from before a restart
+    yielded    rule -> rows where the symptom is the effect of another one on the same row
+    """
+    facts: dict[str, Facts] = {}
+    for kind, judges in board.judges.items():
+        table = board.table(kind)
+        groups = board.places.port if table is Kind.PORT else board.places.node
+        n = len(groups.ids["host"])
+        aside = set_aside[table][:n]
+        open_rows: dict[int, float] = {}
+        known = np.zeros(n, np.bool_)
+        for judge in judges:
+            m = min(n, len(judge.state))
+            known[:m] |= judge.known[:m] & ~judge.pending()[:m]
+            for row, held in judge.open.items():
+                if row < n and not (judge.rule.name in yielded and yielded[judge.rule.name][row]):
+                    if aside[row] and not claimed(Key(judge.rule.name, held.symptom.component)):
+                        continue
+                    onset = min(held.symptom.since, onsets.get(str(board.ids[table][row]), np.inf))
+                    open_rows[row] = min(onset, open_rows.get(row, np.inf))
+        known &= ~aside
+        for judge in judges:
+            if judge.rule.name in yielded:
+                known &= ~yielded[judge.rule.name][:n]
+        rows = np.array(sorted(open_rows), np.int64)
+        known[rows] = True
+        facts[kind] = Facts(groups, rows, np.array([open_rows[r] for r in rows.tolist()], np.float64), known)
+    return facts

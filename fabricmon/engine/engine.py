@@ -1,0 +1,347 @@
+"""The engine: from frames to incidents, for one node or for the whole fleet. Pure.
+
+A tick is: fleet (what changed) -> rules and judges (symptoms) -> diagnosis (causes) -> situation (incidents). Frames
+land when they come and are judged at the next tick: no arriving frame triggers a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fabricmon.engine.board import Board, by_type, facts_of
+from fabricmon.engine.case import Case, Key
+from fabricmon.engine.causes import MODES, SYMPTOM_OF
+from fabricmon.engine.diagnose import Facts, Verdict, diagnose, silence_leak, unexplained
+from fabricmon.engine.explain import Moment, case_of
+from fabricmon.engine.judges import Judges
+from fabricmon.engine.maintenance import Windows
+from fabricmon.engine.notices import Notices, maintenance_case
+from fabricmon.engine.places import Places
+from fabricmon.engine.search import Floats, Ints
+from fabricmon.engine.situation import Situation
+from fabricmon.engine.usual import Usual
+from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.table import Table
+from fabricmon.fleet.view import View
+from fabricmon.frame import Frame
+from fabricmon.model import (
+    Change,
+    ComponentId,
+    Event,
+    Incident,
+    Inventory,
+    Kind,
+    Maintenance,
+    NodeView,
+    Presence,
+    Symptom,
+)
+from fabricmon.rules import RULES
+from fabricmon.rules.rule import Rule, Scope
+from fabricmon.topology.graph import Graph
+
+DIAGNOSE_EVERY = 1.0  # seconds between two diagnoses while no symptom changed
+PLACES_ROWS = 20_000  # rows for which assigning the fault domains anew may cost one second's pause
+GRACE = 120.0  # seconds after a boot or driver load in which symptoms do not count (detection-methods 3.3)
+EVENTS = 4096  # components of which the newest kernel event is kept for the evidence
+COUNTS = ("ticks", "diagnoses", "symptoms_opened", "symptoms_closed", "incident_changes")
+ANSWERS = frozenset({Presence.REFUSED, Presence.CLONED, Presence.INCOMPATIBLE})
+"""The node's kernel answered: only its agent is silent, so it says nothing of its power or its host."""
+
+
+class Engine:
+    """Everything one centre (Scope.FLEET) or one agent (Scope.NODE) concludes.
+
+    params  rule name -> its parameter struct, or a mapping that becomes one
+    fabric  name of the fabric; part of every incident's id, the same at all centres that watch it
+    rules   the table of rules; those of FLEET scope are left out in an engine of NODE scope
+
+    Raises ParamsError for parameters that no rule understands.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        graph: Graph | None = None,
+        params: Mapping[str, Any] | None = None,
+        fabric: str = "",
+        rules: Sequence[Rule] = RULES,
+    ) -> None:
+        self.scope = scope
+        self.fabric = fabric
+        self.fleet = Fleet()
+        known = [rule for rule in rules if scope is Scope.FLEET or rule.scope is Scope.NODE]
+        self.judges = Judges(known, _of_rules(known, rules, params or {}))
+        self.situation = Situation(fabric)
+        self._rules = tuple(rules)
+        self._graph = graph if scope is Scope.FLEET else None
+        self._places: Places | None = None
+        self._placed: tuple[int, int] = (-1, -1)
+        self._placed_at = -np.inf
+        self._windows = Windows()
+        self._maintained: dict[str, str] = {}
+        self._notices = Notices(fabric)
+        self._usual = Usual()
+        self._events: dict[ComponentId, Event] = {}
+        self._since: dict[str, float] = {}
+        self._diagnosed_at = -np.inf
+        self._now = 0.0
+        self._counts = dict.fromkeys(COUNTS, 0)
+
+    # --- what comes in
+
+    def inventory(self, node: str, inventory: Inventory, now: float) -> None:
+        self.fleet.inventory(node, inventory, now)
+        self._since.setdefault(node, now)
+
+    def frame(self, node: str, frame: Frame, now: float) -> bool:
+        """False when the frame belongs to another inventory than the one known. ValueError when it does not fit it."""
+        return self.fleet.frame(node, frame, now)
+
+    def event(self, node: str, event: Event, now: float) -> None:
+        """Something the kernel told: kept as a reading for the evidence; counting is the counters' business."""
+        component = ComponentId(Kind.PORT, node, event.component)
+        self._events.pop(component, None)
+        self._events[component] = event
+        if len(self._events) > EVENTS:
+            del self._events[next(iter(self._events))]
+
+    def presence(self, node: str, presence: Presence, detail: str, now: float) -> None:
+        known = self.fleet.nodes.get(node)
+        if known is None or known.presence is not presence:
+            self._since[node] = now
+        self.fleet.presence(node, presence, detail, now)
+
+    def forget(self, node: str, now: float) -> None:
+        """The node is no longer expected: its symptoms close at the next tick."""
+        self.fleet.forget(node)
+        self._since.pop(node, None)
+
+    def restore(self, incidents: Iterable[Incident], now: float) -> None:
+        """What was known before a restart. Firing ones stay until their parts were seen healthy."""
+        self.situation.restore(incidents, now)
+
+    def reconfigure(self, params: Mapping[str, Any], graph: Graph | None, now: float) -> None:
+        """Other limits, another topology; what is open stays open and is judged by the new ones from the next tick.
+
+        Raises ParamsError and changes nothing when the parameters cannot be used.
+        """
+        self.judges.configure(_of_rules([judge.rule for judge in self.judges.all], self._rules, params))
+        self._graph = graph if self.scope is Scope.FLEET else None
+        self._placed = (-1, -1)
+        self._placed_at = self._diagnosed_at = -np.inf
+
+    def maintenance(self, windows: Sequence[Maintenance]) -> None:
+        """The announced windows, all of them; they begin and end by the `now` of ticks."""
+        self._windows = Windows(windows)
+        self._diagnosed_at = -np.inf
+
+    # --- the tick
+
+    def tick(self, now: float) -> Change:
+        self._now = now
+        self._counts["ticks"] += 1
+        maintained = self._windows.hosts(now, self.fleet.nodes)
+        if maintained.keys() != self._maintained.keys():
+            self.fleet.maintain(maintained.keys())
+            self._diagnosed_at = -np.inf
+        self._maintained = maintained
+        self.fleet.advance(now)
+        symptoms, moved = self.judges.run(self.fleet.tables, now)
+        for change in symptoms:
+            self._counts["symptoms_opened" if change.opened else "symptoms_closed"] += 1
+        self._place(now, moved)
+        incidents: list[Incident] = []
+        if symptoms or now - self._diagnosed_at >= DIAGNOSE_EVERY or now < self._diagnosed_at:
+            self._diagnosed_at = now
+            incidents = self._situate(now)
+            self._counts["incident_changes"] += len(incidents)
+        return Change(symptoms, incidents)
+
+    def _place(self, now: float, moved: bool) -> None:
+        """Fault domains anew when rows or labels changed; seldom when there are many rows."""
+        ports, nodes = self.fleet.tables[Kind.PORT], self.fleet.tables[Kind.NODE]
+        state = ports.changes, nodes.changes
+        pause = 1.0 + ports.n / PLACES_ROWS
+        if state == self._placed or (not moved and 0.0 <= now - self._placed_at < pause):
+            return
+        rows = list(zip(ports.ids, ports.labels, strict=True))
+        self._places = Places(self._graph, rows, nodes.ids)
+        ports.domains = self._places.domains
+        self._placed, self._placed_at = state, now
+
+    def _situate(self, now: float) -> list[Incident]:
+        if self._places is None:
+            return []
+        types = by_type(self.judges.all)
+        board = Board(self._places, types, {kind: self.fleet.tables[kind].ids for kind in (Kind.PORT, Kind.NODE)})
+        aside = {Kind.PORT: self._ports_set_aside(now), Kind.NODE: self._nodes_set_aside()}
+        yielded = self.judges.yielded()
+        facts = facts_of(board, aside, self.situation.claimed, self.situation.onsets(), yielded)
+        verdicts: list[Verdict] = []
+        if any(len(found.rows) for found in facts.values()):
+            self._counts["diagnoses"] += 1
+            verdicts = diagnose(facts, self._silence(facts, now))
+            verdicts += _fallback(facts, verdicts)
+        moment = Moment(
+            now=now,
+            board=board,
+            read_at=self._read_at(now),
+            last_frame={name: node.last_frame for name, node in self.fleet.nodes.items()},
+            covered=lambda component, hosts: self._windows.covering(now, component, hosts),
+            events=self._events,
+            topology=self._graph.source if self._graph is not None else "",
+        )
+        cases = [case_of(verdict, moment) for verdict in verdicts]
+        cases += self._notice_cases(cases)
+        cases += self._maintenance_cases(now)
+        return self.situation.step(now, cases, self._is_open, self._healthy)
+
+    def _ports_set_aside(self, now: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """PORT rows under maintenance, or whose node or driver began anew a moment ago."""
+        table = self.fleet.tables[Kind.PORT]
+        with np.errstate(invalid="ignore"):
+            return np.asarray(table.quiet[: table.n] | (now - table.begun[: table.n] < GRACE))
+
+    def _nodes_set_aside(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """NODE rows under maintenance, or that answer although their agent is silent."""
+        table = self.fleet.tables[Kind.NODE]
+        aside = table.quiet[: table.n].copy()
+        for node in self.fleet.nodes.values():
+            if node.presence in ANSWERS:
+                aside[node.row] = True
+        return aside
+
+    def _silence(self, facts: Mapping[str, Facts], now: float) -> float:
+        """The base rate of silent agents."""
+        if "AM" not in facts:
+            return silence_leak(np.empty(0, np.int32), np.empty(0, np.bool_))
+        silent = np.zeros(len(facts["AM"].known), np.bool_)
+        silent[facts["AM"].rows] = True
+        known = facts["AM"].known
+        usual = self._usual.median(float(silent.sum()) / max(1, int(known.sum())), now)
+        return silence_leak(np.where(known, facts["AM"].groups.ids["power"], -1).astype(np.int32), silent, usual)
+
+    def _read_at(self, now: float) -> Floats:
+        view = View(self.fleet.tables[Kind.PORT], now)
+        return np.asarray(now - np.fmin(view.age("state"), view.age("carrier")))
+
+    def _notice_cases(self, told: Sequence[Case]) -> list[Case]:
+        """Notices for what no verdict explains: silent agents, and rules the diagnosis does not reason about."""
+        claims = {key for case in told for key in case.claims}
+        details = {
+            node.name: f"{node.presence}: {node.detail}" if node.detail else str(node.presence)
+            for node in self.fleet.nodes.values()
+            if node.presence is not Presence.LIVE
+        }
+        cases: list[Case] = []
+        for judge in self.judges.all:
+            if SYMPTOM_OF.get(judge.rule.kind, "AM") != "AM":
+                continue
+            left = [
+                held.symptom
+                for held in judge.open.values()
+                if Key(judge.rule.name, held.symptom.component) not in claims
+            ]
+            cases += self._notices.cases(judge.rule, left, len(self.fleet.nodes), details, self._covers_host)
+        return cases
+
+    def _covers_host(self, component: str, hosts: frozenset[str]) -> str:
+        return self._windows.covering(self._now, component, hosts)
+
+    def _maintenance_cases(self, now: float) -> list[Case]:
+        held: dict[str, int] = {}
+        for judge in self.judges.all:
+            for open_symptom in judge.open.values():
+                window = self._maintained.get(open_symptom.symptom.component.node)
+                if window is not None:
+                    held[window] = held.get(window, 0) + 1
+        return [
+            maintenance_case(w, [n for n, id in self._maintained.items() if id == w.id], held.get(w.id, 0))
+            for w in self._windows.active(now)
+        ]
+
+    def _is_open(self, key: Key) -> bool:
+        judge = self.judges.by_rule.get(key.rule)
+        row = self._table_of(key.component.kind).row(key.component)
+        return judge is not None and row is not None and row in judge.open
+
+    def _healthy(self, part: str, kind: str) -> bool | None:
+        node, _, name = part.partition("/")
+        component = ComponentId(Kind.PORT, node, name) if name else ComponentId(Kind.NODE, node, "")
+        row = self._table_of(component.kind).row(component)
+        return None if row is None else self.judges.healthy(row, component.kind, kind)
+
+    def _table_of(self, kind: Kind) -> Table:
+        return self.fleet.tables[kind]
+
+    # --- what is asked of it
+
+    def incidents(self) -> list[Incident]:
+        """Firing ones and those resolved within an hour, firing and most severe first."""
+        return self.situation.incidents(self._now)
+
+    def symptoms(self) -> list[Symptom]:
+        """Every open symptom, most severe first, explained or not."""
+        return self.judges.symptoms()
+
+    def topology(self) -> Graph | None:
+        return self._graph
+
+    def open_by_rule(self) -> dict[str, int]:
+        return self.judges.open_by_rule()
+
+    def counters(self) -> dict[str, float]:
+        """The engine's own counts since it was made, for /metrics."""
+        failures = float(sum(self.judges.failures.values()))
+        return {name: float(count) for name, count in self._counts.items()} | {"rule_failures": failures}
+
+    def nodes(self) -> list[NodeView]:
+        """Every known node, by name."""
+        symptoms: dict[str, int] = {}
+        for symptom in self.judges.symptoms():
+            symptoms[symptom.component.node] = symptoms.get(symptom.component.node, 0) + 1
+        views: list[NodeView] = []
+        for name in sorted(self.fleet.nodes):
+            node = self.fleet.nodes[name]
+            inventory = node.inventory
+            views.append(
+                NodeView(
+                    node=name,
+                    presence=node.presence,
+                    detail=node.detail,
+                    since=self._since.get(name, node.first_seen),
+                    last_frame=None if np.isnan(node.last_frame) else node.last_frame,
+                    version=inventory.identity.version if inventory else "",
+                    boot_id=inventory.identity.boot_id if inventory else "",
+                    ports=len(node.rows.get(Kind.PORT, ())),
+                    gpus=len(node.rows.get(Kind.GPU, ())),
+                    symptoms=symptoms.get(name, 0),
+                    maintenance=self._maintained.get(name, ""),
+                )
+            )
+        return views
+
+
+def _of_rules(known: Sequence[Rule], every: Sequence[Rule], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of the rules that run here. One configuration serves all engines: those of other scope are ignored."""
+    elsewhere = {rule.name for rule in every} - {rule.name for rule in known}
+    return {name: value for name, value in params.items() if name not in elsewhere}
+
+
+def _fallback(facts: Mapping[str, Facts], verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Symptoms of links that no cause explains well enough are still told, as suspicions about their own component."""
+    found: list[Verdict] = []
+    for kind, rows in unexplained(facts, verdicts).items():
+        mode = next((m for m in MODES if SYMPTOM_OF.get(m.kind) == kind and m.domain in ("link", "nic")), None)
+        if mode is None:
+            continue
+        ids = facts[kind].groups.ids[mode.domain][rows]
+        for group in np.unique(ids[ids >= 0]).tolist():
+            mine: Ints = rows[ids == group]
+            onset = float(facts[kind].onset[np.isin(facts[kind].rows, mine)].min())
+            found.append(Verdict((mode,), group, 0.5, 0.5, 0.0, {kind: mine}, onset, {}, (), None))
+    return found

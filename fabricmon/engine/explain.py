@@ -1,0 +1,248 @@
+"""A verdict in words: what an incident says, how severe it is, what speaks for it and against it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fabricmon.engine import words
+from fabricmon.engine.board import Board, Rows
+from fabricmon.engine.case import Case
+from fabricmon.engine.causes import GROUPS, SYMPTOM_OF, WORDS
+from fabricmon.engine.diagnose import Alternative, Verdict, odds_text
+from fabricmon.engine.search import Floats
+from fabricmon.engine.situation import severest
+from fabricmon.model import ComponentId, Event, Evidence, Kind, Members, Severity, Symptom
+
+PARTS = 64  # names of bad members in an incident
+EXAMPLES = 5  # symptoms whose readings are printed with a verdict
+
+SETTLE = 12.0
+"""Longest wait of a link-down verdict for its neighbours [D]: a poll of 10 s and a slow read. It ends as soon as every
+neighbour was read after the onset and none is turning bad."""
+HOST_SETTLE = 40.0
+"""Longest wait for a host whose links went down or whose frames stopped [D]: an agent counts as silent after 30 s
+(detection-methods 3.9), which makes it the host's own affair."""
+SCARCE_SETTLE = 60.0
+"""Longest wait of a verdict on a group of which less than half was seen yet, as after a start of the centre."""
+SCARCE = 0.5
+FRAMES_STOPPED = 3.0  # seconds without a frame: agents send at least one a second
+LINGER = 120.0
+"""A leaf that comes back trains its links one after the other; what is still down this long after the leaf's verdict
+ended is told on its own. Same 120 s as the weight-0 window after a boot (detection-methods 3.3)."""
+GROUP_CALM = 30.0  # three polls without a symptom before a group is called recovered
+REBOOT = 900.0
+"""A host that took its links along and is not back after this is unreachable [D]; large hosts boot in 5 to 10 min."""
+EVENT_NEAR = 60.0  # seconds between a kernel event and the symptom it belongs to
+SURE, SUSPECTED = 0.9, 0.5  # detection-methods 4.4
+
+METHOD = "noisy-OR, most probable set of causes (detection-methods 4.1-4.4)"
+
+
+@dataclass(slots=True)
+class Moment:
+    """What besides the symptoms decides how a verdict is told.
+
+    read_at     per PORT row, `now` at which its newest link state arrived; NaN unknown
+    last_frame  node -> `now` of its newest frame
+    covered     (component word, hosts) -> id of the maintenance window that covers it, "" none
+    events      the newest kernel event of a component
+    """
+
+    now: float
+    board: Board
+    read_at: Floats
+    last_frame: Mapping[str, float]
+    covered: Callable[[str, frozenset[str]], str]
+    events: Mapping[ComponentId, Event]
+    topology: str = ""
+
+
+def case_of(verdict: Verdict, moment: Moment) -> Case:
+    """The incident that tells of a verdict."""
+    board, mode = moment.board, verdict.modes[0]
+    name = board.places.names[mode.domain][verdict.group]
+    component = f"{mode.word}({name})"
+    symptoms = [s for kind, rows in verdict.explained.items() for s in board.symptoms(kind, rows.tolist())]
+    kind, said = mode.kind, words.WORDS.get(mode.name)
+    if mode.name == "host down" and moment.now - verdict.onset >= REBOOT:
+        kind, said = "host_unreachable", words.WORDS["host gone"]
+    bad, of, parts = _members(verdict, board)
+    hosts = frozenset(c.node for c in parts)
+    severity = _severity(verdict, kind, symptoms, hosts)
+    labels = {"mode": mode.name} | board.places.about(mode.domain, verdict.group)
+    labels.pop("ports", None)
+    labels |= {key: value for s in symptoms for key, value in s.info.items()}
+    if verdict.confidence < SURE:
+        labels["suspected"] = "true"
+        severity = min(severity, Severity.WARNING if verdict.confidence >= SUSPECTED else Severity.INFO, key=_rank)
+    if len(hosts) == 1:
+        labels["node"] = next(iter(hosts))
+    if said is not None:
+        texts = [text.format(name=name, bad=bad, of=of) for text in said]
+    else:
+        rule = board.judges[_finest(verdict)][0].rule
+        texts = [f"{rule.title}: {name}", rule.why, rule.action]
+    if verdict.confidence < SURE:
+        texts[0] = f"Suspected: {texts[0]}"
+    unsettled, wait = _unsettled(verdict, moment)
+    group = mode.domain in GROUPS
+    return Case(
+        family=mode.word,
+        identity=f"{mode.word}({name.partition(', ')[0] if mode.word == 'link' else name})",
+        component=component,
+        kind=kind,
+        severity=severity,
+        confidence=round(verdict.confidence, 4),
+        title=texts[0],
+        why=texts[1],
+        action=texts[2],
+        evidence=_evidence(verdict, moment, component, symptoms, of),
+        members=Members(bad, of),
+        claims=board.keys({kind: rows.tolist() for kind, rows in verdict.explained.items()}),
+        onset=verdict.onset,
+        labels=labels,
+        candidates=_candidates(verdict, board, component, name),
+        parts=tuple(str(c) for c in parts[:PARTS]),
+        group=group,
+        wait=wait,
+        unsettled=unsettled,
+        linger=LINGER if group else 0.0,
+        calm=GROUP_CALM if group and mode.domain != "host" else 0.0,
+        covered=moment.covered(component, hosts),
+    )
+
+
+def _rank(severity: Severity) -> int:
+    return severity.rank
+
+
+def _finest(verdict: Verdict) -> str:
+    """The symptom type whose rule speaks for a verdict on one link: that of the mode's kind."""
+    for kind in verdict.explained:
+        if SYMPTOM_OF.get(verdict.modes[0].kind) == kind:
+            return kind
+    return next(iter(verdict.explained))
+
+
+def _members(verdict: Verdict, board: Board) -> tuple[int, int, list[ComponentId]]:
+    """Bad members, all members, and the bad ones' names. Hosts of a power domain, ports of anything else."""
+    kinds = [k for k in verdict.explained if board.table(k) is Kind.PORT] or list(verdict.explained)
+    rows = sorted({row for kind in kinds for row in verdict.explained[kind].tolist()})
+    groups = board.places.port if board.table(kinds[0]) is Kind.PORT else board.places.node
+    size = int(np.count_nonzero(groups.ids[verdict.domain] == verdict.group))
+    return len(rows), max(size, len(rows)), [board.component(kinds[0], row) for row in rows]
+
+
+def _severity(verdict: Verdict, kind: str, symptoms: list[Symptom], hosts: frozenset[str]) -> Severity:
+    """Section 5: critical is a hard fault of a domain of two or more hosts; a single link is what its rule says."""
+    if verdict.domain in ("leaf", "rail", "power"):
+        if verdict.modes[0].word == "monitoring":
+            return Severity.WARNING
+        return Severity.CRITICAL if len(hosts) > 1 else severest(s.severity for s in symptoms)
+    if kind == "agent_silent":
+        return Severity.INFO
+    if kind == "host_unreachable":
+        return Severity.WARNING
+    return severest(s.severity for s in symptoms)
+
+
+def _candidates(verdict: Verdict, board: Board, component: str, name: str) -> tuple[str, ...]:
+    """The ambiguity group. A link's own evidence cannot tell its cable from the ports at its ends (4.7)."""
+    found = [_named(rival, board) for rival in verdict.rivals]
+    if verdict.domain == "link":
+        near, _, far = name.partition(", ")
+        node, _, rest = near.partition("/")
+        found.append(f"nic({node}/{rest.partition('/')[0]})")
+        if far:
+            found.append(f"port({far})")
+    if verdict.domain == "nic" and "LD" in verdict.explained:
+        links = board.places.port.ids["link"][verdict.explained["LD"]]
+        found.extend(f"link({board.places.names['link'][link]})" for link in links.tolist() if link >= 0)
+    return (component, *dict.fromkeys(c for c in found if c != component)) if found else ()
+
+
+def _named(alternative: Alternative, board: Board) -> str:
+    return f"{alternative.mode.word}({board.places.names[alternative.mode.domain][alternative.group]})"
+
+
+def _evidence(
+    verdict: Verdict, moment: Moment, component: str, symptoms: list[Symptom], of: int
+) -> tuple[Evidence, ...]:
+    """What 4.5 asks for: counts, examples, what speaks against it, the best alternative and its gap."""
+    found: list[Evidence] = []
+    for kind, rows in verdict.explained.items():
+        if len(rows) > 1:
+            first = min(s.since for s in moment.board.symptoms(kind, rows.tolist()))
+            last = max(s.since for s in moment.board.symptoms(kind, rows.tolist()))
+            text = f"{WORDS[kind]} on {len(rows)} members, began within {last - first:.0f} s"
+            found.append(Evidence(component, text, value=float(len(rows)), limit=float(of)))
+    for symptom in symptoms[:EXAMPLES]:
+        found.extend(symptom.evidence[:3])
+        event = moment.events.get(symptom.component)
+        if event is not None and abs(event.wall - symptom.since) <= EVENT_NEAR:
+            found.append(Evidence(str(symptom.component), f"kernel: {event.text}"))
+    against = {kind: count for kind, count in verdict.silent.items() if count}
+    for kind, count in against.items():
+        found.append(Evidence(component, f"{count} observed members show no {WORDS[kind]}", METHOD, for_it=False))
+    missing = _unobserved(verdict, moment)
+    if missing:
+        found.append(Evidence(component, f"{missing} of {of} members do not report; they count for nothing"))
+    other = verdict.best_other
+    gap = ""
+    if other is not None:
+        gap = f"; best alternative {_named(other, moment.board)} is {verdict.gain - other.gain:.1f} nats behind"
+    text = f"{verdict.modes[0].name}: {odds_text(verdict)}, confidence {verdict.confidence:.3f}{gap}"
+    if moment.topology:
+        text += f"; topology {moment.topology}"
+    found.append(Evidence(component, text, METHOD, value=round(verdict.gain, 3), limit=0.0))
+    return tuple(found)
+
+
+def _unobserved(verdict: Verdict, moment: Moment) -> int:
+    """Members of the group of which nothing is known now."""
+    if verdict.domain not in GROUPS:
+        return 0
+    kinds = [kind for kind in verdict.modes[0].q if kind in verdict.explained]
+    if not kinds:
+        return 0
+    _, of, _ = _members(verdict, moment.board)
+    return max(0, of - len(verdict.explained[kinds[0]]) - verdict.silent.get(kinds[0], 0))
+
+
+def _unsettled(verdict: Verdict, moment: Moment) -> tuple[str, float]:
+    """Why it is too early to tell of a verdict ("" when it is not), and for how long that may hold it back."""
+    board, mode = moment.board, verdict.modes[0]
+    if "LD" not in verdict.explained or mode.kind in ("link_flapping", "nic_fault"):
+        return "", 0.0
+    rows = verdict.explained["LD"]
+    if mode.domain == "host":
+        return "the host's agent may fall silent", HOST_SETTLE
+    if mode.domain in GROUPS:
+        expected = int(board.places.about(mode.domain, verdict.group).get("ports", "0"))
+        seen = len(rows) + verdict.silent.get("LD", 0) + board.pending("LD", mode.domain, verdict.group)
+        if seen < SCARCE * expected:
+            return f"{seen} of {expected} members seen", SCARCE_SETTLE
+        turning = board.pending("LD", mode.domain, verdict.group)
+        return (f"{turning} more members are turning bad" if turning else ""), SETTLE
+    stopped = [n for n in _nodes(rows, board) if moment.now - moment.last_frame.get(n, -np.inf) > FRAMES_STOPPED]
+    if stopped:
+        return f"no frames from {stopped[0]}", HOST_SETTLE
+    for domain in ("leaf", "host"):
+        ids = board.places.port.ids[domain]
+        for group in {int(g) for g in ids[rows].tolist() if g >= 0}:
+            turning = board.pending("LD", domain, group)
+            if turning:
+                return f"{turning} neighbours are turning bad", SETTLE
+            read_at = moment.read_at[: len(ids)][ids[: len(moment.read_at)] == group]
+            fresh = read_at > moment.now - SETTLE  # who is not read at all is not waited for
+            unread = int(np.count_nonzero(fresh & (read_at < verdict.onset)))
+            if unread:
+                return f"{unread} neighbours not read since", SETTLE
+    return "", 0.0
+
+
+def _nodes(rows: Rows, board: Board) -> set[str]:
+    return {board.component("LD", row).node for row in rows.tolist()}

@@ -1,0 +1,137 @@
+"""Incidents that name no broken component: agents that are silent, telemetry that cannot be trusted, announced work.
+
+They are info: they say what fabricmon cannot see, not what is broken. Many of one kind are one notice. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from fabricmon.engine.case import Case, Key
+from fabricmon.engine.explain import PARTS
+from fabricmon.engine.situation import severest
+from fabricmon.model import Evidence, Kind, Maintenance, Members, Severity, Symptom
+from fabricmon.rules.rule import Rule
+
+EACH_MOST = {"agent_silent": 3, "telemetry_quality": 16}
+"""More hosts than this with one kind of notice are told as one [D]; a summary ends when at most one is left."""
+
+ALL_SHARE = 0.5
+"""From this share of silent agents it is the centre that cannot see: warning, as nothing is watched any more [D]."""
+
+
+class Notices:
+    """Remembers which kinds are told as a summary, so that one agent more or less does not change the form."""
+
+    def __init__(self, fabric: str) -> None:
+        self.network = f"network({fabric or 'fabric'})"
+        self._summed: set[str] = set()
+
+    def cases(
+        self,
+        rule: Rule,
+        symptoms: Collection[Symptom],
+        nodes: int,
+        details: Mapping[str, str],
+        covered: Callable[[str, frozenset[str]], str],
+    ) -> list[Case]:
+        """The notices for the open symptoms of one rule that no verdict explains.
+
+        nodes    how many nodes are known
+        details  node -> how the pull stands, for the evidence
+        """
+        by_host: dict[str, list[Symptom]] = {}
+        for symptom in symptoms:
+            by_host.setdefault(symptom.component.node, []).append(symptom)
+        for host in [host for host in by_host if covered(f"host({host})", frozenset((host,)))]:
+            del by_host[host]
+        kind = rule.kind
+        if len(by_host) > EACH_MOST.get(kind, 16):
+            self._summed.add(kind)
+        elif len(by_host) <= 1:
+            self._summed.discard(kind)
+        if kind in self._summed and by_host:
+            return [self._summary(rule, by_host, nodes, details)]
+        return [self._one(rule, host, found, details) for host, found in by_host.items()]
+
+    def _one(self, rule: Rule, host: str, symptoms: list[Symptom], details: Mapping[str, str]) -> Case:
+        of_ports = [s for s in symptoms if s.component.kind is not Kind.NODE]
+        what = f" ({len(of_ports)} components)" if len(of_ports) > 1 else ""
+        return Case(
+            family="host" if rule.kind == "agent_silent" else rule.kind,
+            identity=f"host({host})",
+            component=f"host({host})",
+            kind=rule.kind,
+            severity=severest(s.severity for s in symptoms),
+            confidence=1.0,
+            title=f"{rule.title}: {host}{what}",
+            why=rule.why,
+            action=rule.action,
+            evidence=_readings(symptoms, details),
+            members=Members(len(symptoms), len(symptoms)),
+            claims=frozenset(Key(s.rule, s.component) for s in symptoms),
+            onset=min(s.since for s in symptoms),
+            labels={"node": host} | {k: v for s in symptoms for k, v in s.info.items()},
+            parts=tuple(str(s.component) for s in symptoms[:PARTS]),
+        )
+
+    def _summary(
+        self, rule: Rule, by_host: Mapping[str, list[Symptom]], nodes: int, details: Mapping[str, str]
+    ) -> Case:
+        symptoms = [s for found in by_host.values() for s in found]
+        severity = severest(s.severity for s in symptoms)
+        blind = rule.kind == "agent_silent" and len(by_host) >= ALL_SHARE * nodes
+        if blind:
+            severity = severest((severity, Severity.WARNING))
+        title = f"{rule.title}: {len(by_host)} of {nodes} nodes"
+        return Case(
+            family=rule.kind,
+            identity=self.network,
+            component=self.network,
+            kind=rule.kind,
+            severity=severity,
+            confidence=1.0,
+            title=f"{title}; the centre's own network may be cut" if blind else title,
+            why=rule.why,
+            action="Look at this centre's network first." if blind else rule.action,
+            evidence=_readings(symptoms, details),
+            members=Members(len(by_host), max(nodes, len(by_host))),
+            claims=frozenset(Key(s.rule, s.component) for s in symptoms),
+            onset=min(s.since for s in symptoms),
+            parts=tuple(sorted(by_host)[:PARTS]),
+            group=True,
+        )
+
+
+def maintenance_case(window: Maintenance, hosts: Collection[str], held_back: int) -> Case:
+    """The note that a window is on. `hosts` are those of the fabric that it covers."""
+    names = window.hosts + window.components
+    one = len(window.hosts) == 1 and not window.components and "*" not in window.hosts[0]
+    component = f"host({window.hosts[0]})" if one else f"maintenance({window.id})"
+    by = f" by {window.author}" if window.author else ""
+    return Case(
+        family="maintenance",
+        identity=f"maintenance({window.id})",
+        component=component,
+        kind="maintenance",
+        severity=Severity.INFO,
+        confidence=1.0,
+        title=f"Maintenance: {', '.join(names[:5])}{' and more' if len(names) > 5 else ''}",
+        why=f"Announced{by}: {window.comment}" if window.comment else f"Announced{by}.",
+        action="None. What is still wrong when the window ends is told then.",
+        evidence=(Evidence(component, f"{held_back} symptoms held back now", value=float(held_back)),),
+        members=Members(held_back, held_back),
+        claims=frozenset(),
+        onset=window.starts,
+        labels={"maintenance": window.id},
+        parts=tuple(sorted(hosts)[:PARTS]),
+    )
+
+
+def _readings(symptoms: Iterable[Symptom], details: Mapping[str, str]) -> tuple[Evidence, ...]:
+    found: list[Evidence] = []
+    for symptom in list(symptoms)[:5]:
+        found.extend(symptom.evidence[:3])
+        if detail := details.get(symptom.component.node):
+            found.append(Evidence(str(symptom.component), detail))
+    return tuple(found)

@@ -1,0 +1,78 @@
+"""Where the rows of the PORT and the NODE table are in the fabric: one numbering of groups for both. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fabricmon.engine.diagnose import Groups
+from fabricmon.model import ComponentId
+from fabricmon.topology.domains import DOMAINS, Domains, assign
+from fabricmon.topology.graph import Graph
+
+Row = tuple[ComponentId, Mapping[str, str]]
+
+
+def power_of(graph: Graph | None) -> dict[str, str]:
+    """Host -> power domain: the label "power" of a host, else its rack, which usually shares a feed."""
+    if graph is None:
+        return {}
+    domains = {host: labels.get("power") or labels.get("rack", "") for host, labels in graph.hosts.items()}
+    return {host: domain for host, domain in domains.items() if domain}
+
+
+class Places:
+    """Groups of all rows at one moment.
+
+    domains  of the PORT rows, as the fleet wants them
+    port     groups of the PORT rows for the diagnosis: as `domains`, but a rail that lies within one leaf is that leaf
+    node     groups of the NODE rows: host and power
+    """
+
+    def __init__(self, graph: Graph | None, ports: Sequence[Row], nodes: Sequence[ComponentId]) -> None:
+        power = power_of(graph)
+        self.domains: Domains = assign(graph, ports, power)
+        ids = dict(self.domains.ids)
+        ids["rail"] = _across_leaves(ids["rail"], ids["leaf"])
+        self.port = Groups(ids)
+        self.names = {domain: list(self.domains.names[domain]) for domain in DOMAINS}
+        hosts = [c.node for c in nodes]
+        self.node = Groups(
+            {
+                "host": self._number("host", hosts),
+                "power": self._number("power", [power.get(host, "") for host in hosts]),
+            }
+        )
+        self.host_of = {name: number for number, name in enumerate(self.names["host"])}
+
+    def about(self, domain: str, group: int) -> dict[str, str]:
+        known = self.domains.about.get(domain, [])
+        return known[group] if group < len(known) else {}
+
+    def _number(self, domain: str, names: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+        known = {name: number for number, name in enumerate(self.names[domain])}
+        out = np.full(len(names), -1, np.int32)
+        for row, name in enumerate(names):
+            if name:
+                if name not in known:
+                    known[name] = len(known)
+                    self.names[domain].append(name)
+                out[row] = known[name]
+        return out
+
+
+def _across_leaves(
+    rail: np.ndarray[tuple[int], np.dtype[np.int32]], leaf: np.ndarray[tuple[int], np.dtype[np.int32]]
+) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    """Rail ids without those rails whose rows are all on one leaf."""
+    known = (rail >= 0) & (leaf >= 0)
+    if not known.any():
+        return rail
+    number = int(rail.max()) + 1
+    low = np.full(number, np.iinfo(np.int32).max)
+    high = np.full(number, -1)
+    np.minimum.at(low, rail[known], leaf[known])
+    np.maximum.at(high, rail[known], leaf[known])
+    single = low == high
+    return np.where((rail >= 0) & ~single[rail], rail, -1).astype(np.int32)

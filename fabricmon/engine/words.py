@@ -1,0 +1,71 @@
+"""What an incident of a fault domain says: title, why, action by mode. Kinds of one link take their rule's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Words(NamedTuple):
+    """`{name}` is the component's name, `{bad}` and `{of}` its members."""
+
+    title: str
+    why: str
+    action: str
+
+
+WORDS: Mapping[str, Words] = {
+    "NIC bad": Words(
+        "NIC {name} is faulty",
+        "The device itself reports errors or has vanished; its cable alone cannot do that.",
+        "Read the kernel log for the device; reset or reload its driver; replace the adapter when it comes back.",
+    ),
+    "NIC dead": Words(
+        "NIC {name} is dead",
+        "The device reports a fault or has vanished, and its link is down: one broken adapter explains both.",
+        "Drain the host, power-cycle it (a warm reboot keeps the adapter powered), replace the adapter if it stays.",
+    ),
+    "host down": Words(
+        "{name} went down: {bad} of its links and its agent went together",
+        "The links of one host went down together and then its agent fell silent: a reboot, a shutdown or a crash of "
+        "the host, not {bad} broken cables.",
+        "Look at the host's console or BMC. Its cables need no attention.",
+    ),
+    "host gone": Words(
+        "{name} has not come back",
+        "Its links went down, its agent fell silent, and both stayed so for longer than a reboot takes.",
+        "Look at the host's console or BMC.",
+    ),
+    "all links of a host down": Words(
+        "{bad} of {of} fabric links of {name} are down together",
+        "The host runs, but its links went down at the same time: driver, firmware or PCIe trouble of the host, or all "
+        "its cables were moved; {bad} independent cable faults are less likely.",
+        "Read the kernel log of the host (driver, PCIe); check whether somebody works on it.",
+    ),
+    "leaf down": Words(
+        "Leaf {name} is down: {bad} of {of} links",
+        "The links of one leaf went down together; one dead switch explains them better than {bad} cables.",
+        "Check power and console of the switch. Do not touch the cables.",
+    ),
+    "leaf rebooting": Words(
+        "Leaf {name} restarts: {bad} of {of} links went down and up",
+        "The links of one leaf went down and up together; a restarting switch explains them better than {bad} cables.",
+        "Check uptime and log of the switch.",
+    ),
+    "rail down": Words(
+        "Rail {name} is down: {bad} of {of} links",
+        "The links of one rail went down together on many hosts.",
+        "Check the switches of this rail: power, firmware roll-out, subnet manager.",
+    ),
+    "power lost": Words(
+        "{bad} of {of} hosts of power domain {name} fell silent together: power, or the path of the telemetry",
+        "At least 80 % of the domain stopped answering within one window. No peer has confirmed it yet: a cut in the "
+        "monitoring network towards these hosts would look the same.",
+        "Ask a BMC or PDU of the domain. Powered: look for the management switch of these hosts.",
+    ),
+    "monitoring path cut": Words(
+        "{bad} of {of} hosts of {name} cannot be reached by the monitoring",
+        "At least 80 % of the domain stopped answering within one window.",
+        "Look at the management switch of these hosts.",
+    ),
+}
