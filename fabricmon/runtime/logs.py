@@ -112,10 +112,10 @@ class Transitions:
 
 
 def _one_line(_logger: object, _name: str, fields: Any) -> Any:
-    """logfmt has no way to say a line break."""
+    """The renderer escapes line feeds but not carriage returns, with which a value could overwrite its own line."""
     for key, value in fields.items():
-        if isinstance(value, str) and ("\n" in value or "\r" in value):
-            fields[key] = value.replace("\r", "\\r").replace("\n", "\\n")
+        if isinstance(value, str) and "\r" in value:
+            fields[key] = value.replace("\r", "\n")
     return fields
 
 

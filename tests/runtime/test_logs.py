@@ -29,7 +29,7 @@ def test_logfmt_is_one_line_whatever_is_said(out: io.StringIO) -> None:
     logs.get().debug("too quiet")
     (line,) = out.getvalue().splitlines()
     assert line.startswith("ts=")
-    assert line.endswith(r'level=warning event="two\nlines\rand a return" node="n 1" path="/x \"y\"" ok=true')
+    assert line.endswith(r'level=warning event="two\nlines\nand a return" node="n 1" path="/x \"y\"" ok=true')
 
 
 def test_json_and_the_traceback_of_a_defect(out: io.StringIO) -> None:
