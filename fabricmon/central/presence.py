@@ -66,6 +66,10 @@ class Register:
         self._by_node: dict[str, list[Peer]] = {}
         self._told: dict[str, tuple[Presence, str]] = {}
 
+    def configure(self, slow_after: float, lost_after: float) -> None:
+        """Other limits from the next sweep on."""
+        self._slow, self._lost = slow_after, lost_after
+
     def expect(self, target: Target, node: str, now: float) -> Peer:
         """A new peer, which should turn out to be `node`."""
         peer = Peer(target, node)

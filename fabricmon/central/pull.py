@@ -84,6 +84,12 @@ class Pull:
                 peer = self.register.expect(target, node, now)
                 self._tasks[address] = asyncio.create_task(self._keep(peer), name=f"stream {address}")
 
+    def configure(self, config: PullConfig) -> None:
+        """Other times and limits, from the next attempt of each stream on."""
+        self._config = config
+        self._connecting = asyncio.Semaphore(config.connecting)
+        self.register.configure(config.slow_after, config.lost_after)
+
     async def run(self) -> None:
         """Watch the streams; end those that went silent. Returns only by cancellation, and then closes all."""
         loop = asyncio.get_running_loop()
@@ -120,8 +126,7 @@ class Pull:
 
     async def _keep(self, peer: Peer) -> None:
         """Streams of one peer, one after the other, for as long as it is a target."""
-        config, address = self._config, peer.target.address
-        wait = float(config.retry_min)
+        address, wait = peer.target.address, float(self._config.retry_min)
         # Number of the last event that the agent process `started` told; None: only those from now on are news.
         after: int | None = None
         started: float | None = None
@@ -139,7 +144,7 @@ class Pull:
             # A stream that ends soon after its start does not earn a quick or an immediate next attempt.
             stood = stream.greeted and loop.time() - opened >= MINIMUM_RUN
             if stood:
-                wait = float(config.retry_min)
+                wait = float(self._config.retry_min)
             after, started = stream.after, stream.started
             self.register.failed(peer, ended.presence, ended.detail, self._now())
             state = f"{ended.presence}: {ended.detail}"
@@ -148,7 +153,7 @@ class Pull:
             )
             if not (stream.again and (stood or not stream.greeted)):
                 await asyncio.sleep(wait * random.uniform(0.5, 1.0))
-                wait = min(2 * wait, float(config.retry_max))
+                wait = min(2 * wait, float(self._config.retry_max))
 
     async def _serve(self, stream: Stream) -> None:
         """Open one stream and read it to its end. Raises Ended; returns never."""
@@ -194,7 +199,7 @@ class Pull:
             raise self._ended(message, stream)
         try:
             inventory = wire.decode_hello(message.data)
-            if stream.started not in (None, inventory.identity.started) and stream.after:
+            if stream.started not in (None, inventory.identity.started) and stream.after != 0:
                 # Another process now: its events are numbered anew, and those below our number would be missed.
                 stream.after, stream.started, stream.again = 0, inventory.identity.started, True
                 raise Ended(Presence.SLOW, "the agent was restarted; its events are asked for from the first")

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from fabricmon.runtime.http import parse_address
 from fabricmon.units import Duration
 
 Port = Annotated[int, Meta(ge=1, le=65535)]
@@ -92,3 +93,10 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
             raise ValueError("`tick` must be between 50ms and 10s")
         if not self.listen:
             raise ValueError("`listen` names no address")
+        for address in self.listen:
+            try:
+                parse_address(address)
+            except ValueError as error:
+                raise ValueError(f"`listen`: {error}") from None
+        if self.external_url and not self.external_url.startswith(("http://", "https://")):
+            raise ValueError(f"`external_url` must be http://... or https://..., got {self.external_url!r}")

@@ -36,11 +36,14 @@ __all__ = [
 class TopologyConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Where the plan of the fabric comes from.
 
-    file    an `ibnetdiscover` dump or a YAML cable plan; "" means none: links, adapters, hosts and rails by index only.
-    power   host name -> power domain, for sites whose cable plan does not say it.
+    file        an `ibnetdiscover` dump or a YAML cable plan, plain or gzip; "" means none: links, adapters, hosts and
+                rails by index only.
+    node_names  a node-name-map of the InfiniBand tools for the dump; "" means none.
+    power       host name -> power domain, for sites whose cable plan does not say it.
     """
 
     file: str = ""
+    node_names: str = ""
     power: dict[str, str] = {}
 
 

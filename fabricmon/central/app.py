@@ -1,0 +1,347 @@
+"""The centre put together: targets to streams, streams to the engine, its changes to the store and the receivers."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from fabricmon import __version__, sources
+from fabricmon.central import metrics
+from fabricmon.central.centre import Centre
+from fabricmon.central.clock import Clock
+from fabricmon.central.outbox import Outbox
+from fabricmon.central.overview import sentence
+from fabricmon.central.pull import Pull
+from fabricmon.central.settings import CentralConfig
+from fabricmon.central.store import ExpectedNode, Store, StoreError
+from fabricmon.central.targets import Discovery, DnsSource, FileSource, Source, Target, TargetError, parse_address
+from fabricmon.central.web import Web
+from fabricmon.config import ConfigError, Problem, Root
+from fabricmon.engine.engine import Engine
+from fabricmon.model import Presence
+from fabricmon.rules.rule import Scope
+from fabricmon.runtime import logs
+from fabricmon.runtime.http import Address, listen
+from fabricmon.runtime.sdnotify import Notifier
+from fabricmon.senders.destination import Destination, destination
+from fabricmon.topology.graph import Graph
+
+STOP_LIMIT = 10.0  # seconds after a signal by which the process ends
+REMEMBER = 5.0  # seconds between two looks for nodes that are new or have moved
+REFRESH = 600.0  # seconds between two savings of when each node was last seen
+STALLED = 30.0  # seconds without a tick after which the centre is not alive
+PLACE = ("power", "rack", "unit")  # labels of a target that say where its node stands, for the topology
+
+Reread = Callable[[], Root]
+
+
+def load_graph(config: Root) -> Graph | None:
+    """The plan of the fabric that the configuration names; ConfigError where it cannot be used."""
+    topology = config.topology
+    if not topology.file:
+        return None
+    try:
+        return sources.load(topology.file, topology.node_names)
+    except sources.SourceError as error:
+        raise ConfigError(Problem(config.path or "command line", 0, "topology.file", str(error))) from error
+
+
+def static_targets(config: Root) -> list[Target]:
+    """The targets the configuration itself lists; ConfigError for one that is none."""
+    problems, found = [], []
+    for i, text in enumerate(config.central.targets):
+        try:
+            found.append(Target(parse_address(text)))
+        except TargetError as error:
+            problems.append(Problem(config.path or "command line", 0, f"central.targets[{i}]", str(error)))
+    if problems:
+        raise ConfigError(*problems)
+    return found
+
+
+def destinations(config: Root) -> list[Destination]:
+    """Who is told."""
+    page = config.central.external_url
+    return [destination(name, s.kind, s.config, config.notify, page) for name, s in config.senders.items()]
+
+
+def placed(graph: Graph | None, places: Mapping[str, Mapping[str, str]]) -> Graph | None:
+    """The graph with what targets and configuration say of where hosts stand. What the plan itself says wins."""
+    if not places:
+        return graph
+    base = graph or Graph({}, {}, ())
+    hosts = {host: {**labels, **base.hosts.get(host, {})} for host, labels in places.items()}
+    return msgspec.structs.replace(base, hosts={**base.hosts, **hosts})
+
+
+class Central:
+    """One centre. `run` serves until cancelled; the constructor checks everything that can be wrong beforehand.
+
+    `addresses` and `listening` say when and where it can be reached.
+    """
+
+    def __init__(self, config: Root, reread: Reread | None = None) -> None:
+        """`reread` reads the configuration again for `reload`. Raises ConfigError, and StoreError for the state."""
+        settings: CentralConfig = config.central
+        self.config, self._settings, self._reread = config, settings, reread
+        self._plan = load_graph(config)
+        self._static = static_targets(config)
+        self._sources = _sources(settings)
+        self._destinations = destinations(config)
+        self.addresses: list[Address] = []
+        self.listening = asyncio.Event()
+        self._log = logs.get(part="centre")
+        self._clock = Clock()
+        self._notify = Notifier()
+        self._reloads = metrics.Reloads(succeeded=time.time())
+        self._reload_error = ""
+        self._places: dict[str, dict[str, str]] = {}
+        self._remembered: dict[str, ExpectedNode] = {}
+        self.store = Store(settings.state)
+        state = self.store.load()
+        self._remembered = {node.name: node for node in state.nodes}
+        self._places = self._hosts()
+        graph = placed(self._plan, self._places)
+        self.engine = Engine(Scope.FLEET, graph, params=config.rules, fabric=settings.fabric)
+        self.outbox = Outbox(self.store, self._destinations, config.notify, state.backlog)
+        self.centre = Centre(settings.fabric, self.engine, self.store, state, self.outbox, self._clock.now)
+        self.centre.receivers = [d.receiver for d in self._destinations]
+        self.pull = Pull(settings.pull, self.engine, self._clock.now)
+        self.pull.known = {node.target: node.name for node in state.nodes}
+        self.discovery = self._discover()
+
+    def _discover(self) -> Discovery:
+        """Discovery over the present sources, which begin with what they gave before a restart."""
+        found = Discovery(
+            self._static, self._sources, self._settings.pull.max_targets, self.pull.follow, self._source_failed
+        )
+        for node in self._remembered.values():
+            source = node.labels.get("__source", "")
+            if source in found.states and node.target:
+                labels = {k: v for k, v in node.labels.items() if not k.startswith("__")}
+                found.states[source].targets.append(Target(node.target, labels, source))
+        return found
+
+    async def run(self) -> None:
+        """Serve until cancelled. OSError when an address cannot be had."""
+        web = Web(
+            self.centre,
+            lambda: self._settings.token_file,
+            self.warnings,
+            lambda wanted: metrics.page(self.centre, self.pull, self.discovery, self._clock, self._reloads, wanted),
+            self._not_live,
+            self._not_ready,
+        )
+        try:
+            listener = await listen(web.app, self._settings.listen)
+        except BaseException:
+            self.store.close()
+            raise
+        self.addresses = listener.addresses
+        self._log.info("centre listens", version=__version__, addresses=", ".join(map(str, self.addresses)))
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._tick(), name="tick")
+                group.create_task(self.outbox.run(), name="outbox")
+                group.create_task(self.pull.run(), name="pull")
+                group.create_task(self._remember(), name="remember")
+                if self._notify.watchdog:
+                    group.create_task(self._watchdog(self._notify.watchdog), name="watchdog")
+                self.discovery.start()
+                self.listening.set()
+        finally:
+            self._notify.stopping("stopping")
+            self.discovery.stop()
+            await listener.close()
+            self.store.close()
+
+    # ---------------------------------------------------------------- children
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            least = await self.centre.tick()
+            if self.centre.ticks.count == 1:
+                self._notify.ready(sentence(self.centre.look()[1]))
+            due = max(due + max(self._settings.tick, least), loop.time())
+            await asyncio.sleep(due - loop.time())
+
+    async def _watchdog(self, period: float) -> None:
+        """WATCHDOG only while the fleet is judged."""
+        while True:
+            if self._not_live() is None:
+                self._notify.alive()
+                self._notify.status(sentence(self.centre.look()[1]))
+            await asyncio.sleep(period)
+
+    async def _remember(self) -> None:
+        """Keep in the store which nodes there are, so that a restarted centre misses those that are gone."""
+        saved = self._clock.now()
+        while True:
+            await asyncio.sleep(REMEMBER)
+            now = self._clock.now()
+            everything = now - saved >= REFRESH
+            nodes = [n for n in self._seen_nodes(now) if everything or self._is_news(n)]
+            gone = [] if not everything else self._unexpected()
+            try:
+                await self.store.commit(nodes=nodes, forgotten=gone)
+            except StoreError as error:
+                self._log.warning("nodes cannot be remembered", error=str(error))
+                continue
+            self._remembered.update((n.name, n) for n in nodes)
+            for name in gone:
+                del self._remembered[name]
+            if everything:
+                saved = now
+            places = self._hosts()
+            if places != self._places:
+                self._places = places
+                self.engine.reconfigure(self.config.rules, placed(self._plan, places), now)
+
+    def _seen_nodes(self, now: float) -> list[ExpectedNode]:
+        """Nodes whose agent was heard by now, one by name."""
+        found: dict[str, ExpectedNode] = {}
+        for peer in self.pull.register.peers.values():
+            if peer.identity is not None and peer.feeds:
+                known = self._remembered.get(peer.node)
+                labels = {**peer.target.labels, "__source": peer.target.source}
+                first = known.first_seen if known else now
+                found[peer.node] = ExpectedNode(peer.node, peer.target.address, peer.identity.agent, first, now, labels)
+        return list(found.values())
+
+    def _is_news(self, node: ExpectedNode) -> bool:
+        known = self._remembered.get(node.name)
+        return known is None or msgspec.structs.replace(known, last_seen=node.last_seen) != node
+
+    def _unexpected(self) -> list[str]:
+        """Remembered nodes that no target stands for any more."""
+        expected = {peer.node for peer in self.pull.register.peers.values()}
+        return [name for name in self._remembered if name not in expected]
+
+    def _hosts(self) -> dict[str, dict[str, str]]:
+        """Where nodes stand: what was remembered of their targets, over it what the configuration says."""
+        places = {node.name: {k: v for k, v in node.labels.items() if k in PLACE} for node in self._remembered.values()}
+        for host, power in self.config.topology.power.items():
+            places.setdefault(host, {})["power"] = power
+        return {host: labels for host, labels in places.items() if labels}
+
+    # ---------------------------------------------------------------- reading the configuration again
+
+    async def reload(self) -> None:
+        """Rules' params, topology, targets and receivers from the configuration as it is now. A bad one changes
+        nothing."""
+        self._notify.reloading(time.monotonic_ns() // 1000)
+        self._reloads.count += 1
+        try:
+            config = self._reread() if self._reread else self.config
+            graph, static = load_graph(config), static_targets(config)
+            told = destinations(config)
+        except ConfigError as error:
+            self._reloads.failures += 1
+            self._reloads.success = False
+            self._reload_error = str(error)
+            self._log.error("configuration refused; the one before stays in use", problems=str(error))
+        else:
+            self._apply(config, graph, static, told)
+            self._log.info("configuration read again")
+        self._notify.ready(sentence(self.centre.look()[1]))
+
+    def _apply(self, config: Root, graph: Graph | None, static: list[Target], told: list[Destination]) -> None:
+        settings: CentralConfig = config.central
+        for name in ("listen", "state", "fabric"):
+            if getattr(settings, name) != getattr(self._settings, name):
+                self._log.warning("takes effect at the next start only", setting=f"central.{name}")
+        self._reloads.success, self._reloads.succeeded, self._reload_error = True, time.time(), ""
+        self.config, self._settings, self._plan, self._static = config, settings, graph, static
+        self._destinations = told
+        self._places = self._hosts()
+        self.engine.reconfigure(config.rules, placed(graph, self._places), self._clock.now())
+        self.centre.receivers = [d.receiver for d in told]
+        self.outbox.configure(told, config.notify)
+        self.pull.configure(settings.pull)
+        self.centre.replan()
+        states = self.discovery.states
+        self.discovery.stop()
+        self._sources = _sources(settings)
+        self.discovery = self._discover()
+        self.discovery.states.update((name, s) for name, s in states.items() if name in self.discovery.states)
+        self.discovery.start()
+
+    # ---------------------------------------------------------------- answers
+
+    def warnings(self) -> list[str]:
+        """What is wrong with the centre itself, for the page."""
+        found = []
+        if self.store.damage:
+            found.append(f"The state was damaged and begun anew: {self.store.damage}")
+        if self.centre.store_error:
+            found.append(f"The state cannot be saved, so nobody is told anything new: {self.centre.store_error}")
+        if self._reload_error:
+            found.append(f"The configuration was refused, the one before is in use: {self._reload_error}")
+        for name, state in self.discovery.states.items():
+            if state.error:
+                found.append(f"Targets of {name} are those it gave before: {state.error}")
+        if self.discovery.refused:
+            found.append(f"{self.discovery.refused} targets are beyond central.pull.max_targets and not followed")
+        cloned = self.centre.look()[1].nodes[Presence.CLONED]
+        if cloned:
+            found.append(f"{cloned} node names are used by two agents each")
+        return found
+
+    def _source_failed(self, name: str, error: str) -> None:
+        if error:
+            self._log.warning("targets cannot be read; those given before stay", source=name, error=error)
+        else:
+            self._log.info("targets can be read again", source=name)
+
+    def _not_ready(self) -> str | None:
+        if not self.centre.ticks.count:
+            return "nothing was judged yet"
+        return f"state cannot be saved: {self.centre.store_error}" if self.centre.store_error else None
+
+    def _not_live(self) -> str | None:
+        ticks = self.centre.ticks
+        if ticks.count and self._clock.now() - ticks.at > STALLED:
+            return f"nothing was judged for {STALLED:g} s"
+        return None
+
+
+def _sources(settings: CentralConfig) -> Sequence[Source]:
+    return [*map(FileSource, settings.target_files), *map(DnsSource, settings.dns)]
+
+
+async def run(config: Root, reread: Reread | None = None) -> None:
+    """Run a centre until SIGTERM or SIGINT; SIGHUP reads the configuration again.
+
+    Raises ConfigError or StoreError before anything was started, OSError when an address cannot be had.
+    """
+    loop = asyncio.get_running_loop()
+    central = Central(config, reread)
+    serving = asyncio.create_task(central.run())
+    stop, again = asyncio.Event(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, again.set)
+
+    async def reloads() -> None:
+        await central.listening.wait()
+        while True:
+            await again.wait()
+            again.clear()
+            await central.reload()
+
+    stopping, reloading = asyncio.create_task(stop.wait()), asyncio.create_task(reloads())
+    await asyncio.wait({serving, stopping, reloading}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (stopping, reloading):
+        task.cancel()
+    if not serving.done():
+        logs.get(part="centre").info("centre stops")
+        serving.cancel()
+        await asyncio.wait({serving}, timeout=STOP_LIMIT)
+    if serving.done() and not serving.cancelled():
+        serving.result()

@@ -1,0 +1,188 @@
+"""The centre's own /metrics: what is wrong, who is silent, and whether judging and telling keep up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from fabricmon import __version__
+from fabricmon.central.centre import Centre
+from fabricmon.central.clock import Clock
+from fabricmon.central.pull import Pull
+from fabricmon.central.targets import Discovery
+from fabricmon.model import Incident, Severity
+from fabricmon.runtime.exposition import EOF, Family, Format, render
+from fabricmon.runtime.metrics import process_families
+
+MAX_INCIDENTS = 500  # open incidents that get a series of their own, the severest first; all are counted
+
+# The words of kinds that fabricmon has rules or causes for: their series are there with 0 before the first incident,
+# for `increase()` and alerts do not see a series that is born at 1.
+KINDS = (
+    "agent_silent",
+    "fault_domain",
+    "host_unreachable",
+    "link_degraded",
+    "link_down",
+    "link_errors",
+    "link_flapping",
+    "nic_fault",
+    "telemetry_quality",
+)
+
+
+@dataclass(slots=True)
+class Reloads:
+    """How the last reading of the configuration went: success is None before the first reload."""
+
+    count: int = 0
+    failures: int = 0
+    success: bool = True
+    succeeded: float = 0.0
+
+
+def page(centre: Centre, pull: Pull, discovery: Discovery, clock: Clock, reloads: Reloads, format: Format) -> bytes:
+    """What a scraper gets, not compressed."""
+    pieces = render(
+        [
+            *_incidents(centre),
+            *_nodes(centre),
+            *_streams(pull),
+            *_targets(pull, discovery),
+            *_judging(centre, clock),
+            *_telling(centre),
+            *_configuration(reloads),
+            *process_families(__version__, "central"),
+        ],
+        format,
+    )
+    if format is Format.OPENMETRICS:
+        pieces.append(EOF)
+    return "".join(pieces).encode()
+
+
+def _gauge(name: str, help: str, value: float, unit: str = "") -> Family:
+    return Family(f"fabricmon_central_{name}", "gauge", help, [({}, float(value))], unit)
+
+
+def _counter(name: str, help: str, value: float, unit: str = "") -> Family:
+    return Family(f"fabricmon_central_{name}_total", "counter", help, [({}, float(value))], unit)
+
+
+def _by(label: str, counts: Mapping[str, float]) -> Iterable[tuple[dict[str, str], float]]:
+    return [({label: str(word)}, float(value)) for word, value in sorted(counts.items())]
+
+
+def _incidents(centre: Centre) -> Iterator[Family]:
+    firing = [i for i in centre.look()[3] if i.status == "firing"]
+    counts = {(kind, severity): 0 for kind in KINDS for severity in Severity}
+    for incident in firing:
+        key = (incident.kind, incident.severity)
+        counts[key] = counts.get(key, 0) + 1
+    samples = [({"kind": k, "severity": s.value}, float(n)) for (k, s), n in sorted(counts.items())]
+    yield Family("fabricmon_incidents", "gauge", "Open incidents", samples)
+    firing.sort(key=lambda i: (-i.severity.rank, i.since, i.id))
+    yield Family(
+        "fabricmon_incident_confidence_ratio",
+        "gauge",
+        f"Confidence in each open incident's cause; the {MAX_INCIDENTS} severest",
+        [(_labels(i), i.confidence) for i in firing[:MAX_INCIDENTS]],
+        "ratio",
+    )
+    yield Family(
+        "fabricmon_symptoms",
+        "gauge",
+        "Open symptoms by rule, before causes are found for them",
+        _by("rule", {k: float(v) for k, v in centre.engine.open_by_rule().items()}),
+    )
+
+
+def _labels(incident: Incident) -> dict[str, str]:
+    return {
+        "id": incident.id,
+        "kind": incident.kind,
+        "severity": incident.severity.value,
+        "component": incident.component,
+    }
+
+
+def _nodes(centre: Centre) -> Iterator[Family]:
+    _, o, _, _ = centre.look()
+    counts = {presence.value: float(n) for presence, n in o.nodes.items()}
+    yield Family("fabricmon_central_nodes", "gauge", "Nodes by presence of their agent", _by("presence", counts))
+    yield _gauge("ports", "Ports of nodes whose frames arrive", o.ports)
+    yield _gauge("ports_silent", "Ports of nodes whose frames do not arrive: unknown, not healthy", o.ports_silent)
+    yield _gauge("nodes_in_maintenance", "Nodes in a maintenance window", o.maintenance)
+
+
+def _streams(pull: Pull) -> Iterator[Family]:
+    counts = pull.counts
+    yield _gauge("streams", "Streams to agents that are open", sum(p.open for p in pull.register.peers.values()))
+    yield _counter("frames", "Frames received from agents", counts.frames)
+    yield _counter("frame_bytes", "Bytes of frames received from agents", counts.bytes, "bytes")
+    yield _counter("events", "Kernel events received from agents", counts.events)
+    yield _counter("inventories", "Inventories received from agents", counts.inventories)
+    yield _counter("bad_messages", "Messages that were no valid part of a stream; each ended its stream",
+                   counts.bad_messages)  # fmt: skip
+    yield _counter("connects", "Streams opened", counts.connects)
+    yield _counter("connect_failures", "Attempts to open a stream that failed", counts.failures)
+
+
+def _targets(pull: Pull, discovery: Discovery) -> Iterator[Family]:
+    yield _gauge("targets", "Agents to follow, from all sources", len(pull.register.peers))
+    yield _gauge("targets_refused", "Targets beyond central.pull.max_targets, not followed", discovery.refused)
+    states = discovery.states.items()
+    yield Family("fabricmon_central_targets_source_success", "gauge",
+                 "Whether the source of targets could be read the last time (1) or keeps what it gave before (0)",
+                 [({"source": name}, float(not s.error)) for name, s in states])  # fmt: skip
+    yield Family("fabricmon_central_targets_source_targets", "gauge", "Targets a source gave last",
+                 [({"source": name}, float(len(s.targets))) for name, s in states])  # fmt: skip
+
+
+def _judging(centre: Centre, clock: Clock) -> Iterator[Family]:
+    ticks = centre.ticks
+    yield _counter("ticks", "Times the whole fleet was judged", ticks.count)
+    yield _counter("tick_seconds", "Time spent judging", ticks.seconds, "seconds")
+    yield _gauge("tick_last_seconds", "Duration of the last tick", ticks.last, "seconds")
+    yield _gauge("tick_longest_seconds", "Duration of the longest tick since the start", ticks.longest, "seconds")
+    yield _gauge("tick_timestamp_seconds", "When the last tick was, since the Unix epoch", ticks.at, "seconds")
+    yield _gauge("clock_offset_seconds", "How far the machine's clock is ahead of the time the centre judges by",
+                 clock.offset, "seconds")  # fmt: skip
+    yield Family("fabricmon_central_engine", "gauge", "The engine's own counts, by name",
+                 _by("name", centre.engine.counters()))  # fmt: skip
+
+
+def _telling(centre: Centre) -> Iterator[Family]:
+    now = centre.now()
+    yield _counter("commit_failures", "Commits to the state directory that failed and were tried again",
+                   centre.ticks.commit_failures)  # fmt: skip
+    yield _gauge("store_success", "Whether the last commit to the state directory succeeded",
+                 not centre.store_error)  # fmt: skip
+    yield _counter("store_unreadable", "Rows of the state that could not be read or written", centre.store.unreadable)
+    yield _gauge("silences", "Active silences", len(centre.silences.active(now)))
+    deliveries = sorted(centre.outbox.deliveries().items())
+    for name, help, field in (
+        ("sent", "Notifications a receiver accepted", "sent"),
+        ("failed", "Notifications a receiver refused for good", "failed"),
+        ("retried", "Attempts to deliver that failed and are repeated", "retried"),
+        ("superseded", "Notifications that newer ones made needless before they were delivered", "superseded"),
+        ("refreshed", "Times a receiver that keeps state was told what stands", "refreshed"),
+        ("refresh_failed", "Times a receiver could not be told what stands", "refresh_failed"),
+    ):
+        samples = [({"receiver": r}, float(getattr(d, field))) for r, d in deliveries]
+        yield Family(f"fabricmon_notifications_{name}_total", "counter", help, samples)
+    yield Family("fabricmon_outbox_notifications", "gauge", "Notifications not delivered yet",
+                 [({"receiver": r}, float(d.depth)) for r, d in deliveries])  # fmt: skip
+    yield Family("fabricmon_outbox_oldest_seconds", "gauge", "Age of the oldest notification not delivered yet",
+                 [({"receiver": r}, max(0.0, now - d.oldest) if d.depth and d.oldest is not None else 0.0)
+                  for r, d in deliveries], "seconds")  # fmt: skip
+
+
+def _configuration(reloads: Reloads) -> Iterator[Family]:
+    yield _gauge("config_last_reload_success", "Whether the configuration in use is the one last read",
+                 reloads.success)  # fmt: skip
+    yield _gauge("config_last_reload_success_timestamp_seconds", "When the configuration in use was read",
+                 reloads.succeeded, "seconds")  # fmt: skip
+    yield _counter("config_reloads", "Times the configuration was read again", reloads.count)
+    yield _counter("config_reload_failures", "Times a configuration was refused and the old one kept",
+                   reloads.failures)  # fmt: skip
