@@ -1,0 +1,93 @@
+"""A real agent process on a tree of 8 adapters with 408 counter files: memory, processor time per cycle and per
+/metrics answer, beside prometheus-node-exporter's infiniband collector on the same tree in the same run."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.bench.processes import cpu, free_port, rss, scrape, serving
+from tests.host.trees import build_hca_tree
+
+SCRAPES = 150
+PERIOD = 0.1  # seconds; the agent's collectors get the same, so that one scrape goes with one cycle of each
+
+CONFIG = """
+agent: {{judge: {judge}}}
+collect:
+  infiniband: {{interval: {interval}}}
+  infiniband_state: {{interval: {interval}}}
+  ethernet: {{interval: {interval}}}
+"""
+
+
+def _per_scrape(pid: int, url: str, scrapes: int, period: float) -> tuple[float, int]:
+    """Processor milliseconds per scrape with all that goes on meanwhile, and bytes of one answer."""
+    size = 0
+    begin = cpu(pid)
+    next_at = time.monotonic()
+    for _ in range(scrapes):
+        size = scrape(url)
+        next_at += period
+        time.sleep(max(0.0, next_at - time.monotonic()))
+    return (cpu(pid) - begin) / scrapes * 1e3, size
+
+
+def _agent(root: Path, directory: Path, judge: bool, interval: str) -> tuple[list[str], str]:
+    config = directory / f"{judge}-{interval}.yaml"
+    config.write_text(CONFIG.format(judge=str(judge).lower(), interval=interval))
+    port = free_port()
+    command = [sys.executable, "-m", "fabricmon.cli", "agent", "--config", str(config), "--listen", f"127.0.0.1:{port}",
+               "--path.sysfs", str(root), "--log.level", "error"]
+    return command, f"http://127.0.0.1:{port}"
+
+
+def main() -> list[tuple[str, float, str]]:
+    rows: list[tuple[str, float, str]] = []
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name) / "sys"
+        root.mkdir()
+        files = len(build_hca_tree(root))
+        command, url = _agent(root, Path(name), True, "1s")
+        with serving(command, url + "/-/ready") as pid:
+            for _ in range(10):
+                scrape(url + "/metrics")
+            time.sleep(3)
+            rows.append((f"agent that judges, {files} files: memory", rss(pid), "MiB RSS (bar 80)"))
+        command, url = _agent(root, Path(name), False, f"{int(PERIOD * 1e3)}ms")
+        with serving(command, url + "/-/ready") as pid:
+            scrape(url + "/metrics")
+            rows.append(("agent without judgement: memory", rss(pid), "MiB RSS"))
+            both, size = _per_scrape(pid, url + "/metrics", SCRAPES, PERIOD)
+            idle = cpu(pid)
+            time.sleep(SCRAPES * PERIOD / 2)
+            cycle = (cpu(pid) - idle) / (SCRAPES / 2) * 1e3
+        rows += [
+            ("agent: one cycle of all collectors", cycle, "ms CPU"),
+            ("agent: one /metrics answer", both - cycle, "ms CPU"),
+            ("agent: cycle and answer", both, "ms CPU"),
+            ("agent: answer, gzip", float(size), "bytes"),
+        ]
+        peer = shutil.which("prometheus-node-exporter")
+        if peer is None:
+            return rows
+        port = free_port()
+        command = [peer, f"--path.sysfs={root}", "--collector.disable-defaults", "--collector.infiniband",
+                   "--web.disable-exporter-metrics", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
+        url = f"http://127.0.0.1:{port}/metrics"
+        with serving(command, url) as pid:
+            theirs, size = _per_scrape(pid, url, SCRAPES, PERIOD)
+            rows += [
+                ("node_exporter infiniband: read and answer", theirs, "ms CPU"),
+                ("node_exporter: answer, gzip", float(size), "bytes"),
+                ("agent / node_exporter", both / theirs, "of its CPU (bar 0.33)"),
+            ]
+    return rows
+
+
+if __name__ == "__main__":
+    for what, value, unit in main():
+        sys.stdout.write(f"{what:60} {value:10.3f} {unit}\n")

@@ -1,0 +1,65 @@
+"""Processor time and memory of another process, as /proc tells."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+def cpu(pid: int) -> float:
+    """Seconds of user and system time of all its threads; resolution 1 / SC_CLK_TCK (10 ms)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK
+
+
+def rss(pid: int) -> float:
+    """Resident MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise ValueError(f"process {pid} has no memory")
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+@contextmanager
+def serving(command: Sequence[str], url: str) -> Iterator[int]:
+    """The pid of a process that answers 200 at `url`, ended afterwards."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            for _ in range(200):
+                try:
+                    scrape(url)
+                    break
+                except OSError:
+                    if process.poll() is not None:
+                        raise RuntimeError(f"{command[0]} ended with {process.returncode}") from None
+                    time.sleep(0.1)
+            else:
+                raise RuntimeError(f"{command[0]} does not answer at {url}")
+            yield process.pid
+        finally:
+            process.terminate()
+
+
+def scrape(url: str) -> int:
+    """One request as Prometheus makes it; bytes of the answer."""
+    request = urllib.request.Request(url, headers={
+        "Accept": "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3",
+        "Accept-Encoding": "gzip",
+    })
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=10) as answer:
+        return len(answer.read())
