@@ -15,7 +15,7 @@ from fabricmon.sim.plant import QUIET_BER, Plant
 
 @dataclass(frozen=True)
 class Step:
-    """`do` changes the plant at time `at` (seconds of the simulation); `text` is for the live log, "" says nothing."""
+    """`do` changes the plant at second `at` of the script; `text` is for the live log, "" says nothing."""
 
     at: float
     text: str
@@ -145,10 +145,10 @@ def power_loss(fabric: Fabric, domain: int, start: float, lasts: float | None = 
 
 
 class Script:
-    """Faults in the order of their steps, played into a plant."""
+    """Faults in the order of their steps, played into a plant. `start` is the plant's time of the script's second 0."""
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
-        self.faults = tuple(faults)
+    def __init__(self, faults: Iterable[Fault], start: float = 0.0) -> None:
+        self.faults, self.start = tuple(faults), start
         self._steps = sorted((step for fault in self.faults for step in fault.steps), key=lambda step: step.at)
         self._next = 0
 
@@ -158,15 +158,15 @@ class Script:
 
     @property
     def ends(self) -> float:
-        """Time of the last step, 0 without any."""
+        """Second of the last step, 0 without any."""
         return self._steps[-1].at if self._steps else 0.0
 
     def play(self, plant: Plant, until: float) -> list[Step]:
-        """Bring the plant to `until` through all steps that are due; returns those that were taken."""
+        """Bring the plant to its time `until` through all steps that are due; returns those that were taken."""
         taken = []
-        while self._next < len(self._steps) and self._steps[self._next].at <= until:
+        while self._next < len(self._steps) and self.start + self._steps[self._next].at <= until:
             step = self._steps[self._next]
-            plant.advance(step.at)
+            plant.advance(self.start + step.at)
             step.do(plant)
             taken.append(step)
             self._next += 1

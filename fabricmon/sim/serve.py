@@ -11,14 +11,14 @@ import contextlib
 import socket
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 import aiohttp
 from aiohttp import web
 
 from fabricmon import frame
-from fabricmon.sim.faults import Script, Step
+from fabricmon.sim.faults import Fault, Script, Step
 from fabricmon.sim.machine import Columns, Machine
 from fabricmon.sim.plant import Plant
 
@@ -47,30 +47,31 @@ class Node:
 
 
 class Agents:
-    """Serves all nodes of a plant and plays a script into it, in real time.
+    """Serves all nodes of a plant, whose time runs with the clock from `start` on, and plays faults into it.
 
     address         loopback address of the listeners; ports are the system's choice
     interval        seconds between two reads of a node's counters; states are read every second
     on_step         called with each step of the script as it happens
-    origin          monotonic time of the simulation's second 0, None before `start`
+    without         hosts that somebody else serves
     """
 
     def __init__(
-        self, plant: Plant, script: Script, *, address: str = "127.0.0.1", interval: float = 10.0,
-        on_step: Callable[[Step], None] = lambda step: None,
+        self, plant: Plant, *, address: str = "127.0.0.1", interval: float = 10.0,
+        on_step: Callable[[Step], None] = lambda step: None, without: Collection[int] = (),
     ) -> None:
-        self.plant, self.script, self._address, self._on_step = plant, script, address, on_step
-        hosts = range(plant.fabric.shape.nodes)
-        self.nodes = [Node(Machine(plant, host, interval), 0) for host in hosts]
-        self.origin: float | None = None
+        self.plant, self._address, self._on_step = plant, address, on_step
+        self.script = Script(())
+        hosts = [host for host in range(plant.fabric.shape.nodes) if host not in without]
+        self.nodes = {host: Node(Machine(plant, host, interval), 0) for host in hosts}
+        self._origin = 0.0
         self._by_port: dict[int, Node] = {}
         self._runner: web.AppRunner | None = None
         self._pace: asyncio.Task[None] | None = None
 
     @property
-    def targets(self) -> tuple[str, ...]:
-        """What a centre is told to follow, in host order."""
-        return tuple(f"{self._address}:{node.port}" for node in self.nodes)
+    def targets(self) -> dict[str, str]:
+        """What a centre is told to follow: host name -> address."""
+        return {node.machine.name: f"{self._address}:{node.port}" for node in self.nodes.values()}
 
     @property
     def failed(self) -> BaseException | None:
@@ -79,27 +80,33 @@ class Agents:
         return pace.exception() if pace is not None and pace.done() and not pace.cancelled() else None
 
     async def start(self) -> None:
-        """Open all listeners; the simulation stands at its second 0 until `play`."""
+        """Open all listeners and let time run on a sound fabric."""
         app = web.Application()
         app.router.add_get("/stream", self._stream)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
         columns = Columns(self.plant)
-        for node in self.nodes:
+        for node in self.nodes.values():
             node.machine.read(columns, time.time())
             await self._open(node)
-
-    def play(self) -> None:
-        """Let the simulation's time run."""
-        self.origin = time.monotonic()
+        self._origin = time.monotonic() - self.plant.now
         self._pace = asyncio.create_task(self._run(), name="simulation")
+
+    def play(self, faults: Iterable[Fault]) -> None:
+        """Begin with these faults now, in place of those before."""
+        self.script = Script(faults, self.plant.now)
+
+    @property
+    def seconds(self) -> float:
+        """Second of the script that plays."""
+        return self.plant.now - self.script.start
 
     async def stop(self) -> None:
         if self._pace is not None:
             self._pace.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._pace
-        for node in self.nodes:
+        for node in self.nodes.values():
             await self._close(node, "agent stops")
         if self._runner is not None:
             await self._runner.cleanup()
@@ -107,28 +114,26 @@ class Agents:
     # --- the simulation's time
 
     async def _run(self) -> None:
-        assert self.origin is not None
         turn = 0
         while True:
-            for step in self.script.play(self.plant, time.monotonic() - self.origin):
+            for step in self.script.play(self.plant, time.monotonic() - self._origin):
                 self._on_step(step)
             await self._switch()
             self._read(turn % GROUPS)
             turn += 1
-            await asyncio.sleep(max(0.0, self.origin + turn * PACE - time.monotonic()))
+            await asyncio.sleep(PACE)
 
     def _read(self, group: int) -> None:
         columns, wall = Columns(self.plant), time.time()
-        for host in range(group, len(self.nodes), GROUPS):
-            if not self.plant.silent[host]:
-                node = self.nodes[host]
+        for host, node in self.nodes.items():
+            if host % GROUPS == group and not self.plant.silent[host]:
                 node.machine.read(columns, wall)
                 node.news.set()
                 node.news = asyncio.Event()
 
     async def _switch(self) -> None:
         """Open and close listeners as nodes come and go."""
-        for host, node in enumerate(self.nodes):
+        for host, node in self.nodes.items():
             if self.plant.silent[host] and node.site is not None:
                 await self._close(node, "")
             elif not self.plant.silent[host] and node.site is None:

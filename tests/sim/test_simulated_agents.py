@@ -73,18 +73,19 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 async def test_a_stream_is_a_hello_all_values_and_then_what_changed(session: aiohttp.ClientSession) -> None:
     plant = Plant(FABRIC)
     row = FABRIC.row(1, 1)
-    agents = Agents(plant, faults.Script([faults.flapping_cable(FABRIC, row, 1.0, (0,), 60)]), interval=1.0)
+    agents = Agents(plant, interval=1.0)
     await agents.start()
     try:
-        assert len(set(agents.targets)) == 4
-        agents.play()
-        async with session.ws_connect(f"http://{agents.targets[1]}/stream?after=0") as ws:
+        assert list(agents.targets) == list(FABRIC.hosts)
+        assert len(set(agents.targets.values())) == 4
+        agents.play([faults.flapping_cable(FABRIC, row, 1.0, (0,), 60)])
+        async with session.ws_connect(f"http://{agents.targets['host-001']}/stream?after=0") as ws:
             client = Client(ws)
             first = await client.next()
             assert first.index is None
             assert client.inventory is not None
             assert client.inventory.identity.node == "host-001"
-            while plant.now < 2.5:
+            while agents.seconds < 2.5:
                 last = await client.next()
             assert last.index is not None
             machine = agents.nodes[1].machine
@@ -99,14 +100,11 @@ async def test_a_stream_is_a_hello_all_values_and_then_what_changed(session: aio
 
 async def test_a_rebooting_node_refuses_and_comes_back_as_another_boot(session: aiohttp.ClientSession) -> None:
     steps: list[str] = []
-    agents = Agents(
-        Plant(FABRIC), faults.Script([faults.node_reboot(FABRIC, 2, 0.5, 1.0)]), interval=1.0,
-        on_step=lambda step: steps.append(step.text),
-    )  # fmt: skip
+    agents = Agents(Plant(FABRIC), interval=1.0, on_step=lambda step: steps.append(step.text))
     await agents.start()
     try:
-        agents.play()
-        url = f"http://{agents.targets[2]}/stream"
+        agents.play([faults.node_reboot(FABRIC, 2, 0.5, 1.0)])
+        url = f"http://{agents.targets['host-002']}/stream"
         async with session.ws_connect(url) as ws:
             client = Client(ws)
             await client.next()
@@ -137,9 +135,9 @@ async def test_a_rebooting_node_refuses_and_comes_back_as_another_boot(session: 
 
 
 async def test_agents_say_goodbye_when_they_stop(session: aiohttp.ClientSession) -> None:
-    agents = Agents(Plant(FABRIC), faults.Script([]))
+    agents = Agents(Plant(FABRIC))
     await agents.start()
-    async with session.ws_connect(f"http://{agents.targets[0]}/stream") as ws:
+    async with session.ws_connect(f"http://{agents.targets['host-000']}/stream") as ws:
         client = Client(ws)
         await client.next()
         stopping = asyncio.create_task(agents.stop())

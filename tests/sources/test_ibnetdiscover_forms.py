@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricmon import sources
+from fabricmon.sim.dump import write
 from fabricmon.sim.fabric import Fabric, Shape
 from fabricmon.sources import ibnetdiscover
 from fabricmon.sources.names import NodeNames, guid, host_device, switch_name
 from fabricmon.topology.graph import Adapter, End, Graph, Switch, cable
-from tests.rigs.ibsim.netlist import write
 
 NODE = '''sysimgguid=0xaa1
 switchguid=0xaa1(aa1)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fabricmon import sources
+from fabricmon.sim.dump import write
 from fabricmon.sim.fabric import Fabric, Shape
 from fabricmon.topology.graph import End, Graph
-from tests.rigs.ibsim.netlist import write
 from tests.rigs.ibsim.subnet import preload, subnet
 
 

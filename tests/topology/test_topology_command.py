@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fabricmon.cli import main
+from fabricmon.sim.dump import write
 from fabricmon.sim.fabric import Fabric, Shape
-from tests.rigs.ibsim.netlist import write
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A graph as the text `ibnetdiscover` prints of it, which is also what ibsim reads."""
+"""A graph as the text `ibnetdiscover` prints of it: what a centre is given, and what ibsim runs. Pure."""
 
 from __future__ import annotations
 
