@@ -17,6 +17,8 @@ class PartClocks:
     received  receiver's `now` when that read arrived, NaN before the first
     period    seconds between reads in normal operation
 
+    heard     `now` of the newest frame of each node, by node number; NaN before the first
+
     Entry 0 stands for "no such part" and is never read.
     """
 
@@ -24,6 +26,7 @@ class PartClocks:
         self.taken = np.full(64, np.nan)
         self.received = np.full(64, np.nan)
         self.period = np.full(64, np.nan)
+        self.heard = np.full(64, np.nan)
         self._used = 1
         self._free: dict[int, list[int]] = {}
 
@@ -52,6 +55,12 @@ class PartClocks:
             self.taken[at] = np.nan
             self.received[at] = np.nan
             self._free.setdefault(size, []).append(at.start)
+
+    def hear(self, node: int, now: float) -> None:
+        """Any frame of a node, whatever it brought; NaN: nothing was heard."""
+        while node >= len(self.heard):
+            self.heard = np.concatenate([self.heard, np.full(len(self.heard), np.nan)])
+        self.heard[node] = now
 
     def read(self, at: slice, taken: NDArray[np.float64], now: float) -> None:
         """The times of one frame: parts whose time changed were read anew."""

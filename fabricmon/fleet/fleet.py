@@ -53,7 +53,7 @@ class Node:
     last_frame: float = float("nan")
     booted: float = float("nan")
     frames: int = 0
-    clocks: slice = slice(0, 0)
+    clocks: slice = field(default_factory=lambda: slice(0, 0))
     routes: list[Route] = field(default_factory=list)
     rows: dict[Kind, dict[str, int]] = field(default_factory=dict)
 
@@ -70,6 +70,7 @@ class Fleet:
         self.tables: dict[Kind, Table] = {kind: Table(kind, catalogue, self.clocks) for kind in Kind}
         self.nodes: dict[str, Node] = {}
         self._numbers = 0
+        self._spare: list[int] = []
         self._maintained: frozenset[str] = frozenset()
         for name in NODE_COLUMNS:
             self.tables[Kind.NODE].column(name)
@@ -138,6 +139,7 @@ class Fleet:
         known.last_frame = now
         known.frames += 1
         self._put(known, "last_frame", now)
+        self.clocks.hear(known.number, now)
         if known.presence is Presence.NEVER:
             self.presence(node, Presence.LIVE, "", now)
         return True
@@ -147,6 +149,7 @@ class Fleet:
         known = self._node(node, now)
         known.presence, known.detail = presence, detail
         self._put(known, "presence", float(PRESENCES.index(presence)))
+        self.tables[Kind.NODE].labels[known.row]["detail"] = detail
 
     def forget(self, node: str) -> None:
         """The node is no longer expected: its rows are free and nothing of it is kept."""
@@ -160,6 +163,7 @@ class Fleet:
                 table.tracks.forget(rows)
             table.drop(rows)
         self.clocks.give_back(known.clocks)
+        self._spare.append(known.number)
 
     def maintain(self, nodes: Collection[str]) -> None:
         """These nodes, and no others, are under announced maintenance."""
@@ -187,9 +191,11 @@ class Fleet:
         known = self.nodes.get(name)
         if known is None:
             table = self.tables[Kind.NODE]
-            self._numbers += 1
-            row = table.add(ComponentId(Kind.NODE, name, ""), self._numbers)
-            known = self.nodes[name] = Node(name, self._numbers, row, now)
+            number = self._spare.pop() if self._spare else self._numbers
+            self._numbers = max(self._numbers, number + 1)
+            self.clocks.hear(number, float("nan"))
+            row = table.add(ComponentId(Kind.NODE, name, ""), number)
+            known = self.nodes[name] = Node(name, number, row, now)
             self._put(known, "presence", float(PRESENCES.index(Presence.NEVER)))
             self._put(known, "first_seen", now)
             table.quiet[row] = name in self._maintained

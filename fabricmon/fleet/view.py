@@ -80,6 +80,10 @@ class View:
         limit = np.fmax(FRESH_PERIODS * self.period(column), FRESH_AT_LEAST)
         return self.age(column) <= limit
 
+    def heard(self) -> NDArray[np.float64]:
+        """Seconds since any frame of the row's node arrived, NaN where none did."""
+        return np.where(self.node == NOBODY, np.nan, self.now - self.table.clocks.heard[self.node])
+
     def group(self, domain: str) -> NDArray[np.int32]:
         """Group number of each row in a fault domain, -1 where it is in none. "host" is known without a topology."""
         domains = self.table.domains

@@ -1,7 +1,7 @@
 """Rolling windows of counts per row: old health must not hide new sickness. Pure.
 
 A window is two generations. New counts go into the younger; when it is as old as the horizon it becomes the elder and
-an empty one begins. So the sum covers the last one to two horizons, exactly and without decay, at two additions a count.
+an empty one begins. So the sum covers the last one to two horizons, exactly and without decay.
 """
 
 from __future__ import annotations

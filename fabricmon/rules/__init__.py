@@ -1,1 +1,26 @@
+"""The rules: one file a phenomenon, and this literal table of them. Pure."""
 
+from __future__ import annotations
+
+from fabricmon.rules import (
+    agent_silent,
+    link_degraded,
+    link_down,
+    link_errors,
+    link_flapping,
+    nic_fault,
+    telemetry_quality,
+)
+from fabricmon.rules.rule import Outcome, Rule, Scope
+
+__all__ = ["RULES", "Outcome", "Rule", "Scope"]
+
+RULES: tuple[Rule, ...] = (
+    link_down.RULE,
+    link_flapping.RULE,
+    link_errors.RULE,
+    link_degraded.RULE,
+    nic_fault.RULE,
+    agent_silent.RULE,
+    telemetry_quality.RULE,
+)

@@ -59,6 +59,7 @@ class Rule:
     action     what a person should do
     yields_to  rules whose symptom on the same component makes this one an effect, not told by itself
     promql     the same condition for a Prometheus-compatible ruler; "" where it cannot be said
+    info       (view, row, params) -> Symptom.info: what tells one sort of this symptom from another
     """
 
     name: str
@@ -76,3 +77,4 @@ class Rule:
     action: str
     yields_to: tuple[str, ...] = ()
     promql: str = ""
+    info: Callable[[View, int, Any], dict[str, str]] = lambda _view, _row, _params: {}

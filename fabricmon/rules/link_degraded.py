@@ -1,0 +1,143 @@
+"""link_degraded: a link came up slower than configured, or slower than its peers."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from fabricmon.fleet import link
+from fabricmon.fleet.view import View
+from fabricmon.model import Evidence, Kind, Severity
+from fabricmon.rules.promql import metric
+from fabricmon.rules.rule import Outcome, Rule, Scope
+from fabricmon.units import Duration, Rate
+
+_STEP = 5e8 / 8  # rates are compared in steps of half a Gb/s, the finest the trade has (2.5, 25.78 as 25, ...)
+_CODES = 4096  # steps told apart: up to 2 Tb/s
+
+
+class Params(Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of link_degraded.
+
+    expected  rate a port of a role should have, by the port's label "role" ({compute: 400Gb/s}); where nothing is
+              said, the most common rate of its rail, else of the ports of its role on its host (detection-methods 3.6)
+    least     members a group must have up before its most common rate is a reference (3: design)
+    hold      how long the link must be slow (60 s: detection-methods 3.6)
+    clear     how long it must be at its rate again (10 s, one poll: design)
+    """
+
+    expected: dict[str, Rate] = {}
+    least: int = 3
+    hold: Duration = Duration(60)
+    clear: Duration = Duration(10)
+
+
+def rates(view: View) -> NDArray[np.float64]:
+    """Negotiated rate in bytes per second of links that are up; NaN elsewhere (a down port's rate means nothing)."""
+    port, netdev = view.value("rate"), view.value("netdev_rate")
+    rate = np.where(np.isnan(port), netdev, port)
+    return np.where(view.tracks.link[: view.n] == link.UP, rate, np.nan)
+
+
+def most_common(
+    rate: NDArray[np.float64], group: NDArray[np.int64], usable: NDArray[np.bool_], least: int
+) -> NDArray[np.float64]:
+    """Per row the rate that more than half of its group has; NaN for too small or too mixed a group."""
+    reference = np.full(len(rate), np.nan)
+    rows = np.flatnonzero(usable & (group >= 0))
+    if not len(rows):
+        return reference
+    step = np.minimum(np.rint(rate[rows] / _STEP), _CODES - 1).astype(np.int64)
+    used = np.flatnonzero(np.bincount(step, minlength=_CODES))
+    number = np.zeros(_CODES, np.int64)
+    number[used] = np.arange(len(used))
+    groups = int(group.max()) + 1
+    counts = np.bincount(group[rows] * len(used) + number[step], minlength=groups * len(used))
+    counts = counts.reshape(groups, len(used))
+    total, best = counts.sum(axis=1), counts.argmax(axis=1)
+    sure = (total >= least) & (2 * counts.max(axis=1) > total)
+    by_group = np.where(sure, used[best] * _STEP, np.nan)
+    member = group >= 0
+    reference[member] = by_group[group[member]]
+    return reference
+
+
+def references(view: View, rate: NDArray[np.float64], params: Params) -> NDArray[np.float64]:
+    """The rate each row should have, NaN where nothing tells."""
+    facts, n = view.tracks.facts, view.n
+    usable = view.present & np.isfinite(rate)
+    role = facts.role[:n].astype(np.int64)
+    reference = most_common(rate, view.group("rail").astype(np.int64), usable, params.least)
+    if (np.isnan(reference) & usable).any():
+        host = view.group("host").astype(np.int64)
+        mates = np.where(host >= 0, host * len(facts.role_names) + role, -1)
+        # on one host, only ports of a known role are peers: a management port is no slow compute port
+        mates[role == 0] = -1
+        reference = np.where(np.isnan(reference), most_common(rate, mates, usable, params.least), reference)
+    for name, expected in params.expected.items():
+        if name in facts.role_names:
+            reference[role == facts.role_names[name]] = float(expected)
+    return reference
+
+
+def test(view: View, params: Params) -> Outcome:
+    rate = rates(view)
+    reference = references(view, rate, params)
+    with np.errstate(invalid="ignore"):
+        slow = rate < reference - _STEP / 2
+    fresh = view.fresh("rate") | view.fresh("netdev_rate")
+    return Outcome(
+        fire=slow,
+        clear=~slow,
+        known=view.present & fresh & np.isfinite(rate) & np.isfinite(reference),
+        value=rate / reference,
+    )
+
+
+def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
+    rate = rates(view)
+    reference = references(view, rate, params)
+    role = view.label(row, "role")
+    source = "configured for its role" if role in params.expected else "most of its peers have"
+    width = float(view.value("width")[row])
+    lanes = f" over {width:.0f} lanes" if width > 0 else ""
+    text = f"link runs at {_gb(rate[row])}{lanes}; {_gb(reference[row])} {source}"
+    formula = "negotiated rate below the configured or most common one (detection-methods 3.6)"
+    return (Evidence(str(view.table.ids[row]), text, formula, float(rate[row]), float(reference[row])),)
+
+
+def _gb(rate: float) -> str:
+    return f"{rate * 8 / 1e9:g} Gb/s"
+
+
+RULE = Rule(
+    name="link_degraded",
+    kind="link_degraded",
+    table=Kind.PORT,
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    params=Params,
+    test=test,
+    evidence=evidence,
+    hold=60.0,
+    clear=10.0,
+    title="Link slower than its peers",
+    why=(
+        "The link is up, but negotiated a lower rate than configured, or than most ports of its rail (without a rail: "
+        "of its role on the same host) have. Collective operations run at the pace of the slowest link, so one such "
+        "port slows a whole job. Rates are compared as numbers: 200 Gb/s is the same as 4X HDR or 2X NDR, and a whole "
+        "group of split ports at half rate is no fault. Only links that are up are judged: the rate of a down port "
+        "means nothing."
+    ),
+    action=(
+        "Reseat the cable and let the link train again; a link that keeps coming up slow has a bad lane: swap cable "
+        "or module. Check that both ends are set to the same speed and lanes (`mlxlink -d DEVICE`, `ethtool IF`) and "
+        "that nobody split the switch port."
+    ),
+    yields_to=("link_down", "nic_fault"),
+    promql=(
+        f"{metric('rate')} < on (instance) group_left () quantile by (instance) (0.5, {metric('rate')})"
+        f" and {metric('state')} == 4"
+    ),
+)

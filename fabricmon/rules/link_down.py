@@ -1,0 +1,113 @@
+"""link_down: a link that was up carries nothing now, and nobody ordered it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from msgspec import Struct
+
+from fabricmon.catalogue.port import OPER_STATES, PHYS_STATES, PORT_STATES
+from fabricmon.fleet import link
+from fabricmon.fleet.view import View
+from fabricmon.model import Evidence, Kind, Severity
+from fabricmon.rules.promql import metric
+from fabricmon.rules.rule import Outcome, Rule, Scope
+from fabricmon.units import Duration
+
+
+class Params(Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of link_down.
+
+    hold         how long the link must be down (5 s: detection-methods 3.3)
+    clear        how long it must be up again before this ends (10 s, one poll: design)
+    configuring  how long InfiniBand may stay in INIT or ARMED with its physical link up: a subnet manager needs a
+                 sweep to configure a port (30 s: design; OpenSM sweeps every 10 s)
+    grace        no judgement for so long after a boot or a driver reload: ports are still training (120 s:
+                 detection-methods 3.3)
+    """
+
+    hold: Duration = Duration(5)
+    clear: Duration = Duration(10)
+    configuring: Duration = Duration(30)
+    grace: Duration = Duration(120)
+
+
+def test(view: View, params: Params) -> Outcome:
+    tracks, n = view.tracks, view.n
+    state, since = tracks.link[:n], tracks.since[:n]
+    fresh = view.fresh("state") | view.fresh("carrier") | view.fresh("operstate")
+    with np.errstate(invalid="ignore"):
+        settling = view.now - view.table.begun[:n] < params.grace
+        waiting = (state == link.INIT) & (view.now - since < params.configuring)
+    down = (state == link.DOWN) | ((state == link.INIT) & ~waiting)
+    known = view.present & fresh & (state != link.UNKNOWN) & tracks.ever_up[:n] & ~(down & settling) & ~waiting
+    return Outcome(
+        fire=down,
+        clear=(state == link.UP) | (state == link.ORDERED),
+        known=known,
+        value=np.where(down, view.now - since, 0.0),
+        since=since,
+    )
+
+
+def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
+    component = str(view.table.ids[row])
+    state = int(view.tracks.link[row])
+    for_s = view.now - float(view.tracks.since[row])
+    limit = params.configuring if state == link.INIT else params.hold
+    words = [f"link {link.NAMES[state]} for {for_s:.0f} s"]
+    for column, names in (("state", PORT_STATES), ("phys_state", PHYS_STATES), ("operstate", OPER_STATES)):
+        value = float(view.value(column)[row])
+        if not math.isnan(value):
+            words.append(f"{column} {value:.0f} ({names.get(int(value), '?')})")
+    carrier = float(view.value("carrier")[row])
+    if not math.isnan(carrier):
+        words.append("carrier" if carrier else "no carrier")
+    formula = f"not active for longer than {limit:g} s (detection-methods 3.3)"
+    readings = [Evidence(component, ", ".join(words), formula, for_s, float(limit), state in (link.DOWN, link.INIT))]
+    if state == link.INIT:
+        sm = float(view.value("sm_lid")[row])
+        told = "" if math.isnan(sm) else f"; sm_lid is {sm:.0f}" + (" (none assigned)" if sm == 0 else "")
+        text = f"the physical link is up, but no subnet manager has brought the port to ACTIVE{told}"
+        readings.append(Evidence(component, text))
+    return tuple(readings)
+
+
+def info(view: View, row: int, params: Params) -> dict[str, str]:
+    return {"waits_for": "subnet manager"} if int(view.tracks.link[row]) == link.INIT else {}
+
+
+RULE = Rule(
+    name="link_down",
+    kind="link_down",
+    table=Kind.PORT,
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    params=Params,
+    test=test,
+    evidence=evidence,
+    info=info,
+    hold=5.0,
+    clear=10.0,
+    title="Link down",
+    why=(
+        "A link that was up is not active any more, longer than a retraining takes, and nobody disabled it. On "
+        "InfiniBand the port's own state decides: DOWN and POLLING means that it hears no partner; INIT with the "
+        "physical link up means that the cable is fine and the subnet manager has not configured the port. On RoCE "
+        "and Ethernet the carrier decides. Ports that never were up, ports disabled by an operator and hosts that "
+        "are just booting are not judged."
+    ),
+    action=(
+        "Look at the far end first: if several links of one leaf are down, it is the switch. For a single link: is the "
+        "peer port enabled, is the cable seated, what does the module say (`mlxlink -d DEVICE -m`, `ethtool -m IF`)? "
+        "Reseat or swap cable, then module, then port. In INIT: check that a subnet manager runs and reaches this port "
+        "(`sminfo`, `ibstat`); leave the cable alone."
+    ),
+    yields_to=("nic_fault",),
+    promql=(
+        f"({metric('state')} < 4 unless {metric('phys_state')} == 3) and max_over_time({metric('state')}[1d]) >= 4"
+        f" or ({metric('carrier')} == 0 and {metric('admin_up')} == 1)"
+        f" and max_over_time({metric('carrier')}[1d]) == 1"
+    ),
+)

@@ -1,0 +1,184 @@
+"""link_flapping: a link goes down again and again; quickly (damping penalty) or slowly (episodes in a day)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+
+from fabricmon.fleet.history import DEPTH
+from fabricmon.fleet.view import View
+from fabricmon.model import Evidence, Kind, Severity
+from fabricmon.rules.promql import metric
+from fabricmon.rules.rule import Outcome, Rule, Scope
+from fabricmon.units import Duration
+
+PER_DOWN = 1000.0
+"""Penalty of one down (RFC 2439 as routers have it: 1000 per flap, detection-methods 3.3)."""
+
+
+class Params(Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of link_flapping; the damping figures are those routers come with (detection-methods 3.3).
+
+    half_life  in which the penalty halves (900 s)
+    raise_at   penalty above which a link is flapping: the third down within minutes, not the second (2000)
+    clear_at   penalty below which it is calm again (750)
+    ceiling    penalty is kept at or below: calm within at most four half-lives (12000)
+    episodes   so many separate episodes within `window` are slow flapping (3); at most as many as are remembered
+    window     for slow flapping (24 h)
+    apart      downs closer than this are one episode (60 s)
+    hold       s; the penalty is a memory already (0)
+    clear      s; the same (0)
+    """
+
+    half_life: Duration = Duration(900)
+    raise_at: Annotated[float, Meta(gt=0)] = 2000.0
+    clear_at: Annotated[float, Meta(gt=0)] = 750.0
+    ceiling: Annotated[float, Meta(gt=0)] = 12000.0
+    episodes: Annotated[int, Meta(ge=2, le=DEPTH)] = 3
+    window: Duration = Duration(86_400)
+    apart: Duration = Duration(60)
+    hold: Duration = Duration(0)
+    clear: Duration = Duration(0)
+
+    def __post_init__(self) -> None:
+        if not self.clear_at < self.raise_at < self.ceiling:
+            raise ValueError("clear_at must be below raise_at, and raise_at below ceiling")
+        if not self.half_life > 0:
+            raise ValueError("half_life must be longer than 0s")
+
+
+class Score(NamedTuple):
+    """What the downs of each row amount to at `now`.
+
+    penalty   decayed sum
+    episodes  separate episodes in the window since the last time the penalty was above its raise level
+    began     time of the first down of the present row of downs
+    """
+
+    penalty: NDArray[np.float64]
+    episodes: NDArray[np.int64]
+    began: NDArray[np.float64]
+
+
+def score(view: View, rows: NDArray[np.intp], params: Params) -> Score:
+    """Walk through the remembered downs of these rows, oldest first.
+
+    Episodes that were part of a quick flap do not count as slow ones: they have been told already.
+    """
+    size = len(rows)
+    penalty, before = np.zeros(size), np.full(size, -np.inf)
+    episodes = np.zeros(size, np.int64)
+    began, first_episode = np.full(size, np.nan), np.full(size, np.nan)
+    for at, count in view.tracks.downs.oldest_first(rows):
+        some = (count > 0) & (view.now - at <= params.window)
+        left = penalty * np.exp2(-(at - before) / params.half_life)
+        left = np.where(np.isfinite(before), left, 0.0)
+        began = np.where(some & (left < params.clear_at), at, began)
+        penalty = np.where(some, np.minimum(left + PER_DOWN * count, params.ceiling), penalty)
+        quick = some & (penalty > params.raise_at)
+        separate = some & (at - before > params.apart)
+        first_episode = np.where(separate & (episodes == 0), at, first_episode)
+        episodes = np.where(quick, 0, episodes + separate)
+        before = np.where(some, at, before)
+    with np.errstate(invalid="ignore"):
+        penalty = np.where(np.isfinite(before), penalty * np.exp2(-(view.now - before) / params.half_life), 0.0)
+    began = np.where((episodes >= params.episodes) & (penalty <= params.raise_at), first_episode, began)
+    return Score(penalty, episodes, began)
+
+
+def test(view: View, params: Params) -> Outcome:
+    tracks, n = view.tracks, view.n
+    penalty, since = np.zeros(n), np.full(n, np.nan)
+    slow = np.zeros(n, np.bool_)
+    with np.errstate(invalid="ignore"):
+        rows = np.flatnonzero(view.now - tracks.downs.last[:n] <= params.window)
+        # after a start nobody knows what was before: calm is known once any penalty has had time to fall
+        memory = params.half_life * math.log2(params.ceiling / params.clear_at)
+        watched = view.now - tracks.first[:n] >= memory
+    if len(rows):
+        found = score(view, rows, params)
+        penalty[rows], since[rows] = found.penalty, found.began
+        slow[rows] = found.episodes >= params.episodes
+    fire = (penalty > params.raise_at) | slow
+    fresh = view.fresh("link_downed") | view.fresh("carrier_down_changes") | view.fresh("state")
+    return Outcome(
+        fire=fire,
+        clear=(penalty < params.clear_at) & ~slow,
+        known=view.present & fresh & (fire | watched),
+        value=penalty,
+        since=since,
+    )
+
+
+def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
+    component = str(view.table.ids[row])
+    found = score(view, np.array([row]), params)
+    downs = [(at, count) for at, count in view.tracks.downs.of(row) if view.now - at <= params.window]
+    recent = [(at, count) for at, count in downs if at >= found.began[0]] or downs
+    total = sum(count for _, count in recent)
+    ago = ", ".join(f"{view.now - at:.0f} s ago" + (f" (x{count})" if count > 1 else "") for at, count in recent[-8:])
+    penalty, episodes = float(found.penalty[0]), int(found.episodes[0])
+    readings = [
+        Evidence(
+            component,
+            f"{total} downs ({ago}), penalty {penalty:.0f}",
+            f"P = {PER_DOWN:.0f} a down, half-life {params.half_life:g} s; raise > {params.raise_at:g}, "
+            f"clear < {params.clear_at:g} (detection-methods 3.3)",
+            penalty,
+            params.raise_at,
+            penalty > params.raise_at,
+        )
+    ]
+    if episodes >= params.episodes:
+        hours = params.window / 3600
+        text = f"{episodes} separate episodes in {hours:g} h"
+        formula = f"downs within {params.apart:g} s are one episode; {params.episodes} in {hours:g} h"
+        readings.append(Evidence(component, text, formula, episodes, params.episodes))
+    excused = int(view.tracks.downs.excused[row])
+    if excused:
+        text = f"{excused} downs not counted: ordered, in maintenance, or soon after a boot or driver reload"
+        readings.append(Evidence(component, text, for_it=False))
+    return tuple(readings)
+
+
+def info(view: View, row: int, params: Params) -> dict[str, str]:
+    found = score(view, np.array([row]), params)
+    return {"slow": "true"} if found.episodes[0] >= params.episodes and found.penalty[0] <= params.raise_at else {}
+
+
+RULE = Rule(
+    name="link_flapping",
+    kind="link_flapping",
+    table=Kind.PORT,
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    params=Params,
+    test=test,
+    evidence=evidence,
+    info=info,
+    hold=0.0,
+    clear=0.0,
+    title="Link flapping",
+    why=(
+        "The link goes down and comes back, again and again; each time it loses everything for seconds, and training "
+        "jobs stall or die. Every down adds 1000 to a penalty that halves in 15 minutes; above 2000 the link is "
+        "flapping, below 750 it is calm again (the damping routers use, RFC 2439). So two downs of a reboot do not "
+        "raise it, the third within minutes does, and it clears about half an hour after the last. Slow flapping is "
+        "three separate episodes in 24 hours. Downs that were ordered, in maintenance or within two minutes of a "
+        "boot do not count. Where several counters tell of the same down, the greatest counts, never the sum."
+    ),
+    action=(
+        "Take the link out of service before the next job does it for you. Then clean and reseat both ends, swap the "
+        "cable or the module, then the port; note which end changed. Slow flapping with nothing in the error counters: "
+        "compare the times with temperature, power events and work in the row."
+    ),
+    yields_to=("nic_fault",),
+    promql=(
+        f"increase({metric('link_downed')}[15m]) > 2 or increase({metric('carrier_down_changes')}[15m]) > 2"
+        f" or sum_over_time((increase({metric('link_downed')}[1m]) > bool 0)[1d:1m]) >= 3"
+    ),
+)

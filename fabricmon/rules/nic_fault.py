@@ -1,0 +1,108 @@
+"""nic_fault: an adapter that was there has vanished from a node that goes on reporting."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from fabricmon.fleet.table import NOBODY
+from fabricmon.fleet.view import FRESH_AT_LEAST, View
+from fabricmon.model import Evidence, Kind, Severity
+from fabricmon.rules.promql import metric
+from fabricmon.rules.rule import Outcome, Rule, Scope
+from fabricmon.units import Duration
+
+
+class Params(Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of nic_fault.
+
+    hold    how long a device must be missing (20 s: a driver reload takes the devices away for about 15 s)
+    reload  how long, when all devices of the node are missing: that is a driver being reloaded (120 s:
+            detection-methods 3.3)
+    grace   no judgement for so long after a boot: devices appear one by one (120 s: detection-methods 3.3)
+    clear   how long it must be back (0)
+    """
+
+    hold: Duration = Duration(20)
+    reload: Duration = Duration(120)
+    grace: Duration = Duration(120)
+    clear: Duration = Duration(0)
+
+
+def _missing(view: View) -> NDArray[np.bool_]:
+    """Hardware that left the inventory of its node."""
+    return view.tracks.facts.hardware[: view.n] & ~view.present & np.isfinite(view.table.gone[: view.n])
+
+
+def test(view: View, params: Params) -> Outcome:
+    n, gone = view.n, view.table.gone[: view.n]
+    missing = _missing(view)
+    hardware = view.tracks.facts.hardware[:n] & (view.node != NOBODY)
+    fire = missing.copy()
+    since = np.where(missing, gone, np.nan)
+    with np.errstate(invalid="ignore"):
+        if missing.any():
+            nodes = view.node[missing]
+            size = np.bincount(view.node[hardware])
+            all_gone = np.bincount(nodes, minlength=len(size)) == size
+            fire[missing] &= ~(all_gone[nodes] & (size[nodes] > 1) & (view.now - gone[missing] < params.reload))
+        heard = view.heard() <= FRESH_AT_LEAST
+        booting = view.now - view.table.begun[:n] < params.grace
+    return Outcome(
+        fire=fire,
+        clear=view.present,
+        known=hardware & heard & ((missing & ~booting) | view.present),
+        value=np.where(missing, view.now - gone, 0.0),
+        since=since,
+    )
+
+
+def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
+    n, role = view.n, int(view.tracks.facts.role[row])
+    mates = np.flatnonzero(
+        view.tracks.facts.hardware[:n] & (view.node == view.node[row]) & (view.tracks.facts.role[:n] == role)
+    ).tolist()
+    expected = {_device(view, mate) for mate in mates}
+    found = {_device(view, mate) for mate in mates if view.present[mate]}
+    component, device = str(view.table.ids[row]), _device(view, row)
+    if view.present[row]:
+        return (Evidence(component, f"{device} is there again, {len(found)} of {len(expected)}", for_it=False),)
+    gone_for = view.now - float(view.table.gone[row])
+    text = f"{device} vanished {gone_for:.0f} s ago: expected {len(expected)}, found {len(found)}"
+    formula = f"missing from the inventory of a reporting node for {params.hold:g} s (detection-methods 3.8)"
+    return (Evidence(component, text, formula, float(len(found)), float(len(expected))),)
+
+
+def _device(view: View, row: int) -> str:
+    return view.label(row, "device") or view.label(row, "pci") or view.table.ids[row].name
+
+
+RULE = Rule(
+    name="nic_fault",
+    kind="nic_fault",
+    table=Kind.PORT,
+    severity=Severity.CRITICAL,
+    scope=Scope.NODE,
+    params=Params,
+    test=test,
+    evidence=evidence,
+    hold=20.0,
+    clear=0.0,
+    title="Adapter vanished",
+    why=(
+        "An adapter that this node had is not in its inventory any more, while the node goes on reporting. Its "
+        "counters merely end, so nothing else would tell. Not judged for two minutes after a boot; if all adapters "
+        "are missing at once a driver is being reloaded, and that has two minutes, too. Adapters that were never seen "
+        "are not expected."
+    ),
+    action=(
+        "Read the kernel log around that time (`dmesg -T | grep -i -e mlx5 -e pcie -e aer`): a firmware fatal error or "
+        "a lost PCIe link. Drain the node; a reset of the adapter or a cold boot may bring it back; if it falls off "
+        "again, replace it. Removed on purpose: let the centre forget the node and learn it anew."
+    ),
+    promql=(
+        f"count by (instance) ({metric('state')})"
+        f" < max_over_time(count by (instance) ({metric('state')})[1h:1m]) and on (instance) up == 1"
+    ),
+)
