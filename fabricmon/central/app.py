@@ -22,6 +22,7 @@ from fabricmon.central.targets import Discovery, DnsSource, FileSource, Source, 
 from fabricmon.central.web import Web
 from fabricmon.config import ConfigError, Problem, Root
 from fabricmon.engine.engine import Engine
+from fabricmon.engine.judges import ParamsError
 from fabricmon.model import Presence
 from fabricmon.rules.rule import Scope
 from fabricmon.runtime import logs
@@ -104,9 +105,13 @@ class Central:
         self.store = Store(settings.state)
         state = self.store.load()
         self._remembered = {node.name: node for node in state.nodes}
-        self._places = self._hosts()
+        self._places = self._hosts(config)
         graph = placed(self._plan, self._places)
-        self.engine = Engine(Scope.FLEET, graph, params=config.rules, fabric=settings.fabric)
+        try:
+            self.engine = Engine(Scope.FLEET, graph, params=config.rules, fabric=settings.fabric)
+        except ParamsError as error:
+            self.store.close()
+            raise ConfigError(Problem(config.path or "command line", 0, "rules", str(error))) from error
         self.outbox = Outbox(self.store, self._destinations, config.notify, state.backlog)
         self.centre = Centre(settings.fabric, self.engine, self.store, state, self.outbox, self._clock.now)
         self.centre.receivers = [d.receiver for d in self._destinations]
@@ -198,7 +203,7 @@ class Central:
                 del self._remembered[name]
             if everything:
                 saved = now
-            places = self._hosts()
+            places = self._hosts(self.config)
             if places != self._places:
                 self._places = places
                 self.engine.reconfigure(self.config.rules, placed(self._plan, places), now)
@@ -223,10 +228,10 @@ class Central:
         expected = {peer.node for peer in self.pull.register.peers.values()}
         return [name for name in self._remembered if name not in expected]
 
-    def _hosts(self) -> dict[str, dict[str, str]]:
+    def _hosts(self, config: Root) -> dict[str, dict[str, str]]:
         """Where nodes stand: what was remembered of their targets, over it what the configuration says."""
         places = {node.name: {k: v for k, v in node.labels.items() if k in PLACE} for node in self._remembered.values()}
-        for host, power in self.config.topology.power.items():
+        for host, power in config.topology.power.items():
             places.setdefault(host, {})["power"] = power
         return {host: labels for host, labels in places.items() if labels}
 
@@ -240,27 +245,32 @@ class Central:
         try:
             config = self._reread() if self._reread else self.config
             graph, static = load_graph(config), static_targets(config)
-            told = destinations(config)
+            self._apply(config, graph, static, destinations(config))
         except ConfigError as error:
-            self._reloads.failures += 1
-            self._reloads.success = False
-            self._reload_error = str(error)
-            self._log.error("configuration refused; the one before stays in use", problems=str(error))
+            self._refused(str(error))
+        except ParamsError as error:
+            self._refused(f"rules: {error}")
         else:
-            self._apply(config, graph, static, told)
             self._log.info("configuration read again")
         self._notify.ready(sentence(self.centre.look()[1]))
 
+    def _refused(self, problems: str) -> None:
+        self._reloads.failures += 1
+        self._reloads.success, self._reload_error = False, problems
+        self._log.error("configuration refused; the one before stays in use", problems=problems)
+
     def _apply(self, config: Root, graph: Graph | None, static: list[Target], told: list[Destination]) -> None:
+        """The engine first: it refuses parameters it does not understand, and then nothing is changed."""
         settings: CentralConfig = config.central
+        places = self._hosts(config)
+        self.engine.reconfigure(config.rules, placed(graph, places), self._clock.now())
         for name in ("listen", "state", "fabric"):
             if getattr(settings, name) != getattr(self._settings, name):
                 self._log.warning("takes effect at the next start only", setting=f"central.{name}")
         self._reloads.success, self._reloads.succeeded, self._reload_error = True, time.time(), ""
         self.config, self._settings, self._plan, self._static = config, settings, graph, static
         self._destinations = told
-        self._places = self._hosts()
-        self.engine.reconfigure(config.rules, placed(graph, self._places), self._clock.now())
+        self._places = places
         self.centre.receivers = [d.receiver for d in told]
         self.outbox.configure(told, config.notify)
         self.pull.configure(settings.pull)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from fabricmon.model import Incident, NodeView, Presence, Severity
 
 MAX_CELLS = 1024  # squares on the page: they travel with every update
+FEW = 160  # squares up to which they are drawn large
 
 # From what matters most; a group of nodes shows its worst.
 STATES = ("critical", "warning", "silent", "symptom", "maintenance", "well")
@@ -33,9 +34,10 @@ def mosaic(nodes: Sequence[NodeView], firing: Iterable[Incident]) -> str:
     present = {state for state, _ in cells}
     legend = "".join(f'<span><i class="{s}"></i>{s}</span>' for s in STATES if s in present)
     each = f"; one square is {size} nodes, coloured by the worst" if size > 1 else ""
+    few = " few" if len(squares) <= FEW else ""
     return (
         f'<section class="fleet"><h2>Nodes <span class="n">{len(cells):,}</span></h2>'
-        f'<p class="note legend">{legend}{each}</p><div class="mosaic">{"".join(squares)}</div></section>'
+        f'<p class="note legend">{legend}{each}</p><div class="mosaic{few}">{"".join(squares)}</div></section>'
     )
 
 

@@ -12,17 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabricmon import __version__
+from fabricmon.central.cards import bar, more, opened, order, resolved_lines
 from fabricmon.central.mosaic import mosaic
 from fabricmon.central.overview import TROUBLED, Overview
-from fabricmon.central.words import ago, clock_time, count, kind_words, span
-from fabricmon.model import Evidence, Incident, Maintenance, NodeView, Presence, Severity
+from fabricmon.central.words import ago, clock_time, count, span
+from fabricmon.model import Incident, Maintenance, NodeView, Presence, Severity
 from fabricmon.notify.silence import Silence
 
-MAX_OPEN = 100  # open incidents on the page; the API has all
-MAX_RESOLVED = 20
 MAX_SILENT = 100  # nodes that are not live
-MAX_EVIDENCE = 24
-MAX_HISTORY = 24
 MAX_WINDOWS = 20  # silences, and as many maintenance windows
 
 CSP = (
@@ -108,7 +105,8 @@ def document(scene: Scene) -> str:
 
 def fragment(scene: Scene) -> str:
     """What changes: the page's script puts it in place of the one before."""
-    firing = sorted((i for i in scene.incidents if i.status == "firing"), key=_order)
+    o = scene.overview
+    firing = sorted((i for i in scene.incidents if i.status == "firing"), key=order)
     resolved = sorted((i for i in scene.incidents if i.status != "firing"), key=lambda i: -(i.resolved or i.updated))
     return "\n".join(
         part
@@ -116,11 +114,11 @@ def fragment(scene: Scene) -> str:
             _warnings(scene.warnings),
             _headline(scene),
             _tiles(scene),
-            _open(firing, scene),
+            opened(firing, scene.silences, scene.at, o.known),
             mosaic(scene.nodes, firing),
             _silent(scene),
             _windows(scene),
-            _resolved(resolved, scene.at),
+            resolved_lines(resolved, scene.at),
         )
         if part
     )
@@ -173,10 +171,10 @@ def _tiles(scene: Scene) -> str:
     share = [(p.value, o.nodes[p]) for p in Presence]
     troubled = ", ".join(f"{o.nodes[p]} {p.value}" for p in TROUBLED if o.nodes[p])
     text = troubled or ("all live" if o.expected else "none expected")
-    tiles.append(_tile("nodes", "nodes live", f"{o.live}<small>/{o.expected}</small>", text, True, _bar(share)))
+    tiles.append(_tile("nodes", "nodes live", f"{o.live}<small>/{o.expected}</small>", text, True, bar(share)))
     shared = [("live", o.ports), ("unreachable", o.ports_silent)]
     text = f"{o.ports_silent} silent" if o.ports_silent else "none silent"
-    tiles.append(_tile("ports", "ports live", f"{o.ports:,}", text, True, _bar(shared)))
+    tiles.append(_tile("ports", "ports live", f"{o.ports:,}", text, True, bar(shared)))
     waiting = sum(r.waiting for r in scene.receivers)
     broken = [r for r in scene.receivers if r.error]
     if not scene.receivers:
@@ -197,118 +195,6 @@ def _tile(name: str, label: str, value: str, text: str, lit: bool, below: str = 
     )
 
 
-def _bar(shares: Sequence[tuple[str, int]]) -> str:
-    """A stacked bar; SVG, for the Content-Security-Policy allows no style attributes."""
-    total = sum(n for _, n in shares)
-    if not total:
-        return '<svg class="share" aria-hidden="true"></svg>'
-    at, pieces = 0.0, []
-    for name, n in shares:
-        if n:
-            width = 100 * n / total
-            pieces.append(f'<rect class="{name}" x="{at:.2f}%" width="{width:.2f}%" height="100%"/>')
-            at += width
-    return f'<svg class="share" aria-hidden="true">{"".join(pieces)}</svg>'
-
-
-# --------------------------------------------------------------------------------------------------------
-# Incidents
-
-
-def _order(incident: Incident) -> tuple[int, float, str]:
-    return (-incident.severity.rank, -incident.since, incident.id)
-
-
-def _open(firing: Sequence[Incident], scene: Scene) -> str:
-    heading = f'<h2>Open incidents <span class="n">{len(firing)}</span></h2>'
-    if not firing:
-        said = "Nothing is wrong with what is seen." if scene.overview.known else "Nothing can be said yet."
-        return f'<section class="open">{heading}<p class="none">{said}</p></section>'
-    cards = "".join(_card(i, scene) for i in firing[:MAX_OPEN])
-    return f'<section class="open">{heading}{cards}{_more(len(firing), MAX_OPEN, "api/v1/incidents")}</section>'
-
-
-def _card(i: Incident, scene: Scene) -> str:
-    silence = next((s for s in scene.silences if s.active(scene.at) and s.covers(i)), None)
-    badge = f'<span class="badge" title="{e(silence.comment)}">silenced</span>' if silence else ""
-    chance = f'<span title="confidence in this cause">{i.confidence:.0%} sure</span>' if i.confidence else ""
-    members = ""
-    if i.members.of:
-        members = f"<span>{i.members.bad} of {i.members.of}</span>"
-        if i.members.of > 1:
-            members += _bar((("bad", i.members.bad), ("rest", i.members.of - i.members.bad)))
-    quiet = " quiet" if silence else ""
-    return f"""<article class="incident {i.severity.value}{quiet}" id="{e(i.id)}">
-<div class="lead"><span class="severity">{i.severity.value}</span><span class="kind">{e(kind_words(i.kind))}</span>
-<code class="component">{e(i.component)}</code>{badge}<span class="grow"></span>
-<span class="members">{members}</span>{chance}
-<time title="{e(clock_time(i.since))}">{e(ago(scene.at - i.since))}</time></div>
-<h3>{e(i.title)}</h3>
-<p class="why">{e(i.why)}</p>
-<p class="action"><b>Do</b> {e(i.action)}</p>
-{_details(i)}
-</article>
-"""
-
-
-def _details(i: Incident) -> str:
-    blocks = []
-    if i.evidence:
-        rows = "".join(map(_evidence, i.evidence[:MAX_EVIDENCE]))
-        blocks.append(f"<h4>Evidence</h4><ul class='evidence'>{rows}</ul>{_more(len(i.evidence), MAX_EVIDENCE)}")
-    if i.candidates:
-        names = " ".join(f"<code>{e(c)}</code>" for c in i.candidates)
-        blocks.append(f"<h4>The evidence cannot tell these apart</h4><p class='names'>{names}</p>")
-    if len(i.parts) > 1:
-        names = " ".join(f"<code>{e(p)}</code>" for p in i.parts)
-        blocks.append(f"<h4>Members</h4><p class='names'>{names}</p>")
-    if i.labels:
-        names = " ".join(f"<code>{e(k)}={e(v)}</code>" for k, v in sorted(i.labels.items()))
-        blocks.append(f"<h4>Labels</h4><p class='names'>{names}</p>")
-    if i.history:
-        rows = "".join(
-            f"<li><time>{e(clock_time(h.at))}</time><b>{e(h.change)}</b> {e(h.reason)}</li>"
-            for h in reversed(i.history[-MAX_HISTORY:])
-        )
-        blocks.append(f"<h4>History</h4><ul class='history'>{rows}</ul>")
-    if not blocks:
-        return ""
-    count_of = count(len(i.evidence), "reading")
-    blocks.append(f'<p class="id">id <code>{e(i.id)}</code></p>')
-    return (
-        f'<details data-id="{e(i.id)}"><summary>Evidence and history, {count_of}</summary>{"".join(blocks)}</details>'
-    )
-
-
-def _evidence(v: Evidence) -> str:
-    side = "for" if v.for_it else "against"
-    formula = f'<span class="formula">{e(v.formula)}</span>' if v.formula else ""
-    return f'<li class="{side}"><code>{e(v.component)}</code> {e(v.text)}{formula}</li>'
-
-
-def _more(total: int, shown: int, link: str = "") -> str:
-    if total <= shown:
-        return ""
-    text = f"and {total - shown:,} more"
-    return f'<p class="more"><a href="{link}">{text}</a></p>' if link else f'<p class="more">{text}</p>'
-
-
-def _resolved(resolved: Sequence[Incident], at: float) -> str:
-    if not resolved:
-        return ""
-    rows = "".join(
-        f'<tr id="{e(i.id)}"><td class="kind">{e(kind_words(i.kind))}</td><td><code>{e(i.component)}</code></td>'
-        f"<td>{e(i.title)}</td><td>{e(ago(at - (i.resolved or i.updated)))}</td>"
-        f"<td>after {e(span((i.resolved or i.updated) - i.since))}</td></tr>"
-        for i in resolved[:MAX_RESOLVED]
-    )
-    more = _more(len(resolved), MAX_RESOLVED, "api/v1/incidents")
-    return (
-        f'<section class="resolved"><h2>Resolved within the hour <span class="n">{len(resolved)}</span></h2>'
-        f'<div class="wide"><table>{rows}</table></div>{more}</section>'
-    )
-
-
 # --------------------------------------------------------------------------------------------------------
 # What is silent, and what was announced
 
@@ -323,7 +209,7 @@ def _silent(scene: Scene) -> str:
         f'<section class="silent"><h2>Not seen <span class="n">{len(silent)}</span></h2>'
         "<p class='note'>Nothing is known of these: they count neither as healthy nor as broken.</p>"
         "<div class='wide'><table><tr><th>node</th><th>presence</th><th>detail</th><th>since</th><th>last frame</th>"
-        f"<th>ports</th></tr>{rows}</table></div>{_more(len(silent), MAX_SILENT, 'api/v1/nodes')}</section>"
+        f"<th>ports</th></tr>{rows}</table></div>{more(len(silent), MAX_SILENT, 'api/v1/nodes')}</section>"
     )
 
 

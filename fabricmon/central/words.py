@@ -42,3 +42,10 @@ def count(n: int, word: str) -> str:
 def kind_words(kind: str) -> str:
     """ "link_flapping" -> "link flapping"."""
     return kind.replace("_", " ")
+
+
+def certainty(confidence: float) -> str:
+    """ "97%"; what is not quite certain does not read as certain."""
+    if confidence >= 0.995:
+        return "over 99%"
+    return f"{confidence:.0%}"
