@@ -1,0 +1,101 @@
+"""Kill -9 of what delivers and of what receives, at random moments: nothing is lost, nothing changes its key.
+
+The script goes on exactly where the last transaction ended (tests/chaos/feed.py), so what must arrive is known
+exactly and no assertion depends on time.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fabricmon.central.database import FILE
+from fabricmon.model import Notification
+from tests.chaos.feed import script
+from tests.rigs.daemons import Daemon, fetch, free_port
+from tests.rigs.receiver import posts
+
+RUNS = int(os.environ.get("FABRICMON_CHAOS_RUNS", "10"))
+STEPS = 40
+KILLS = 4
+
+
+def kill(daemon: Daemon) -> bool:
+    """Whether it was alive to be killed."""
+    daemon.process.send_signal(signal.SIGKILL)
+    return daemon.process.wait() == -signal.SIGKILL
+
+
+def committed(state: Path) -> dict[str, Notification]:
+    """Every notification that a transaction accepted and that was not superseded by a later one, by key."""
+    db = sqlite3.connect(state / FILE)
+    rows = db.execute("SELECT key, state, body FROM outbox ORDER BY seq").fetchall()
+    db.close()
+    assert {s for _, s, _ in rows} <= {"sent", "superseded"}, "nothing waits, nothing failed"
+    return {key: msgspec.msgpack.decode(body, type=Notification) for key, s, body in rows if s == "sent"}
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("run", range(RUNS))
+def test_nothing_is_lost_and_nothing_changes_its_key(run: int, tmp_path: Path) -> None:
+    rng = random.Random(run)
+    port, file, state = free_port(), tmp_path / "received.jsonl", tmp_path / "state"
+    url = f"http://127.0.0.1:{port}/"
+
+    def receiver() -> Daemon:
+        return Daemon(tmp_path / "receiver.log", [sys.executable, "-m", "tests.rigs.receiver", port, file])
+
+    def centre() -> Daemon:
+        command = [sys.executable, "-m", "tests.chaos.feed", state, url, run, STEPS]
+        return Daemon(tmp_path / "centre.log", command)
+
+    hook, feed = receiver(), centre()
+    killed = 0
+    try:
+        for _ in range(KILLS):
+            # Mostly soon after the start, when it opens the state and delivers what waits; sometimes in the middle.
+            time.sleep(rng.choice((0.05, 0.4, 0.6, 0.9)) + rng.random() * 0.3)
+            if feed.process.poll() is not None:
+                break
+            victim = rng.choice(("centre", "receiver", "both"))
+            if victim in ("receiver", "both"):
+                kill(hook)
+                hook = receiver()
+            if victim in ("centre", "both"):
+                killed += kill(feed)
+                feed = centre()
+        hook.wait_until("receiver", lambda: fetch(url) == "")
+        assert feed.process.wait(60) == 0, feed.tail()
+    finally:
+        for daemon in (hook, feed):
+            kill(daemon)
+
+    assert "damaged" not in feed.log.read_text()
+    expected, got = committed(state), posts(file)
+    keys = [post["headers"]["Idempotency-Key"] for post in got]
+    assert set(keys) >= set(expected), "every accepted notification arrived"
+    bodies: dict[str, Any] = {}
+    for key, post in zip(keys, got, strict=True):
+        assert bodies.setdefault(key, post["body"]) == post["body"], "the same key tells the same thing"
+    # As a receiver sees it that drops keys it knows: each incident of the script, and its own last word.
+    final = {i.id: i for step in script(run, STEPS) for i in step}
+    seen: dict[str, list[dict[str, Any]]] = {}
+    for body in bodies.values():
+        for i in body["incidents"]:
+            seen.setdefault(i["id"], []).append(i)
+    assert set(seen) == set(final), "no incident lost, none invented"
+    for id, words in seen.items():
+        assert words[0]["status"] == "firing"
+        assert words[-1]["status"] == "resolved"
+        assert words[-1]["revision"] == final[id].revision
+        revisions = [w["revision"] for w in words]
+        assert revisions == sorted(set(revisions)), "in order, and no state told under two keys"
