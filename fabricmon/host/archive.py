@@ -11,8 +11,7 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Callable
-from typing import TypeVar
+import zlib
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +21,6 @@ from fabricmon.host.protocol import Link, RdmaDevice, RdmaPort
 FORMAT = "fabricmon-host"
 VERSION = 1
 MOST_BYTES = 256 << 20  # unpacked; a node of 64 devices is below 10 MiB
-_T = TypeVar("_T")
 
 
 class ArchiveError(ValueError):
@@ -42,6 +40,7 @@ class Archive(Struct):
 
     taken, monotonic   wall time and the node's clock at the start of the recording, seconds
     ports, counters    RDMA netlink's answers by "<device index>/<port>"
+    troubles           what failed, by "<field> <key>": "reads /sys/...", "ports 0/1", "links"
     """
 
     format: str
@@ -52,14 +51,15 @@ class Archive(Struct):
     monotonic: float
     boot_id: str = ""
     machine_id: str = ""
-    lists: dict[str, list[str] | Trouble] = {}
-    reads: dict[str, str | Trouble] = {}
-    realpaths: dict[str, str | Trouble] = {}
-    numbers: dict[str, int | Trouble] = {}
-    devices: list[RdmaDevice] | Trouble | None = None
-    ports: dict[str, RdmaPort | Trouble] = {}
-    counters: dict[str, dict[str, int] | Trouble] = {}
-    links: list[Link] | Trouble | None = None
+    lists: dict[str, list[str]] = {}
+    reads: dict[str, str] = {}
+    realpaths: dict[str, str] = {}
+    numbers: dict[str, int] = {}
+    devices: list[RdmaDevice] | None = None
+    ports: dict[str, RdmaPort] = {}
+    counters: dict[str, dict[str, int]] = {}
+    links: list[Link] | None = None
+    troubles: dict[str, Trouble] = {}
 
 
 class _Any(Struct):
@@ -87,8 +87,8 @@ def load(path: str, most: int = MOST_BYTES) -> Archive:
     try:
         with gzip.open(path, "rb") as file:
             data = file.read(most + 1)
-    except (gzip.BadGzipFile, EOFError) as error:
-        raise ArchiveError(f"{path}: not gzip, or cut short: {error}") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ArchiveError(f"{path}: not gzip, cut short or damaged: {error}") from None
     if len(data) > most:
         raise ArchiveError(f"{path}: more than {most} bytes unpacked")
     try:
@@ -153,24 +153,7 @@ def anonymised(archive: Archive, key: bytes = b"") -> Archive:
         name="host",
         boot_id=hidden(32, archive.boot_id) if archive.boot_id else "",
         machine_id=hidden(32, archive.machine_id) if archive.machine_id else "",
-        reads={path: _unless_trouble(value, _bound(read, path)) for path, value in archive.reads.items()},
-        devices=_unless_trouble(
-            archive.devices,
-            lambda found: [msgspec.structs.replace(d, node_guid=guid(d.node_guid)) for d in found or ()],
-        )
-        if archive.devices is not None
-        else None,
-        links=_unless_trouble(
-            archive.links, lambda found: [msgspec.structs.replace(k, address=hardware(k.address)) for k in found or ()]
-        )
-        if archive.links is not None
-        else None,
+        reads={path: read(path, value) for path, value in archive.reads.items()},
+        devices=archive.devices and [msgspec.structs.replace(d, node_guid=guid(d.node_guid)) for d in archive.devices],
+        links=archive.links and [msgspec.structs.replace(k, address=hardware(k.address)) for k in archive.links],
     )
-
-
-def _unless_trouble(value: _T | Trouble, change: Callable[[_T], _T]) -> _T | Trouble:
-    return value if isinstance(value, Trouble) else change(value)
-
-
-def _bound(change: Callable[[str, str], str], path: str) -> Callable[[str], str]:
-    return lambda value: change(path, value)

@@ -56,10 +56,11 @@ class Bulk:
         bad: list[tuple[int, HostError]] = []
         for i, descriptor in enumerate(self._open, base):
             try:
-                value = int(pread(descriptor, _WIDEST, 0))
+                raw = pread(descriptor, _WIDEST, 0)
+                value = int(raw)
             except (OSError, ValueError):
                 value = -1
-            if 0 <= value < _ALL_ONES:
+            if 0 <= value < _ALL_ONES and b"_" not in raw:  # int() reads Python's 1_000
                 out[i] = value
             else:
                 try:

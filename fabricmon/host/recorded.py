@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from fabricmon.host.archive import Archive, Trouble, load
+from fabricmon.host.archive import Archive, load
 from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort, Unsupported
 
 _T = TypeVar("_T")
@@ -39,28 +39,28 @@ class RecordedHost:
         return time.monotonic() + self._offset
 
     def list(self, path: str) -> list[str]:
-        return _answer(path, self._archive.lists).copy()
+        return self._answer("lists", self._archive.lists, path).copy()
 
     def read(self, path: str, limit: int = 65536) -> bytes:
-        return _answer(path, self._archive.reads).encode("latin-1")[:limit]
+        return self._answer("reads", self._archive.reads, path).encode("latin-1")[:limit]
 
     def realpath(self, path: str) -> str:
-        return _answer(path, self._archive.realpaths)
+        return self._answer("realpaths", self._archive.realpaths, path)
 
     def bulk(self, paths: Sequence[str]) -> RecordedBulk:
-        return RecordedBulk(paths, self._archive.numbers)
+        return RecordedBulk([self._number(p) for p in paths])
 
     def rdma_devices(self) -> builtins.list[RdmaDevice]:
-        return _told("RDMA GET", self._archive.devices)
+        return self._told("devices", self._archive.devices)
 
     def rdma_port(self, device: int, port: int) -> RdmaPort:
-        return _told(f"RDMA PORT_GET {device}/{port}", self._archive.ports.get(f"{device}/{port}"))
+        return self._told(f"ports {device}/{port}", self._archive.ports.get(f"{device}/{port}"))
 
     def rdma_counters(self, device: int, port: int) -> dict[str, int]:
-        return _told(f"RDMA STAT_GET {device}/{port}", self._archive.counters.get(f"{device}/{port}"))
+        return self._told(f"counters {device}/{port}", self._archive.counters.get(f"{device}/{port}"))
 
     def links(self) -> builtins.list[Link]:
-        return _told("rtnetlink RTM_GETLINK", self._archive.links)
+        return self._told("links", self._archive.links)
 
     def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
         raise Unsupported("rtnetlink group LINK", 0, "a recorded machine has no events")
@@ -68,18 +68,35 @@ class RecordedHost:
     def close(self) -> None:
         """Nothing is open."""
 
+    def _number(self, path: str) -> int | HostError:
+        try:
+            return self._answer("numbers", self._archive.numbers, path)
+        except HostError as error:
+            return error
+
+    def _answer(self, field: str, answers: dict[str, _T], path: str) -> _T:
+        if path in answers:
+            return answers[path]
+        trouble = self._archive.troubles.get(f"{field} {path}")
+        if trouble is None:
+            raise HostError(path, errno.ENOENT, "not in the recording")
+        raise HostError(path, trouble.errno, trouble.error)
+
+    def _told(self, question: str, found: _T | None) -> _T:
+        if found is not None:
+            return found
+        trouble = self._archive.troubles.get(question)
+        if trouble is None:
+            raise Unsupported(question, 0, "not in the recording")
+        raise (Unsupported if trouble.unsupported else HostError)(question, trouble.errno, trouble.error)
+
 
 class RecordedBulk:
     """BulkReader on recorded numbers."""
 
-    def __init__(self, paths: Sequence[str], numbers: dict[str, int | Trouble]) -> None:
-        self._values = array("d", [math.nan]) * len(paths)
-        self._bad: list[tuple[int, HostError]] = []
-        for i, path in enumerate(paths):
-            try:
-                self._values[i] = _answer(path, numbers)
-            except HostError as error:
-                self._bad.append((i, error))
+    def __init__(self, found: Sequence[int | HostError]) -> None:
+        self._values = array("d", (math.nan if isinstance(f, HostError) else f for f in found))
+        self._bad = [(i, f) for i, f in enumerate(found) if isinstance(f, HostError)]
 
     def read(self, out: array[float], base: int) -> list[tuple[int, HostError]]:
         out[base : base + len(self._values)] = self._values
@@ -87,20 +104,3 @@ class RecordedBulk:
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def _answer(path: str, answers: dict[str, _T | Trouble]) -> _T:
-    if path not in answers:
-        raise HostError(path, errno.ENOENT, "not in the recording")
-    found = answers[path]
-    if isinstance(found, Trouble):
-        raise HostError(path, found.errno, found.error)
-    return found
-
-
-def _told(question: str, found: _T | Trouble | None) -> _T:
-    if found is None:
-        raise Unsupported(question, 0, "not in the recording")
-    if isinstance(found, Trouble):
-        raise (Unsupported if found.unsupported else HostError)(question, found.errno, found.error)
-    return found

@@ -37,38 +37,40 @@ class RecordingHost:
         return self._host.monotonic()
 
     def list(self, path: str) -> list[str]:
-        return _kept(self.archive.lists, path, lambda: self._host.list(path))
+        return self._keep("lists", self.archive.lists, path, lambda: self._host.list(path))
 
     def read(self, path: str, limit: int = 65536) -> bytes:
-        text = _kept(self.archive.reads, path, lambda: self._host.read(path, limit).decode("latin-1"))
+        text = self._keep("reads", self.archive.reads, path, lambda: self._host.read(path, limit).decode("latin-1"))
         return text.encode("latin-1")
 
     def realpath(self, path: str) -> str:
-        return _kept(self.archive.realpaths, path, lambda: self._host.realpath(path))
+        return self._keep("realpaths", self.archive.realpaths, path, lambda: self._host.realpath(path))
 
     def bulk(self, paths: Sequence[str]) -> BulkReader:
-        return _RecordingBulk(tuple(paths), self._host.bulk(paths), self.archive.numbers)
+        return _RecordingBulk(tuple(paths), self._host.bulk(paths), self.archive)
 
     def rdma_devices(self) -> builtins.list[RdmaDevice]:
         try:
             found = self._host.rdma_devices()
         except HostError as error:
-            self.archive.devices = _trouble(error)
+            self.archive.troubles["devices"] = _trouble(error)
             raise
         self.archive.devices = found
         return found
 
     def rdma_port(self, device: int, port: int) -> RdmaPort:
-        return _kept(self.archive.ports, f"{device}/{port}", lambda: self._host.rdma_port(device, port))
+        key = f"{device}/{port}"
+        return self._keep("ports", self.archive.ports, key, lambda: self._host.rdma_port(device, port))
 
     def rdma_counters(self, device: int, port: int) -> dict[str, int]:
-        return _kept(self.archive.counters, f"{device}/{port}", lambda: self._host.rdma_counters(device, port))
+        key = f"{device}/{port}"
+        return self._keep("counters", self.archive.counters, key, lambda: self._host.rdma_counters(device, port))
 
     def links(self) -> builtins.list[Link]:
         try:
             found = self._host.links()
         except HostError as error:
-            self.archive.links = _trouble(error)
+            self.archive.troubles["links"] = _trouble(error)
             raise
         self.archive.links = found
         return found
@@ -79,33 +81,32 @@ class RecordingHost:
     def close(self) -> None:
         self._host.close()
 
+    def _keep(self, field: str, answers: dict[str, _T], key: str, ask: Callable[[], _T]) -> _T:
+        if len(answers) >= _MOST_ANSWERS and key not in answers:
+            raise HostError(key, 0, f"a recording has at most {_MOST_ANSWERS} {field}")
+        try:
+            found = ask()
+        except HostError as error:
+            self.archive.troubles[f"{field} {key}"] = _trouble(error)
+            raise
+        answers[key] = found
+        return found
+
 
 class _RecordingBulk:
-    def __init__(self, paths: tuple[str, ...], reader: BulkReader, numbers: dict[str, int | Trouble]) -> None:
-        self._paths, self._reader, self._numbers = paths, reader, numbers
+    def __init__(self, paths: tuple[str, ...], reader: BulkReader, archive: Archive) -> None:
+        self._paths, self._reader, self._archive = paths, reader, archive
 
     def read(self, out: array[float], base: int) -> list[tuple[int, HostError]]:
         bad = self._reader.read(out, base)
         for i, path in enumerate(self._paths):
             if not math.isnan(out[base + i]):
-                self._numbers[path] = int(out[base + i])
-        self._numbers.update({self._paths[i]: _trouble(error) for i, error in bad})
+                self._archive.numbers[path] = int(out[base + i])
+        self._archive.troubles.update({f"numbers {self._paths[i]}": _trouble(error) for i, error in bad})
         return bad
 
     def close(self) -> None:
         self._reader.close()
-
-
-def _kept(answers: dict[str, _T | Trouble], key: str, ask: Callable[[], _T]) -> _T:
-    if len(answers) >= _MOST_ANSWERS and key not in answers:
-        raise HostError(key, 0, f"a recording has at most {_MOST_ANSWERS} answers of a kind")
-    try:
-        found = ask()
-    except HostError as error:
-        answers[key] = _trouble(error)
-        raise
-    answers[key] = found
-    return found
 
 
 def _trouble(error: HostError) -> Trouble:

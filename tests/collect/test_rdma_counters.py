@@ -1,0 +1,373 @@
+"""The infiniband collector on machines of files: every value, its unit, and what one bad file costs."""
+
+from __future__ import annotations
+
+import errno
+import math
+from array import array
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabricmon.catalogue import CATALOGUE, RAW, counter_at
+from fabricmon.collect import infiniband, port_counters
+from fabricmon.collect.port_counters import File
+from fabricmon.collect.refusal import Patience
+from fabricmon.host.live import LiveHost
+from fabricmon.host.protocol import HostError, RdmaDevice
+from fabricmon.model import Reading
+from tests.host.trees import build_hca_tree, link, put
+
+PORT = "class/infiniband/mlx5_0/ports/1"
+
+
+def cells(reading: Reading) -> dict[tuple[str, str], float]:
+    """{(row, column): value}"""
+    found: dict[tuple[str, str], float] = {}
+    at = 0
+    for part in reading.parts:
+        for component in part.components:
+            for column in part.columns:
+                assert (component.name, column) not in found, "a column came twice"
+                found[component.name, column] = reading.values[at]
+                at += 1
+    assert at == len(reading.values)
+    return found
+
+
+def read_all(host: LiveHost, **config: object) -> dict[tuple[str, str], float]:
+    found: dict[tuple[str, str], float] = {}
+    for session in infiniband.open(host, infiniband.Config(**config)).sessions().values():
+        found |= cells(session.read())
+    return found
+
+
+def test_every_file_of_the_408_is_exported_in_its_unit(tmp_path: Path) -> None:
+    values = build_hca_tree(tmp_path)
+    assert len(values) == 408
+    found = read_all(LiveHost(str(tmp_path)))
+    for path, value in values.items():
+        *_, device, _, port, directory, name = path.split("/")
+        if name == "link_downed":
+            continue  # infiniband_state's
+        counter = counter_at(directory, name)
+        assert counter is not None, name
+        factor = 4 if name in ("port_xmit_data", "port_rcv_data") else 1
+        assert found[f"{device}/{port}", counter.name] == factor * value, path
+    assert len(found) == 408 - 8 + 8  # without link_downed, with `supported`
+    assert "lifespan" not in {column for _, column in found}
+
+
+def test_labels_say_what_the_port_is(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path / "sys", devices=2)
+    put(tmp_path / "proc/net/route", "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n"
+        "ib1\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n")  # fmt: skip
+    gpu = tmp_path / "sys/devices/pci0000:10/0000:10:01.0/0000:12:00.0"
+    gpu.mkdir()
+    link(tmp_path / "sys/bus/pci/drivers/nvidia/0000:12:00.0", gpu)
+    sessions = infiniband.open(LiveHost(str(tmp_path / "sys"), str(tmp_path / "proc")), infiniband.Config()).sessions()
+    (part,) = sessions["mlx5_0"].read().parts
+    assert part.components[0].labels == {
+        "device": "mlx5_0",
+        "port": "1",
+        "netdev": "ib0",
+        "link_layer": "InfiniBand",
+        "node_guid": "0200:0000:0000:0000",
+        "port_guid": "0200:0000:0000:0000",
+        "sys_image_guid": "0200:0000:0000:0000",
+        "firmware": "28.41.1000",
+        "board": "FAB_0000000001",
+        "hca_type": "MT4129",
+        "pci": "0000:11:00.0",
+        "driver": "mlx5_core",
+        "role": "compute",
+    }
+    assert sessions["mlx5_1"].read().parts[0].components[0].labels["role"] == "management"
+
+
+BAD = {
+    "N/A (no PMA)\n": "no PMA",
+    "": "empty",
+    "0x10\n": "0x10",
+    "-3\n": "-3",
+    "123456789012345678901234567890\n": "64 bits",
+    "18446744073709551615\n": "all 64 bits",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_bad_file_costs_that_value_only(tmp_path: Path, text: str) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    good = read_all(LiveHost(str(tmp_path)))
+    put(tmp_path / PORT / "counters/symbol_error", text)
+    (session,) = infiniband.open(LiveHost(str(tmp_path)), infiniband.Config()).sessions().values()
+    reading = session.read()
+    (fault,) = reading.faults
+    assert BAD[text] in fault.error
+    assert fault.source == "/sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error"
+    assert fault.component == "mlx5_0/1"
+    now = cells(reading)
+    assert math.isnan(now.pop(("mlx5_0/1", "symbol_errors")))
+    del good["mlx5_0/1", "symbol_errors"]
+    assert now == good
+
+
+def test_a_directory_where_a_file_should_be(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    (tmp_path / PORT / "hw_counters/surprise").mkdir()
+    (session,) = infiniband.open(LiveHost(str(tmp_path)), infiniband.Config()).sessions().values()
+    reading = session.read()
+    assert math.isnan(cells(reading)["mlx5_0/1", f"{RAW}hw_counters/surprise"])
+    assert [f.error for f in reading.faults] == ["Is a directory"]
+
+
+def test_drivers_without_counters_directory(tmp_path: Path) -> None:
+    """EFA: hw_counters of port and device, no counters/ (counters-ib.md section 2)."""
+    device = tmp_path / "class/infiniband/rdmap0s6"
+    for name, value in {"tx_bytes": 5, "retrans_timeout_events": 6, "impaired_remote_conn_events": 7}.items():
+        put(device / "ports/1/hw_counters" / name, f"{value}\n")
+    for name, value in {"submitted_cmds": 8, "keep_alive_rcvd": 9, "new_in_this_driver": 10}.items():
+        put(device / "hw_counters" / name, f"{value}\n")
+    found = read_all(LiveHost(str(tmp_path)))
+    assert found == {
+        ("rdmap0s6/1", "supported"): 1,
+        ("rdmap0s6/1", "rdma_tx_bytes"): 5,
+        ("rdmap0s6/1", "ack_timeout"): 6,
+        ("rdmap0s6/1", "remote_impaired"): 7,
+        ("rdmap0s6/1", "device_submitted_commands"): 8,
+        ("rdmap0s6/1", "device_keep_alives"): 9,
+        ("rdmap0s6/1", f"{RAW}device_hw_counters/new_in_this_driver"): 10,
+    }
+
+
+def test_old_devices_keep_64_bits_in_a_directory_of_their_own(tmp_path: Path) -> None:
+    at = tmp_path / "class/infiniband/mlx4_0/ports/2"
+    put(at / "counters/port_xmit_data", "4294967295\n")
+    put(at / "counters_ext/port_xmit_data_64", "5000000000\n")
+    found = read_all(LiveHost(str(tmp_path)))
+    assert found["mlx4_0/2", "xmit"] == 20e9
+    assert found["mlx4_0/2", f"{RAW}counters/port_xmit_data"] == 4294967295
+
+
+def test_two_names_of_one_concept_lose_nothing(tmp_path: Path) -> None:
+    at = tmp_path / "class/infiniband/mlx5_0/ports/1/hw_counters"
+    put(at / "rp_cnp_handled", "3\n")
+    put(at / "cc_rx_cnp_pkts", "4\n")
+    found = read_all(LiveHost(str(tmp_path)))
+    assert found["mlx5_0/1", "cnp_handled"] == 3
+    assert found["mlx5_0/1", f"{RAW}hw_counters/cc_rx_cnp_pkts"] == 4
+
+
+def test_absent_hardware_is_no_fault(tmp_path: Path) -> None:
+    assert infiniband.open(LiveHost(str(tmp_path)), infiniband.Config()).sessions() == {}
+    (tmp_path / "class/infiniband/siw0/ports/1").mkdir(parents=True)
+    (session,) = infiniband.open(LiveHost(str(tmp_path)), infiniband.Config()).sessions().values()
+    reading = session.read()
+    assert (reading.parts, reading.values, reading.faults) == ((), array("d"), ())
+
+
+def test_the_shape_is_one_object_while_it_stands(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    (session,) = infiniband.open(LiveHost(str(tmp_path)), infiniband.Config(rediscover=0.0)).sessions().values()
+    first = session.read().parts
+    assert session.read().parts is first
+    put(tmp_path / PORT / "hw_counters/later", "1\n")
+    later = session.read()
+    assert later.parts is not first
+    assert cells(later)["mlx5_0/1", f"{RAW}hw_counters/later"] == 1
+
+
+def test_a_device_that_went_is_an_error_and_one_that_came_back_is_read_again(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=2)
+    collector = infiniband.open(LiveHost(str(tmp_path)), infiniband.Config())
+    sessions = collector.sessions()
+    sessions["mlx5_0"].read()
+    at = tmp_path / "class/infiniband/mlx5_0"
+    target = at.readlink()
+    at.unlink()
+    assert list(collector.sessions()) == ["mlx5_1"]
+    at.symlink_to(target)
+    assert sorted(collector.sessions()) == ["mlx5_0", "mlx5_1"]
+    assert collector.sessions()["mlx5_1"] is sessions["mlx5_1"]
+    gone = infiniband.Session(LiveHost(str(tmp_path)), infiniband.Config(), "mlx5_7")
+    with pytest.raises(HostError) as caught:
+        gone.read()
+    assert caught.value.errno == errno.ENOENT
+
+
+def test_excluded_devices_are_not_opened(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=4)
+    (tmp_path / "class/infiniband/mlx5_3/device/physfn").mkdir()
+
+    class Watched(LiveHost):
+        opened: list[str] = []
+
+        def read(self, path: str, limit: int = 65536) -> bytes:
+            self.opened.append(path)
+            return super().read(path, limit)
+
+        def bulk(self, paths):  # type: ignore[no-untyped-def]
+            self.opened.extend(paths)
+            return super().bulk(paths)
+
+    host = Watched(str(tmp_path))
+    config = infiniband.Config(exclude=("mlx5_1", "0000:21:*"))
+    sessions = infiniband.open(host, config).sessions()
+    assert list(sessions) == ["mlx5_0"]
+    sessions["mlx5_0"].read()
+    assert host.opened
+    assert not [p for p in host.opened if "mlx5_0" not in p and "/class/infiniband/" in p]
+
+
+class Kernel(LiveHost):
+    """A host whose RDMA netlink answers what the test says."""
+
+    counters: dict[str, int] | HostError = {}
+    asked = 0
+
+    def rdma_devices(self) -> list[RdmaDevice]:
+        return [RdmaDevice(5, "mlx5_0", 1, "", "", "ib")]
+
+    def rdma_counters(self, device: int, port: int) -> dict[str, int]:
+        assert (device, port) == (5, 1)
+        self.asked += 1
+        if isinstance(self.counters, HostError):
+            raise self.counters
+        return self.counters
+
+
+def test_netlink_takes_the_place_of_the_hw_counters_files(tmp_path: Path) -> None:
+    values = build_hca_tree(tmp_path, devices=1)
+    host = Kernel(str(tmp_path))
+    names = [p.rsplit("/", 1)[-1] for p in values if "/hw_counters/" in p]
+    host.counters = {name: 1_000_000 + i for i, name in enumerate(names)} | {"only_told": 17}
+    (session,) = infiniband.open(host, infiniband.Config()).sessions().values()
+    found = cells(session.read())
+    for i, name in enumerate(names):
+        counter = counter_at("hw_counters", name)
+        assert counter is not None
+        assert found["mlx5_0/1", counter.name] == 1_000_000 + i
+    assert found["mlx5_0/1", f"{RAW}hw_counters/only_told"] == 17
+    assert session.read().queries == 20 + 3  # a command a file of counters/, one refresh of the hw_counters
+    assert found["mlx5_0/1", "symbol_errors"] == values["/sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error"]
+
+
+def test_where_netlink_fails_the_files_are_read(tmp_path: Path) -> None:
+    values = build_hca_tree(tmp_path, devices=1)
+    host = Kernel(str(tmp_path))
+    host.counters = {"np_cnp_sent": 5}
+    (session,) = infiniband.open(host, infiniband.Config()).sessions().values()
+    assert cells(session.read())["mlx5_0/1", "cnp_sent"] == 5
+    host.counters = HostError("RDMA STAT_GET device 5 port 1", errno.EINVAL, "Invalid argument")
+    once = session.read()
+    assert math.isnan(cells(once)["mlx5_0/1", "cnp_sent"])
+    assert [f.source for f in once.faults] == ["RDMA STAT_GET device 5 port 1"]
+    then = session.read()
+    assert then.faults == ()
+    assert cells(then)["mlx5_0/1", "cnp_sent"] == values["/sys/class/infiniband/mlx5_0/ports/1/hw_counters/np_cnp_sent"]
+
+
+def test_a_field_the_driver_cannot_decode_is_unknown(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    host = Kernel(str(tmp_path))
+    host.counters = {"np_cnp_sent": 2**64 - 1, "rp_cnp_handled": 4}
+    (session,) = infiniband.open(host, infiniband.Config()).sessions().values()
+    reading = session.read()
+    assert math.isnan(cells(reading)["mlx5_0/1", "cnp_sent"])
+    assert cells(reading)["mlx5_0/1", "cnp_handled"] == 4
+    assert "np_cnp_sent" in reading.faults[0].source
+
+
+class Refusing(LiveHost):
+    """Every file of counters of a limited function fails as the firmware makes it fail."""
+
+    now = 0.0
+    refuses = True
+    opened = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def bulk(self, paths):  # type: ignore[no-untyped-def]
+        host, inner = self, super().bulk(paths)
+
+        class Reader:
+            def read(self, out, base):  # type: ignore[no-untyped-def]
+                host.opened += 1
+                if not host.refuses:
+                    return inner.read(out, base)
+                for i in range(len(paths)):
+                    out[base + i] = math.nan
+                return [(i, HostError(p, errno.EINVAL, "Invalid argument")) for i, p in enumerate(paths)]
+
+            def close(self) -> None:
+                inner.close()
+
+        return Reader()
+
+
+def test_a_device_that_never_answers_is_left_alone_for_hours(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    host = Refusing(str(tmp_path))
+    (session,) = infiniband.open(host, infiniband.Config()).sessions().values()
+    for _ in range(10):
+        reading = session.read()
+        host.now += 10
+    assert host.opened == 3
+    found = cells(reading)
+    assert found.pop(("mlx5_0/1", "supported")) == 0.0
+    assert all(math.isnan(v) for v in found.values())
+    host.now += 3600
+    session.read()
+    assert host.opened == 4
+    host.now += 3600
+    session.read()
+    assert host.opened == 4, "the second pause is longer"
+    host.refuses = False
+    host.now += 3700
+    assert cells(session.read())["mlx5_0/1", "supported"] == 1.0
+
+
+def test_a_device_that_answered_before_is_asked_on(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    host = Refusing(str(tmp_path))
+    host.refuses = False
+    (session,) = infiniband.open(host, infiniband.Config()).sessions().values()
+    session.read()
+    host.refuses = True
+    for _ in range(10):
+        assert len(session.read().faults) == 50
+        host.now += 10
+    host.refuses = False
+    assert session.read().faults == ()
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=30))
+def test_patience_asks_at_least_every_six_hours_and_never_gives_up_on_one_that_answered(answers: list[bool]) -> None:
+    patience, now, answered = Patience(), 0.0, False
+    for answer in answers:
+        waited = 0.0
+        while patience.waits(now):
+            now += 600
+            waited += 600
+        assert waited <= 6 * 3600
+        assert not (answered and waited)
+        answered = answered or answer
+        patience.saw(3, [] if answer else [errno.EINVAL] * 3, now)
+        now += 1
+
+
+@given(st.lists(st.tuples(st.sampled_from(["counters", "counters_ext", "hw_counters"]), st.sampled_from(
+    ["port_xmit_data", "port_xmit_data_64", "rp_cnp_handled", "cc_rx_cnp_pkts", "x", "vport_out_of_buffer",
+     "out_of_buffer", "tx_bytes", "rdma_tx_bytes"])), unique=True))  # fmt: skip
+def test_each_file_has_a_column_of_its_own(names: list[tuple[str, str]]) -> None:
+    files = [File(directory, name, f"/{directory}/{name}") for directory, name in names]
+    found = port_counters.columns(files)
+    assert len(set(found.values())) == len(files)
+    for file, column in found.items():
+        if column.startswith(RAW):
+            assert column == f"{RAW}{file.directory}/{file.name}"
+        else:
+            assert counter_at(file.directory, file.name) is CATALOGUE[column]

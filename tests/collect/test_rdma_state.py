@@ -1,0 +1,185 @@
+"""The infiniband_state collector: what the texts of sysfs mean, and what is unknown."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabricmon.collect import attributes, infiniband_state
+from fabricmon.host.live import LiveHost
+from fabricmon.host.protocol import HostError, RdmaDevice, RdmaPort
+from tests.host.trees import build_hca_tree, put
+
+PORT = "class/infiniband/mlx5_0/ports/1"
+
+
+@pytest.mark.parametrize(
+    ("text", "rate", "lanes"),
+    [
+        ("400 Gb/sec (4X NDR)\n", 50e9, 4),
+        ("800 Gb/sec (4X XDR)", 100e9, 4),
+        ("200 Gb/sec (2X NDR)", 25e9, 2),
+        ("2.5 Gb/sec (1X SDR)\n", 312.5e6, 1),
+        ("56 Gb/sec (4X FDR)", 7e9, 4),
+        ("100 Gb/sec (4X EDR)", 12.5e9, 4),
+        ("40 Gb/sec (4X)", 5e9, 4),
+        ("1200 Gb/sec (12X NDR)", 150e9, 12),
+    ],
+)
+def test_rates(text: str, rate: float, lanes: int) -> None:
+    assert attributes.rate(text) == (rate, lanes)
+
+
+@given(st.text(max_size=40))
+def test_no_text_but_a_rate_is_a_rate(text: str) -> None:
+    for parse in (attributes.rate, attributes.state, attributes.phys_state, attributes.identifier):
+        with contextlib.suppress(ValueError):  # nothing else may come out
+            parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Gb/sec", "-5 Gb/sec (4X NDR)", "400 Gb/sec", "four Gb/sec (4X)", "1e9 Gb/sec (4X)"]
+)
+def test_odd_rates(text: str) -> None:
+    with pytest.raises(ValueError, match="400 Gb/sec"):
+        attributes.rate(text)
+
+
+def test_states() -> None:
+    assert attributes.state("4: ACTIVE\n") == 4
+    assert attributes.state("5: ACTIVE_DEFER") == 5
+    assert attributes.phys_state("5: LinkUp") == 5
+    assert attributes.phys_state("3: Disabled\n") == 3
+    for odd in ("<unknown>", "", "ACTIVE", "99: <unknown>", "-1: x"):
+        with pytest.raises(ValueError, match="expected"):
+            attributes.state(odd)
+    assert attributes.identifier("0x1a\n") == 26
+    assert attributes.identifier("0x0") == 0
+
+
+def open_one(host: LiveHost, **config: object) -> infiniband_state.Session:
+    (session,) = infiniband_state.open(host, infiniband_state.Config(**config)).sessions().values()
+    return session
+
+
+def row(session: infiniband_state.Session) -> dict[str, float]:
+    reading = session.read()
+    (part,) = reading.parts
+    assert len(part.components) == 1
+    return dict(zip(part.columns, reading.values, strict=True))
+
+
+def test_a_port_that_is_up(tmp_path: Path) -> None:
+    values = build_hca_tree(tmp_path, devices=1)
+    assert row(open_one(LiveHost(str(tmp_path)))) == {
+        "state": 4,
+        "phys_state": 5,
+        "lid": 0x10,
+        "sm_lid": 1,
+        "rate": 50e9,
+        "width": 4,
+        "link_downed": values["/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed"],
+    }
+
+
+def test_the_rate_of_a_port_that_is_down_is_unknown_and_comes_back_at_once(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    session = open_one(LiveHost(str(tmp_path)))
+    assert row(session)["rate"] == 50e9
+    put(tmp_path / PORT / "state", "1: DOWN\n")
+    put(tmp_path / PORT / "phys_state", "2: Polling\n")
+    put(tmp_path / PORT / "rate", "40 Gb/sec (4X QDR)\n")
+    down = row(session)
+    assert (down["state"], down["phys_state"]) == (1, 2)
+    assert math.isnan(down["rate"])
+    assert math.isnan(down["width"])
+    put(tmp_path / PORT / "state", "4: ACTIVE\n")
+    put(tmp_path / PORT / "rate", "200 Gb/sec (2X NDR)\n")
+    up = row(session)
+    assert (up["rate"], up["width"]) == (25e9, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "unknown"),
+    [
+        ("state", "nonsense\n", ("state",)),
+        ("phys_state", "0: <unknown>\n", ("phys_state",)),
+        ("lid", "0xzz\n", ("lid",)),
+        ("rate", "fast\n", ("rate", "width")),
+        ("counters/link_downed", "N/A (no PMA)\n", ("link_downed",)),
+        ("sm_lid", "", ("sm_lid",)),
+    ],
+)
+def test_an_odd_file_costs_its_own_value_only(tmp_path: Path, name: str, text: str, unknown: tuple[str, ...]) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    put(tmp_path / PORT / name, text)
+    session = open_one(LiveHost(str(tmp_path)))
+    for _ in range(2):  # said again in each run, also where the file is not read in each
+        reading = session.read()
+        assert [f.source for f in reading.faults] == [f"/sys/class/infiniband/mlx5_0/ports/1/{name}"]
+        found = dict(zip(reading.parts[0].columns, reading.values, strict=True))
+        assert tuple(c for c, v in found.items() if math.isnan(v)) == unknown
+
+
+def test_missing_files_are_unknown_and_no_fault(tmp_path: Path) -> None:
+    put(tmp_path / PORT / "state", "4: ACTIVE")
+    reading = open_one(LiveHost(str(tmp_path))).read()
+    assert reading.faults == ()
+    assert reading.values[0] == 4
+    assert all(math.isnan(v) for v in reading.values[1:])
+
+
+class Kernel(LiveHost):
+    answer: RdmaPort | HostError = RdmaPort(4, 5, 7, 1, "ib0")
+    now = 0.0
+    rates = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def rdma_devices(self) -> list[RdmaDevice]:
+        return [RdmaDevice(0, "mlx5_0", 1, "", "", "ib")]
+
+    def rdma_port(self, device: int, port: int) -> RdmaPort:
+        if isinstance(self.answer, HostError):
+            raise self.answer
+        return self.answer
+
+    def read(self, path: str, limit: int = 65536) -> bytes:
+        assert not path.endswith("state"), "netlink has said it"
+        self.rates += path.endswith("/rate")
+        return super().read(path, limit)
+
+
+def test_one_question_over_netlink_and_the_rate_seldom(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    host = Kernel(str(tmp_path))
+    session = open_one(host)
+    assert session.read().queries == 5 + 1 + 5  # PORT_GET, link_downed, rate (counters-ib.md 5.1)
+    for _ in range(9):
+        host.now += 1
+        assert session.read().queries == 5 + 1
+    assert host.rates == 1
+    host.now += 1
+    session.read()
+    assert host.rates == 2
+    host.answer = RdmaPort(2, 5, 7, 0, "ib0")
+    assert row(session)["sm_lid"] == 0
+    assert host.rates == 3
+
+
+def test_a_port_that_does_not_answer_is_unknown(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    host = Kernel(str(tmp_path))
+    session = open_one(host)
+    host.answer = HostError("RDMA PORT_GET device 0 port 1", errno.ETIMEDOUT, "no answer within 2 s")
+    reading = session.read()
+    assert math.isnan(reading.values[0])
+    assert reading.faults[0].error == "no answer within 2 s"
+    assert reading.values[6] == 17  # link_downed is a file and answered
