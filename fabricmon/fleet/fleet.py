@@ -41,6 +41,7 @@ class Node:
     row         its row in the NODE table
     booted      `now` when its boot id was seen to change, NaN when it never did
     last_frame  `now` of the last frame accepted, NaN before the first
+    size        values of a full frame
     """
 
     name: str
@@ -53,6 +54,7 @@ class Node:
     last_frame: float = float("nan")
     booted: float = float("nan")
     frames: int = 0
+    size: int = 0
     clocks: slice = field(default_factory=lambda: slice(0, 0))
     routes: list[Route] = field(default_factory=list)
     rows: dict[Kind, dict[str, int]] = field(default_factory=dict)
@@ -93,7 +95,7 @@ class Fleet:
         periods = [max(part.period, 1e-3) for part in inventory.parts]
         self.clocks.give_back(known.clocks)
         known.clocks = self.clocks.take(periods)
-        known.inventory = inventory
+        known.inventory, known.size = inventory, inventory.size
         self._put(known, "interval", min(periods, default=float("nan")))
         collectors = {part.collector for part in inventory.parts}
         for kind in Kind:
@@ -118,7 +120,7 @@ class Fleet:
         known = self.nodes.get(node)
         if known is None or known.inventory is None or frame.inventory != known.inventory.id:
             return False
-        size, parts = known.inventory.size, known.clocks.stop - known.clocks.start
+        size, parts = known.size, known.clocks.stop - known.clocks.start
         if len(frame.taken) != parts:
             raise ValueError(f"{node}: frame {frame.seq} has {len(frame.taken)} part times, its inventory {parts}")
         if frame.index is None and len(frame.values) != size:

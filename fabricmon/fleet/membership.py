@@ -23,6 +23,10 @@ class Placed(NamedTuple):
     offset: int
     part: Part
 
+    @property
+    def end(self) -> int:
+        return self.offset + self.part.size
+
 
 IDENTITY = ("port_guid", "node_guid")  # labels that name hardware whatever the system calls it, the finest first
 
@@ -58,6 +62,7 @@ def enter(
             merged.update((k, v) for k, v in component.labels.items() if v)
 
     _follow_names(table, node, mine, labels)
+    former = np.array(list(mine.values()), np.intp)
     renewed = False
     for name, facts in labels.items():
         row = mine.get(name)
@@ -87,7 +92,8 @@ def enter(
             table.column(column)
             table.supply(column, source)
         table.part_of[source, [mine[c.name] for c in placed.part.components]] = placed.number
-    _clear_unowned(table, rows, landing(table, mine, parts, sum(p.part.size for p in parts)))
+    if len(former):
+        _clear_unowned(table, former, landing(table, mine, parts, max((p.end for p in parts), default=0)))
     return renewed
 
 
@@ -128,6 +134,9 @@ def landing(table: Table, mine: dict[str, int], parts: Sequence[Placed], size: i
         # a part lies row by row: component after component, each with all its columns
         lands[at] = (columns[None, :] * table.capacity + rows[:, None]).reshape(-1)
         period[at] = part.period
+    columns_told = [name for placed in parts for name in set(placed.part.columns)]
+    if len(columns_told) == len(set(columns_told)):
+        return lands
     order = np.lexsort((np.arange(size), period))
     _, first = np.unique(lands[order], return_index=True)
     owner = np.zeros(size, np.bool_)

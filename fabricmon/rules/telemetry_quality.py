@@ -156,7 +156,7 @@ RULE = Rule(
     ),
     action=(
         "Saturated: note the values, then clear the port's counters (`perfquery -x LID PORT`), so that new errors "
-        "show. Unreadable or not refreshed: look at the agent's log and its self-metrics for the source it names. Frozen: "
+        "show. Unreadable or not refreshed: look at the agent's log and self-metrics for the source it names. Frozen: "
         "compare with the switch port's counters; firmware that has stopped counting needs a reset of the adapter."
     ),
     promql=" or ".join(f"{metric(name)} == {top(name)}" for name in _SATURATING),
