@@ -120,10 +120,7 @@ def load(path: str | None, overrides: Mapping[str, object] | None = None, *, use
         item = found.get(section) or Item({}, 0)
         decoder.files_matter = section in uses
         if section in SECTIONS:
-            try:
-                setattr(root, section, decoder.struct(item, struct_of(section), section))
-            except (ModuleNotFoundError, AttributeError):
-                continue
+            setattr(root, section, decoder.struct(item, struct_of(section), section))
         elif section == "senders":
             root.senders = _senders(decoder, item)
         else:
@@ -164,10 +161,7 @@ def struct_of(section: str) -> type[msgspec.Struct]:
 
 def structs_of(table: str) -> dict[str, type[msgspec.Struct]]:
     """Row name -> struct of a section of TABLES."""
-    try:
-        rows = _resolve(TABLES[table])
-    except (AttributeError, ModuleNotFoundError):
-        return {}
+    rows = _resolve(TABLES[table])
     if table == "rules":
         return {rule.name: rule.params for rule in rows}
     return {name: module.Config for name, module in rows.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import re
 import types
 import typing
 from collections.abc import Collection, Mapping
@@ -22,6 +23,7 @@ _BOUNDS = (
     ("le", "at most", operator.le),
     ("lt", "less than", operator.lt),
 )
+_EXPONENT = re.compile(r"[+-]?\d+[eE][+-]?\d+")
 
 
 class Decoder:
@@ -124,6 +126,8 @@ class Decoder:
         try:
             if tp in (Duration, Rate):
                 value = tp.parse(item.plain())
+            elif tp is float and isinstance(item.value, str) and _EXPONENT.fullmatch(item.value):
+                value = float(item.value)  # YAML 1.1 takes 1e-15, without a point, for text
             elif isinstance(item.value, dict | list):
                 raise ValueError(f"expected {getattr(tp, '__name__', tp)}, got {_said(item.value)}")
             else:

@@ -77,9 +77,14 @@ def join(path: str, key: str) -> str:
 class _Walk:
     """YAML nodes to Items; keeps to MAX_VALUES and MAX_DEPTH however the aliases point."""
 
-    def __init__(self, loader: yaml.SafeLoader, name: str) -> None:
-        self.loader, self.name, self.count = loader, name, 0
+    def __init__(self, text: str, name: str) -> None:
+        self.name, self.count = name, 0
         self.problems: list[Problem] = []
+        self.loader = yaml.SafeLoader(text)
+
+    def tree(self) -> Item:
+        node = self.loader.get_single_node()
+        return Item({}, 0) if node is None else self.item(node, "", 0)
 
     def item(self, node: yaml.Node, path: str, depth: int) -> Item:
         line = node.start_mark.line + 1
@@ -118,16 +123,14 @@ def parse(text: str, name: str) -> Item:
 
     Raises ConfigError for what is not YAML, a key that stands twice, a key that is not text, an alias bomb.
     """
-    loader = yaml.SafeLoader(text)
-    walk = _Walk(loader, name)
     try:
-        node = loader.get_single_node()
-        tree = Item({}, 0) if node is None else walk.item(node, "", 0)
+        walk = _Walk(text, name)
+        tree = walk.tree()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise ConfigError(Problem(name, mark.line + 1 if mark else 0, "", error.problem or "is not YAML")) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(Problem(name, 0, "", f"is not YAML: {error}")) from error
+        raise ConfigError(Problem(name, 0, "", f"is not YAML: {' '.join(str(error).split())}")) from error
     if walk.problems:
         raise ConfigError(*walk.problems[:MAX_PROBLEMS])
     return tree
