@@ -45,9 +45,12 @@ class Page:
 
 
 def metric(key: str) -> str:
-    """The metric of a counter file, found by the file's name."""
-    (name,) = {c.metric for c in CATALOGUE.values() if key in c.keys and c.source in ("counters", "hw_counters")}
-    return name
+    """The metric of a counter file, found by the file's name, in the directories in which these devices have it."""
+    for source in ("counters", "hw_counters"):
+        for counter in CATALOGUE.values():
+            if counter.source == source and key in counter.keys:
+                return counter.metric
+    raise KeyError(key)
 
 
 @pytest.fixture(scope="session")
@@ -150,8 +153,8 @@ def test_carrier_flap_is_told_at_once_as_an_event_of_the_rdma_port(facts):
     assert facts["down"] == "0"
     event = facts["events"][-1]
     assert event["type"] == "event"
-    assert "fabeth0" in json.dumps(event)
+    assert "mlx5_0/1" in json.dumps(event)
 
 
-def test_agents_stop_cleanly(facts):
-    assert facts["exit"] == [0, 0]
+def test_agent_stops_cleanly(facts):
+    assert facts["exit"] == [0]
