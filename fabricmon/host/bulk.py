@@ -6,14 +6,18 @@ has gone, also after the device came back under the same name: then it has to be
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 from fabricmon.host.protocol import HostError
 
 _WIDEST = 64  # bytes of a file that are looked at: the longest number, 2**64 - 1, has 20 digits
+_STALE = frozenset({errno.EBADF, errno.ENODEV})  # never opened, or opened before its device went
+_NEAR_TOP = 2.0**64 - 2048  # the largest float64 below 2**64; above it only the digits tell
 _ALL_ONES = 2**64 - 1  # what a driver shows that cannot decode a field of its firmware (counters-ib.md 6.5)
 
 
@@ -52,51 +56,58 @@ class Bulk:
                 continue  # each read tries again and says why it cannot
 
     def read(self, out: array[float], base: int) -> list[tuple[int, HostError]]:
+        # Each file is read once, for on an adapter a read is a firmware command. Parsing all in one sweep takes half
+        # the time of parsing one by one; where something is wrong in it the one-by-one way finds out what.
         pread = os.pread
-        bad: list[tuple[int, HostError]] = []
-        for i, descriptor in enumerate(self._open, base):
+        raws: list[Any] = []  # bytes, or the OSError
+        keep = raws.append
+        for descriptor in self._open:
             try:
-                raw = pread(descriptor, _WIDEST, 0)
-                value = int(raw)
-            except (OSError, ValueError):
-                value = -1
-            if 0 <= value < _ALL_ONES and b"_" not in raw:  # int() reads Python's 1_000
-                out[i] = value
-            else:
-                try:
-                    out[i] = self._again(i - base)
-                except HostError as error:
-                    out[i] = math.nan
-                    bad.append((i - base, error))
+                keep(pread(descriptor, _WIDEST, 0))
+            except OSError as error:
+                keep(error)
+        try:
+            values: array[float] = array("d", map(int, raws))
+        except (TypeError, ValueError, OverflowError):
+            return self._one_by_one(raws, out, base)
+        # int() takes "-1" and Python's "1_000" too
+        if values and (min(values) < 0 or max(values) >= _NEAR_TOP or b"_" in b"".join(raws)):
+            return self._one_by_one(raws, out, base)
+        out[base : base + len(values)] = values
+        return []
+
+    def _one_by_one(self, raws: list[Any], out: array[float], base: int) -> list[tuple[int, HostError]]:
+        bad: list[tuple[int, HostError]] = []
+        for i, raw in enumerate(raws):
+            try:
+                out[base + i] = number(self._paths[i], self._again(i, raw) if isinstance(raw, OSError) else raw)
+            except HostError as error:
+                out[base + i] = math.nan
+                bad.append((i, error))
         return bad
 
     def close(self) -> None:
         for i in range(len(self._open)):
             self._drop(i)
 
-    def _again(self, i: int) -> int:
-        """Read file i slowly, with a new descriptor where the old one is of no use, and say what is wrong."""
+    def _again(self, i: int, error: OSError) -> bytes:
+        """File i opened anew where its descriptor is of no use. Any other failure is the device's answer: not asked
+        again, for it may have cost seconds.
+        """
         try:
-            raw = self._raw(i)
-        except OSError as error:
+            if error.errno not in _STALE:
+                raise error
             self._drop(i)
-            raise HostError(self._paths[i], error.errno or 0, os.strerror(error.errno or 0)) from None
-        return number(self._paths[i], raw)
-
-    def _raw(self, i: int) -> bytes:
-        if self._open[i] >= 0:
+            self._reopen(i)
+            if self._open[i] >= 0:
+                return os.pread(self._open[i], _WIDEST, 0)
+            descriptor = os.open(self._places[i], os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             try:
-                return os.pread(self._open[i], _WIDEST + 1, 0)
-            except OSError:
-                self._drop(i)
-        self._reopen(i)
-        if self._open[i] >= 0:
-            return os.pread(self._open[i], _WIDEST + 1, 0)
-        descriptor = os.open(self._places[i], os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            return os.pread(descriptor, _WIDEST + 1, 0)
-        finally:
-            os.close(descriptor)
+                return os.pread(descriptor, _WIDEST, 0)
+            finally:
+                os.close(descriptor)
+        except OSError as failed:
+            raise HostError(self._paths[i], failed.errno or 0, os.strerror(failed.errno or 0)) from None
 
     def _reopen(self, i: int) -> None:
         if self._descriptors.take():

@@ -61,7 +61,8 @@ def exported(host: LiveHost) -> dict[tuple[str, str], list[float]]:
     """{(row, metric): every value under that name}"""
     found: dict[tuple[str, str], list[float]] = {}
     for reading in readings(host):
-        assert reading.faults == ()
+        # some captures have the word "lid" in place of the number
+        assert [f for f in reading.faults if not f.source.endswith(("/lid", "/sm_lid"))] == []
         at = 0
         for part in reading.parts:
             for component in part.components:

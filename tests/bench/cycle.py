@@ -1,0 +1,94 @@
+"""Processor time of one agent cycle on a node of 8 adapters with 408 counter files.
+
+    python -m tests.bench.cycle
+
+The files are ordinary files in memory (/dev/shm where it is): what is measured is our own code and the system calls, as
+on a warm sysfs; what an adapter's firmware adds is waited for, not computed. Medians over many cycles.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+
+from fabricmon.collect import ethernet, infiniband, infiniband_state
+from fabricmon.host.live import LiveHost
+from tests.host.trees import build_hca_tree
+
+CYCLES = 200
+
+
+def main() -> list[tuple[str, float, str]]:
+    """(what, number, unit) of each measurement; prints them too."""
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(dir=memory) as place:
+        root = Path(place)
+        files = build_hca_tree(root)
+        host = LiveHost(str(root), str(root / "proc"))
+        rows = [
+            ("read 408 counter files, open descriptors and pread alone", _floor(root, list(files)), "ms"),
+            ("the same through the host's bulk reader", _bulk(host, list(files)), "ms"),
+            ("infiniband: 8 adapters, 400 files", _collector(infiniband, host), "ms"),
+            ("infiniband_state: 8 ports from files (every second)", _collector(infiniband_state, host), "ms"),
+            ("ethernet: 8 interfaces from files", _collector(ethernet, host), "ms"),
+        ]
+        live = LiveHost()
+        try:
+            rows.append((f"rtnetlink dump of {len(live.links())} interfaces", _median(live.links), "ms"))
+        finally:
+            live.close()
+    for what, number, unit in rows:
+        print(f"{what:60} {number:8.3f} {unit}")
+    return rows
+
+
+def _median(run: Callable[[], object]) -> float:
+    """Milliseconds of processor time of this process and all its threads, median of CYCLES."""
+    run()
+    spent = []
+    for _ in range(CYCLES):
+        before = time.process_time_ns()
+        run()
+        spent.append(time.process_time_ns() - before)
+    return statistics.median(spent) / 1e6
+
+
+def _floor(root: Path, paths: list[str]) -> float:
+    descriptors = [os.open(str(root) + p.removeprefix("/sys"), os.O_RDONLY) for p in paths]
+    try:
+        return _median(lambda: [os.pread(d, 64, 0) for d in descriptors])
+    finally:
+        for d in descriptors:
+            os.close(d)
+
+
+def _bulk(host: LiveHost, paths: list[str]) -> float:
+    reader = host.bulk(paths)
+    out = array("d", bytes(8 * len(paths)))
+    try:
+        return _median(lambda: reader.read(out, 0))
+    finally:
+        reader.close()
+
+
+def _collector(module: object, host: LiveHost) -> float:
+    sessions = list(module.open(host, module.Config()).sessions().values())  # type: ignore[attr-defined]
+
+    def cycle() -> None:
+        for session in sessions:
+            session.read()
+
+    try:
+        return _median(cycle)
+    finally:
+        for session in sessions:
+            session.close()
+
+
+if __name__ == "__main__":
+    main()
