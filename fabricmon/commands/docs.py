@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from fabricmon.units import Duration, Rate
 
@@ -128,9 +130,7 @@ def rules(table: Iterable[Rule]) -> str:
             f"*What to do:* {rule.action}",
             "",
         ]
-        lines += _table(("limit", "default"), ((f"`{name}`", value) for name, value in _limits(rule)))
-        if about := _docstring(rule.params):
-            lines += ["", "```text", about, "```"]
+        lines += _table(("limit", "default", "meaning"), _limits(rule))
         if rule.yields_to:
             lines += ["", "Not told by itself beside: " + ", ".join(f"`{name}`" for name in rule.yields_to) + "."]
         if rule.promql:
@@ -138,23 +138,35 @@ def rules(table: Iterable[Rule]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _docstring(params: type[msgspec.Struct]) -> str:
-    """The params' own docstring, which says unit and source of each default; "" where there is none of its own."""
-    return inspect.cleandoc(params.__dict__.get("__doc__") or "")
+def meanings(params: type[Struct]) -> dict[str, str]:
+    """What a params' docstring says of each limit: lines of `name  text`, the text going on in deeper lines."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in inspect.cleandoc(params.__dict__.get("__doc__") or "").splitlines():
+        if row := re.match(r"(\w+)  +(\S.*)", line):
+            name, found[row[1]] = row[1], row[2]
+        elif name and line.startswith(" "):
+            found[name] += " " + line.strip()
+        else:
+            name = ""
+    return found
 
 
-def _limits(rule: Rule) -> list[tuple[str, str]]:
+def _limits(rule: Rule) -> list[tuple[str, ...]]:
+    said = meanings(rule.params)
     fields = msgspec.structs.fields(rule.params)
     rows = [(field.name, quantity(field.type, field.default)) for field in fields]
     given = {field.name for field in fields}
     rows += [(name, quantity(Duration, getattr(rule, name))) for name in ("hold", "clear") if name not in given]
-    return rows
+    return [(f"`{name}`", value, said.get(name, "")) for name, value in rows]
 
 
 def quantity(kind: Any, value: Any) -> str:
     """A default as one would write it in the configuration: 90 s as `1m30s`, 5e10 bytes/s as `400Gb/s`."""
-    if value is msgspec.NODEFAULT:
-        return "a table of its own"
+    if value is msgspec.NODEFAULT or value in ({}, ()):
+        return "none"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{one}`" for one in value)
     writers: dict[Any, Callable[[float], str]] = {Duration: _duration, Rate: _rate}
     for known, write in writers.items():
         if kind is known or isinstance(value, known):

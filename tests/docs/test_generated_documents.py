@@ -5,12 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.catalogue import CATALOGUE
-from fabricmon.commands.docs import documents, quantity
+from fabricmon.commands.docs import documents, meanings, quantity
 from fabricmon.rules import RULES
 from fabricmon.units import Duration, Rate
 
@@ -39,6 +40,11 @@ def test_every_counter_and_every_rule_is_told():
         counter.metric for counter in CATALOGUE.values()
     }
     assert re.findall(r"^## (\w+)", text["rules.md"], re.MULTILINE) == [rule.name for rule in RULES]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_every_limit_is_explained(rule):
+    assert [name for name in msgspec.structs.fields(rule.params) if name.name not in meanings(rule.params)] == []
 
 
 @given(st.integers(min_value=0, max_value=40 * 86400))
