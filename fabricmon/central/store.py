@@ -1,5 +1,4 @@
-"""What the centre must not forget: incidents, their transitions, silences, expected nodes, who was told what, the
-outbox.
+"""What the centre must not forget: incidents and their transitions, silences, nodes, the outbox and who was told.
 
 One thread owns the database; calls wait for it from the event loop. A commit is one transaction: incidents, the
 notifications planned from them and what receivers have thereby been told become true together or not at all.
@@ -9,10 +8,6 @@ notifications planned from them and what receivers have thereby been told become
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import queue
-import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -22,74 +17,33 @@ import msgspec
 from msgspec import Struct
 
 from fabricmon.central.database import StoreError, open_database
+from fabricmon.central.records import FAILED, PENDING, SENT, SUPERSEDED, Ack, Backlog, ExpectedNode, Pending, State
+from fabricmon.central.worker import Worker
 from fabricmon.model import HistoryEntry, Incident, Maintenance, Notification
 from fabricmon.notify.silence import Silence
 from fabricmon.notify.told import Telling, tellings
 from fabricmon.runtime import logs
 
-__all__ = ["Ack", "Backlog", "ExpectedNode", "Pending", "State", "Store", "StoreError"]
+__all__ = [
+    "FAILED",
+    "PENDING",
+    "SENT",
+    "SUPERSEDED",
+    "Ack",
+    "Backlog",
+    "ExpectedNode",
+    "Pending",
+    "State",
+    "Store",
+    "StoreError",
+]
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
 
-MAX_WAITING = 1024  # calls waiting for the thread; more fail at once, a disk that slow is a fault to be seen
 KEEP_RESOLVED = 30 * 86400.0  # seconds; resolved incidents, transitions, ended silences, nodes not seen
 KEEP_FINISHED = 7 * 86400.0  # seconds; notifications delivered, superseded or failed
-RECENT = 3600.0  # seconds; resolved incidents that `load` still hands back
-
-PENDING, SENT, FAILED, SUPERSEDED = "pending", "sent", "failed", "superseded"
-
-
-class ExpectedNode(Struct, frozen=True):
-    """A node that was seen once and is missed when it is not there; `target` is where its agent was reached."""
-
-    name: str
-    target: str = ""
-    agent: str = ""
-    first_seen: float = 0.0
-    last_seen: float = 0.0
-    labels: dict[str, str] = {}
-
-
-class Pending(Struct, frozen=True):
-    """A notification that is not delivered yet; `seq` orders those of one receiver."""
-
-    seq: int
-    notification: Notification
-
-
-class Ack(Struct, frozen=True):
-    """What became of a notification: state is "sent", "failed" (refused for good) or "superseded"."""
-
-    key: str
-    state: str
-    at: float
-    attempts: int = 1
-    error: str = ""
-
-
-class Backlog(Struct, frozen=True):
-    """Undelivered notifications of one receiver and when the oldest was made (wall)."""
-
-    depth: int
-    oldest: float
-
-
-class State(Struct):
-    """What a restarted centre goes on from.
-
-    incidents  all that fire and those resolved within RECENT; told: the newest telling of each receiver and incident.
-    """
-
-    incidents: list[Incident]
-    told: list[Telling]
-    silences: list[Silence]
-    maintenance: list[Maintenance]
-    nodes: list[ExpectedNode]
-    backlog: dict[str, Backlog]
-
-
-_Job = Callable[[], None]
+RECENT = 3600.0  # seconds; resolved incidents that `load` still hands back, as long as an engine lists them
 
 
 class Store:
@@ -111,9 +65,7 @@ class Store:
                 directory=str(self.directory),
                 damage=self.damage,
             )
-        self._jobs: queue.Queue[_Job | None] = queue.Queue(MAX_WAITING)
-        self._thread = threading.Thread(target=self._work, name="store", daemon=True)
-        self._thread.start()
+        self._worker = Worker(str(self.directory))
 
     # ---------------------------------------------------------------- writing
 
@@ -214,7 +166,7 @@ class Store:
                 backlog=self._backlog(),
             )
 
-        return self._submit(read).result()
+        return self._worker.submit(read).result()
 
     async def pending(self, receiver: str, limit: int) -> list[Pending]:
         """The oldest undelivered notifications of a receiver, in order."""
@@ -309,11 +261,9 @@ class Store:
 
     def close(self) -> None:
         """Finish what was asked for, then let go of file and lock."""
-        if self._thread.is_alive():
-            self._jobs.put(None)
-            self._thread.join()
-        self._db.close()
-        self._lock.close()
+        if self._worker.close():
+            self._db.close()
+            self._lock.close()
 
     # ---------------------------------------------------------------- within the thread
 
@@ -359,33 +309,8 @@ class Store:
             raise
         return result
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-
-    def _submit(self, read: Callable[[], T]) -> concurrent.futures.Future[T]:
-        done: concurrent.futures.Future[T] = concurrent.futures.Future()
-
-        def job() -> None:
-            if not done.set_running_or_notify_cancel():
-                return
-            try:
-                done.set_result(read())
-            except sqlite3.Error as error:
-                done.set_exception(StoreError(f"{self.directory}: {error}"))
-            except BaseException as error:
-                done.set_exception(error)
-
-        if not self._thread.is_alive():
-            raise StoreError(f"{self.directory}: the store is closed")
-        try:
-            self._jobs.put_nowait(job)
-        except queue.Full:
-            raise StoreError(f"{self.directory}: the disk is too slow, {MAX_WAITING} calls are waiting") from None
-        return done
-
     async def _call(self, read: Callable[[], T]) -> T:
-        return await asyncio.wrap_future(self._submit(read))
+        return await asyncio.wrap_future(self._worker.submit(read))
 
 
 def _incident_row(i: Incident, body: bytes) -> tuple[object, ...]:
