@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from fabricmon.central.store import FAILED, SENT, SUPERSEDED, Ack, Backlog, Store
+from fabricmon.central.store import FAILED, SENT, SUPERSEDED, Ack, Backlog, Store, StoreError
 from fabricmon.model import Notification
 from fabricmon.notify.coalesce import superseded
 from fabricmon.notify.settings import NotifyConfig
@@ -186,11 +186,8 @@ class Outbox:
             await asyncio.sleep(self._pause(delivery.attempts, result.retry_after))
             return False
         done = result.outcome is Outcome.DONE
-        await self._store.commit(
-            acked=[
-                Ack(note.key, SENT if done else FAILED, time.time(), delivery.attempts, "" if done else result.reason)
-            ]
-        )
+        state, refusal = (SENT, "") if done else (FAILED, result.reason)
+        await self._mark(lane, Ack(note.key, state, time.time(), delivery.attempts, refusal))
         delivery.attempts, delivery.error = 0, "" if done else result.reason
         delivery.depth = max(0, delivery.depth - 1)
         if done:
@@ -206,6 +203,22 @@ class Outbox:
                 reason=result.reason,
             )
         return True
+
+    async def _mark(self, lane: _Lane, ack: Ack) -> None:
+        """Have it in the store what became of a notification. While the store fails nothing more is sent: a receiver
+        that has it must not get it again and again because our disk is full."""
+        tries = 0
+        while True:
+            try:
+                await self._store.commit(acked=[ack])
+            except StoreError as error:
+                tries += 1
+                self._tell(lane.destination, "bookkeeping", False, str(error))
+                await asyncio.sleep(self._pause(tries, None))
+            else:
+                if tries:
+                    self._tell(lane.destination, "bookkeeping", True, "")
+                return
 
     def _pause(self, attempts: int, retry_after: float | None) -> float:
         return pause(attempts, retry_after, self._notify.retry_min, self._notify.retry_max, random.random())
@@ -238,10 +251,9 @@ class Outbox:
         self._said.tell(
             f"{what} {destination.name}",
             "well" if good else "away",
-            "receiver answers again" if good else "receiver does not take what it is sent; it is tried again",
+            f"{what} works again" if good else f"{what} fails; it is tried again",
             bad=not good,
             receiver=destination.name,
-            what=what,
             reason=reason,
         )
 

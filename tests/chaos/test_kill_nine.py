@@ -98,8 +98,14 @@ class Site:
         return all(words[-1]["status"] == "resolved" for words in self.told().values())
 
     def wait(self, what: str, look: Any) -> None:
+        def alive_and() -> Any:
+            ended = [name for name, daemon in self.daemons.items() if daemon.process.poll() is not None]
+            if ended:
+                raise TimeoutError(f"{', '.join(ended)} ended by itself")
+            return look()
+
         try:
-            wait_for(what, look, PATIENCE)
+            wait_for(what, alive_and, PATIENCE)
         except TimeoutError as error:
             tails = "\n".join(f"--- {name}\n{daemon.tail(2000)}" for name, daemon in self.daemons.items())
             raise TimeoutError(f"{error}\n{tails}") from None

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.central.outbox import MAX_RETRY_AFTER, Outbox, pause
-from fabricmon.central.store import Store
+from fabricmon.central.store import Store, StoreError
 from fabricmon.model import Face, Notification
 from fabricmon.notify.settings import NotifyConfig
 from fabricmon.senders.destination import Destination, destination
@@ -230,6 +230,27 @@ async def test_a_senders_own_fault_loses_nothing(tmp_path: Path, hook: Hook, mon
         await put(store, outbox, *notes(1))
         await until(lambda: outbox.deliveries()["ops"].sent == 1)
         assert outbox.deliveries()["ops"].retried == 1
+    store.close()
+
+
+async def test_a_disk_that_fails_does_not_make_us_repeat(
+    tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, failures = Store(tmp_path), []
+    right = store.commit
+
+    async def full_thrice(**what: Any) -> None:
+        if what.get("acked") and len(failures) < 3:
+            failures.append(what)
+            raise StoreError("disk full")
+        await right(**what)
+
+    monkeypatch.setattr(store, "commit", full_thrice)
+    async with running(store, hook.to()) as outbox:
+        await put(store, outbox, *notes(2))
+        await until(lambda: outbox.deliveries()["ops"].sent == 2)
+        assert len(failures) == 3
+        assert hook.keys == ["ops-0", "ops-1"]
     store.close()
 
 
