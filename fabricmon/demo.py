@@ -32,7 +32,7 @@ from fabricmon.sim.faults import Expected, Fault, Step
 from fabricmon.sim.host import SimulatedHost
 from fabricmon.sim.plant import Plant
 from fabricmon.sim.serve import Agents
-from fabricmon.sim.timeline import TAIL, timeline
+from fabricmon.sim.timeline import PATIENCE, TAIL, timeline
 
 LOOPBACK = "127.0.0.1"
 START_LIMIT = 30.0
@@ -141,8 +141,8 @@ class Demo:
         self.receiver = Receiver(self._event, lambda: self.agents.seconds)
         self.address = free_address(options.listen)
 
-    async def run(self) -> list[Line] | None:
-        """Play the timeline; with `once` the judgement, otherwise it goes on until cancelled.
+    async def run(self) -> list[Line]:
+        """Play the timeline; with `once` the judgement of the run, otherwise it goes on until cancelled.
 
         OSError where a socket cannot be had, TimeoutError where a part does not come up.
         """
@@ -167,10 +167,13 @@ class Demo:
 
     async def _follow(self) -> None:
         """Wait until the last step and what may come of it have come."""
-        end = self.agents.script.ends + TAIL / self.options.speed
-        while self.agents.seconds < end:
+        end = self.agents.script.ends + TAIL
+        while self.agents.seconds < end or (self.agents.seconds < end + PATIENCE and self._missing()):
             await asyncio.sleep(0.2)
             self._check()
+
+    def _missing(self) -> bool:
+        return any(line.result == "MISSING" for line in compare(self.faults, self._simulated()))
 
     def _check(self) -> None:
         if self.agents.failed is not None:

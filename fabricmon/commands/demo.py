@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fabricmon.demo import Demo, Line
 
 OK, FAILED, USAGE = 0, 1, 2
 ONCE_SPEED = 8.0
@@ -31,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0: ended by Ctrl-C, or with --once exactly the expected incidents; 1 otherwise; 2 a bad option."""
-    from fabricmon.demo import Demo, Line, Options
+    from fabricmon.demo import Demo, Options
 
     speed = args.speed if args.speed is not None else ONCE_SPEED if args.once else 1.0
     try:
@@ -40,17 +45,16 @@ def run(args: argparse.Namespace) -> int:
         print(f"fabricmon demo: {error}", file=sys.stderr)
         return USAGE
     try:
-        lines: list[Line] | None = asyncio.run(demo.run())
+        lines = asyncio.run(_play(demo))
     except (OSError, TimeoutError) as error:
         print(f"fabricmon demo: {error}", file=sys.stderr)
         return FAILED
-    if lines is None:
-        return OK
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return FAILED if args.once else OK
     print()
     for line in lines:
         after = f"{line.after:5.1f} s after it began" if line.after is not None else ""
         print(f"  {line.result:<12}  {line.kind:<14}  {line.component}  {after}".rstrip())
-    good = all(line.result == "as expected" for line in lines)
     found = sum(line.result == "as expected" for line in lines)
     missing = sum(line.result == "MISSING" for line in lines)
     unexpected = sum(line.result == "UNEXPECTED" for line in lines)
@@ -59,7 +63,14 @@ def run(args: argparse.Namespace) -> int:
         f"\n{found + missing} expected, {found} came, {missing} missing, {unexpected} unexpected; "
         f"quiet as it should be: {', '.join(quiet) if not unexpected else 'no'}"
     )
-    return OK if good else FAILED
+    return FAILED if missing or unexpected else OK
+
+
+async def _play(demo: Demo) -> list[Line]:
+    """The run, which SIGTERM ends as Ctrl-C does: everything it started goes with it."""
+    playing = asyncio.ensure_future(demo.run())
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, playing.cancel)
+    return await playing
 
 
 def _say(text: str) -> None:

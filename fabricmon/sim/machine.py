@@ -23,7 +23,10 @@ class Columns:
 
 
 class Machine:
-    """A node with its own pace: the state part is read at each `read`, the counter part every `interval` seconds."""
+    """A node with its own pace: states are read at each `read`, counters every `interval` seconds.
+
+    Its GPUs, one beside each adapter, are in the inventory without counters.
+    """
 
     def __init__(self, plant: Plant, host: int, interval: float = 10.0, state_interval: float = 1.0) -> None:
         self._plant, self.host, self._interval, self._state_interval = plant, host, interval, state_interval
@@ -33,6 +36,10 @@ class Machine:
         self._components = tuple(
             Component(f"{labels['device']}/1", labels)
             for labels in (plant.fabric.port_labels(row) for row in plant.fabric.host_rows(host))
+        )
+        self._gpus = tuple(
+            Component(f"gpu{rail}", {"model": "NVIDIA H100 80GB HBM3", "nic": component.name})
+            for rail, component in enumerate(self._components)
         )
         self._due = -math.inf
         self.snapshot = Snapshot(self._inventory(0.0), 0, 0.0, [], array("d"))
@@ -44,13 +51,13 @@ class Machine:
         if self._boots != plant.boots[self.host]:
             self._boots = int(plant.boots[self.host])
             inventory = self._inventory(wall)
-            self.snapshot = Snapshot(inventory, 0, wall, [math.nan, math.nan], array("d", [math.nan]) * inventory.size)
+            self.snapshot = Snapshot(inventory, 0, wall, [math.nan] * 3, array("d", [math.nan]) * inventory.size)
             # each node has its own moment within the interval, as real agents have
             self._due = plant.now - self._interval * (self.host % 16) / 16
         now, snapshot = plant.monotonic(self.host), self.snapshot
         size = snapshot.inventory.parts[0].size
         self._put(0, columns.state)
-        snapshot.taken[0] = now
+        snapshot.taken[0] = snapshot.taken[2] = now
         if plant.now >= self._due or math.isnan(snapshot.taken[1]):
             self._put(size, columns.counters)
             snapshot.taken[1] = now
@@ -72,6 +79,7 @@ class Machine:
             (
                 Part("infiniband_state", Kind.PORT, STATE_COLUMNS, self._components, self._state_interval),
                 Part("infiniband", Kind.PORT, COUNTER_COLUMNS, self._components, self._interval),
+                Part("gpu", Kind.GPU, (), self._gpus, self._interval),
             ),
         )
 

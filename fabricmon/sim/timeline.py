@@ -15,8 +15,10 @@ DEGRADE_AT, DEGRADE_RAMP = 15.0, 60.0
 FLAP_AT, FLAP_DOWNS, FLAP_DOWN_FOR = 20.0, (0.0, 45.0, 80.0), 3.0
 REBOOT_AT, REBOOT_LASTS = 60.0, 90.0
 LEAF_AT, LEAF_LASTS = 130.0, 90.0
-TAIL = 60.0
-"""Seconds after the last step in which what is still to come comes."""
+TAIL = 12.0
+"""Real seconds after the last step in which what must not come would come: twice a link's hold."""
+PATIENCE = 30.0
+"""Real seconds more for what is still missing: error counting begins when a link has been up and settled for 30 s."""
 NODES_LEAST = 8
 """Fewer hosts make leaves of two links, which no one could tell from two bad cables."""
 

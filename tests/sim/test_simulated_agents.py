@@ -153,8 +153,8 @@ def test_counters_are_read_at_their_interval_and_states_every_time() -> None:
     for second in range(25):
         plant.advance(second)
         taken.append(list(machine.read(Columns(plant), 1000.0 + second).taken))
-    assert len({state for state, _ in taken}) == 25
-    assert len({counters for _, counters in taken}) == 3
+    assert len({state for state, *_ in taken}) == 25
+    assert len({counters for _, counters, _ in taken}) == 3
 
 
 def test_a_simulated_host_feeds_the_real_collectors() -> None:
@@ -179,6 +179,7 @@ def test_a_simulated_host_feeds_the_real_collectors() -> None:
                     simulated = labels[component.name]
                     for key in ("device", "port", "link_layer", "node_guid", "port_guid", "firmware", "pci", "driver"):
                         assert component.labels[key] == simulated[key], key
+    expected = {name: row for name, row in expected.items() if row}  # GPUs have no counters
     assert found.keys() == expected.keys()
     for name, row in expected.items():
         assert found[name].keys() == row.keys()

@@ -1,0 +1,144 @@
+"""The demo judges itself by what reached its webhook, and plays the whole product end to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabricmon.cli import main
+from fabricmon.demo import Demo, Line, Told, compare, free_address, words
+from fabricmon.sim.fabric import Fabric, Shape
+from fabricmon.sim.faults import leaf_down, node_reboot
+from fabricmon.sim.timeline import timeline
+
+COMMAND = (sys.executable, "-m", "fabricmon.cli", "demo", "--listen", "127.0.0.1:0")
+FABRIC = Fabric(Shape(nodes=8, unit=4))
+LEAF = leaf_down(FABRIC, 3, 10.0)
+QUIET = node_reboot(FABRIC, 1, 5.0, 2.0)
+
+
+def told(kind: str, component: str, first: float = 12.0) -> Told:
+    return Told(f"{kind}-{component}", kind, component, "critical", "firing", first)
+
+
+GOOD = told("fault_domain", "leaf(su0/rail3)")
+
+
+def test_exactly_what_was_expected_is_a_good_run() -> None:
+    lines = compare((LEAF, QUIET), [GOOD])
+    assert lines == [Line("as expected", "fault_domain", "leaf(su0/rail3)", 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("came", "results"),
+    [
+        ([], ["MISSING"]),
+        ([told("fault_domain", "leaf(su0/rail2)")], ["MISSING", "UNEXPECTED"]),
+        ([told("link_down", "leaf(su0/rail3)")], ["MISSING", "UNEXPECTED"]),
+        ([GOOD, told("agent_silent", "host(host-001)")], ["as expected", "UNEXPECTED"]),
+        ([GOOD, GOOD], ["as expected", "UNEXPECTED"]),
+    ],
+)
+def test_a_wrong_or_a_further_incident_spoils_a_run(came: list[Told], results: list[str]) -> None:
+    assert [line.result for line in compare((LEAF, QUIET), came)] == results
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [
+        ([Line("as expected", "link_errors", "link(a)", 1.0)], 0),
+        ([Line("MISSING", "link_errors", "link(a)")], 1),
+        ([Line("UNEXPECTED", "link_errors", "link(a)")], 1),
+    ],
+)
+def test_the_exit_code_is_the_judgement(
+    lines: list[Line], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def played(_: Demo) -> list[Line]:
+        return lines
+
+    monkeypatch.setattr(Demo, "run", played)
+    assert main(["demo", "--once", "--listen", "127.0.0.1:0"]) == code
+    assert lines[0].result in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "options", [["--nodes", "4"], ["--nodes", "100000"], ["--speed", "0"], ["--listen", "nowhere"]]
+)
+def test_a_bad_option_starts_nothing(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--once", *options]) == 2
+    assert "fabricmon demo: " in capsys.readouterr().err
+
+
+@given(st.integers(8, 64), st.integers(0, 10_000), st.floats(0.5, 20))
+def test_faults_never_share_a_host_or_a_leaf(nodes: int, seed: int, speed: float) -> None:
+    fabric = Fabric(Shape(nodes=nodes, unit=min(32, -(-nodes // 2))))
+    faults = timeline(fabric, seed, speed, spare=1)
+    assert timeline(fabric, seed, speed, spare=1)[1].expected == faults[1].expected
+    kinds = [expected.kind for fault in faults for expected in fault.expected]
+    assert kinds == ["link_errors", "link_flapping", "fault_domain"]
+    hosts = [words(fault.expected[0].component).pop() for fault in faults[:2]]
+    hosts.append(faults[2].steps[0].text.split(":")[0])
+    assert len(set(hosts)) == 3
+    assert fabric.hosts[0] not in hosts
+    dead = faults[3].expected[0].component
+    (leaf,) = [leaf for leaf in range(fabric.shape.leaves) if dead == f"leaf({fabric.leaf_name(leaf)})"]
+    names = {fabric.port_name(row) for row in fabric.leaf_rows(leaf)}
+    assert not names & {fault.expected[0].component.removeprefix("link(").removesuffix(")") for fault in faults[:2]}
+    assert not {name.partition("/")[0] for name in names} & {hosts[2]}
+
+
+def test_a_busy_port_gives_way_to_a_free_one() -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        address = free_address(f"127.0.0.1:{port}")
+        assert address != f"127.0.0.1:{port}"
+        assert address.startswith("127.0.0.1:")
+
+
+def test_words_of_a_component_are_the_hosts_and_switches_in_it() -> None:
+    assert words("link(host-1/mlx5_0/1, leaf-3/12)") == {"host-1", "leaf-3"}
+    assert words("host(host-1)") == {"host-1"}
+
+
+def test_the_whole_timeline_gives_exactly_its_incidents(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "--once", "--nodes", "16", "--speed", "12"],
+        capture_output=True, text=True, timeout=110, check=False, env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 expected, 3 came, 0 missing, 0 unexpected" in done.stdout
+    assert done.stdout.startswith("page: http://127.0.0.1:")
+    assert done.stderr == ""
+    assert list(tmp_path.iterdir()) == [], "the run cleans up after itself"
+
+
+def test_the_live_demo_serves_its_page_and_ends_cleanly(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "--nodes", "8"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        url = first.split()[1]
+        with urllib.request.urlopen(url, timeout=10) as page:
+            assert b"<html" in page.read(4096).lower()
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+        assert (process.returncode, errors) == (0, "")
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        process.kill()
+        process.wait()
