@@ -227,7 +227,6 @@ class Session:
             downed = None
             if "link_downed" in self._names(f"{path}/counters"):
                 downed = self._host.bulk([f"{path}/counters/link_downed"])
-            files = tuple(f for f in _FILES if f[1] in present)
             self._ports.append(
                 _Port(number, row, path, base, labels.get("link_layer", ""), files, downed, "rate" in present)
             )

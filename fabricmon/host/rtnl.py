@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import errno
+import importlib
 import struct
 import threading
 from collections.abc import Callable
@@ -157,6 +158,9 @@ class Rtnetlink:
             loop.call_soon_threadsafe(loop.stop)
 
     def _running(self) -> asyncio.AbstractEventLoop:
+        # pyroute2 is imported here, in the caller's thread: on a loaded machine that takes seconds, and the loop's time
+        # limits are for the kernel's answers
+        importlib.import_module("fabricmon.host.rtnl_socket")
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -178,7 +182,7 @@ class Rtnetlink:
             loop.close()
 
     async def _dump(self) -> list[bytes]:
-        from fabricmon.host.rtnl_socket import ask, open_socket
+        from fabricmon.host.rtnl_socket import ask, open_socket  # _running() has imported it
 
         if self._asking is None:
             self._asking = asyncio.Lock()

@@ -135,6 +135,18 @@ def test_missing_files_are_unknown_and_no_fault(tmp_path: Path) -> None:
     assert all(math.isnan(v) for v in reading.values[1:])
 
 
+def test_ethernet_has_no_lids(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    put(tmp_path / PORT / "link_layer", "Ethernet\n")
+    put(tmp_path / PORT / "sm_lid", "0x0\n")
+    session = open_one(LiveHost(str(tmp_path)))
+    assert session.read().queries == 2 + 2 + 2 + 1  # state, phys_state and rate at 2 each, link_downed
+    found = row(session)
+    assert math.isnan(found["lid"])
+    assert math.isnan(found["sm_lid"])
+    assert found["state"] == 4
+
+
 class Kernel(LiveHost):
     answer: RdmaPort | HostError = RdmaPort(4, 5, 7, 1, "ib0")
     now = 0.0
