@@ -227,9 +227,11 @@ class Session:
             downed = None
             if "link_downed" in self._names(f"{path}/counters"):
                 downed = self._host.bulk([f"{path}/counters/link_downed"])
-            self._ports.append(
-                _Port(number, row, path, base, labels.get("link_layer", ""), files, downed, "rate" in present)
-            )
+            link_layer, has_rate = labels.get("link_layer", ""), "rate" in present
+            # Ethernet has no LIDs; its files say 0, which on InfiniBand means that no subnet manager came by
+            useless = (_LID, _SM_LID) if link_layer == "Ethernet" else ()
+            files = tuple(f for f in _FILES if f[1] in present and f[0] not in useless)
+            self._ports.append(_Port(number, row, path, base, link_layer, files, downed, has_rate))
             columns = (*_COLUMNS, "link_downed") if downed else _COLUMNS
             parts.append(Part(NAME, Kind.PORT, columns, (Component(row, labels),), float(self._config.interval)))
             base += len(columns)
