@@ -48,7 +48,7 @@ class Agent:
         self.node = node = Node(self._config, self._host, identity, self._collectors, lambda: self.api.wake())
         self.api = Api(
             node.state, settings.max_streams, self._host.monotonic, node.families, node.health,
-            node.schedule.first_round, node.not_ready, node.not_live,
+            node.schedule.board.first_round, node.not_ready, node.not_live,
         )
         listener = await listen(self.api.app, settings.listen)
         self.addresses = listener.addresses
@@ -68,7 +68,7 @@ class Agent:
             await listener.close()
 
     async def _tick(self) -> None:
-        await self.node.schedule.first_round.wait()
+        await self.node.schedule.board.first_round.wait()
         loop = asyncio.get_running_loop()
         while True:
             started = loop.time()
@@ -76,7 +76,7 @@ class Agent:
             await asyncio.sleep(max(0.0, started + TICK - loop.time()))
 
     async def _report_ready(self) -> None:
-        await self.node.schedule.first_round.wait()
+        await self.node.schedule.board.first_round.wait()
         inventory = self.node.state.inventory
         rows = {(part.kind, c.name) for part in inventory.parts for c in part.components}
         self._log.info("first round done", rows=len(rows), values=inventory.size)

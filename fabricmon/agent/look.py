@@ -35,7 +35,7 @@ async def look(config: Any, host: Host, collectors: Mapping[str, Any] | None = N
     reads = asyncio.create_task(node.schedule.run())
     try:
         async with asyncio.timeout(LIMIT):
-            await node.schedule.first_round.wait()
+            await node.schedule.board.first_round.wait()
             node.tick()
             started = time.monotonic()
             while time.monotonic() - started < apart:

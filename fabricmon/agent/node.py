@@ -102,24 +102,24 @@ class Node:
         snapshot, judge = self.state.snapshot, self._judge
         symptoms = judge.symptoms() if judge else []
         judged = judged_rows(snapshot, self._host.monotonic()) if judge else 0
-        reason = self.not_ready() or failing(self.schedule.status)
+        reason = self.not_ready() or failing(self.schedule.board.status)
         if judge is None:
             reason = "this agent does not judge (agent.judge: false)"
         status, reason = verdict(symptoms, judged, reason)
         identity = snapshot.inventory.identity
         return Health(
             identity.node, __version__, status, reason, identity.started, time.time(), judged,
-            collector_health(self.schedule.status), symptom_health(symptoms, judge.words if judge else {}),
+            collector_health(self.schedule.board.status), symptom_health(symptoms, judge.words if judge else {}),
         )
 
     def families(self) -> Iterable[Family]:
-        return families(self.schedule.status, self._judge.symptoms() if self._judge else None)
+        return families(self.schedule.board.status, self._judge.symptoms() if self._judge else None)
 
     def not_ready(self) -> str | None:
         """Why this node has nothing to tell yet; None when it has."""
-        if not self.schedule.first_round.is_set():
+        if not self.schedule.board.first_round.is_set():
             return "the first reading of all devices is not finished"
-        statuses = self.schedule.status.values()
+        statuses = self.schedule.board.status.values()
         if statuses and not any(s.success for s in statuses):
             return "no collector could read anything"
         return None

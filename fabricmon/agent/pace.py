@@ -9,12 +9,13 @@ MIN_GAP = 0.05
 """Seconds between the starts of two reads of one session: a storm of link events costs at most 20 reads a second."""
 
 
-def offset(node: str, collector: str, device: str, interval: float) -> float:
-    """Seconds into the interval at which this session's reads start, the same after every restart.
+def offset(node: str, collector: str, interval: float) -> float:
+    """Seconds into the interval at which this collector's reads start on this node, the same after every restart.
 
-    Nodes of a fleet spread over the interval, and so do the devices of a node.
+    Nodes of a fleet spread over the interval. The devices of one node are read together: each wake-up of a process
+    costs as much as reading a device.
     """
-    return zlib.crc32(f"{node}/{collector}/{device}".encode("utf-8", "replace")) / 2**32 * interval
+    return zlib.crc32(f"{node}/{collector}".encode("utf-8", "replace")) / 2**32 * interval
 
 
 def next_start(now: float, interval: float, offset: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from fabricmon.agent.schedule import SEARCH, Status
+from fabricmon.agent.board import SEARCH, Status
 from fabricmon.agent.state import Key
 from fabricmon.model import Fault, Severity, Symptom
 from fabricmon.runtime.exposition import Family

@@ -53,29 +53,27 @@ class Reader:
         """A call is running, in time or overdue."""
         return self._pending is not None and not self._pending.done()
 
-    async def call(self, function: Callable[[], T], deadline: float) -> T:
-        """What `function` returns or raises, if it does so within `deadline` seconds; else Overdue. Busy at once
-        while an earlier call is stuck."""
+    def start(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """Start a call without a deadline; Busy while an earlier one is stuck. Nobody need wait for the future."""
         if self._closed:
             raise RuntimeError(f"reader {self.name} is closed")
         if self.busy:
             raise Busy(f"still waiting for the read before this one in {self.name}")
         loop = asyncio.get_running_loop()
         self._pending = future = loop.create_future()
+        future.add_done_callback(_seen)
         self._jobs.put((function, future, loop))
-        try:
-            # shield: a deadline must not mark the call as done, for the thread is still in it.
-            async with asyncio.timeout(deadline):
-                result: T = await asyncio.shield(future)
-                return result
-        except TimeoutError:
-            if future.done() and not future.cancelled():
-                return _value(future)
-            future.add_done_callback(_drop)
-            raise Overdue(f"no answer from {self.name} within {deadline:g} s") from None
-        except asyncio.CancelledError:
-            future.add_done_callback(_drop)
-            raise
+        return future
+
+    async def call(self, function: Callable[[], T], deadline: float) -> T:
+        """What `function` returns or raises, if it does so within `deadline` seconds; else Overdue. Busy at once
+        while an earlier call is stuck."""
+        future = self.start(function)
+        # wait() leaves the future alone at the deadline: the thread is still in the call.
+        await asyncio.wait({future}, timeout=deadline)
+        if not future.done():
+            raise Overdue(f"no answer from {self.name} within {deadline:g} s")
+        return future.result()
 
     def close(self, last: Callable[[], None] | None = None) -> None:
         """Let the thread end after what it is doing; `last` runs in it just before. Does not wait."""
@@ -144,10 +142,7 @@ def _settle(future: asyncio.Future[Any], result: object, error: BaseException | 
         future.set_exception(error)
 
 
-def _value(future: asyncio.Future[T]) -> T:
-    return future.result()
-
-
-def _drop(future: asyncio.Future[Any]) -> None:
+def _seen(future: asyncio.Future[Any]) -> None:
+    """The failure of a call that nobody waits for any more is no news."""
     if not future.cancelled():
-        future.exception()  # seen: a late failure is no news
+        future.exception()

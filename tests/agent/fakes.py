@@ -49,7 +49,7 @@ def port_part(device: str, columns: tuple[str, ...], collector: str = "fake", pe
 
 
 class FakeSession:
-    """One device of one port. Set `values`, `error`, `faults`; clear `gate` to hang reads until it is set."""
+    """One device of one port. Set `values`, `error`, `faults`, `seconds`; clear `gate` to hang reads until set."""
 
     def __init__(self, device: str, columns: tuple[str, ...] = ("symbol_errors", "rcv"), period: float = 10.0) -> None:
         self.parts = (port_part(device, columns, period=period),)
@@ -61,13 +61,17 @@ class FakeSession:
         self.reads = 0
         self.reading_now = 0
         self.most_at_once = 0
+        self.seconds = 0.0
+        self.thread = 0
         self.closed_during_read: bool | None = None
 
     def read(self) -> Reading:
         self.reading_now += 1
         self.most_at_once = max(self.most_at_once, self.reading_now)
         try:
+            self.thread = threading.get_ident()
             self.gate.wait()
+            time.sleep(self.seconds)
             self.reads += 1
             if self.error:
                 raise self.error
@@ -122,6 +126,7 @@ class Running:
         self.agent = Agent(Settings(settings, configs, {}), FakeHost(), {c.NAME: c for c in collectors})
 
     async def __aenter__(self) -> Running:
+        self.sessions: dict[str, FakeSession] = {}
         self._task = asyncio.create_task(self.agent.run())
         waiting = asyncio.create_task(self.agent.listening.wait())
         await asyncio.wait({self._task, waiting}, return_when=asyncio.FIRST_COMPLETED)

@@ -155,7 +155,7 @@ async def agent_page(**headers: str) -> tuple[bytes, dict[str, str]]:
     session = FakeSession("mlx5_0", (*CATALOGUE, "raw:hw_counters/novel"))
     session.values = [float(n) for n in range(len(session.values))]
     async with Running(FakeCollector(mlx5_0=session), judge=False) as running:
-        await running.agent.node.schedule.first_round.wait()
+        await running.agent.node.schedule.board.first_round.wait()
         async with (
             aiohttp.ClientSession(auto_decompress=False) as http,
             http.get(running.url("/metrics"), headers=headers) as answer,

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.agent import pace
-from fabricmon.agent.schedule import SEARCH
+from fabricmon.agent.board import SEARCH
+from fabricmon.agent.devices import SLOW
 from fabricmon.host.protocol import HostError
 from fabricmon.model import Event
 from tests.agent.fakes import Config, FakeCollector, FakeSession, Running, until
@@ -26,10 +27,10 @@ def test_the_next_start_is_on_the_grid_and_within_one_interval(now: float, inter
     assert abs(turns - round(turns)) < 1e-3
 
 
-def test_offsets_are_stable_and_spread_nodes_and_devices() -> None:
-    one = pace.offset("host-1", "infiniband", "mlx5_0", 10.0)
-    assert one == pace.offset("host-1", "infiniband", "mlx5_0", 10.0)
-    many = sorted(pace.offset(f"host-{n}", "infiniband", "mlx5_0", 10.0) for n in range(1000))
+def test_offsets_are_stable_and_spread_nodes() -> None:
+    one = pace.offset("host-1", "infiniband", 10.0)
+    assert one == pace.offset("host-1", "infiniband", 10.0)
+    many = sorted(pace.offset(f"host-{n}", "infiniband", 10.0) for n in range(1000))
     assert many[0] >= 0
     assert many[-1] < 10.0
     assert max(b - a for a, b in pairwise(many)) < 0.2  # 20 times the even spacing
@@ -39,7 +40,7 @@ async def test_readings_reach_the_snapshot() -> None:
     a, b = FakeSession("mlx5_0"), FakeSession("mlx5_1")
     a.values, b.values = [1.0, 2.0], [3.0, math.nan]
     async with Running(FakeCollector(mlx5_0=a, mlx5_1=b)) as running:
-        await running.agent.node.schedule.first_round.wait()
+        await running.agent.node.schedule.board.first_round.wait()
         s = running.agent.node.state.snapshot
         assert [c.name for p in s.inventory.parts for c in p.components] == ["mlx5_0/1", "mlx5_1/1"]
         assert s.values[:3].tolist() == [1.0, 2.0, 3.0]
@@ -53,7 +54,7 @@ async def test_a_hanging_device_delays_only_itself_and_is_never_read_twice_at_on
     async with Running(FakeCollector(mlx5_0=good, mlx5_1=bad), config=Config(deadline=0.1)) as running:
         await until(lambda: bad.reads > 0)
         bad.gate.clear()
-        status = running.agent.node.schedule.status
+        status = running.agent.node.schedule.board.status
         await until(lambda: status["fake", "mlx5_1"].skipped > 3)
         reads = good.reads
         await until(lambda: good.reads > reads + 3)
@@ -100,15 +101,15 @@ async def test_a_device_that_cannot_be_read_is_unknown_and_looked_for_again() ->
     good, bad = FakeSession("mlx5_0"), FakeSession("mlx5_1")
     collector = FakeCollector(mlx5_0=good, mlx5_1=bad)
     async with Running(collector) as running:
-        await until(lambda: bad.reads > 0 and good.reads > 0)
+        await until(lambda: len(running.agent.node.state.snapshot.values) == 4)
         bad.error = HostError("/sys/class/infiniband/mlx5_1", 19, "No such device")
         await until(lambda: math.isnan(running.agent.node.state.snapshot.values[2]))
         assert running.agent.node.state.snapshot.values[0] == 0.0
-        assert "mlx5_1" in running.agent.node.schedule.status["fake", "mlx5_1"].error
+        assert "mlx5_1" in running.agent.node.schedule.board.status["fake", "mlx5_1"].error
         before = collector.searches
         await until(lambda: collector.searches > before)
         del collector.found["mlx5_1"]
-        await until(lambda: ("fake", "mlx5_1") not in running.agent.node.schedule.status)
+        await until(lambda: ("fake", "mlx5_1") not in running.agent.node.schedule.board.status)
         assert [c.name for p in running.agent.node.state.inventory.parts for c in p.components] == ["mlx5_0/1"]
         await until(lambda: bad.closed_during_read is False)
 
@@ -118,7 +119,7 @@ async def test_closing_waits_for_the_read_that_still_runs() -> None:
     bad.gate.clear()
     collector = FakeCollector(mlx5_1=bad)
     async with Running(collector, config=Config(deadline=0.05)) as running:
-        await until(lambda: running.agent.node.schedule.first_round.is_set())
+        await until(lambda: running.agent.node.schedule.board.first_round.is_set())
     await until(lambda: collector.stopped and collector.closed)
     assert bad.closed_during_read is None
     bad.gate.set()
@@ -130,8 +131,8 @@ async def test_a_failed_search_is_tried_again_and_told() -> None:
     collector = FakeCollector(mlx5_0=FakeSession("mlx5_0"))
     collector.error = HostError("/sys/class/infiniband", 13, "Permission denied")
     async with Running(collector, config=Config(rediscover=0.05)) as running:
-        await running.agent.node.schedule.first_round.wait()
-        assert "Permission denied" in running.agent.node.schedule.status["fake", SEARCH].error
+        await running.agent.node.schedule.board.first_round.wait()
+        assert "Permission denied" in running.agent.node.schedule.board.status["fake", SEARCH].error
         assert running.agent.node.not_ready() == "no collector could read anything"
         collector.error = None
         await until(lambda: running.agent.node.not_ready() is None and running.agent.node.state.inventory.size == 2)
@@ -145,15 +146,15 @@ async def test_one_broken_collector_does_not_stop_another() -> None:
     works = FakeSession("mlx5_0")
     async with Running(Broken("broken"), FakeCollector("fake", mlx5_0=works)) as running:
         await until(lambda: works.reads > 2)
-        assert running.agent.node.schedule.status["broken", SEARCH].error == "a defect"
+        assert running.agent.node.schedule.board.status["broken", SEARCH].error == "a defect"
 
 
 async def test_a_reading_that_does_not_fill_its_parts_is_refused() -> None:
     bad = FakeSession("mlx5_0")
     bad.values = [1.0]
     async with Running(FakeCollector(mlx5_0=bad)) as running:
-        await running.agent.node.schedule.first_round.wait()
-        assert "1 values for parts of 2" in running.agent.node.schedule.status["fake", "mlx5_0"].error
+        await running.agent.node.schedule.board.first_round.wait()
+        assert "1 values for parts of 2" in running.agent.node.schedule.board.status["fake", "mlx5_0"].error
         assert running.agent.node.state.inventory.size == 0
 
 
@@ -161,5 +162,87 @@ async def test_a_reading_that_does_not_fill_its_parts_is_refused() -> None:
 async def test_a_disabled_collector_is_not_opened(enabled: bool) -> None:
     collector = FakeCollector(mlx5_0=FakeSession("mlx5_0"))
     async with Running(collector, config=Config(enabled=enabled)) as running:
-        await running.agent.node.schedule.first_round.wait()
+        await running.agent.node.schedule.board.first_round.wait()
         assert (collector.searches > 0) is enabled
+
+
+def devices(running: Running) -> list[list[str]]:
+    """Which devices share a thread, by the names of the reader threads that read them last."""
+    groups: dict[int, list[str]] = {}
+    for name, session in running.sessions.items():
+        groups.setdefault(session.thread, []).append(name)
+    return sorted(groups.values())
+
+
+async def test_devices_share_a_thread_until_one_is_slow() -> None:
+    sessions = {f"mlx5_{n}": FakeSession(f"mlx5_{n}") for n in range(4)}
+    async with Running(FakeCollector(**sessions)) as running:
+        running.sessions = sessions
+        await until(lambda: all(s.reads >= 2 for s in sessions.values()))
+        assert devices(running) == [["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"]]
+        sessions["mlx5_2"].seconds = 2 * SLOW
+        await until(lambda: len(devices(running)) == 4)
+        reads = sessions["mlx5_0"].reads
+        await until(lambda: sessions["mlx5_0"].reads > reads + 5)
+        assert max(s.most_at_once for s in sessions.values()) == 1
+
+
+async def test_the_first_read_of_a_device_may_take_its_time() -> None:
+    sessions = {f"mlx5_{n}": FakeSession(f"mlx5_{n}") for n in range(2)}
+    sessions["mlx5_0"].seconds = 1.5 * SLOW
+    async with Running(FakeCollector(**sessions)) as running:
+        running.sessions = sessions
+        await until(lambda: sessions["mlx5_0"].reads == 1)
+        sessions["mlx5_0"].seconds = 0.0
+        await until(lambda: all(s.reads >= 3 for s in sessions.values()))
+        assert devices(running) == [["mlx5_0", "mlx5_1"]]
+
+
+async def test_when_all_hang_at_once_they_are_found_out_together() -> None:
+    """A driver that hangs must not cost one deadline after the other."""
+    sessions = {f"mlx5_{n}": FakeSession(f"mlx5_{n}") for n in range(6)}
+    for session in sessions.values():
+        session.gate.clear()
+    async with Running(FakeCollector(**sessions), config=Config(deadline=0.2)) as running:
+        status = running.agent.node.schedule.board.status
+        await running.agent.node.schedule.board.first_round.wait()
+        assert all(status["fake", d].stuck_since is not None for d in sessions)
+        # the first is overdue alone, all others in the deadline after it
+        assert {s.reading_now for s in sessions.values()} == {1}
+        for session in sessions.values():
+            session.gate.set()
+        await until(lambda: all(s.success for s in status.values()))
+
+
+async def test_a_hanging_device_that_vanishes_leaves_its_thread_and_nothing_else() -> None:
+    good, bad = FakeSession("mlx5_0"), FakeSession("mlx5_1")
+    collector = FakeCollector(mlx5_1=bad, mlx5_0=good)
+    async with Running(collector, config=Config(deadline=0.3, rediscover=0.05)) as running:
+        await until(lambda: good.reads > 0)
+        bad.gate.clear()
+        await until(lambda: bad.reading_now)
+        del collector.found["mlx5_1"]
+        await until(lambda: ("fake", "mlx5_1") not in running.agent.node.schedule.board.status)
+        reads = good.reads
+        await until(lambda: good.reads > reads + 3)
+        bad.gate.set()
+        await until(lambda: bad.closed_during_read is False)
+
+
+async def test_a_device_that_comes_later_is_read_at_once() -> None:
+    collector = FakeCollector(mlx5_0=FakeSession("mlx5_0"))
+    late = FakeSession("mlx5_1")
+    async with Running(collector, config=Config(interval=3600.0, rediscover=0.05)):
+        collector.found["mlx5_1"] = late
+        await until(lambda: late.reads == 1)
+
+
+async def test_a_device_replaced_under_its_name_is_read_anew_and_the_old_closed() -> None:
+    old, new = FakeSession("mlx5_0"), FakeSession("mlx5_0")
+    new.values = [7.0, 7.0]
+    collector = FakeCollector(mlx5_0=old)
+    async with Running(collector, config=Config(rediscover=0.05)) as running:
+        await until(lambda: old.reads > 0)
+        collector.found["mlx5_0"] = new
+        await until(lambda: running.agent.node.state.snapshot.values[:1].tolist() == [7.0])
+        await until(lambda: old.closed_during_read is False)

@@ -133,7 +133,7 @@ async def test_an_event_comes_at_once_and_so_does_the_read_after_it() -> None:
 async def test_a_centre_that_comes_back_gets_the_events_it_missed() -> None:
     collector = FakeCollector(eth0=FakeSession("eth0"))
     async with Running(collector, config=SLOW, max_events=4) as running:
-        await running.agent.node.schedule.first_round.wait()
+        await running.agent.node.schedule.board.first_round.wait()
         for n in range(3):
             collector.tell(Event(0, float(n), "link", "eth0", f"event {n}"))
         await until(lambda: len(list(running.agent.node.state.events_after(0))) == 3)
@@ -159,7 +159,7 @@ async def test_a_reader_that_does_not_read_gets_the_newest_afterwards_not_a_queu
     columns = tuple(f"raw:x/{n}" for n in range(20_000))  # 160 kB a frame: a few fill the socket
     session = FakeSession("mlx5_0", columns)
     async with Running(FakeCollector(mlx5_0=session), config=Config(interval=0.02)) as running:
-        await running.agent.node.schedule.first_round.wait()
+        await running.agent.node.schedule.board.first_round.wait()
         host, port = running.agent.addresses[0]
         slow_in, slow_out = await asyncio.open_connection(host, port, limit=4096)
         slow_out.write(b"GET /stream HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -216,7 +216,7 @@ async def test_a_reader_who_talks_is_sent_away() -> None:
 ])
 async def test_plain_requests(path: str, status: int) -> None:
     async with Running(FakeCollector(mlx5_0=FakeSession("mlx5_0"))) as running, aiohttp.ClientSession() as http:
-        await running.agent.node.schedule.first_round.wait()
+        await running.agent.node.schedule.board.first_round.wait()
         async with http.get(running.url(path)) as answer:
             assert answer.status == status
 
@@ -229,7 +229,7 @@ async def test_not_ready_before_the_first_round_yet_alive_and_answering() -> Non
             async with http.get(running.url(path)) as answer:
                 assert answer.status == status, path
         session.gate.set()
-        await running.agent.node.schedule.first_round.wait()
+        await running.agent.node.schedule.board.first_round.wait()
         async with http.get(running.url("/-/ready")) as answer:
             assert answer.status == 200
 
@@ -241,7 +241,7 @@ async def test_health_tells_stuck_and_failing_sources() -> None:
         Running(FakeCollector(mlx5_0=good, mlx5_1=bad), config=Config(deadline=0.05)) as running,
         aiohttp.ClientSession() as http,
     ):
-        await running.agent.node.schedule.first_round.wait()
+        await running.agent.node.schedule.board.first_round.wait()
         async with http.get(running.url("/health")) as answer:
             health = await answer.json()
         assert health["node"] == "host-007"

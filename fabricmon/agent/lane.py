@@ -1,0 +1,118 @@
+"""Sessions that are read one after another in one thread, and what happens when one of them hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from fabricmon.model import Reading
+from fabricmon.runtime.reader import Busy, Overdue, Reader
+
+
+class Run(NamedTuple):
+    """One session's turn: its reading or why there is none; seconds it took, NaN where it never came back."""
+
+    device: str
+    reading: Reading | None
+    error: Exception | None
+    seconds: float
+
+
+@dataclass(slots=True)
+class Round:
+    """What a round gave. `stuck` is the device in whose read the thread hangs; `unread` were not reached for it."""
+
+    runs: list[Run] = field(default_factory=list)
+    stuck: str | None = None
+    unread: tuple[str, ...] = ()
+
+
+class Lane:
+    """One reader thread and the sessions it reads in turn. `sessions` may be changed between and during rounds."""
+
+    def __init__(self, reader: Reader, sessions: dict[str, Any]) -> None:
+        self.reader, self.sessions = reader, sessions
+        self._retired: list[Any] = []
+
+    def retire(self, device: str) -> None:
+        """Take a session out; it is closed in this lane's thread, where no read of it can be running."""
+        self._retired.append(self.sessions.pop(device))
+
+    def close(self) -> None:
+        """End the thread once it is free; sessions are closed in it. Does not wait."""
+        self._retired.extend(self.sessions.values())
+        self.sessions = {}
+        self.reader.close(self._close_retired)
+
+    async def round(self, deadline: float) -> Round:
+        """Read each session once, each with `deadline` seconds. Returns early when one exceeds them."""
+        turn = _Turn(tuple(self.sessions.items()))
+        try:
+            future = self.reader.start(lambda: self._run(turn))
+        except Busy as error:
+            return Round([Run(device, None, error, float("nan")) for device in self.sessions])
+        while not future.done():
+            late = turn.began + deadline - time.monotonic()
+            if late > 0:
+                await asyncio.wait({future}, timeout=late)
+            elif (stuck := turn.give_up()) is not None:
+                done = list(turn.runs)
+                reached = {run.device for run in done} | {stuck}
+                overdue = Overdue(f"no answer from {stuck or self.reader.name} within {deadline:g} s")
+                return Round([*done, Run(stuck, None, overdue, float("nan"))], stuck,
+                             tuple(d for d, _ in turn.sessions if d not in reached))
+            else:
+                await asyncio.wait({future})  # its last session ended this moment
+        future.result()
+        return Round(turn.runs)
+
+    def _run(self, turn: _Turn) -> None:
+        """In the thread."""
+        self._close_retired()
+        for device, session in turn.sessions:
+            if not turn.enter(device):
+                return
+            began = time.monotonic()
+            reading, error = None, None
+            try:
+                reading = session.read()
+            except Exception as e:
+                error = e
+            turn.runs.append(Run(device, reading, error, time.monotonic() - began))
+        turn.enter(None)
+
+    def _close_retired(self) -> None:
+        while self._retired:
+            with contextlib.suppress(Exception):  # it goes away anyway: an error here has no reader
+                self._retired.pop().close()
+
+
+class _Turn:
+    """Where a thread is in its round, shared with the loop that watches its deadline."""
+
+    def __init__(self, sessions: tuple[tuple[str, Any], ...]) -> None:
+        self.sessions = sessions
+        self.runs: list[Run] = []
+        self.began = time.monotonic()
+        self._lock = threading.Lock()
+        self._given_up = False
+        self._current: str | None = None
+
+    def enter(self, device: str | None) -> bool:
+        """The thread goes on to `device` (None: to the end). False when others read the rest."""
+        with self._lock:
+            if self._given_up:
+                return False
+            self._current, self.began = device, time.monotonic()
+            return True
+
+    def give_up(self) -> str | None:
+        """The device the thread hangs in; from now on it reads no further one. None when it hangs in none."""
+        with self._lock:
+            if self._current is not None:
+                self._given_up = True
+            return self._current
