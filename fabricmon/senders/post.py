@@ -68,10 +68,10 @@ def classify(status: int, text: str, retry_after: str, now: float) -> Result:
     said = " ".join(text.split())[:200]
     reason = f"HTTP {status}" + (f": {said}" if said and status >= 300 else "")
     if 200 <= status < 300:
-        return Result(Outcome.DONE, reason)
+        return Result(Outcome.DONE, reason, answered=True)
     if status in LATER or status >= 500 or status < 400:
-        return Result(Outcome.RETRY, reason, _seconds(retry_after, now))
-    return Result(Outcome.NEVER, reason)
+        return Result(Outcome.RETRY, reason, _seconds(retry_after, now), answered=True)
+    return Result(Outcome.NEVER, reason, answered=True)
 
 
 def read_secret(path: str) -> str:

@@ -13,8 +13,14 @@ class Outcome(StrEnum):
 
 
 class Result(NamedTuple):
-    """`reason` is for the log and the store; `retry_after` are seconds the receiver asked for, None if it did not."""
+    """How it went.
+
+    reason       for the log and the store
+    retry_after  seconds the receiver asked for, None if it did not
+    answered     the receiver is there and has looked at this notification; False: nobody can be told anything
+    """
 
     outcome: Outcome
     reason: str
     retry_after: float | None = None
+    answered: bool = False

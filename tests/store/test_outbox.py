@@ -15,7 +15,8 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.central.outbox import MAX_RETRY_AFTER, Outbox, pause
+from fabricmon.central.lane import MAX_RETRY_AFTER, pause
+from fabricmon.central.outbox import Outbox
 from fabricmon.central.store import Store, StoreError
 from fabricmon.model import Face, Notification
 from fabricmon.notify.settings import NotifyConfig
@@ -35,6 +36,7 @@ class Hook:
         self.port = free_port()
         self.got: list[tuple[str, dict[str, Any]]] = []
         self.answers: list[int] = []
+        self.chokes_on: set[str] = set()  # incident ids
         self._runner: web.AppRunner | None = None
 
     @property
@@ -47,6 +49,8 @@ class Hook:
     async def up(self) -> None:
         async def take(request: web.Request) -> web.Response:
             self.got.append((request.headers["Idempotency-Key"], json.loads(await request.read())))
+            if self.chokes_on & {i["id"] for i in self.got[-1][1]["incidents"]}:
+                return web.Response(status=500)
             return web.Response(status=self.answers.pop(0) if self.answers else 204)
 
         app = web.Application()
@@ -148,6 +152,25 @@ async def test_a_refusal_is_final_kept_and_holds_up_nothing(tmp_path: Path, hook
         assert outbox.deliveries()["ops"].failed == 1
     [(refused, ack)] = await store.finished("failed")
     assert (refused.key, ack.error) == ("ops-0", "HTTP 400")
+    store.close()
+
+
+async def test_a_notification_on_which_a_receiver_chokes_holds_up_only_its_own_incident(
+    tmp_path: Path, hook: Hook
+) -> None:
+    store = Store(tmp_path)
+    hook.chokes_on = {"bad"}
+    over = [note("bad-over", incident("bad", status="resolved")), note("after", incident("i-9"))]
+    async with running(store, hook.to()) as outbox:
+        await put(store, outbox, note("bad-new", incident("bad")), *notes(3), *over)
+        await until(lambda: outbox.deliveries()["ops"].sent == 4)
+        assert "bad-over" not in hook.keys, "the end never overtakes the beginning"
+        await put(store, outbox, note("more", incident("i-10")))
+        await until(lambda: outbox.deliveries()["ops"].sent == 5)
+        hook.chokes_on = set()
+        await until(lambda: outbox.deliveries()["ops"].sent == 7)
+        assert [k for k in hook.keys if k != "bad-new"] == ["ops-0", "ops-1", "ops-2", "after", "more", "bad-over"]
+    assert await store.backlog() == {}
     store.close()
 
 
