@@ -22,7 +22,8 @@ ALARM_CONFIDENCE = 1.0 - 1e-8  # a lower bound above the limit raises an alarm (
 HEALTH_CONFIDENCE = 0.95  # an upper bound below the target calls a link healthy (detection-methods 2.1)
 
 _STEPS = 60  # Newton steps at most; 4 to 10 are usual
-_TERMS = 100_000  # series terms at most; about 8 x sqrt(k) are usual
+_TERMS = 10_000  # series terms at most; about 8 x sqrt(k) are usual
+_EXACT = 1_000.0  # counts up to here are solved; above, the start is within 5e-5 of the solution for all tails used
 _DENSE = 65_536  # counts below this are looked up by number, which is quicker than sorting them
 _log_factorial = np.frompyfunc(lambda k: math.lgamma(k + 1.0), 1, 1)
 
@@ -122,16 +123,21 @@ def _start(shape: Floats, p: float) -> Floats:
 def _lower(k: Floats, confidence: float) -> Floats:
     out = np.zeros(len(k))
     some = k > 0
-    if some.any():
-        shape = k[some]
-        tail = math.log(1.0 - confidence)
-        out[some] = _newton(_start(shape, 1.0 - confidence), tail, lambda x: _log_at_least(shape, x))
+    out[some] = _start(k[some], 1.0 - confidence)
+    exact = some & (k <= _EXACT)
+    if exact.any():
+        shape = k[exact]
+        out[exact] = _newton(out[exact], math.log(1.0 - confidence), lambda x: _log_at_least(shape, x))
     return out
 
 
 def _upper(k: Floats, confidence: float) -> Floats:
-    tail = math.log(1.0 - confidence)
-    return _newton(_start(k + 1.0, confidence), tail, lambda x: _log_at_most(k, x))
+    out = _start(k + 1.0, confidence)
+    exact = k <= _EXACT
+    if exact.any():
+        shape = k[exact]
+        out[exact] = _newton(out[exact], math.log(1.0 - confidence), lambda x: _log_at_most(shape, x))
+    return out
 
 
 def _newton(x: Floats, tail: float, log_tail: _LogTail) -> Floats:
