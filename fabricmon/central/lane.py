@@ -27,6 +27,7 @@ from fabricmon.senders.result import Outcome, Result
 PAGE = 64  # notifications in memory
 MAX_RETRY_AFTER = 3600.0  # seconds a receiver may ask us to wait
 PATIENCE = 8  # answers "not now" to one notification until the lane goes on with others: two minutes with the defaults
+LEAST_REST = 0.02  # seconds between two looks at a page of which nothing may be sent now
 MAX_ASIDE = 4  # notifications gone round like that; a receiver that fails on more is taken to be unwell itself
 
 
@@ -146,7 +147,7 @@ class Lane:
     async def _rest(self, seconds: float) -> None:
         """Until something new waits, or for so long."""
         try:
-            async with asyncio.timeout(None if seconds == float("inf") else max(0.0, seconds)):
+            async with asyncio.timeout(None if seconds == float("inf") else max(LEAST_REST, seconds)):
                 await self._woken.wait()
         except TimeoutError:
             return
