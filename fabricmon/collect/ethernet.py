@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import math
+import re
 import time
 from array import array
 from collections.abc import Callable
@@ -44,6 +45,7 @@ COLUMNS = (
     *(column for column, _ in _STATISTICS),
 )  # fmt: skip
 _OPER_NUMBER = {word: float(number) for number, word in OPER_STATES.items()}
+_REPRESENTOR = re.compile(r"(c\d+)?pf\d+")  # phys_port_name of what stands for a virtual or sub function in a switch
 _SPEED_SECONDS = 60.0  # between two reads of a speed whose carrier did not change: each is a driver call
 _MOST_ROWS = 1024  # a node with thousands of container interfaces included by mistake stays bounded
 
@@ -123,7 +125,7 @@ class Session:
 
     def wants(self, link: Link) -> bool:
         """An interface that was not there at the last read would be one of the rows."""
-        return self._wanted(link.name, link.kind)
+        return self._wanted(link)
 
     def read(self) -> Reading:
         now = self._host.monotonic()
@@ -157,15 +159,17 @@ class Session:
                 return [], []
             raise
 
-    def _wanted(self, name: str, kind: str) -> bool:
-        if any(fnmatchcase(name, pattern) for pattern in self._config.include):
+    def _wanted(self, link: Link) -> bool:
+        if any(fnmatchcase(link.name, pattern) for pattern in self._config.include):
             return True
-        if any(fnmatchcase(name, pattern) for pattern in self._config.exclude):
+        if any(fnmatchcase(link.name, pattern) for pattern in self._config.exclude):
             return False
-        if name in self._rdma:
+        if link.name in self._rdma:
             return True
-        device = f"{_NET}/{name}/device"
-        return not kind and self._exists(device) and not rdma_device.is_virtual_function(self._host, device)
+        if link.kind or _REPRESENTOR.match(link.port_name):
+            return False
+        device = f"{_NET}/{link.name}/device"
+        return self._exists(device) and not rdma_device.is_virtual_function(self._host, device)
 
     def _exists(self, path: str) -> bool:
         try:
@@ -180,7 +184,7 @@ class Session:
         routed = rdma_device.default_route_netdevs(self._host)
         by_index = {k.index: k for k in links}
         legs = {k.name for k in links if _is_bond(by_index.get(k.master or -1))}
-        chosen = [k for k in links if k.name in legs or self._wanted(k.name, k.kind)][:_MOST_ROWS]
+        chosen = [k for k in links if k.name in legs or self._wanted(k)][:_MOST_ROWS]
         rows: dict[str, str] = {}
         components = []
         for link in chosen:

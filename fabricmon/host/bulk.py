@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import threading
 from array import array
 from collections.abc import Sequence
 from typing import Any
@@ -22,19 +23,25 @@ _ALL_ONES = 2**64 - 1  # what a driver shows that cannot decode a field of its f
 
 
 class Descriptors:
-    """How many descriptors the readers of one host may keep open; what is above is opened for each read."""
+    """How many descriptors the readers of one host may keep open; what is above is opened for each read.
+
+    Shared by the readers of all devices, each in a thread of its own.
+    """
 
     def __init__(self, limit: int) -> None:
         self.left = limit
+        self._lock = threading.Lock()
 
     def take(self) -> bool:
-        if self.left <= 0:
-            return False
-        self.left -= 1
-        return True
+        with self._lock:
+            if self.left <= 0:
+                return False
+            self.left -= 1
+            return True
 
     def give(self) -> None:
-        self.left += 1
+        with self._lock:
+            self.left += 1
 
 
 class Bulk:

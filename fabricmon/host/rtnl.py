@@ -143,8 +143,8 @@ class Rtnetlink:
         except TimeoutError:
             task.cancel()
             raise HostError("rtnetlink group LINK", errno.ETIMEDOUT, "cannot join") from None
-        except OSError as error:
-            raise HostError("rtnetlink group LINK", error.errno or 0, str(error)) from None
+        except Exception as error:  # whatever pyroute2 may raise
+            raise HostError("rtnetlink group LINK", getattr(error, "errno", 0) or 0, str(error)) from None
 
         def stop() -> None:
             task.cancel()
@@ -210,8 +210,9 @@ class Rtnetlink:
                     ready.set_result(None)
                 async for kind, payload in events(sock):
                     _pass_on(tell, kind, payload)
-            except OSError as error:
-                # ENOBUFS: more events than the buffer holds. pyroute2's socket fails for good then: take a new one
+            except Exception as error:
+                # ENOBUFS, mostly: more events than the buffer holds. pyroute2's socket fails for good then: take a
+                # new one. Whatever else it may raise must not end the listening either
                 if not ready.done():
                     ready.set_exception(error)
                     return

@@ -60,6 +60,8 @@ def test_physical_interfaces_are_rows_and_virtual_ones_only_when_wanted(tmp_path
     vf = function(tmp_path, "0000:81:00.1", "iavf")
     (vf / "physfn").mkdir()
     build_netdev(tmp_path, vf, "eth0v0", 3)
+    representor = build_netdev(tmp_path, function(tmp_path, "0000:81:00.2"), "eth0r0", 9)
+    put(representor / "phys_port_name", "pf0vf3\n")
     for index, name in enumerate(("lo", "veth1234", "docker0", "dummy0"), 4):
         build_netdev(tmp_path, None, name, index)
     put(tmp_path / "class/net/bonding_masters", "\n")
