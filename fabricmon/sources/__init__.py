@@ -1,4 +1,4 @@
-"""Where the topology comes from: one module a file format, each with NAME, sniff(head) and parse(text, path).
+"""Where the topology comes from: one module a file format, listed in SOURCES.
 
 `load(path)` reads a file (plain or gzip, bounded), asks each source whether the text looks like its own, and returns
 the graph with levels, units, rails and findings filled in.
@@ -10,7 +10,6 @@ import gzip
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import NamedTuple
 
 import msgspec
@@ -30,15 +29,20 @@ HEAD = 64 << 10
 
 
 class Source(NamedTuple):
+    """One file format.
+
+    sniff  does the beginning of a file look like this format?
+    parse  (text, path for errors, node names) -> graph as the file tells it; SourceError where it cannot be used
+    """
+
     sniff: Callable[[str], bool]
     parse: Callable[[str, str, NodeNames], Graph]
-    module: ModuleType
 
 
 SOURCES: dict[str, Source] = {
-    "ibnetdiscover": Source(ibnetdiscover.sniff, ibnetdiscover.parse, ibnetdiscover),
-    "ibnetdiscover-p": Source(ibnetdiscover_ports.sniff, ibnetdiscover_ports.parse, ibnetdiscover_ports),
-    "yaml": Source(plan.sniff, plan.parse, plan),
+    "ibnetdiscover": Source(ibnetdiscover.sniff, ibnetdiscover.parse),
+    "ibnetdiscover-p": Source(ibnetdiscover_ports.sniff, ibnetdiscover_ports.parse),
+    "yaml": Source(plan.sniff, plan.parse),
 }
 
 

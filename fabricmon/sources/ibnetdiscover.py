@@ -13,8 +13,6 @@ from fabricmon.sources.error import SourceError
 from fabricmon.sources.names import NodeNames
 from fabricmon.topology.graph import End, Graph
 
-NAME = "ibnetdiscover"
-
 _NODE = re.compile(
     r'^\s*(Switch|Ca|Hca|Rt)\s+(\d+)\s+"([SHR])-([0-9a-fA-F]{1,16})"\s*(?:#\s*"(.*)"[^"]*)?', re.IGNORECASE
 )

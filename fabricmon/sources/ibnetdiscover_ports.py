@@ -12,8 +12,6 @@ from fabricmon.sources.error import SourceError
 from fabricmon.sources.names import NodeNames
 from fabricmon.topology.graph import End, Graph
 
-NAME = "ibnetdiscover-p"
-
 _END = r"(SW|CA|RT)\s+(\d+)\s+(\d+)\s+0x([0-9a-fA-F]{1,16})"
 _LINE = re.compile(
     rf"^\s*{_END}\s+(\?\?|\d+)x\s+(\S+)(?:\s+-\s+{_END}\s+\(\s*'(.*?)'\s+-\s+'(.*)'\s*\)|\s+'(.*)')\s*$"

@@ -31,8 +31,6 @@ from fabricmon.sources.names import NodeNames, guid
 from fabricmon.topology.graph import Adapter, Cable, End, Graph, Switch, cable
 from fabricmon.units import Rate
 
-NAME = "yaml"
-
 EXPANDED_MOST = 1 << 20
 """Names one pattern may stand for."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from hypothesis import strategies as st
 from fabricmon import sources
 from fabricmon.sources.plan import expand
 from fabricmon.topology.graph import End
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "topology.md"
 
 PLAN = """
 fabric: alpha
@@ -124,6 +128,22 @@ def test_a_file_that_grows_without_end_when_unpacked_is_refused(
     path.write_bytes(gzip.compress(b"#" * (2 << 20)))
     with pytest.raises(sources.SourceError, match="larger than 1 MiB"):
         sources.load(str(path))
+
+
+def test_the_documented_plan_is_one(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```yaml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    graph = load(tmp_path, example)
+    assert len(graph.adapters) == 32 * 8
+    assert len(graph.cables) == 36
+    assert graph.hosts["node-020"]["power"] == "pdu-2"
+    assert {s.labels.get("rack") for s in graph.switches.values()} == {"r9", None}
+
+
+def test_every_finding_is_documented() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "fabricmon").glob("*/[df]i*.py"))
+    kinds = set(re.findall(r'Finding\(\s*"(\w+)"', code))
+    table = DOCUMENT.read_text().split("finds odd")[1]
+    assert kinds == set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
 
 
 @given(st.integers(0, 500), st.integers(0, 300), st.integers(1, 4))
