@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import math
 import re
-import time
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from msgspec import Struct
 
 from fabricmon.catalogue.port import OPER_STATES
 from fabricmon.collect import netdev_files, rdma_device
+from fabricmon.collect.link_events import LinkEvents
 from fabricmon.host.protocol import Host, HostError, Link, Unsupported
 from fabricmon.model import Component, Event, Fault, Kind, Part, Reading
 from fabricmon.units import Duration
@@ -89,7 +89,7 @@ class Collector:
 
         Where the host has no events this does nothing.
         """
-        listener = _Listener(self._session, tell)
+        listener = LinkEvents(self._session.row_of, self._session.wants, tell)
         try:
             return self._host.watch_links(listener)
         except Unsupported:
@@ -284,47 +284,3 @@ def _values(link: Link, rate: float) -> list[float]:
 
 def _known(value: int | None) -> float:
     return math.nan if value is None else float(value)
-
-
-class _Listener:
-    """Turns link messages into events; messages that change nothing worth a look are dropped."""
-
-    def __init__(self, session: Session, tell: Callable[[Event | None], None]) -> None:
-        self._session, self._tell = session, tell
-        self._last: dict[int, tuple[object, ...]] = {}
-
-    def __call__(self, link: Link | None) -> None:
-        if link is None:
-            self._last.clear()
-            self._tell(None)
-            return
-        row = self._session.row_of(link.name)
-        if row is None:
-            if self._session.wants(link):
-                self._tell(None)
-            return
-        seen = (link.carrier, link.operstate, link.admin_up, link.carrier_down_count, link.carrier_up_count)
-        if self._last.get(link.index) == seen:
-            return
-        if len(self._last) >= 2 * _MOST_ROWS:
-            self._last.clear()
-        self._last[link.index] = seen
-        fields = {
-            "carrier": link.carrier,
-            "admin_up": link.admin_up,
-            "carrier_down_changes": link.carrier_down_count,
-            "carrier_up_changes": link.carrier_up_count,
-        }
-        known = {name: float(value) for name, value in fields.items() if value is not None}
-        self._tell(Event(0, time.time(), "link", row, _told(link), known))
-
-
-def _told(link: Link) -> str:
-    """One line for a person."""
-    if link.operstate == "notpresent":
-        return f"{link.name} was removed"
-    if not link.admin_up:
-        return f"{link.name} was set down"
-    if link.carrier is None:
-        return f"{link.name} changed"
-    return f"{link.name} has carrier" if link.carrier else f"{link.name} lost carrier"
