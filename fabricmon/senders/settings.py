@@ -29,7 +29,10 @@ def check_url(url: str, key: str = "url") -> None:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        good = False
+        parts, good = urlsplit(""), False
+    if "@" in parts.netloc:
+        # The URL is logged when a receiver is away; the message must not repeat it either.
+        raise ValueError(f"`{key}` may hold no user or password; use `token_file` or `headers`")
     if not good:
         raise ValueError(f"`{key}` must be http://... or https://..., got {url!r}")
 

@@ -24,7 +24,7 @@ from tests.chaos.node import Node
 from tests.rigs.daemons import FABRICMON, Daemon, fetch, fetch_json, free_port, wait_for
 from tests.rigs.receiver import posts
 
-RUNS = int(os.environ.get("FABRICMON_CHAOS_RUNS", "5"))
+RUNS = int(os.environ.get("FABRICMON_CHAOS_RUNS", "4"))
 PATIENCE = 60.0
 
 # The product's own settings, only quicker: what is tested is order and durability, not how long a link must be down.

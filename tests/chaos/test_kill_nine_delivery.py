@@ -24,7 +24,7 @@ from tests.chaos.feed import script
 from tests.rigs.daemons import Daemon, fetch, free_port
 from tests.rigs.receiver import posts
 
-RUNS = int(os.environ.get("FABRICMON_CHAOS_RUNS", "10"))
+RUNS = int(os.environ.get("FABRICMON_CHAOS_RUNS", "6"))
 STEPS = 40
 KILLS = 4
 

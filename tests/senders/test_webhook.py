@@ -182,6 +182,7 @@ def test_any_answer_is_understood(status: int, text: str, retry_after: str) -> N
         ({"url": "ftp://x"}, "url"),
         ({"url": "receiver:80"}, "url"),
         ({"url": "http://[::1"}, "url"),
+        ({"url": "http://me:secret@receiver/"}, "no user or password"),
         ({"headers": {"Idempotency-Key": "x"}}, "Idempotency-Key"),
         ({"headers": {"X Y": "x"}}, "X Y"),
         ({"headers": {"X": "a\nb"}}, "headers"),

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from fabricmon.central import database
 from fabricmon.central.database import FILE, MIGRATIONS
 from fabricmon.central.store import KEEP_FINISHED, KEEP_RESOLVED, Ack, Backlog, ExpectedNode, Store, StoreError
 from fabricmon.model import Face, HistoryEntry, Maintenance
@@ -206,6 +207,22 @@ def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
     # and the lock is free again
     with pytest.raises(StoreError, match="newer fabricmon"):
         Store(tmp_path)
+
+
+async def test_an_older_schema_is_brought_up_to_date_with_its_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    await store.commit(incidents=[incident()])
+    store.close()
+    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS, "ALTER TABLE incidents ADD COLUMN place TEXT;"))
+    store = Store(tmp_path)
+    assert (store.damage, [i.id for i in store.load(T0).incidents]) == ("", ["i-1"])
+    store.close()
+    db = sqlite3.connect(tmp_path / FILE)
+    assert db.execute("SELECT place FROM incidents").fetchall() == [(None,)]
+    assert db.execute("PRAGMA user_version").fetchone() == db.execute("SELECT version FROM schema").fetchone()
+    db.close()
 
 
 def test_another_programs_database_is_moved_aside(tmp_path: Path) -> None:
