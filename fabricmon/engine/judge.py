@@ -22,6 +22,8 @@ from fabricmon.rules.rule import Outcome, Rule
 
 OK, PENDING, FIRING, CLEARING = 0, 1, 2, 3
 
+Read = Callable[[int], tuple[tuple[Evidence, ...], dict[str, str]]]
+
 _SEVERITIES = (Severity.INFO, Severity.WARNING, Severity.CRITICAL)
 
 
@@ -60,12 +62,12 @@ class Judge:
         outcome: Outcome,
         ids: Sequence[ComponentId],
         now: float,
-        evidence: Callable[[int], tuple[Evidence, ...]],
+        read: Read,
     ) -> list[SymptomChange]:
         """The transitions of this tick.
 
         outcome   what is too old to judge is not `known` in it (View.fresh: max(3 periods, 30 s))
-        evidence  row -> readings for a person; called for transitions only
+        read      row -> readings and info of the rule; called for transitions only
         """
         self._grow(len(outcome.known))
         known = self.known = outcome.known
@@ -94,14 +96,14 @@ class Judge:
         changes: list[SymptomChange] = []
         for at in np.flatnonzero(opening):
             row = int(rows[at])
-            symptom = self._symptom(row, ids[row], outcome, float(self.entered[row]), evidence)
+            symptom = self._symptom(row, ids[row], outcome, float(self.entered[row]), read)
             self.open[row] = Open(symptom, now)
             held = f", held {self.hold:g} s" if self.hold else ""
             changes.append(SymptomChange(symptom, True, now, f"raise condition met{held}"))
         for at in np.flatnonzero(closing):
             held = f" for {self.clear:g} s" if self.clear else ""
             changes.append(self._close(int(rows[at]), now, f"clear condition met{held}"))
-        changes.extend(self._risen(outcome, ids, now, evidence))
+        changes.extend(self._risen(outcome, ids, now, read))
         return changes
 
     def rows(self) -> NDArray[np.int64]:
@@ -124,7 +126,7 @@ class Judge:
         outcome: Outcome,
         ids: Sequence[ComponentId],
         now: float,
-        evidence: Callable[[int], tuple[Evidence, ...]],
+        read: Read,
     ) -> list[SymptomChange]:
         """Open symptoms whose severity is now higher than when it was last told."""
         if outcome.severity is None:
@@ -133,7 +135,7 @@ class Judge:
         for row, held in list(self.open.items()):
             rank = int(outcome.severity[row])
             if self.known[row] and outcome.fire[row] and rank > held.symptom.severity.rank:
-                symptom = self._symptom(row, ids[row], outcome, held.symptom.since, evidence)
+                symptom = self._symptom(row, ids[row], outcome, held.symptom.since, read)
                 self.open[row] = Open(symptom, held.opened)
                 reason = f"severity rose from {held.symptom.severity} to {symptom.severity}"
                 changes.append(SymptomChange(symptom, True, now, reason))
@@ -145,12 +147,12 @@ class Judge:
         component: ComponentId,
         outcome: Outcome,
         since: float,
-        evidence: Callable[[int], tuple[Evidence, ...]],
+        read: Read,
     ) -> Symptom:
         rank = self.rule.severity.rank if outcome.severity is None else int(outcome.severity[row])
         severity = _SEVERITIES[min(max(rank, 0), 2)]
         return Symptom(
-            self.rule.name, self.rule.kind, component, severity, since, float(outcome.value[row]), evidence(row)
+            self.rule.name, self.rule.kind, component, severity, since, float(outcome.value[row]), *read(row)
         )
 
     def _close(self, row: int, now: float, reason: str) -> SymptomChange:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.engine.causes import SYMPTOM_OF
-from fabricmon.engine.judge import OK, Judge
+from fabricmon.engine.judge import OK, Judge, Read
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View
 from fabricmon.model import Kind, Symptom, SymptomChange
@@ -86,7 +86,7 @@ class Judges:
             view = views.get(table.kind) or views.setdefault(table.kind, View(table, now))
             try:
                 outcome = judge.rule.test(view, judge.params)
-                changes.extend(judge.advance(outcome, table.ids, now, _evidence(judge, view)))
+                changes.extend(judge.advance(outcome, table.ids, now, _reader(judge, view)))
             except Exception as error:  # a rule is code of its own: its mistake must not blind the others
                 self.failures[judge.rule.name] = self.failures.get(judge.rule.name, 0) + 1
                 self.last_failure[judge.rule.name] = f"{type(error).__name__}: {error}"
@@ -136,7 +136,6 @@ class Judges:
         return [int(row) for row in np.flatnonzero(now[: len(before)] != before)]
 
 
-def _evidence(judge: Judge, view: View) -> Callable[[int], Any]:
-    return lambda row: judge.rule.evidence(view, row, judge.params)
-
-
+def _reader(judge: Judge, view: View) -> Read:
+    rule, params = judge.rule, judge.params
+    return lambda row: (rule.evidence(view, row, params), rule.info(view, row, params))

@@ -11,6 +11,7 @@ H). The cap 0.9 stops a second cause from "explaining better" what is explained 
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,9 +21,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 CAP = 0.9
-PASSES = 4
+PASSES = 6
 CONTESTED = 256  # members looked at per pass of the local search
-MERGES = 64  # candidates per pass that may take the place of several members
+FORCED = 48  # causes of several symptoms that are tried in or out of the hypothesis per pass
 
 
 @dataclass(slots=True)
@@ -105,7 +106,7 @@ class Search:
         """The hypothesis with the greatest F that the search finds, as sorted candidate numbers."""
         self._greedy()
         for _ in range(PASSES):
-            if not (self._swap() | self._merge()):
+            if not (self._swap() | self._force()):
                 break
             self._greedy()
         return sorted(self.members)
@@ -122,6 +123,7 @@ class Search:
 
     def _add(self, candidate: int) -> None:
         edges = self.problem.edges(candidate)
+        self.u = self.u.copy()
         self.u[self.problem.positive[edges]] += self.problem.weight[edges]
         self.members.add(candidate)
 
@@ -129,8 +131,8 @@ class Search:
         self.u = self.without(member)
         self.members.discard(member)
 
-    def _greedy(self) -> None:
-        """Add the best candidate while its gain is positive.
+    def _greedy(self, banned: Set[int] = frozenset()) -> None:
+        """Add the best candidate while its gain is positive; never a banned one.
 
         All candidates that are best at every symptom they touch are added at once: gains fall only when a candidate
         that shares a symptom is added (F is submodular in H), so one at a time would end in the same hypothesis.
@@ -138,7 +140,7 @@ class Search:
         p = self.problem
         while True:
             gain = p.all_gains(self.u)
-            gain[list(self.members)] = -np.inf
+            gain[[*self.members, *banned]] = -np.inf
             if not (gain > 0.0).any():
                 return
             rank = np.empty(len(gain), np.int64)
@@ -181,24 +183,27 @@ class Search:
             changed = True
         return changed
 
-    def _merge(self) -> bool:
-        """Try one candidate in the place of several members (a leaf for its links)."""
+    def _force(self) -> bool:
+        """Try hypotheses one large step away, each made whole again by the greedy: with causes of one symptom each in
+        the place of a cause of many, or with a cause of many in the place of all that overlap with it.
+
+        One exchange alone may lose where an exchange and an addition win: a leaf for its links, "leaf rebooting"
+        against "leaf down and one of its cables flapping", a power domain against its hosts.
+        """
         p = self.problem
-        inside = np.zeros(len(p.cost), bool)
-        inside[list(self.members)] = True
-        holder = np.zeros(len(p.leak), np.int64)
-        np.add.at(holder, p.positive[inside[p.cause]], 1)
-        covered = np.bincount(p.cause, holder[p.positive] > 0, len(p.cost))
-        covered[inside] = 0
-        outsiders = np.argsort(-covered, kind="stable")[:MERGES]
-        for candidate in outsiders[covered[outsiders] > 1].tolist():
-            before, u, members = self.score(), self.u.copy(), set(self.members)
-            self._add(candidate)
-            for rival in p.rivals(candidate).tolist():
-                if rival != candidate and rival in self.members:
-                    gain = float(p.gains(np.array([rival]), self.without(rival))[0])
-                    if gain <= 0.0:
-                        self._drop(rival)
+        reach = np.bincount(p.cause, minlength=len(p.cost))
+        near = {r for m in self.members for r in p.rivals(m).tolist() if reach[r] > 1}
+        for candidate in sorted(near, key=lambda c: (-reach[c], c))[:FORCED]:
+            before, u, members = self.score(), self.u, set(self.members)
+            rivals = p.rivals(candidate).tolist()
+            for rival in rivals:
+                if rival in self.members and (candidate not in members or reach[rival] > 1):
+                    self._drop(rival)
+            if candidate in members:
+                self._greedy({r for r in rivals if reach[r] > 1})
+            else:
+                self._add(candidate)
+                self._greedy()
             if self.score() > before + 1e-9:
                 return True
             self.u, self.members = u, members

@@ -1,0 +1,126 @@
+"""The search against all hypotheses of up to three causes, on random small fabrics."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fabricmon.engine.causes import MODES
+from fabricmon.engine.diagnose import Facts, Groups, _Case, diagnose
+from fabricmon.engine.search import CAP, Problem, Search
+
+
+def score(problem: Problem, chosen: tuple[int, ...]) -> float:
+    """F(H) of detection-methods 4.1, straight from its definition: no increments, no shared code."""
+    u = [-np.log(1 - leak) for leak in problem.leak]
+    for cause, positive, weight in zip(problem.cause, problem.positive, problem.weight, strict=True):
+        if cause in chosen:
+            u[positive] += weight
+    return sum(np.log(min(1 - np.exp(-x), CAP)) for x in u) - sum(problem.cost[c] for c in chosen)
+
+
+def fabric(leaves: int, hosts: int, down: set[int], flapping: set[int], silent: set[int]) -> dict[str, Facts]:
+    """`hosts` hosts with one port on each of `leaves` leaves."""
+    n = leaves * hosts
+    row = np.arange(n)
+    port = Groups(
+        {
+            "link": row.astype(np.int32),
+            "nic": row.astype(np.int32),
+            "host": (row // leaves).astype(np.int32),
+            "leaf": (row % leaves).astype(np.int32),
+            "rail": np.full(n, -1, np.int32),
+            "power": (row // leaves // 2).astype(np.int32),
+        }
+    )
+    node = Groups({"host": np.arange(hosts, dtype=np.int32), "power": (np.arange(hosts) // 2).astype(np.int32)})
+    known = np.repeat(~np.isin(np.arange(hosts), list(silent)), leaves)
+
+    def facts(groups: Groups, rows: set[int], seen: np.ndarray) -> Facts:
+        at = np.array(sorted(rows), np.int64)
+        seen = seen.copy()
+        seen[at] = True
+        return Facts(groups, at, np.zeros(len(at)), seen)
+
+    return {
+        "LD": facts(port, down, known),
+        "LF": facts(port, flapping, known),
+        "LE": facts(port, set(), known),
+        "NE": facts(port, set(), known),
+        "AM": facts(node, silent, np.ones(hosts, bool)),
+    }
+
+
+@st.composite
+def small_fabrics(draw: st.DrawFn) -> dict[str, Facts]:
+    leaves, hosts = draw(st.integers(1, 3)), draw(st.integers(2, 6))
+    ports = st.sets(st.integers(0, leaves * hosts - 1), max_size=3)
+    down = draw(ports)
+    if draw(st.booleans()):
+        down |= set(range(draw(st.integers(0, leaves - 1)), leaves * hosts, leaves))
+    return fabric(leaves, hosts, down, draw(ports), draw(st.sets(st.integers(0, hosts - 1), max_size=2)))
+
+
+@given(small_fabrics())
+@settings(max_examples=150, deadline=None)
+def test_no_hypothesis_of_up_to_three_causes_beats_the_search(facts: dict[str, Facts]) -> None:
+    problem = _Case(facts, 0.002, MODES).problem
+    found = score(problem, tuple(Search(problem).run())) if len(problem.cost) else 0.0
+    best = max(
+        (score(problem, h) for size in range(4) for h in itertools.combinations(range(len(problem.cost)), size)),
+        default=0.0,
+    )
+    assert found >= best - 1e-9
+
+
+@given(small_fabrics())
+@settings(max_examples=100, deadline=None)
+def test_what_the_search_says_it_scores_is_what_its_hypothesis_scores(facts: dict[str, Facts]) -> None:
+    problem = _Case(facts, 0.002, MODES).problem
+    if not len(problem.cost):
+        return
+    search = Search(problem)
+    chosen = search.run()
+    assert search.score() == pytest.approx(score(problem, tuple(chosen)))
+
+
+@given(small_fabrics())
+@settings(max_examples=100, deadline=None)
+def test_confidence_is_a_probability_and_every_link_that_is_down_is_explained_once(facts: dict[str, Facts]) -> None:
+    verdicts = diagnose(facts, 0.002)
+    assert all(0.0 <= v.alone <= v.confidence + 1e-12 <= 1.0 + 1e-12 for v in verdicts)
+    explained = {row for v in verdicts for row in v.explained.get("LD", np.empty(0, np.int64)).tolist()}
+    assert explained == set(facts["LD"].rows.tolist())
+
+
+def test_a_whole_leaf_is_one_cause_and_not_its_cables() -> None:
+    (verdict,) = diagnose(fabric(4, 32, set(range(1, 128, 4)), set(), set()), 0.002)
+    assert (verdict.modes[0].word, verdict.group, len(verdict.explained["LD"])) == ("leaf", 1, 32)
+    assert verdict.confidence > 0.999
+
+
+def test_three_cables_of_one_leaf_are_three_causes() -> None:
+    verdicts = diagnose(fabric(4, 32, {1, 5, 9}, set(), set()), 0.002)
+    assert sorted((v.modes[0].word, v.group) for v in verdicts) == [("link", 1), ("link", 5), ("link", 9)]
+
+
+def test_members_that_do_not_report_count_neither_for_nor_against_their_leaf() -> None:
+    down = {row for row in range(1, 128, 4) if row >= 16}
+    verdicts = diagnose(fabric(4, 32, down, set(), {0, 1, 2, 3}), 0.002)
+    (leaf,) = [v for v in verdicts if v.domain == "leaf"]
+    assert len(leaf.explained["LD"]) == 28
+    assert leaf.silent["LD"] == 0
+
+
+def test_one_silent_agent_accuses_nobody() -> None:
+    assert diagnose(fabric(2, 6, set(), set(), {3}), 0.002) == []
+
+
+def test_symptoms_that_began_at_other_times_are_not_the_leafs() -> None:
+    facts = fabric(2, 16, set(range(0, 32, 2)), set(), set())
+    facts["LD"].onset[:] = np.arange(16) * 3600.0
+    assert {v.domain for v in diagnose(facts, 0.002)} == {"link"}
