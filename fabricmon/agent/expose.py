@@ -85,22 +85,26 @@ class Page:
             self._families.append((block.heads(), first, len(self._prefix)))
         self._lines = [""] * len(self._prefix)
         self._values = array("d", [math.nan]) * inventory.size
-        self._info = list(_info(inventory))
+        self._info = {f: "".join(render(_info(inventory), f)) for f in Format}
+        self._saturated: dict[Format, str] = {}
 
     def render(self, s: Snapshot, monotonic: float, format: Format) -> list[str]:
         """The page's text in pieces. `monotonic` is the node's clock now; `s` must have this page's inventory."""
-        self._refresh(s, monotonic)
+        if self._refresh(s, monotonic) or not self._saturated:
+            families = tuple(self._saturation())
+            self._saturated = {f: "".join(render(families, f)) for f in Format}
         pieces: list[str] = []
         for heads, first, end in self._families:
             body = "".join(self._lines[first:end])
             if body:
                 pieces.append(heads[format])
                 pieces.append(body)
-        pieces.extend(render([*self._info, *self._saturation()], format))
+        pieces += (self._info[format], self._saturated[format])
         return pieces
 
-    def _refresh(self, s: Snapshot, monotonic: float) -> None:
-        """Make the lines of changed cells anew; cells of a part that is stale are unknown."""
+    def _refresh(self, s: Snapshot, monotonic: float) -> bool:
+        """Make the lines of changed cells anew; cells of a part that is stale are unknown. False: none changed."""
+        changed = False
         lines, place, prefix, values = self._lines, self._place, self._prefix, self._values
         for span, taken in zip(self._spans, s.taken, strict=True):
             stale = not monotonic - taken <= max(STALE_PERIODS * span.period, STALE_LEAST)
@@ -108,6 +112,7 @@ class Page:
             shown = new.tobytes()
             if shown == span.shown:
                 continue
+            changed = True
             old_bits = struct.unpack(f"={len(span.shown) // 8}Q", span.shown) or (None,) * len(new)
             new_bits = struct.unpack(f"={len(new)}Q", shown)
             for cell, a, b, value in zip(range(span.first, span.end), old_bits, new_bits, new, strict=True):
@@ -117,6 +122,7 @@ class Page:
                     if line >= 0:
                         lines[line] = f"{prefix[line]}{number(value)}\n" if value == value else ""
             span.shown = shown
+        return changed
 
     def _saturation(self) -> Iterable[Family]:
         """Counters at their top say "at least": which, and how many of a port's readable ones."""

@@ -6,6 +6,7 @@ UNIT line, calls an unknown type `unknown` and ends with `# EOF`. Sample lines a
 
 from __future__ import annotations
 
+import functools
 import math
 import zlib
 from collections.abc import Iterable, Mapping
@@ -64,7 +65,12 @@ EOF = "# EOF\n"
 
 def label_set(labels: Mapping[str, str]) -> str:
     """`{device="mlx5_0",port="1"}`; "" for none. An empty value is the same as no label and left out."""
-    inner = ",".join(f'{k}="{escape(v)}"' for k, v in labels.items() if v)
+    return _label_set(tuple(labels.items()))
+
+
+@functools.lru_cache(maxsize=4096)
+def _label_set(labels: tuple[tuple[str, str], ...]) -> str:
+    inner = ",".join(f'{name}="{escape(value)}"' for name, value in labels if value)
     return f"{{{inner}}}" if inner else ""
 
 
