@@ -2,7 +2,8 @@
 
 Every method is synchronous, may block, and is called from collectors' own daemon threads, several at once. Paths are
 absolute as on the machine ("/sys/class/infiniband"); a live host maps them below its roots (--path.sysfs,
---path.procfs). A method fails with HostError, whose `errno` and `path` name what and where; nothing else may come out of it.
+--path.procfs). A method fails with HostError, whose `errno` and `path` name what and where; nothing else may come out
+of it.
 """
 
 from __future__ import annotations
