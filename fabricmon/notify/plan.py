@@ -77,7 +77,8 @@ def judge(
             return Verdict(False, "resolved, and never told")
         if not receiver.send_resolved:
             return Verdict(False, "the receiver wants no resolutions")
-        return Verdict(True, "resolved")
+        # What became part of a larger incident ends as itself; its label `absorbed_by` names the larger one.
+        return Verdict(True, "absorbed" if incident.labels.get("absorbed_by") else "resolved")
     if not receiver.takes(incident):
         return Verdict(False, "not routed to this receiver")
     held = silenced_by(incident, silences, now)
@@ -90,11 +91,12 @@ def judge(
             return Verdict(False, f"inhibited by {larger.id}")
         ended = any(s.ends <= now and s.ends > incident.since and s.covers(incident) for s in silences)
         return Verdict(True, "silence ended" if ended else "new incident")
-    if incident.severity.rank > last.rank:
-        return Verdict(True, "severity rose")
-    known = {(f.kind, f.component) for f in last.faces}
-    if (incident.kind, incident.component) not in known:
-        return Verdict(True, "cause sharpened")
+    # The engine raises the revision with whatever a receiver should know, so one revision is news once only.
+    if incident.revision > last.revision:
+        if incident.severity.rank > last.rank:
+            return Verdict(True, "severity rose")
+        if (incident.kind, incident.component) not in {(f.kind, f.component) for f in last.faces}:
+            return Verdict(True, "cause sharpened")
     if receiver.repeat and now - last.at >= receiver.repeat:
         return Verdict(True, f"repeat after {_hours(receiver.repeat)}")
     return Verdict(False, "told already")

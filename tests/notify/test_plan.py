@@ -76,6 +76,19 @@ def test_a_sharper_cause_is_told_once() -> None:
     assert decide([replace(sharper, revision=4)], told, [OPS], [], T0 + 4) == []
 
 
+def test_one_revision_is_news_once_only() -> None:
+    told, i = Told(), incident()
+    accept(told, decide([i], told, [OPS], [], T0 + 1))
+    assert decide([replace(i, component="link(host-007/mlx5_3/1, leaf-3/12)")], told, [OPS], [], T0 + 2) == []
+
+
+def test_what_became_part_of_a_larger_incident_ends_by_that_name() -> None:
+    told, i = Told(), incident()
+    accept(told, decide([i], told, [OPS], [], T0 + 1))
+    part = replace(ended(i, T0 + 5), labels={"absorbed_by": "leaf"})
+    assert reasons(decide([part], told, [OPS], [], T0 + 5)) == [("ops", "i-1", "absorbed")]
+
+
 def test_more_members_alone_are_no_news() -> None:
     told, i = Told(), incident()
     accept(told, decide([i], told, [OPS], [], T0 + 1))
