@@ -66,7 +66,6 @@ class Told:
     severity: str
     status: str
     first: float
-    tellings: int = 1
 
 
 @dataclass(frozen=True)
@@ -111,10 +110,9 @@ class Receiver:
     def _take(self, incident: dict[str, Any]) -> None:
         known = self.told.get(incident["id"])
         if known is None:
-            known = self.told[incident["id"]] = Told(incident["id"], "", "", "", "", self.now(), 0)
+            known = self.told[incident["id"]] = Told(incident["id"], "", "", "", "", self.now())
         known.kind, known.component = incident["kind"], incident["component"]
         known.severity, known.status = incident["severity"], incident["status"]
-        known.tellings += 1
         members = incident["members"]
         self.say(
             f"{incident['status'].upper():<8}  {incident['severity']:<8}  {incident['kind']} {incident['component']}"

@@ -39,6 +39,8 @@ BRING_UP = 0.5
 """Seconds between LinkUp and ACTIVE: the subnet manager sees the trap, gives a LID and routes."""
 QUIET_BER = 1e-17
 """Error ratio after correction of a good link: no error in hours at 400 Gb/s."""
+SWELL, SWELL_PERIOD = 0.3, 30.0
+"""Traffic of a port swells by this share around its mean in this many seconds, each port in its own phase."""
 STEP = 1.0
 """Longest stretch integrated at once, seconds; traffic and error ratio are taken as constant within it."""
 
@@ -119,7 +121,7 @@ class Plant:
     def _count(self, dt: float) -> None:
         active = self.state == ACTIVE
         trained = self.phys_state == LINK_UP
-        wave = 1 + 0.3 * np.sin(2 * math.pi * self.now / 30 + 6.3 * self._load)
+        wave = 1 + SWELL * np.sin(2 * math.pi * (self.now / SWELL_PERIOD + self._load))
         sent = self._load * wave * self.rate * dt * active
         got = sent * self._random.uniform(0.97, 1.03, sent.size)
         for column, amount in (("xmit", sent), ("rcv", got)):
