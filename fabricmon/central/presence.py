@@ -38,7 +38,8 @@ class Peer:
     """One address and how its stream stands.
 
     node      the name it stands for: what its agent said last, else what its target leads to expect
-    open      its stream is open now
+    open      its stream is open now, and its agent said who it is
+    begun     all values came on the open stream: from then on the node is live
     heard     `now` of its last frame
     feeds     its frames go to the engine
     rival     it speaks for a node that another agent feeds
@@ -51,6 +52,7 @@ class Peer:
     detail: str = "not connected yet"
     identity: Identity | None = None
     open: bool = False
+    begun: bool = False
     heard: float = 0.0
     feeds: bool = False
     rival: bool = False
@@ -89,7 +91,7 @@ class Register:
         if not 0 < len(name) <= MAX_NAME or not name.isprintable():
             raise ValueError(f"its node name {name[:MAX_NAME]!r} is no name")
         peer.identity, peer.open, peer.heard = identity, True, now
-        peer.presence, peer.detail, peer.reopen = Presence.LIVE, "", False
+        peer.begun = peer.reopen = False
         if name != peer.node:
             self._leave(peer, now)
             peer.node = name
@@ -101,11 +103,17 @@ class Register:
         self._settle(name, now)
         return peer.feeds
 
+    def begin(self, peer: Peer, now: float) -> None:
+        """All values of the peer's node came: it is live. Not sooner, for who says hello may yet speak nonsense."""
+        peer.begun, peer.heard = True, now
+        peer.presence, peer.detail = Presence.LIVE, ""
+        self._settle(peer.node, now)
+
     def failed(self, peer: Peer, presence: Presence, detail: str, now: float) -> None:
         """The peer's stream ended or could not be opened."""
         fed = peer.feeds
         peer.presence, peer.detail = presence, detail
-        peer.open = peer.feeds = peer.rival = peer.reopen = False
+        peer.open = peer.begun = peer.feeds = peer.rival = peer.reopen = False
         if fed:
             # Who waited behind it starts anew: only a new stream begins with an inventory and all values.
             for other in self._by_node[peer.node]:
@@ -121,7 +129,7 @@ class Register:
                 continue
             silent = now - peer.heard
             state = Presence.SLOW if silent > self._slow else Presence.LIVE
-            if state is not peer.presence:
+            if peer.begun and state is not peer.presence:
                 peer.presence = state
                 peer.detail = f"no frame for {self._slow:g} s" if state is Presence.SLOW else ""
                 self._settle(peer.node, now)

@@ -147,13 +147,14 @@ class Pull:
                 wait = float(self._config.retry_min)
             after, started = stream.after, stream.started
             self.register.failed(peer, ended.presence, ended.detail, self._now())
+            if stream.again and (stood or not stream.greeted):
+                continue
             state = f"{ended.presence}: {ended.detail}"
             self._transitions.tell(
                 address, state, "agent not followed", bad=True, address=address, node=peer.node, why=state
             )
-            if not (stream.again and (stood or not stream.greeted)):
-                await asyncio.sleep(wait * random.uniform(0.5, 1.0))
-                wait = min(2 * wait, float(self._config.retry_max))
+            await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+            wait = min(2 * wait, float(self._config.retry_max))
 
     async def _serve(self, stream: Stream) -> None:
         """Open one stream and read it to its end. Raises Ended; returns never."""
@@ -195,6 +196,8 @@ class Pull:
     async def _greet(self, socket: aiohttp.ClientWebSocketResponse, stream: Stream) -> None:
         """The first message: the inventory, which says who the agent is."""
         message = await socket.receive()
+        if message.type is aiohttp.WSMsgType.BINARY:
+            raise self._incompatible(ValueError("not a stream of ours: it starts with a frame, not with an inventory"))
         if message.type is not aiohttp.WSMsgType.TEXT:
             raise self._ended(message, stream)
         try:
@@ -208,16 +211,6 @@ class Pull:
         except ValueError as error:
             raise self._incompatible(error) from error
         stream.greeted = True
-        peer = stream.peer
-        self._transitions.tell(
-            peer.target.address,
-            "live" if stream.feeds else "not fed",
-            "agent followed" if stream.feeds else "agent not followed",
-            bad=not stream.feeds,
-            address=peer.target.address,
-            node=peer.node,
-            **({} if stream.feeds else {"why": "another address speaks for this node"}),
-        )
         self._inventory(stream, inventory)
 
     async def _read(self, socket: aiohttp.ClientWebSocketResponse, stream: Stream) -> None:
@@ -242,6 +235,8 @@ class Pull:
                     counts.frames += 1
                     counts.bytes += len(message.data)
                     peer.heard = at
+                    if not peer.begun and stream.complete:
+                        self._begin(stream)
                     if stream.feeds:
                         engine.frame(peer.node, frame, at)
                 elif message.type is text:
@@ -250,6 +245,18 @@ class Pull:
                     raise self._ended(message, stream)
             except ValueError as error:
                 raise self._incompatible(error) from error
+
+    def _begin(self, stream: Stream) -> None:
+        peer, fed = stream.peer, stream.feeds
+        self.register.begin(peer, self._now())
+        self._transitions.tell(
+            peer.target.address,
+            "followed" if fed else "not fed",
+            "agent followed" if fed else "agent not followed: another address speaks for this node",
+            bad=not fed,
+            address=peer.target.address,
+            node=peer.node,
+        )
 
     def _text(self, stream: Stream, data: str, now: float) -> None:
         said = wire.decode_text(data)

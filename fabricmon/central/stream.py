@@ -35,7 +35,7 @@ class Stream:
         self.size = self.parts = 0
 
     def check(self, frame: wire.Frame) -> None:
-        """ValueError for a frame that does not fit the inventory before it."""
+        """ValueError for a frame that does not fit the inventory before it. `complete` once all values came."""
         if self.inventory is None or frame.inventory != self.inventory.id:
             raise ValueError(f"a frame of inventory {frame.inventory}, which was not sent")
         if frame.size != self.size or len(frame.taken) != self.parts:

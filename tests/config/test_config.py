@@ -47,7 +47,8 @@ def test_values_of_a_file_reach_their_structs(write):
     root = config.load(
         write(
             "collect: {infiniband: {interval: 1m30s, exclude: [mlx5_9]}}\n"
-            "rules: {link_down: {hold: 0s}, link_degraded: {expected: {compute: 400Gb/s}}, link_errors: {target_50g: 1e-12}}\n"
+            "rules: {link_down: {hold: 0s}, link_errors: {target_50g: 1e-12},\n"
+            "  link_degraded: {expected: {compute: 400Gb/s}}}\n"
             "senders: {ops: {kind: webhook, url: 'http://h.example/x', min_severity: info}}\n"
             "central: {listen: ['[::]:9791'], dns: [{name: a.example, type: SRV}]}\n"
         )
@@ -173,9 +174,8 @@ def test_any_text_is_read_or_refused_with_a_reason(text):
     try:
         tree = parse(text, "F")
     except ConfigError as error:
-        assert str(error).startswith("F")
-        return
-    Decoder("F").mapping(tree, "")
+        tree, said = None, str(error)
+    assert tree is not None or said.startswith("F")
 
 
 # --- the types a section may use

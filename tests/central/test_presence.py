@@ -1,0 +1,116 @@
+"""Who speaks for a node, and what is said of its presence: moves, duplicates, clones, silence."""
+
+import pytest
+
+from fabricmon.central.presence import Register
+from fabricmon.central.targets import Target
+from fabricmon.model import Identity, Presence
+from tests.central.streams import Sink
+
+LIVE, SLOW, REFUSED, NEVER = Presence.LIVE, Presence.SLOW, Presence.REFUSED, Presence.NEVER
+
+
+@pytest.fixture
+def sink():
+    return Sink()
+
+
+@pytest.fixture
+def register(sink):
+    return Register(sink, 5.0, 15.0)
+
+
+def identity(node, agent="a"):
+    return Identity(node, "boot", agent, "0.1.0", 1.0)
+
+
+def expect(register, address, node=None):
+    target = Target(address)
+    return register.expect(target, node or target.expected_node, 0.0)
+
+
+def hello(register, peer, who, now):
+    fed = register.hello(peer, who, now)
+    register.begin(peer, now)
+    return fed
+
+
+def test_a_hello_alone_does_not_make_a_node_live(register, sink):
+    peer = expect(register, "h1:1")
+    register.hello(peer, identity("h1"), 1.0)
+    assert sink.presences["h1"][0] == "never"
+    assert register.sweep(16.5) == [peer]
+    assert sink.presences["h1"][0] == "never"
+
+
+def test_an_expected_node_that_never_came_is_never_seen(register, sink):
+    expect(register, "h1:1")
+    assert sink.presences == {"h1": ("never", "not connected yet")}
+    assert register.counts()[NEVER] == 1
+
+
+def test_a_node_that_says_another_name_is_known_by_that_name(register, sink):
+    peer = expect(register, "10.0.0.1:1")
+    assert hello(register, peer, identity("h1"), 1.0)
+    assert sink.presences == {"h1": ("live", "")}
+    assert sink.forgotten == ["10.0.0.1"]
+
+
+def test_one_agent_under_two_addresses_is_fed_once_and_is_no_clone(register, sink):
+    first, second = expect(register, "a:1"), expect(register, "b:1")
+    assert hello(register, first, identity("h1"), 1.0)
+    assert not hello(register, second, identity("h1"), 1.0)
+    assert sink.presences == {"h1": ("live", "")}
+    register.failed(first, REFUSED, "connection refused", 2.0)
+    assert sink.presences == {"h1": ("live", "")}
+    assert register.sweep(2.0) == [second], "the second begins anew, to send all values"
+    register.failed(second, SLOW, "anew", 2.0)
+    assert hello(register, second, identity("h1"), 2.1)
+
+
+def test_two_agents_of_one_name_are_a_clone_until_one_is_gone(register, sink):
+    first, second = expect(register, "a:1"), expect(register, "b:1")
+    hello(register, first, identity("h1", "x"), 1.0)
+    assert not hello(register, second, identity("h1", "y"), 1.0)
+    assert sink.presences == {"h1": ("cloned", "two agents say they are h1: a:1, b:1")}
+    register.failed(second, REFUSED, "connection refused", 2.0)
+    assert sink.presences == {"h1": ("live", "")}
+
+
+def test_an_agent_that_moved_is_live_at_its_new_address(register, sink):
+    old, new = expect(register, "a:1"), expect(register, "b:1")
+    hello(register, old, identity("h1"), 1.0)
+    register.failed(old, Presence.UNREACHABLE, "no answer", 2.0)
+    assert hello(register, new, identity("h1"), 3.0)
+    assert sink.presences == {"h1": ("live", "")}
+    register.drop(old, 4.0)
+    assert sink.presences == {"h1": ("live", "")}
+    register.drop(new, 5.0)
+    assert sink.presences == {}
+    assert register.peers == {}
+
+
+def test_without_frames_a_node_is_slow_then_its_stream_is_closed_and_a_frame_mends_it(register, sink):
+    peer = expect(register, "a:1")
+    hello(register, peer, identity("a"), 0.0)
+    assert register.sweep(5.0) == []
+    assert sink.presences["a"] == ("live", "")
+    assert register.sweep(5.1) == []
+    assert sink.presences["a"] == ("slow", "no frame for 5 s")
+    peer.heard = 6.0
+    assert register.sweep(6.1) == []
+    assert sink.presences["a"] == ("live", "")
+    assert register.sweep(21.1) == [peer]
+
+
+def test_presence_is_told_when_it_changes_only(register, sink):
+    peer = expect(register, "a:1")
+    for now in (1.0, 2.0, 3.0):
+        register.failed(peer, REFUSED, "connection refused", now)
+    assert sink.said == [("a", "never"), ("a", "refused")]
+
+
+@pytest.mark.parametrize("name", ["", "x" * 254, "a\nb"])
+def test_a_name_that_is_none_is_refused(register, name):
+    with pytest.raises(ValueError, match="is no name"):
+        register.hello(expect(register, "a:1"), identity(name), 1.0)

@@ -1,0 +1,265 @@
+"""Streams over real sockets: what is fed, how each way of failing is told apart, and what is tried again."""
+
+import asyncio
+import contextlib
+import math
+import socket
+import time
+
+import pytest
+
+from fabricmon import frame
+from fabricmon.central.pull import MAX_MESSAGES, Pull
+from fabricmon.central.settings import PullConfig
+from fabricmon.central.targets import Target
+from fabricmon.model import Inventory
+from fabricmon.units import Duration
+from tests.central.streams import FakeAgent, Sink, until
+
+QUICK = PullConfig(
+    connect_timeout=Duration(1), slow_after=Duration(0.5), lost_after=Duration(1.5), retry_min=Duration(0.02),
+    retry_max=Duration(0.1),
+)  # fmt: skip
+
+
+@pytest.fixture
+async def pulling():
+    """A Pull that runs, its engine, and a way to follow addresses."""
+    sink = Sink()
+    pull = Pull(QUICK, sink, time.time)
+    running = asyncio.create_task(pull.run())
+    pull.sink = sink
+    yield pull
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+@pytest.fixture
+async def agent():
+    made = await FakeAgent().start()
+    yield made
+    await made.stop()
+
+
+def follow(pull, *addresses, **labels):
+    pull.follow({a: Target(a, labels) for a in addresses})
+
+
+async def test_inventory_frames_and_events_reach_the_engine(pulling, agent):
+    follow(pulling, agent.address)
+    await until(lambda: len(pulling.sink.frames) > 2)
+    await agent.tell("mlx5_0 lost its link", 7)
+    await until(lambda: pulling.sink.events == [("host-1", 7)])
+    assert pulling.sink.presences == {"host-1": ("live", "")}
+    assert pulling.sink.inventories == [("host-1", "agent-of-host-1")]
+    node, last = pulling.sink.frames[-1]
+    assert (node, list(last.values)) == ("host-1", list(agent.values))
+    assert pulling.counts.bytes == pulling.counts.frames * len(frame.encode_full(agent.snapshot()))
+
+
+async def test_a_prefix_of_a_target_is_kept(pulling, agent):
+    follow(pulling, agent.address + "/nodes/1")
+    await until(lambda: pulling.sink.presences.get("127.0.0.1") == ("refused", "HTTP 404 in place of a stream"))
+
+
+async def test_a_new_inventory_within_a_stream(pulling, agent):
+    follow(pulling, agent.address)
+    await until(lambda: pulling.sink.frames)
+    agent.inventory = Inventory(2, agent.identity, (agent.part,))
+    await agent.send(frame.encode_hello(agent.inventory))
+    await agent.say()
+    await until(lambda: pulling.sink.frames[-1][1].inventory == 2)
+    assert len(pulling.sink.inventories) == 2
+    assert pulling.counts.bad_messages == 0
+
+
+async def test_a_killed_agent_is_refused_at_once_and_comes_back(pulling, agent):
+    follow(pulling, agent.address)
+    await until(lambda: pulling.sink.presences.get("host-1") == ("live", ""))
+    port = agent.port
+    await agent.stop()
+    await until(lambda: pulling.sink.presences["host-1"] == ("refused", "connection refused"))
+    await agent.start(port)
+    await until(lambda: pulling.sink.presences["host-1"] == ("live", ""))
+    assert pulling.sink.forgotten == ["127.0.0.1"]
+
+
+async def test_events_missed_are_asked_for_and_those_of_a_new_process_from_the_first(pulling, agent):
+    follow(pulling, agent.address)
+    await until(lambda: agent.streams)
+    await until(lambda: pulling.sink.frames)
+    await agent.tell("a", 500)
+    await until(lambda: pulling.sink.events)
+    port = agent.port
+    await agent.stop()
+    await agent.start(port)
+    await until(lambda: pulling.sink.presences["host-1"][0] == "live" and len(agent.asked) > 1)
+    assert agent.asked[-1] == {"after": "500"}
+    await agent.stop()
+    other = FakeAgent(started=2.0)
+    await other.tell("b", 1)
+    await other.start(port)
+    try:
+        await until(lambda: pulling.sink.events == [("host-1", 500), ("host-1", 1)])
+        assert other.asked == [{"after": "500"}, {"after": "0"}]
+    finally:
+        await other.stop()
+
+
+async def test_a_stopping_agent_says_so(pulling, agent):
+    follow(pulling, agent.address)
+    await until(lambda: agent.streams)
+    agent.answer = 503
+    await agent.send(frame.encode_goodbye(frame.Goodbye("agent stops")))
+    for ws in list(agent._sockets):
+        await ws.close()
+    await until(lambda: ("host-1", "refused") in pulling.sink.said)
+    await until(lambda: pulling.sink.presences["host-1"] == ("refused", "HTTP 503 in place of a stream"))
+
+
+async def test_silence_on_an_open_stream_is_slow_and_the_stream_is_opened_anew(pulling, agent):
+    agent.beat = 0
+    follow(pulling, agent.address)
+    await until(lambda: ("host-1", "slow") in pulling.sink.said)
+    await until(lambda: len(agent.asked) > 1)
+
+
+async def test_no_listener_and_no_such_name(pulling):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        closed = f"127.0.0.1:{probe.getsockname()[1]}"
+    follow(pulling, closed, "no-such-host.invalid:1")
+    await until(lambda: pulling.sink.presences.get("127.0.0.1") == ("refused", "connection refused"))
+    await until(lambda: pulling.sink.presences["no-such-host.invalid"][0] == "unreachable")
+
+
+async def test_a_listener_that_never_answers(pulling):
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        follow(pulling, f"127.0.0.1:{mute.getsockname()[1]}")
+        await until(lambda: pulling.sink.presences["127.0.0.1"] == ("unreachable", "no answer"))
+
+
+async def garbage(ws):
+    await ws.send_bytes(b"junk")
+
+
+async def no_hello(ws):
+    agent = FakeAgent("bad")
+    await ws.send_bytes(frame.encode_full(agent.snapshot()))
+
+
+async def newer(ws):
+    await ws.send_str(frame.encode_hello(FakeAgent("bad").inventory).replace('"version":1', '"version":99'))
+
+
+async def junk_after_hello(ws):
+    await ws.send_str(frame.encode_hello(FakeAgent("bad").inventory))
+    await ws.send_bytes(b"FM" + bytes(200))
+
+
+async def difference_first(ws):
+    agent = FakeAgent("bad")
+    await ws.send_str(frame.encode_hello(agent.inventory))
+    before = agent.snapshot()
+    values = before.values[:]
+    before.values[0] = 1.0
+    await ws.send_bytes(frame.encode_delta(before, values, [math.nan]))
+
+
+async def other_shape(ws):
+    agent = FakeAgent("bad")
+    small = FakeAgent("bad", part=agent.part.__class__(*["x", agent.part.kind, ("state",), agent.part.components[:1]]))
+    await ws.send_str(frame.encode_hello(agent.inventory))
+    await ws.send_bytes(frame.encode_full(small.snapshot()))
+
+
+async def other_inventory(ws):
+    agent = FakeAgent("bad")
+    await ws.send_str(frame.encode_hello(agent.inventory))
+    agent.inventory = Inventory(9, agent.identity, (agent.part,))
+    await ws.send_bytes(frame.encode_full(agent.snapshot()))
+
+
+async def too_much(ws):
+    agent = FakeAgent("bad")
+    await ws.send_str(frame.encode_hello(agent.inventory))
+    data = frame.encode_full(agent.snapshot())
+    for _ in range(2 * MAX_MESSAGES + 2):
+        await ws.send_bytes(data)
+
+
+async def no_name(ws):
+    await ws.send_str(frame.encode_hello(FakeAgent(node="a\nb").inventory))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (garbage, "not a stream"), (no_hello, "not a stream"), (newer, "frame version 99"),
+        (junk_after_hello, "version"), (difference_first, "before all values"), (other_shape, "its inventory has"),
+        (other_inventory, "inventory 9"), (too_much, "500 messages a second"), (no_name, "is no name"),
+    ],
+    ids=lambda v: getattr(v, "__name__", ""),
+)  # fmt: skip
+async def test_a_peer_that_does_not_speak_the_protocol_is_incompatible_and_costs_only_itself(
+    pulling, agent, wrong, said
+):
+    bad = await FakeAgent(node="bad", beat=0).start()
+    bad.answer = wrong
+    try:
+        pulling.follow({bad.address: Target(bad.address, {"node": "bad"}), agent.address: Target(agent.address)})
+        await until(lambda: pulling.sink.presences["bad"][0] == "incompatible")
+        assert said in pulling.sink.presences["bad"][1]
+        await until(lambda: pulling.sink.presences.get("host-1") == ("live", ""))
+    finally:
+        await bad.stop()
+
+
+async def test_a_fault_of_the_engine_over_one_node_costs_only_that_stream(pulling, agent):
+    poison = await FakeAgent(node="poison").start()
+
+    def frame_or_fault(node, frame, now, good=pulling.sink.frame):
+        if node == "poison":
+            raise IndexError("oops")
+        good(node, frame, now)
+
+    pulling.sink.frame = frame_or_fault
+    try:
+        follow(pulling, agent.address, poison.address)
+        await until(lambda: "IndexError" in pulling.sink.presences.get("poison", ("", ""))[1])
+        seen = len(pulling.sink.frames)
+        await until(lambda: len(pulling.sink.frames) > seen + 3)
+    finally:
+        await poison.stop()
+
+
+async def test_a_cloned_node_is_told_and_only_the_first_is_fed(pulling, agent):
+    clone = await FakeAgent(agent="another").start()
+    try:
+        follow(pulling, agent.address)
+        await until(lambda: pulling.sink.frames)
+        follow(pulling, agent.address, clone.address)
+        await until(lambda: pulling.sink.presences["host-1"][0] == "cloned")
+        assert pulling.sink.inventories == [("host-1", "agent-of-host-1")]
+        await agent.stop()
+        await until(lambda: ("host-1", "another") in pulling.sink.inventories)
+        await until(lambda: pulling.sink.presences["host-1"] == ("live", ""))
+    finally:
+        await clone.stop()
+
+
+async def test_a_target_that_goes_is_forgotten_and_its_stream_closed(pulling, agent):
+    follow(pulling, agent.address)
+    await until(lambda: agent.streams == 1)
+    follow(pulling)
+    await until(lambda: agent.streams == 0)
+    assert pulling.sink.presences == {}
+
+
+async def test_labels_of_a_target_may_change_without_a_new_stream(pulling, agent):
+    follow(pulling, agent.address, rack="r1")
+    await until(lambda: agent.streams == 1)
+    follow(pulling, agent.address, rack="r2")
+    assert pulling.register.peers[agent.address].target.labels == {"rack": "r2"}
+    assert len(agent.asked) == 1
