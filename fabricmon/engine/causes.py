@@ -60,6 +60,7 @@ class Mode:
     least     positive members needed before it is considered: one link never accuses its leaf
     share     share of the observed members that must be positive
     together  seconds around the median onset within which a symptom can be this cause's
+    sign      symptom type without `least` of which it is not considered, "" none
     """
 
     name: str
@@ -71,6 +72,7 @@ class Mode:
     least: int = 1
     share: float = 0.0
     together: float = inf
+    sign: str = ""
 
 
 MODES: tuple[Mode, ...] = (
@@ -84,7 +86,8 @@ MODES: tuple[Mode, ...] = (
     Mode("host down", "host", "host", "agent_silent", 6.9, {"LD": 0.97, "AM": 0.97}, 2, together=ONE_CAUSE + 30.0),
     Mode("all links of a host down", "host", "host", "link_down", 8.0, {"LD": 0.97}, 2, together=ONE_CAUSE),
     Mode("leaf down", "leaf", "leaf", "fault_domain", 9.2, {"LD": 0.97}, 2, together=ONE_CAUSE),
-    Mode("leaf rebooting", "leaf", "leaf", "fault_domain", 9.2, {"LD": 0.4, "LF": 0.9}, 2, together=10 * ONE_CAUSE),
+    # In the first hour of a watch the calm of links is unknown; links that are down must not pass for a restart then.
+    Mode("leaf rebooting", "leaf", "leaf", "fault_domain", 9.2, {"LD": 0.4, "LF": 0.9}, 2, 0.0, 10 * ONE_CAUSE, "LF"),
     Mode("rail down", "rail", "rail", "fault_domain", 9.9, {"LD": 0.97}, 2, together=ONE_CAUSE),
     # 3.9: at least 80 % of the domain, within one window. Without the peers' word a cut in the path of the telemetry
     # looks the same and is as likely; packet loss towards the members (EL, FL) will tell them apart.

@@ -192,6 +192,9 @@ class _Case:
                 price[inside] -= log(1.0 - q) * np.maximum(seen - shown, 0.0)[groups[inside]]
                 observed[inside] += np.maximum(seen, shown)[groups[inside]]
         fit = (number >= mode.least) & (number >= mode.share * observed)
+        if mode.sign:
+            shows = np.array([kind == mode.sign for kind in self.types], np.bool_)[self.kind_of[where]]
+            fit &= np.bincount(owner[shows], minlength=len(groups)) >= mode.least
         renumber = np.cumsum(fit) - 1
         keep = fit[owner]
         return groups[fit], price[fit], renumber[owner[keep]], where[keep], w[keep]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fabricmon.model import Members
+
 LINK = "link(host-002/mlx5_1/1, leaf-0-1/3)"
 
 
@@ -29,14 +31,15 @@ def test_s01_a_flapping_cable_is_told_at_the_third_down_and_once(world: Any) -> 
 
 
 def test_a_flap_that_ends_is_resolved_when_its_penalty_has_decayed(world: Any) -> None:
-    w = world(hosts=4, rails=2)
+    w = world(hosts=2, rails=2)
+    w.run(3700, step=20.0)  # what was before the watch began is forgotten by now
     for _ in range(3):
-        w.flap(("host-002", 1))
+        w.flap(("host-001", 1))
         w.run(30)
-    assert w.kinds() == [("link_flapping", "link(host-002/mlx5_1/1, leaf-0-1/3)")]
-    w.run(20 * 60, step=2.0)
+    assert w.kinds() == [("link_flapping", "link(host-001/mlx5_1/1, leaf-0-1/2)")]
+    w.run(20 * 60, step=5.0)
     assert w.kinds() != []
-    w.run(25 * 60, step=2.0)
+    w.run(25 * 60, step=5.0)
     assert w.kinds() == []
 
 
@@ -62,7 +65,7 @@ def test_s03_a_dead_leaf_is_one_incident_with_all_its_links(world: Any) -> None:
         w.run(40)
         (incident,) = w.firing()
         assert (incident.kind, incident.component) == ("fault_domain", "leaf(su0/rail2)")
-        assert (incident.severity, tuple(incident.members)) == ("critical", (8, 8))
+        assert (incident.severity, incident.members) == ("critical", Members(8, 8))
         assert incident.labels["switch"] == "leaf-0-2"
         assert incident.confidence >= 0.9
         assert w.told() == {("fault_domain", "leaf(su0/rail2)")}
@@ -134,7 +137,7 @@ def test_one_cable_is_one_incident_whose_kind_sharpens(world: Any) -> None:
     (first,) = w.firing()
     for _ in range(2):
         w.mend([port])
-        w.run(40)
+        w.run(6)
         w.break_links([port])
         w.run(10)
     (second,) = w.firing()
