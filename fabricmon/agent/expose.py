@@ -138,7 +138,7 @@ class Page:
             at_top.extend(({**labels, "counter": self._tops[cell][2]}, 1.0) for cell in full)
         yield Family("fabricmon_port_counters_saturated", "gauge",
                      "How many of the port's counters stand at their top and count no further", counts)
-        yield Family("fabricmon_port_counter_saturated", "gauge",
+        yield Family("fabricmon_port_saturated", "gauge",
                      "1 for a counter that stands at its top: its true value is at least what is shown", at_top)
         yield Family("fabricmon_raw_counters_left_out", "gauge",
                      f"Counters unknown to the catalogue beyond the {MAX_RAW} that the page shows",

@@ -101,7 +101,7 @@ def families(status: Mapping[Key, Status], symptoms: Sequence[Symptom] | None) -
     yield Family("fabricmon_collector_hardware_queries", "gauge",
                  "Firmware commands the last run cost, by the catalogue's estimate", finite_sum("queries"))
     if symptoms is not None:
-        yield Family("fabricmon_symptoms", "gauge", "Open symptoms of this node, as its own agent judges",
+        yield Family("fabricmon_node_symptoms", "gauge", "Open symptoms of this node, as its own agent judges",
                      [({"severity": s.value}, float(sum(x.severity is s for x in symptoms))) for s in Severity])
 
 

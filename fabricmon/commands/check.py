@@ -26,6 +26,10 @@ from fabricmon.runtime.http import Address, parse_address
 CODES = {"pass": 0, "warn": 1, "critical": 2, "unknown": 3}
 WORDS = {Severity.CRITICAL: "CRITICAL", Severity.WARNING: "WARNING", Severity.INFO: "INFO"}
 MAX_ANSWER = 4 << 20
+"""Bytes of an agent's answer."""
+
+SHOWN_AGE = 3.0
+"""Seconds from which a symptom's age is worth a word; a direct read has seen none longer."""
 
 
 class _NoAgent(Exception):
@@ -110,13 +114,16 @@ def render(health: Health, source: str, note: str = "", *, verbose: bool = False
     lines.extend(line for c in health.collectors for line in _collector(c, verbose))
     if note:
         lines.append(f"note      {note}")
+    if health.symptoms and not verbose:
+        lines.append("note      -v tells why each matters and what to do")
     return "\n".join(lines)
 
 
 def _summary(health: Health, source: str) -> str:
+    words = ((Severity.CRITICAL, "critical", "critical"), (Severity.WARNING, "warning", "warnings"),
+             (Severity.INFO, "info", "info"))
     counts = [
-        f"{n} {word}" for severity, word in ((Severity.CRITICAL, "critical"), (Severity.WARNING, "warning"),
-                                             (Severity.INFO, "info"))
+        f"{n} {one if n == 1 else many}" for severity, one, many in words
         if (n := sum(s.severity is severity for s in health.symptoms))
     ]
     said = ", ".join(counts) or "no symptoms"
@@ -130,7 +137,7 @@ def _symptom(health: Health, s: SymptomHealth, columns: int) -> str:
     evidence = "; ".join(s.evidence)
     age = max(0.0, health.at - s.since)
     return (f"{WORDS[s.severity]:<8}  {_name(health, s):<{columns}}  {s.title}"
-            f"{f': {evidence}' if evidence else ''} (for {_span(age)})")
+            f"{f': {evidence}' if evidence else ''}{f' (for {_span(age)})' if age >= SHOWN_AGE else ''}")
 
 
 def _collector(c: CollectorHealth, verbose: bool) -> list[str]:

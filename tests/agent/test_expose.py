@@ -80,10 +80,10 @@ def test_saturated_counters_are_told_and_counted_and_unreadable_ones_are_neither
     part = Part("infiniband", Kind.PORT, columns, (port("a/1"), port("b/1"), port("c/1")))
     nan = math.nan
     got = samples(text(snapshot(part, values=[top, 255.0, 1.0, top - 1, 1.0, nan, nan, nan, nan])))
-    at_top = {k: v for k, v in got.items() if k.startswith("fabricmon_port_counter_saturated")}
+    at_top = {k: v for k, v in got.items() if k.startswith("fabricmon_port_saturated")}
     assert at_top == {
-        "fabricmon_port_counter_saturated[('counter', 'symbol_errors'), ('device', 'a'), ('port', '1')]": 1.0,
-        "fabricmon_port_counter_saturated[('counter', 'link_downed'), ('device', 'a'), ('port', '1')]": 1.0,
+        "fabricmon_port_saturated[('counter', 'symbol_errors'), ('device', 'a'), ('port', '1')]": 1.0,
+        "fabricmon_port_saturated[('counter', 'link_downed'), ('device', 'a'), ('port', '1')]": 1.0,
     }
     counts = {k: v for k, v in got.items() if k.startswith("fabricmon_port_counters_saturated")}
     assert counts == {
@@ -154,6 +154,7 @@ def test_numbers_read_back_as_they_were(value: float) -> None:
 async def agent_page(**headers: str) -> tuple[bytes, dict[str, str]]:
     session = FakeSession("mlx5_0", (*CATALOGUE, "raw:hw_counters/novel"))
     session.values = [float(n) for n in range(len(session.values))]
+    session.values[session.parts[0].columns.index("symbol_errors")] = 65535.0  # at its top
     async with Running(FakeCollector(mlx5_0=session), judge=False) as running:
         await running.agent.node.schedule.board.first_round.wait()
         async with (

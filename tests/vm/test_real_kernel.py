@@ -36,7 +36,7 @@ class Page:
                 where = (sample.labels.get("device", ""), sample.labels.get("port", ""))
                 cells = self.samples.setdefault(sample.name, {})
                 cells[where] = cells.get(where, 0.0) + sample.value  # summed over labels that no test looks at
-                if sample.name == "fabricmon_port_counter_saturated" and sample.value:
+                if sample.name == "fabricmon_port_saturated" and sample.value:
                     self.full.add((where[0], sample.labels["counter"]))
 
     def value(self, metric: str, device: str) -> float:
