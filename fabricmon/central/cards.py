@@ -6,6 +6,7 @@ All words of an incident go through `e`: they may hold names that a node chose.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 
 from fabricmon.central.words import ago, certainty, clock_time, count, kind_words, span
@@ -18,6 +19,11 @@ MAX_EVIDENCE = 24
 MAX_HISTORY = 24
 
 e = html.escape
+
+
+def prose(text: str) -> str:
+    """Words of a rule, with what stands in backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", e(text))
 
 
 def order(incident: Incident) -> tuple[int, float, str]:
@@ -45,14 +51,16 @@ def _card(i: Incident, silences: Sequence[Silence], at: float) -> str:
         if i.members.of > 1:
             members += bar((("bad", i.members.bad), ("rest", i.members.of - i.members.bad)))
     quiet = " quiet" if silence else ""
+    first = next((v.text for v in i.evidence if v.for_it), "")
+    reading = f'<p class="reading">{e(first)}</p>\n' if first else ""
     return f"""<article class="incident {i.severity.value}{quiet}" id="{e(i.id)}">
 <div class="lead"><span class="severity">{i.severity.value}</span><span class="kind">{e(kind_words(i.kind))}</span>
 <code class="component">{e(i.component)}</code>{badge}<span class="grow"></span>
 <span class="members">{members}</span>{chance}
 <time title="{e(clock_time(i.since))}">{e(ago(at - i.since))}</time></div>
 <h3>{e(i.title)}</h3>
-<p class="why">{e(i.why)}</p>
-<p class="action"><b>Do</b> {e(i.action)}</p>
+{reading}<p class="why">{prose(i.why)}</p>
+<p class="action"><b>Do</b> {prose(i.action)}</p>
 {_details(i)}
 </article>
 """
@@ -62,7 +70,8 @@ def _details(i: Incident) -> str:
     blocks = []
     if i.evidence:
         rows = "".join(map(_evidence, i.evidence[:MAX_EVIDENCE]))
-        blocks.append(f"<h4>Evidence</h4><ul class='evidence'>{rows}</ul>{more(len(i.evidence), MAX_EVIDENCE)}")
+        many = " many" if len(i.evidence) > 6 else ""
+        blocks.append(f"<h4>Evidence</h4><ul class='evidence{many}'>{rows}</ul>{more(len(i.evidence), MAX_EVIDENCE)}")
     if i.candidates:
         names = " ".join(f"<code>{e(c)}</code>" for c in i.candidates)
         blocks.append(f"<h4>The evidence cannot tell these apart</h4><p class='names'>{names}</p>")
