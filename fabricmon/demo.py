@@ -28,7 +28,7 @@ from fabricmon.runtime import logs
 from fabricmon.runtime.http import parse_address
 from fabricmon.sim.dump import write
 from fabricmon.sim.fabric import Fabric, Shape
-from fabricmon.sim.faults import Expected, Fault, Step
+from fabricmon.sim.faults import Fault, Step
 from fabricmon.sim.host import SimulatedHost
 from fabricmon.sim.plant import Plant
 from fabricmon.sim.serve import Agents
@@ -300,6 +300,3 @@ def free_address(wanted: str) -> str:
             number = probe.getsockname()[1]
             return f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
     raise AssertionError("unreachable")
-
-
-__all__ = ["Demo", "Expected", "Line", "Options", "Receiver", "Told", "compare", "free_address", "words"]
