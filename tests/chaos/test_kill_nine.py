@@ -126,6 +126,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.mark.chaos
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("run", range(RUNS))
 def test_no_incident_is_lost_and_none_has_two_ids(run: int, site: Site) -> None:
     rng = random.Random(run)
