@@ -211,7 +211,7 @@ class Fleet:
         for kind, mine in node.rows.items():
             rows = np.array(list(mine.values()), np.intp)
             self.tables[kind].restart(rows)
-            self.tables[kind].begun[rows] = self.tables[kind].reset[rows] = now
+            self.tables[kind].begun[rows] = now
 
     def _settle(self, node: Node) -> None:
         """Work out where the node's values land, for each table that takes some."""

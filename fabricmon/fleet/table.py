@@ -38,7 +38,7 @@ class Table:
     quiet       the row is under announced maintenance: what happens now is not held against it
     gone        `now` when the row left its node's inventory, NaN while present
     begun       `now` when the row's present epoch began (boot, other device, driver reload), NaN before any
-    reset       `now` of the newest fall of a counter that was no wrap, NaN before any
+    reset       `now` when counters last began anew without a boot, NaN before any
     changes     raised by each change of rows or labels: time to assign fault domains anew
     domains     fault domains of the rows, set by whoever has the topology
     tracks      state carried from tick to tick, None where the kind has none

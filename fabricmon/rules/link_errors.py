@@ -75,19 +75,22 @@ def test(view: View, params: Params) -> Outcome:
     severity = np.full(n, Severity.WARNING.rank, np.int8)
     target = targets(view, slice(0, n), params)
     most = np.full(n, float(ber.upper_count(np.zeros(1))[0]))
+    most[rows] = ber.upper_count(short_errors[rows])
+    clean = bits * params.warning * target >= most  # the upper bound of the short window is below the limit
     if len(rows):
         alarm = params.warning * target[rows]
-        # an upper limit on what bursts can do: with each poll capped, one burst cannot carry the bound
-        steady = np.maximum(_low(short, CAPPED, rows, n), _low(long, CAPPED, rows, n)) > alarm
-        low = np.maximum(_low(short, ERRORS, rows, n), _low(long, ERRORS, rows, n))
+        # the long window finds low ratios; it does not hold against a link what ended before the short one began
+        old = np.where(clean[rows], 0.0, 1.0)
+        # with the errors of each poll capped, one burst cannot carry the bound
+        steady = np.maximum(_low(short, CAPPED, rows, n), old * _low(long, CAPPED, rows, n)) > alarm
+        low = np.maximum(_low(short, ERRORS, rows, n), old * _low(long, ERRORS, rows, n))
         sudden = (errors.onset[rows] >= params.onset) & (low > alarm)
         broken = hard[rows] >= params.hard_polls
         fire[rows] = steady | sudden | broken
         worst = broken | ((steady | sudden) & (low > params.critical * target[rows]))
         severity[rows[worst]] = Severity.CRITICAL.rank
         value[rows] = low
-        most[rows] = ber.upper_count(short_errors[rows])
-    clean = (bits * params.warning * target >= most) & (errors.onset[:n] < params.onset / 2) & (hard == 0)
+    calm = clean & (errors.onset[:n] < params.onset / 2) & (hard == 0)
     fresh = np.zeros(n, np.bool_)
     for group in SOURCES:
         fresh |= view.fresh(group[0])
@@ -95,7 +98,7 @@ def test(view: View, params: Params) -> Outcome:
     blind = errors.blind[:n]
     return Outcome(
         fire=fire,
-        clear=clean & ~fire,
+        clear=calm & ~fire,
         known=view.present & fresh & up & (fire | (~blind & (bits > 0))),
         value=value,
         severity=severity,

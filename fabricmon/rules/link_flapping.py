@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -96,9 +95,6 @@ def test(view: View, params: Params) -> Outcome:
     slow = np.zeros(n, np.bool_)
     with np.errstate(invalid="ignore"):
         rows = np.flatnonzero(view.now - tracks.downs.last[:n] <= params.window)
-        # after a start nobody knows what was before: calm is known once any penalty has had time to fall
-        memory = params.half_life * math.log2(params.ceiling / params.clear_at)
-        watched = view.now - tracks.first[:n] >= memory
     if len(rows):
         found = score(view, rows, params)
         penalty[rows], since[rows] = found.penalty, found.began
@@ -108,7 +104,7 @@ def test(view: View, params: Params) -> Outcome:
     return Outcome(
         fire=fire,
         clear=(penalty < params.clear_at) & ~slow,
-        known=view.present & fresh & (fire | watched),
+        known=view.present & fresh,
         value=penalty,
         since=since,
     )

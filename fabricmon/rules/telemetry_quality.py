@@ -122,7 +122,7 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
         readings.append(Evidence(component, text, "frozen is not zero (detection-methods 0.1)"))
     if found & LATE:
         readings.append(Evidence(component, "a part of its readings is not refreshed although the agent reports"))
-    return tuple(readings)
+    return tuple(readings) or (Evidence(component, "readings are whole and fresh", for_it=False),)
 
 
 def info(view: View, row: int, params: Params) -> dict[str, str]:

@@ -1,0 +1,104 @@
+"""What holds for every rule of the table."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from fabricmon.catalogue import CATALOGUE
+from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.view import View
+from fabricmon.model import Kind
+from fabricmon.rules import RULES, Rule
+from tests.rules.bench_of_ports import Ports
+
+EACH = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+
+
+def test_names_are_unique_and_yield_to_rules_that_exist() -> None:
+    names = [rule.name for rule in RULES]
+    assert len(set(names)) == len(names)
+    for rule in RULES:
+        assert set(rule.yields_to) <= set(names) - {rule.name}
+
+
+@EACH
+def test_every_parameter_says_what_it_is_and_where_it_comes_from(rule: Rule) -> None:
+    text = rule.params.__doc__ or ""
+    for field in msgspec.structs.fields(rule.params):
+        assert f"\n    {field.name} " in text, field.name
+    assert rule.params().hold == rule.hold
+    assert rule.params().clear == rule.clear
+
+
+@EACH
+def test_it_reads_well(rule: Rule) -> None:
+    assert rule.title
+    assert len(rule.why) > 200
+    assert len(rule.action) > 150
+    assert rule.why.endswith(".")
+    assert rule.action.rstrip("?").endswith((".", "right"))
+
+
+@EACH
+def test_an_empty_table_and_an_unknown_port_are_no_fault(rule: Rule) -> None:
+    fleet = Fleet()
+    fleet.advance(1.0)
+    assert len(rule.test(View(fleet.tables[rule.table], 1.0), rule.params()).fire) == 0
+    ports = Ports(hosts=2)
+    for at in ports.port.values():
+        at |= dict.fromkeys(at, float("nan"))
+    ports.polls(10)
+    outcome = rule.test(View(ports.fleet.tables[rule.table], ports.now), rule.params())
+    assert not outcome.fire.any()
+
+
+@EACH
+def test_the_outcome_has_one_entry_a_row_and_evidence_for_any(rule: Rule) -> None:
+    ports = Ports(hosts=2, nics=3)
+    ports.polls(4)
+    ports.fleet.forget("host-001")
+    ports.silent = {1}
+    ports.poll()
+    view = View(ports.fleet.tables[rule.table], ports.now)
+    outcome = rule.test(view, rule.params())
+    for array, kind in ((outcome.fire, "b"), (outcome.clear, "b"), (outcome.known, "b"), (outcome.value, "f")):
+        assert array.shape == (view.n,)
+        assert array.dtype.kind == kind
+    assert not (outcome.fire & outcome.clear & outcome.known).any()
+    assert not outcome.known[np.flatnonzero(view.node < 0)].any()
+    evidence = rule.evidence(view, 0, rule.params())
+    assert evidence
+    assert evidence[0].text
+    assert all(isinstance(value, str) for value in rule.info(view, 0, rule.params()).values())
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_prometheus_accepts_every_expression(tmp_path: Path) -> None:
+    rules = [
+        {"alert": rule.name, "expr": rule.promql, "for": f"{rule.hold:.0f}s", "annotations": {"summary": rule.title}}
+        for rule in RULES
+    ]
+    path = tmp_path / "rules.yaml"
+    path.write_text(json.dumps({"groups": [{"name": "fabricmon", "rules": rules}]}))
+    done = subprocess.run(["promtool", "check", "rules", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(RULES)} rules found" in done.stdout
+
+
+def test_columns_that_rules_and_tracks_take_differences_of_are_kept() -> None:
+    from fabricmon.fleet import errors, link, tracks
+
+    differences = {name for group in errors.SOURCES for name in group} | set(errors.HARD) | set(tracks.TRAFFIC)
+    differences |= {"link_downed", "carrier_down_changes"}
+    for name in differences:
+        assert CATALOGUE[name].window, name
+        assert CATALOGUE[name].kind is Kind.PORT
+    for name in (*link.COLUMNS, "rate", "netdev_rate", "width", "sm_lid", "carrier_up_changes"):
+        assert name in CATALOGUE
