@@ -60,7 +60,8 @@ class Mode:
     least     positive members needed before it is considered: one link never accuses its leaf
     share     share of the observed members that must be positive
     together  seconds around the median onset within which a symptom can be this cause's
-    sign      symptom type without `least` of which it is not considered, "" none
+    sign      symptom type without which it is not considered, "" none: at least `signs` members, and at least the
+              share `most` of all members, whether they report or not
     """
 
     name: str
@@ -73,6 +74,8 @@ class Mode:
     share: float = 0.0
     together: float = inf
     sign: str = ""
+    signs: int = 1
+    most: float = 0.0
 
 
 MODES: tuple[Mode, ...] = (
@@ -83,11 +86,18 @@ MODES: tuple[Mode, ...] = (
     Mode("NIC bad", "nic", "nic", "nic_fault", 8.5, {"LE": 0.2, "NE": 0.9}),
     Mode("NIC dead", "nic", "nic", "nic_fault", 8.9, {"LD": 0.97, "NE": 0.8}),
     # All fabric links of one host go together when it shuts down or its driver stops; the agent follows or it does not.
-    Mode("host down", "host", "host", "agent_silent", 6.9, {"LD": 0.97, "AM": 0.97}, 2, together=ONE_CAUSE + 30.0),
+    # One link that was down when the agent fell silent, while its neighbours were last seen up, is not the host.
+    Mode(
+        "host down", "host", "host", "agent_silent", 6.9, {"LD": 0.97, "AM": 0.97}, 2,
+        together=ONE_CAUSE + 30.0, sign="LD", most=0.5,
+    ),
     Mode("all links of a host down", "host", "host", "link_down", 8.0, {"LD": 0.97}, 2, together=ONE_CAUSE),
     Mode("leaf down", "leaf", "leaf", "fault_domain", 9.2, {"LD": 0.97}, 2, together=ONE_CAUSE),
     # In the first hour of a watch the calm of links is unknown; links that are down must not pass for a restart then.
-    Mode("leaf rebooting", "leaf", "leaf", "fault_domain", 9.2, {"LD": 0.4, "LF": 0.9}, 2, 0.0, 10 * ONE_CAUSE, "LF"),
+    Mode(
+        "leaf rebooting", "leaf", "leaf", "fault_domain", 9.2, {"LD": 0.4, "LF": 0.9}, 2,
+        together=10 * ONE_CAUSE, sign="LF", signs=2,
+    ),
     Mode("rail down", "rail", "rail", "fault_domain", 9.9, {"LD": 0.97}, 2, together=ONE_CAUSE),
     # 3.9: at least 80 % of the domain, within one window. Without the peers' word a cut in the path of the telemetry
     # looks the same and is as likely; packet loss towards the members (EL, FL) will tell them apart.

@@ -91,8 +91,8 @@ class Verdict:
 
 
 def silence_leak(power: NDArray[np.int32], silent: Mask, usual: float = 0.0) -> float:
-    """Base rate of silent agents: the running median of the share (`usual`), or the median share of the power
-    domains now if that is more (3.9, 4.2), never below SILENCE_FLOOR.
+    """Base rate of silent agents: the running median of the share (`usual`), or the (lower) median share of the
+    power domains now if that is more (3.9, 4.2), never below SILENCE_FLOOR.
 
     The median of the domains follows a silence that is everywhere at once and ignores the domain that went dark.
 
@@ -104,7 +104,8 @@ def silence_leak(power: NDArray[np.int32], silent: Mask, usual: float = 0.0) -> 
     if placed.any():
         size = np.bincount(power[placed])
         dark = np.bincount(power[placed], silent[placed], len(size))
-        rate = max(rate, float(np.median((dark / np.maximum(size, 1))[size > 0])))
+        shares = np.sort((dark / np.maximum(size, 1))[size > 0])
+        rate = max(rate, float(shares[(len(shares) - 1) // 2]))
     return min(rate, 0.99)
 
 
@@ -194,7 +195,12 @@ class _Case:
         fit = (number >= mode.least) & (number >= mode.share * observed)
         if mode.sign:
             shows = np.array([kind == mode.sign for kind in self.types], np.bool_)[self.kind_of[where]]
-            fit &= np.bincount(owner[shows], minlength=len(groups)) >= mode.least
+            count = np.bincount(owner[shows], minlength=len(groups))
+            fit &= count >= mode.signs
+            if mode.most and mode.sign in self.facts and len(groups):
+                members = self.facts[mode.sign].groups.ids[mode.domain]
+                size = np.bincount(members + 1, minlength=int(groups[-1]) + 2)[1:][groups]
+                fit &= count >= mode.most * size
         renumber = np.cumsum(fit) - 1
         keep = fit[owner]
         return groups[fit], price[fit], renumber[owner[keep]], where[keep], w[keep]

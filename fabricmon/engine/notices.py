@@ -16,6 +16,9 @@ from fabricmon.rules.rule import Rule
 EACH_MOST = {"agent_silent": 3, "telemetry_quality": 16}
 """More hosts than this with one kind of notice are told as one [D]; a summary ends when at most one is left."""
 
+SILENCE_SETTLE = 10.0
+"""Seconds for which a silent agent is not told of: the others of its power domain may follow within a poll [D]."""
+
 ALL_SHARE = 0.5
 """From this share of silent agents it is the centre that cannot see: warning, as nothing is watched any more [D]."""
 
@@ -71,6 +74,8 @@ class Notices:
             members=Members(len(symptoms), len(symptoms)),
             claims=frozenset(Key(s.rule, s.component) for s in symptoms),
             onset=min(s.since for s in symptoms),
+            wait=SILENCE_SETTLE if rule.kind == "agent_silent" else 0.0,
+            unsettled="others may follow",
             labels={"node": host} | {k: v for s in symptoms for k, v in s.info.items()},
             parts=tuple(str(s.component) for s in symptoms[:PARTS]),
         )
@@ -100,6 +105,8 @@ class Notices:
             onset=min(s.since for s in symptoms),
             parts=tuple(sorted(by_host)[:PARTS]),
             group=True,
+            wait=SILENCE_SETTLE if rule.kind == "agent_silent" else 0.0,
+            unsettled="others may follow",
         )
 
 
