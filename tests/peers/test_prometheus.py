@@ -22,14 +22,24 @@ def test_every_sample_of_the_agents_page_is_stored(prometheus, daemons):
     assert prometheus.value("count(fabricmon_port_xmit_bytes_total)") == 8
 
 
-def test_counter_of_the_tree_is_what_prometheus_has(prometheus):
+def test_port_that_is_down_has_a_state_and_no_rate(prometheus):
     wait_for("agent up", lambda: prometheus.value('up{job="agent"}') == 1, 20)
-    assert prometheus.value("count(fabricmon_port_rate_bytes_per_second == 50e9)") == 8
+    assert prometheus.value("count(fabricmon_port_state == 4)") == 7
+    assert prometheus.value("count(fabricmon_port_state == 1)") == 1
+    wait_for("rates read after that", lambda: prometheus.value("count(fabricmon_port_rate_bytes_per_second)") == 7, 30)
+    assert prometheus.value("count(fabricmon_port_rate_bytes_per_second == 50e9)") == 7
 
 
-def test_target_of_the_centre_is_named_in_its_own_page(prometheus):
+def test_incident_is_what_prometheus_has(prometheus):
     wait_for("centre up", lambda: prometheus.value('up{job="centre"}') == 1, 20)
-    assert prometheus.value('sum(fabricmon_central_agents{presence="live"})') == 1
+    (sample,) = prometheus.query("fabricmon_incident_confidence_ratio")
+    assert sample["metric"]["kind"] == "link_down"
+    assert "mlx5_3/1" in sample["metric"]["component"]
+
+
+def test_centre_counts_the_node_as_live(prometheus):
+    wait_for("centre up", lambda: prometheus.value('up{job="centre"}') == 1, 20)
+    assert prometheus.value('sum(fabricmon_central_nodes{presence="live"})') == 1
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["agent", "centre"])
