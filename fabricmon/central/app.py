@@ -124,11 +124,11 @@ class Central:
         found = Discovery(
             self._static, self._sources, self._settings.pull.max_targets, self.pull.follow, self._source_failed
         )
-        for node in self._remembered.values():
-            source = node.labels.get("__source", "")
-            if source in found.states and node.target:
-                labels = {k: v for k, v in node.labels.items() if not k.startswith("__")}
-                found.states[source].targets.append(Target(node.target, labels, source))
+        for source in self._sources:
+            before = [n for n in self._remembered.values() if n.target and n.labels.get("__source") == source.name]
+            found.states[source.name].targets = [Target(n.target, _public(n.labels), source.name) for n in before]
+            if isinstance(source, DnsSource):
+                source.expect(n.target for n in before)
         return found
 
     async def run(self) -> None:
@@ -319,6 +319,10 @@ class Central:
         if ticks.count and self._clock.now() - ticks.at > STALLED:
             return f"nothing was judged for {STALLED:g} s"
         return None
+
+
+def _public(labels: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in labels.items() if not name.startswith("__")}
 
 
 def _sources(settings: CentralConfig) -> Sequence[Source]:

@@ -167,7 +167,7 @@ class Centre:
             component=incident.component,
             members=f"{incident.members.bad}/{incident.members.of}",
             change=last.change if last else "",
-            reason=last.reason if last else "",
+            title=incident.title,
         )
 
     # ---------------------------------------------------------------- what pages, API and metrics look at

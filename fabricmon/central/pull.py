@@ -17,6 +17,7 @@ import aiohttp
 from fabricmon import __version__
 from fabricmon import frame as wire
 from fabricmon.central.presence import Peer, Register, Sink
+from fabricmon.central.resolver import DaemonResolver
 from fabricmon.central.settings import PullConfig
 from fabricmon.central.stream import MAX_DETAIL, Ended, Stream, failure
 from fabricmon.central.targets import Target
@@ -27,6 +28,7 @@ SWEEP = 1.0  # seconds between two looks at who went silent
 MAX_MESSAGES = 5000  # from one agent within BUDGET_TIME; a healthy one sends below 20 a second
 BUDGET_TIME = 10.0  # seconds
 MINIMUM_RUN = 2.0  # seconds a stream must have stood for the next attempt to come without waiting
+DNS_CACHE = 30  # seconds an address is taken for that of its name
 CLOSING = 0.5  # seconds a peer has to answer the end of a stream
 
 
@@ -116,7 +118,9 @@ class Pull:
 
     def _client(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, force_close=True, ttl_dns_cache=30)
+            connector = aiohttp.TCPConnector(
+                limit=0, force_close=True, ttl_dns_cache=DNS_CACHE, resolver=DaemonResolver()
+            )
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 timeout=aiohttp.ClientTimeout(total=None),

@@ -166,6 +166,11 @@ class DnsSource:
         self.config, self.name, self.period = config, f"dns {config.name}", float(config.refresh)
         self._last: dict[str, float] = {}
 
+    def expect(self, addresses: Iterable[str]) -> None:
+        """Addresses it gave before a restart: kept as if it had given them now. Call before `look`."""
+        now = time.monotonic()
+        self._last.update((address, now) for address in addresses)
+
     def look(self) -> list[Target]:
         now = time.monotonic()
         for address in self._resolve():

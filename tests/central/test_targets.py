@@ -271,3 +271,10 @@ def test_an_address_that_dns_forgets_stays_expected_for_a_while(monkeypatch):
     assert [t.address for t in source.look()] == ["10.0.0.1:7", "10.0.0.2:7"]
     now[0] = 61.0
     assert [t.address for t in source.look()] == ["10.0.0.2:7"]
+
+
+def test_addresses_of_before_a_restart_stay_expected_too(monkeypatch):
+    monkeypatch.setattr(dns, "addresses", lambda name, family: ["10.0.0.2"])
+    source = DnsSource(DnsTargets("agents.example", port=7))
+    source.expect(["10.0.0.1:7"])
+    assert [t.address for t in source.look()] == ["10.0.0.1:7", "10.0.0.2:7"]
