@@ -30,7 +30,7 @@ test: $(STAMP) check
 check: $(STAMP)
 	$(BIN)/ruff check fabricmon tests
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-timing
+	$(BIN)/lint-imports
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench
