@@ -27,8 +27,8 @@ class AgentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     listen        addresses of /metrics, /stream and /health: "HOST:PORT", "[::]:9790" or ":9790".
     node          name of this node in the fleet; "" is the host name.
     path          roots of sysfs and procfs.
-    judge         judge this node's own rows every second, for /health and `fabricmon check`. Without it the agent
-                  needs no NumPy (about 20 MiB less memory) and only the centre judges.
+    judge         judge this node's own rows every second, for /health and `fabricmon check`. Without it only the
+                  centre judges, and the agent does without NumPy (14 of 60 MiB).
     max_streams   centres (or other readers of /stream) at one time; a further one is refused.
     max_events    newest kernel events that are kept for a centre that comes back.
     """

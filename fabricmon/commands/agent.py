@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from typing import Any
 
@@ -43,7 +44,12 @@ def load(args: argparse.Namespace) -> Any:
         "log.level": getattr(args, "log_level", None),
     }
     given = {path: value for path, value in flags.items() if value is not None}
-    return config.load(args.config, given, uses=("agent", "collect", "rules", "log"))
+    # NumPy comes in with the rules. Its linear algebra, of which nothing is used, would keep a buffer per processor.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    root = config.load(args.config, given, uses=("agent", "collect", "log"))
+    if root.agent.judge:
+        root = config.load(args.config, given, uses=("agent", "collect", "rules", "log"))
+    return root
 
 
 def open_host(root: Any, archive: str | None) -> Host:
