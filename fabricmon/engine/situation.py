@@ -26,6 +26,10 @@ REMEMBER = 3600.0  # seconds for which a resolved incident is listed
 RESOLVED_MOST = 10_000
 LOST_AFTER = 7 * 86400.0  # seconds after which a restored incident whose parts nobody ever saw again is closed
 
+# Seconds for which the parts of a restored incident must look healthy without a break: what its rule remembered is gone
+# with the former process. A flap penalty of just over 2000 takes 900 s x log2(2000 / 750) to fall below 750.
+COOLING: Mapping[str, float] = {"link_flapping": 1274.0}
+
 
 def incident_id(fabric: str, family: str, identity: str) -> str:
     """The same cause has the same id at every centre and in every episode."""
@@ -263,6 +267,10 @@ class Situation:
         if not incident.parts or (all(s is None for s in states) and now - self._restored_at > LOST_AFTER):
             return self._resolve(id, now, "nothing known of its parts any more")
         if not all(states):
+            record.calm = None
+            return None
+        record.calm = now if record.calm is None else record.calm
+        if now - record.calm < COOLING.get(incident.kind, 0.0):
             return None
         return self._resolve(id, now, "all its parts were seen healthy after the restart")
 
