@@ -13,11 +13,12 @@ from fabricmon import __version__, sources
 from fabricmon.central import metrics
 from fabricmon.central.centre import Centre
 from fabricmon.central.clock import Clock
+from fabricmon.central.memory import Memory
 from fabricmon.central.outbox import Outbox
 from fabricmon.central.overview import sentence
 from fabricmon.central.pull import Pull
 from fabricmon.central.settings import CentralConfig
-from fabricmon.central.store import ExpectedNode, Store, StoreError
+from fabricmon.central.store import Store, StoreError
 from fabricmon.central.targets import Discovery, DnsSource, FileSource, Source, Target, TargetError, parse_address
 from fabricmon.central.web import Web
 from fabricmon.config import ConfigError, Problem, Root
@@ -27,15 +28,15 @@ from fabricmon.model import Presence
 from fabricmon.rules.rule import Scope
 from fabricmon.runtime import logs
 from fabricmon.runtime.http import Address, listen
+from fabricmon.runtime.reader import Overdue, Reader
 from fabricmon.runtime.sdnotify import Notifier
 from fabricmon.senders.destination import Destination, destination
 from fabricmon.topology.graph import Graph
 
 STOP_LIMIT = 10.0  # seconds after a signal by which the process ends
 REMEMBER = 5.0  # seconds between two looks for nodes that are new or have moved
-REFRESH = 600.0  # seconds between two savings of when each node was last seen
+RELOAD_LIMIT = 60.0  # seconds to read configuration and topology again
 STALLED = 30.0  # seconds without a tick after which the centre is not alive
-PLACE = ("power", "rack", "unit")  # labels of a target that say where its node stands, for the topology
 
 Reread = Callable[[], Root]
 
@@ -100,14 +101,13 @@ class Central:
         self._notify = Notifier()
         self._reloads = metrics.Reloads(succeeded=time.time())
         self._reload_error = ""
-        self._places: dict[str, dict[str, str]] = {}
-        self._remembered: dict[str, ExpectedNode] = {}
+        self._transitions = logs.Transitions(self._log)
         self.store = Store(settings.state)
         state = self.store.load()
-        self._remembered = {node.name: node for node in state.nodes}
-        self._places = self._hosts(config)
-        graph = placed(self._plan, self._places)
+        self.memory = Memory(self.store, state.nodes, self._clock.now())
+        self._placed = self._places(config)
         try:
+            graph = placed(self._plan, self._placed)
             self.engine = Engine(Scope.FLEET, graph, params=config.rules, fabric=settings.fabric)
         except ParamsError as error:
             self.store.close()
@@ -116,7 +116,7 @@ class Central:
         self.centre = Centre(settings.fabric, self.engine, self.store, state, self.outbox, self._clock.now)
         self.centre.receivers = [d.receiver for d in self._destinations]
         self.pull = Pull(settings.pull, self.engine, self._clock.now)
-        self.pull.known = {node.target: node.name for node in state.nodes}
+        self.pull.known = self.memory.addresses()
         self.discovery = self._discover()
 
     def _discover(self) -> Discovery:
@@ -125,10 +125,10 @@ class Central:
             self._static, self._sources, self._settings.pull.max_targets, self.pull.follow, self._source_failed
         )
         for source in self._sources:
-            before = [n for n in self._remembered.values() if n.target and n.labels.get("__source") == source.name]
-            found.states[source.name].targets = [Target(n.target, _public(n.labels), source.name) for n in before]
+            before = self.memory.targets(source.name)
+            found.states[source.name].targets = before
             if isinstance(source, DnsSource):
-                source.expect(n.target for n in before)
+                source.expect(target.address for target in before)
         return found
 
     async def run(self) -> None:
@@ -185,55 +185,26 @@ class Central:
             await asyncio.sleep(period)
 
     async def _remember(self) -> None:
-        """Keep in the store which nodes there are, so that a restarted centre misses those that are gone."""
-        saved = self._clock.now()
+        """Keep in the store which nodes there are, and in the topology where they stand."""
         while True:
             await asyncio.sleep(REMEMBER)
             now = self._clock.now()
-            everything = now - saved >= REFRESH
-            nodes = [n for n in self._seen_nodes(now) if everything or self._is_news(n)]
-            gone = [] if not everything else self._unexpected()
             try:
-                await self.store.commit(nodes=nodes, forgotten=gone)
+                await self.memory.save(self.pull.register.peers.values(), now)
+                self._transitions.tell("memory", "saved", "nodes are remembered again", bad=False)
             except StoreError as error:
-                self._log.warning("nodes cannot be remembered", error=str(error))
-                continue
-            self._remembered.update((n.name, n) for n in nodes)
-            for name in gone:
-                del self._remembered[name]
-            if everything:
-                saved = now
-            places = self._hosts(self.config)
-            if places != self._places:
-                self._places = places
+                self._transitions.tell("memory", "failing", "nodes cannot be remembered", bad=True, error=str(error))
+            places = self._places(self.config)
+            if places != self._placed:
+                self._placed = places
                 self.engine.reconfigure(self.config.rules, placed(self._plan, places), now)
 
-    def _seen_nodes(self, now: float) -> list[ExpectedNode]:
-        """Nodes whose agent was heard by now, one by name."""
-        found: dict[str, ExpectedNode] = {}
-        for peer in self.pull.register.peers.values():
-            if peer.identity is not None and peer.feeds:
-                known = self._remembered.get(peer.node)
-                labels = {**peer.target.labels, "__source": peer.target.source}
-                first = known.first_seen if known else now
-                found[peer.node] = ExpectedNode(peer.node, peer.target.address, peer.identity.agent, first, now, labels)
-        return list(found.values())
-
-    def _is_news(self, node: ExpectedNode) -> bool:
-        known = self._remembered.get(node.name)
-        return known is None or msgspec.structs.replace(known, last_seen=node.last_seen) != node
-
-    def _unexpected(self) -> list[str]:
-        """Remembered nodes that no target stands for any more."""
-        expected = {peer.node for peer in self.pull.register.peers.values()}
-        return [name for name in self._remembered if name not in expected]
-
-    def _hosts(self, config: Root) -> dict[str, dict[str, str]]:
-        """Where nodes stand: what was remembered of their targets, over it what the configuration says."""
-        places = {node.name: {k: v for k, v in node.labels.items() if k in PLACE} for node in self._remembered.values()}
+    def _places(self, config: Root) -> dict[str, dict[str, str]]:
+        """Where nodes stand: what their targets say, over it what the configuration says."""
+        places = self.memory.places()
         for host, power in config.topology.power.items():
             places.setdefault(host, {})["power"] = power
-        return {host: labels for host, labels in places.items() if labels}
+        return places
 
     # ---------------------------------------------------------------- reading the configuration again
 
@@ -242,17 +213,24 @@ class Central:
         nothing."""
         self._notify.reloading(time.monotonic_ns() // 1000)
         self._reloads.count += 1
+        reader = Reader("reload")
         try:
-            config = self._reread() if self._reread else self.config
-            graph, static = load_graph(config), static_targets(config)
+            # A large topology takes seconds to read, a file on a dead mount for ever.
+            config, graph, static = await reader.call(self._read_again, RELOAD_LIMIT)
             self._apply(config, graph, static, destinations(config))
-        except ConfigError as error:
+        except (ConfigError, Overdue) as error:
             self._refused(str(error))
         except ParamsError as error:
             self._refused(f"rules: {error}")
         else:
             self._log.info("configuration read again")
+        finally:
+            reader.close()
         self._notify.ready(sentence(self.centre.look()[1]))
+
+    def _read_again(self) -> tuple[Root, Graph | None, list[Target]]:
+        config = self._reread() if self._reread else self.config
+        return config, load_graph(config), static_targets(config)
 
     def _refused(self, problems: str) -> None:
         self._reloads.failures += 1
@@ -262,7 +240,7 @@ class Central:
     def _apply(self, config: Root, graph: Graph | None, static: list[Target], told: list[Destination]) -> None:
         """The engine first: it refuses parameters it does not understand, and then nothing is changed."""
         settings: CentralConfig = config.central
-        places = self._hosts(config)
+        places = self._places(config)
         self.engine.reconfigure(config.rules, placed(graph, places), self._clock.now())
         for name in ("listen", "state", "fabric"):
             if getattr(settings, name) != getattr(self._settings, name):
@@ -270,7 +248,7 @@ class Central:
         self._reloads.success, self._reloads.succeeded, self._reload_error = True, time.time(), ""
         self.config, self._settings, self._plan, self._static = config, settings, graph, static
         self._destinations = told
-        self._places = places
+        self._placed = places
         self.centre.receivers = [d.receiver for d in told]
         self.outbox.configure(told, config.notify)
         self.pull.configure(settings.pull)
@@ -319,10 +297,6 @@ class Central:
         if ticks.count and self._clock.now() - ticks.at > STALLED:
             return f"nothing was judged for {STALLED:g} s"
         return None
-
-
-def _public(labels: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in labels.items() if not name.startswith("__")}
 
 
 def _sources(settings: CentralConfig) -> Sequence[Source]:

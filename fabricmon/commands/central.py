@@ -9,6 +9,7 @@ import sys
 
 from fabricmon import config
 from fabricmon.runtime import logs
+from fabricmon.runtime.supervise import first_cause
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,5 +65,8 @@ def run(args: argparse.Namespace) -> int:
         asyncio.run(app.run(root, read))
     except (OSError, StoreError) as error:
         print(f"fabricmon central: {error}", file=sys.stderr)
+        return 1
+    except BaseExceptionGroup as group:
+        logs.get(part="centre").error("the centre cannot go on", exc_info=first_cause(group))
         return 1
     return 0

@@ -225,13 +225,31 @@ async def test_announced_work_makes_no_warning(start, agent, hook):
 async def test_a_dead_agent_is_shown_as_such_also_after_a_restart_of_the_centre(start, agent):
     centre = await start([agent.address], central={"targets": [agent.address]})
     await live(centre)
-    await until(lambda: "host-007" in centre.central._remembered, 20)
+    await until(lambda: "host-007" in centre.central.memory.nodes, 20)
     await agent.stop()
     await until(lambda: centre.central.engine.nodes()[0].presence == "refused")
     assert "agent dead" in (await centre.text("/"))[2]
     await centre.stop()
     again = await start([agent.address])
     await until(lambda: [(n.node, n.presence) for n in again.central.engine.nodes()] == [("host-007", "refused")])
+
+
+async def test_labels_of_targets_say_where_nodes_stand(start, agent, tmp_path):
+    path = tmp_path / "targets.json"
+    path.write_text(json.dumps([{"targets": [agent.address], "labels": {"power": "pdu-7", "rack": "r1", "x": "y"}}]))
+    centre = await start(central={"target_files": [str(path)]}, topology={"power": {"host-100": "pdu-9"}})
+    await live(centre)
+    await until(lambda: centre.central.engine.topology() is not None)
+    await until(lambda: "host-007" in centre.central.engine.topology().hosts)
+    _, body = await centre.get("/api/v1/topology")
+    assert body["hosts"] == {"host-007": {"power": "pdu-7", "rack": "r1"}, "host-100": {"power": "pdu-9"}}
+    path.unlink()
+    await until(lambda: centre.central.warnings())
+    assert "No such file" in centre.central.warnings()[0]
+    await centre.stop()
+    again = await start(central={"target_files": [str(path)]})
+    await live(again)
+    assert "host-007" in again.central.engine.topology().hosts
 
 
 # --- the API's edges
