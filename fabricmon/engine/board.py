@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fabricmon.engine.case import Key
 from fabricmon.engine.causes import SYMPTOM_OF
 from fabricmon.engine.diagnose import Facts, Mask
-from fabricmon.engine.judge import Judge
+from fabricmon.engine.judge import PENDING, Judge
 from fabricmon.engine.places import Places
 from fabricmon.model import ComponentId, Kind, Symptom
 
@@ -55,15 +55,10 @@ class Board:
         """Members of a group that are turning bad: their symptom has not held for long enough yet."""
         if kind not in self.judges:
             return 0
-        groups = self.places.port if self.table(kind) is Kind.PORT else self.places.node
-        ids = groups.ids.get(domain)
-        if ids is None:
-            return 0
-        count = 0
-        for judge in self.judges[kind]:
-            n = min(len(ids), len(judge.state))
-            count += int(np.count_nonzero(judge.pending()[:n] & (ids[:n] == group)))
-        return count
+        rows = self.places.members(self.table(kind) is Kind.PORT, domain, group)
+        return sum(
+            int(np.count_nonzero(judge.state[rows[rows < len(judge.state)]] == PENDING)) for judge in self.judges[kind]
+        )
 
 
 def by_type(judges: Iterable[Judge]) -> dict[str, list[Judge]]:

@@ -208,13 +208,14 @@ class _Case:
     def verdicts(self, search: Search, chosen: list[int]) -> list[Verdict]:
         by_component: dict[tuple[str, int], list[tuple[float, int]]] = {}
         rivals_of: dict[int, tuple[Ints, Floats]] = {}
-        p = self.problem
-        for member in chosen:
-            rivals = p.rivals(member)
-            rivals = rivals[[c == member or c not in search.members for c in rivals.tolist()]]
-            gain = p.gains(rivals, search.without(member))
-            rivals_of[member] = rivals, gain
-            own = float(gain[rivals == member][0])
+        if not chosen:
+            return []
+        members, rivals, gains = search.rivalry()
+        starts = np.searchsorted(members, chosen)
+        ends = np.searchsorted(members, chosen, side="right")
+        for member, start, end in zip(chosen, starts.tolist(), ends.tolist(), strict=True):
+            rivals_of[member] = rivals[start:end], gains[start:end]
+            own = float(gains[start:end][rivals[start:end] == member][0])
             by_component.setdefault((self.mode[member].word, self.group[member]), []).append((own, member))
         found = [self._verdict(sorted(members, reverse=True), rivals_of) for members in by_component.values()]
         return sorted(found, key=lambda v: (-v.gain, v.modes[0].name, v.group))

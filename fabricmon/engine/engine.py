@@ -23,7 +23,7 @@ from fabricmon.engine.places import Places
 from fabricmon.engine.search import Floats, Ints
 from fabricmon.engine.situation import Situation
 from fabricmon.engine.usual import Usual
-from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.fleet import PRESENCES, Fleet
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View
 from fabricmon.frame import Frame
@@ -190,7 +190,7 @@ class Engine:
             now=now,
             board=board,
             read_at=self._read_at(now),
-            last_frame={name: node.last_frame for name, node in self.fleet.nodes.items()},
+            last_frame=self._last_frame,
             covered=lambda component, hosts: self._windows.covering(now, component, hosts),
             events=self._events,
             topology=self._graph.source if self._graph is not None else "",
@@ -209,11 +209,8 @@ class Engine:
     def _nodes_set_aside(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """NODE rows under maintenance, or that answer although their agent is silent."""
         table = self.fleet.tables[Kind.NODE]
-        aside = table.quiet[: table.n].copy()
-        for node in self.fleet.nodes.values():
-            if node.presence in ANSWERS:
-                aside[node.row] = True
-        return aside
+        presence = View(table, self._now).value("presence")
+        return np.asarray(table.quiet[: table.n] | np.isin(presence, [PRESENCES.index(p) for p in ANSWERS]))
 
     def _silence(self, facts: Mapping[str, Facts], now: float) -> float:
         """The base rate of silent agents."""
@@ -232,11 +229,6 @@ class Engine:
     def _notice_cases(self, told: Sequence[Case]) -> list[Case]:
         """Notices for what no verdict explains: silent agents, and rules the diagnosis does not reason about."""
         claims = {key for case in told for key in case.claims}
-        details = {
-            node.name: f"{node.presence}: {node.detail}" if node.detail else str(node.presence)
-            for node in self.fleet.nodes.values()
-            if node.presence is not Presence.LIVE
-        }
         cases: list[Case] = []
         for judge in self.judges.all:
             if SYMPTOM_OF.get(judge.rule.kind, "AM") != "AM":
@@ -246,8 +238,17 @@ class Engine:
                 for held in judge.open.values()
                 if Key(judge.rule.name, held.symptom.component) not in claims
             ]
-            cases += self._notices.cases(judge.rule, left, len(self.fleet.nodes), details, self._covers_host)
+            cases += self._notices.cases(judge.rule, left, len(self.fleet.nodes), self._detail, self._covers_host)
         return cases
+
+    def _last_frame(self, name: str) -> float:
+        node = self.fleet.nodes.get(name)
+        return node.last_frame if node is not None else np.nan
+
+    def _detail(self, name: str) -> str:
+        """The pull's own words about a node that is not live: "connection refused"."""
+        node = self.fleet.nodes.get(name)
+        return "" if node is None or node.presence is Presence.LIVE else node.detail
 
     def _covers_host(self, component: str, hosts: frozenset[str]) -> str:
         return self._windows.covering(self._now, component, hosts)

@@ -46,7 +46,7 @@ class Moment:
     """What besides the symptoms decides how a verdict is told.
 
     read_at     per PORT row, `now` at which its newest link state arrived; NaN unknown
-    last_frame  node -> `now` of its newest frame
+    last_frame  node -> `now` of its newest frame, NaN before the first
     covered     (component word, hosts) -> id of the maintenance window that covers it, "" none
     events      the newest kernel event of a component
     """
@@ -54,7 +54,7 @@ class Moment:
     now: float
     board: Board
     read_at: Floats
-    last_frame: Mapping[str, float]
+    last_frame: Callable[[str], float]
     covered: Callable[[str, frozenset[str]], str]
     events: Mapping[ComponentId, Event]
     topology: str = ""
@@ -131,8 +131,7 @@ def _members(verdict: Verdict, board: Board) -> tuple[int, int, list[ComponentId
     """Bad members, all members, and the bad ones' names. Hosts of a power domain, ports of anything else."""
     kinds = [k for k in verdict.explained if board.table(k) is Kind.PORT] or list(verdict.explained)
     rows = sorted({row for kind in kinds for row in verdict.explained[kind].tolist()})
-    groups = board.places.port if board.table(kinds[0]) is Kind.PORT else board.places.node
-    size = int(np.count_nonzero(groups.ids[verdict.domain] == verdict.group))
+    size = board.places.size(board.table(kinds[0]) is Kind.PORT, verdict.domain, verdict.group)
     return len(rows), max(size, len(rows)), [board.component(kinds[0], row) for row in rows]
 
 
@@ -227,7 +226,7 @@ def _unsettled(verdict: Verdict, moment: Moment) -> tuple[str, float]:
             return f"{seen} of {expected} members seen", SCARCE_SETTLE
         turning = board.pending("LD", mode.domain, verdict.group)
         return (f"{turning} more members are turning bad" if turning else ""), SETTLE
-    stopped = [n for n in _nodes(rows, board) if moment.now - moment.last_frame.get(n, -np.inf) > FRAMES_STOPPED]
+    stopped = [n for n in sorted(_nodes(rows, board)) if not moment.now - moment.last_frame(n) <= FRAMES_STOPPED]
     if stopped:
         return f"no frames from {stopped[0]}", HOST_SETTLE
     for domain in ("leaf", "host"):
@@ -236,7 +235,8 @@ def _unsettled(verdict: Verdict, moment: Moment) -> tuple[str, float]:
             turning = board.pending("LD", domain, group)
             if turning:
                 return f"{turning} neighbours are turning bad", SETTLE
-            read_at = moment.read_at[: len(ids)][ids[: len(moment.read_at)] == group]
+            mates = board.places.members(True, domain, group)
+            read_at = moment.read_at[mates[mates < len(moment.read_at)]]
             fresh = read_at > moment.now - SETTLE  # who is not read at all is not waited for
             unread = int(np.count_nonzero(fresh & (read_at < verdict.onset)))
             if unread:

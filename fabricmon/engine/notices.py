@@ -35,13 +35,13 @@ class Notices:
         rule: Rule,
         symptoms: Collection[Symptom],
         nodes: int,
-        details: Mapping[str, str],
+        details: Callable[[str], str],
         covered: Callable[[str, frozenset[str]], str],
     ) -> list[Case]:
         """The notices for the open symptoms of one rule that no verdict explains.
 
         nodes    how many nodes are known
-        details  node -> how the pull stands, for the evidence
+        details  node -> words of the pull, for the evidence; "" none
         """
         by_host: dict[str, list[Symptom]] = {}
         for symptom in symptoms:
@@ -57,7 +57,7 @@ class Notices:
             return [self._summary(rule, by_host, nodes, details)]
         return [self._one(rule, host, found, details) for host, found in by_host.items()]
 
-    def _one(self, rule: Rule, host: str, symptoms: list[Symptom], details: Mapping[str, str]) -> Case:
+    def _one(self, rule: Rule, host: str, symptoms: list[Symptom], details: Callable[[str], str]) -> Case:
         of_ports = [s for s in symptoms if s.component.kind is not Kind.NODE]
         what = f" ({len(of_ports)} components)" if len(of_ports) > 1 else ""
         return Case(
@@ -81,7 +81,7 @@ class Notices:
         )
 
     def _summary(
-        self, rule: Rule, by_host: Mapping[str, list[Symptom]], nodes: int, details: Mapping[str, str]
+        self, rule: Rule, by_host: Mapping[str, list[Symptom]], nodes: int, details: Callable[[str], str]
     ) -> Case:
         symptoms = [s for found in by_host.values() for s in found]
         severity = severest(s.severity for s in symptoms)
@@ -135,10 +135,10 @@ def maintenance_case(window: Maintenance, hosts: Collection[str], held_back: int
     )
 
 
-def _readings(symptoms: Iterable[Symptom], details: Mapping[str, str]) -> tuple[Evidence, ...]:
+def _readings(symptoms: Iterable[Symptom], details: Callable[[str], str]) -> tuple[Evidence, ...]:
     found: list[Evidence] = []
     for symptom in list(symptoms)[:5]:
         found.extend(symptom.evidence[:3])
-        if detail := details.get(symptom.component.node):
+        if detail := details(symptom.component.node):
             found.append(Evidence(str(symptom.component), detail))
     return tuple(found)

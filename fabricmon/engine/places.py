@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fabricmon.engine.diagnose import Groups
+from fabricmon.engine.search import Ints
 from fabricmon.model import ComponentId
 from fabricmon.topology.domains import DOMAINS, Domains, assign
 from fabricmon.topology.graph import Graph
@@ -44,11 +45,26 @@ class Places:
                 "power": self._number("power", [power.get(host, "") for host in hosts]),
             }
         )
-        self.host_of = {name: number for number, name in enumerate(self.names["host"])}
+        self._members: dict[tuple[bool, str], tuple[Ints, Ints]] = {}
 
     def about(self, domain: str, group: int) -> dict[str, str]:
         known = self.domains.about.get(domain, [])
         return known[group] if group < len(known) else {}
+
+    def size(self, of_ports: bool, domain: str, group: int) -> int:
+        """How many members a group has: ports, or nodes."""
+        return len(self.members(of_ports, domain, group))
+
+    def members(self, of_ports: bool, domain: str, group: int) -> Ints:
+        """Rows of a group, of the PORT or of the NODE table; empty where the table has none of it."""
+        key = of_ports, domain
+        if key not in self._members:
+            ids = (self.port if of_ports else self.node).ids.get(domain, np.empty(0, np.int32))
+            rows = np.argsort(ids, kind="stable")
+            starts = np.searchsorted(ids[rows], np.arange(int(ids.max(initial=-1)) + 2))
+            self._members[key] = rows, starts
+        rows, starts = self._members[key]
+        return rows[starts[group] : starts[group + 1]] if 0 <= group < len(starts) - 1 else rows[:0]
 
     def _number(self, domain: str, names: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         known = {name: number for number, name in enumerate(self.names[domain])}

@@ -121,6 +121,39 @@ class Search:
         u[self.problem.positive[edges]] -= self.problem.weight[edges]
         return np.maximum(u, self.problem.base())
 
+    def rivalry(self) -> tuple[Ints, Ints, Floats]:
+        """Every member against every candidate that could take its place: (member, candidate, gain of the candidate
+        in the hypothesis without the member), sorted by member and candidate; the member itself is among them.
+        """
+        p, n, size = self.problem, len(self.problem.leak), len(self.problem.cost)
+        inside = self._inside()
+        mine = np.flatnonzero(inside[p.cause])
+        starts, ends = p._touch[p.positive[mine]], p._touch[p.positive[mine] + 1]
+        there = p._by_positive[_ranges(starts, ends)]
+        pair = np.unique(np.repeat(p.cause[mine], ends - starts) * size + p.cause[there])
+        member, rival = pair // size, pair % size
+        keep = ~inside[rival] | (member == rival)
+        member, rival = member[keep], rival[keep]
+
+        starts, ends = p._start[rival], p._start[rival + 1]
+        edges = p._by_cause[_ranges(starts, ends)]
+        owner = np.repeat(np.arange(len(rival)), ends - starts)
+        known = p.cause[mine] * n + p.positive[mine]
+        order = np.argsort(known)
+        asked = member[owner] * n + p.positive[edges]
+        at = np.minimum(np.searchsorted(known[order], asked), len(known) - 1)
+        shared = known[order][at] == asked
+        base = p.base()[p.positive[edges]]
+        taken_off = np.where(shared, p.weight[mine][order][at], 0.0)
+        before = np.maximum(self.u[p.positive[edges]] - taken_off, base)
+        rise = _explained(before + p.weight[edges]) - _explained(before)
+        return member, rival, np.bincount(owner, rise, len(rival)) - p.cost[rival]
+
+    def _inside(self) -> NDArray[np.bool_]:
+        inside = np.zeros(len(self.problem.cost), np.bool_)
+        inside[list(self.members)] = True
+        return inside
+
     def _add(self, candidate: int) -> None:
         edges = self.problem.edges(candidate)
         self.u = self.u.copy()
@@ -157,9 +190,7 @@ class Search:
     def _contested(self) -> list[int]:
         """Members that share a symptom with another member: only there can one exchange raise F after the greedy."""
         p = self.problem
-        inside = np.zeros(len(p.cost), bool)
-        inside[list(self.members)] = True
-        taken = inside[p.cause]
+        taken = self._inside()[p.cause]
         count = np.bincount(p.positive[taken], minlength=len(p.leak))
         return sorted(set(p.cause[taken & (count[p.positive] > 1)].tolist()))[:CONTESTED]
 
@@ -192,8 +223,10 @@ class Search:
         """
         p = self.problem
         reach = np.bincount(p.cause, minlength=len(p.cost))
-        near = {r for m in self.members for r in p.rivals(m).tolist() if reach[r] > 1}
-        for candidate in sorted(near, key=lambda c: (-reach[c], c))[:FORCED]:
+        touched = np.zeros(len(p.leak), np.bool_)
+        touched[p.positive[self._inside()[p.cause]]] = True
+        near = np.unique(p.cause[touched[p.positive] & (reach[p.cause] > 1)])
+        for candidate in near[np.argsort(-reach[near], kind="stable")][:FORCED].tolist():
             before, u, members = self.score(), self.u, set(self.members)
             rivals = p.rivals(candidate).tolist()
             for rival in rivals:
