@@ -49,6 +49,9 @@ class Counter:
     wire    travels in frames to the centre (else only on /metrics).
     window  the fleet keeps a window of it for rules.
     cost    firmware commands a single-file read costs on the most expensive known driver (counters-ib.md 5.1).
+    family  where several columns are one metric told apart by `labels`: what the metric's name derives from instead of
+            `name` ("pfc_rx_frames" of the column "pfc_rx_frames_prio3"). All of a family have one unit, growth and help.
+    labels  the series of the family that this column is: (("priority", "3"),).
     """
 
     name: str
@@ -64,6 +67,8 @@ class Counter:
     wire: bool = True
     window: bool = False
     cost: int = 0
+    family: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def top(self) -> float:
@@ -75,8 +80,9 @@ class Counter:
     @property
     def metric(self) -> str:
         """Prometheus name without exporter prefix logic left to anybody else: fabricmon_port_symbol_errors_total."""
-        parts = [f"fabricmon_{self.kind}_{self.name}"]
-        if self.unit and not self.name.endswith(self.unit):
+        name = self.family or self.name
+        parts = [f"fabricmon_{self.kind}_{name}"]
+        if self.unit and not name.endswith(self.unit):
             parts.append(self.unit)
         if self.growth.counts:
             parts.append("total")

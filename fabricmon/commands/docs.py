@@ -86,14 +86,17 @@ def counters(catalogue: Mapping[str, Counter]) -> str:
         "",
         *(f"* **{name}**: {text}" for name, text in _GROWTH.items()),
     ]
-    ordered = sorted(catalogue.values(), key=lambda counter: (counter.kind, counter.source))  # stable: catalogue order
+    shown: dict[str, Counter] = {}  # one line for all series of a family: its first column
+    for counter in catalogue.values():
+        shown.setdefault(counter.metric, counter)
+    ordered = sorted(shown.values(), key=lambda counter: (counter.kind, counter.source))  # stable: catalogue order
     for (kind, source), group in groupby(ordered, key=lambda counter: (counter.kind, counter.source)):
         lines += ["", f"## {kind}: {source}", ""]
         lines += _table(
             ("metric", "type", "unit", "bits", "moves", "name at the source", "meaning"),
             (
                 (
-                    f"`{counter.metric}`",
+                    f"`{counter.metric}`" + "".join(f" by `{name}`" for name, _ in counter.labels),
                     counter.type,
                     counter.unit,
                     str(counter.bits or ""),

@@ -6,8 +6,13 @@ from fabricmon.catalogue import CATALOGUE
 
 
 def metric(column: str) -> str:
-    """ "symbol_errors" -> "fabricmon_port_symbol_errors_total". KeyError for a column that is not in the catalogue."""
-    return CATALOGUE[column].metric
+    """ "symbol_errors" -> "fabricmon_port_symbol_errors_total", with the labels of a column of a family.
+
+    KeyError for a column that is not in the catalogue.
+    """
+    counter = CATALOGUE[column]
+    labels = ",".join(f'{name}="{value}"' for name, value in counter.labels)
+    return counter.metric + (f"{{{labels}}}" if labels else "")
 
 
 def top(column: str) -> str:

@@ -9,14 +9,23 @@ import pytest
 
 from fabricmon.catalogue import CATALOGUE, COUNTERS, RAW, Growth, column_of, counter_at, metric_of
 
-_UNITS = ("bytes", "seconds", "bytes_per_second", "lanes", "")
+_UNITS = ("bytes", "seconds", "bytes_per_second", "lanes", "celsius", "volts", "amperes", "watts", "ratio", "")
 
 
 def test_names_and_keys_are_unique() -> None:
     assert [n for n, k in Tally(c.name for c in COUNTERS).items() if k > 1] == []
-    assert [n for n, k in Tally(c.metric for c in COUNTERS).items() if k > 1] == []
+    assert [n for n, k in Tally((c.metric, c.labels) for c in COUNTERS).items() if k > 1] == []
     keys = Tally((c.source, key) for c in COUNTERS for key in c.keys)
     assert {k for k, n in keys.items() if n > 1} == {("port", "rate")}  # rate and width are one line of one file
+
+
+def test_the_series_of_a_family_are_alike_and_all_others_are_alone() -> None:
+    families: dict[str, set[object]] = {}
+    for c in COUNTERS:
+        alike = (c.kind, c.unit, c.growth, c.bits, c.help, tuple(name for name, _ in c.labels))
+        families.setdefault(c.metric, set()).add(alike)
+        assert bool(c.family) == bool(c.labels), c.name
+    assert [name for name, kinds in families.items() if len(kinds) > 1] == []
 
 
 @pytest.mark.parametrize("counter", COUNTERS, ids=lambda c: c.name)
