@@ -82,7 +82,7 @@ def enter(
     rows = np.array(list(mine.values()), np.intp)
     table.part_of[:, rows] = 0
     for name, row in mine.items():
-        if name not in labels and table.present[row]:
+        if name and name not in labels and table.present[row]:  # the row "" is the node itself
             table.present[row] = False
             table.gone[row] = now if known_absence else np.nan
             table.changes += 1
