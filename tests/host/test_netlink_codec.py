@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.host import netlink, rdma, rtnl
+from fabricmon.host import netlink, netlink_socket, rdma, rtnl
 from fabricmon.host.netlink import NetlinkError
 from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort
 
@@ -156,13 +156,13 @@ class _Kernel:
 def test_answers_to_earlier_questions_are_skipped() -> None:
     late = netlink.encode(5125, 0, 1, attr(rdma.PORT_STATE, 1, 1))
     own = netlink.encode(5125, 0, 2, attr(rdma.PORT_STATE, 4, 1))
-    assert rdma._answer("q", _Kernel(late, own), 2, dump=False) == [attr(rdma.PORT_STATE, 4, 1)]
+    assert netlink_socket.answer("q", _Kernel(late, own), 2, dump=False) == [attr(rdma.PORT_STATE, 4, 1)]
 
 
 def test_an_error_of_the_kernel_is_an_error_of_the_question() -> None:
     refused = netlink.encode(netlink.NLMSG_ERROR, 0, 2, struct.pack("=i", -22) + bytes(16))
     with pytest.raises(HostError) as caught:
-        rdma._answer("STAT_GET", _Kernel(refused), 2, dump=False)
+        netlink_socket.answer("STAT_GET", _Kernel(refused), 2, dump=False)
     assert caught.value.errno == 22
     assert "STAT_GET" in str(caught.value)
 
@@ -170,6 +170,6 @@ def test_an_error_of_the_kernel_is_an_error_of_the_question() -> None:
 def test_a_dump_ends_with_done_and_is_bounded() -> None:
     one = netlink.encode(5121, netlink.NLM_F_MULTI, 2, attr(rdma.DEV_INDEX, 0, 4))
     done = netlink.encode(netlink.NLMSG_DONE, netlink.NLM_F_MULTI, 2, bytes(4))
-    assert len(rdma._answer("q", _Kernel(one, one + done), 2, dump=True)) == 2
+    assert len(netlink_socket.answer("q", _Kernel(one, one + done), 2, dump=True)) == 2
     with pytest.raises(NetlinkError, match="datagrams"):
-        rdma._answer("q", _Kernel(*[one] * 300), 2, dump=True)
+        netlink_socket.answer("q", _Kernel(*[one] * 300), 2, dump=True)
