@@ -107,7 +107,10 @@ class Board:
 
     def succeeded(self, status: Status, faults: tuple[Fault, ...] = ()) -> None:
         """A run or search gave what it should, but for `faults`."""
+        steady = status.success and not faults and not status.faults
         status.success, status.error, status.last_success, status.faults = True, "", time.time(), faults
+        if steady:
+            return
         topic = f"{status.collector} {status.device}"
         where = {"collector": status.collector, "device": status.device}
         self._transitions.tell(topic, "ok", "collector works", bad=False, **where)
@@ -148,5 +151,7 @@ class Board:
         self.sink.gone(key)
 
     def _check_first_round(self) -> None:
-        if not self._searching and all(s.success is not None for s in self.status.values()):
+        if self.first_round.is_set() or self._searching:
+            return
+        if all(s.success is not None for s in self.status.values()):
             self.first_round.set()

@@ -62,44 +62,44 @@ class Health(Struct, frozen=True):
     symptoms: tuple[SymptomHealth, ...]
 
 
-def merged(status: Mapping[Key, Status]) -> list[tuple[dict[str, str], list[Status]]]:
-    """Statuses by the labels they are exported under. A collector's search for devices and its session of no device
-    are one series."""
-    rows: dict[Key, list[Status]] = {}
-    for (collector, device), one in sorted(status.items()):
-        rows.setdefault((collector, "" if device == SEARCH else device), []).append(one)
-    return [({"collector": c, "device": d}, ones) for (c, d), ones in rows.items()]
-
-
 def families(status: Mapping[Key, Status], symptoms: Sequence[Symptom] | None) -> Iterable[Family]:
-    """Metrics about collectors and judgement. `symptoms` None: this agent does not judge."""
-    rows = merged(status)
+    """Metrics about collectors and judgement. `symptoms` None: this agent does not judge.
 
-    def each(value: str) -> list[tuple[dict[str, str], float]]:
-        return [(labels, float(getattr(ones[-1], value))) for labels, ones in rows]
-
-    def finite_sum(value: str) -> list[tuple[dict[str, str], float]]:
-        return [(labels, float(sum(getattr(one, value) for one in ones))) for labels, ones in rows]
+    What shows which device fails is told per device, the rest per collector. A collector's search for devices is the row
+    without a device, together with the session of a collector that has only one.
+    """
+    devices: dict[Key, list[Status]] = {}
+    collectors: dict[str, list[Status]] = {}
+    for (collector, device), one in sorted(status.items()):  # the session of no device, "", before the search, "*"
+        devices.setdefault((collector, "" if device == SEARCH else device), []).append(one)
+        collectors.setdefault(collector, []).append(one)
+    rows = [({"collector": c, "device": d}, ones) for (c, d), ones in devices.items()]
+    sums = [({"collector": c}, ones) for c, ones in collectors.items()]
+    # How old a search is says nothing of the values' age where sessions read those.
+    reads = [({"collector": c, "device": d}, ones[0]) for (c, d), ones in devices.items()
+             if ones[0].device != SEARCH or len(collectors[c]) == 1]
 
     yield Family("fabricmon_collector_success", "gauge",
                  "1 if the last run of the collector for this device succeeded (it runs at its own pace)",
                  [(labels, float(all(s.success for s in ones))) for labels, ones in rows
                   if any(s.success is not None for s in ones)])
     yield Family("fabricmon_collector_duration_seconds", "gauge", "Duration of the last run that came back",
-                 each("duration"), "seconds")
+                 [(labels, one.duration) for labels, one in reads], "seconds")
     yield Family("fabricmon_collector_last_success_timestamp_seconds", "gauge",
                  "When the values shown for this device were read, seconds since the Unix epoch",
-                 each("last_success"), "seconds")
-    yield Family("fabricmon_collector_faults", "gauge", "Sources that the last run could not read or understand",
+                 [(labels, one.last_success) for labels, one in reads], "seconds")
+    yield Family("fabricmon_collector_faults", "gauge", "Sources that the last runs could not read or understand",
                  [(labels, float(sum(len(s.faults) for s in ones))) for labels, ones in rows])
-    yield Family("fabricmon_collector_runs_total", "counter", "Runs, with or without success", finite_sum("runs"))
+    yield Family("fabricmon_collector_runs_total", "counter", "Runs, with or without success",
+                 [(labels, float(sum(s.runs for s in ones))) for labels, ones in sums])
     yield Family("fabricmon_collector_skipped_runs_total", "counter",
                  "Runs that did not start because the one before was still waiting for the device",
-                 finite_sum("skipped"))
-    yield Family("fabricmon_collector_stuck", "gauge", "1 while a read of this device does not return",
-                 [(labels, float(any(s.stuck_since is not None for s in ones))) for labels, ones in rows])
+                 [(labels, float(sum(s.skipped for s in ones))) for labels, ones in sums])
+    yield Family("fabricmon_collector_stuck_devices", "gauge", "Devices of which a read does not return",
+                 [(labels, float(sum(s.stuck_since is not None for s in ones))) for labels, ones in sums])
     yield Family("fabricmon_collector_hardware_queries", "gauge",
-                 "Firmware commands the last run cost, by the catalogue's estimate", finite_sum("queries"))
+                 "Firmware commands of one cycle of the collector, by the catalogue's estimate",
+                 [(labels, float(sum(s.queries for s in ones))) for labels, ones in sums])
     if symptoms is not None:
         yield Family("fabricmon_node_symptoms", "gauge", "Open symptoms of this node, as its own agent judges",
                      [({"severity": s.value}, float(sum(x.severity is s for x in symptoms))) for s in Severity])

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from fabricmon.agent.board import SEARCH, Status
 from fabricmon.agent.expose import MAX_RAW, Page
+from fabricmon.agent.report import families
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.model import Component, Identity, Inventory, Kind, Part, Snapshot
-from fabricmon.runtime.exposition import EOF, Format, accepts_gzip, negotiate, number
+from fabricmon.runtime.exposition import EOF, Format, accepts_gzip, negotiate, number, render
 from tests.agent.fakes import FakeCollector, FakeSession, Running
 
 IDENTITY = Identity("host-007", "b", "a", "0.1.0", 1.0)
@@ -198,10 +200,26 @@ async def test_collectors_tell_how_they_stand() -> None:
     got = samples(body.decode())
     of = "[('collector', 'fake'), ('device', 'mlx5_0')]"
     assert got[f"fabricmon_collector_success{of}"] == 1
-    assert got[f"fabricmon_collector_hardware_queries{of}"] == 3
+    assert got["fabricmon_collector_hardware_queries[('collector', 'fake')]"] == 3
     assert got[f"fabricmon_collector_faults{of}"] == 0
     assert got[f"fabricmon_collector_last_success_timestamp_seconds{of}"] > 1.6e9
     assert any(name.startswith("fabricmon_build_info") for name in got)
+    # the search for devices shows that it works; its age is not the values' age
+    assert got["fabricmon_collector_success[('collector', 'fake')]"] == 1
+    assert "fabricmon_collector_last_success_timestamp_seconds[('collector', 'fake')]" not in got
+
+
+def test_a_collector_of_one_session_is_one_row_with_the_sessions_times() -> None:
+    status = {
+        ("ethernet", SEARCH): Status("ethernet", SEARCH, success=True, last_success=1.0),
+        ("ethernet", ""): Status("ethernet", "", success=True, last_success=7.0, duration=0.5),
+    }
+    got = samples("".join(render(families(status, None), Format.TEXT)))
+    assert got["fabricmon_collector_last_success_timestamp_seconds[('collector', 'ethernet')]"] == 7.0
+    assert got["fabricmon_collector_duration_seconds[('collector', 'ethernet')]"] == 0.5
+    status["ethernet", SEARCH].success = False
+    got = samples("".join(render(families(status, None), Format.TEXT)))
+    assert got["fabricmon_collector_success[('collector', 'ethernet')]"] == 0
 
 
 @pytest.mark.parametrize(("accept", "expected"), [

@@ -130,7 +130,7 @@ def test_a_read_that_hangs_for_ever_costs_its_device_only_and_not_the_end(tree: 
         page = process.get("/metrics")
         assert 'fabricmon_port_rcv_bytes_total{device="mlx5_0",port="1"} 0' in page
         assert 'fabricmon_port_rcv_bytes_total{device="mlx5_1"' not in page
-        assert 'fabricmon_collector_stuck{collector="fake",device="mlx5_1"} 1' in page
+        assert 'fabricmon_collector_stuck_devices{collector="fake"} 1' in page
         code, err = process.stop()
         assert code == 0, err
         assert "Traceback" not in err
