@@ -16,9 +16,9 @@ import msgspec
 
 from fabricmon.sources import ibnetdiscover, ibnetdiscover_ports, plan
 from fabricmon.sources.error import SourceError
-from fabricmon.sources.names import NodeNames
 from fabricmon.topology import findings, infer
 from fabricmon.topology.graph import Graph
+from fabricmon.topology.names import NodeNames
 
 __all__ = ["SOURCES", "Source", "SourceError", "load"]
 

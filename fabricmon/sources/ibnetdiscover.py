@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from fabricmon.sources.discovery import Discovery, lane_rate
 from fabricmon.sources.error import SourceError
-from fabricmon.sources.names import NodeNames
+from fabricmon.topology.discovery import Discovery, lane_rate
 from fabricmon.topology.graph import End, Graph
+from fabricmon.topology.names import NodeNames
 
 _NODE = re.compile(
     r'^\s*(Switch|Ca|Hca|Rt)\s+(\d+)\s+"([SHR])-([0-9a-fA-F]{1,16})"\s*(?:#\s*"(.*)"[^"]*)?', re.IGNORECASE

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-from fabricmon.sources.discovery import Discovery, lane_rate
 from fabricmon.sources.error import SourceError
-from fabricmon.sources.names import NodeNames
+from fabricmon.topology.discovery import Discovery, lane_rate
 from fabricmon.topology.graph import End, Graph
+from fabricmon.topology.names import NodeNames
 
 _END = r"(SW|CA|RT)\s+(\d+)\s+(\d+)\s+0x([0-9a-fA-F]{1,16})"
 _LINE = re.compile(

@@ -27,8 +27,8 @@ from typing import Any
 import yaml
 
 from fabricmon.sources.error import SourceError
-from fabricmon.sources.names import NodeNames, guid
 from fabricmon.topology.graph import Adapter, Cable, End, Graph, Switch, cable
+from fabricmon.topology.names import NodeNames, guid
 from fabricmon.units import Rate
 
 EXPANDED_MOST = 1 << 20

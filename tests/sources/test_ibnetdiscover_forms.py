@@ -12,8 +12,8 @@ from fabricmon import sources
 from fabricmon.sim.dump import write
 from fabricmon.sim.fabric import Fabric, Shape
 from fabricmon.sources import ibnetdiscover
-from fabricmon.sources.names import NodeNames, guid, host_device, switch_name
 from fabricmon.topology.graph import Adapter, End, Graph, Switch, cable
+from fabricmon.topology.names import NodeNames, guid, host_device, switch_name
 
 NODE = '''sysimgguid=0xaa1
 switchguid=0xaa1(aa1)

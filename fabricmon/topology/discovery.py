@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from fabricmon.sources.names import NodeNames, guid, host_device, is_aggregation, switch_name
 from fabricmon.topology.graph import Adapter, Cable, End, Finding, Graph, Switch, cable
+from fabricmon.topology.names import NodeNames, guid, host_device, is_aggregation, switch_name
 
 _LANE_GBPS = {
     "SDR": 2.5, "DDR": 5.0, "QDR": 10.0, "FDR10": 10.3125, "FDR": 14.0625, "EDR": 25.0, "HDR": 50.0, "NDR": 100.0,
