@@ -16,6 +16,7 @@ import zlib
 import msgspec
 from msgspec import Struct
 
+from fabricmon.host.interfaces import Dcb, Fec, LinkState, Pause
 from fabricmon.host.protocol import Link, RdmaDevice, RdmaPort
 
 FORMAT = "fabricmon-host"
@@ -40,6 +41,9 @@ class Archive(Struct):
 
     taken, monotonic   wall time and the node's clock at the start of the recording, seconds
     ports, counters    RDMA netlink's answers by "<device index>/<port>"
+    statistics_names   and all to `neighbours`: what drivers of interfaces told, by the interface's name
+    modules            memory of pluggable modules, Latin-1, by `recorded_interfaces.module_key`
+    neighbours         lldpd's JSON under the key ""
     troubles           what failed, by "<field> <key>": "reads /sys/...", "ports 0/1", "links"
     """
 
@@ -59,6 +63,15 @@ class Archive(Struct):
     ports: dict[str, RdmaPort] = {}
     counters: dict[str, dict[str, int]] = {}
     links: list[Link] | None = None
+    statistics_names: dict[str, list[str]] = {}
+    statistics: dict[str, list[int]] = {}
+    standard_statistics: dict[str, dict[str, int]] = {}
+    fec: dict[str, Fec] = {}
+    link_states: dict[str, LinkState] = {}
+    pauses: dict[str, Pause] = {}
+    dcb: dict[str, Dcb] = {}
+    modules: dict[str, str] = {}
+    neighbours: dict[str, str] = {}
     troubles: dict[str, Trouble] = {}
 
 
@@ -102,6 +115,9 @@ def load(path: str, most: int = MOST_BYTES) -> Archive:
         raise ArchiveError(f"{path}: {error}") from None
 
 
+# bytes of page 00h with the serial number, by the identifier in byte 0 (SFF-8024): SFP, QSFP; all else as CMIS
+_SERIAL = {0x03: (68, 84), 0x0C: (196, 212), 0x0D: (196, 212), 0x11: (196, 212)}
+_SERIAL_CMIS = (166, 182)
 _GUID = re.compile(r"\b[0-9a-f]{4}(?::[0-9a-f]{4}){3}\b", re.I)
 _HARDWARE_ADDRESS = re.compile(r"\b[0-9a-f]{2}(?::[0-9a-f]{2}){5,}\b", re.I)
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.I)
@@ -112,7 +128,8 @@ _ROUTE = re.compile(r"^(\S+\t)([0-9A-F]{8})\t([0-9A-F]{8})\t", re.M)
 def anonymised(archive: Archive, key: bytes = b"") -> Archive:
     """The same machine without host name, GUIDs, hardware addresses, routes and identifiers of installation and boot.
 
-    What was equal stays equal, so cards and ports still belong together. `key` is random unless given, and not kept.
+    Modules lose their serial numbers, and what lldpd told is left out: it names the site's switches. What was equal
+    stays equal, so cards and ports still belong together. `key` is random unless given, and not kept.
     """
     key = key or secrets.token_bytes(32)
 
@@ -155,5 +172,19 @@ def anonymised(archive: Archive, key: bytes = b"") -> Archive:
         machine_id=hidden(32, archive.machine_id) if archive.machine_id else "",
         reads={path: read(path, value) for path, value in archive.reads.items()},
         devices=archive.devices and [msgspec.structs.replace(d, node_guid=guid(d.node_guid)) for d in archive.devices],
+        modules={key: _without_serial(archive, key, memory) for key, memory in archive.modules.items()},
+        neighbours={},
         links=archive.links and [msgspec.structs.replace(k, address=hardware(k.address)) for k in archive.links],
     )
+
+
+def _without_serial(archive: Archive, key: str, memory: str) -> str:
+    """Page 00h of a module with its serial number blanked; which bytes that is depends on the sort of the module."""
+    name, address, page, _ = key.rsplit("/", 3)
+    if (address, page) != ("50", "00"):
+        return memory
+    lower = archive.modules.get(f"{name}/50/00/0+128", "")
+    first = int(key.rsplit("/", 1)[-1].partition("+")[0])
+    start, end = _SERIAL.get(ord(lower[0]) if lower else -1, _SERIAL_CMIS)
+    start, end = max(0, start - first), max(0, end - first)
+    return memory[:start] + " " * len(memory[start:end]) + memory[end:]

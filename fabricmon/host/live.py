@@ -15,12 +15,15 @@ from collections.abc import Callable, Sequence
 
 from fabricmon.host.bulk import Bulk, Descriptors
 from fabricmon.host.files import Files
+from fabricmon.host.interfaces import Interfaces
+from fabricmon.host.live_interfaces import LiveInterfaces, NoInterfaces
 from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort, Unsupported
 from fabricmon.host.rdma import RdmaNetlink
 from fabricmon.host.rtnl import Rtnetlink
 
 _READ_LIMIT = 65536
 _WANTED_DESCRIPTORS = 8192  # 64 devices with 100 counters each, and room for connections
+_ELSEWHERE = "not asked: sysfs is a tree of another machine"
 _KEPT_FREE = 256  # of the limit, for everything that is not a counter file
 
 
@@ -35,6 +38,7 @@ class LiveHost:
         self.name = name or socket.gethostname()
         self._files = Files(sysfs, procfs, Descriptors(max(0, _raise_limit() - _KEPT_FREE)))
         self._here = os.path.realpath(sysfs) == "/sys"
+        self.interfaces: Interfaces = LiveInterfaces() if self._here else NoInterfaces(_ELSEWHERE)
         self._rdma = RdmaNetlink()
         self._links = Rtnetlink()
 
@@ -84,10 +88,11 @@ class LiveHost:
 
     def close(self) -> None:
         self._links.close()
+        self.interfaces.close()
 
     def _only_here(self, question: str) -> None:
         if not self._here:
-            raise Unsupported(question, 0, "not asked: sysfs is a tree of another machine")
+            raise Unsupported(question, 0, _ELSEWHERE)
 
 
 def _raise_limit() -> int:

@@ -15,6 +15,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from fabricmon.host.interfaces import Interfaces
+
 
 class HostError(Exception):
     """A source that cannot be read. `errno` is the kernel's number (0 where there is none)."""
@@ -83,6 +85,7 @@ class Host(Protocol):
     """One machine."""
 
     name: str  # hostname
+    interfaces: Interfaces  # what drivers of network interfaces tell: interfaces.py
 
     def boot_id(self) -> str: ...
 

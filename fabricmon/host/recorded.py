@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from fabricmon.host.archive import Archive, load
+from fabricmon.host.interfaces import Interfaces
 from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort, Unsupported
+from fabricmon.host.recorded_interfaces import RecordedInterfaces
 
 _T = TypeVar("_T")
 
@@ -27,6 +29,7 @@ class RecordedHost:
             archive = load(archive)
         self.name = archive.name
         self._archive = archive
+        self.interfaces: Interfaces = RecordedInterfaces(archive)
         self._offset = archive.monotonic - time.monotonic()
 
     def boot_id(self) -> str:

@@ -11,7 +11,9 @@ from typing import TypeVar
 
 from fabricmon import __version__
 from fabricmon.host.archive import FORMAT, VERSION, Archive, Trouble
+from fabricmon.host.interfaces import Interfaces
 from fabricmon.host.protocol import BulkReader, Host, HostError, Link, RdmaDevice, RdmaPort, Unsupported
+from fabricmon.host.recorded_interfaces import RecordingInterfaces
 
 _T = TypeVar("_T")
 _MOST_ANSWERS = 200_000  # of one recording
@@ -24,6 +26,7 @@ class RecordingHost:
         self.name = host.name
         self._host = host
         self.archive = Archive(FORMAT, VERSION, __version__, host.name, time.time(), host.monotonic())
+        self.interfaces: Interfaces = RecordingInterfaces(host.interfaces, self.archive, _MOST_ANSWERS)
 
     def boot_id(self) -> str:
         self.archive.boot_id = self._host.boot_id()

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.port import PHYS_STATES, PORT_STATES
+from fabricmon.host.interfaces import Interfaces
+from fabricmon.host.live_interfaces import NoInterfaces
 from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort, Unsupported
 from fabricmon.sim.plant import COUNTING, Plant
 
@@ -30,6 +32,7 @@ class SimulatedHost:
     def __init__(self, plant: Plant, number: int) -> None:
         self._plant, self._number = plant, number
         self.name = plant.fabric.hosts[number]
+        self.interfaces: Interfaces = NoInterfaces("a simulated host has no ethtool")
         self._files: dict[str, Text] = {}
         self._raw: dict[str, tuple[str, int]] = {}
         self._links: dict[str, str] = {}
