@@ -33,13 +33,6 @@ PING = 10.0
 """Seconds between pings; a peer that vanished without a word is noticed within half of that after one."""
 
 
-class Stream:
-    """The wake-up of one reader of /stream."""
-
-    def __init__(self) -> None:
-        self.urgent = asyncio.Event()
-
-
 class Api:
     """Serves one State. `health`, `families`, `monotonic` answer for the rest of the agent."""
 
@@ -56,7 +49,7 @@ class Api:
     ) -> None:
         self._state, self._max_streams = state, max_streams
         self._monotonic, self._families, self._health, self._started = monotonic, families, health, started
-        self._streams: dict[Stream, web.WebSocketResponse] = {}
+        self._streams: dict[asyncio.Event, web.WebSocketResponse] = {}  # by what wakes the sender
         self._page: Page | None = None
         self._log = logs.get()
         self._refused = 0
@@ -70,8 +63,8 @@ class Api:
 
     def wake(self) -> None:
         """Something happened that a centre should know before the next heartbeat."""
-        for stream in self._streams:
-            stream.urgent.set()
+        for urgent in self._streams:
+            urgent.set()
 
     # --- for people and scrapers
 
@@ -132,15 +125,15 @@ class Api:
         ws = web.WebSocketResponse(heartbeat=PING, compress=False, max_msg_size=1024, writer_limit=1, timeout=1.0)
         if not ws.can_prepare(request).ok:
             return web.Response(status=426, text="/stream is a WebSocket\n", headers={"Upgrade": "websocket"})
-        stream = Stream()
-        self._streams[stream] = ws
+        urgent = asyncio.Event()
+        self._streams[urgent] = ws
         try:
             await ws.prepare(request)
             if request.transport is not None:
                 request.transport.set_write_buffer_limits(high=0)
             both = {
                 asyncio.create_task(self._read(ws)),
-                asyncio.create_task(self._send(ws, stream, int(after) if after else None)),
+                asyncio.create_task(self._send(ws, urgent, int(after) if after else None)),
             }
             try:
                 done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -153,7 +146,7 @@ class Api:
                     self._log.error("stream ended by a defect", exc_info=error)
                     await ws.close(code=WSCloseCode.INTERNAL_ERROR)
         finally:
-            del self._streams[stream]
+            del self._streams[urgent]
         return ws
 
     @staticmethod
@@ -163,7 +156,7 @@ class Api:
             if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
                 await ws.close(code=WSCloseCode.POLICY_VIOLATION, message=b"this stream is for reading")
 
-    async def _send(self, ws: web.WebSocketResponse, stream: Stream, after: int | None) -> None:
+    async def _send(self, ws: web.WebSocketResponse, urgent: asyncio.Event, after: int | None) -> None:
         """Bring one reader up to date for ever: one copy of what it has, the difference when its socket is free."""
         state, loop = self._state, asyncio.get_running_loop()
         await self._started.wait()
@@ -173,7 +166,7 @@ class Api:
         try:
             while not ws.closed:
                 async with asyncio.timeout(SEND_LIMIT):
-                    stream.urgent.clear()
+                    urgent.clear()
                     began = loop.time()
                     # Sends may wait; what is compared next time is exactly what was copied here.
                     now = state.copy()
@@ -189,7 +182,7 @@ class Api:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(max(SPACING, HEARTBEAT - (loop.time() - began))):
                         await asyncio.sleep(SPACING)
-                        await stream.urgent.wait()
+                        await urgent.wait()
         except TimeoutError:
             await ws.close(code=WSCloseCode.TRY_AGAIN_LATER, message=b"reader too slow")
 

@@ -13,7 +13,7 @@ from fabricmon.agent.board import SEARCH, Board, Status
 from fabricmon.agent.lane import Lane
 from fabricmon.agent.pace import MIN_GAP, next_start, offset
 from fabricmon.host.protocol import Host
-from fabricmon.model import Event
+from fabricmon.model import Event, Fault
 from fabricmon.runtime.reader import Busy, Reader, Readers
 
 RESCAN_GAP = 1.0
@@ -72,6 +72,7 @@ class Devices:
         reader = await self._reader(status)
         loop = asyncio.get_running_loop()
         closers: list[Callable[[], None]] = []
+        deaf: list[Fault] = []
         collector: Any = None
 
         def tell(event: Event | None) -> None:
@@ -82,7 +83,10 @@ class Devices:
             built = self._module.open(self._host, self._config)
             closers.append(built.close)
             if hasattr(built, "watch"):
-                closers.append(built.watch(tell))
+                try:
+                    closers.append(built.watch(tell))
+                except Exception as error:  # without live events the next read sees what happened
+                    deaf.append(Fault(self._name, "", "live events", str(error)))
             return built
 
         def end() -> None:
@@ -102,7 +106,7 @@ class Devices:
                     self._board.failed(status, error)
                 else:
                     await self._take(found)
-                    self._board.succeeded(status)
+                    self._board.succeeded(status, tuple(deaf))
                 self._board.searched(self._name)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._config.rediscover):

@@ -65,8 +65,8 @@ class Health(Struct, frozen=True):
 def families(status: Mapping[Key, Status], symptoms: Sequence[Symptom] | None) -> Iterable[Family]:
     """Metrics about collectors and judgement. `symptoms` None: this agent does not judge.
 
-    What shows which device fails is told per device, the rest per collector. A collector's search for devices is the row
-    without a device, together with the session of a collector that has only one.
+    What shows which device fails is told per device, the rest per collector. A collector's search for devices is the
+    row without a device, together with the session of a collector that has only one.
     """
     devices: dict[Key, list[Status]] = {}
     collectors: dict[str, list[Status]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from aiohttp import web
@@ -102,16 +102,16 @@ async def listen(
 def add_probes(app: web.Application, live: State, ready: State) -> None:
     """GET /-/live and /-/ready (also /-/healthy, as Prometheus's programs call it): 200, or 503 with the reason."""
 
-    def answer(state: State) -> Callable[[web.Request], object]:
-        async def probe(_request: web.Request) -> web.Response:
+    def answer(state: State) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def probe(_request: web.Request) -> web.StreamResponse:
             reason = state()
             return web.Response(text=f"{reason or 'ok'}\n", status=503 if reason else 200)
 
         return probe
 
-    app.router.add_get("/-/live", answer(live))  # type: ignore[arg-type]
-    app.router.add_get("/-/healthy", answer(live))  # type: ignore[arg-type]
-    app.router.add_get("/-/ready", answer(ready))  # type: ignore[arg-type]
+    app.router.add_get("/-/live", answer(live))
+    app.router.add_get("/-/healthy", answer(live))
+    app.router.add_get("/-/ready", answer(ready))
 
 
 class _Refusal(asyncio.Protocol):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from fabricmon.agent import pace
 from fabricmon.agent.board import SEARCH
-from fabricmon.agent.devices import SLOW
 from fabricmon.host.protocol import HostError
 from fabricmon.model import Event
 from tests.agent.fakes import Config, FakeCollector, FakeSession, Running, until
@@ -174,22 +173,24 @@ def devices(running: Running) -> list[list[str]]:
     return sorted(groups.values())
 
 
-async def test_devices_share_a_thread_until_one_is_slow() -> None:
+async def test_devices_share_a_thread_until_one_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fabricmon.agent.devices.SLOW", 0.5)  # far from what a busy test machine does to a quick read
     sessions = {f"mlx5_{n}": FakeSession(f"mlx5_{n}") for n in range(4)}
     async with Running(FakeCollector(**sessions)) as running:
         running.sessions = sessions
         await until(lambda: all(s.reads >= 2 for s in sessions.values()))
         assert devices(running) == [["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"]]
-        sessions["mlx5_2"].seconds = 2 * SLOW
+        sessions["mlx5_2"].seconds = 0.6
         await until(lambda: len(devices(running)) == 4)
         reads = sessions["mlx5_0"].reads
         await until(lambda: sessions["mlx5_0"].reads > reads + 5)
         assert max(s.most_at_once for s in sessions.values()) == 1
 
 
-async def test_the_first_read_of_a_device_may_take_its_time() -> None:
+async def test_the_first_read_of_a_device_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fabricmon.agent.devices.SLOW", 0.5)
     sessions = {f"mlx5_{n}": FakeSession(f"mlx5_{n}") for n in range(2)}
-    sessions["mlx5_0"].seconds = 1.5 * SLOW
+    sessions["mlx5_0"].seconds = 0.6
     async with Running(FakeCollector(**sessions)) as running:
         running.sessions = sessions
         await until(lambda: sessions["mlx5_0"].reads == 1)
@@ -246,3 +247,16 @@ async def test_a_device_replaced_under_its_name_is_read_anew_and_the_old_closed(
         collector.found["mlx5_0"] = new
         await until(lambda: running.agent.node.state.snapshot.values[:1].tolist() == [7.0])
         await until(lambda: old.closed_during_read is False)
+
+
+async def test_without_live_events_a_collector_still_reads_and_says_so() -> None:
+    class Deaf(FakeCollector):
+        def watch(self, tell: object) -> object:
+            raise HostError("rtnetlink", 1, "Operation not permitted")
+
+    session = FakeSession("eth0")
+    async with Running(Deaf(eth0=session)) as running:
+        await until(lambda: session.reads > 1)
+        status = running.agent.node.schedule.board.status["fake", SEARCH]
+        assert status.success is True
+        assert [f.error for f in status.faults] == ["rtnetlink: Operation not permitted"]
