@@ -30,7 +30,7 @@ test: $(STAMP) check
 check: $(STAMP)
 	$(BIN)/ruff check fabricmon tests
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench
