@@ -19,7 +19,7 @@ from fabricmon.engine.explain import Moment, case_of
 from fabricmon.engine.judges import Judges
 from fabricmon.engine.maintenance import Windows
 from fabricmon.engine.notices import Notices, maintenance_case
-from fabricmon.engine.places import Places
+from fabricmon.engine.places import Places, power_of
 from fabricmon.engine.search import Floats, Ints
 from fabricmon.engine.situation import Situation
 from fabricmon.engine.usual import Usual
@@ -41,11 +41,13 @@ from fabricmon.model import (
 )
 from fabricmon.rules import RULES
 from fabricmon.rules.rule import Rule, Scope
+from fabricmon.topology.domains import Assigner
 from fabricmon.topology.graph import Graph
 
 DIAGNOSE_EVERY = 1.0  # seconds between two diagnoses while no symptom changed
 PLACES_ROWS = 20_000  # rows for which assigning the fault domains anew may cost one second's pause
 GRACE = 120.0  # seconds after a boot or driver load in which symptoms do not count (detection-methods 3.3)
+SPARE_NAMES = 10_000  # names of links that left the fabric that are kept before all are numbered anew
 EVENTS = 4096  # components of which the newest kernel event is kept for the evidence
 COUNTS = ("ticks", "diagnoses", "symptoms_opened", "symptoms_closed", "incident_changes")
 ANSWERS = frozenset({Presence.REFUSED, Presence.CLONED, Presence.INCOMPATIBLE})
@@ -78,6 +80,8 @@ class Engine:
         self.situation = Situation(fabric)
         self._rules = tuple(rules)
         self._graph = graph if scope is Scope.FLEET else None
+        self._power = power_of(self._graph)
+        self._assigner = Assigner(self._graph, self._power)
         self._places: Places | None = None
         self._placed: tuple[int, int] = (-1, -1)
         self._placed_at = -np.inf
@@ -131,6 +135,8 @@ class Engine:
         """
         self.judges.configure(_of_rules([judge.rule for judge in self.judges.all], self._rules, params))
         self._graph = graph if self.scope is Scope.FLEET else None
+        self._power = power_of(self._graph)
+        self._assigner = Assigner(self._graph, self._power)
         self._placed = (-1, -1)
         self._placed_at = self._diagnosed_at = -np.inf
 
@@ -168,8 +174,11 @@ class Engine:
         pause = 1.0 + ports.n / PLACES_ROWS
         if state == self._placed or (not moved and 0.0 <= now - self._placed_at < pause):
             return
-        rows = list(zip(ports.ids, ports.labels, strict=True))
-        self._places = Places(self._graph, rows, nodes.ids)
+        domains = self._assigner.assign(list(zip(ports.ids, ports.labels, strict=True)))
+        if len(domains.names["link"]) > 2 * ports.n + SPARE_NAMES:  # mostly names of what has left
+            self._assigner = Assigner(self._graph, self._power)
+            domains = self._assigner.assign(list(zip(ports.ids, ports.labels, strict=True)))
+        self._places = Places(domains, self._power, nodes.ids)
         ports.domains = self._places.domains
         self._placed, self._placed_at = state, now
 

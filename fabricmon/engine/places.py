@@ -9,10 +9,8 @@ import numpy as np
 from fabricmon.engine.diagnose import Groups
 from fabricmon.engine.search import Ints
 from fabricmon.model import ComponentId
-from fabricmon.topology.domains import DOMAINS, Domains, assign
+from fabricmon.topology.domains import DOMAINS, Domains
 from fabricmon.topology.graph import Graph
-
-Row = tuple[ComponentId, Mapping[str, str]]
 
 
 def power_of(graph: Graph | None) -> dict[str, str]:
@@ -26,14 +24,13 @@ def power_of(graph: Graph | None) -> dict[str, str]:
 class Places:
     """Groups of all rows at one moment.
 
-    domains  of the PORT rows, as the fleet wants them
+    domains  of the PORT rows, as the fleet has them
     port     groups of the PORT rows for the diagnosis: as `domains`, but a rail that lies within one leaf is that leaf
     node     groups of the NODE rows: host and power
     """
 
-    def __init__(self, graph: Graph | None, ports: Sequence[Row], nodes: Sequence[ComponentId]) -> None:
-        power = power_of(graph)
-        self.domains: Domains = assign(graph, ports, power)
+    def __init__(self, domains: Domains, power: Mapping[str, str], nodes: Sequence[ComponentId]) -> None:
+        self.domains = domains
         ids = dict(self.domains.ids)
         ids["rail"] = _across_leaves(ids["rail"], ids["leaf"])
         self.port = Groups(ids)

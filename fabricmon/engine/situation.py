@@ -244,20 +244,15 @@ class Situation:
         if left:
             record.calm = None
             for other, case in current.items():
-                if other in self.firing and left <= case.claims:
+                if other in self.firing and left <= case.claims and (case.group or not record.case.group):
                     return self._resolve(id, now, f"part of {case.component}", absorbed_by=other)
-            if record.case.group and now - record.lost >= record.case.linger and self._released(left, now):
+            if record.case.group and now - record.lost >= record.case.linger:
                 return self._resolve(id, now, "its remaining parts are told on their own now")
             return None
         record.calm = now if record.calm is None else record.calm
         if now - record.calm < record.case.calm:
             return None
         return self._resolve(id, now, "none of its symptoms is open any more")
-
-    def _released(self, left: set[Key], now: float) -> bool:
-        for key in left:
-            self._owner.pop(key, None)
-        return True
 
     def _restored(
         self, id: str, record: Record, now: float, healthy: Callable[[str, str], bool | None]

@@ -45,8 +45,8 @@ class Domains:
 class _Groups:
     """Numbers the groups of one domain in the order they are met."""
 
-    def __init__(self, rows: int) -> None:
-        self.ids = np.full(rows, -1, np.int32)
+    def __init__(self) -> None:
+        self.ids = np.full(64, -1, np.int32)
         self.names: list[str] = []
         self.about: list[dict[str, str]] = []
         self._number: dict[object, int] = {}
@@ -59,16 +59,22 @@ class _Groups:
             self.about.append(about or {})
         self.ids[row] = number
 
+    def widen(self, rows: int) -> None:
+        if rows > len(self.ids):
+            more = np.full(max(rows, 2 * len(self.ids)) - len(self.ids), -1, np.int32)
+            self.ids = np.concatenate((self.ids, more))
+
 
 class _Place(NamedTuple):
     """Where a row's port is in the graph. `leaf` is the switch that carries hosts, None on an inter-switch cable;
-    `ports` is how many adapters it carries."""
+    `ports` is how many adapters it carries; `near`: the row is the adapter's end."""
 
     cable: int
     title: str
     leaf: Switch | None
     leaf_name: str
     ports: int
+    near: bool
 
 
 def assign(graph: Graph | None, rows: Sequence[tuple[ComponentId, Labels]], power: Mapping[str, str]) -> Domains:
@@ -81,21 +87,56 @@ def assign(graph: Graph | None, rows: Sequence[tuple[ComponentId, Labels]], powe
     the domains of its own name. Without a graph a rail is the position of the device's number among the numbers
     that the fleet's hosts have for that role, so one missing adapter does not shift its host's rails.
     """
-    groups = {domain: _Groups(len(rows)) for domain in DOMAINS}
-    join = _Join(graph) if graph is not None else None
-    rails = _rails_by_number(rows)
-    for row, (component, labels) in enumerate(rows):
-        if not component.node:
-            continue  # a free row
+    return Assigner(graph, power).assign(rows)
+
+
+class Assigner:
+    """`assign` for rows that change a little at a time: only rows that are new or changed are looked at again.
+
+    A row counts as changed when its component or its labels are other objects than last time.
+    """
+
+    def __init__(self, graph: Graph | None, power: Mapping[str, str]) -> None:
+        self._power = power
+        self._join = _Join(graph) if graph is not None else None
+        self._groups = {domain: _Groups() for domain in DOMAINS}
+        self._seen: list[tuple[ComponentId, Labels]] = []
+        self._loose: dict[int, tuple[str, int | None]] = {}  # rows whose rail is a matter of numbers
+
+    def assign(self, rows: Sequence[tuple[ComponentId, Labels]]) -> Domains:
+        seen = self._seen
+        for groups in self._groups.values():
+            groups.widen(len(rows))
+            groups.ids[len(rows) :] = -1
+        for row, (component, labels) in enumerate(rows):
+            if row < len(seen) and seen[row][0] is component and seen[row][1] is labels:
+                continue
+            for groups in self._groups.values():
+                groups.ids[row] = -1
+            self._loose.pop(row, None)
+            if component.node:  # else a free row
+                self._put(row, component, labels)
+        self._seen = list(rows)
+        self._number_rails()
+        return Domains(
+            {domain: groups.ids[: len(rows)].copy() for domain, groups in self._groups.items()},
+            {domain: groups.names for domain, groups in self._groups.items()},
+            {domain: groups.about for domain, groups in self._groups.items()},
+        )
+
+    def _put(self, row: int, component: ComponentId, labels: Labels) -> None:
+        groups = self._groups
         device, port = device_and_port(component, labels)
         node = component.node
         groups["host"].put(row, node, node)
         groups["nic"].put(row, (node, device), f"{node}/{device}")
-        if node in power:
-            groups["power"].put(row, power[node], power[node])
-        place = join.find(component, labels, device, port) if join is not None else None
+        if node in self._power:
+            groups["power"].put(row, self._power[node], self._power[node])
+        place = self._join.find(component, labels, device, port) if self._join is not None else None
         if place is not None:
             groups["link"].put(row, place.cable, place.title)
+            if place.near:  # the adapter's own row knows best what its node is called, and may have moved
+                groups["link"].names[groups["link"].ids[row]] = place.title
         elif port or labels.get("netdev"):
             groups["link"].put(row, component, str(component))
         leaf = place.leaf if place is not None else None
@@ -105,36 +146,34 @@ def assign(graph: Graph | None, rows: Sequence[tuple[ComponentId, Labels]], powe
         if leaf is not None and leaf.labels.get("rail") and leaf.labels.get("unit"):
             rail = f"{leaf.labels['unit']}/{leaf.labels['rail']}"
             groups["rail"].put(row, rail, rail)
-        elif (role_rail := rails.get((labels.get("role", "unknown"), rail_index(device)))) is not None:
-            groups["rail"].put(row, role_rail, role_rail)
-    return Domains(
-        {domain: group.ids for domain, group in groups.items()},
-        {domain: group.names for domain, group in groups.items()},
-        {domain: group.about for domain, group in groups.items()},
-    )
+        elif port:
+            self._loose[row] = labels.get("role", "unknown"), rail_index(device)
+
+    def _number_rails(self) -> None:
+        """Rails of the rows that no leaf gives one, by the position of the device's number in its role."""
+        hosts: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        for row, (role, number) in self._loose.items():
+            if number is not None and row < len(self._seen):
+                hosts[role][number].add(self._seen[row][0].node)
+        names: dict[tuple[str, int | None], str] = {}
+        for role, numbers in hosts.items():
+            enough = COMMON_SHARE * max(len(nodes) for nodes in numbers.values())
+            common = sorted(number for number, nodes in numbers.items() if len(nodes) >= enough)
+            prefix = "" if role in ("compute", "unknown") else f"{role}/"
+            names.update({(role, number): f"{prefix}{index}" for index, number in enumerate(common)})
+        for row, known in self._loose.items():
+            rail = names.get(known)
+            if row < len(self._seen):
+                if rail is None:
+                    self._groups["rail"].ids[row] = -1
+                else:
+                    self._groups["rail"].put(row, rail, rail)
 
 
 def device_and_port(component: ComponentId, labels: Labels) -> tuple[str, str]:
     """Device and port of a PORT row, from its labels, else from its name: "mlx5_3/1" -> ("mlx5_3", "1")."""
     device, _, port = component.name.partition("/")
     return labels.get("device") or device, labels.get("port") or port
-
-
-def _rails_by_number(rows: Sequence[tuple[ComponentId, Labels]]) -> dict[tuple[str, int | None], str]:
-    """(role, device number) -> rail name, over all RDMA devices of the fleet."""
-    hosts: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for component, labels in rows:
-        device, port = device_and_port(component, labels)
-        number = rail_index(device)
-        if port and number is not None:
-            hosts[labels.get("role", "unknown")][number].add(component.node)
-    names: dict[tuple[str, int | None], str] = {}
-    for role, numbers in hosts.items():
-        enough = COMMON_SHARE * max(len(nodes) for nodes in numbers.values())
-        common = sorted(number for number, nodes in numbers.items() if len(nodes) >= enough)
-        prefix = "" if role in ("compute", "unknown") else f"{role}/"
-        names.update({(role, number): f"{prefix}{index}" for index, number in enumerate(common)})
-    return names
 
 
 def _guid(text: str | None) -> int | None:
@@ -193,8 +232,8 @@ class _Join:
         cable = self.graph.cables[number]
         title = f"{component}, {self.graph.describe(self.far[end])}" if near else self.graph.title(cable)
         if leaf is None:
-            return _Place(number, title, None, "", 0)
-        return _Place(number, title, leaf, self.leaf_names[leaf.id], self.carried[leaf.id])
+            return _Place(number, title, None, "", 0, near)
+        return _Place(number, title, leaf, self.leaf_names[leaf.id], self.carried[leaf.id], near)
 
     def _end(self, component: ComponentId, labels: Labels, device: str, port: str) -> End | None:
         at = int(port) if port.isdigit() else 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fabricmon.model import ComponentId, Kind
-from fabricmon.topology.domains import Domains, assign
+from fabricmon.topology.domains import Assigner, Domains, assign
 from fabricmon.topology.graph import Adapter, End, Graph, Switch, cable
 
 LEAF = "0x000000000000aa01"
@@ -90,6 +90,19 @@ def test_a_missing_adapter_does_not_shift_the_rails_of_its_host() -> None:
 def test_a_device_without_a_port_is_in_no_link_and_an_interface_is() -> None:
     found = assign(None, [row("h", "mlx5_0"), (ComponentId(Kind.PORT, "h", "eth0"), {"netdev": "eth0"})], {})
     assert [name(found, "link", n) for n in (0, 1)] == [None, "h/eth0"]
+
+
+def test_a_change_of_some_rows_gives_what_a_new_assignment_of_all_would() -> None:
+    known = graph(Adapter("0x1", "host-1", "mlx5_0"), Adapter("0x2", "host-2", "mlx5_0"))
+    rows = [row("host-1", "mlx5_0/1"), row("host-2", "mlx5_0/1"), row("host-3", "mlx5_0/1")]
+    assigner = Assigner(known, {"host-2": "rack-1"})
+    assigner.assign(rows)
+    rows[0] = (ComponentId(Kind.PORT, "", ""), {})
+    rows[2] = row("host-3", "mlx5_0/1", node_guid="0000:0000:0000:0001")
+    rows.append(row("host-4", "mlx5_1/1", role="storage"))
+    step, anew = assigner.assign(rows), assign(known, rows, {"host-2": "rack-1"})
+    for domain in step.ids:
+        assert [name(step, domain, n) for n in range(4)] == [name(anew, domain, n) for n in range(4)]
 
 
 def test_a_free_row_is_in_no_group() -> None:

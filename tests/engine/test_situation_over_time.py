@@ -1,0 +1,142 @@
+"""Incidents over time, from cases alone."""
+
+from __future__ import annotations
+
+from fabricmon.engine.case import Case, Key
+from fabricmon.engine.situation import HISTORY, REMEMBER, Situation, incident_id
+from fabricmon.model import ComponentId, Incident, Kind, Members, Severity
+
+
+def key(port: str) -> Key:
+    return Key("link_down", ComponentId(Kind.PORT, "host-1", port))
+
+
+def case(component: str = "link(host-1/a/1)", *ports: str, **changes: object) -> Case:
+    family = component.partition("(")[0]
+    fields: dict[str, object] = {
+        "family": family,
+        "identity": component,
+        "component": component,
+        "kind": "link_down",
+        "severity": Severity.WARNING,
+        "confidence": 0.99,
+        "title": "Link down",
+        "why": "",
+        "action": "",
+        "evidence": (),
+        "members": Members(len(ports) or 1, len(ports) or 1),
+        "claims": frozenset(key(p) for p in ports or ("a/1",)),
+        "onset": 100.0,
+        "parts": tuple(f"host-1/{p}" for p in ports or ("a/1",)),
+    }
+    return Case(**{**fields, **changes})
+
+
+def step(
+    situation: Situation, now: float, *cases: Case, still_open: bool = True, healthy: bool | None = True
+) -> list[Incident]:
+    return situation.step(now, cases, lambda _: still_open, lambda _part, _kind: healthy)
+
+
+def test_an_id_depends_on_fabric_family_and_component_only() -> None:
+    assert incident_id("f", "link", "link(a)") == incident_id("f", "link", "link(a)")
+    others = (("f", "link", "a"), ("g", "link", "a"), ("f", "nic", "a"), ("f", "link", "b"))
+    assert len({incident_id(*words) for words in others}) == 4
+
+
+def test_nothing_changes_while_nothing_changes() -> None:
+    situation = Situation()
+    assert len(step(situation, 101.0, case())) == 1
+    assert [step(situation, 102.0 + n, case()) for n in range(5)] == [[]] * 5
+
+
+def test_a_symptom_that_nothing_explains_any_more_keeps_its_incident_open() -> None:
+    situation = Situation()
+    step(situation, 101.0, case())
+    assert step(situation, 200.0, still_open=True) == []
+    (over,) = step(situation, 300.0, still_open=False)
+    assert (over.status, over.resolved) == ("resolved", 300.0)
+
+
+def test_a_group_swallows_the_incidents_of_its_members() -> None:
+    situation = Situation()
+    step(situation, 101.0, case("link(host-1/a/1)", "a/1"))
+    leaf = case("leaf(su1/rail2)", "a/1", "b/1", kind="fault_domain", group=True)
+    changed = {i.component: i for i in step(situation, 103.0, leaf)}
+    assert changed["link(host-1/a/1)"].status == "resolved"
+    assert changed["link(host-1/a/1)"].labels["absorbed_by"] == changed["leaf(su1/rail2)"].id
+    assert changed["link(host-1/a/1)"].history[-1].change == "absorbed"
+
+
+def test_a_case_waits_while_it_is_unsettled_and_no_longer_than_allowed() -> None:
+    situation = Situation()
+    waiting = case(unsettled="neighbours not read", wait=12.0)
+    assert step(situation, 101.0, waiting) == []
+    assert step(situation, 112.0, waiting) == []
+    assert len(step(situation, 113.0, waiting)) == 1
+    assert len(step(Situation(), 101.0, case(wait=12.0))) == 1
+
+
+def test_a_group_needs_calm_before_it_is_over() -> None:
+    situation = Situation()
+    leaf = case("leaf(l)", "a/1", "b/1", group=True, calm=30.0)
+    step(situation, 101.0, leaf)
+    assert step(situation, 200.0, still_open=False) == []
+    assert step(situation, 229.0, still_open=False) == []
+    assert len(step(situation, 230.0, still_open=False)) == 1
+
+
+def test_links_of_a_group_that_broke_up_stay_its_own_for_a_while() -> None:
+    situation = Situation()
+    step(situation, 101.0, case("leaf(l)", "a/1", "b/1", group=True, linger=120.0))
+    link = case("link(host-1/b/1)", "b/1")
+    assert step(situation, 200.0, link) == []
+    assert step(situation, 319.0, link) == []
+    changed = {i.component: i for i in step(situation, 320.0, link)}
+    assert {name: i.status for name, i in changed.items()} == {"leaf(l)": "resolved", "link(host-1/b/1)": "firing"}
+    assert "absorbed_by" not in changed["leaf(l)"].labels
+
+
+def test_a_restored_incident_is_closed_by_health_only() -> None:
+    first = Situation()
+    (told,) = step(first, 101.0, case())
+    situation = Situation()
+    situation.restore([told], 500.0)
+    assert step(situation, 501.0, still_open=False, healthy=None) == []
+    assert step(situation, 9000.0, still_open=False, healthy=False) == []
+    (over,) = step(situation, 9001.0, still_open=False, healthy=True)
+    assert (over.id, over.since, over.status) == (told.id, told.since, "resolved")
+
+
+def test_a_restored_incident_that_is_confirmed_is_not_told_again() -> None:
+    (told,) = step(Situation(), 101.0, case())
+    situation = Situation()
+    situation.restore([told], 500.0)
+    step(situation, 501.0, case(onset=499.0))
+    (now,) = situation.incidents(501.0)
+    assert (now.revision, now.since, now.status) == (told.revision, told.since, "firing")
+
+
+def test_history_is_bounded_and_keeps_its_beginning() -> None:
+    situation = Situation()
+    for n in range(3 * HISTORY):
+        step(situation, 101.0 + n, case("leaf(l)", *(f"p{i}/1" for i in range(1 + n % 7)), group=True))
+    (incident,) = situation.incidents(1000.0)
+    assert len(incident.history) == HISTORY
+    assert incident.history[0].change == "opened"
+
+
+def test_a_resolved_incident_is_listed_for_an_hour() -> None:
+    situation = Situation()
+    step(situation, 101.0, case())
+    step(situation, 200.0, still_open=False)
+    assert len(situation.incidents(200.0 + REMEMBER)) == 1
+    assert situation.incidents(201.0 + REMEMBER) == []
+
+
+def test_what_is_covered_by_maintenance_is_not_opened_and_what_was_open_stays() -> None:
+    situation = Situation()
+    assert step(situation, 101.0, case(covered="m-1")) == []
+    step(situation, 102.0, case())
+    assert step(situation, 103.0, case(covered="m-1")) == []
+    assert [i.status for i in situation.incidents(103.0)] == ["firing"]
