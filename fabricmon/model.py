@@ -60,6 +60,10 @@ class Component(Struct, frozen=True):
     labels  words used by rules, topology and metrics. PORT: device, port, netdev, link_layer ("InfiniBand",
             "Ethernet", "Unknown"), node_guid, port_guid, sys_image_guid, firmware, board, pci, driver, role
             ("compute", "storage", "management", "unknown"), hca_type, bond (master netdev of a bonded leg).
+            GPU ("gpu3"): gpu, uuid, pci, model, driver, cluster and clique (the NVLink domain), chassis, slot, tray,
+            module. NVLINK ("gpu3/link7"): gpu, link, uuid, pci, remote ("gpu", "switch"), remote_pci.
+            PCIE ("0000:17:00.0"): device (the same), class ("nic", "gpu", "nvswitch", "bridge"), owner (the RDMA
+            device or interface), path (bridges above it, the root port first), numa.
     """
 
     name: str
@@ -71,6 +75,7 @@ class Part(Struct, frozen=True):
 
     columns  catalogue names; "raw:<directory>/<file>" for a counter the host has and the catalogue has not.
     period   seconds between two reads of this part in normal operation.
+    wire     travels to the centre; else it is on the node's /metrics only (Counter.wire).
     """
 
     collector: str
@@ -78,6 +83,7 @@ class Part(Struct, frozen=True):
     columns: tuple[str, ...]
     components: tuple[Component, ...]
     period: float = 10.0
+    wire: bool = True
 
     @property
     def size(self) -> int:

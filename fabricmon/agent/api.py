@@ -169,7 +169,7 @@ class Api:
                     urgent.clear()
                     began = loop.time()
                     # Sends may wait; what is compared next time is exactly what was copied here.
-                    now = state.copy()
+                    now = state.travelling()
                     full = now.inventory is not inventory
                     if full:
                         inventory = now.inventory

@@ -96,7 +96,7 @@ class Node:
     def tick(self) -> None:
         """Judge what is known now."""
         if self._judge is not None:
-            self._judge.tick(self.state.snapshot, time.time())
+            self._judge.tick(self.state.travelling(), time.time())
 
     def health(self) -> Health:
         snapshot, judge = self.state.snapshot, self._judge

@@ -39,7 +39,7 @@ class State:
     """Snapshot and event ring of one node.
 
     `order` is the collectors' order in the inventory. `snapshot` is live: its values change with the next reading;
-    `copy()` is what to keep.
+    `travelling()` is what a centre gets.
     """
 
     def __init__(self, identity: Identity, order: tuple[str, ...], max_events: int = 1024) -> None:
@@ -47,6 +47,8 @@ class State:
         self._held: dict[Key, _Held] = {}
         self._places: dict[Key, tuple[int, int]] = {}  # first value, first part
         self.snapshot = Snapshot(Inventory(1, identity, ()), 0, identity.started, [], array("d"))
+        self._wired = self.snapshot.inventory
+        self._spans: list[tuple[int, int]] = []
         self._events: deque[Event] = deque(maxlen=max_events)
         # Starting at the clock keeps numbers rising over a restart, so that `after=` of a centre that knew the
         # process before stays meaningful.
@@ -91,9 +93,17 @@ class State:
         self._rebuild(wall)
         return Accepted(True, True)
 
-    def copy(self) -> Snapshot:
+    def travelling(self) -> Snapshot:
+        """A copy of what leaves the node: parts that stay (Part.wire) are left out. The inventory's id is the same, and
+        the same inventory object comes back while the shape stands."""
         s = self.snapshot
-        return Snapshot(s.inventory, s.seq, s.wall, s.taken[:], s.values[:])
+        if self._wired is s.inventory:
+            return Snapshot(s.inventory, s.seq, s.wall, s.taken[:], s.values[:])
+        values = array("d")
+        for first, end in self._spans:
+            values.extend(s.values[first:end])
+        taken = [taken for part, taken in zip(s.inventory.parts, s.taken, strict=True) if part.wire]
+        return Snapshot(self._wired, s.seq, s.wall, taken, values)
 
     def _rebuild(self, wall: float) -> None:
         parts: list[Part] = []
@@ -107,9 +117,9 @@ class State:
             taken.extend([held.taken] * len(held.parts))
             values.extend(held.values)
         old = self.snapshot.inventory
-        self.snapshot = Snapshot(
-            Inventory(old.id + 1, old.identity, tuple(parts)), self.snapshot.seq + 1, wall, taken, values
-        )
+        inventory = Inventory(old.id + 1, old.identity, tuple(parts))
+        self.snapshot = Snapshot(inventory, self.snapshot.seq + 1, wall, taken, values)
+        self._wired, self._spans = _travelling(inventory)
 
     # --- events
 
@@ -128,6 +138,20 @@ class State:
     def events_after(self, seq: int) -> Iterator[Event]:
         """Kept events that a reader who has seen `seq` has not; all of them when `seq` was never given out."""
         return (e for e in tuple(self._events) if e.seq > seq or seq > self._event_seq)
+
+
+def _travelling(inventory: Inventory) -> tuple[Inventory, list[tuple[int, int]]]:
+    """The inventory without parts that stay on the node, and where the others' values are; itself where none stays."""
+    spans: list[tuple[int, int]] = []
+    base = 0
+    for part in inventory.parts:
+        if part.wire:
+            spans.append((base, base + part.size))
+        base += part.size
+    if len(spans) == len(inventory.parts):
+        return inventory, spans
+    wired = tuple(part for part in inventory.parts if part.wire)
+    return msgspec.structs.replace(inventory, parts=wired), spans
 
 
 def _bits(values: array[float]) -> bytes:
