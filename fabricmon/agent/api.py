@@ -15,6 +15,7 @@ from fabricmon import __version__, frame
 from fabricmon.agent.expose import Page
 from fabricmon.agent.report import Health
 from fabricmon.agent.state import State
+from fabricmon.model import Inventory
 from fabricmon.runtime import logs
 from fabricmon.runtime.exposition import EOF, Family, Format, accepts_gzip, gzip, negotiate, render
 from fabricmon.runtime.http import add_probes
@@ -25,6 +26,10 @@ HEARTBEAT = 1.0
 
 SPACING = 0.1
 """Seconds between two frames of a stream when something urgent happened, so that a storm stays bounded."""
+
+FIRST_WAIT = 2.0
+"""Seconds a stream waits for the first round of readings, so that it starts with all devices; one that hangs comes
+later, in a new inventory."""
 
 SEND_LIMIT = 30.0
 """Seconds a reader of the stream may leave its socket full before it is cut off."""
@@ -159,9 +164,11 @@ class Api:
     async def _send(self, ws: web.WebSocketResponse, urgent: asyncio.Event, after: int | None) -> None:
         """Bring one reader up to date for ever: one copy of what it has, the difference when its socket is free."""
         state, loop = self._state, asyncio.get_running_loop()
-        await self._started.wait()
-        inventory = None
-        values, taken = array("d"), [0.0]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_WAIT):
+                await self._started.wait()
+        inventory: Inventory | None = None
+        values, taken = array("d"), list[float]()
         seen = state.event_seq if after is None else after
         try:
             while not ws.closed:

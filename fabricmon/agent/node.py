@@ -67,7 +67,9 @@ class Node:
         }
         self._host, self._wake = host, wake
         self.state = State(identity, tuple(chosen), config.agent.max_events)
-        self.schedule = Schedule(identity.node, host, chosen, self, Readers(), Transitions(logs.get()))
+        self._transitions = Transitions(logs.get())
+        self._judge_error = ""
+        self.schedule = Schedule(identity.node, host, chosen, self, Readers(), self._transitions)
         self._judge = NodeJudge(identity.node, config.rules, at_once) if config.agent.judge else None
 
     # --- Sink of the schedule
@@ -94,15 +96,23 @@ class Node:
     # --- judgement
 
     def tick(self) -> None:
-        """Judge what is known now."""
-        if self._judge is not None:
+        """Judge what is known now. A defect in a rule must not cost the readings: it makes the verdict unknown."""
+        if self._judge is None:
+            return
+        try:
             self._judge.tick(self.state.travelling(), time.time())
+        except Exception as error:
+            self._judge_error = f"judging failed: {type(error).__name__}: {error}"
+            self._transitions.tell("judge", "failed", "judging failed", bad=True, exc_info=error)
+        else:
+            self._judge_error = ""
+            self._transitions.tell("judge", "ok", "judging works", bad=False)
 
     def health(self) -> Health:
         snapshot, judge = self.state.snapshot, self._judge
         symptoms = judge.symptoms() if judge else []
         judged = judged_rows(snapshot, self._host.monotonic()) if judge else 0
-        reason = self.not_ready() or failing(self.schedule.board.status)
+        reason = self.not_ready() or self._judge_error or failing(self.schedule.board.status)
         if judge is None:
             reason = "this agent does not judge (agent.judge: false)"
         status, reason = verdict(symptoms, judged, reason)

@@ -38,9 +38,11 @@ class Schedule:
     def moved(self, now: float) -> bool:
         """Whether any run ended lately (three times the shortest pace, 30 s at least): what a watchdog wants to know.
 
-        `now` is time.monotonic(). A node on which nothing can be scheduled is not stuck.
+        `now` is time.monotonic(). A run that found its device stuck has ended too: that is the device's trouble. A
+        node without devices is not stuck.
         """
-        paces = [c.interval + c.deadline for _, c in self._collectors.values()]
+        active = {name for name, device in self.board.status if device != SEARCH}
+        paces = [config.interval + config.deadline for name, (_, config) in self._collectors.items() if name in active]
         return not paces or now - self.board.last_end <= max(30.0, 3 * min(paces))
 
     async def run(self) -> None:

@@ -103,6 +103,25 @@ async def test_a_device_that_hangs_is_not_passed_over() -> None:
     assert "unread    fake mlx5_1: a read hangs since" in text
 
 
+async def test_a_defect_in_judging_costs_the_verdict_and_not_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FakeSession("mlx5_0", ("state",))
+    session.values = [4.0]
+    async with Running(FakeCollector(mlx5_0=session), judge=True) as running:
+        node = running.agent.node
+        await node.schedule.board.first_round.wait()
+
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError("a rule divides")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("fabricmon.agent.judge.NodeJudge.tick", broken)
+            node.tick()
+            assert (node.health().status, node.health().reason) == (
+                "unknown", "judging failed: ZeroDivisionError: a rule divides")
+        node.tick()
+        assert node.health().status == "pass"
+
+
 def symptom(severity: Severity) -> Symptom:
     return Symptom("r", "k", ComponentId(Kind.PORT, "n", "p"), severity, 0.0, math.nan)
 

@@ -260,3 +260,17 @@ async def test_without_live_events_a_collector_still_reads_and_says_so() -> None
         status = running.agent.node.schedule.board.status["fake", SEARCH]
         assert status.success is True
         assert [f.error for f in status.faults] == ["rtnetlink: Operation not permitted"]
+
+
+async def test_the_watchdog_hears_of_runs_and_a_node_without_devices_is_not_stuck() -> None:
+    session = FakeSession("eth0")
+    slow, empty = FakeCollector("slow", eth0=session), FakeCollector("empty")
+    async with Running(slow, empty, config=Config(interval=60.0, deadline=5.0)) as running:
+        schedule = running.agent.node.schedule
+        await until(lambda: schedule.board.status.get(("slow", "eth0")) and session.reads)
+        last = schedule.board.last_end
+        assert schedule.moved(last + 194.0)  # three times its own interval and deadline
+        assert not schedule.moved(last + 196.0)
+    async with Running(FakeCollector("empty")) as running:
+        await running.agent.node.schedule.board.first_round.wait()
+        assert running.agent.node.schedule.moved(running.agent.node.schedule.board.last_end + 1e6)
