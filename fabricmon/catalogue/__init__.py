@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fabricmon.catalogue import infiniband, port, rdma
+from fabricmon.catalogue import infiniband, phy, port, qos, rdma, roce
 from fabricmon.catalogue.counter import Category, Counter, Growth
 
 __all__ = ["CATALOGUE", "RAW", "Category", "Counter", "Growth", "Metric", "column_of", "counter_at", "metric_of"]
 
-COUNTERS: tuple[Counter, ...] = (*infiniband.COUNTERS, *rdma.COUNTERS, *port.COUNTERS)
+COUNTERS: tuple[Counter, ...] = (
+    *infiniband.COUNTERS,
+    *rdma.COUNTERS,
+    *port.COUNTERS,
+    *phy.COUNTERS,
+    *roce.COUNTERS,
+    *qos.COUNTERS,
+)
 
 CATALOGUE: dict[str, Counter] = {c.name: c for c in COUNTERS}
 
