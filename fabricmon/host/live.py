@@ -13,11 +13,12 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
+from fabricmon.host import kmsg
 from fabricmon.host.bulk import Bulk, Descriptors
 from fabricmon.host.files import Files
 from fabricmon.host.interfaces import Interfaces
 from fabricmon.host.live_interfaces import LiveInterfaces, NoInterfaces
-from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort, Unsupported
+from fabricmon.host.protocol import HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
 from fabricmon.host.rdma import RdmaNetlink
 from fabricmon.host.rtnl import Rtnetlink
 
@@ -85,6 +86,10 @@ class LiveHost:
     def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
         self._only_here("rtnetlink group LINK")
         return self._links.watch(tell)
+
+    def watch_kmsg(self, tell: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
+        self._only_here(kmsg.PATH)
+        return kmsg.watch(tell)
 
     def close(self) -> None:
         self._links.close()

@@ -68,6 +68,22 @@ class Link(Struct, frozen=True):
     stats: dict[str, int]  # rx_bytes, tx_bytes, rx_packets, tx_packets, rx_errors, ...
 
 
+class KernelMessage(Struct, frozen=True):
+    """One line of the kernel log.
+
+    sequence  number of the record, rises with each, anew from 0 at every boot
+    level     0 emergency .. 7 debug
+    uptime    seconds of the kernel's own clock when it was written
+    device    PCI address of the device it is about, as the kernel says beside the text; "" where it does not
+    """
+
+    sequence: int
+    level: int
+    uptime: float
+    text: str
+    device: str = ""
+
+
 class BulkReader(Protocol):
     """Many numeric files read again and again: descriptors stay open, one pread a file."""
 
@@ -120,6 +136,12 @@ class Host(Protocol):
         """Call `tell(link)` from a thread at once for every link message (None: some were lost, look at all).
 
         Returns a function that stops it.
+        """
+
+    def watch_kmsg(self, tell: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
+        """Call `tell(message)` from a thread for every message of the kernel from now on (None: some were lost).
+
+        Returns a function that stops it. HostError (EPERM, ENOENT) where this process may not read the log.
         """
 
     def close(self) -> None: ...

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from fabricmon.host.archive import Archive, load
 from fabricmon.host.interfaces import Interfaces
-from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort, Unsupported
+from fabricmon.host.protocol import HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
 from fabricmon.host.recorded_interfaces import RecordedInterfaces
 
 _T = TypeVar("_T")
@@ -67,6 +67,9 @@ class RecordedHost:
 
     def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
         raise Unsupported("rtnetlink group LINK", 0, "a recorded machine has no events")
+
+    def watch_kmsg(self, tell: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
+        raise Unsupported("/dev/kmsg", 0, "a recorded machine has no events")
 
     def close(self) -> None:
         """Nothing is open."""

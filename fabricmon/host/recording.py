@@ -12,7 +12,7 @@ from typing import TypeVar
 from fabricmon import __version__
 from fabricmon.host.archive import FORMAT, VERSION, Archive, Trouble
 from fabricmon.host.interfaces import Interfaces
-from fabricmon.host.protocol import BulkReader, Host, HostError, Link, RdmaDevice, RdmaPort, Unsupported
+from fabricmon.host.protocol import BulkReader, Host, HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
 from fabricmon.host.recorded_interfaces import RecordingInterfaces
 
 _T = TypeVar("_T")
@@ -80,6 +80,9 @@ class RecordingHost:
 
     def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
         raise Unsupported("rtnetlink group LINK", 0, "a recording has no events")
+
+    def watch_kmsg(self, tell: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
+        raise Unsupported("/dev/kmsg", 0, "a recording has no events")
 
     def close(self) -> None:
         self._host.close()

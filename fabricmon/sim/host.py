@@ -16,7 +16,7 @@ from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.port import PHYS_STATES, PORT_STATES
 from fabricmon.host.interfaces import Interfaces
 from fabricmon.host.live_interfaces import NoInterfaces
-from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort, Unsupported
+from fabricmon.host.protocol import HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
 from fabricmon.sim.plant import COUNTING, Plant
 
 CLASS = "/sys/class/infiniband"
@@ -138,6 +138,9 @@ class SimulatedHost:
 
     def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
         raise Unsupported("rtnetlink", 0, "a simulated host has no netlink")
+
+    def watch_kmsg(self, tell: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
+        raise Unsupported("/dev/kmsg", 0, "a simulated host has no kernel log")
 
 
 class Bulk:
