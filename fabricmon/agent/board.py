@@ -116,10 +116,10 @@ class Board:
         self._transitions.tell(topic, "ok", "collector works", bad=False, **where)
         if faults:
             one = faults[0]
-            self._transitions.tell(f"{topic} faults", str(len(faults)), "some sources cannot be read", bad=True,
+            self._transitions.tell(f"{topic} faults", "some", "some sources cannot be read", bad=True,
                                    faults=len(faults), first=f"{one.component} {one.source}: {one.error}", **where)
         else:
-            self._transitions.tell(f"{topic} faults", "0", "all sources can be read", bad=False, **where)
+            self._transitions.tell(f"{topic} faults", "none", "all sources can be read", bad=False, **where)
         self._check_first_round()
 
     def failed(self, status: Status, error: BaseException) -> None:
