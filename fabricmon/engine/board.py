@@ -44,12 +44,18 @@ class Board:
             found.extend(judge.open[row].symptom for judge in self.judges[kind] if row in judge.open)
         return found
 
-    def keys(self, explained: Mapping[str, Iterable[int]]) -> frozenset[Key]:
-        return frozenset(
-            Key(symptom.rule, symptom.component)
-            for kind, rows in explained.items()
-            for symptom in self.symptoms(kind, rows)
-        )
+    def keys(self, explained: Mapping[str, Sequence[int]]) -> frozenset[Key]:
+        """The open symptoms among these, and those on the same rows that yield to one of them."""
+        found: set[Key] = set()
+        for kind, rows in explained.items():
+            names = {judge.rule.name for judge in self.judges[kind]}
+            found.update(Key(symptom.rule, symptom.component) for symptom in self.symptoms(kind, rows))
+            for judges in self.judges.values():
+                for judge in judges:
+                    if judge.open and names.intersection(judge.rule.yields_to):
+                        open_here = (judge.open[row].symptom for row in rows if row in judge.open)
+                        found.update(Key(symptom.rule, symptom.component) for symptom in open_here)
+        return frozenset(found)
 
     def pending(self, kind: str, domain: str, group: int) -> int:
         """Members of a group that are turning bad: their symptom has not held for long enough yet."""

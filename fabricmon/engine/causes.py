@@ -23,8 +23,6 @@ SYMPTOM_OF: Mapping[str, str] = {
     "agent_silent": "AM",
 }
 
-TYPES: tuple[str, ...] = ("LD", "LF", "LE", "LS", "NE", "AM")
-
 WORDS: Mapping[str, str] = {
     "LD": "link down",
     "LF": "link flapping",

@@ -114,7 +114,7 @@ def diagnose(facts: Mapping[str, Facts], silence: float, modes: Sequence[Mode] =
 
     silence  base rate of silent agents (`silence_leak`)
     """
-    case = _Case(facts, silence, modes)
+    case = Candidates(facts, silence, modes)
     if not len(case.problem.cost):
         return []
     search = Search(case.problem)
@@ -122,7 +122,7 @@ def diagnose(facts: Mapping[str, Facts], silence: float, modes: Sequence[Mode] =
     return case.verdicts(search, chosen)
 
 
-class _Case:
+class Candidates:
     """The candidates of one diagnosis and what they were made of."""
 
     def __init__(self, facts: Mapping[str, Facts], silence: float, modes: Sequence[Mode]) -> None:

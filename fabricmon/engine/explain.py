@@ -22,6 +22,9 @@ EXAMPLES = 5  # symptoms whose readings are printed with a verdict
 SETTLE = 12.0
 """Longest wait of a link-down verdict for its neighbours [D]: a poll of 10 s and a slow read. It ends as soon as every
 neighbour was read after the onset and none is turning bad."""
+AT_ONCE = 1.0
+"""Seconds before the onset within which a neighbour's read counts as simultaneous: the onset is the tick's time, a
+little later than the read that showed it."""
 HOST_SETTLE = 40.0
 """Longest wait for a host whose links went down or whose frames stopped [D]: an agent counts as silent after 30 s
 (detection-methods 3.9), which makes it the host's own affair."""
@@ -149,7 +152,7 @@ def _severity(verdict: Verdict, kind: str, symptoms: list[Symptom], hosts: froze
 
 
 def _candidates(verdict: Verdict, board: Board, component: str, name: str) -> tuple[str, ...]:
-    """The ambiguity group. A link's own evidence cannot tell its cable from the ports at its ends (4.7)."""
+    """The rest of the ambiguity group. A link's own evidence cannot tell its cable from the ports at its ends (4.7)."""
     found = [_named(rival, board) for rival in verdict.rivals]
     if verdict.domain == "link":
         near, _, far = name.partition(", ")
@@ -160,7 +163,7 @@ def _candidates(verdict: Verdict, board: Board, component: str, name: str) -> tu
     if verdict.domain == "nic" and "LD" in verdict.explained:
         links = board.places.port.ids["link"][verdict.explained["LD"]]
         found.extend(f"link({board.places.names['link'][link]})" for link in links.tolist() if link >= 0)
-    return (component, *dict.fromkeys(c for c in found if c != component)) if found else ()
+    return tuple(dict.fromkeys(c for c in found if c != component))
 
 
 def _named(alternative: Alternative, board: Board) -> str:
@@ -235,10 +238,12 @@ def _unsettled(verdict: Verdict, moment: Moment) -> tuple[str, float]:
             turning = board.pending("LD", domain, group)
             if turning:
                 return f"{turning} neighbours are turning bad", SETTLE
+            if domain != "leaf":
+                continue  # a host's ports are read together
             mates = board.places.members(True, domain, group)
             read_at = moment.read_at[mates[mates < len(moment.read_at)]]
             fresh = read_at > moment.now - SETTLE  # who is not read at all is not waited for
-            unread = int(np.count_nonzero(fresh & (read_at < verdict.onset)))
+            unread = int(np.count_nonzero(fresh & (read_at < verdict.onset - AT_ONCE)))
             if unread:
                 return f"{unread} neighbours not read since", SETTLE
     return "", 0.0

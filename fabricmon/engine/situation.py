@@ -151,7 +151,7 @@ class Situation:
 
     def _open(self, id: str, case: Case, now: float) -> Incident:
         before = self.resolved.pop(id, None)
-        reason = case.why if before is None else f"came back after {now - (before.resolved or now):.0f} s"
+        reason = case.title if before is None else f"came back after {now - (before.resolved or now):.0f} s"
         past = before.history if before is not None else ()
         change = "opened" if before is None else "reopened"
         incident = Incident(

@@ -196,6 +196,25 @@ def test_s20_a_nic_that_vanished_is_a_nic_fault(world: Any) -> None:
     assert any("expected 4, found 3" in e.text for e in incident.evidence)
 
 
+def test_a_link_that_was_told_becomes_part_of_its_nic_when_that_vanishes(world: Any) -> None:
+    w = world()
+    w.run(130)
+    w.break_links([("host-003", 2)])
+    w.run(15)
+    assert w.kinds() == [("link_down", "link(host-003/mlx5_2/1, leaf-0-2/4)")]
+    w.lose("host-003", 2)
+    w.run(40)
+    assert w.kinds() == [("nic_fault", "nic(host-003/mlx5_2)")]
+
+
+def test_with_no_hold_a_link_that_is_down_is_told_at_the_tick_that_saw_it(world: Any) -> None:
+    w = world(params={"link_down": {"hold": "0s"}}, topology=False, period=5.0)
+    w.run(5)
+    w.break_links([("host-002", 1)])
+    w._tell_frame("host-002")
+    assert w.run(10, check=lambda: bool(w.firing())) <= 0.5
+
+
 def test_without_a_topology_a_cable_is_still_one_incident(world: Any) -> None:
     w = world(topology=False)
     w.break_links([("host-002", 1)])

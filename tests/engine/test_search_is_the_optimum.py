@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricmon.engine.causes import MODES
-from fabricmon.engine.diagnose import Facts, Groups, _Case, diagnose
+from fabricmon.engine.diagnose import Candidates, Facts, Groups, diagnose
 from fabricmon.engine.search import CAP, Problem, Search
 
 RUNS = 150
@@ -80,7 +80,7 @@ def test_the_search_finds_the_best_of_all_hypotheses_of_up_to_three_causes() -> 
             down |= set(range(draw.randint(0, leaves - 1), n, leaves))
         flapping = set(draw.sample(range(n), draw.randint(0, 2)))
         silent = set(draw.sample(range(hosts), draw.randint(0, 2)))
-        problem = _Case(fabric(leaves, hosts, down, flapping, silent), 0.002, MODES).problem
+        problem = Candidates(fabric(leaves, hosts, down, flapping, silent), 0.002, MODES).problem
         if not len(problem.cost):
             continue
         found = score(problem, tuple(Search(problem).run()))
@@ -94,7 +94,7 @@ def test_the_search_finds_the_best_of_all_hypotheses_of_up_to_three_causes() -> 
 @given(small_fabrics())
 @settings(max_examples=100, deadline=None)
 def test_no_single_addition_or_removal_improves_what_the_search_found(facts: dict[str, Facts]) -> None:
-    problem = _Case(facts, 0.002, MODES).problem
+    problem = Candidates(facts, 0.002, MODES).problem
     if not len(problem.cost):
         return
     chosen = set(Search(problem).run())
@@ -106,7 +106,7 @@ def test_no_single_addition_or_removal_improves_what_the_search_found(facts: dic
 @given(small_fabrics())
 @settings(max_examples=100, deadline=None)
 def test_what_the_search_says_it_scores_is_what_its_hypothesis_scores(facts: dict[str, Facts]) -> None:
-    problem = _Case(facts, 0.002, MODES).problem
+    problem = Candidates(facts, 0.002, MODES).problem
     if not len(problem.cost):
         return
     search = Search(problem)
