@@ -20,9 +20,9 @@ _LOST = 2.0
 class Pace(Struct, frozen=True):
     """How hard the fabric is asked.
 
-    window   datagrams outstanding at one time. Subnet management has no flow control of its own: a switch that is asked
-             too fast drops packets; 16 is also what a simulated fabric bears
-    timeout  seconds for one answer. Switches answer within a millisecond, an adapter whose firmware is busy may need 100
+    window   datagrams outstanding at one time. Subnet management has no flow control of its own: a switch that is
+             asked too fast drops packets; 16 is also what a simulated fabric bears
+    timeout  seconds for one answer. Switches answer within a millisecond, a busy adapter may need a hundred
     tries    how often an unanswered request is sent in all
     """
 
@@ -75,38 +75,34 @@ class Exchange:
             base, self._base = 1, 1 + len(packed)
         flying: set[int] = set()
         window, timeout = self.pace.window, self.pace.timeout
-        send, receive, clock = self.transport.send, self.transport.receive, time.monotonic
-        answers, answered, status_of = memoryview(outcome.answers), outcome.answered, mad.STATUS_AT
-        size, count = mad.SIZE, len(packed)
-        while clock() < until:
-            while len(flying) < window:
-                at = pending.next()
-                if at is None:
-                    break
+        send, receive, clock, inbox = self.transport.send, self.transport.receive, time.monotonic, self.transport.inbox
+        answers, answered = memoryview(outcome.answers), outcome.answered
+        size, status_at, patience = mad.SIZE, mad.STATUS_AT, timeout + _LOST
+        while (now := clock()) < until:
+            while len(flying) < window and (at := pending.next()) is not None:
                 send(packed, at, base + at, timeout)
                 outcome.sent += 1
                 flying.add(at)
             if not flying:
                 outcome.silent = pending.silent
                 return outcome
-            reply = receive(min(timeout + _LOST, max(0.001, until - clock())))
+            reply = receive(patience if now + patience < until else max(0.001, until - now))
             if reply is None:
                 if clock() >= until:
                     break
                 raise TransportError(0, f"{len(flying)} datagrams were neither answered nor given back")
-            tid, error, datagram = reply
-            at = tid - base
-            if not 0 <= at < count or at not in flying:
+            at = reply[0] - base
+            if at not in flying:
                 continue  # a late answer to an earlier batch
             flying.discard(at)
-            if error:
+            if reply[1]:
                 pending.timed_out(at)
                 continue
             pending.answered(at)
-            if (datagram[status_of] & 0x7F) | datagram[status_of + 1]:
-                outcome.refused[at] = mad.answer(datagram).status
+            if inbox[status_at] & 0x7F or inbox[status_at + 1]:  # the top bit is a directed packet's direction
+                outcome.refused[at] = mad.answer(inbox).status
             else:
-                answers[at * size : (at + 1) * size] = datagram
+                answers[at * size : (at + 1) * size] = inbox
                 answered[at] = 1
         outcome.silent, outcome.cut = pending.silent, True
         return outcome

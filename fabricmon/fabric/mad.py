@@ -94,12 +94,17 @@ PORT_COUNTERS = Attribute("PortCounters", 0x12, GMP_BYTES, _fields(
     ("port_rcv_packets", 288, 32), ("port_xmit_wait", 320, 32),
 ))  # fmt: skip
 
-PORT_COUNTERS_EXTENDED = Attribute("PortCountersExtended", 0x1D, GMP_BYTES, _fields(
+_EXTENDED = (
     *_SELECT, ("port_xmit_data", 64, 64), ("port_rcv_data", 128, 64), ("port_xmit_packets", 192, 64),
     ("port_rcv_packets", 256, 64), ("unicast_xmit_packets", 320, 64), ("unicast_rcv_packets", 384, 64),
     ("multicast_xmit_packets", 448, 64), ("multicast_rcv_packets", 512, 64),
-    # from here on only where CAP2_ERRORS_EXTENDED is set
-    ("symbol_error", 576, 64), ("link_error_recovery", 640, 64), ("link_downed", 704, 64),
+)  # fmt: skip
+
+PORT_COUNTERS_EXTENDED = Attribute("PortCountersExtended", 0x1D, GMP_BYTES, _fields(*_EXTENDED))
+
+# the same attribute of a node with CAP2_ERRORS_EXTENDED; others leave anything they like in the further fields
+PORT_COUNTERS_EXTENDED_ERRORS = Attribute("PortCountersExtended", 0x1D, GMP_BYTES, _fields(
+    *_EXTENDED, ("symbol_error", 576, 64), ("link_error_recovery", 640, 64), ("link_downed", 704, 64),
     ("port_rcv_errors", 768, 64), ("port_rcv_remote_physical_errors", 832, 64),
     ("port_rcv_switch_relay_errors", 896, 64), ("port_xmit_discards", 960, 64),
     ("port_xmit_constraint_errors", 1024, 64), ("port_rcv_constraint_errors", 1088, 64),
@@ -120,7 +125,8 @@ XMIT_DISCARD_DETAILS = Attribute("PortXmitDiscardDetails", 0x16, GMP_BYTES, _fie
 
 SUBNET = (NODE_DESCRIPTION, NODE_INFO, SWITCH_INFO, PORT_INFO)
 PERFORMANCE = (
-    CLASS_PORT_INFO, PORT_COUNTERS, PORT_COUNTERS_EXTENDED, RCV_ERROR_DETAILS, XMIT_DISCARD_DETAILS,
+    CLASS_PORT_INFO, PORT_COUNTERS, PORT_COUNTERS_EXTENDED, PORT_COUNTERS_EXTENDED_ERRORS, RCV_ERROR_DETAILS,
+    XMIT_DISCARD_DETAILS,
 )  # fmt: skip
 
 # Bits of ClassPortInfo's masks of the performance class (IBA 16.1.3.1; rdma-core iba_types.h).

@@ -16,7 +16,7 @@ class Pending:
     """The requests of one batch; request i goes to node `owner[i]`, any hashable.
 
     tries   how often a request is sent before its node counts as silent
-    silent  nodes that did not answer last time; grows here by those that do not answer now, and shrinks by those that do
+    silent  nodes that did not answer last time; those that do not answer now come in, those that do go out
     """
 
     def __init__(self, owner: Sequence[int], tries: int, silent: Collection[int] = ()) -> None:

@@ -23,31 +23,24 @@ class Packed(Protocol):
     def __len__(self) -> int: ...
 
 
-class Reply(NamedTuple):
-    """What became of one request.
-
-    tid       the number it was sent under
-    error     0, or the kernel's number: ETIMEDOUT where nobody answered in time
-    datagram  256 bytes, good until the next `receive`
-    """
-
-    tid: int
-    error: int
-    datagram: memoryview
-
-
 class Transport(Protocol):
     """One port of the fabric. Used by one thread at a time.
 
     Every request that was sent comes back exactly once, as an answer or as an error after its timeout.
+
+    inbox  the 256 bytes of what `receive` last returned, good until its next call
     """
+
+    @property
+    def inbox(self) -> memoryview: ...
 
     def pack(self, requests: Sequence[Request]) -> Packed: ...
 
     def send(self, packed: Packed, at: int, tid: int, timeout: float) -> None:
         """Send request number `at` under a number of 32 bits. TransportError where the port cannot be used."""
 
-    def receive(self, wait: float) -> Reply | None:
-        """The next reply; None when none came within `wait` seconds."""
+    def receive(self, wait: float) -> tuple[int, int] | None:
+        """What became of one request: the number it was sent under, and 0 or the kernel's error (ETIMEDOUT where
+        nobody answered in time); None when nothing came within `wait` seconds."""
 
     def close(self) -> None: ...

@@ -6,16 +6,16 @@ import ctypes
 import errno
 import os
 import struct
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fabricmon.fabric import mad
-from fabricmon.fabric.transport import Packed, Reply, Request, TransportError
+from fabricmon.fabric.transport import Packed, Request, TransportError
 
 LIBRARY = "libibumad.so.3"
 _QKEY = 0x80010000  # well-known key of queue pair 1 (IBA 10.2.5)
 _U32 = struct.Struct(">I")
-_STATUS = struct.Struct("=I")
 _STATUS_AT = 4  # of the kernel's header (struct ib_user_mad_hdr: agent, status, timeout, retries, length, address)
 
 
@@ -72,9 +72,10 @@ class UmadPort:
         self._in = ctypes.create_string_buffer(self._stride)
         self._in_at = ctypes.addressof(self._in)
         self._in_view = memoryview(self._in).cast("B")
-        self._datagram = self._in_view[self._head :]
-        self._length = ctypes.c_int()
-        self._length_at = ctypes.byref(self._length)
+        self.inbox = self._in_view[self._head :]
+        self._arrived = struct.Struct(f">I{self._head + mad.TID_AT - _STATUS_AT - 4}xI").unpack_from
+        self._length = ctypes.c_int(mad.SIZE)
+        self._length_at = ctypes.addressof(self._length)
 
     def pack(self, requests: Sequence[Request]) -> Packed:
         block = ctypes.create_string_buffer(self._stride * max(1, len(requests)))
@@ -100,17 +101,18 @@ class UmadPort:
         if code < 0:
             raise TransportError(-code, f"{self._where}: cannot send: {os.strerror(-code)}")
 
-    def receive(self, wait: float) -> Reply | None:
-        self._length.value = mad.SIZE
+    def receive(self, wait: float) -> tuple[int, int] | None:
         code = self._lib.umad_recv(self._fd, self._in_at, self._length_at, int(wait * 1000))
         if code < 0:
+            self._length.value = mad.SIZE
             if code in (-errno.ETIMEDOUT, -errno.EWOULDBLOCK, -errno.EINTR):
                 return None
             raise TransportError(-code, f"{self._where}: cannot receive: {os.strerror(-code)}")
-        view = self._in_view
-        return Reply(
-            _U32.unpack_from(view, self._head + mad.TID_AT)[0], _STATUS.unpack_from(view, _STATUS_AT)[0], self._datagram
-        )
+        status, tid = self._arrived(self._in_view, _STATUS_AT)
+        if status:
+            self._length.value = mad.SIZE
+            status = int.from_bytes(self._in_view[_STATUS_AT : _STATUS_AT + 4], sys.byteorder)
+        return tid, status
 
     def close(self) -> None:
         if self._fd >= 0:

@@ -1,0 +1,156 @@
+"""Walks a subnet breadth first along directed routes: no subnet manager and no forwarding table is needed for it.
+
+Each hop is two batches: who is at the end of each cable, then what the new ones say of themselves and of all their
+ports. The last batch asks by LID what each node's performance management can do.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from fabricmon.fabric import mad
+from fabricmon.fabric.exchange import Exchange, Outcome
+from fabricmon.fabric.subnet import LINK_UP, At, Node, Port, Subnet
+from fabricmon.fabric.transport import Request
+
+MOST_NODES = 120_000
+"""Nodes of one subnet: LIDs end at 49,151, and a node has at least one."""
+
+
+@dataclass(slots=True)
+class _Step:
+    """A cable to follow: the port to leave by, or the local port itself (`leave` None)."""
+
+    route: bytes
+    leave: At | None
+
+
+def discover(exchange: Exchange, until: float, known: Subnet | None = None) -> Subnet:
+    """The subnet around the local port; as much of it as answers before `until` (time.monotonic()).
+
+    known  what was found before: cables that lead to one node that does not answer cost one wait, not one each
+    """
+    subnet = Subnet()
+    steps = [_Step(b"\0", None)]
+    while steps:
+        fresh = _who(exchange, subnet, steps, until, known)
+        _what(exchange, subnet, fresh, until)
+        steps = [
+            _Step(node.route + bytes((port.number,)), At(node.guid, port.number))
+            for node, _ in fresh
+            for port in node.ports.values()
+            if port.phys_state == LINK_UP and port.number and port.far is None
+            # an adapter passes nothing on, but for the one this machine sits on
+            and (node.is_switch or (At(node.guid, port.number) == subnet.origin))
+            and len(node.route) <= mad.MAX_HOPS
+        ]
+        if len(subnet.nodes) > MOST_NODES or time.monotonic() >= until:
+            subnet.whole = subnet.whole and not steps
+            break
+    _capabilities(exchange, subnet, until)
+    return subnet
+
+
+def _who(
+    exchange: Exchange, subnet: Subnet, steps: list[_Step], until: float, known: Subnet | None
+) -> list[tuple[Node, int]]:
+    """NodeInfo at the end of each step. Returns the ports not known before: (node, number of the port it came in by)."""
+    owner: list[int] = []
+    for number, step in enumerate(steps):
+        before = known.port(step.leave) if known is not None and step.leave is not None else None
+        far = before.far if before is not None else None
+        owner.append(far.node if far is not None else -1 - number)
+    packed = exchange.transport.pack(
+        [Request(mad.PERMISSIVE, mad.directed(step.route, mad.NODE_INFO)) for step in steps]
+    )
+    outcome = exchange.run(packed, owner, until)
+    fresh: list[tuple[Node, int]] = []
+    for number, step in enumerate(steps):
+        datagram = outcome.datagram(number)
+        if datagram is None:
+            subnet.whole = False
+            continue
+        info = mad.decode(mad.NODE_INFO, datagram)
+        guid, entry = info["node_guid"], info["local_port"]
+        if not guid:
+            subnet.whole = False  # firmware without an identity: it cannot be told from others of its kind
+            continue
+        node = subnet.nodes.get(guid)
+        if node is None:
+            node = subnet.nodes[guid] = Node(
+                guid, info["node_type"], info["ports"], step.route, system=info["system_guid"],
+                device=info["device"], vendor=info["vendor"],
+            )  # fmt: skip
+            if node.is_switch:
+                node.ports = {port: Port(port) for port in range(node.size + 1)}
+            fresh.append((node, entry))
+        elif not node.is_switch and entry not in node.ports:
+            fresh.append((node, entry))
+        if not node.is_switch:
+            node.ports.setdefault(entry, Port(entry, guid=info["port_guid"]))
+        if step.leave is None:
+            subnet.origin = At(guid, entry)
+        else:
+            subnet.join(step.leave, At(guid, entry))
+    return fresh
+
+
+def _what(exchange: Exchange, subnet: Subnet, fresh: list[tuple[Node, int]], until: float) -> None:
+    """Description, switch information and ports of new nodes."""
+    requests: list[Request] = []
+    asked: list[tuple[Node, mad.Attribute, int]] = []
+
+    def ask(node: Node, attribute: mad.Attribute, modifier: int = 0) -> None:
+        requests.append(Request(mad.PERMISSIVE, mad.directed(node.route, attribute, modifier)))
+        asked.append((node, attribute, modifier))
+
+    for node, entry in fresh:
+        if not node.description:
+            ask(node, mad.NODE_DESCRIPTION)
+        if node.is_switch:
+            ask(node, mad.SWITCH_INFO)
+            for port in range(node.size + 1):
+                ask(node, mad.PORT_INFO, port)
+        else:
+            ask(node, mad.PORT_INFO, entry)
+    outcome = exchange.run(exchange.transport.pack(requests), [node.guid for node, _, _ in asked], until)
+    for number, (node, attribute, modifier) in enumerate(asked):
+        datagram = outcome.datagram(number)
+        if datagram is None:
+            subnet.whole = False
+        elif attribute is mad.NODE_DESCRIPTION:
+            node.description = mad.description(datagram)
+        elif attribute is mad.SWITCH_INFO:
+            node.enhanced = bool(mad.decode(mad.SWITCH_INFO, datagram)["enhanced_port0"])
+        else:
+            read_port(node, modifier, datagram)
+
+
+def read_port(node: Node, number: int, datagram: memoryview) -> None:
+    """Take over what a PortInfo says of one port."""
+    info = mad.decode(mad.PORT_INFO, datagram)
+    port = node.ports[number]
+    port.state, port.phys_state = info["state"], info["phys_state"]
+    port.width = mad.width_of(info["width_active"])
+    port.speed = mad.lane_speed(info["speed_active"], info["speed_ext_active"], info["speed_ext2_active"])
+    if not node.is_switch or number == 0:
+        port.lid, port.sm_lid, port.lmc = info["lid"], info["sm_lid"], info["lmc"]
+        if node.is_switch:
+            node.lid, node.lmc = port.lid, port.lmc
+
+
+def _capabilities(exchange: Exchange, subnet: Subnet, until: float) -> None:
+    """What each node's performance management can do."""
+    asked = [(node, lid) for node in subnet.nodes.values() if (lid := _any_lid(node))]
+    packed = exchange.transport.pack([Request(lid, mad.performance(mad.CLASS_PORT_INFO, 0)) for _, lid in asked])
+    outcome: Outcome = exchange.run(packed, [node.guid for node, _ in asked], until)
+    for number, (node, _) in enumerate(asked):
+        datagram = outcome.datagram(number)
+        if datagram is not None:
+            info = mad.decode(mad.CLASS_PORT_INFO, datagram)
+            node.capabilities = info["capabilities"], info["capabilities2"]
+
+
+def _any_lid(node: Node) -> int:
+    return node.lid if node.is_switch else next((p.lid for p in node.ports.values() if p.lid), 0)

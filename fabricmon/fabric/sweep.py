@@ -1,0 +1,308 @@
+"""One sweep of the counters and link states of all linked ports: built once for a subnet, run again and again.
+
+Requests are laid out once and answers decoded by column, so that a datagram costs little more than the system calls it
+needs. Counters are read, never reset. Where a node keeps its error counters in PortCountersExtended, one datagram a
+port is enough, and they have 64 bits; elsewhere PortCounters comes beside it, with its narrow ones. The sum over all
+ports that some switches offer (AllPortSelect) is not used: it tells of no port.
+
+The state of a link is read at one end, the one nearer to the sweeping port, and holds for both: a link trains at both
+ends or at neither, to one width and one speed (IBA volume 2, 5.6). Where that end does not answer, the other is asked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.fabric import mad
+from fabricmon.fabric.exchange import Exchange
+from fabricmon.fabric.subnet import LINK_UP, At, Node, Port, Subnet
+from fabricmon.fabric.transport import Packed, Request
+
+Floats = NDArray[np.float64]
+Bytes = NDArray[np.uint8]
+
+STATES = ("state", "phys_state", "width", "rate")
+ERRORS = (
+    "symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors", "port_xmit_discards", "port_xmit_constraint_errors",
+    "port_rcv_constraint_errors", "local_link_integrity_errors", "excessive_buffer_overrun_errors", "VL15_dropped",
+    "qp1_dropped", "port_xmit_wait",
+)  # fmt: skip
+DATA = ("port_xmit_data", "port_rcv_data", "port_xmit_packets", "port_rcv_packets")
+CASTS = ("unicast_xmit_packets", "unicast_rcv_packets", "multicast_xmit_packets", "multicast_rcv_packets")
+DETAILS: dict[mad.Attribute, str] = {
+    mad.RCV_ERROR_DETAILS: "port_rcv_errors", mad.XMIT_DISCARD_DETAILS: "port_xmit_discards",
+}  # fmt: skip
+"""Attributes that are asked for when their parent rises."""
+DETAIL_NAMES = tuple(f.name for attribute in DETAILS for f in attribute.fields if not f.name.endswith("_select"))
+NAMES = (*STATES, *ERRORS, *DATA, *CASTS, *DETAIL_NAMES)
+"""Columns of a sweep: names as sysfs has them, raw units (data in 4-byte words, rate in bytes per second)."""
+COLUMN = {name: number for number, name in enumerate(NAMES)}
+
+MOST_DETAILS = 512
+"""Detail requests of one sweep; the rest comes with the next, so that an error storm does not stretch the sweep."""
+
+_ONES32 = float(2**32 - 1)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Requests for one attribute: request i fills row `rows[i]` and goes to node `owner[i]`."""
+
+    packed: Packed
+    owner: list[int]
+    parts: list[tuple[mad.Attribute, NDArray[np.intp], NDArray[np.intp]]]  # attribute, requests, rows
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+
+@dataclass(slots=True)
+class _Link:
+    """A link with the rows of its ends (twice the same where only one end has a row), the end that is asked for its
+    state, and the one that is asked where the first does not answer."""
+
+    rows: tuple[int, int]
+    ask: tuple[Node, Port]
+    other: tuple[Node, Port] | None
+
+
+@dataclass(slots=True)
+class Values:
+    """What one sweep read.
+
+    cells    ports x NAMES, float64, NaN unknown
+    taken    time.monotonic() at the middle of the counters' part
+    silent   GUIDs of nodes that do not answer
+    refused  (row, attribute, status) of requests that were answered with an error
+    sent     datagrams
+    cut      the time was up before all was asked
+    """
+
+    cells: Floats
+    taken: float = 0.0
+    silent: set[int] = field(default_factory=set)
+    refused: list[tuple[int, str, int]] = field(default_factory=list)
+    sent: int = 0
+    cut: bool = False
+
+
+class Sweep:
+    """All linked ports of a subnet. `ports[row]` is the port of a row; rows keep their order."""
+
+    def __init__(self, exchange: Exchange, subnet: Subnet, ports: Sequence[At]) -> None:
+        self.ports = tuple(ports)
+        self._exchange, self._subnet = exchange, subnet
+        self._row = {at: row for row, at in enumerate(self.ports)}
+        self._counters = self._counter_batch()
+        self._links = self._find_links()
+        self._near = self._pack_states(self._links)
+        self._masks = self._unsupported()
+        self._silent: set[int] = set()
+        self._details = np.full((len(self.ports), len(DETAIL_NAMES)), np.nan)
+        self._parent = {attribute: np.zeros(len(self.ports)) for attribute in DETAILS}
+        self._detailed = {attribute: np.ones(len(self.ports), np.bool_) for attribute in DETAILS}
+
+    def run(self, until: float) -> Values:
+        """Ends by `until` (time.monotonic()); what was not read by then is unknown."""
+        values = Values(np.full((len(self.ports), len(NAMES)), np.nan))
+        self.states(values, until)
+        self.counters(values, until)
+        self.details(values, until)
+        self._silent = set(values.silent)
+        return values
+
+    # --- the three parts of a sweep
+
+    def states(self, values: Values, until: float) -> None:
+        """State, width and rate of each link."""
+        answered = self._ask_states(self._links, self._near, values, until)
+        left = [link for link, done in zip(self._links, answered, strict=True) if not done and link.other is not None]
+        if left and not values.cut:
+            others = [_Link(link.rows, link.other, None) for link in left if link.other is not None]
+            self._ask_states(others, self._pack_states(others), values, until)
+
+    def counters(self, values: Values, until: float) -> None:
+        """Every counter of every port whose node answers."""
+        started = time.monotonic()
+        self._fill(self._counters, values, until)
+        values.taken = (started + time.monotonic()) / 2
+        values.cells[self._masks] = np.nan
+
+    def details(self, values: Values, until: float) -> None:
+        """What the rise of receive errors and discards was made of; what was read before stands."""
+        wanted: list[tuple[mad.Attribute, int]] = []
+        for attribute, parent in DETAILS.items():
+            now = values.cells[:, COLUMN[parent]]
+            with np.errstate(invalid="ignore"):
+                risen = np.flatnonzero((now != self._parent[attribute]) & (now > 0) & self._detailed[attribute])
+            wanted += [(attribute, row) for row in risen.tolist()]
+        wanted = wanted[:MOST_DETAILS]
+        if wanted and not values.cut:
+            batch = self._batch([(attribute, row) for attribute, row in wanted])
+            refused = len(values.refused)
+            answered = self._fill(batch, values, until)
+            for number, (attribute, row) in enumerate(wanted):
+                if answered[number]:
+                    self._parent[attribute][row] = values.cells[row, COLUMN[DETAILS[attribute]]]
+            for row, name, _ in values.refused[refused:]:
+                self._detailed[next(a for a in DETAILS if a.name == name)][row] = False  # it has none: never again
+            del values.refused[refused:]
+        first = COLUMN[DETAIL_NAMES[0]]
+        read = values.cells[:, first : first + len(DETAIL_NAMES)]
+        known = np.isfinite(read)
+        self._details[known] = read[known]
+        read[:] = self._details
+
+    # --- layout
+
+    def _target(self, row: int) -> tuple[Node, Port] | None:
+        """Whom to ask about a row; None while nobody answers there."""
+        at = self.ports[row]
+        node = self._subnet.nodes[at.node]
+        return (node, node.ports[at.port]) if node.missing is None and node.lid_of(at.port) else None
+
+    def _batch(self, wanted: Iterable[tuple[mad.Attribute, int]]) -> _Batch:
+        """Performance requests, by attribute and row; rows that cannot be asked are left out."""
+        requests: list[Request] = []
+        owner: list[int] = []
+        at: dict[mad.Attribute, tuple[list[int], list[int]]] = {}
+        for attribute, row in wanted:
+            target = self._target(row)
+            if target is None:
+                continue
+            node, port = target
+            numbers, rows = at.setdefault(attribute, ([], []))
+            numbers.append(len(requests))
+            rows.append(row)
+            requests.append(Request(node.lid_of(port.number), mad.performance(attribute, port.number)))
+            owner.append(node.guid)
+        parts = [(a, np.array(n, np.intp), np.array(r, np.intp)) for a, (n, r) in at.items()]
+        return _Batch(self._exchange.transport.pack(requests), owner, parts)
+
+    def _counter_batch(self) -> _Batch:
+        wanted: list[tuple[mad.Attribute, int]] = []
+        for row, at in enumerate(self.ports):
+            capable, more = self._subnet.nodes[at.node].capabilities or (0, 0)
+            if more & mad.CAP2_ERRORS_EXTENDED:
+                wanted.append((mad.PORT_COUNTERS_EXTENDED_ERRORS, row))
+                continue
+            wanted.append((mad.PORT_COUNTERS, row))
+            if capable & (mad.CAP_EXTENDED_WIDTH | mad.CAP_EXTENDED_NO_IETF):
+                wanted.append((mad.PORT_COUNTERS_EXTENDED, row))
+        return self._batch(wanted)
+
+    def _find_links(self) -> list[_Link]:
+        """Every link whose state can be asked for."""
+        found: list[_Link] = []
+        for row, at in enumerate(self.ports):
+            far = self._subnet.nodes[at.node].ports[at.port].far
+            other_row = self._row.get(far, -1) if far is not None else -1
+            if 0 <= other_row < row:
+                continue  # told at the other end
+            rows = (row, other_row) if other_row > row else (row, row)
+            ends = [target for r in dict.fromkeys(rows) if (target := self._target(r)) is not None]
+            ends.sort(key=lambda end: (not end[0].is_switch, len(end[0].route)))
+            if ends:
+                found.append(_Link(rows, ends[0], ends[1] if len(ends) > 1 else None))
+        return found
+
+    def _unsupported(self) -> NDArray[np.bool_]:
+        """Cells that a node fills without meaning them: counters its capabilities do not promise."""
+        mask = np.zeros((len(self.ports), len(NAMES)), np.bool_)
+        for row, at in enumerate(self.ports):
+            capable, more = self._subnet.nodes[at.node].capabilities or (0, 0)
+            if more & mad.CAP2_ERRORS_EXTENDED:
+                continue
+            mask[row, COLUMN["port_xmit_wait"]] = not capable & mad.CAP_XMIT_WAIT
+            mask[row, COLUMN["qp1_dropped"]] = not capable & mad.CAP_QP1_DROPPED
+            if not capable & mad.CAP_EXTENDED_WIDTH:
+                mask[row, [COLUMN[name] for name in CASTS]] = True
+        return mask
+
+    # --- asking
+
+    def _fill(self, batch: _Batch, values: Values, until: float) -> bytearray:
+        outcome = self._exchange.run(batch.packed, batch.owner, until, self._silent | values.silent)
+        answers = np.frombuffer(outcome.answers, np.uint8).reshape(-1, mad.SIZE) if len(batch) else _NOTHING
+        answered = np.frombuffer(outcome.answered, np.bool_)
+        for attribute, numbers, rows in batch.parts:
+            good = answered[numbers]
+            put(attribute, answers[numbers[good]], values.cells, rows[good])
+            if outcome.refused:
+                row_of = dict(zip(numbers.tolist(), rows.tolist(), strict=True))
+                values.refused += [(row_of[n], attribute.name, s) for n, s in outcome.refused.items() if n in row_of]
+        values.silent |= outcome.silent
+        values.silent -= {batch.owner[n] for n in np.flatnonzero(answered).tolist()} if values.silent else set()
+        values.sent += outcome.sent
+        values.cut |= outcome.cut
+        return outcome.answered
+
+    def _pack_states(self, links: Sequence[_Link]) -> Packed:
+        ends = [link.ask for link in links]
+        return self._exchange.transport.pack(
+            [Request(node.lid_of(port.number), mad.by_lid(mad.PORT_INFO, port.number)) for node, port in ends]
+        )
+
+    def _ask_states(self, links: Sequence[_Link], packed: Packed, values: Values, until: float) -> bytearray:
+        outcome = self._exchange.run(packed, [link.ask[0].guid for link in links], until, self._silent)
+        good = np.flatnonzero(np.frombuffer(outcome.answered, np.uint8))
+        if len(good):
+            answers = np.frombuffer(outcome.answers, np.uint8).reshape(-1, mad.SIZE)[good]
+            rows = np.array([link.rows for link in links], np.intp)[good]
+            values.cells[rows, : len(STATES)] = link_states(answers)[:, None, :]
+        values.silent |= outcome.silent
+        values.sent += outcome.sent
+        values.cut |= outcome.cut
+        return outcome.answered
+
+
+_NOTHING = np.empty((0, mad.SIZE), np.uint8)
+_PORT_INFO = {field.name: field for field in mad.PORT_INFO.fields}
+_LANES = np.array([mad.width_of(code) or np.nan for code in range(256)])
+
+
+def link_states(answers: Bytes) -> Floats:
+    """STATES of n PortInfos, n x 4. Width and rate of a link that is down are unknown (IBA C14-24.2.1)."""
+    got = {name: column_of(answers, _PORT_INFO[name].offset, _PORT_INFO[name].bits) for name in (
+        "state", "phys_state", "width_active", "speed_active", "speed_ext_active", "speed_ext2_active"
+    )}  # fmt: skip
+    codes = np.stack([got["speed_active"], got["speed_ext_active"], got["speed_ext2_active"]], axis=1).astype(np.int64)
+    kinds, which = np.unique(codes, axis=0, return_inverse=True)
+    speed = np.array([mad.lane_speed(*kind) or np.nan for kind in kinds.tolist()])[which.reshape(-1)]
+    down = got["phys_state"] != LINK_UP
+    width = np.where(down, np.nan, _LANES[got["width_active"].astype(np.int64)])
+    return np.stack([got["state"], got["phys_state"], width, width * speed * 1e9 / 8], axis=1)
+
+
+def put(attribute: mad.Attribute, answers: Bytes, cells: Floats, rows: NDArray[np.intp]) -> None:
+    """Decode answers to one attribute into `cells`, by field.
+
+    The 32-bit data counters of PortCounters are a stopgap for nodes without PortCountersExtended: they stop at all
+    ones, which says nothing of traffic, and give way to the 64-bit ones wherever those were read.
+    """
+    for name, offset, bits in attribute.fields:
+        column = COLUMN.get(name)
+        if column is None:
+            continue
+        number = column_of(answers, offset, bits)
+        if attribute is mad.PORT_COUNTERS and name in DATA:
+            number[number == _ONES32] = np.nan
+            wide = np.isfinite(cells[rows, column])
+            number[wide] = cells[rows[wide], column]
+        cells[rows, column] = number
+
+
+def column_of(answers: Bytes, offset: int, bits: int) -> Floats:
+    """One field of many datagrams (n x 256 bytes): n numbers."""
+    first, last = offset // 8, (offset + bits - 1) // 8
+    total = np.zeros(len(answers), np.uint64)
+    for byte in range(first, last + 1):
+        total = (total << np.uint64(8)) | answers[:, mad.DATA + byte]
+    spare = np.uint64(8 * (last + 1) - offset - bits)
+    return ((total >> spare) & np.uint64((1 << bits) - 1)).astype(np.float64)
