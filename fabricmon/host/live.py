@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
+from fabricmon.fabric.transport import Transport, TransportError
 from fabricmon.host import kmsg
 from fabricmon.host.bulk import Bulk, Descriptors
 from fabricmon.host.files import Files
@@ -90,6 +91,15 @@ class LiveHost:
     def watch_kmsg(self, tell: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
         self._only_here(kmsg.PATH)
         return kmsg.watch(tell)
+
+    def fabric_port(self, device: str = "", port: int = 0) -> Transport:
+        self._only_here("umad")
+        from fabricmon.fabric.umad import open_port  # few hosts sweep the fabric
+
+        try:
+            return open_port(device, port)
+        except TransportError as error:
+            raise HostError("umad", error.errno or 0, error.strerror or str(error)) from error
 
     def close(self) -> None:
         self._links.close()

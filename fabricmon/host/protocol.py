@@ -15,6 +15,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from fabricmon.fabric.transport import Transport
 from fabricmon.host.interfaces import Interfaces
 
 
@@ -142,6 +143,12 @@ class Host(Protocol):
         """Call `tell(message)` from a thread for every message of the kernel from now on (None: some were lost).
 
         Returns a function that stops it. HostError (EPERM, ENOENT) where this process may not read the log.
+        """
+
+    def fabric_port(self, device: str = "", port: int = 0) -> Transport:
+        """An InfiniBand port to send management datagrams from; without a name the first active one.
+
+        HostError where there is none, or where this process may not open /dev/infiniband/umad*.
         """
 
     def close(self) -> None: ...

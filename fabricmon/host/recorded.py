@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from fabricmon.fabric.transport import Transport
 from fabricmon.host.archive import Archive, load
 from fabricmon.host.interfaces import Interfaces
 from fabricmon.host.protocol import HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
@@ -70,6 +71,9 @@ class RecordedHost:
 
     def watch_kmsg(self, tell: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
         raise Unsupported("/dev/kmsg", 0, "a recorded machine has no events")
+
+    def fabric_port(self, device: str = "", port: int = 0) -> Transport:
+        raise Unsupported("umad", 0, "a recorded machine has no fabric around it")
 
     def close(self) -> None:
         """Nothing is open."""

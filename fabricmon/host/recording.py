@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from fabricmon import __version__
+from fabricmon.fabric.transport import Transport
 from fabricmon.host.archive import FORMAT, VERSION, Archive, Trouble
 from fabricmon.host.interfaces import Interfaces
 from fabricmon.host.protocol import BulkReader, Host, HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
@@ -83,6 +84,9 @@ class RecordingHost:
 
     def watch_kmsg(self, tell: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
         raise Unsupported("/dev/kmsg", 0, "a recording has no events")
+
+    def fabric_port(self, device: str = "", port: int = 0) -> Transport:
+        raise Unsupported("umad", 0, "a recording holds one machine, not the fabric around it")
 
     def close(self) -> None:
         self._host.close()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.port import PHYS_STATES, PORT_STATES
+from fabricmon.fabric.transport import Transport
 from fabricmon.host.interfaces import Interfaces
 from fabricmon.host.live_interfaces import NoInterfaces
 from fabricmon.host.protocol import HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
@@ -141,6 +142,9 @@ class SimulatedHost:
 
     def watch_kmsg(self, tell: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
         raise Unsupported("/dev/kmsg", 0, "a simulated host has no kernel log")
+
+    def fabric_port(self, device: str = "", port: int = 0) -> Transport:
+        raise Unsupported("umad", 0, "a simulated host has no management port")
 
 
 class Bulk:
