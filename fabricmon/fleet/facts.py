@@ -16,6 +16,8 @@ class Facts:
     infiniband  the link layer is InfiniBand
     hardware    the row is a device of its own (an RDMA device or a PCI function), no virtual interface
     role        code of the label "role"; `role_names[code]` is the word
+    make        code of what the port is made for and of: role, link layer and board together. Ports of one host with
+                one make are peers; 0 where neither role nor board is known
     """
 
     def __init__(self, capacity: int) -> None:
@@ -23,6 +25,13 @@ class Facts:
         self.hardware = np.zeros(capacity, np.bool_)
         self.role = np.zeros(capacity, np.int32)
         self.role_names: dict[str, int] = {"": 0}
+        self.make = np.zeros(capacity, np.int32)
+        self._makes: dict[tuple[str, ...], int] = {(): 0}
+
+    @property
+    def makes(self) -> int:
+        """How many makes there are, 0 included."""
+        return len(self._makes)
 
     def update(self, table: Table) -> None:
         """Take the rows in `table.relabelled` over and empty that list."""
@@ -30,7 +39,11 @@ class Facts:
             labels = table.labels[row]
             self.infiniband[row] = labels.get("link_layer") == "InfiniBand"
             self.hardware[row] = bool(labels.get("device") or labels.get("pci"))
-            self.role[row] = self.role_names.setdefault(labels.get("role", ""), len(self.role_names))
+            role, board = labels.get("role", ""), labels.get("board") or labels.get("hca_type", "")
+            self.role[row] = self.role_names.setdefault(role, len(self.role_names))
+            known = bool(board) or role not in ("", "unknown")
+            make = (role, labels.get("link_layer", ""), board) if known else ()
+            self.make[row] = self._makes.setdefault(make, len(self._makes))
         table.relabelled.clear()
 
     def resize(self, capacity: int) -> None:
@@ -38,3 +51,4 @@ class Facts:
         self.infiniband = np.concatenate([self.infiniband, np.zeros(more, np.bool_)])
         self.hardware = np.concatenate([self.hardware, np.zeros(more, np.bool_)])
         self.role = np.concatenate([self.role, np.zeros(more, np.int32)])
+        self.make = np.concatenate([self.make, np.zeros(more, np.int32)])

@@ -21,7 +21,8 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     """Limits of link_degraded.
 
     expected  rate a port of a role should have, by the port's label "role" ({compute: 400Gb/s}); where nothing is
-              said, the most common rate of its rail, else of the ports of its role on its host (detection-methods 3.6)
+              said, the most common rate of its rail, else of its host, among ports of its make: of one role, link layer
+              and board (detection-methods 3.6)
     least     members a group must have up before its most common rate is a reference (3: design)
     hold      how long the link must be slow (60 s: detection-methods 3.6)
     clear     how long it must be at its rate again (10 s, one poll: design)
@@ -68,12 +69,13 @@ def references(view: View, rate: NDArray[np.float64], params: Params) -> NDArray
     facts, n = view.tracks.facts, view.n
     usable = view.present & np.isfinite(rate)
     role = facts.role[:n].astype(np.int64)
-    reference = most_common(rate, view.group("rail").astype(np.int64), usable, params.least)
+    # Peers are of one make: a storage or management port is no slow compute port, nor is an older generation's.
+    make = facts.make[:n].astype(np.int64)
+    rail = view.group("rail").astype(np.int64)
+    reference = most_common(rate, np.where(rail >= 0, rail * facts.makes + make, -1), usable, params.least)
     if (np.isnan(reference) & usable).any():
         host = view.group("host").astype(np.int64)
-        mates = np.where(host >= 0, host * len(facts.role_names) + role, -1)
-        # on one host, only ports of a known role are peers: a management port is no slow compute port
-        mates[role == 0] = -1
+        mates = np.where((host >= 0) & (make > 0), host * facts.makes + make, -1)
         reference = np.where(np.isnan(reference), most_common(rate, mates, usable, params.least), reference)
     for name, expected in params.expected.items():
         if name in facts.role_names:
@@ -124,11 +126,11 @@ RULE = Rule(
     clear=10.0,
     title="Link slower than its peers",
     why=(
-        "The link is up, but negotiated a lower rate than configured, or than most ports of its rail (without a rail: "
-        "of its role on the same host) have. Collective operations run at the pace of the slowest link, so one such "
-        "port slows a whole job. Rates are compared as numbers: 200 Gb/s is the same as 4X HDR or 2X NDR, and a whole "
-        "group of split ports at half rate is no fault. Only links that are up are judged: the rate of a down port "
-        "means nothing."
+        "The link is up, but negotiated a lower rate than configured, or than most ports of its make on its rail "
+        "(without a rail: on the same host) have. Collective operations run at the pace of the slowest link, so one "
+        "such port slows a whole job. Rates are compared as numbers: 200 Gb/s is the same as 4X HDR or 2X NDR, and a "
+        "whole group of split ports at half rate is no fault. Only links that are up are judged: the rate of a down "
+        "port means nothing."
     ),
     action=(
         "Reseat the cable and let the link train again; a link that keeps coming up slow has a bad lane: swap cable "

@@ -40,6 +40,7 @@ class Ports:
         layer: str = "InfiniBand",
         params: Mapping[str, Any] | None = None,
         labels: Mapping[str, str] | None = None,
+        own: Mapping[tuple[int, int], Mapping[str, str]] | None = None,
         start: float = 1_700_000_000.0,
     ) -> None:
         self.fleet = Fleet()
@@ -55,6 +56,7 @@ class Ports:
         self.started = dict.fromkeys(range(hosts), 1.0)
         self.silent: set[int] = set()
         self.labels = {"role": "compute"} if labels is None else dict(labels)
+        self.own = {at: dict(extra) for at, extra in (own or {}).items()}
         for host in range(hosts):
             for nic in range(nics):
                 healthy = dict.fromkeys(COUNTS, 0.0) | ACTIVE
@@ -71,7 +73,8 @@ class Ports:
             Component(
                 f"mlx5_{nic}/1",
                 {"device": f"mlx5_{nic}", "port": "1", "link_layer": self.layer, "node_guid": f"{host}:{nic}"}
-                | self.labels,
+                | self.labels
+                | self.own.get((host, nic), {}),
             )
             for nic in self.nics[host]
         )

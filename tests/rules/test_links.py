@@ -319,6 +319,30 @@ def test_ports_of_unknown_role_on_one_host_are_no_peers() -> None:
     assert not ports.told()
 
 
+def test_a_storage_bond_is_no_slow_compute_port() -> None:
+    """A node as they are: eight 400G InfiniBand ports and a 200G Ethernet bond, no role known of any."""
+    own = {(0, 8): {"link_layer": "Ethernet", "board": "MT_0000000359"}}
+    ports = Ports(hosts=1, nics=9, labels={"role": "unknown", "board": "MT_0000000838"}, own=own)
+    ports.port[0, 8]["rate"] = NDR / 2
+    ports.polls(10)
+    assert not ports.told()
+    ports.port[0, 3]["rate"] = NDR / 2
+    ports.polls(10)
+    assert [s.component.name for s in ports.open("link_degraded")] == ["mlx5_3/1"]
+
+
+def test_an_older_generation_on_the_same_rail_is_no_slow_port() -> None:
+    own = {(host, nic): {"board": "MT_0000000223"} for host in range(3) for nic in range(8)}
+    ports = Ports(hosts=9, labels={"role": "compute", "board": "MT_0000000838"}, own=own)
+    for host, nic in own:
+        ports.port[host, nic]["rate"] = NDR / 2
+    ports.polls(10)
+    assert not ports.told()
+    ports.port[1, 4]["rate"] = NDR / 4
+    ports.polls(10)
+    assert [str(s.component) for s in ports.open("link_degraded")] == [f"{ports.node(1)}/mlx5_4/1"]
+
+
 def test_a_configured_rate_needs_no_peers() -> None:
     params = {"link_degraded": link_degraded.Params(expected={"compute": Rate(NDR)})}
     ports = Ports(hosts=1, nics=1, params=params)
