@@ -46,7 +46,7 @@ def discover(exchange: Exchange, until: float, known: Subnet | None = None) -> S
             and len(node.route) <= mad.MAX_HOPS
         ]
         if len(subnet.nodes) > MOST_NODES or time.monotonic() >= until:
-            subnet.whole = subnet.whole and not steps
+            subnet.cut = bool(steps)
             break
     _capabilities(exchange, subnet, until)
     return subnet
@@ -55,7 +55,7 @@ def discover(exchange: Exchange, until: float, known: Subnet | None = None) -> S
 def _who(
     exchange: Exchange, subnet: Subnet, steps: list[_Step], until: float, known: Subnet | None
 ) -> list[tuple[Node, int]]:
-    """NodeInfo at the end of each step. Returns the ports not known before: (node, number of the port it came in by)."""
+    """NodeInfo at the end of each step. Returns the ports not known before: (node, number of the port entered by)."""
     owner: list[int] = []
     for number, step in enumerate(steps):
         before = known.port(step.leave) if known is not None and step.leave is not None else None

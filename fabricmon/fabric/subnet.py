@@ -96,13 +96,15 @@ class Node:
 
 @dataclass(slots=True)
 class Subnet:
-    """origin   the port it was walked from
-    whole    False where the walk was cut short, or nodes did not answer it
+    """origin  the port it was walked from
+    whole   every request of the walk was answered
+    cut     the time was up before the walk had ended
     """
 
     nodes: dict[int, Node] = field(default_factory=dict)
     origin: At = NOWHERE
     whole: bool = True
+    cut: bool = False
 
     def port(self, at: At) -> Port | None:
         node = self.nodes.get(at.node)
@@ -140,7 +142,7 @@ def remember(old: Subnet, new: Subnet, now: float, keep: float) -> Subnet:
             # ports that the walk did not reach this time: the second port of an adapter whose cable was pulled
             for number, port in node.ports.items():
                 nodes[guid].ports.setdefault(number, replace(port, far=None, state=DOWN, phys_state=0))
-    merged = Subnet(nodes, new.origin, new.whole)
+    merged = Subnet(nodes, new.origin, new.whole, new.cut)
     for node, port in old.linked():
         here, there = At(node.guid, port.number), port.far
         assert there is not None

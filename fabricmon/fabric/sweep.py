@@ -20,29 +20,12 @@ from numpy.typing import NDArray
 
 from fabricmon.fabric import mad
 from fabricmon.fabric.exchange import Exchange
+from fabricmon.fabric.names import CASTS, COLUMN, DATA, DETAIL_NAMES, DETAILS, NAMES, STATES
 from fabricmon.fabric.subnet import LINK_UP, At, Node, Port, Subnet
 from fabricmon.fabric.transport import Packed, Request
 
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
-
-STATES = ("state", "phys_state", "width", "rate")
-ERRORS = (
-    "symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "port_rcv_remote_physical_errors",
-    "port_rcv_switch_relay_errors", "port_xmit_discards", "port_xmit_constraint_errors",
-    "port_rcv_constraint_errors", "local_link_integrity_errors", "excessive_buffer_overrun_errors", "VL15_dropped",
-    "qp1_dropped", "port_xmit_wait",
-)  # fmt: skip
-DATA = ("port_xmit_data", "port_rcv_data", "port_xmit_packets", "port_rcv_packets")
-CASTS = ("unicast_xmit_packets", "unicast_rcv_packets", "multicast_xmit_packets", "multicast_rcv_packets")
-DETAILS: dict[mad.Attribute, str] = {
-    mad.RCV_ERROR_DETAILS: "port_rcv_errors", mad.XMIT_DISCARD_DETAILS: "port_xmit_discards",
-}  # fmt: skip
-"""Attributes that are asked for when their parent rises."""
-DETAIL_NAMES = tuple(f.name for attribute in DETAILS for f in attribute.fields if not f.name.endswith("_select"))
-NAMES = (*STATES, *ERRORS, *DATA, *CASTS, *DETAIL_NAMES)
-"""Columns of a sweep: names as sysfs has them, raw units (data in 4-byte words, rate in bytes per second)."""
-COLUMN = {name: number for number, name in enumerate(NAMES)}
 
 MOST_DETAILS = 512
 """Detail requests of one sweep; the rest comes with the next, so that an error storm does not stretch the sweep."""
@@ -93,9 +76,14 @@ class Values:
 
 
 class Sweep:
-    """All linked ports of a subnet. `ports[row]` is the port of a row; rows keep their order."""
+    """All linked ports of a subnet. `ports[row]` is the port of a row; rows keep their order.
 
-    def __init__(self, exchange: Exchange, subnet: Subnet, ports: Sequence[At]) -> None:
+    former  the sweep before the subnet was walked again: what it knows of the same ports goes on
+    """
+
+    def __init__(
+        self, exchange: Exchange, subnet: Subnet, ports: Sequence[At], former: Sweep | None = None
+    ) -> None:
         self.ports = tuple(ports)
         self._exchange, self._subnet = exchange, subnet
         self._row = {at: row for row, at in enumerate(self.ports)}
@@ -107,6 +95,8 @@ class Sweep:
         self._details = np.full((len(self.ports), len(DETAIL_NAMES)), np.nan)
         self._parent = {attribute: np.zeros(len(self.ports)) for attribute in DETAILS}
         self._detailed = {attribute: np.ones(len(self.ports), np.bool_) for attribute in DETAILS}
+        if former is not None:
+            self._go_on(former)
 
     def run(self, until: float) -> Values:
         """Ends by `until` (time.monotonic()); what was not read by then is unknown."""
@@ -160,6 +150,16 @@ class Sweep:
         read[:] = self._details
 
     # --- layout
+
+    def _go_on(self, former: Sweep) -> None:
+        self._silent = former._silent
+        same = [(row, former._row[at]) for row, at in enumerate(self.ports) if at in former._row]
+        if same:
+            here, there = np.array(same, np.intp).T
+            self._details[here] = former._details[there]
+            for attribute in DETAILS:
+                self._parent[attribute][here] = former._parent[attribute][there]
+                self._detailed[attribute][here] = former._detailed[attribute][there]
 
     def _target(self, row: int) -> tuple[Node, Port] | None:
         """Whom to ask about a row; None while nobody answers there."""
