@@ -139,14 +139,22 @@ class Reading:
 
 
 class Event(Struct, frozen=True):
-    """Something the kernel told at once. A reason to look; counting is the counters' business."""
+    """Something the kernel told at once. A reason to look; counting is the counters' business.
+
+    kind       "link", "xid", "sxid", or the pattern of a kernel log line, "mlx5_health_lost" (catalogue/kernel_patterns)
+    component  Component.name of a row of kind `of`; "" for the node itself
+    text       one line for a person: "eth0 lost carrier"
+    fields     numbers that it tells; of a kernel log line "severity" (Severity.rank), and "left_out", how many of
+               its sort were not told since the last
+    """
 
     seq: int
     wall: float
-    kind: str  # "link"
-    component: str  # Component.name of kind PORT
-    text: str  # one line for a person: "eth0 lost carrier"
+    kind: str
+    component: str
+    text: str
     fields: dict[str, float] = {}
+    of: Kind = Kind.PORT
 
 
 @dataclass(slots=True)

@@ -51,6 +51,7 @@ class Counter:
     cost    firmware commands a single-file read costs on the most expensive known driver (counters-ib.md 5.1).
     family  where several columns are one metric told apart by `labels`: what the metric's name derives from instead of
             `name` ("pfc_rx_frames" of the column "pfc_rx_frames_prio3"). All of a family have one unit, growth and help.
+            Without labels: the name without its kind, which the metric has anyway ("state" of "nvlink_state").
     labels  the series of the family that this column is: (("priority", "3"),).
     """
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from fabricmon.collect import ethernet, infiniband, infiniband_state
+from fabricmon.collect import ethernet, gpu, infiniband, infiniband_state, nvlink, pcie
 
 COLLECTORS: dict[str, ModuleType] = {
     infiniband.NAME: infiniband,
     infiniband_state.NAME: infiniband_state,
     ethernet.NAME: ethernet,
+    gpu.NAME: gpu,
+    nvlink.NAME: nvlink,
+    pcie.NAME: pcie,
 }

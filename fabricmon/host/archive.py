@@ -16,6 +16,7 @@ import zlib
 import msgspec
 from msgspec import Struct
 
+from fabricmon.host.gpus import Gpu, GpuFabric, GpuPcie, NvLink
 from fabricmon.host.interfaces import Dcb, Fec, LinkState, Pause
 from fabricmon.host.protocol import Link, RdmaDevice, RdmaPort
 
@@ -36,6 +37,13 @@ class Trouble(Struct, frozen=True):
     unsupported: bool = False
 
 
+class FieldAnswer(Struct, frozen=True, array_like=True):
+    """What NVML said to one field of one scope: the raw value, None where the code is not 0."""
+
+    value: float | None
+    code: int
+
+
 class Archive(Struct):
     """All answers. Text of files is Latin-1, one character a byte, so that every byte comes back.
 
@@ -44,6 +52,7 @@ class Archive(Struct):
     statistics_names   and all to `neighbours`: what drivers of interfaces told, by the interface's name
     modules            memory of pluggable modules, Latin-1, by `recorded_interfaces.module_key`
     neighbours         lldpd's JSON under the key ""
+    gpus               and all to `gpu_pcie`: what NVML told, by the GPU's number; fields by "<field>/<scope>"
     troubles           what failed, by "<field> <key>": "reads /sys/...", "ports 0/1", "links"
     """
 
@@ -72,6 +81,11 @@ class Archive(Struct):
     dcb: dict[str, Dcb] = {}
     modules: dict[str, str] = {}
     neighbours: dict[str, str] = {}
+    gpus: list[Gpu] | None = None
+    nvlinks: dict[str, list[NvLink]] = {}
+    gpu_fields: dict[str, dict[str, FieldAnswer]] = {}
+    gpu_fabrics: dict[str, GpuFabric] = {}
+    gpu_pcie: dict[str, GpuPcie] = {}
     troubles: dict[str, Trouble] = {}
 
 
@@ -174,6 +188,14 @@ def anonymised(archive: Archive, key: bytes = b"") -> Archive:
         devices=archive.devices and [msgspec.structs.replace(d, node_guid=guid(d.node_guid)) for d in archive.devices],
         modules={key: _without_serial(archive, key, memory) for key, memory in archive.modules.items()},
         neighbours={},
+        gpus=archive.gpus and [
+            msgspec.structs.replace(g, uuid=text(g.uuid), chassis=hidden(16, g.chassis) if g.chassis else "")
+            for g in archive.gpus
+        ],
+        gpu_fabrics={
+            key: msgspec.structs.replace(fabric, cluster=text(fabric.cluster))
+            for key, fabric in archive.gpu_fabrics.items()
+        },
         links=archive.links and [msgspec.structs.replace(k, address=hardware(k.address)) for k in archive.links],
     )
 

@@ -17,8 +17,10 @@ from fabricmon.fabric.transport import Transport, TransportError
 from fabricmon.host import kmsg
 from fabricmon.host.bulk import Bulk, Descriptors
 from fabricmon.host.files import Files
+from fabricmon.host.gpus import Gpus
 from fabricmon.host.interfaces import Interfaces
 from fabricmon.host.live_interfaces import LiveInterfaces, NoInterfaces
+from fabricmon.host.nvml import NoGpus, Nvml
 from fabricmon.host.protocol import HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
 from fabricmon.host.rdma import RdmaNetlink
 from fabricmon.host.rtnl import Rtnetlink
@@ -41,6 +43,7 @@ class LiveHost:
         self._files = Files(sysfs, procfs, Descriptors(max(0, _raise_limit() - _KEPT_FREE)))
         self._here = os.path.realpath(sysfs) == "/sys"
         self.interfaces: Interfaces = LiveInterfaces() if self._here else NoInterfaces(_ELSEWHERE)
+        self.gpus: Gpus = Nvml() if self._here else NoGpus(_ELSEWHERE)
         self._rdma = RdmaNetlink()
         self._links = Rtnetlink()
 
@@ -104,6 +107,7 @@ class LiveHost:
     def close(self) -> None:
         self._links.close()
         self.interfaces.close()
+        self.gpus.close()
 
     def _only_here(self, question: str) -> None:
         if not self._here:

@@ -16,6 +16,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from fabricmon.fabric.transport import Transport
+from fabricmon.host.gpus import Gpus
 from fabricmon.host.interfaces import Interfaces
 
 
@@ -103,6 +104,7 @@ class Host(Protocol):
 
     name: str  # hostname
     interfaces: Interfaces  # what drivers of network interfaces tell: interfaces.py
+    gpus: Gpus  # what the driver of the GPUs tells: gpus.py
 
     def boot_id(self) -> str: ...
 

@@ -12,8 +12,10 @@ from typing import TypeVar
 
 from fabricmon.fabric.transport import Transport
 from fabricmon.host.archive import Archive, load
+from fabricmon.host.gpus import Gpus
 from fabricmon.host.interfaces import Interfaces
 from fabricmon.host.protocol import HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
+from fabricmon.host.recorded_gpus import RecordedGpus
 from fabricmon.host.recorded_interfaces import RecordedInterfaces
 
 _T = TypeVar("_T")
@@ -31,6 +33,7 @@ class RecordedHost:
         self.name = archive.name
         self._archive = archive
         self.interfaces: Interfaces = RecordedInterfaces(archive)
+        self.gpus: Gpus = RecordedGpus(archive)
         self._offset = archive.monotonic - time.monotonic()
 
     def boot_id(self) -> str:

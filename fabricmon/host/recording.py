@@ -12,8 +12,10 @@ from typing import TypeVar
 from fabricmon import __version__
 from fabricmon.fabric.transport import Transport
 from fabricmon.host.archive import FORMAT, VERSION, Archive, Trouble
+from fabricmon.host.gpus import Gpus
 from fabricmon.host.interfaces import Interfaces
 from fabricmon.host.protocol import BulkReader, Host, HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
+from fabricmon.host.recorded_gpus import RecordingGpus
 from fabricmon.host.recorded_interfaces import RecordingInterfaces
 
 _T = TypeVar("_T")
@@ -28,6 +30,7 @@ class RecordingHost:
         self._host = host
         self.archive = Archive(FORMAT, VERSION, __version__, host.name, time.time(), host.monotonic())
         self.interfaces: Interfaces = RecordingInterfaces(host.interfaces, self.archive, _MOST_ANSWERS)
+        self.gpus: Gpus = RecordingGpus(host.gpus, self.archive)
 
     def boot_id(self) -> str:
         self.archive.boot_id = self._host.boot_id()

@@ -15,8 +15,10 @@ from collections.abc import Callable, Sequence
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.port import PHYS_STATES, PORT_STATES
 from fabricmon.fabric.transport import Transport
+from fabricmon.host.gpus import Gpus
 from fabricmon.host.interfaces import Interfaces
 from fabricmon.host.live_interfaces import NoInterfaces
+from fabricmon.host.nvml import NoGpus
 from fabricmon.host.protocol import HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
 from fabricmon.sim.plant import COUNTING, Plant
 
@@ -34,6 +36,7 @@ class SimulatedHost:
         self._plant, self._number = plant, number
         self.name = plant.fabric.hosts[number]
         self.interfaces: Interfaces = NoInterfaces("a simulated host has no ethtool")
+        self.gpus: Gpus = NoGpus("a simulated host has no NVML")
         self._files: dict[str, Text] = {}
         self._raw: dict[str, tuple[str, int]] = {}
         self._links: dict[str, str] = {}

@@ -9,7 +9,8 @@ import pytest
 
 from fabricmon.catalogue import CATALOGUE, COUNTERS, RAW, Growth, column_of, counter_at, metric_of
 
-_UNITS = ("bytes", "seconds", "bytes_per_second", "lanes", "celsius", "volts", "amperes", "watts", "ratio", "")
+_UNITS = ("bytes", "seconds", "bytes_per_second", "lanes", "celsius", "volts", "amperes", "watts", "ratio",
+          "transfers_per_second", "")
 
 
 def test_names_and_keys_are_unique() -> None:
@@ -24,7 +25,8 @@ def test_the_series_of_a_family_are_alike_and_all_others_are_alone() -> None:
     for c in COUNTERS:
         alike = (c.kind, c.unit, c.growth, c.bits, c.help, tuple(name for name, _ in c.labels))
         families.setdefault(c.metric, set()).add(alike)
-        assert bool(c.family) == bool(c.labels), c.name
+        assert c.family or not c.labels, c.name
+        assert c.labels or c.family in ("", c.name.removeprefix(f"{c.kind}_")), c.name
     assert [name for name, kinds in families.items() if len(kinds) > 1] == []
 
 

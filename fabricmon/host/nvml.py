@@ -1,0 +1,303 @@
+"""GPUs through NVML, by nvidia-ml-py. Imported only where the library is there: a node without GPUs pays nothing.
+
+Every call may block in the driver; callers have threads of their own. But for the initialisation nothing is locked here
+while a call runs, so one GPU that hangs keeps no other waiting, as far as NVML itself lets it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import math
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from fabricmon.host.gpus import Fields, Gpu, GpuEvent, GpuFabric, GpuPcie, NvLink
+from fabricmon.host.protocol import HostError, Unsupported
+
+_T = TypeVar("_T")
+LIBRARY = "libnvidia-ml.so.1"
+MOST_GPUS = 64
+MOST_LINKS = 36  # NVML_NVLINK_MAX_LINKS
+_WAIT_MS = 1000  # of one look for events, which is how long a thread may outlive its stop
+_AGAIN = 30.0  # seconds between two tries to listen while the driver is not loaded or fails
+_INVALID_ARGUMENT, _NOT_SUPPORTED, _TIMEOUT = 2, 3, 10  # nvmlReturn_t
+_ABSENT = frozenset({_NOT_SUPPORTED, 9, 12, 13})  # not supported, no driver loaded, no library, no such function
+_GONE = frozenset({6, 15, 16})  # not found, fell off the bus, needs a reset
+_ANEW = frozenset({1, 9, 18})  # not initialised, no driver loaded, driver replaced under the library
+_COMPLETED = 3
+
+
+class Nvml:
+    """Gpus of this machine."""
+
+    def __init__(self, library: str = LIBRARY) -> None:
+        self._library = library
+        self._lock = threading.Lock()
+        self._nvml: Any = None
+        self._open = False
+        self._handles: dict[int, Any] = {}
+
+    def gpus(self) -> list[Gpu]:
+        nvml = self._ready()
+        count = min(self._call("nvmlDeviceGetCount", lambda: nvml.nvmlDeviceGetCount()), MOST_GPUS)
+        driver = self._maybe(lambda: nvml.nvmlSystemGetDriverVersion()) or ""
+        return [self._gpu(index, _text(driver)) for index in range(count)]
+
+    def nvlinks(self, gpu: int) -> list[NvLink]:
+        nvml, handle = self._ready(), self._handle(gpu)
+        found = []
+        for link in range(MOST_LINKS):
+            try:
+                state: int | None = nvml.nvmlDeviceGetNvLinkState(handle, link)
+            except nvml.NVMLError as error:
+                if error.value in (_NOT_SUPPORTED, _INVALID_ARGUMENT):
+                    break  # the GPU has no further links
+                if error.value in _GONE:
+                    raise self._error(f"nvmlDeviceGetNvLinkState gpu{gpu}", error) from None
+                state = None
+            remote = self._maybe(partial(nvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, link))
+            pci = self._maybe(partial(nvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, link))
+            found.append(NvLink(link, state, remote, pci_address(_text(pci.busId)) if pci else ""))
+        return found
+
+    def fields(self, gpu: int, wanted: Sequence[tuple[int, int]]) -> Fields:
+        nvml, handle = self._ready(), self._handle(gpu)
+        if not wanted:
+            return Fields([], [])
+        answers = self._call(
+            f"nvmlDeviceGetFieldValues gpu{gpu}", lambda: nvml.nvmlDeviceGetFieldValues(handle, list(wanted))
+        )
+        values, codes = [], []
+        for answer in answers:
+            code = answer.nvmlReturn
+            codes.append(code)
+            values.append(_value(answer) if code == 0 else math.nan)
+        return Fields(values, codes)
+
+    def fabric(self, gpu: int) -> GpuFabric:
+        nvml, handle = self._ready(), self._handle(gpu)
+        question = f"nvmlDeviceGetGpuFabricInfoV gpu{gpu}"
+        newest, older = nvml.c_nvmlGpuFabricInfo_v3_t, nvml.c_nvmlGpuFabricInfo_v2_t
+        try:
+            info = self._fabric(handle, newest())
+        except nvml.NVMLError:  # a driver that knows only the version before says "argument" or "version"
+            info = self._call(question, lambda: self._fabric(handle, older()))
+        cluster = bytes(info.clusterUuid).hex()
+        completed = info.state == _COMPLETED
+        return GpuFabric(
+            state=info.state,
+            status=info.status if completed else None,
+            cluster=_uuid(cluster) if set(cluster) != {"0"} else "",
+            clique=info.cliqueId if completed else None,
+            health=info.healthMask,
+            summary=getattr(info, "healthSummary", None),
+        )
+
+    def pcie(self, gpu: int) -> GpuPcie:
+        nvml, handle = self._ready(), self._handle(gpu)
+        return GpuPcie(
+            self._maybe(lambda: nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
+            self._maybe(lambda: nvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
+            self._maybe(lambda: nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)),
+            self._maybe(lambda: nvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
+        )
+
+    def watch(self, tell: Callable[[GpuEvent], None]) -> Callable[[], None]:
+        self._load()
+        stopped = threading.Event()
+        threading.Thread(target=self._listen, args=(tell, stopped), name="nvml events", daemon=True).start()
+        return stopped.set
+
+    def close(self) -> None:
+        """Nothing: threads may still be in calls, and the library goes with the process."""
+
+    # --- the library
+
+    def _load(self) -> None:
+        """Unsupported where the library is absent. The search for it is far cheaper than importing the bindings."""
+        if self._nvml is not None:
+            return
+        try:
+            ctypes.CDLL(self._library)
+        except OSError as error:
+            raise Unsupported("NVML", 0, f"no NVIDIA driver library: {error}") from None
+        import pynvml
+
+        self._nvml = pynvml
+
+    def _ready(self) -> Any:
+        """The bindings, initialised; again after the driver was reloaded."""
+        self._load()
+        if not self._open:
+            with self._lock:
+                if not self._open:
+                    self._call("nvmlInit", self._nvml.nvmlInit)
+                    self._handles.clear()
+                    self._open = True
+        return self._nvml
+
+    def _handle(self, gpu: int) -> Any:
+        handle = self._handles.get(gpu)
+        if handle is None:
+            handle = self._call(f"gpu{gpu}", lambda: self._nvml.nvmlDeviceGetHandleByIndex(gpu))
+            self._handles[gpu] = handle
+        return handle
+
+    def _call(self, question: str, ask: Callable[[], _T]) -> _T:
+        try:
+            return ask()
+        except self._nvml.NVMLError as error:
+            raise self._error(question, error) from None
+
+    def _error(self, question: str, error: Any) -> HostError:
+        if error.value in _ANEW:
+            self._open = False
+        if error.value in _GONE | _ANEW:
+            self._handles.clear()
+        kind = Unsupported if error.value in _ABSENT else HostError
+        return kind(question, errno.ENODEV if error.value in _GONE else 0, f"{error} (NVML {error.value})")
+
+    def _maybe(self, ask: Callable[[], Any]) -> Any:
+        """The answer, None where this GPU or driver has none."""
+        try:
+            return ask()
+        except self._nvml.NVMLError:
+            return None
+
+    def _gpu(self, index: int, driver: str) -> Gpu:
+        nvml = self._nvml
+        try:
+            handle = self._handle(index)
+            uuid = _text(self._call(f"nvmlDeviceGetUUID gpu{index}", lambda: nvml.nvmlDeviceGetUUID(handle)))
+        except HostError as error:
+            return Gpu(index, driver=driver, lost=error.text)
+        pci = self._maybe(lambda: nvml.nvmlDeviceGetPciInfo(handle))
+        place = self._place(handle)
+        return Gpu(
+            index, uuid, pci_address(_text(pci.busId)) if pci else "",
+            _text(self._maybe(lambda: nvml.nvmlDeviceGetName(handle)) or ""), driver, **place,
+        )  # fmt: skip
+
+    def _place(self, handle: Any) -> dict[str, str]:
+        """Where in its rack the GPU is; nothing for a GPU that is in none."""
+        nvml = self._nvml
+        info = nvml.c_nvmlPlatformInfo_v2_t()
+        if self._maybe(lambda: nvml.nvmlDeviceGetPlatformInfo(handle, info)) is None:
+            return {}
+        chassis = _bytes(info, "chassisSerialNumber").partition(b"\0")[0].decode("ascii", "replace").strip()
+        module, slot, tray = (str(_bytes(info, name)[0]) for name in ("moduleId", "slotNumber", "trayIndex"))
+        return {"module": module, "chassis": chassis, "slot": slot, "tray": tray} if chassis else {"module": module}
+
+    def _fabric(self, handle: Any, info: Any) -> Any:
+        self._nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
+        return info
+
+    # --- events
+
+    def _listen(self, tell: Callable[[GpuEvent], None], stopped: threading.Event) -> None:
+        """Until stopped; begins anew, seldom, where the driver is not there or lost its mind."""
+        while not stopped.is_set():
+            try:
+                self._wait(tell, stopped)
+            except (HostError, self._nvml.NVMLError):
+                stopped.wait(_AGAIN)
+
+    def _wait(self, tell: Callable[[GpuEvent], None], stopped: threading.Event) -> None:
+        nvml = self._ready()
+        handles = {}
+        for gpu in self.gpus():
+            if not gpu.lost:
+                handle = self._handle(gpu.index)
+                handles[_address(handle)] = (gpu, handle)
+        events = nvml.nvmlEventSetCreate()
+        try:
+            heard = 0
+            for _, handle in handles.values():
+                xid = nvml.nvmlEventTypeXidCriticalError
+                offered = self._maybe(partial(nvml.nvmlDeviceGetSupportedEventTypes, handle))
+                if offered is not None and offered & xid:
+                    nvml.nvmlDeviceRegisterEvents(handle, xid, events)
+                    heard += 1
+            if not heard:
+                stopped.wait(_AGAIN)
+                return
+            while not stopped.is_set():
+                try:
+                    event = nvml.nvmlEventSetWait_v2(events, _WAIT_MS)
+                except nvml.NVMLError as error:
+                    if error.value == _TIMEOUT:
+                        continue
+                    raise
+                if event.eventType & nvml.nvmlEventTypeXidCriticalError:
+                    known = handles.get(_address(event.device))
+                    gpu = known[0] if known else Gpu(-1)
+                    tell(GpuEvent(gpu.index, gpu.pci, int(event.eventData)))
+        finally:
+            self._maybe(lambda: nvml.nvmlEventSetFree(events))
+
+
+class NoGpus:
+    """Gpus of a host that cannot ask for any."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def gpus(self) -> list[Gpu]:
+        raise Unsupported("NVML", 0, self._reason)
+
+    def nvlinks(self, gpu: int) -> list[NvLink]:
+        raise Unsupported("NVML", 0, self._reason)
+
+    def fields(self, gpu: int, wanted: Sequence[tuple[int, int]]) -> Fields:
+        raise Unsupported("NVML", 0, self._reason)
+
+    def fabric(self, gpu: int) -> GpuFabric:
+        raise Unsupported("NVML", 0, self._reason)
+
+    def pcie(self, gpu: int) -> GpuPcie:
+        raise Unsupported("NVML", 0, self._reason)
+
+    def watch(self, tell: Callable[[GpuEvent], None]) -> Callable[[], None]:
+        raise Unsupported("NVML events", 0, self._reason)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def pci_address(text: str) -> str:
+    """ "00000000:17:00.0" as NVML writes it -> "0000:17:00.0" as sysfs does; "" for anything else."""
+    parts = text.strip().lower().split(":")
+    if len(parts) != 3 or "." not in parts[2]:
+        return ""
+    try:
+        return f"{int(parts[0], 16):04x}:{parts[1]}:{parts[2]}"
+    except ValueError:
+        return ""
+
+
+def _value(answer: Any) -> float:
+    """The member of the union that `valueType` names (nvmlValueType_t)."""
+    members = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+    kind = answer.valueType
+    return float(getattr(answer.value, members[kind])) if 0 <= kind < len(members) else math.nan
+
+
+def _address(handle: Any) -> int:
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+
+
+def _bytes(structure: Any, field: str) -> bytes:
+    """The bytes of a field; the bindings would decode them as text, which numbers above 127 are not."""
+    at = getattr(type(structure), field)
+    return ctypes.string_at(ctypes.addressof(structure) + at.offset, at.size)
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _uuid(digits: str) -> str:
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
