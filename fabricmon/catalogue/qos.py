@@ -48,3 +48,10 @@ COUNTERS: tuple[Counter, ...] = (
          growth=Growth.LEVEL),
     _row("qos_fingerprint", "dcb", "all", "Fingerprint of all settings together: ports of one rail must agree"),
 )  # fmt: skip
+
+COMPARED: tuple[str, ...] = (
+    "pfc_enabled", "pause_rx_enabled", "pause_tx_enabled", "app_fingerprint", "dscp_trusted", "ets_fingerprint",
+    "ecn_marks_answered", "ecn_rate_reduced", "qos_mtu", "buffer_fingerprint", "pfc_cable_delay", "dcbx_mode",
+    "ets_willing",
+)  # fmt: skip
+"""Columns in which the ports of one rail must agree, what loses packets first; `qos_fingerprint` stands for them."""

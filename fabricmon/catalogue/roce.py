@@ -179,4 +179,9 @@ _CLOUD: tuple[Counter, ...] = (
     _row("tx_timeouts", _E, ("tx_timeout",), "Transmit queues that stood still"),
 )
 
-COUNTERS: tuple[Counter, ...] = (*_PFC, *_PRIORITY_TRAFFIC, *_PORT, *_PCIE, *_CLOUD)
+_KEPT: tuple[Counter, ...] = (
+    _row("statistics_left_out", _S, (), "Statistics of the driver that are unknown here and beyond the number that is kept",
+         bits=0, growth=Growth.LEVEL),
+)
+
+COUNTERS: tuple[Counter, ...] = (*_PFC, *_PRIORITY_TRAFFIC, *_PORT, *_PCIE, *_CLOUD, *_KEPT)

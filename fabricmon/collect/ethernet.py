@@ -23,6 +23,7 @@ from msgspec import Struct
 from fabricmon.catalogue.port import OPER_STATES
 from fabricmon.collect import netdev_files, rdma_device
 from fabricmon.collect.link_events import LinkEvents
+from fabricmon.collect.physical import rdma_ports
 from fabricmon.host.protocol import Host, HostError, Link, Unsupported
 from fabricmon.model import Component, Event, Fault, Kind, Part, Reading
 from fabricmon.units import Duration
@@ -180,7 +181,7 @@ class Session:
 
     def _discover(self, links: list[Link], now: float) -> None:
         """Choose the rows and name them."""
-        self._rdma = self._rdma_ports()
+        self._rdma = rdma_ports(self._host)
         routed = rdma_device.default_route_netdevs(self._host)
         by_index = {k.index: k for k in links}
         legs = {k.name for k in links if _is_bond(by_index.get(k.master or -1))}
@@ -219,24 +220,6 @@ class Session:
             "role": "management" if routed else "unknown",
         }
         return {name: value for name, value in found.items() if value}
-
-    def _rdma_ports(self) -> dict[str, tuple[str, int]]:
-        """Which RDMA port each network interface belongs to."""
-        found: dict[str, tuple[str, int]] = {}
-        try:
-            devices = rdma_device.devices(self._host, ())
-        except HostError:
-            return found
-        for device in devices:
-            try:
-                numbers = rdma_device.ports(self._host, device)
-            except HostError:
-                continue
-            for number in numbers:
-                netdev = rdma_device.netdev_of(self._host, device, number)
-                if netdev:
-                    found.setdefault(netdev, (device, number))
-        return found
 
     def _speed(self, link: Link, now: float) -> _Speed:
         """Bytes a second from the file `speed` (Mb/s), which asks the driver: read when the carrier came anew."""

@@ -1,0 +1,141 @@
+"""What drivers count by themselves ("ethtool -S"): pause per priority, discards, marks, the physical port.
+
+There is no other source of pause per priority (counters-roce.md section 2). One Session an interface.
+
+On mlx5 the names depend on the settings: those of a priority's pause are there only while flow control is enabled on
+it, and when it moves from one priority to another their number stays the same. So the names are asked for again after
+the values; values are taken only where the names before and after them are the same.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+from array import array
+
+from msgspec import Struct
+
+from fabricmon.collect import roce_labels, roce_names
+from fabricmon.collect.interface_cost import cost_of
+from fabricmon.collect.physical import Interface, OnePerInterface
+from fabricmon.host.protocol import Host, HostError, Unsupported
+from fabricmon.model import Component, Fault, Kind, Part, Reading
+from fabricmon.units import Duration
+
+NAME = "roce"
+_LEFT_OUT = "statistics_left_out"
+_TRIES = 3  # reads of values whose names moved meanwhile, before they are unknown for this run
+_GONE = frozenset({errno.ENODEV, errno.ENXIO})
+
+
+class Config(Struct, forbid_unknown_fields=True, frozen=True):
+    """collect.roce
+
+    enabled     read the drivers' own statistics at all
+    interval    between two reads. On mlx5 one costs about 41 firmware commands (counters-roce.md 3.1); bnxt_en's values
+                are a second old at best
+    deadline    for one interface; after it its values are unknown until its driver answers
+    rediscover  between two looks for new interfaces
+    exclude     interfaces to leave out, with wildcards
+    """
+
+    enabled: bool = True
+    interval: Duration = Duration(10)
+    deadline: Duration = Duration(5)
+    rediscover: Duration = Duration(300)
+    exclude: tuple[str, ...] = ()
+
+
+Collector = OnePerInterface[Config, "Session"]
+
+
+def open(host: Host, config: Config) -> Collector:
+    return OnePerInterface(host, config, Session)
+
+
+class Session:
+    """One interface."""
+
+    def __init__(self, host: Host, config: Config, interface: Interface) -> None:
+        self._host, self._config, self._interface = host, config, interface
+        self._names: tuple[str, ...] | None = None
+        self._columns: tuple[str, ...] = ()
+        self._places: tuple[tuple[int, float], ...] = ()
+        self._left_out = 0
+        self._parts: tuple[Part, ...] = ()
+        self._labels: dict[str, str] = {}
+        self._again = -math.inf  # node time of the next look at the labels
+
+    def read(self) -> Reading:
+        host, name = self._host, self._interface.name
+        start = host.monotonic()
+        before = self._names
+        if before is None:
+            try:
+                before = host.interfaces.statistics_names(name)
+            except HostError as error:
+                if isinstance(error, Unsupported) or error.errno == errno.EOPNOTSUPP:
+                    return Reading((), array("d"), start)
+                raise
+        for _ in range(_TRIES):
+            taken = host.monotonic()
+            found = self._values(before)
+            taken = (taken + host.monotonic()) / 2
+            after = host.interfaces.statistics_names(name)
+            if after == before and found is not None:
+                return self._reading(after, found, taken)
+            before = after
+        self._names = None
+        why = f"the driver's names changed during each of {_TRIES} reads"
+        unknown = array("d", [math.nan]) * len(self._columns)
+        return Reading(self._parts, unknown, start, (Fault(NAME, self._interface.row, f"ethtool -S {name}", why),))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _values(self, names: tuple[str, ...]) -> tuple[int, ...] | None:
+        """None where the driver has another number of statistics by now."""
+        if not names:
+            return ()
+        try:
+            return self._host.interfaces.statistics(self._interface.name, len(names))
+        except HostError as error:
+            if error.errno == errno.EAGAIN:
+                return None
+            if error.errno in _GONE:
+                self._names = None
+            raise
+
+    def _reading(self, names: tuple[str, ...], found: tuple[int, ...], taken: float) -> Reading:
+        if names is not self._names or taken >= self._again:
+            self._shape(names, taken)
+        if not self._columns:
+            return Reading((), array("d"), taken)
+        values = array("d", [found[at] * scale for at, scale in self._places])
+        values.append(float(self._left_out))
+        return Reading(self._parts, values, taken, (), cost_of(self._interface.driver).statistics)
+
+    def _shape(self, names: tuple[str, ...], now: float) -> None:
+        """Lay out the row for these names."""
+        if names is not self._names:
+            plan = roce_names.plan(names)
+            self._places = tuple((place.at, place.scale) for place in plan.places)
+            self._left_out = plan.left_out
+            self._columns = (*(place.column for place in plan.places), _LEFT_OUT) if plan.places else ()
+            self._names = names
+        if now >= self._again:
+            self._labels = self._interface.labels | self._rdma_labels()
+            self._again = now + float(self._config.rediscover)
+        parts: tuple[Part, ...] = ()
+        if self._columns:
+            component = Component(self._interface.row, self._labels)
+            parts = (Part(NAME, Kind.PORT, self._columns, (component,), float(self._config.interval)),)
+        if parts != self._parts:
+            self._parts = parts
+
+    def _rdma_labels(self) -> dict[str, str]:
+        if not self._interface.device:
+            return {}
+        return roce_labels.labels(self._host, self._interface.device, self._interface.port)
+
+
