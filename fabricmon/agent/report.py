@@ -84,10 +84,10 @@ def families(status: Mapping[Key, Status], symptoms: Sequence[Symptom] | None) -
                  [(labels, float(all(s.success for s in ones))) for labels, ones in rows
                   if any(s.success is not None for s in ones)])
     yield Family("fabricmon_collector_duration_seconds", "gauge", "Duration of the last run that came back",
-                 [(labels, one.duration) for labels, one in reads], "seconds")
+                 [(labels, round(one.duration, 6)) for labels, one in reads], "seconds")
     yield Family("fabricmon_collector_last_success_timestamp_seconds", "gauge",
                  "When the values shown for this device were read, seconds since the Unix epoch",
-                 [(labels, one.last_success) for labels, one in reads], "seconds")
+                 [(labels, round(one.last_success, 3)) for labels, one in reads], "seconds")
     yield Family("fabricmon_collector_faults", "gauge", "Sources that the last runs could not read or understand",
                  [(labels, float(sum(len(s.faults) for s in ones))) for labels, ones in rows])
     yield Family("fabricmon_collector_runs_total", "counter", "Runs, with or without success",

@@ -38,8 +38,8 @@ def render(families: Iterable[Family], format: Format) -> list[str]:
     """The lines (each with its line break) of families that have samples. OpenMetrics: without the closing EOF."""
     lines: list[str] = []
     for family in families:
-        known = ((labels, value) for labels, value in family.samples if not math.isnan(value))
-        samples = [f"{family.name}{label_set(labels)} {number(value)}\n" for labels, value in known]
+        name = family.name
+        samples = [f"{name}{label_set(labels)} {number(v)}\n" for labels, v in family.samples if v == v]
         if samples:
             lines.append(head(family.name, family.type, family.help, family.unit, format))
             lines.extend(samples)
