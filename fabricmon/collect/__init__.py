@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from fabricmon.collect import ethernet, gpu, infiniband, infiniband_state, nvlink, pcie
+from fabricmon.collect import (
+    bond,
+    ethernet,
+    ethernet_phy,
+    gpu,
+    infiniband,
+    infiniband_state,
+    neighbours,
+    nvlink,
+    optics,
+    pcie,
+    qos,
+    roce,
+)
 
 COLLECTORS: dict[str, ModuleType] = {
     infiniband.NAME: infiniband,
     infiniband_state.NAME: infiniband_state,
     ethernet.NAME: ethernet,
+    bond.NAME: bond,
+    roce.NAME: roce,
+    ethernet_phy.NAME: ethernet_phy,
+    qos.NAME: qos,
+    optics.NAME: optics,
+    neighbours.NAME: neighbours,
     gpu.NAME: gpu,
     nvlink.NAME: nvlink,
     pcie.NAME: pcie,
