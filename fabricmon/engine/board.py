@@ -20,6 +20,9 @@ from fabricmon.model import ComponentId, Kind, Symptom
 
 Rows = NDArray[np.int64]
 
+STATE_TYPES = frozenset({"LD", "LS"})
+"""Symptoms of what a link is, not of what it counted."""
+
 
 @dataclass(slots=True)
 class Board:
@@ -38,9 +41,9 @@ class Board:
         return self.ids[self.table(kind)][row]
 
     def symptoms(self, kind: str, rows: Iterable[int]) -> list[Symptom]:
-        """Open symptoms of a type on some rows; the finest rule first."""
+        """Open symptoms of a type on some rows, and on those that tell of the same links; the finest rule first."""
         found: list[Symptom] = []
-        for row in rows:
+        for row in self._tellers(kind, rows):
             found.extend(judge.open[row].symptom for judge in self.judges[kind] if row in judge.open)
         return found
 
@@ -53,9 +56,22 @@ class Board:
             for judges in self.judges.values():
                 for judge in judges:
                     if judge.open and names.intersection(judge.rule.yields_to):
-                        open_here = (judge.open[row].symptom for row in rows if row in judge.open)
+                        tellers = self._tellers(kind, rows)
+                        open_here = (judge.open[row].symptom for row in tellers if row in judge.open)
                         found.update(Key(symptom.rule, symptom.component) for symptom in open_here)
         return frozenset(found)
+
+    def _tellers(self, kind: str, rows: Iterable[int]) -> list[int]:
+        told_by = self.places.told_by
+        if not told_by or self.table(kind) is not Kind.PORT:
+            return list(rows)
+        return [teller for row in rows for teller in told_by.get(row, (row,))]
+
+    def hosts(self, kind: str, rows: Iterable[int]) -> frozenset[str]:
+        """Hosts that some rows belong to; a port between switches belongs to none."""
+        if self.table(kind) is not Kind.PORT:
+            return frozenset(self.component(kind, row).node for row in rows)
+        return frozenset(self.places.host(row) for row in rows) - {""}
 
     def pending(self, kind: str, domain: str, group: int) -> int:
         """Members of a group that are turning bad: their symptom has not held for long enough yet."""
@@ -115,7 +131,27 @@ def facts_of(
         for judge in judges:
             if judge.rule.name in yielded:
                 known &= ~yielded[judge.rule.name][:n]
+        if table is Kind.PORT and board.places.echo:
+            _merge_echoes(kind, board.places, open_rows, known)
         rows = np.array(sorted(open_rows), np.int64)
         known[rows] = True
         facts[kind] = Facts(groups, rows, np.array([open_rows[r] for r in rows.tolist()], np.float64), known)
     return facts
+
+
+def _merge_echoes(kind: str, places: Places, open_rows: dict[int, float], known: Mask) -> None:
+    """What a sweep tells of a link goes to the row that stands for it.
+
+    Of a link's state its own host is the better witness, who looks every second: while it says that all is well, a
+    sweep of half a minute ago has nothing to add. Errors count wherever they are seen: each end has its own counters.
+    """
+    swept = places.domains.swept
+    for row in [row for row in open_rows if row in places.echo]:
+        first, onset = places.echo[row], open_rows.pop(row)
+        if kind in STATE_TYPES and known[first] and not swept[first] and first not in open_rows:
+            continue
+        open_rows[first] = min(onset, open_rows.get(first, np.inf))
+    echoes = np.array(list(places.echo), np.intp)
+    firsts = np.array(list(places.echo.values()), np.intp)
+    np.logical_or.at(known, firsts, known[echoes])
+    known[echoes] = False

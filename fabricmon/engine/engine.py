@@ -19,6 +19,7 @@ from fabricmon.engine.explain import Moment, case_of
 from fabricmon.engine.judges import Judges
 from fabricmon.engine.maintenance import Windows
 from fabricmon.engine.notices import Notices, maintenance_case
+from fabricmon.engine.picture import Picture
 from fabricmon.engine.places import Places, power_of
 from fabricmon.engine.search import Floats, Ints
 from fabricmon.engine.situation import Situation
@@ -79,9 +80,9 @@ class Engine:
         self.judges = Judges(known, _of_rules(known, rules, params or {}))
         self.situation = Situation(fabric)
         self._rules = tuple(rules)
-        self._graph = graph if scope is Scope.FLEET else None
-        self._power = power_of(self._graph)
-        self._assigner = Assigner(self._graph, self._power)
+        self._picture = Picture(graph if scope is Scope.FLEET else None)
+        self._power = power_of(self._picture.graph)
+        self._assigner = Assigner(self._picture.graph, self._power)
         self._places: Places | None = None
         self._placed: tuple[int, int] = (-1, -1)
         self._placed_at = -np.inf
@@ -134,9 +135,9 @@ class Engine:
         Raises ParamsError and changes nothing when the parameters cannot be used.
         """
         self.judges.configure(_of_rules([judge.rule for judge in self.judges.all], self._rules, params))
-        self._graph = graph if self.scope is Scope.FLEET else None
-        self._power = power_of(self._graph)
-        self._assigner = Assigner(self._graph, self._power)
+        self._picture = Picture(graph if self.scope is Scope.FLEET else None)
+        self._power = power_of(self._picture.graph)
+        self._assigner = Assigner(self._picture.graph, self._power)
         self._placed = (-1, -1)
         self._placed_at = self._diagnosed_at = -np.inf
 
@@ -174,9 +175,12 @@ class Engine:
         pause = 1.0 + ports.n / PLACES_ROWS
         if state == self._placed or (not moved and 0.0 <= now - self._placed_at < pause):
             return
+        if self.scope is Scope.FLEET and self._picture.look(ports.ids, ports.labels, ports.gone):
+            self._power = power_of(self._picture.graph)
+            self._assigner = Assigner(self._picture.graph, self._power)
         domains = self._assigner.assign(list(zip(ports.ids, ports.labels, strict=True)))
         if len(domains.names["link"]) > 2 * ports.n + SPARE_NAMES:  # mostly names of what has left
-            self._assigner = Assigner(self._graph, self._power)
+            self._assigner = Assigner(self._picture.graph, self._power)
             domains = self._assigner.assign(list(zip(ports.ids, ports.labels, strict=True)))
         self._places = Places(domains, self._power, nodes.ids)
         ports.domains = self._places.domains
@@ -202,7 +206,7 @@ class Engine:
             last_frame=self._last_frame,
             covered=lambda component, hosts: self._windows.covering(now, component, hosts),
             events=self._events,
-            topology=self._graph.source if self._graph is not None else "",
+            topology=self._picture.graph.source if self._picture.graph is not None else "",
         )
         cases = [case_of(verdict, moment) for verdict in verdicts]
         cases += self._notice_cases(cases)
@@ -299,7 +303,7 @@ class Engine:
         return self.judges.symptoms()
 
     def topology(self) -> Graph | None:
-        return self._graph
+        return self._picture.graph
 
     def open_by_rule(self) -> dict[str, int]:
         return self.judges.open_by_rule()

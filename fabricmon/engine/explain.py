@@ -73,7 +73,7 @@ def case_of(verdict: Verdict, moment: Moment) -> Case:
     if mode.name == "host down" and moment.now - verdict.onset >= REBOOT:
         kind, said = "host_unreachable", words.WORDS["host gone"]
     bad, of, parts = _members(verdict, board)
-    hosts = frozenset(c.node for c in parts)
+    hosts = frozenset().union(*(board.hosts(k, rows.tolist()) for k, rows in verdict.explained.items()))
     severity = _severity(verdict, kind, symptoms, hosts)
     labels = {"mode": mode.name} | board.places.about(mode.domain, verdict.group)
     labels.pop("ports", None)
@@ -157,7 +157,8 @@ def _candidates(verdict: Verdict, board: Board, component: str, name: str) -> tu
     if verdict.domain == "link":
         near, _, far = name.partition(", ")
         node, _, rest = near.partition("/")
-        found.append(f"nic({node}/{rest.partition('/')[0]})")
+        nic = board.places.port.ids["nic"][verdict.explained[next(iter(verdict.explained))]]
+        found.append(f"nic({node}/{rest.partition('/')[0]})" if (nic >= 0).any() else f"port({near})")
         if far:
             found.append(f"port({far})")
     if verdict.domain == "nic" and "LD" in verdict.explained:

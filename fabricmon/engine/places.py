@@ -25,14 +25,28 @@ class Places:
     """Groups of all rows at one moment.
 
     domains  of the PORT rows, as the fleet has them
-    port     groups of the PORT rows for the diagnosis: as `domains`, but a rail that lies within one leaf is that leaf
+    port     groups of the PORT rows for the diagnosis: as `domains`, but a rail that lies within one leaf is that leaf,
+             and an echo is in no group
     node     groups of the NODE rows: host and power
+    echo     a link is one member of its domains, however many rows tell of it. PORT rows that a sweep told -> the row
+             that stands for their link: that of the port's own host, else the first swept one
+    told_by  the row that stands for a link -> all rows that tell of it, where they are several
     """
 
     def __init__(self, domains: Domains, power: Mapping[str, str], nodes: Sequence[ComponentId]) -> None:
         self.domains = domains
         ids = dict(self.domains.ids)
         ids["rail"] = _across_leaves(ids["rail"], ids["leaf"])
+        self.echo = _echoes(ids["link"], domains.swept)
+        self.told_by: dict[int, list[int]] = {}
+        for row, first in self.echo.items():
+            self.told_by.setdefault(first, [first]).append(row)
+        self.hosts = ids["host"]
+        if self.echo:
+            silent = np.array(list(self.echo), np.intp)
+            ids = {domain: of.copy() for domain, of in ids.items()}
+            for of in ids.values():
+                of[silent] = -1
         self.port = Groups(ids)
         self.names = {domain: list(self.domains.names[domain]) for domain in DOMAINS}
         hosts = [c.node for c in nodes]
@@ -47,6 +61,11 @@ class Places:
     def about(self, domain: str, group: int) -> dict[str, str]:
         known = self.domains.about.get(domain, [])
         return known[group] if group < len(known) else {}
+
+    def host(self, row: int) -> str:
+        """The host that a PORT row belongs to, "" for a port between switches."""
+        group = int(self.hosts[row])
+        return self.names["host"][group] if group >= 0 else ""
 
     def size(self, of_ports: bool, domain: str, group: int) -> int:
         """How many members a group has: ports, or nodes."""
@@ -73,6 +92,20 @@ class Places:
                     self.names[domain].append(name)
                 out[row] = known[name]
         return out
+
+
+def _echoes(
+    link: np.ndarray[tuple[int], np.dtype[np.int32]], swept: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> dict[int, int]:
+    """Swept rows that tell of a link of which another row tells already -> that row."""
+    if not swept.any():
+        return {}
+    rows = np.flatnonzero(link >= 0)
+    order = np.lexsort((rows, swept[rows]))  # a host's own row before any swept one
+    first: dict[int, int] = {}
+    for row in rows[order].tolist():
+        first.setdefault(int(link[row]), row)
+    return {row: first[int(link[row])] for row in rows[swept[rows]].tolist() if first[int(link[row])] != row}
 
 
 def _across_leaves(

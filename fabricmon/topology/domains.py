@@ -3,6 +3,10 @@
 A row is joined with the graph by what does not move: port or node GUID first, then host and device name, then host
 and adapter index (`mlx5_N` counts from 0, `HCA-N` from 1). Never by LID: a subnet manager may give another one at any
 time, and two subnets use the same ones (topologies.md sections 1 and 11).
+
+A row that an agent swept stands for a port elsewhere (topology/swept.py). It belongs to what can explain it: both ends
+of an adapter's cable to that adapter and its host, both ends of any cable to one link, a cable between switches to its
+tier.
 """
 
 from __future__ import annotations
@@ -17,9 +21,9 @@ from numpy.typing import NDArray
 
 from fabricmon.model import ComponentId
 from fabricmon.topology.graph import End, Graph, Switch
-from fabricmon.topology.infer import rail_index
+from fabricmon.topology.infer import rail_index, tier
 
-DOMAINS = ("link", "nic", "host", "leaf", "rail", "power")
+DOMAINS = ("link", "nic", "host", "leaf", "rail", "power", "tier")
 
 COMMON_SHARE = 0.5
 """A device number is a rail of the fleet when at least this share of the most common number's hosts have it."""
@@ -35,11 +39,13 @@ class Domains:
     names  domain -> names by group id: "host-007/mlx5_3/1, leaf-3/12" for a link, "su1/rail2" for a leaf
     about  domain -> per group id, what a person wants to know of it; for a leaf {"switch": "leaf-3", "guid": "0x...",
            "ports": how many adapters it carries}
+    swept  bool[n]: the row is another's view of a port, from a sweep of the fabric
     """
 
     ids: dict[str, NDArray[np.int32]] = field(default_factory=dict)
     names: dict[str, list[str]] = field(default_factory=dict)
     about: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    swept: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
 
 
 class _Groups:
@@ -67,7 +73,8 @@ class _Groups:
 
 class _Place(NamedTuple):
     """Where a row's port is in the graph. `leaf` is the switch that carries hosts, None on an inter-switch cable;
-    `ports` is how many adapters it carries; `near`: the row is the adapter's end."""
+    `ports` is how many adapters it carries; `near`: the row is the adapter's end; `tier`: between which levels of
+    switches the cable runs, "" for an adapter's; `adapter`: id of the adapter at one of its ends, "" for none."""
 
     cable: int
     title: str
@@ -75,6 +82,8 @@ class _Place(NamedTuple):
     leaf_name: str
     ports: int
     near: bool
+    tier: str
+    adapter: str
 
 
 def assign(graph: Graph | None, rows: Sequence[tuple[ComponentId, Labels]], power: Mapping[str, str]) -> Domains:
@@ -102,29 +111,50 @@ class Assigner:
         self._groups = {domain: _Groups() for domain in DOMAINS}
         self._seen: list[tuple[ComponentId, Labels]] = []
         self._loose: dict[int, tuple[str, int | None]] = {}  # rows whose rail is a matter of numbers
+        self._swept: dict[int, str] = {}  # swept row -> adapter at its cable
+        self._known_as: dict[str, tuple[str, str]] = {}  # adapter -> node and device by which its own agent calls it
 
     def assign(self, rows: Sequence[tuple[ComponentId, Labels]]) -> Domains:
         seen = self._seen
         for groups in self._groups.values():
             groups.widen(len(rows))
             groups.ids[len(rows) :] = -1
-        for row, (component, labels) in enumerate(rows):
-            if row < len(seen) and seen[row][0] is component and seen[row][1] is labels:
-                continue
+        new = [
+            row
+            for row, (component, labels) in enumerate(rows)
+            if not (row < len(seen) and seen[row][0] is component and seen[row][1] is labels)
+        ]
+        renamed: set[str] = set()
+        for row in new:
             for groups in self._groups.values():
                 groups.ids[row] = -1
             self._loose.pop(row, None)
-            if component.node:  # else a free row
-                self._put(row, component, labels)
+            self._swept.pop(row, None)
+            component, labels = rows[row]
+            if component.node and not labels.get("swept"):  # else a free row, or one that comes below
+                adapter = self._put(row, component, labels)
+                known_as = component.node, device_and_port(component, labels)[0]
+                if adapter and self._known_as.get(adapter) != known_as:
+                    self._known_as[adapter] = known_as
+                    renamed.add(adapter)
+        again = [row for row, adapter in self._swept.items() if adapter in renamed] if renamed else []
+        for row in (*new, *again):
+            component, labels = rows[row]
+            if component.node and labels.get("swept"):
+                self._put_swept(row, component, labels)
         self._seen = list(rows)
         self._number_rails()
+        swept = np.zeros(len(rows), np.bool_)
+        swept[[row for row in self._swept if row < len(rows)]] = True
         return Domains(
             {domain: groups.ids[: len(rows)].copy() for domain, groups in self._groups.items()},
             {domain: groups.names for domain, groups in self._groups.items()},
             {domain: groups.about for domain, groups in self._groups.items()},
+            swept,
         )
 
-    def _put(self, row: int, component: ComponentId, labels: Labels) -> None:
+    def _put(self, row: int, component: ComponentId, labels: Labels) -> str:
+        """Place a row of a node's own; returns the adapter it is in the graph, "" for none."""
         groups = self._groups
         device, port = device_and_port(component, labels)
         node = component.node
@@ -139,15 +169,45 @@ class Assigner:
                 groups["link"].names[groups["link"].ids[row]] = place.title
         elif port or labels.get("netdev"):
             groups["link"].put(row, component, str(component))
-        leaf = place.leaf if place is not None else None
-        if place is not None and leaf is not None:
-            about = {"switch": leaf.name or leaf.id, "guid": leaf.id, "ports": str(place.ports)}
-            groups["leaf"].put(row, leaf.id, place.leaf_name, about)
-        if leaf is not None and leaf.labels.get("rail") and leaf.labels.get("unit"):
-            rail = f"{leaf.labels['unit']}/{leaf.labels['rail']}"
-            groups["rail"].put(row, rail, rail)
-        elif port:
+        if not self._put_leaf(row, place) and port:
             self._loose[row] = labels.get("role", "unknown"), rail_index(device)
+        return place.adapter if place is not None and place.near else ""
+
+    def _put_leaf(self, row: int, place: _Place | None) -> bool:
+        """Leaf and rail of a row; False where no leaf gives it a rail."""
+        leaf = place.leaf if place is not None else None
+        if place is None or leaf is None:
+            return False
+        about = {"switch": leaf.name or leaf.id, "guid": leaf.id, "ports": str(place.ports)}
+        self._groups["leaf"].put(row, leaf.id, place.leaf_name, about)
+        if not (leaf.labels.get("rail") and leaf.labels.get("unit")):
+            return False
+        rail = f"{leaf.labels['unit']}/{leaf.labels['rail']}"
+        self._groups["rail"].put(row, rail, rail)
+        return True
+
+    def _put_swept(self, row: int, component: ComponentId, labels: Labels) -> None:
+        groups = self._groups
+        place = self._join.swept(labels) if self._join is not None else None
+        self._swept[row] = place.adapter if place is not None else ""
+        if place is None:
+            groups["link"].put(row, component, component.name)
+            return
+        groups["link"].put(row, place.cable, place.title)
+        if place.tier:
+            groups["tier"].put(row, place.tier, place.tier)
+        self._put_leaf(row, place)
+        node, device = self._known_as.get(place.adapter) or self._join_names(place.adapter)
+        if node:
+            groups["host"].put(row, node, node)
+            groups["nic"].put(row, (node, device), f"{node}/{device}" if device else node)
+            if node in self._power:
+                groups["power"].put(row, self._power[node], self._power[node])
+
+    def _join_names(self, adapter: str) -> tuple[str, str]:
+        """Host and device of an adapter as its description has them; empty where it tells nothing."""
+        found = self._join.graph.adapters.get(adapter) if self._join is not None else None
+        return (found.host, found.name) if found is not None else ("", "")
 
     def _number_rails(self) -> None:
         """Rails of the rows that no leaf gives one, by the position of the device's number in its role."""
@@ -225,15 +285,30 @@ class _Join:
         number = self.cable_at.get(end) if end is not None else None
         if end is None or number is None:
             return None
-        switches = [self.graph.switches.get(e.node) for e in (end, self.far[end])]
-        leaves = [switch for switch in switches if switch is not None]
-        leaf = leaves[0] if len(leaves) == 1 else None
         near = end.node not in self.graph.switches
         cable = self.graph.cables[number]
         title = f"{component}, {self.graph.describe(self.far[end])}" if near else self.graph.title(cable)
+        return self._place(number, end, title, near)
+
+    def swept(self, labels: Labels) -> _Place | None:
+        """The place of a swept row, which names its node by GUID."""
+        node, port = self.by_guid.get(_guid(labels.get("node_guid")) or 0), labels.get("port", "")
+        end = End(node, int(port)) if node is not None and port.isdigit() else None
+        number = self.cable_at.get(end) if end is not None else None
+        if end is None or number is None:
+            return None
+        return self._place(number, end, self.graph.title(self.graph.cables[number]), False)
+
+    def _place(self, number: int, end: End, title: str, near: bool) -> _Place:
+        ends = end, self.far[end]
+        switches = [self.graph.switches.get(e.node) for e in ends]
+        adapter = next((e.node for e in ends if e.node in self.graph.adapters), "")
+        leaves = [switch for switch in switches if switch is not None]
+        leaf = leaves[0] if len(leaves) == 1 else None
+        between = tier(self.graph, self.graph.cables[number]) if len(leaves) == len(ends) else ""
         if leaf is None:
-            return _Place(number, title, None, "", 0, near)
-        return _Place(number, title, leaf, self.leaf_names[leaf.id], self.carried[leaf.id], near)
+            return _Place(number, title, None, "", 0, near, between, adapter)
+        return _Place(number, title, leaf, self.leaf_names[leaf.id], self.carried[leaf.id], near, between, adapter)
 
     def _end(self, component: ComponentId, labels: Labels, device: str, port: str) -> End | None:
         at = int(port) if port.isdigit() else 1

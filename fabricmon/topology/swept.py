@@ -92,4 +92,9 @@ def overlaid(plan: Graph | None, found: Graph | None) -> Graph | None:
     hosts: dict[str, dict[str, str]] = {adapter.host: {} for adapter in adapters.values() if adapter.host}
     source = f"{found.source} over {plan.source}" if plan.source else found.source
     aggregation = {**plan.aggregation, **found.aggregation}
-    return annotate(Graph(switches, adapters, tuple(cables), hosts | plan.hosts, source, plan.findings, aggregation))
+    return annotate(
+        msgspec.structs.replace(
+            plan, switches=switches, adapters=adapters, cables=tuple(cables), hosts=hosts | plan.hosts, source=source,
+            aggregation=aggregation,
+        )
+    )  # fmt: skip
