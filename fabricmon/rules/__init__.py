@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fabricmon.rules import (
     agent_silent,
+    config_drift,
     link_degraded,
     link_down,
     link_errors,
@@ -23,4 +24,5 @@ RULES: tuple[Rule, ...] = (
     nic_fault.RULE,
     agent_silent.RULE,
     telemetry_quality.RULE,
+    config_drift.RULE,
 )
