@@ -22,7 +22,7 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
 
     expected  rate a port of a role should have, by the port's label "role" ({compute: 400Gb/s}); where nothing is
               said, the most common rate of its rail, else of its host, among ports of its make: of one role, link layer
-              and board (detection-methods 3.6)
+              and board; of a link between switches that of its tier (detection-methods 3.6)
     least     members a group must have up before its most common rate is a reference (3: design)
     hold      how long the link must be slow (60 s: detection-methods 3.6)
     clear     how long it must be at its rate again (10 s, one poll: design)
@@ -73,6 +73,9 @@ def references(view: View, rate: NDArray[np.float64], params: Params) -> NDArray
     make = facts.make[:n].astype(np.int64)
     rail = view.group("rail").astype(np.int64)
     reference = most_common(rate, np.where(rail >= 0, rail * facts.makes + make, -1), usable, params.least)
+    tier = view.group("tier").astype(np.int64)
+    if (tier >= 0).any():  # links between switches, from a sweep of the fabric
+        reference = np.where(tier >= 0, most_common(rate, tier, usable, params.least), reference)
     if (np.isnan(reference) & usable).any():
         host = view.group("host").astype(np.int64)
         mates = np.where((host >= 0) & (make > 0), host * facts.makes + make, -1)

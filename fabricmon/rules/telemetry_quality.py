@@ -75,7 +75,8 @@ def _frozen(view: View, params: Params) -> NDArray[np.bool_]:
     for column in TRAFFIC:
         if view.table.counted(column) is not None:
             countable |= np.isfinite(view.value(column))
-    watched = view.present & countable & (tracks.link[:n] == link.UP)
+    # a link between switches may well be idle while others carry traffic
+    watched = view.present & countable & (tracks.link[:n] == link.UP) & ~tracks.facts.swept[:n]
     with np.errstate(invalid="ignore"):
         moving = watched & (view.now - tracks.moved[:n] < FRESH_AT_LEAST * 2)
         still = watched & ~(view.now - tracks.moved[:n] < params.frozen)
