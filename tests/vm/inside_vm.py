@@ -25,7 +25,7 @@ ROCE, IB = 8, 1
 DEVICES = [f"mlx5_{n}" for n in range(ROCE + IB)]
 SLOW, FAILING = "mlx5_2", "mlx5_3"
 NETLINK, FILES = "127.0.0.1:9790", "127.0.0.1:9792"
-PATIENCE = 90.0  # seconds one step may take; the machine is emulated, on a busy host it is some 20 times slower
+PATIENCE = 150.0  # seconds one step may take; the machine is emulated, on a busy host it is some 20 times slower
 AGENTS: dict[str, subprocess.Popen[bytes]] = {}
 STATE_WORDS = {"state", "phys_state", "speed", "width", "lid", "sm_lid", "delay_ms", "fail"}
 

@@ -5,9 +5,6 @@ One virtual machine is booted for all tests; `inside_vm.py` drives it and report
 
 import json
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,10 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fabricmon.catalogue import CATALOGUE
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(480)]
 
-ROOT = Path(__file__).resolve().parents[2]
-RIG = ROOT / "tests" / "rigs" / "rdma_vm"
 # Widths of the counters of the performance management class: the kernel shows a narrow one at its top as full.
 TOPS = {"link_downed": 255}
 # Bytes are counted in 4-byte words at the source.
@@ -51,22 +46,6 @@ def metric(key: str) -> str:
             if counter.source == source and key in counter.keys:
                 return counter.metric
     raise KeyError(key)
-
-
-@pytest.fixture(scope="session")
-def vm(require, tmp_path_factory) -> Path:
-    """Folder of what the virtual machine reported."""
-    require("qemu-system-x86_64", "boots the test machine")
-    cache = Path(os.environ.get("FABRICMON_VM_CACHE") or Path.home() / ".cache" / "fabricmon" / "rdma-vm")
-    if not (cache / "site.squashfs").exists():
-        require("the test VM (tests/setup-peers builds it)")
-    out = tmp_path_factory.mktemp("vm")
-    command = [sys.executable, RIG / "run", "--project", ROOT, "--out", out, "--timeout", "360", "--times"]
-    run = subprocess.run([*command, "--", "python3 tests/vm/inside_vm.py"], capture_output=True, text=True, timeout=400)
-    print(run.stdout, run.stderr)
-    logs = "\n".join(f"{log.name}: {log.read_text()[-3000:]}" for log in out.glob("agent-*.log"))
-    assert run.returncode == 0, f"{run.stdout}\n{run.stderr}\n{logs}"
-    return out
 
 
 @pytest.fixture(scope="session")
