@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "silence": ("fabricmon.commands.silence", "add, list and expire silences at the centre"),
     "maintenance": ("fabricmon.commands.maintenance", "announce planned work at the centre"),
     "topology": ("fabricmon.commands.topology", "show what a fabric description says and what is odd in it"),
+    "fabric": ("fabricmon.commands.fabric", "sweep the InfiniBand fabric once: nodes, links, counters of every port"),
     "config": ("fabricmon.commands.config", "check a configuration, show it with all defaults"),
     "capture": ("fabricmon.commands.capture", "write this host's fabric state as one archive"),
     "demo": ("fabricmon.commands.demo", "a simulated fabric, this machine's agent, a centre and its page"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -42,11 +43,11 @@ class NodeJudge:
         """Judge the newest snapshot; `now` is the wall clock."""
         if snapshot.inventory is not self._inventory:
             self._inventory = snapshot.inventory
-            self._engine.inventory(self._node, snapshot.inventory, now)
+            self._engine.inventory(self._node, own(snapshot).inventory, now)
             self._engine.presence(self._node, Presence.LIVE, "", now)
         if snapshot.seq != self._seq:
             self._seq = snapshot.seq
-            self._engine.frame(self._node, frame.decode(frame.encode_full(snapshot)), now)
+            self._engine.frame(self._node, frame.decode(frame.encode_full(own(snapshot))), now)
         self._engine.tick(now)
 
     def event(self, event: Event, now: float) -> None:
@@ -60,8 +61,27 @@ def _without_hold(params: Any) -> Any:
     return msgspec.structs.replace(params, hold=Duration(0)) if hasattr(params, "hold") else params
 
 
+def own(snapshot: Snapshot) -> Snapshot:
+    """What concerns this node: without the ports elsewhere that it sweeps for the centre."""
+    parts = snapshot.inventory.parts
+    mine = [not (part.components and "swept" in part.components[0].labels) for part in parts]
+    if all(mine):
+        return snapshot
+    values, base = array("d"), 0
+    for part, keep in zip(parts, mine, strict=True):
+        if keep:
+            values.extend(snapshot.values[base : base + part.size])
+        base += part.size
+    kept = tuple(part for part, keep in zip(parts, mine, strict=True) if keep)
+    return Snapshot(
+        msgspec.structs.replace(snapshot.inventory, parts=kept), snapshot.seq, snapshot.wall,
+        [taken for taken, keep in zip(snapshot.taken, mine, strict=True) if keep], values,
+    )
+
+
 def judged_rows(snapshot: Snapshot, monotonic: float) -> int:
-    """Rows with at least one value that is known and fresh. `monotonic` is the node's clock."""
+    """Rows of this node with at least one value that is known and fresh. `monotonic` is the node's clock."""
+    snapshot = own(snapshot)
     rows: set[tuple[str, str]] = set()
     base = 0
     for part, taken in zip(snapshot.inventory.parts, snapshot.taken, strict=True):

@@ -12,6 +12,7 @@ import msgspec
 
 from fabricmon.agent.node import Node, identify
 from fabricmon.agent.report import Health
+from fabricmon.collect import COLLECTORS
 from fabricmon.host.protocol import Host
 from fabricmon.units import Duration
 
@@ -25,8 +26,11 @@ LIMIT = 20.0
 async def look(config: Any, host: Host, collectors: Mapping[str, Any] | None = None, apart: float = APART) -> Health:
     """The health of `host` as far as two reads `apart` seconds apart can tell: states, rates, moving counters; no
     history, so no flaps of the past. `config` as for `fabricmon.agent.app.Agent`."""
-    quick = {name: msgspec.structs.replace(c, interval=Duration(min(1.0, apart / 2)))
-             for name, c in config.collect.items()}
+    pace = Duration(min(1.0, apart / 2))
+    quick = {name: msgspec.structs.replace(c, interval=pace) for name, c in config.collect.items()}
+    for name, module in (COLLECTORS if collectors is None else collectors).items():
+        if getattr(module, "WIDE", False):  # it reads more than this node
+            quick[name] = msgspec.structs.replace(quick.get(name) or module.Config(), enabled=False)
     settings = SimpleNamespace(
         agent=msgspec.structs.replace(config.agent, judge=True), collect=quick, rules=config.rules
     )

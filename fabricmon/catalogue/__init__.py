@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fabricmon.catalogue import gpu, infiniband, kernel_log, nvlink, pcie, phy, port, qos, rdma, roce
+from fabricmon.catalogue import fabric, gpu, infiniband, kernel_log, nvlink, pcie, phy, port, qos, rdma, roce
 from fabricmon.catalogue.counter import Category, Counter, Growth
 
 __all__ = ["CATALOGUE", "RAW", "Category", "Counter", "Growth", "Metric", "column_of", "counter_at", "metric_of"]
@@ -24,6 +24,7 @@ COUNTERS: tuple[Counter, ...] = (
     *gpu.COUNTERS,
     *nvlink.COUNTERS,
     *pcie.COUNTERS,
+    *fabric.COUNTERS,
 )
 
 CATALOGUE: dict[str, Counter] = {c.name: c for c in COUNTERS}

@@ -8,6 +8,7 @@ from fabricmon.collect import (
     bond,
     ethernet,
     ethernet_phy,
+    fabric,
     gpu,
     infiniband,
     infiniband_state,
@@ -32,4 +33,5 @@ COLLECTORS: dict[str, ModuleType] = {
     gpu.NAME: gpu,
     nvlink.NAME: nvlink,
     pcie.NAME: pcie,
+    fabric.NAME: fabric,
 }
