@@ -6,8 +6,10 @@ Nothing here asks the firmware: what it opens the kernel answers from memory (co
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
+from fabricmon.collect import storage
 from fabricmon.host.protocol import Host, HostError
 
 CLASS = "/sys/class/infiniband"
@@ -126,7 +128,7 @@ def labels(host: Host, device: str, port: int) -> dict[str, str]:
         "hca_type": text(host, f"{base}/hca_type"),
         "pci": pci,
         "driver": driver,
-        "role": role_of(host, netdev, driver, f"{base}/device"),
+        "role": role_of(host, device, port, netdev, driver, link_layer),
     }
     return {name: value for name, value in found.items() if value}
 
@@ -139,17 +141,33 @@ def _port_guid(host: Host, at: str) -> str:
     return ":".join(groups[4:])
 
 
-def role_of(host: Host, netdev: str, driver: str, function: str) -> str:
+def role_of(host: Host, device: str, port: int, netdev: str, driver: str, link_layer: str) -> str:
     """What the port is for, as far as the host tells cheaply; "unknown" otherwise (node-inventory.md 4).
 
-    management  carries the default route
-    compute     an EFA device, or one that shares a PCI switch with a GPU
+    management  carries the default route, or hangs on a processor that has no GPU
+    compute     an EFA device, or one that shares a PCI switch with a GPU; InfiniBand beside a GPU's processor
+    storage     a file system on this node says that it uses the port; Ethernet beside a GPU's processor
     """
+    function = f"{CLASS}/{device}/device"
     if netdev and netdev in default_route_netdevs(host):
         return "management"
-    if driver == "efa" or _beside_gpu(host, function):
+    gpus = gpu_functions(host)
+    if driver == "efa" or beside_gpu(host, function, gpus):
         return "compute"
-    return "unknown"
+    if storage.hints(host).name(netdev, device, port):
+        return "storage"
+    numa = _numa(host, function)
+    if not gpus or numa < 0 or driver == "software":
+        return "unknown"
+    if numa not in {_numa(host, gpu) for gpu in gpus}:
+        return "management"
+    return "compute" if link_layer == "InfiniBand" else "storage"
+
+
+def _numa(host: Host, function: str) -> int:
+    """The processor a PCI function hangs on; -1 where that is not known, as in most virtual machines."""
+    found = text(host, f"{function}/numa_node")
+    return int(found) if found.isascii() and found.isdigit() else -1
 
 
 def default_route_netdevs(host: Host) -> set[str]:
@@ -162,20 +180,23 @@ def default_route_netdevs(host: Host) -> set[str]:
     return {f[0] for f in fields if len(f) > 7 and f[1] == "00000000" and f[7] == "00000000"}
 
 
-def _beside_gpu(host: Host, function: str) -> bool:
-    """Some GPU hangs below the same port of the root complex, so that a PCI switch joins the two."""
-    mine = _root_port(host, function)
-    if not mine:
-        return False
+def gpu_functions(host: Host) -> list[str]:
+    """Directories of the PCI functions that a GPU driver has, sorted by address for each driver."""
+    found = []
     for driver in _GPU_DRIVERS:
         directory = f"/sys/bus/pci/drivers/{driver}"
         try:
             names = host.list(directory)
         except HostError:
             continue
-        if any(":" in name and _root_port(host, f"{directory}/{name}") == mine for name in names):
-            return True
-    return False
+        found += [f"{directory}/{name}" for name in names if name.count(":") == 2]
+    return found
+
+
+def beside_gpu(host: Host, function: str, gpus: Sequence[str]) -> bool:
+    """Some GPU hangs below the same port of the root complex, so that a PCI switch joins the two."""
+    mine = _root_port(host, function)
+    return bool(mine) and any(_root_port(host, gpu) == mine for gpu in gpus)
 
 
 def _root_port(host: Host, function: str) -> str:

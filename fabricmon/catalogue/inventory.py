@@ -1,0 +1,28 @@
+"""What a node has beside what it should have, on the row of the node. Pure."""
+
+from __future__ import annotations
+
+from fabricmon.catalogue.counter import Category, Counter, Growth
+from fabricmon.model import Kind
+
+
+def _row(name: str, help: str, growth: Growth = Growth.LEVEL) -> Counter:
+    return Counter(f"node_{name}", Kind.NODE, "", 0, growth, Category.CONFIGURATION, "inventory", (name,), help,
+                   family=name)  # fmt: skip
+
+
+COUNTERS: tuple[Counter, ...] = (
+    _row("hcas_expected", "RDMA devices of the compute network that this machine should have; unknown without a word"),
+    _row("hcas_found", "RDMA devices of the compute network that are there"),
+    _row("hcas_lost", "RDMA devices that the agent has seen and that are gone"),
+    _row("hcas_certainty",
+         "Where the expected number comes from: 0 nowhere, 1 usual for the machine's type, 2 built so, 3 configured",
+         Growth.STATE),
+    _row("gpus_expected", "GPUs that this machine should have; unknown without a word"),
+    _row("gpus_found", "GPUs that a driver has"),
+    _row("gpus_lost", "GPUs that the agent has seen and that are gone"),
+    _row("machine", "The machine's vendor, product and board as a number: nodes of one build have the same",
+         Growth.STATE),
+)  # fmt: skip
+
+COLUMNS: tuple[str, ...] = tuple(c.name for c in COUNTERS)
