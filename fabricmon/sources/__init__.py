@@ -1,14 +1,14 @@
 """Where the topology comes from: one module a file format, listed in SOURCES.
 
 `load(path)` reads a file (plain or gzip, bounded), asks each source whether the text looks like its own, and returns
-the graph with levels, units, rails and findings filled in.
+the graph with levels, units, rails and findings filled in; `load_all(paths)` lays several over each other.
 """
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,11 +16,11 @@ import msgspec
 
 from fabricmon.sources import ibnetdiscover, ibnetdiscover_ports, plan
 from fabricmon.sources.error import SourceError
-from fabricmon.topology import findings, infer
-from fabricmon.topology.graph import Graph
+from fabricmon.topology import findings, infer, merge
+from fabricmon.topology.graph import Graph, Origin, Role
 from fabricmon.topology.names import NodeNames
 
-__all__ = ["SOURCES", "Source", "SourceError", "load"]
+__all__ = ["SOURCES", "Source", "SourceError", "load", "load_all", "merged", "node_names", "read"]
 
 LIMIT = 256 << 20
 """Bytes of text, after decompression, that a topology file may have: ten times the dump of 65,536 end ports."""
@@ -33,31 +33,62 @@ class Source(NamedTuple):
 
     sniff  does the beginning of a file look like this format?
     parse  (text, path for errors, node names) -> graph as the file tells it; SourceError where it cannot be used
+    role   what its word weighs against other sources
     """
 
     sniff: Callable[[str], bool]
     parse: Callable[[str, str, NodeNames], Graph]
+    role: Role
 
 
 SOURCES: dict[str, Source] = {
-    "ibnetdiscover": Source(ibnetdiscover.sniff, ibnetdiscover.parse),
-    "ibnetdiscover-p": Source(ibnetdiscover_ports.sniff, ibnetdiscover_ports.parse),
-    "yaml": Source(plan.sniff, plan.parse),
+    "ibnetdiscover": Source(ibnetdiscover.sniff, ibnetdiscover.parse, Role.LIVE),
+    "ibnetdiscover-p": Source(ibnetdiscover_ports.sniff, ibnetdiscover_ports.parse, Role.LIVE),
+    "yaml": Source(plan.sniff, plan.parse, Role.PLAN),
 }
 
 
-def load(path: str, node_names: str = "") -> Graph:
+def load(path: str, names: str = "") -> Graph:
     """The fabric a file tells of, annotated and checked. SourceError where it cannot be read or understood."""
+    return load_all([path], names)
+
+
+def load_all(paths: Sequence[str], names: str = "") -> Graph:
+    """The fabric that several files tell of, laid over each other. SourceError for the first that cannot be used."""
+    known = node_names(names)
+    return merged([read(path, known) for path in paths])
+
+
+def merged(graphs: Iterable[Graph]) -> Graph:
+    """One graph of what `read` gave, annotated and checked."""
+    return findings.check(infer.annotate(merge.merge(list(graphs))))
+
+
+def node_names(path: str) -> NodeNames:
+    """The node name map in a file; "" has none. SourceError where it cannot be read."""
+    return NodeNames.parse(_text(path)) if path else NodeNames()
+
+
+def read(path: str, names: NodeNames | None = None) -> Graph:
+    """What one file says and nothing more. SourceError where it cannot be read or understood."""
     text = _text(path)
-    names = NodeNames.parse(_text(node_names)) if node_names else NodeNames()
     head = text[:HEAD]
     for kind, source in SOURCES.items():
         if source.sniff(head):
-            graph = source.parse(text, path, names)
-            graph = msgspec.structs.replace(graph, source=f"{kind}:{path}")
-            return findings.check(infer.annotate(graph))
+            graph = source.parse(text, path, names or NodeNames())
+            origin = Origin(kind, path, source.role, _written(path))
+            return msgspec.structs.replace(graph, source=str(origin), origins=(origin,))
     known = ", ".join(SOURCES)
     raise SourceError(path, "", f"not a topology that fabricmon knows ({known})")
+
+
+def _written(path: str) -> float | None:
+    """When the file was last written; None for a pipe, whose times mean nothing."""
+    try:
+        found = Path(path)
+        return found.stat().st_mtime if found.is_file() else None
+    except OSError:
+        return None
 
 
 def _text(path: str) -> str:

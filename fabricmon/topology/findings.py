@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from fabricmon.topology.graph import Finding, Graph
-from fabricmon.topology.infer import RAIL_PURITY, adapter_ends, natural, neighbours, rail_index, rails
+from fabricmon.topology.infer import RAIL_PURITY, adapter_ends, is_nvlink, natural, neighbours, rail_index, rails
 
 PEERS_LEAST = 4
 """Fewer switches of one level than this are no peers to compare with."""
@@ -47,8 +47,9 @@ def unnamed_adapters(graph: Graph) -> Iterator[Finding]:
 
 def swapped_rails(graph: Graph) -> Iterator[Finding]:
     """Hosts with two adapters of which each sits on the leaf where all peers have the other one."""
-    for host, first, second in _swaps(graph):
-        ends = {adapter: leaf for leaf, adapter in _plugged(graph)}
+    swaps = _swaps(graph)
+    ends = {adapter: leaf for leaf, adapter in _plugged(graph)} if swaps else {}
+    for host, first, second in swaps:
         words = [f"{graph.adapters[a].name} is on {graph.name(ends[a])}" for a in (first, second)]
         yield Finding(
             "swapped_rails",
@@ -82,7 +83,7 @@ def lost_uplinks(graph: Graph) -> Iterator[Finding]:
     around = neighbours(graph)
     by_level: dict[int, dict[str, int]] = defaultdict(dict)
     for switch in graph.switches.values():
-        if switch.level >= 0:
+        if switch.level >= 0 and not is_nvlink(switch):
             up = sum(graph.switches[other].level > switch.level for other in around[switch.id])
             by_level[switch.level][switch.id] = up
     for counts in by_level.values():

@@ -6,6 +6,8 @@ A cable is an unordered pair of ends and both ends are ports of a node, so its k
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 
@@ -17,11 +19,16 @@ class Switch(Struct, frozen=True):
     level: int = -1
     model: str = ""
     ports: int = 0
-    labels: dict[str, str] = {}  # "unit" (scalable unit), "rail", "plane", "rack", "power" where a source names them
+    # "unit" (scalable unit), "rail", "plane", "rack", "power" where a source names them; "network" is "nvlink" for an
+    # NVSwitch chip; "port/<number>" is what the switch calls a port that has no plain number ("swp12s0")
+    labels: dict[str, str] = {}
 
 
 class Adapter(Struct, frozen=True):
-    """One HCA or NIC. In-network aggregation nodes of switches are not adapters."""
+    """One HCA or NIC. In-network aggregation nodes of switches are not adapters.
+
+    A GPU is one where its NVLinks are cables: name "gpu3", label "class" = "gpu".
+    """
 
     id: str  # node GUID "0x..." for InfiniBand; "<host>/<device>" otherwise
     host: str  # "" where the description does not tell
@@ -59,14 +66,55 @@ class Finding(Struct, frozen=True):
     why: str
 
 
+class Role(StrEnum):
+    """How much a source's word weighs where sources contradict each other (detection-methods 4.9)."""
+
+    LIVE = "live"  # seen on the wire: subnet discovery, LLDP
+    PLAN = "plan"  # written by the operator: what should be plugged where
+    PLACEMENT = "placement"  # a scheduler's or cloud's words: which host is near which, no ports
+
+    @property
+    def rank(self) -> int:
+        """0 weighs most."""
+        return ("live", "plan", "placement").index(self.value)
+
+
+class Origin(Struct, frozen=True):
+    """One source that a graph was made from."""
+
+    kind: str  # word of sources.SOURCES: "ibnetdiscover", "yaml", "slurm", ...
+    path: str
+    role: Role = Role.LIVE
+    taken: float | None = None  # when the file was written, seconds since the Unix epoch; None unknown
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.path}"
+
+
 class Graph(Struct, frozen=True):
+    """A fabric. Everything is keyed by id, so that graphs of several sources can be laid over each other.
+
+    hosts        host -> labels: "unit", "rack", "power", "block", "region", "zone", "nvlink" (NVLink domain,
+                 "<cluster UUID>.<clique>" where known), "chassis", "slot", "tray", "slice"
+    source       "ibnetdiscover:/path"; several joined by " + "
+    aggregation  in-network aggregation node -> its switch; neither adapters nor cables
+    attached     host -> switches it hangs below, from a source that names no ports
+    trunks       pairs of switches, the lower id first, that are joined by cables nobody counted
+    origins      the sources; the label "sources" of a switch, adapter or cable of a merged graph lists positions in it
+    stated       what a source says of the whole: "shape" ("torus 8x8x4"), "block_sizes" ("18,36")
+    """
+
     switches: dict[str, Switch]
     adapters: dict[str, Adapter]
     cables: tuple[Cable, ...]
-    hosts: dict[str, dict[str, str]] = {}  # host -> labels ("unit", "rack", "power")
-    source: str = ""  # "ibnetdiscover:/path", "yaml:/path"
+    hosts: dict[str, dict[str, str]] = {}
+    source: str = ""
     findings: tuple[Finding, ...] = ()
-    aggregation: dict[str, str] = {}  # in-network aggregation node -> its switch; neither adapters nor cables
+    aggregation: dict[str, str] = {}
+    attached: dict[str, tuple[str, ...]] = {}
+    trunks: tuple[tuple[str, str], ...] = ()
+    origins: tuple[Origin, ...] = ()
+    stated: dict[str, str] = {}
 
     def name(self, node: str) -> str:
         """What a person calls a switch or an adapter; its id where nothing better is known."""
@@ -78,10 +126,18 @@ class Graph(Struct, frozen=True):
         return f"{adapter.host}/{adapter.name}" if adapter.name else adapter.host
 
     def describe(self, end: End) -> str:
-        """One end of a cable for a person: "leaf-3/12", "host-007/mlx5_3/1"."""
+        """One end of a cable for a person: "leaf-3/12", "host-007/mlx5_3/1", "tor-1/swp12s0"."""
+        switch = self.switches.get(end.node)
+        if switch and (word := switch.labels.get(f"port/{end.port}")):
+            return f"{self.name(end.node)}/{word}"
         return f"{self.name(end.node)}/{end.port}"
 
     def title(self, link: Cable) -> str:
         """Both ends of a cable, the adapter's first: "host-007/mlx5_3/1, leaf-3/12"."""
         ends = sorted((link.a, link.b), key=lambda end: end.node in self.switches)
         return ", ".join(self.describe(end) for end in ends)
+
+
+def trunk(one: str, other: str) -> tuple[str, str]:
+    """The key of a pair of switches, whoever names it."""
+    return (one, other) if one <= other else (other, one)

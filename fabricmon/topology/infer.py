@@ -22,6 +22,7 @@ UNIT_SHARE = 4
 """Two leaves are of one scalable unit when at least a quarter of the smaller one's hosts are on both."""
 
 _NUMBER = re.compile(r"(\d+)$")
+_GPU = re.compile(r"^gpu\d+$", re.IGNORECASE)
 _FROM_ONE = re.compile(r"^HCA-\d+$", re.IGNORECASE)
 
 
@@ -33,10 +34,11 @@ def natural(text: str) -> tuple[tuple[int, int, str], ...]:
 def rail_index(device: str) -> int | None:
     """Index of an adapter by its name, from 0: "mlx5_4" and "HCA-5" are both 4; None where the name has no number.
 
-    Drivers count from 0, the description that firmware and old scripts write ("HCA-5") counts from 1.
+    Drivers count from 0, the description that firmware and old scripts write ("HCA-5") counts from 1. A GPU has its
+    NVLinks on every switch chip: its number is no rail.
     """
     match = _NUMBER.search(device)
-    if match is None:
+    if match is None or _GPU.match(device):
         return None
     return int(match[1]) - 1 if _FROM_ONE.match(device) else int(match[1])
 
@@ -52,24 +54,39 @@ def adapter_ends(graph: Graph) -> dict[str, list[tuple[End, End]]]:
 
 
 def neighbours(graph: Graph) -> dict[str, list[str]]:
-    """Per switch the switches at the far ends of its cables, one entry a cable; a cable to itself counts for none."""
+    """Per switch the switches at the far ends of its cables, one entry a cable; a cable to itself counts for none.
+
+    A trunk, whose cables nobody counted, counts for one.
+    """
     found: dict[str, list[str]] = {switch: [] for switch in graph.switches}
     for link in graph.cables:
         a, b = link.a.node, link.b.node
         if a != b and a in found and b in found:
             found[a].append(b)
             found[b].append(a)
+    for a, b in graph.trunks:
+        if a in found and b in found and a != b:
+            found[a].append(b)
+            found[b].append(a)
     return found
+
+
+def is_nvlink(switch: Switch) -> bool:
+    """A chip that carries NVLinks between GPUs, not the cables of adapters."""
+    return switch.labels.get("network") == "nvlink"
 
 
 def levels(graph: Graph) -> dict[str, int]:
     """Level per switch: 0 carries adapters, else the distance to the nearest leaf, -1 where no path leads to one."""
     carried = {switch: len(ends) for switch, ends in adapter_ends(graph).items()}
-    most = max(carried.values(), default=0)
-    if not most:
-        return dict.fromkeys(graph.switches, -1)
+    for switches in graph.attached.values():
+        for switch in switches:
+            if switch in carried:
+                carried[switch] += 1
+    chips = {switch.id for switch in graph.switches.values() if is_nvlink(switch)}
+    most = max((count for switch, count in carried.items() if switch not in chips), default=0)
     few = min(FEW_MOST, most // FEW_SHARE + 1)
-    level = {switch: 0 if count >= few else -1 for switch, count in carried.items()}
+    level = {switch: 0 if count >= few or switch in chips else -1 for switch, count in carried.items()}
     around = neighbours(graph)
     queue = deque(switch for switch, found in level.items() if found == 0)
     while queue:
@@ -85,6 +102,10 @@ def units(graph: Graph, leaves: Iterable[str]) -> dict[str, int]:
     """Scalable unit per leaf: leaves that share hosts. Numbered from 0 in the natural order of the leaves' names."""
     ends = adapter_ends(graph)
     hosts = {leaf: {h for _, far in ends[leaf] if (h := graph.adapters[far.node].host)} for leaf in leaves}
+    for host, switches in graph.attached.items():
+        for switch in switches:
+            if switch in hosts:
+                hosts[switch].add(host)
     leaves_of: dict[str, set[str]] = defaultdict(set)
     for leaf, names in hosts.items():
         for host in names:
@@ -154,7 +175,7 @@ def annotate(graph: Graph) -> Graph:
     """The graph with every switch's level and the labels "unit" and "rail" of leaves filled in where missing."""
     stated = {switch.id: switch.level for switch in graph.switches.values() if switch.level >= 0}
     level = {**levels(graph), **stated}
-    leaves = [switch for switch, found in level.items() if found == 0]
+    leaves = [switch for switch, found in level.items() if found == 0 and not is_nvlink(graph.switches[switch])]
     unit, rail = units(graph, leaves), rails(graph, leaves)
     switches: dict[str, Switch] = {}
     for name, switch in graph.switches.items():
@@ -175,8 +196,13 @@ def _hosts(graph: Graph, switches: Mapping[str, Switch]) -> dict[str, dict[str, 
             adapter, switch = graph.adapters.get(near.node), switches.get(far.node)
             if adapter and adapter.host and switch and (unit := switch.labels.get("unit")):
                 votes.setdefault(adapter.host, Counter())[unit] += 1
+    for host, below in graph.attached.items():
+        for name in below:
+            if (switch := switches.get(name)) and (unit := switch.labels.get("unit")):
+                votes.setdefault(host, Counter())[unit] += 1
     hosts: dict[str, dict[str, str]] = {a.host: {} for a in graph.adapters.values() if a.host}
     hosts |= {host: dict(labels) for host, labels in graph.hosts.items()}
+    hosts |= {host: {} for host in graph.attached if host not in hosts}
     for host, counted in votes.items():
         hosts[host].setdefault("unit", counted.most_common(1)[0][0])
     return hosts
