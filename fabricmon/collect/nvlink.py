@@ -91,6 +91,7 @@ class Session:
         self._links = 0
         self._columns: tuple[str, ...] = ()
         self._cells: tuple[_Cell, ...] = ()
+        self._wanted: list[tuple[int, int]] = []
         self._by_call = False  # the driver has no field for the state
         self._switched = frozenset[int]()
         self._active: tuple[bool, ...] = ()
@@ -107,7 +108,7 @@ class Session:
         if not self._links:
             return Reading((), array("d"), start)
         start = host.monotonic()
-        answers = host.gpus.fields(index, [cell.at for cell in self._cells])
+        answers = host.gpus.fields(index, self._wanted)
         told = host.gpus.nvlinks(index) if self._by_call else ()
         taken = (start + host.monotonic()) / 2
         links: list[dict[str, float]] = [{} for _ in range(self._links)]
@@ -124,8 +125,9 @@ class Session:
             if one.state is not None and one.link < self._links:
                 links[one.link][_STATE] = float(one.state)
         active = tuple(link.get(_STATE, 0.0) > 0 for link in links)
-        if active != self._active:  # an inactive link answers for little; what is now active may answer for more
-            self._active, self._again = active, -math.inf
+        if self._active and active != self._active:  # an inactive link answers for little, an active one for more
+            self._again = -math.inf
+        self._active = active
         summed = _sums([self._with_last(n, link) for n, link in enumerate(links)], len(self._switched))
         values = array("d", [summed[column] for column in GPU_COLUMNS])
         for link in links:
@@ -165,6 +167,7 @@ class Session:
             if code not in LACKING:
                 chosen.setdefault((cell.link, cell.column), cell)
         self._cells = tuple(chosen.values())
+        self._wanted = [cell.at for cell in self._cells]
         self._by_call = bool(told) and not any(cell.column == _STATE for cell in self._cells)
         has = {cell.column for cell in self._cells} | ({_STATE} if self._by_call else set())
         self._columns = tuple(column for column in wanted if column in has)
