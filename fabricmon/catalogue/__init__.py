@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fabricmon.catalogue import fabric, gpu, infiniband, kernel_log, nvlink, pcie, phy, port, qos, rdma, roce
+from fabricmon.catalogue import fabric, gpu, infiniband, inventory, kernel_log, nvlink, pcie, phy, port, qos, rdma, roce
 from fabricmon.catalogue.counter import Category, Counter, Growth
 
 __all__ = ["CATALOGUE", "RAW", "Category", "Counter", "Growth", "Metric", "column_of", "counter_at", "metric_of"]
@@ -21,6 +21,7 @@ COUNTERS: tuple[Counter, ...] = (
     *roce.COUNTERS,
     *qos.COUNTERS,
     *kernel_log.COUNTERS,
+    *inventory.COUNTERS,
     *gpu.COUNTERS,
     *nvlink.COUNTERS,
     *pcie.COUNTERS,

@@ -20,6 +20,7 @@ MAX_INCIDENTS = 500  # open incidents that get a series of their own, the severe
 # for `increase()` and alerts do not see a series that is born at 1.
 KINDS = (
     "agent_silent",
+    "expected_inventory",
     "fault_domain",
     "host_unreachable",
     "link_degraded",

@@ -12,6 +12,8 @@ from fabricmon.collect import (
     gpu,
     infiniband,
     infiniband_state,
+    inventory,
+    kernel_log,
     neighbours,
     nvlink,
     optics,
@@ -34,4 +36,6 @@ COLLECTORS: dict[str, ModuleType] = {
     nvlink.NAME: nvlink,
     pcie.NAME: pcie,
     fabric.NAME: fabric,
+    kernel_log.NAME: kernel_log,
+    inventory.NAME: inventory,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fabricmon.rules import (
     agent_silent,
     config_drift,
+    expected_inventory,
     link_degraded,
     link_down,
     link_errors,
@@ -25,4 +26,5 @@ RULES: tuple[Rule, ...] = (
     agent_silent.RULE,
     telemetry_quality.RULE,
     config_drift.RULE,
+    expected_inventory.RULE,
 )
