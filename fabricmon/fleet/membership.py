@@ -28,14 +28,14 @@ class Placed(NamedTuple):
         return self.offset + self.part.size
 
 
-IDENTITY = ("port_guid", "node_guid")  # labels that name hardware whatever the system calls it, the finest first
+IDENTITY = ("port_guid", "node_guid", "uuid")  # labels that name hardware whatever the system calls it, the finest first
 
 
 def serial(labels: dict[str, str]) -> str:
     """What hardware a row stands for, "" where no label tells."""
     for label in IDENTITY:
         if labels.get(label):
-            return f"{labels[label]}/{labels.get('port', '')}"
+            return f"{labels[label]}/{labels.get('port') or labels.get('link', '')}"
     return ""
 
 

@@ -72,7 +72,8 @@ class Nvml:
         if not wanted:
             return Fields([], [])
         # packed and unpacked here: through the bindings' structures the same takes five times the processor
-        answers = ctypes.create_string_buffer(b"".join([_ASK.pack(*each) for each in wanted]), _ANSWER.size * len(wanted))
+        asked = b"".join([_ASK.pack(*each) for each in wanted])
+        answers = ctypes.create_string_buffer(asked, len(asked))
         code = self._lib.nvmlDeviceGetFieldValues(handle, len(wanted), answers)
         if code:
             raise self._error(f"nvmlDeviceGetFieldValues gpu{gpu}", nvml.NVMLError(code))

@@ -1,14 +1,14 @@
 """The stand-in for libnvidia-ml: built once, loaded once, told by a file what to play.
 
-The dynamic loader finds a library that is loaded already by its soname, so the bindings get the stand-in. It stays loaded
-for the rest of the process; outside these tests it says that no driver is loaded.
+The dynamic loader finds a library that is loaded already by its soname, so the bindings get the stand-in. It stays
+loaded for the rest of the process; outside these tests it says that no driver is loaded.
 """
 
 from __future__ import annotations
 
 import ctypes
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,7 +57,7 @@ def loaded(library: Path) -> ctypes.CDLL:
 
 
 @pytest.fixture
-def plan(loaded: ctypes.CDLL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plan]:
+def plan(loaded: ctypes.CDLL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     path = tmp_path / "plan"
     monkeypatch.setenv("FAKE_NVML", str(path))
-    yield Plan(path)
+    return Plan(path)
