@@ -28,7 +28,8 @@ class Placed(NamedTuple):
         return self.offset + self.part.size
 
 
-IDENTITY = ("port_guid", "node_guid", "uuid")  # labels that name hardware whatever the system calls it, the finest first
+IDENTITY = ("port_guid", "node_guid", "uuid")
+"""Labels that name hardware whatever the system calls it, the finest first."""
 
 
 def serial(labels: dict[str, str]) -> str:
