@@ -194,14 +194,14 @@ def identifying(kind: Kind, component: Component) -> dict[str, str]:
 
 
 def _info(inventory: Inventory) -> Iterable[Family]:
-    """One info metric per kind: everything known about a row, collected from all parts that hold it."""
+    """One info metric per kind: everything known about a row, collected from all parts that hold it; the last says."""
     rows: dict[Kind, dict[str, dict[str, str]]] = {}
     for part in inventory.parts:
         for component in part.components:
             known = rows.setdefault(part.kind, {}).setdefault(component.name, identifying(part.kind, component))
             for name, value in component.labels.items():
-                if value and len(known) < MAX_INFO:
-                    known.setdefault(_label_name(name), value)
+                if value and name not in IDENTIFYING[part.kind] and (name in known or len(known) < MAX_INFO):
+                    known[_label_name(name)] = value
     for kind, components in rows.items():
         if any(components.values()):
             yield Family(f"fabricmon_{kind}_info", "gauge", f"What is known about a {kind}; the value is always 1",

@@ -108,7 +108,7 @@ class Engine:
 
     def event(self, node: str, event: Event, now: float) -> None:
         """Something the kernel told: kept as a reading for the evidence; counting is the counters' business."""
-        component = ComponentId(Kind.PORT, node, event.component)
+        component = ComponentId(event.of, node, event.component)
         self._events.pop(component, None)
         self._events[component] = event
         if len(self._events) > EVENTS:

@@ -15,8 +15,11 @@ from fabricmon.engine.judge import OK, Judge, Read
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View
 from fabricmon.model import Kind, Symptom, SymptomChange
-from fabricmon.rules.rule import Rule
+from fabricmon.rules.rule import Outcome, Rule
 from fabricmon.units import Duration, Rate
+
+IDLE = "idle"
+"""Role of ports that carry no data on purpose."""
 
 
 class ParamsError(ValueError):
@@ -86,6 +89,8 @@ class Judges:
             view = views.get(table.kind) or views.setdefault(table.kind, View(table, now))
             try:
                 outcome = judge.rule.test(view, judge.params)
+                if table.kind is Kind.PORT:
+                    _spare_idle(outcome, view)
                 changes.extend(judge.advance(outcome, table.ids, now, _reader(judge, view)))
             except Exception as error:  # a rule is code of its own: its mistake must not blind the others
                 self.failures[judge.rule.name] = self.failures.get(judge.rule.name, 0) + 1
@@ -134,6 +139,15 @@ class Judges:
         if before is None:
             return []
         return [int(row) for row in np.flatnonzero(now[: len(before)] != before)]
+
+
+def _spare_idle(outcome: Outcome, view: View) -> None:
+    """Ports of the role "idle", a plane that is not in use, have no symptom whatever they show."""
+    facts = view.tracks.facts
+    if IDLE in facts.role_names:
+        idle = facts.role[: view.n] == facts.role_names[IDLE]
+        outcome.fire &= ~idle
+        outcome.clear |= idle
 
 
 def _reader(judge: Judge, view: View) -> Read:

@@ -18,6 +18,8 @@ from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
 FULL, LOST, LATE, FROZEN, RESET = 1, 2, 4, 8, 16
+UNUSED = 1 << 20
+"""Bytes: a port whose traffic counters are below has never been used (design; management datagrams make some)."""
 WORDS = {FULL: "saturated", LOST: "unreadable", LATE: "not refreshed", FROZEN: "frozen", RESET: "reset"}
 
 
@@ -69,17 +71,23 @@ def problems(view: View, params: Params) -> NDArray[np.uint8]:
 
 
 def _frozen(view: View, params: Params) -> NDArray[np.bool_]:
-    """Ports that stand still while their mates on the host move: frozen counters, or a port left idle."""
+    """Ports that stand still while their mates on the host move: frozen counters, or a port left idle.
+
+    A port that has carried nothing since it was reset belongs to a plane that is not in use.
+    """
     tracks, n = view.tracks, view.n
     countable = np.zeros(n, np.bool_)
+    carried = np.zeros(n)
     for column in TRAFFIC:
         if view.table.counted(column) is not None:
             countable |= np.isfinite(view.value(column))
+            carried = np.fmax(carried, view.value(column))
     # a link between switches may well be idle while others carry traffic
     watched = view.present & countable & (tracks.link[:n] == link.UP) & ~tracks.facts.swept[:n]
     with np.errstate(invalid="ignore"):
         moving = watched & (view.now - tracks.moved[:n] < FRESH_AT_LEAST * 2)
-        still = watched & ~(view.now - tracks.moved[:n] < params.frozen)
+        used = (carried > UNUSED) | np.isfinite(tracks.moved[:n])
+        still = watched & used & ~(view.now - tracks.moved[:n] < params.frozen)
         still &= view.now - np.fmax(tracks.first[:n], tracks.since[:n]) >= params.frozen
     if not still.any():
         return still
@@ -152,7 +160,8 @@ RULE = Rule(
         "Something that is read of this port does not say what it seems to. Saturated: InfiniBand error counters stop "
         "at all ones (4, 8 or 16 bits) and can never show another error. Unreadable: a counter that was there gives an "
         "error now. Not refreshed: the agent reports, but this part of its readings stands. Frozen: the traffic "
-        "counters stand still while those of the host's other ports move (a port left idle on purpose looks the same). "
+        "counters stand still while those of the host's other ports move (a port that was used and is left idle looks "
+        "the same). "
         "Reset: counters began anew; differences over that moment are not formed."
     ),
     action=(
