@@ -14,7 +14,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from fabricmon.sources import ibnetdiscover, ibnetdiscover_ports, plan
+from fabricmon.sources import (
+    ibnetdiscover,
+    ibnetdiscover_ports,
+    kubernetes,
+    lldp,
+    ndt,
+    plan,
+    slurm_conf,
+    slurm_yaml,
+    topograph,
+    torus_2qos,
+    trays,
+)
 from fabricmon.sources.error import SourceError
 from fabricmon.topology import findings, infer, merge
 from fabricmon.topology.graph import Graph, Origin, Role
@@ -44,8 +56,17 @@ class Source(NamedTuple):
 SOURCES: dict[str, Source] = {
     "ibnetdiscover": Source(ibnetdiscover.sniff, ibnetdiscover.parse, Role.LIVE),
     "ibnetdiscover-p": Source(ibnetdiscover_ports.sniff, ibnetdiscover_ports.parse, Role.LIVE),
+    "lldp": Source(lldp.sniff, lldp.parse, Role.LIVE),
+    "kubernetes": Source(kubernetes.sniff, kubernetes.parse, Role.PLACEMENT),
+    "trays": Source(trays.sniff, trays.parse, Role.PLACEMENT),
+    "ndt": Source(ndt.sniff, ndt.parse, Role.PLAN),
+    "slurm": Source(slurm_conf.sniff, slurm_conf.parse, Role.PLACEMENT),
+    "slurm-yaml": Source(slurm_yaml.sniff, slurm_yaml.parse, Role.PLACEMENT),
+    "torus-2qos": Source(torus_2qos.sniff, torus_2qos.parse, Role.PLACEMENT),
+    "topograph": Source(topograph.sniff, topograph.parse, Role.PLACEMENT),
     "yaml": Source(plan.sniff, plan.parse, Role.PLAN),
 }
+"""Asked in this order, the strictest forms first."""
 
 
 def load(path: str, names: str = "") -> Graph:

@@ -21,21 +21,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import product
 from typing import Any
 
-import yaml
-
 from fabricmon.sources.error import SourceError
+from fabricmon.sources.hostlist import expand
+from fabricmon.sources.text import load_yaml
 from fabricmon.topology.graph import Adapter, Cable, End, Graph, Switch, cable
 from fabricmon.topology.names import NodeNames, guid
 from fabricmon.units import Rate
 
-EXPANDED_MOST = 1 << 20
-"""Names one pattern may stand for."""
-
 _TOP = re.compile(r"^(fabric|switches|hosts|links|power|racks)\s*:", re.MULTILINE)
-_RANGE = re.compile(r"\[([^\[\]]*)\]")
 _SWITCH_KEYS = frozenset({"guid", "level", "model", "ports", "unit", "rail", "plane", "rack", "power"})
 _HOST_KEYS = frozenset({"adapters", "unit", "rack", "power"})
 _LINK_KEYS = frozenset({"from", "to", "rate", "width"})
@@ -46,59 +41,9 @@ def sniff(head: str) -> bool:
     return bool(_TOP.search(head)) and not head.lstrip().startswith("{")
 
 
-def expand(pattern: str) -> list[str]:
-    """"node-[01-03]" -> node-01, node-02, node-03. ValueError for a range that makes no sense."""
-    parts: list[list[str]] = []
-    size, at = 1, 0
-    for match in _RANGE.finditer(pattern):
-        parts.append([pattern[at : match.start()]])
-        words = [word for piece in match[1].split(",") for word in _range(piece.strip())]
-        size *= len(words)
-        if size > EXPANDED_MOST:
-            raise ValueError(f"{pattern!r} stands for more than {EXPANDED_MOST} names")
-        parts.append(words)
-        at = match.end()
-    parts.append([pattern[at:]])
-    if re.search(r"[\[\]]", "".join(part[0] for part in parts[::2])):
-        raise ValueError(f"{pattern!r} has a bracket without its partner")
-    return ["".join(words) for words in product(*parts)]
-
-
-def _range(piece: str) -> list[str]:
-    match = re.fullmatch(r"(\d+)-(\d+)", piece)
-    if not match:
-        if not piece:
-            raise ValueError("an empty name in brackets")
-        return [piece]
-    first, last = int(match[1]), int(match[2])
-    if not first <= last <= first + EXPANDED_MOST:
-        raise ValueError(f"[{piece}] does not count upwards, or too far")
-    return [str(number).zfill(len(match[1])) for number in range(first, last + 1)]
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML allows a key twice and takes the last; in a plan that is a host lost without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    text = f"{key.value!r} is written twice"
-                    raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
 def parse(text: str, path: str, names: NodeNames) -> Graph:
     """SourceError names the file and the place in the plan: `plan.yaml: links[3].to: no switch "leaf-9"`."""
-    try:
-        data = yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}" if mark else ""
-        raise SourceError(path, where, f"not YAML: {getattr(error, 'problem', None) or error}") from error
-    return _Plan(path).graph(data)
+    return _Plan(path).graph(load_yaml(text, path))
 
 
 class _Plan:

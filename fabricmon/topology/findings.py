@@ -80,7 +80,7 @@ def impure_rails(graph: Graph) -> Iterator[Finding]:
 
 def lost_uplinks(graph: Graph) -> Iterator[Finding]:
     """Switches with fewer cables upwards than most of their level: lost redundancy although no port failed."""
-    around = neighbours(graph)
+    around = neighbours(msgspec.structs.replace(graph, trunks=()))
     by_level: dict[int, dict[str, int]] = defaultdict(dict)
     for switch in graph.switches.values():
         if switch.level >= 0 and not is_nvlink(switch):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon import sources
-from fabricmon.sources.plan import expand
+from fabricmon.sources.hostlist import expand
 from fabricmon.topology.graph import End
 
 ROOT = Path(__file__).parents[2]

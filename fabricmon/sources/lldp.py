@@ -1,0 +1,149 @@
+"""What lldpd of a host knows of its neighbours: `lldpctl -f json` (topologies.md section 4).
+
+The text does not name the host it is from: a file is named after it (`node-01.json`), or a wrapper says it, one object
+for many hosts: `{"node-01": {"lldp": ...}, "node-02": ...}`, also one such object a line. It tells a host's first hop
+and nothing of the switches' other ports.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from fabricmon.sources.error import SourceError
+from fabricmon.sources.text import load_json
+from fabricmon.topology.graph import Adapter, Cable, End, Finding, Graph, Switch, cable
+from fabricmon.topology.names import NodeNames
+
+_PLAIN = re.compile(r"^[A-Za-z _-]*(\d+)$")
+_GROUPS = re.compile(r"\d+|[a-h]$")
+_MAC = re.compile(r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$", re.IGNORECASE)
+_BRIDGES = frozenset({"Bridge", "Router"})
+_FIRST_ODD = 1 << 30
+
+
+def sniff(head: str) -> bool:
+    return head.lstrip().startswith("{") and '"lldp"' in head
+
+
+def parse(text: str, path: str, names: NodeNames) -> Graph:
+    """SourceError where no host's answer is in it. A host without neighbours is a host without cables."""
+    reader = _Reader()
+    for host, answer in _answers(text, path):
+        reader.host(host, answer)
+    return reader.graph()
+
+
+def port_number(text: str) -> int:
+    """A number for a switch's own name of a port, the same for the same name.
+
+    One number in it is that number ("Ethernet12", "swp3"); several are joined in thousands, so that a port keeps clear
+    of its parts ("swp12s0" 12000, "Ethernet1/12" 1012, "ethernet12a" 12001); a text without any gets one above 2**30.
+    """
+    if match := _PLAIN.match(text):
+        return int(match[1]) % _FIRST_ODD
+    groups = [] if _MAC.match(text) else _GROUPS.findall(text)
+    if not any(group.isdigit() for group in groups):
+        return _FIRST_ODD + zlib.crc32(text.encode()) % _FIRST_ODD
+    number = 0
+    for group in groups:
+        number = number * 1000 + (int(group) % 1000 if group.isdigit() else ord(group) - ord("a") + 1)
+    return number % _FIRST_ODD
+
+
+def _answers(text: str, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(host, what lldpctl said there)."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    each = len(lines) > 1 and all(line.startswith("{") and line.rstrip().endswith("}") for line in lines)
+    for at, data in enumerate(load_json(line, path) for line in lines) if each else [(0, load_json(text, path))]:
+        where = f"line {at + 1}" if each else ""
+        if not isinstance(data, dict):
+            raise SourceError(path, where, "expected an object")
+        wrapped = {"": data} if "lldp" in data else data
+        for host, answer in wrapped.items():
+            if not isinstance(answer, dict) or not isinstance(answer.get("lldp"), dict):
+                raise SourceError(path, f"{where} {host}".strip(), "expected what `lldpctl -f json` prints")
+            yield host or _stem(path), answer["lldp"]
+
+
+def _stem(path: str) -> str:
+    """"/run/lldp/node-01.json" -> "node-01"; "lldpctl-node-01.json.gz" too."""
+    name = path.rsplit("/", 1)[-1]
+    return re.sub(r"^lldp(ctl|cli|d)?[-_.]", "", re.sub(r"(\.json)?(\.gz)?$", "", name)) or name
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.switches: dict[str, Switch] = {}
+        self.adapters: dict[str, Adapter] = {}
+        self.hosts: dict[str, dict[str, str]] = {}
+        self.cables: list[Cable] = []
+        self.used: set[End] = set()
+        self.unread: list[str] = []
+
+    def host(self, host: str, lldp: dict[str, Any]) -> None:
+        self.hosts.setdefault(host, {})
+        listed = lldp.get("interface", [])
+        for entry in listed if isinstance(listed, list) else [listed]:
+            for interface, neighbour in entry.items() if isinstance(entry, dict) else ():
+                if not self.neighbour(host, interface, neighbour):
+                    self.unread.append(f"{host}/{interface}")
+
+    def neighbour(self, host: str, interface: str, said: object) -> bool:
+        """False where it does not tell whom the interface is plugged into."""
+        if not isinstance(said, dict):
+            return False
+        chassis, port = said.get("chassis"), said.get("port")
+        if not isinstance(chassis, dict) or not isinstance(port, dict):
+            return False
+        if "id" in chassis:  # a neighbour that does not tell its name has no key
+            name, fields = "", chassis
+        else:
+            name, fields = next(((n, f) for n, f in chassis.items() if isinstance(f, dict)), ("", {}))
+        key = _value(fields.get("id")) or name
+        text = _port_name(port)
+        if not key or not text or not _is_switch(fields):
+            return False
+        key = key.lower() if _MAC.match(key) else key
+        number = port_number(text)
+        switch = self.switches.setdefault(key, Switch(key, name or key))
+        if not _PLAIN.match(text):
+            switch.labels[f"port/{number}"] = text
+        adapter = Adapter(f"{host}/{interface}", host, interface)
+        near, far = End(adapter.id, 1), End(key, number)
+        if near in self.used or far in self.used:
+            return False
+        self.adapters[adapter.id] = adapter
+        self.used |= {near, far}
+        self.cables.append(cable(near, far))
+        return True
+
+    def graph(self) -> Graph:
+        findings: tuple[Finding, ...] = ()
+        if self.unread:
+            why = f"{len(self.unread)} interfaces whose neighbour does not tell chassis and port, or tells a used one"
+            findings = (Finding("unread_line", tuple(self.unread[:64]), why),)
+        view = {"view": "hosts"}
+        return Graph(self.switches, self.adapters, tuple(self.cables), self.hosts, findings=findings, stated=view)
+
+
+def _is_switch(chassis: dict[str, Any]) -> bool:
+    """A neighbour that tells capabilities and is neither bridge nor router is another host or a BMC."""
+    listed = chassis.get("capability")
+    entries = [one for one in (listed if isinstance(listed, list) else [listed]) if isinstance(one, dict)]
+    return not entries or any(one.get("type") in _BRIDGES for one in entries)
+
+
+def _value(said: object) -> str:
+    """The value of an id; lldpd writes one as an object, several as a list."""
+    one = said[0] if isinstance(said, list) and said else said
+    value = one.get("value") if isinstance(one, dict) else one
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _port_name(port: dict[str, Any]) -> str:
+    """Some switches send a MAC address as id and the name as description."""
+    said, text = _value(port.get("id")), _value(port.get("descr"))
+    return text if text and (not said or _MAC.match(said)) else said
