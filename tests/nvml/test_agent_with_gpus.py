@@ -48,8 +48,6 @@ def test_a_gpu_that_hangs_costs_itself_only(library: Path, tmp_path: Path) -> No
             time.sleep(0.2)
         assert stuck == {("nvlink", "gpu2"), ("gpu", "gpu2")}
         assert crc == 12345
-        page = process.get("/metrics")
-        assert ("2",) not in values(page, "fabricmon_gpu_nvlinks_active", "gpu")
         code, err = process.stop()
         assert code == 0
         assert "Traceback" not in err
