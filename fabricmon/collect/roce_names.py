@@ -24,7 +24,7 @@ _RING = re.compile(
     r"|ch_|\[\d+\]:|.*\[\d+\]$"
 )
 _SOFTWARE = frozenset({
-    "xdp", "xsk", "csum", "lro", "gro", "gso", "tso", "tls", "arfs", "skb", "napi", "poll", "umr", "wqe", "mpwqe",
+    "xdp", "xsk", "csum", "lro", "gro", "gso", "tso", "tls", "arfs", "skb", "napi", "umr", "wqe", "mpwqe",
     "cqe", "cqes", "page", "cache", "recycle", "alloc", "buff", "xmit", "linearize", "hwstamp", "timestamp", "ptp",
     "nop", "doorbells", "stopped", "wake", "wakeup", "macsec", "ipsec", "psp",
 })  # fmt: skip
