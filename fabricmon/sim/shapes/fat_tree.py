@@ -1,0 +1,75 @@
+"""Folded Clos networks of equal switches, as in topologies.md section 2. Pure."""
+
+from __future__ import annotations
+
+from fabricmon.sim.shapes.lay import RATE, Lay, numbered, positive
+from fabricmon.topology.graph import Graph
+
+
+def fat_tree(k: int, tiers: int = 2, rate: float = RATE) -> Graph:
+    """The largest tree without over-subscription of switches with `k` ports, one adapter a host.
+
+    tiers  2: k leaves, k/2 spines, k*k/2 hosts. 3: k pods of k/2 leaves and k/2 spines, k*k/4 cores, k*k*k/4 hosts.
+    ValueError for an odd k or other tiers.
+    """
+    if k < 4 or k % 2 or tiers not in (2, 3):
+        raise ValueError(f"a fat tree has an even number of ports from 4 on and 2 or 3 tiers, got {k} and {tiers}")
+    half = k // 2
+    lay = Lay(rate)
+    hosts = iter(numbered("host", k * half if tiers == 2 else k * half * half))
+    leaves = [lay.switch(name) for name in numbered("leaf", k if tiers == 2 else k * half)]
+    for leaf in leaves:
+        for _ in range(half):
+            lay.cable(lay.adapter(lay.host(next(hosts)), "mlx5_0"), leaf)
+    if tiers == 2:
+        for spine in [lay.switch(name) for name in numbered("spine", half)]:
+            for leaf in leaves:
+                lay.cable(leaf, spine)
+        return lay.graph()
+    spines = [lay.switch(name) for name in numbered("spine", k * half)]
+    cores = [lay.switch(name) for name in numbered("core", half * half)]
+    for pod in range(k):
+        for at in range(half):
+            for below in range(half):
+                lay.cable(leaves[pod * half + below], spines[pod * half + at])
+            for core in range(half):
+                lay.cable(spines[pod * half + at], cores[at * half + core])
+    return lay.graph()
+
+
+def rail_optimised(
+    units: int = 2, hosts: int = 8, rails: int = 8, spines: int = 4, parallel: int = 1, tors: int = 1,
+    rate: float = RATE,
+) -> Graph:
+    """Adapter i of every host of a unit on leaf i of that unit.
+
+    hosts     of each unit
+    spines    shared by all leaves; 0: rails are not joined at all (rail-only), each rail spans all units on one leaf
+    parallel  cables from each leaf to each spine
+    tors      2: adapters have two ports, on two leaves of one rail (dual ToR)
+    """
+    positive(units=units, hosts=hosts, rails=rails, parallel=parallel, tors=tors)
+    lay = Lay(rate)
+    names = numbered("host", units * hosts)
+    sides = [""] if tors == 1 else list("abcdefgh"[:tors])
+    leaves: dict[tuple[int, int, str], str] = {}
+    for unit in range(units if spines else 1):
+        for rail in range(rails):
+            for side in sides:
+                leaves[unit, rail, side] = lay.switch(f"su{unit}-rail{rail}{side}-leaf")
+    top = [lay.switch(name) for name in numbered("spine", spines)]
+    for number, name in enumerate(names):
+        lay.host(name)
+        for rail in range(rails):
+            adapter = lay.adapter(name, f"mlx5_{rail}", len(sides))
+            for side in sides:
+                lay.cable(adapter, leaves[number // hosts if spines else 0, rail, side])
+    for leaf in leaves.values():
+        for spine in top:
+            lay.cable(leaf, spine, parallel)
+    return lay.graph()
+
+
+def dual_tor(units: int = 2, hosts: int = 8, rails: int = 8, spines: int = 4, rate: float = RATE) -> Graph:
+    """Rail-optimised, each adapter on two leaves: one of them may fail."""
+    return rail_optimised(units, hosts, rails, spines, 1, 2, rate)
