@@ -1,7 +1,7 @@
 """Counters that only management datagrams tell, of switch ports above all: the parts of receive errors and of discards.
 
 They are asked for when their sum (`rcv_errors`, `xmit_discards`) has risen, and stand as they were read last. Layout
-and widths: IBA volume 1, 16.1.4 (PortRcvErrorDetails, PortXmitDiscardDetails); all have 16 bits and stop at the top. No
+and widths: IBA volume 1, chapter 16 (PortRcvErrorDetails, PortXmitDiscardDetails); all have 16 bits and stop at the top. No
 rule reads them: they are on the /metrics of the agent that sweeps, and do not travel.
 """
 

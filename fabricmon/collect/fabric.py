@@ -9,7 +9,6 @@ topology, and joins a swept port with what the port's own host tells. A port tha
 from __future__ import annotations
 
 import math
-import time
 from array import array
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -103,11 +102,12 @@ class Session:
         self._names: dict[int, str] = {}
 
     def read(self) -> Reading:
-        started, now = time.monotonic(), self._host.monotonic()
+        now = self._host.monotonic()
         deadline = float(self._config.deadline)
         faults: list[Fault] = []
         try:
             exchange = self._port()
+            started = exchange.clock()
             if now >= self._again:
                 faults += self._walk(exchange, now, started + _WALK_SHARE * deadline)
             assert self._sweep is not None
@@ -115,7 +115,7 @@ class Session:
         except TransportError as error:
             self.close()
             raise HostError("umad", error.errno or 0, error.strerror or str(error)) from error
-        taken = self._host.monotonic() - (time.monotonic() - values.taken)
+        taken = self._host.monotonic() - (exchange.clock() - values.taken)
         self._look_again(values)
         faults += self._faults(values)
         return Reading(self._parts, _flat(values), taken, tuple(faults[:_MOST_FAULTS]), values.sent)

@@ -6,7 +6,6 @@ ports. The last batch asks by LID what each node's performance management can do
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from fabricmon.fabric import mad
@@ -27,7 +26,7 @@ class _Step:
 
 
 def discover(exchange: Exchange, until: float, known: Subnet | None = None) -> Subnet:
-    """The subnet around the local port; as much of it as answers before `until` (time.monotonic()).
+    """The subnet around the local port; as much of it as answers before `until` (the exchange's clock).
 
     known  what was found before: cables that lead to one node that does not answer cost one wait, not one each
     """
@@ -45,7 +44,7 @@ def discover(exchange: Exchange, until: float, known: Subnet | None = None) -> S
             and (node.is_switch or (At(node.guid, port.number) == subnet.origin))
             and len(node.route) <= mad.MAX_HOPS
         ]
-        if len(subnet.nodes) > MOST_NODES or time.monotonic() >= until:
+        if len(subnet.nodes) > MOST_NODES or exchange.clock() >= until:
             subnet.cut = bool(steps)
             break
     _capabilities(exchange, subnet, until)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -55,16 +55,19 @@ class Outcome:
 
 
 class Exchange:
-    """Runs batches over one transport. Numbers of late answers are never taken for those of a later batch."""
+    """Runs batches over one transport. Numbers of late answers are never taken for those of a later batch.
 
-    def __init__(self, transport: Transport, pace: Pace) -> None:
-        self.transport, self.pace = transport, pace
+    clock  seconds that never go back; every `until` of the sweep is of this clock
+    """
+
+    def __init__(self, transport: Transport, pace: Pace, clock: Callable[[], float] = time.monotonic) -> None:
+        self.transport, self.pace, self.clock = transport, pace, clock
         self._base = 1
 
     def run(
         self, packed: Packed, owner: Sequence[int], until: float, silent: Collection[int] = ()
     ) -> Outcome:
-        """Send all of `packed`; request i goes to node `owner[i]`. Ends by `until` (time.monotonic()) at the latest.
+        """Send all of `packed`; request i goes to node `owner[i]`. Ends by `until` at the latest.
 
         Raises TransportError when the port itself fails.
         """
@@ -75,7 +78,7 @@ class Exchange:
             base, self._base = 1, 1 + len(packed)
         flying: set[int] = set()
         window, timeout = self.pace.window, self.pace.timeout
-        send, receive, clock, inbox = self.transport.send, self.transport.receive, time.monotonic, self.transport.inbox
+        send, receive, clock, inbox = self.transport.send, self.transport.receive, self.clock, self.transport.inbox
         answers, answered = memoryview(outcome.answers), outcome.answered
         size, status_at, patience = mad.SIZE, mad.STATUS_AT, timeout + _LOST
         while (now := clock()) < until:

@@ -3,7 +3,7 @@
 Subnet management packets (SMP) go along a directed route, hop by hop, and need no subnet manager, or to a LID.
 Performance management packets (GMP) go to a LID, queue pair 1. Only Get is ever made here: nothing is set or reset.
 
-Layouts: InfiniBand Architecture Specification volume 1, chapters 13 (headers), 14.2.5 (NodeInfo ...), 16.1.3
+Layouts: InfiniBand Architecture Specification volume 1, chapters 13 (headers), 14 (NodeInfo ...), 16
 (performance management); fields beyond it (capability mask 2, extended speeds 2) as rdma-core's libibmad reads them.
 """
 
@@ -29,7 +29,7 @@ STATUS_WORDS = {
     0x1: "busy", 0x2: "redirected", 0x4: "bad version", 0x8: "method not supported",
     0xC: "method or attribute not supported", 0x1C: "invalid field",
 }  # fmt: skip
-"""Low bits of a response's status (IBA 13.4.7)."""
+"""Low bits of a response's status (IBA volume 1, chapter 13)."""
 
 _HEADER = struct.Struct(">BBBBHHQHHI")
 
@@ -129,7 +129,7 @@ PERFORMANCE = (
     XMIT_DISCARD_DETAILS,
 )  # fmt: skip
 
-# Bits of ClassPortInfo's masks of the performance class (IBA 16.1.3.1; rdma-core iba_types.h).
+# Bits of ClassPortInfo's masks of the performance class (IBA volume 1, chapter 16; rdma-core iba_types.h).
 CAP_ALL_PORTS = 1 << 8
 CAP_EXTENDED_WIDTH = 1 << 9  # PortCountersExtended with unicast and multicast packets
 CAP_EXTENDED_NO_IETF = 1 << 10  # ... without them

@@ -6,12 +6,11 @@ port is enough, and they have 64 bits; elsewhere PortCounters comes beside it, w
 ports that some switches offer (AllPortSelect) is not used: it tells of no port.
 
 The state of a link is read at one end, the one nearer to the sweeping port, and holds for both: a link trains at both
-ends or at neither, to one width and one speed (IBA volume 2, 5.6). Where that end does not answer, the other is asked.
+ends or at neither, to one width and one speed (IBA volume 2, link training). Where that end does not answer, the other is asked.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -60,7 +59,7 @@ class Values:
     """What one sweep read.
 
     cells    ports x NAMES, float64, NaN unknown
-    taken    time.monotonic() at the middle of the counters' part
+    taken    the exchange's clock at the middle of the counters' part
     silent   GUIDs of nodes that do not answer
     refused  (row, attribute, status) of requests that were answered with an error
     sent     datagrams
@@ -99,7 +98,7 @@ class Sweep:
             self._go_on(former)
 
     def run(self, until: float) -> Values:
-        """Ends by `until` (time.monotonic()); what was not read by then is unknown."""
+        """Ends by `until` (the exchange's clock); what was not read by then is unknown."""
         values = Values(np.full((len(self.ports), len(NAMES)), np.nan))
         self.states(values, until)
         self.counters(values, until)
@@ -119,9 +118,9 @@ class Sweep:
 
     def counters(self, values: Values, until: float) -> None:
         """Every counter of every port whose node answers."""
-        started = time.monotonic()
+        started = self._exchange.clock()
         self._fill(self._counters, values, until)
-        values.taken = (started + time.monotonic()) / 2
+        values.taken = (started + self._exchange.clock()) / 2
         values.cells[self._masks] = np.nan
 
     def details(self, values: Values, until: float) -> None:

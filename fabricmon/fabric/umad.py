@@ -14,7 +14,7 @@ from fabricmon.fabric import mad
 from fabricmon.fabric.transport import Packed, Request, TransportError
 
 LIBRARY = "libibumad.so.3"
-_QKEY = 0x80010000  # well-known key of queue pair 1 (IBA 10.2.5)
+_QKEY = 0x80010000  # well-known key of queue pair 1 (IBA volume 1)
 _U32 = struct.Struct(">I")
 _STATUS_AT = 4  # of the kernel's header (struct ib_user_mad_hdr: agent, status, timeout, retries, length, address)
 

@@ -1,7 +1,9 @@
 """A real subnet without hardware: ibsim answers management packets for a netlist, a real opensm brings it up.
 
 Needs no root, no kernel module and no device; several subnets run side by side (each has a socket name of its own).
-Programs that talk through libibumad run on it unchanged by `run`.
+Programs that talk through libibumad run on it unchanged by `run` and `start`. What is unlike hardware: a lost datagram
+comes back at once; a client must be able to write into its working directory, may not have 1,024 files open, and
+should keep at most 16 datagrams outstanding; ten clients at a time; `LinkDowned` does not rise by itself.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
@@ -40,29 +42,114 @@ class Subnet:
         self._clients.mkdir()
         (directory / "netlist").write_text(netlist)
         self._name = f"fabricmon-{os.getpid()}-{os.urandom(3).hex()}"
-        first = re.search(r'"(H-[0-9a-f]+)"', netlist)
-        assert first is not None, "the subnet manager needs an adapter to run on"
-        self._host = first[1]
+        heads = re.findall(r'^(Switch|Ca)\s+(\d+)\s+"([SH]-[0-9a-f]+)"', netlist, re.MULTILINE)
+        self._room = (
+            ("-N", len(heads) + 8),
+            ("-S", sum(kind == "Switch" for kind, _, _ in heads) + 8),
+            ("-P", sum(int(ports) + 1 for _, ports, _ in heads) + 64),
+        )
+        self._host = next(node for kind, _, node in heads if kind == "Ca")  # the subnet manager runs there
+        self._sweeps = 0
 
-    def run(self, *argv: str) -> str:
-        """Output of a program attached to the first adapter's port."""
+    def run(self, *argv: str, host: str = "", check: bool = True) -> str:
+        """Output of a program attached to a port of an adapter ("H-00bb..."), by default to the first one's."""
         done = subprocess.run(
-            [tool(argv[0]), *argv[1:]], env=self._env(), cwd=self._clients, capture_output=True, text=True, timeout=60,
-            check=True,
+            [tool(argv[0]), *argv[1:]], env=self.environment(host), cwd=self._clients, capture_output=True, text=True,
+            timeout=60, check=False,
         )  # fmt: skip
+        if check and done.returncode:
+            raise RuntimeError(f"{argv} ended with {done.returncode}: {done.stderr[-2000:]}")
         return done.stdout
 
-    def unplug(self, node: str, port: int) -> None:
-        """Pull the cable at one end; `node` is an id as in the netlist ("S-00aa...")."""
-        os.write(self._console, f'Unlink "{node}"[{port}]\n'.encode())
+    @contextmanager
+    def start(self, *argv: str, host: str = "", output: IO[bytes] | int = subprocess.DEVNULL) -> Iterator[
+        subprocess.Popen[bytes]
+    ]:
+        """A program that stays, attached like that of `run`; it is killed at the end."""
+        process = subprocess.Popen(
+            [tool(argv[0]), *argv[1:]], env=self.environment(host), cwd=self._clients, stdin=subprocess.DEVNULL,
+            stdout=output, stderr=output,
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
-    def _env(self) -> dict[str, str]:
+    # --- faults and readings; `node` is an id as in the netlist ("S-00aa...")
+
+    def unplug(self, node: str, port: int) -> None:
+        """Pull the cable at one end."""
+        self._ask(f'Unlink "{node}"[{port}]')
+
+    def plug(self, node: str, port: int) -> None:
+        """Put it back."""
+        self._ask(f'ReLink "{node}"[{port}]')
+
+    def set_counters(self, counters: Mapping[tuple[str, int], Mapping[str, int]]) -> None:
+        """Set counters by "Attribute.Field" ("PortCounters.SymbolErrorCounter"), clipped to the field's width."""
+        commands = "".join(
+            f'PerformanceSet "{node}"[{port}] {field}={value}\n'
+            for (node, port), fields in counters.items()
+            for field, value in fields.items()
+        )
+        (self._dir / "batch").write_text(commands)
+        self._ask("!batch")
+
+    def drop(self, node: str, percent: int, attribute: int = 0) -> None:
+        """Drop that share of the datagrams that reach a node (0: none any more), or only those for one attribute."""
+        self._ask(f'Error "{node}" {percent}' + (f" {attribute}" if attribute else ""))
+
+    def narrow(self, lid: int, port: int, width: int = 1) -> None:
+        """Retrain the link of a switch's port at another width (1 for 1X, 3 for up to 4X)."""
+        self.run("ibportstate", str(lid), str(port), "width", str(width))
+
+    def lid(self, node: str) -> int:
+        found = re.search(r"\blid (\d+) lmc", self._ask(f'Dump "{node}"'))
+        assert found is not None, node
+        return int(found[1])
+
+    def swept(self) -> None:
+        """Wait until the subnet manager has finished another sweep since the last call."""
+        end = time.monotonic() + READY_WITHIN
+        while (count := (self._dir / "opensm.log").read_text(errors="replace").count("SUBNET UP")) <= self._sweeps:
+            if time.monotonic() > end:
+                raise TimeoutError("no new sweep of opensm")
+            time.sleep(0.02)
+        self._sweeps = count
+
+    def _ask(self, command: str) -> str:
+        """The simulator's answer to one console command (126 characters at most)."""
+        log = self._dir / "console.log"
+        start = log.stat().st_size
+        os.write(self._console, f"{command}\n".encode())
+        end = time.monotonic() + READY_WITHIN
+        while True:
+            with log.open("rb") as file:
+                file.seek(start)
+                told = file.read()
+            if told.endswith(b"sim> "):
+                text = told.decode(errors="replace")
+                bad = [line for line in text.splitlines() if line.lstrip().startswith("#") or "unknown" in line]
+                if bad:
+                    raise RuntimeError(f"{command}: {bad[0]}")
+                return text
+            if time.monotonic() > end:
+                raise TimeoutError(f"no answer to {command!r}")
+            time.sleep(0.001)
+
+    def environment(self, host: str = "") -> dict[str, str]:
+        """What attaches a program to the fabric; it has to run in `clients`."""
         return os.environ | {
-            "LD_PRELOAD": str(preload()), "IBSIM_SOCKNAME": self._name, "SIM_HOST": self._host,
+            "LD_PRELOAD": str(preload()), "IBSIM_SOCKNAME": self._name, "SIM_HOST": host or self._host,
             "OSM_TMP_DIR": str(self._dir), "OSM_CACHE_DIR": str(self._dir),
         }  # fmt: skip
 
-    def start(self, stack: ExitStack) -> None:
+    @property
+    def clients(self) -> Path:
+        return self._clients
+
+    def begin(self, stack: ExitStack) -> None:
         fifo = self._dir / "console"
         os.mkfifo(fifo)
         # Open for reading and writing: at end of file ibsim would spin.
@@ -70,11 +157,14 @@ class Subnet:
         stack.callback(os.close, self._console)
         log = stack.enter_context((self._dir / "out").open("wb"))
         env = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"} | {"IBSIM_SOCKNAME": self._name}
-        self._spawn(stack, [tool("ibsim"), "-s", "-f", "console.log", "netlist"], self._dir, env, log, self._console)
+        room = [word for option, number in self._room for word in (option, str(number))]
+        ibsim = [tool("ibsim"), "-s", "-f", "console.log", *room, "netlist"]
+        self._spawn(stack, ibsim, self._dir, env, log, self._console)
         self._wait("console.log", "sim> ")
         opensm = [tool("opensm"), "-d", "2", "-f", str(self._dir / "opensm.log")]
-        self._spawn(stack, opensm, self._clients, self._env(), log, subprocess.DEVNULL)
+        self._spawn(stack, opensm, self._clients, self.environment(), log, subprocess.DEVNULL)
         self._wait("opensm.log", "SUBNET UP")
+        self._sweeps = 1
 
     def _spawn(
         self, stack: ExitStack, argv: list[str], cwd: Path, env: dict[str, str], log: IO[bytes], stdin: int
@@ -97,5 +187,5 @@ def subnet(directory: Path, netlist: str) -> Iterator[Subnet]:
     """A subnet of the netlist's nodes that is up; its programs end with the context."""
     with ExitStack() as stack:
         running = Subnet(directory, netlist)
-        running.start(stack)
+        running.begin(stack)
         yield running
