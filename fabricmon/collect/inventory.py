@@ -159,7 +159,8 @@ class Session:
         if wanted_gpus is None and kind is not None:
             wanted_gpus = kind.gpus
 
-        counted, queries = self._counted(devices, rate, certainty)
+        built = certainty is Certainty.BUILT and len(gpus) >= (wanted_gpus or 0)
+        counted, queries = self._counted(devices, rate, built)
         self._seen_hcas.update(counted)
         self._seen_gpus.update(gpus)
         # what stays but no longer counts (another role, another rate) is not lost
@@ -213,14 +214,15 @@ class Session:
                 return role
         return ""
 
-    def _counted(self, devices: list[_Device], rate: float, certainty: Certainty) -> tuple[set[str], int]:
+    def _counted(self, devices: list[_Device], rate: float, built: bool) -> tuple[set[str], int]:
         """Devices of the compute network, and what it cost to tell.
 
         A machine that is built with an adapter beside each GPU has others, too: only those beside a GPU count then.
+        With a GPU missing that tells nothing of the adapter that was beside it.
         """
         candidates = [d for d in devices if d.role not in ("storage", "management", "idle")]
         beside = [d for d in candidates if d.beside]
-        if certainty is Certainty.BUILT and beside:
+        if built and beside:
             return {d.name for d in beside}, 0
         if not rate:
             return {d.name for d in candidates}, 0

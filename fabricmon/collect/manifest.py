@@ -1,8 +1,8 @@
 """A list of the hardware a node should have, as a site keeps it in JSON. Pure; ValueError says what is wrong.
 
 The form is that of hardware manifests in use for GPU nodes: `pci` maps addresses to what is there ("type": "ib",
-"net", "gpu", "nvswitch", "nvme", ... with "dev" and "slot" for people), `ib.link_rate` is a rate as sysfs writes it.
-Other keys are left alone.
+"net", "gpu", "pci" for NVSwitches, "nvme", ... with "dev" and "slot" for people), `ib.link_rate` is a rate as sysfs
+writes it. Other keys are left alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from fabricmon.collect import attributes
 
-JUDGED = ("ib", "gpu", "nvswitch", "net")
+JUDGED = ("ib", "gpu", "net", "pci")
 """Types of devices that are missed; disks are somebody else's business."""
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")

@@ -84,7 +84,7 @@ def route_to(address: str, routes: str) -> str:
     """The interface of the narrowest IPv4 route that covers an address; "" for none but the default one."""
     try:
         wanted = struct.unpack("=I", socket.inet_aton(address))[0]
-    except OSError:
+    except (OSError, ValueError):
         return ""
     best = (0, "")
     for line in routes.splitlines()[1:]:
