@@ -58,7 +58,9 @@ def problems(view: View, params: Params) -> NDArray[np.uint8]:
             if column not in params.ignore:
                 full |= mark
     found[(full & np.uint8(Mark.FULL)) != 0] |= np.uint8(FULL)
-    found[(marks & np.uint8(Mark.LOST)) != 0] |= np.uint8(LOST)
+    # a sweep reaches no adapter behind a link that is down, and that is said elsewhere
+    out_of_reach = view.tracks.facts.swept[:n] & (view.tracks.link[:n] != link.UP)
+    found[((marks & np.uint8(Mark.LOST)) != 0) & ~out_of_reach] |= np.uint8(LOST)
     with np.errstate(invalid="ignore"):
         found[view.now - table.reset[:n] < params.shown] |= np.uint8(RESET)
         heard = view.heard() <= FRESH_AT_LEAST
