@@ -35,7 +35,7 @@ _NAMED = 64  # names in one label
 class Expect(Struct, forbid_unknown_fields=True, frozen=True):
     """What this node has; what is not said here is known from the machine's type, or not known.
 
-    hcas  RDMA devices of the compute network: those with a role other than storage, management and idle
+    hcas  RDMA devices of the compute network: those with a role other than storage and management
     rate  only those at least so fast count; one that is down counts
     gpus  GPUs with a driver
     """
@@ -220,7 +220,7 @@ class Session:
         A machine that is built with an adapter beside each GPU has others, too: only those beside a GPU count then.
         With a GPU missing that tells nothing of the adapter that was beside it.
         """
-        candidates = [d for d in devices if d.role not in ("storage", "management", "idle")]
+        candidates = [d for d in devices if d.role not in ("storage", "management")]
         beside = [d for d in candidates if d.beside]
         if built and beside:
             return {d.name for d in beside}, 0

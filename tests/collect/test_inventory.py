@@ -334,4 +334,4 @@ def test_the_configuration_has_the_last_word_on_roles(tmp_path: Path) -> None:
     assert {name: of["role"] for name, of in labels(reading, Kind.PORT).items()} == {
         "mlx5_0/1": "storage", "mlx5_1/1": "storage", "mlx5_2/1": "idle", "mlx5_3/1": "idle",
     }  # fmt: skip
-    assert cells([reading])[NODE]["node_hcas_found"] == 4
+    assert cells([reading])[NODE]["node_hcas_found"] == 6
