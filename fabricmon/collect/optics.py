@@ -48,11 +48,11 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
     mlxlink: str = ""
 
 
-Collector = OnePerInterface[Config, "Session"]
+Collector = OnePerInterface[Config]
 
 
 def open(host: Host, config: Config) -> Collector:
-    return OnePerInterface(host, config, Session, infiniband=True)
+    return OnePerInterface(host, NAME, config, Session, infiniband=True)
 
 
 class Session:

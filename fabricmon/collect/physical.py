@@ -13,8 +13,8 @@ from fnmatch import fnmatchcase
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from fabricmon.collect import rdma_device
+from fabricmon.collect.sparing import Session, Spared
 from fabricmon.host.protocol import Host, HostError
-from fabricmon.model import Reading
 
 NET = "/sys/class/net"
 _ETHERNET = "1"  # ARPHRD_ETHER in the file `type`
@@ -106,29 +106,32 @@ class _Config(Protocol):
     def exclude(self) -> tuple[str, ...]: ...
 
 
-class _Session(Protocol):
-    def read(self) -> Reading: ...
-
-    def close(self) -> None: ...
-
-
 C = TypeVar("C", bound=_Config)
-S = TypeVar("S", bound=_Session)
 
 
-class OnePerInterface(Generic[C, S]):
-    """A collector with a Session an interface, so that a driver that answers late delays only its own."""
+class OnePerInterface(Generic[C]):
+    """A collector with a Session an interface, so that a driver that answers late delays only its own values."""
 
     def __init__(
-        self, host: Host, config: C, make: Callable[[Host, C, Interface], S], infiniband: bool = False
+        self,
+        host: Host,
+        name: str,
+        config: C,
+        make: Callable[[Host, C, Interface], Session],
+        infiniband: bool = False,
     ) -> None:
-        self._host, self._config, self._make, self._infiniband = host, config, make, infiniband
-        self._sessions: dict[Interface, S] = {}
+        self._host, self._name, self._config, self._make = host, name, config, make
+        self._infiniband = infiniband
+        self._sessions: dict[Interface, Spared] = {}
 
-    def sessions(self) -> dict[str, S]:
+    def sessions(self) -> dict[str, Spared]:
         there = interfaces(self._host, self._config.exclude, self._infiniband)
-        self._sessions = {i: self._sessions.get(i) or self._make(self._host, self._config, i) for i in there}
+        self._sessions = {i: self._sessions.get(i) or self._new(i) for i in there}
         return {interface.name: session for interface, session in self._sessions.items()}
 
     def close(self) -> None:
         self._sessions.clear()
+
+    def _new(self, interface: Interface) -> Spared:
+        session = self._make(self._host, self._config, interface)
+        return Spared(self._host, session, self._name, interface.row)

@@ -49,11 +49,11 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
     exclude: tuple[str, ...] = ()
 
 
-Collector = OnePerInterface[Config, "Session"]
+Collector = OnePerInterface[Config]
 
 
 def open(host: Host, config: Config) -> Collector:
-    return OnePerInterface(host, config, Session)
+    return OnePerInterface(host, NAME, config, Session)
 
 
 class Session:

@@ -213,7 +213,7 @@ def test_a_module_that_is_pulled_out_is_unknown_and_another_one_is_seen(tmp_path
     assert math.isnan(rows(gone)["eth0"]["module_temperature"])
     assert one.read().parts == ()  # nothing is in the cage: no fault
     drivers.memory["eth0"] = qsfp()
-    one._again = -math.inf
+    one._session._again = -math.inf
     assert labels(one.read())["eth0"]["module_type"] == "QSFP28"
 
 
