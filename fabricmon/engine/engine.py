@@ -18,7 +18,7 @@ from fabricmon.engine.diagnose import Facts, Verdict, diagnose, silence_leak, un
 from fabricmon.engine.explain import Moment, case_of
 from fabricmon.engine.judges import Judges
 from fabricmon.engine.maintenance import Windows
-from fabricmon.engine.notices import Notices, maintenance_case
+from fabricmon.engine.notices import Notices, Place, maintenance_case
 from fabricmon.engine.picture import Picture
 from fabricmon.engine.places import Places, power_of
 from fabricmon.engine.search import Floats, Ints
@@ -251,8 +251,18 @@ class Engine:
                 for held in judge.open.values()
                 if Key(judge.rule.name, held.symptom.component) not in claims
             ]
-            cases += self._notices.cases(judge.rule, left, len(self.fleet.nodes), self._detail, self._covers_host)
+            cases += self._notices.cases(
+                judge.rule, left, len(self.fleet.nodes), self._detail, self._covers_host, self._swept_link
+            )
         return cases
+
+    def _swept_link(self, component: ComponentId) -> Place | None:
+        row = self._table_of(Kind.PORT).row(component) if component.kind is Kind.PORT else None
+        found = self._places.swept_link(row) if self._places is not None and row is not None else None
+        if found is None:
+            return None
+        title, host = found
+        return Place(f"link({title})", title, "", frozenset((host,)) if host else frozenset())
 
     def _last_frame(self, name: str) -> float:
         node = self.fleet.nodes.get(name)

@@ -62,6 +62,12 @@ class Places:
         known = self.domains.about.get(domain, [])
         return known[group] if group < len(known) else {}
 
+    def swept_link(self, row: int) -> tuple[str, str] | None:
+        """Name and host ("" none) of the link of a swept PORT row; None for any other row."""
+        if row >= len(self.domains.swept) or not self.domains.swept[row] or (link := self.domains.ids["link"][row]) < 0:
+            return None
+        return self.names["link"][link], self.host(row)
+
     def host(self, row: int) -> str:
         """The host that a PORT row belongs to, "" for a port between switches."""
         group = int(self.hosts[row])
