@@ -6,11 +6,12 @@ They are info: they say what fabricmon cannot see, not what is broken. Many of o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from fabricmon.engine.case import Case, Key
 from fabricmon.engine.explain import PARTS
 from fabricmon.engine.situation import severest
-from fabricmon.model import Evidence, Kind, Maintenance, Members, Severity, Symptom
+from fabricmon.model import ComponentId, Evidence, Kind, Maintenance, Members, Severity, Symptom
 from fabricmon.rules.rule import Rule
 
 EACH_MOST = {"agent_silent": 3, "telemetry_quality": 16}
@@ -21,6 +22,15 @@ SILENCE_SETTLE = 10.0
 
 ALL_SHARE = 0.5
 """From this share of silent agents it is the centre that cannot see: warning, as nothing is watched any more [D]."""
+
+
+class Place(NamedTuple):
+    """What a notice is about: a host, or a link that a sweep told of."""
+
+    component: str  # "host(host-003)", "link(host-003/mlx5_2/1, leaf-3/12)"
+    name: str
+    node: str  # whose agent tells; "" for a link, which no host answers for
+    hosts: frozenset[str]
 
 
 class Notices:
@@ -37,37 +47,41 @@ class Notices:
         nodes: int,
         details: Callable[[str], str],
         covered: Callable[[str, frozenset[str]], str],
+        swept: Callable[[ComponentId], Place | None] = lambda _: None,
     ) -> list[Case]:
         """The notices for the open symptoms of one rule that no verdict explains.
 
         nodes    how many nodes are known
         details  node -> words of the pull, for the evidence; "" none
+        swept    the link of a component that a sweep told of; None for a host's own
         """
-        by_host: dict[str, list[Symptom]] = {}
+        places: dict[Place, list[Symptom]] = {}
         for symptom in symptoms:
-            by_host.setdefault(symptom.component.node, []).append(symptom)
-        for host in [host for host in by_host if covered(f"host({host})", frozenset((host,)))]:
-            del by_host[host]
+            node = symptom.component.node
+            place = swept(symptom.component) or Place(f"host({node})", node, node, frozenset((node,)))
+            places.setdefault(place, []).append(symptom)
+        for place in [place for place in places if covered(place.component, place.hosts)]:
+            del places[place]
         kind = rule.kind
-        if len(by_host) > EACH_MOST.get(kind, 16):
+        if len(places) > EACH_MOST.get(kind, 16):
             self._summed.add(kind)
-        elif len(by_host) <= 1:
+        elif len(places) <= 1:
             self._summed.discard(kind)
-        if kind in self._summed and by_host:
-            return [self._summary(rule, by_host, nodes, details)]
-        return [self._one(rule, host, found, details) for host, found in by_host.items()]
+        if kind in self._summed and places:
+            return [self._summary(rule, {place.name: found for place, found in places.items()}, nodes, details)]
+        return [self._one(rule, place, found, details) for place, found in places.items()]
 
-    def _one(self, rule: Rule, host: str, symptoms: list[Symptom], details: Callable[[str], str]) -> Case:
+    def _one(self, rule: Rule, place: Place, symptoms: list[Symptom], details: Callable[[str], str]) -> Case:
         of_ports = [s for s in symptoms if s.component.kind is not Kind.NODE]
         what = f" ({len(of_ports)} components)" if len(of_ports) > 1 else ""
         return Case(
             family="host" if rule.kind == "agent_silent" else rule.kind,
-            identity=f"host({host})",
-            component=f"host({host})",
+            identity=place.component,
+            component=place.component,
             kind=rule.kind,
             severity=severest(s.severity for s in symptoms),
             confidence=1.0,
-            title=f"{rule.title}: {host}{what}",
+            title=f"{rule.title}: {place.name}{what}",
             why=rule.why,
             action=rule.action,
             evidence=_readings(symptoms, details),
@@ -76,7 +90,7 @@ class Notices:
             onset=min(s.since for s in symptoms),
             wait=SILENCE_SETTLE if rule.kind == "agent_silent" else 0.0,
             unsettled="others may follow",
-            labels={"node": host} | {k: v for s in symptoms for k, v in s.info.items()},
+            labels=({"node": place.node} if place.node else {}) | {k: v for s in symptoms for k, v in s.info.items()},
             parts=tuple(str(s.component) for s in symptoms[:PARTS]),
         )
 

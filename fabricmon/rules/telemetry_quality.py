@@ -116,6 +116,8 @@ def test(view: View, params: Params) -> Outcome:
 def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
     component, found = str(view.table.ids[row]), int(problems(view, params)[row])
     readings: list[Evidence] = []
+    if found & LOST and (remote := view.label(row, "remote")):
+        readings.append(Evidence(component, f"does not answer the sweep, or not all of it; its far end is {remote}"))
     for column in view.table.columns:
         mark = int(view.marks(column)[row])
         value = float(view.value(column)[row])

@@ -195,6 +195,20 @@ def test_a_switch_that_falls_silent_accuses_nobody(site: Site) -> None:
     assert [i for i in site.firing() if i.kind not in ("telemetry_quality",)] == []
 
 
+def test_an_adapter_that_stops_answering_is_told_with_both_ends_of_its_cable(site: Site) -> None:
+    row = PLAN.row(5, 1)
+    site.played.dead.add(PLAN.adapter_guid(row))
+    site.run(150)
+    found = only(site.firing())
+    assert found.kind == "telemetry_quality"
+    assert found.component == f"link({PLAN.port_name(row)}, {site.words(site.leaf_end(row))})"
+    assert "node" not in found.labels
+    assert any("does not answer the sweep" in e.text for e in found.evidence)
+    site.played.dead.clear()
+    site.run(400)  # a walk finds it again
+    assert site.firing() == []
+
+
 def test_no_nic_is_missing_because_a_sweep_forgot_a_port(site: Site) -> None:
     inventory = site.inventories["sweeper"]
     part = inventory.parts[0]
