@@ -11,11 +11,16 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
+from fabricmon.topology import healthy, shape
 from fabricmon.topology.graph import Finding, Graph
 from fabricmon.topology.infer import RAIL_PURITY, adapter_ends, is_nvlink, natural, neighbours, rail_index, rails
+from fabricmon.topology.network import networks
 
 PEERS_LEAST = 4
 """Fewer switches of one level than this are no peers to compare with."""
+
+SHORT_NAMED = 6
+"""Neighbours with too few cables that a finding names."""
 
 
 def duplicate_names(graph: Graph) -> Iterator[Finding]:
@@ -92,14 +97,39 @@ def lost_uplinks(graph: Graph) -> Iterator[Finding]:
         expected, peers = max(Counter(counts.values()).items(), key=lambda item: (item[1], item[0]))
         if not expected or peers * 2 <= len(counts):
             continue
+        usual = _usual(Counter(each) for each in (around[switch] for switch, n in counts.items() if n == expected))
         for switch_id in sorted(counts, key=lambda s: natural(graph.name(s))):
             if counts[switch_id] < expected:
                 yield Finding(
                     "lost_uplinks",
                     (graph.name(switch_id),),
                     f"{graph.name(switch_id)} has {counts[switch_id]} up-links, {peers} of {len(counts)} peers "
-                    f"have {expected}",
+                    f"have {expected}{_missed(graph, Counter(around[switch_id]), usual)}",
                 )
+
+
+def _usual(peers: Iterable[Counter[str]]) -> dict[str, int]:
+    """Neighbour -> cables that most peers have to it."""
+    seen: dict[str, Counter[int]] = defaultdict(Counter)
+    count = 0
+    for each in peers:
+        count += 1
+        for other, cables in each.items():
+            seen[other][cables] += 1
+    return {other: found.most_common(1)[0][0] for other, found in seen.items() if 5 * found.total() >= 4 * count}
+
+
+def _missed(graph: Graph, own: Counter[str], usual: dict[str, int]) -> str:
+    """Which neighbours it has fewer cables to, where all peers have the same neighbours."""
+    short = [
+        f"{graph.name(other)} {own[other]} of {cables}"
+        for other, cables in sorted(usual.items(), key=lambda item: natural(graph.name(item[0])))
+        if own[other] < cables
+    ]
+    if not short:
+        return ""
+    rest = len(short) - SHORT_NAMED
+    return ": " + ", ".join(short[:SHORT_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def one_rate(graph: Graph) -> Iterator[Finding]:
@@ -132,9 +162,14 @@ CHECKS: tuple[Callable[[Graph], Iterable[Finding]], ...] = (
 
 
 def check(graph: Graph) -> Graph:
-    """The graph with the findings of all checks behind those that its source already had."""
+    """The graph with its shapes, and with the findings of all checks behind those that its sources already had."""
     found = [finding for test in CHECKS for finding in test(graph)]
-    return msgspec.structs.replace(graph, findings=graph.findings + tuple(found))
+    parts = networks(graph)
+    told = shape.shapes(graph, parts)
+    for network, seen in zip(parts, told, strict=False):
+        found += healthy.check(graph, network, seen)
+    found += healthy.whole(graph, told)
+    return msgspec.structs.replace(graph, findings=graph.findings + tuple(found), shapes=told)
 
 
 def _index(graph: Graph, adapter: str) -> int | None:

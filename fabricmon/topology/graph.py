@@ -10,6 +10,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from fabricmon.topology.signs import Shape
+
 
 class Switch(Struct, frozen=True):
     """One switch ASIC. `level` 0 = has adapters below it (leaf), else distance to the nearest leaf; -1 unknown."""
@@ -101,7 +103,9 @@ class Graph(Struct, frozen=True):
     attached     host -> switches it hangs below, from a source that names no ports
     trunks       pairs of switches, the lower id first, that are joined by cables nobody counted
     origins      the sources; the label "sources" of a switch, adapter or cable of a merged graph lists positions in it
-    stated       what a source says of the whole: "shape" ("torus 8x8x4"), "block_sizes" ("18,36")
+    stated       what a source says of the whole: "shape" ("torus 8x8x4"), "block_sizes" ("18,36"), "view" ("hosts":
+                 it sees the cables of hosts only)
+    shapes       of every network in it (`shape.recognise`), the one with most adapters first; none before `check`
     """
 
     switches: dict[str, Switch]
@@ -115,6 +119,7 @@ class Graph(Struct, frozen=True):
     trunks: tuple[tuple[str, str], ...] = ()
     origins: tuple[Origin, ...] = ()
     stated: dict[str, str] = {}
+    shapes: tuple[Shape, ...] = ()
 
     def name(self, node: str) -> str:
         """What a person calls a switch or an adapter; its id where nothing better is known."""

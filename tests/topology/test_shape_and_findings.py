@@ -110,7 +110,9 @@ def test_a_leaf_with_fewer_up_links_than_its_peers_is_told(plan: Graph) -> None:
     ups = [c for c in plan.cables if leaf in (c.a.node, c.b.node) and {c.a.node, c.b.node} <= plan.switches.keys()]
     graph = replace(plan, cables=tuple(c for c in plan.cables if c not in ups[:3]))
     kinds = {f.kind: f for f in findings.check(graph).findings}
-    assert kinds["lost_uplinks"].why == "su1-rail0-leaf has 5 up-links, 7 of 8 peers have 8"
+    assert kinds["lost_uplinks"].why == (
+        "su1-rail0-leaf has 5 up-links, 7 of 8 peers have 8: spine-01 0 of 2, spine-02 1 of 2"
+    )
 
 
 def test_slow_links_among_fast_ones_are_told(plan: Graph) -> None:

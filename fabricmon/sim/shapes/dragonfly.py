@@ -24,8 +24,8 @@ def dragonfly(groups: int = 9, switches: int = 4, hosts: int = 2, links: int = 1
         for switch in members:
             for _ in range(hosts):
                 lay.cable(lay.adapter(lay.host(next(names)), "cxi0"), switch)
-        for one, other in combinations(members, 2):
-            lay.cable(one, other)
+        for near, far in combinations(members, 2):
+            lay.cable(near, far)
     out = [0] * groups
     for one, other in _pairs(groups):
         for _ in range(links):
