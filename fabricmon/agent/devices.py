@@ -19,9 +19,13 @@ from fabricmon.runtime.reader import Busy, Reader, Readers
 RESCAN_GAP = 1.0
 """Seconds between two looks for devices: a device that fails again and again is not looked for in a loop."""
 
+RETRY_FIRST = 5.0
+"""Seconds until a failed search is tried again; doubles with each failure, up to the collector's `rediscover`."""
+
 SLOW = 0.1
 """Seconds of one read from which on the devices of a collector no longer share a thread. 50 firmware commands of an
 adapter that answers take a few milliseconds (counters-ib.md 5.1). The first read of a device does not count."""
+
 
 class CollectorConfig(Protocol):
     """What every collector's Config has. Times are seconds."""
@@ -72,44 +76,52 @@ class Devices:
         reader = await self._reader(status)
         loop = asyncio.get_running_loop()
         closers: list[Callable[[], None]] = []
+        opened: list[Any] = []  # filled in the thread, so that one that opened too late is used at the next search
         deaf: list[Fault] = []
-        collector: Any = None
+        failures = 0
 
         def tell(event: Event | None) -> None:
             with contextlib.suppress(RuntimeError):  # a closed loop: nobody is there to be told
                 loop.call_soon_threadsafe(self._kick, event)
 
-        def start() -> Any:
-            built = self._module.open(self._host, self._config)
-            closers.append(built.close)
-            if hasattr(built, "watch"):
-                try:
-                    closers.append(built.watch(tell))
-                except Exception as error:  # without live events the next read sees what happened
-                    deaf.append(Fault(self._name, "", "live events", str(error)))
-            return built
+        def search() -> Any:
+            if not opened:
+                opened.append(self._module.open(self._host, self._config))
+                closers.append(opened[0].close)
+            return opened[0].sessions()
+
+        def listen() -> None:
+            try:
+                closers.append(opened[0].watch(tell))
+            except Exception as error:  # without live events the next read sees what happened
+                deaf.append(Fault(self._name, "", "live events", str(error)))
 
         def end() -> None:
             for close in reversed(closers):
                 with contextlib.suppress(Exception):  # it goes away anyway: an error here has no reader
                     close()
 
+        listening = False
         try:
             while True:
                 self._rescan.clear()
                 status.runs += 1
                 try:
-                    if collector is None:
-                        collector = await reader.call(start, self._config.deadline)
-                    found = await reader.call(collector.sessions, self._config.deadline)
+                    await self._take(await reader.call(search, self._config.deadline))
+                    if not listening and hasattr(opened[0], "watch"):
+                        listening = True
+                        await reader.call(listen, self._config.deadline)
                 except Exception as error:
+                    failures += 1
                     self._board.failed(status, error)
                 else:
-                    await self._take(found)
+                    failures = 0
                     self._board.succeeded(status, tuple(deaf))
                 self._board.searched(self._name)
+                retry = RETRY_FIRST * 2.0 ** min(failures - 1, 30)
+                pause = min(retry, self._config.rediscover) if failures else self._config.rediscover
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._config.rediscover):
+                    async with asyncio.timeout(pause):
                         await self._rescan.wait()
                         await asyncio.sleep(RESCAN_GAP)
         finally:
