@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fabricmon import frame
-from fabricmon.model import Event, Inventory, Presence, Snapshot, Symptom
+from fabricmon.model import Event, Inventory, Kind, Presence, Snapshot, Symptom
 from fabricmon.units import Duration
 
 if TYPE_CHECKING:
@@ -79,13 +79,17 @@ def own(snapshot: Snapshot) -> Snapshot:
     )
 
 
+LINKS = frozenset({Kind.PORT, Kind.NVLINK})
+"""Kinds whose rows are ends of links. A node of which only counts and inventory are known has not been judged."""
+
+
 def judged_rows(snapshot: Snapshot, monotonic: float) -> int:
-    """Rows of this node with at least one value that is known and fresh. `monotonic` is the node's clock."""
+    """Links of this node with at least one value that is known and fresh. `monotonic` is the node's clock."""
     snapshot = own(snapshot)
     rows: set[tuple[str, str]] = set()
     base = 0
     for part, taken in zip(snapshot.inventory.parts, snapshot.taken, strict=True):
-        if monotonic - taken <= max(FRESH_PERIODS * part.period, FRESH_LEAST):
+        if part.kind in LINKS and monotonic - taken <= max(FRESH_PERIODS * part.period, FRESH_LEAST):
             width = len(part.columns)
             for n, component in enumerate(part.components):
                 row = snapshot.values[base + n * width : base + (n + 1) * width]
