@@ -43,13 +43,23 @@ Reread = Callable[[], Root]
 
 def load_graph(config: Root) -> Graph | None:
     """The plan of the fabric that the configuration names; ConfigError where it cannot be used."""
-    topology = config.topology
-    if not topology.file:
-        return None
+    topology, where = config.topology, config.path or "command line"
+    named = {f"topology.files[{at}]": path for at, path in enumerate(topology.files)}
+    if topology.file:
+        named = {"topology.file": topology.file, **named}
     try:
-        return sources.load(topology.file, topology.node_names)
+        names = sources.node_names(topology.node_names if named else "")
     except sources.SourceError as error:
-        raise ConfigError(Problem(config.path or "command line", 0, "topology.file", str(error))) from error
+        raise ConfigError(Problem(where, 0, "topology.node_names", str(error))) from error
+    graphs, problems = [], []
+    for key, path in named.items():
+        try:
+            graphs.append(sources.read(path, names))
+        except sources.SourceError as error:
+            problems.append(Problem(where, 0, key, str(error)))
+    if problems:
+        raise ConfigError(*problems)
+    return sources.merged(graphs) if graphs else None
 
 
 def static_targets(config: Root) -> list[Target]:

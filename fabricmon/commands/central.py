@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--fabric", metavar="NAME", help="name of this fabric, part of incident ids")
     add("--target", metavar="HOST:PORT", action="append", help="an agent to follow, repeatable")
     add("--targets-file", metavar="FILE", action="append", help="agents in Prometheus file_sd format, repeatable")
-    add("--topology", metavar="FILE", help="ibnetdiscover dump or YAML cable plan")
+    add("--topology", metavar="FILE", action="append", help="ibnetdiscover dump, cable plan, ...; repeatable: merged")
     add("--webhook", metavar="URL", action="append", help="POST incidents there, repeatable")
     add("--alertmanager", metavar="URL", action="append", help="an Alertmanager to send alerts to, repeatable")
     add("--external-url", metavar="URL", help="how people reach this page, for links in notifications")
@@ -38,7 +38,8 @@ def overrides(args: argparse.Namespace) -> dict[str, object]:
         "central.targets": args.target,
         "central.target_files": args.targets_file,
         "central.external_url": args.external_url,
-        "topology.file": args.topology,
+        "topology.file": None if args.topology is None else "",
+        "topology.files": args.topology,
         "log.format": args.log_format,
         "log.level": args.log_level,
     }

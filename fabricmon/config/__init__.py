@@ -36,13 +36,15 @@ __all__ = [
 class TopologyConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Where the plan of the fabric comes from.
 
-    file        an `ibnetdiscover` dump or a YAML cable plan, plain or gzip; "" means none: links, adapters, hosts and
-                rails by index only.
-    node_names  a node-name-map of the InfiniBand tools for the dump; "" means none.
+    file        an `ibnetdiscover` dump, a cable plan or another of the formats of docs/topology.md, plain or gzip; ""
+                means none: links, adapters, hosts and rails by index only.
+    files       further ones of the same fabric; all are laid over each other, what is seen live over what is planned.
+    node_names  a node-name-map of the InfiniBand tools for the dumps; "" means none.
     power       host name -> power domain, for sites whose cable plan does not say it.
     """
 
     file: str = ""
+    files: tuple[str, ...] = ()
     node_names: str = ""
     power: dict[str, str] = {}
 
