@@ -46,8 +46,8 @@ COUNTERS: tuple[Counter, ...] = (
     _row("pcie_path_width", "", "current_link_width / max_link_width",
          "The smallest share of its possible width that any link has on the way to the root complex, 1 where all are full"),
     _row("pcie_path_speed", "", "current_link_speed / max_link_speed",
-         "The smallest share of its possible speed that any link has on the way to the root complex; GPUs and bridges lower "
-         "their speed to save power"),
+         "The smallest share of its possible speed that any link has on the way to the root complex; unknown for GPUs, "
+         "which lower their speed to save power"),
     *(_error(severity) for severity in SEVERITIES),
     *(_error("correctable", name) for name in CORRECTABLE),
     *(_error(severity, name) for severity in SEVERITIES[1:] for name in UNCORRECTABLE),

@@ -8,16 +8,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from itertools import count
 
 from msgspec import Struct
 
 from fabricmon.collect import rdma_device
 from fabricmon.host.protocol import Host, HostError
+from fabricmon.topology.affinity import Device
 
 DEVICES = "/sys/bus/pci/devices"
 MOST_FUNCTIONS = 8192  # of one host that are looked at; the largest have some thousand
 MOST_ROWS = 512  # devices that are read
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
+_ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
 _SPEED = re.compile(r"(\d+(?:\.\d+)?) GT/s(?: PCIe)?")
 _UNKNOWN_WIDTHS = frozenset({0, 63, 255})  # no link; all ones of a device that does not answer; the kernel's own word
 _NVIDIA, _AMD = "0x10de", "0x1002"
@@ -28,7 +31,8 @@ class Function(Struct, frozen=True):
 
     kind   "nic", "gpu", "accelerator", "nvswitch"
     path   bridges above it, the root port first
-    owner  RDMA device, else network interface; "" for others
+    root   its root complex, "pci0000:16"; "" where the path does not tell
+    owner  RDMA device, else network interface; "gpu3" for NVIDIA's GPUs, which NVML numbers by address; "" for others
     numa   -1 unknown
     """
 
@@ -36,6 +40,7 @@ class Function(Struct, frozen=True):
     directory: str
     kind: str
     path: tuple[str, ...]
+    root: str = ""
     owner: str = ""
     numa: int = -1
 
@@ -47,16 +52,22 @@ def functions(host: Host) -> list[Function]:
     except HostError:
         return []
     found = []
-    for name in names:
-        kind = _kind(host, f"{DEVICES}/{name}")
-        if kind and not rdma_device.is_virtual_function(host, f"{DEVICES}/{name}"):
-            found.append(function(host, name, kind))
-            if len(found) == MOST_ROWS:
-                break
+    numbers = count()
+    for name in sorted(names):
+        directory = f"{DEVICES}/{name}"
+        kind = _kind(host, directory)
+        if not kind or rdma_device.is_virtual_function(host, directory):
+            continue
+        owner = _owner(host, directory) if kind == "nic" else ""
+        if kind == "gpu" and rdma_device.text(host, f"{directory}/vendor") == _NVIDIA:
+            owner = f"gpu{next(numbers)}"
+        found.append(_function(host, name, kind, owner))
+        if len(found) == MOST_ROWS:
+            break
     return found
 
 
-def function(host: Host, address: str, kind: str) -> Function:
+def _function(host: Host, address: str, kind: str, owner: str) -> Function:
     directory = f"{DEVICES}/{address}"
     try:
         real = host.realpath(directory)
@@ -65,12 +76,29 @@ def function(host: Host, address: str, kind: str) -> Function:
     path = bridges(real)
     text = rdma_device.text(host, f"{directory}/numa_node")
     numa = int(text) if re.fullmatch(r"\d{1,4}", text) else -1
-    return Function(address, directory, kind, path, _owner(host, directory) if kind == "nic" else "", numa)
+    root = next((part for part in real.split("/") if _ROOT.fullmatch(part)), "")
+    return Function(address, directory, kind, path, root, owner, numa)
 
 
 def bridges(real: str) -> tuple[str, ...]:
     """The bridges in the real path of a function: "/sys/devices/pci0000:16/0000:16:01.0/0000:17:00.0" -> one."""
     return tuple(part for part in real.split("/")[:-1] if _ADDRESS.fullmatch(part))
+
+
+def devices(host: Host) -> list[Device]:
+    """The functions as the affinity of a node wants them, with what their links can do."""
+    found = []
+    for each in functions(host):
+        names = (each.owner,) if each.owner else ()
+        limits = []
+        for file, parse in (("max_link_speed", speed), ("max_link_width", width)):
+            try:
+                limits.append(parse(rdma_device.text(host, f"{each.directory}/{file}")))
+            except ValueError:
+                limits.append(math.nan)
+        lanes = 0 if math.isnan(limits[1]) else int(limits[1])
+        found.append(Device(each.address, each.kind, names, each.root, each.path, each.numa, limits[0], lanes))
+    return found
 
 
 def _kind(host: Host, directory: str) -> str:

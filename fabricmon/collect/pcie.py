@@ -167,6 +167,8 @@ class Session:
                 for end in (self._ends[address] for address in (function.address, *function.path))
             ]
             values[share] = min((each for each in shares if not math.isnan(each)), default=math.nan)
+        if function.kind == "gpu":  # it lowers its speed to save power
+            values["pcie_path_speed"] = math.nan
 
     # --- shape
 

@@ -1,6 +1,6 @@
 """The open symptoms and who could have them, as the diagnosis wants them. Pure.
 
-A Board is made for one diagnosis. Rows are numbers of the PORT or NODE table; `Places` knows where they are.
+A Board is made for one diagnosis. Rows are numbers of a table; `Places` knows where they are.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from fabricmon.model import ComponentId, Kind, Symptom
 
 Rows = NDArray[np.int64]
 
+TABLES = (Kind.PORT, Kind.NODE, Kind.GPU, Kind.PCIE)
+"""Tables whose symptoms the diagnosis reasons about."""
+
 STATE_TYPES = frozenset({"LD", "LS"})
 """Symptoms of what a link is, not of what it counted."""
 
@@ -27,7 +30,7 @@ STATE_TYPES = frozenset({"LD", "LS"})
 @dataclass(slots=True)
 class Board:
     """judges  by symptom type, in the order of the rules
-    ids     ids of the PORT and the NODE table
+    ids     ids of every table that is reasoned about
     """
 
     places: Places
@@ -77,7 +80,7 @@ class Board:
         """Members of a group that are turning bad: their symptom has not held for long enough yet."""
         if kind not in self.judges:
             return 0
-        rows = self.places.members(self.table(kind) is Kind.PORT, domain, group)
+        rows = self.places.members(self.table(kind), domain, group)
         return sum(
             int(np.count_nonzero(judge.state[rows[rows < len(judge.state)]] == PENDING)) for judge in self.judges[kind]
         )
@@ -88,7 +91,7 @@ def by_type(judges: Iterable[Judge]) -> dict[str, list[Judge]]:
     found: dict[str, list[Judge]] = {}
     for judge in judges:
         kind = SYMPTOM_OF.get(judge.rule.kind)
-        if kind is not None and judge.rule.table in (Kind.PORT, Kind.NODE):
+        if kind is not None and judge.rule.table in TABLES:
             same = found.setdefault(kind, [])
             if not same or same[0].rule.table is judge.rule.table:
                 same.append(judge)
@@ -113,8 +116,8 @@ def facts_of(
     facts: dict[str, Facts] = {}
     for kind, judges in board.judges.items():
         table = board.table(kind)
-        groups = board.places.port if table is Kind.PORT else board.places.node
-        n = len(groups.ids["host"])
+        groups = board.places.of[table]
+        n = len(next(iter(groups.ids.values())))
         aside = set_aside[table][:n]
         open_rows: dict[int, float] = {}
         known = np.zeros(n, np.bool_)

@@ -21,6 +21,9 @@ SYMPTOM_OF: Mapping[str, str] = {
     "link_degraded": "LS",
     "nic_fault": "NE",
     "agent_silent": "AM",
+    "nvlink_down": "NL",
+    "nvlink_degraded": "NV",
+    "pcie_degraded": "PC",
 }
 
 WORDS: Mapping[str, str] = {
@@ -30,12 +33,16 @@ WORDS: Mapping[str, str] = {
     "LS": "link degraded",
     "NE": "NIC fault",
     "AM": "agent silent",
+    "NL": "NVLink down",
+    "NV": "NVLink errors",
+    "PC": "PCIe link degraded",
 }
 
 # Probability that a detector shows the symptom without any cause, after persistence (detection-methods 4.2). Link state
 # and rate are read, not estimated; the CUSUM's bound is e^-20.6 a poll (2.3), taken here with room for misreadings.
 # Agent silence has a measured base rate instead (3.9); see `diagnose.silence_leak`.
-LEAK: Mapping[str, float] = {"LD": 1e-6, "LF": 1e-6, "LE": 1e-6, "LS": 1e-6, "NE": 1e-6}
+LEAK: Mapping[str, float] = {"LD": 1e-6, "LF": 1e-6, "LE": 1e-6, "LS": 1e-6, "NE": 1e-6, "NL": 1e-6, "NV": 1e-6,
+                             "PC": 1e-6}
 
 SILENCE_FLOOR = 0.002
 """Least base rate of silent agents. At this floor one silent agent gains 6.1 nats, less than the 6.9 that a dead host
@@ -101,7 +108,16 @@ MODES: tuple[Mode, ...] = (
     # looks the same and is as likely; packet loss towards the members (EL, FL) will tell them apart.
     Mode("power lost", "power", "power", "fault_domain", 10.4, {"AM": 0.97}, 2, 0.8, ONE_CAUSE),
     Mode("monitoring path cut", "power", "monitoring", "agent_silent", 10.4, {"AM": 0.97}, 2, 0.8, ONE_CAUSE),
+    Mode("NVLinks of a GPU down", "gpu", "gpu", "nvlink_down", 8.5, {"NL": 0.95}),
+    Mode("NVLinks of a GPU with errors", "gpu", "gpu", "nvlink_degraded", 8.5, {"NV": 0.95}),
+    # 3.7: at least half of a domain's GPUs. An NVSwitch, the fabric manager or the board shows on all of them.
+    Mode("NVLink domain down", "nvlink_domain", "nvlink_domain", "fault_domain", 9.2, {"NL": 0.9}, 2, 0.5, ONE_CAUSE),
+    Mode("NVLink domain with errors", "nvlink_domain", "nvlink_domain", "fault_domain", 9.2, {"NV": 0.9}, 2, 0.5,
+         ONE_CAUSE),
+    Mode("PCIe link of a NIC degraded", "adapter", "nic", "pcie_degraded", 8.5, {"PC": 0.97}),
+    Mode("PCIe link of a GPU degraded", "gpu", "gpu", "pcie_degraded", 8.5, {"PC": 0.97}),
+    Mode("PCIe link degraded", "pcie", "pcie", "pcie_degraded", 8.5, {"PC": 0.97}),
 )
 
-GROUPS = frozenset({"host", "leaf", "rail", "power"})
-"""Domains of several links: a verdict on one waits for its members and swallows what they show."""
+GROUPS = frozenset({"host", "leaf", "rail", "power", "nvlink_domain"})
+"""Domains of several members: a verdict on one waits for its members and swallows what they show."""

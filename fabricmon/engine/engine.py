@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fabricmon.engine.board import Board, by_type, facts_of
+from fabricmon.engine.board import TABLES, Board, by_type, facts_of
 from fabricmon.engine.case import Case, Key
 from fabricmon.engine.causes import MODES, SYMPTOM_OF
 from fabricmon.engine.diagnose import Facts, Verdict, diagnose, silence_leak, unexplained
 from fabricmon.engine.explain import Moment, case_of
+from fabricmon.engine.inside import DOMAINS as INSIDE
+from fabricmon.engine.inside import Inside
 from fabricmon.engine.judges import Judges
 from fabricmon.engine.maintenance import Windows
 from fabricmon.engine.notices import Notices, Place, maintenance_case
@@ -84,7 +86,8 @@ class Engine:
         self._power = power_of(self._picture.graph)
         self._assigner = Assigner(self._picture.graph, self._power)
         self._places: Places | None = None
-        self._placed: tuple[int, int] = (-1, -1)
+        self._placed: tuple[int, ...] = ()
+        self._inside = Inside()
         self._placed_at = -np.inf
         self._windows = Windows()
         self._maintained: dict[str, str] = {}
@@ -138,7 +141,7 @@ class Engine:
         self._picture = Picture(graph if self.scope is Scope.FLEET else None)
         self._power = power_of(self._picture.graph)
         self._assigner = Assigner(self._picture.graph, self._power)
-        self._placed = (-1, -1)
+        self._placed = ()
         self._placed_at = self._diagnosed_at = -np.inf
 
     def maintenance(self, windows: Sequence[Maintenance]) -> None:
@@ -171,7 +174,8 @@ class Engine:
     def _place(self, now: float, moved: bool) -> None:
         """Fault domains anew when rows or labels changed; seldom when there are many rows."""
         ports, nodes = self.fleet.tables[Kind.PORT], self.fleet.tables[Kind.NODE]
-        state = ports.changes, nodes.changes
+        inside = [self.fleet.tables[kind] for kind in INSIDE]
+        state = (ports.changes, nodes.changes, *(table.changes for table in inside))
         pause = 1.0 + ports.n / PLACES_ROWS
         if state == self._placed or (not moved and 0.0 <= now - self._placed_at < pause):
             return
@@ -182,7 +186,10 @@ class Engine:
         if len(domains.names["link"]) > 2 * ports.n + SPARE_NAMES:  # mostly names of what has left
             self._assigner = Assigner(self._picture.graph, self._power)
             domains = self._assigner.assign(list(zip(ports.ids, ports.labels, strict=True)))
-        self._places = Places(domains, self._power, nodes.ids)
+        if self._inside.crowded():
+            self._inside.forget()
+        groups = {table.kind: self._inside.groups(table.kind, table.ids, table.labels) for table in inside}
+        self._places = Places(domains, self._power, nodes.ids, groups, self._inside.names)
         ports.domains = self._places.domains
         self._placed, self._placed_at = state, now
 
@@ -190,8 +197,8 @@ class Engine:
         if self._places is None:
             return []
         types = by_type(self.judges.all)
-        board = Board(self._places, types, {kind: self.fleet.tables[kind].ids for kind in (Kind.PORT, Kind.NODE)})
-        aside = {Kind.PORT: self._ports_set_aside(now), Kind.NODE: self._nodes_set_aside()}
+        board = Board(self._places, types, {kind: self.fleet.tables[kind].ids for kind in TABLES})
+        aside = {kind: self._set_aside(kind, now) for kind in TABLES}
         yielded = self.judges.yielded()
         facts = facts_of(board, aside, self.situation.claimed, self.situation.onsets(), yielded)
         verdicts: list[Verdict] = []
@@ -203,6 +210,7 @@ class Engine:
             now=now,
             board=board,
             read_at=self._read_at(now),
+            gpus_read_at=now - View(self.fleet.tables[Kind.GPU], now).age("gpu_nvlinks"),
             last_frame=self._last_frame,
             covered=lambda component, hosts: self._windows.covering(now, component, hosts),
             events=self._events,
@@ -213,9 +221,11 @@ class Engine:
         cases += self._maintenance_cases(now)
         return self.situation.step(now, cases, self._is_open, self._healthy)
 
-    def _ports_set_aside(self, now: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """PORT rows under maintenance, or whose node or driver began anew a moment ago."""
-        table = self.fleet.tables[Kind.PORT]
+    def _set_aside(self, kind: Kind, now: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Rows under maintenance, or whose node or driver began anew a moment ago."""
+        if kind is Kind.NODE:
+            return self._nodes_set_aside()
+        table = self.fleet.tables[kind]
         with np.errstate(invalid="ignore"):
             return np.asarray(table.quiet[: table.n] | (now - table.begun[: table.n] < GRACE))
 
@@ -295,9 +305,11 @@ class Engine:
 
     def _healthy(self, part: str, kind: str) -> bool | None:
         node, _, name = part.partition("/")
-        component = ComponentId(Kind.PORT, node, name) if name else ComponentId(Kind.NODE, node, "")
-        row = self._table_of(component.kind).row(component)
-        return None if row is None else self.judges.healthy(row, component.kind, kind)
+        for table in (Kind.PORT, Kind.GPU, Kind.PCIE) if name else (Kind.NODE,):
+            row = self._table_of(table).row(ComponentId(table, node, name))
+            if row is not None:
+                return self.judges.healthy(row, table, kind)
+        return None
 
     def _table_of(self, kind: Kind) -> Table:
         return self.fleet.tables[kind]

@@ -28,6 +28,8 @@ little later than the read that showed it."""
 HOST_SETTLE = 40.0
 """Longest wait for a host whose links went down or whose frames stopped [D]: an agent counts as silent after 30 s
 (detection-methods 3.9), which makes it the host's own affair."""
+SPREAD = 10.0
+"""Seconds by which the GPUs of an NVLink domain that fail for one reason may follow the first [D]: one poll."""
 SCARCE_SETTLE = 60.0
 """Longest wait of a verdict on a group of which less than half was seen yet, as after a start of the centre."""
 SCARCE = 0.5
@@ -49,6 +51,7 @@ class Moment:
     """What besides the symptoms decides how a verdict is told.
 
     read_at     per PORT row, `now` at which its newest link state arrived; NaN unknown
+    gpus_read_at  the same of the NVLinks of each GPU row
     last_frame  node -> `now` of its newest frame, NaN before the first
     covered     (component word, hosts) -> id of the maintenance window that covers it, "" none
     events      the newest kernel event of a component
@@ -57,6 +60,7 @@ class Moment:
     now: float
     board: Board
     read_at: Floats
+    gpus_read_at: Floats
     last_frame: Callable[[str], float]
     covered: Callable[[str, frozenset[str]], str]
     events: Mapping[ComponentId, Event]
@@ -134,12 +138,14 @@ def _members(verdict: Verdict, board: Board) -> tuple[int, int, list[ComponentId
     """Bad members, all members, and the bad ones' names. Hosts of a power domain, ports of anything else."""
     kinds = [k for k in verdict.explained if board.table(k) is Kind.PORT] or list(verdict.explained)
     rows = sorted({row for kind in kinds for row in verdict.explained[kind].tolist()})
-    size = board.places.size(board.table(kinds[0]) is Kind.PORT, verdict.domain, verdict.group)
+    size = board.places.size(board.table(kinds[0]), verdict.domain, verdict.group)
     return len(rows), max(size, len(rows)), [board.component(kinds[0], row) for row in rows]
 
 
 def _severity(verdict: Verdict, kind: str, symptoms: list[Symptom], hosts: frozenset[str]) -> Severity:
     """Section 5: critical is a hard fault of a domain of two or more hosts; a single link is what its rule says."""
+    if verdict.domain == "nvlink_domain":
+        return Severity.CRITICAL
     if verdict.domain in ("leaf", "rail", "power"):
         if verdict.modes[0].word == "monitoring":
             return Severity.WARNING
@@ -218,6 +224,8 @@ def _unobserved(verdict: Verdict, moment: Moment) -> int:
 def _unsettled(verdict: Verdict, moment: Moment) -> tuple[str, float]:
     """Why it is too early to tell of a verdict ("" when it is not), and for how long that may hold it back."""
     board, mode = moment.board, verdict.modes[0]
+    if mode.domain == "gpu":
+        return _unsettled_gpu(verdict, moment)
     if "LD" not in verdict.explained or mode.kind in ("link_flapping", "nic_fault"):
         return "", 0.0
     rows = verdict.explained["LD"]
@@ -241,13 +249,35 @@ def _unsettled(verdict: Verdict, moment: Moment) -> tuple[str, float]:
                 return f"{turning} neighbours are turning bad", SETTLE
             if domain != "leaf":
                 continue  # a host's ports are read together
-            mates = board.places.members(True, domain, group)
-            read_at = moment.read_at[mates[mates < len(moment.read_at)]]
-            fresh = read_at > moment.now - SETTLE  # who is not read at all is not waited for
-            unread = int(np.count_nonzero(fresh & (read_at < verdict.onset - AT_ONCE)))
+            unread = _unread(moment, moment.read_at, board.places.members(Kind.PORT, domain, group), verdict.onset)
             if unread:
                 return f"{unread} neighbours not read since", SETTLE
     return "", 0.0
+
+
+def _unsettled_gpu(verdict: Verdict, moment: Moment) -> tuple[str, float]:
+    """The other GPUs of the NVLink domain may follow: theirs was not read since, or is turning bad."""
+    board = moment.board
+    kind = next(iter(verdict.explained))
+    if board.table(kind) is not Kind.GPU:
+        return "", 0.0
+    ids = board.places.of[Kind.GPU].ids["nvlink_domain"]
+    for group in {int(g) for g in ids[verdict.explained[kind]].tolist() if g >= 0}:
+        turning = board.pending(kind, "nvlink_domain", group)
+        if turning:
+            return f"{turning} GPUs of the domain are turning bad", SETTLE
+        mates = board.places.members(Kind.GPU, "nvlink_domain", group)
+        unread = _unread(moment, moment.gpus_read_at, mates, verdict.onset + SPREAD)
+        if unread:
+            return f"{unread} GPUs of the domain not read since", SPREAD + SETTLE
+    return "", 0.0
+
+
+def _unread(moment: Moment, read_at: Floats, mates: Rows, since: float) -> int:
+    """How many of some rows were last read before a moment; who is not read at all is not waited for."""
+    last = read_at[mates[mates < len(read_at)]]
+    fresh = last > moment.now - SETTLE
+    return int(np.count_nonzero(fresh & (last < since - AT_ONCE)))
 
 
 def _nodes(rows: Rows, board: Board) -> set[str]:

@@ -52,6 +52,10 @@ def _quantity(type_: type, value: Any) -> Any:
     raise NotImplementedError
 
 
+HARD = frozenset({"link_down", "agent_silent", "nvlink_down", "pcie_degraded"})
+"""Kinds of the rule of each table that tells whether a part works at all."""
+
+
 class Judges:
     """Runs every rule once a tick.
 
@@ -129,7 +133,7 @@ class Judges:
         if any(judge.state[row] != OK for judge in here):
             return False
         telling = [j for j in here if j.rule.kind == kind]
-        telling = telling or [j for j in here if j.rule.kind in ("link_down", "agent_silent")]
+        telling = telling or [j for j in here if j.rule.kind in HARD]
         return bool(telling) and all(bool(judge.known[row]) for judge in telling)
 
     def _replaced(self, table: Table) -> list[int]:

@@ -1,4 +1,4 @@
-"""Where the rows of the PORT and the NODE table are in the fabric: one numbering of groups for both. Pure."""
+"""Where the rows of all tables are in the fabric; ports and nodes have one numbering of groups. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from fabricmon.engine.diagnose import Groups
 from fabricmon.engine.search import Ints
-from fabricmon.model import ComponentId
+from fabricmon.model import ComponentId, Kind
 from fabricmon.topology.domains import DOMAINS, Domains
 from fabricmon.topology.graph import Graph
 
@@ -27,13 +27,21 @@ class Places:
     domains  of the PORT rows, as the fleet has them
     port     groups of the PORT rows for the diagnosis: as `domains`, but a rail that lies within one leaf is that leaf,
              and an echo is in no group
-    node     groups of the NODE rows: host and power
+    of       groups of the rows of each table: `port`, those of the NODE rows (host and power), and those of the tables
+             of what is inside hosts (inside.py)
     echo     a link is one member of its domains, however many rows tell of it. PORT rows that a sweep told -> the row
              that stands for their link: that of the port's own host, else the first swept one
     told_by  the row that stands for a link -> all rows that tell of it, where they are several
     """
 
-    def __init__(self, domains: Domains, power: Mapping[str, str], nodes: Sequence[ComponentId]) -> None:
+    def __init__(
+        self,
+        domains: Domains,
+        power: Mapping[str, str],
+        nodes: Sequence[ComponentId],
+        inside: Mapping[Kind, Groups] = {},
+        names: Mapping[str, list[str]] = {},
+    ) -> None:
         self.domains = domains
         ids = dict(self.domains.ids)
         ids["rail"] = _across_leaves(ids["rail"], ids["leaf"])
@@ -50,13 +58,15 @@ class Places:
         self.port = Groups(ids)
         self.names = {domain: list(self.domains.names[domain]) for domain in DOMAINS}
         hosts = [c.node for c in nodes]
-        self.node = Groups(
+        node = Groups(
             {
                 "host": self._number("host", hosts),
                 "power": self._number("power", [power.get(host, "") for host in hosts]),
             }
         )
-        self._members: dict[tuple[bool, str], tuple[Ints, Ints]] = {}
+        self.of: dict[Kind, Groups] = {Kind.PORT: self.port, Kind.NODE: node, **inside}
+        self.names.update(names)
+        self._members: dict[tuple[Kind, str], tuple[Ints, Ints]] = {}
 
     def about(self, domain: str, group: int) -> dict[str, str]:
         known = self.domains.about.get(domain, [])
@@ -73,15 +83,15 @@ class Places:
         group = int(self.hosts[row])
         return self.names["host"][group] if group >= 0 else ""
 
-    def size(self, of_ports: bool, domain: str, group: int) -> int:
-        """How many members a group has: ports, or nodes."""
-        return len(self.members(of_ports, domain, group))
+    def size(self, kind: Kind, domain: str, group: int) -> int:
+        """How many members of a table a group has."""
+        return len(self.members(kind, domain, group))
 
-    def members(self, of_ports: bool, domain: str, group: int) -> Ints:
-        """Rows of a group, of the PORT or of the NODE table; empty where the table has none of it."""
-        key = of_ports, domain
+    def members(self, kind: Kind, domain: str, group: int) -> Ints:
+        """Rows of a group, of one table; empty where the table has none of it."""
+        key = kind, domain
         if key not in self._members:
-            ids = (self.port if of_ports else self.node).ids.get(domain, np.empty(0, np.int32))
+            ids = self.of[kind].ids.get(domain, np.empty(0, np.int32))
             rows = np.argsort(ids, kind="stable")
             starts = np.searchsorted(ids[rows], np.arange(int(ids.max(initial=-1)) + 2))
             self._members[key] = rows, starts

@@ -63,6 +63,19 @@ WORDS: Mapping[str, Words] = {
         "monitoring network towards these hosts would look the same.",
         "Ask a BMC or PDU of the domain. Powered: look for the management switch of these hosts.",
     ),
+    "NVLink domain down": Words(
+        "NVLinks of {bad} of {of} GPUs of {name} are down",
+        "Most GPUs of one NVLink domain lost links together; a switch, the fabric manager or the board explains that "
+        "better than {bad} faulty GPUs.",
+        "Read the fabric manager's log and the kernel log for SXid errors; restart the fabric manager or reboot; if "
+        "links stay down, have the NVSwitch board or tray checked.",
+    ),
+    "NVLink domain with errors": Words(
+        "NVLinks of {bad} of {of} GPUs of {name} make errors",
+        "Most GPUs of one NVLink domain show errors together; a switch or the board explains that better than {bad} "
+        "faulty GPUs.",
+        "Read the kernel log for SXid errors and see which link numbers are struck: the same on all GPUs is a switch.",
+    ),
     "monitoring path cut": Words(
         "{bad} of {of} hosts of {name} cannot be reached by the monitoring",
         "At least 80 % of the domain stopped answering within one window.",

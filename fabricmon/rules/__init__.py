@@ -11,6 +11,9 @@ from fabricmon.rules import (
     link_errors,
     link_flapping,
     nic_fault,
+    nvlink_degraded,
+    nvlink_down,
+    pcie_degraded,
     telemetry_quality,
 )
 from fabricmon.rules.rule import Outcome, Rule, Scope
@@ -23,6 +26,9 @@ RULES: tuple[Rule, ...] = (
     link_errors.RULE,
     link_degraded.RULE,
     nic_fault.RULE,
+    nvlink_down.RULE,
+    nvlink_degraded.RULE,
+    pcie_degraded.RULE,
     agent_silent.RULE,
     telemetry_quality.RULE,
     config_drift.RULE,

@@ -73,6 +73,8 @@ def test_the_outcome_has_one_entry_a_row_and_evidence_for_any(rule: Rule) -> Non
         assert array.dtype.kind == kind
     assert not (outcome.fire & outcome.clear & outcome.known).any()
     assert not outcome.known[np.flatnonzero(view.node < 0)].any()
+    if not view.n:
+        return  # rules of GPUs and PCIe have tests of their own
     evidence = rule.evidence(view, 0, rule.params())
     assert evidence
     assert evidence[0].text
