@@ -144,6 +144,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA journal_size_limit = 16777216")
         _migrate(connection)
+        _compare(connection)
         # A file may be readable and refuse to be written: better known now than at the first incident.
         connection.execute("UPDATE schema SET version = version")
     except BaseException as error:
@@ -155,6 +156,9 @@ def _connect(path: Path) -> sqlite3.Connection:
             if code in _PLACE or (code == sqlite3.SQLITE_READONLY and not os.access(path, os.W_OK)):
                 raise StoreError(f"{path}: cannot be opened: {error}") from error
             raise _Damaged(str(error)) from error
+        if isinstance(error, UnicodeError):
+            # What SQLite quotes of a damaged schema in its message is no text, and its module fails on that.
+            raise _Damaged(f"malformed database schema: {error}") from error
         raise
     return connection
 
@@ -193,3 +197,25 @@ def _migrate(connection: sqlite3.Connection) -> None:
             PRAGMA user_version = {number + 1};
             COMMIT;"""
         )
+
+
+def _compare(connection: sqlite3.Connection) -> None:
+    """A flipped bit in the stored schema makes a column of another name, which no integrity check minds."""
+    fresh = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        _migrate(fresh)
+        if _columns(connection) != _columns(fresh):
+            raise _Damaged("its tables are not those of this schema")
+    finally:
+        fresh.close()
+
+
+def _columns(connection: sqlite3.Connection) -> set[tuple[object, ...]]:
+    """Tables with name, type and constraints of each column."""
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    return {
+        (table, *column)
+        for table in tables
+        if not table.startswith("sqlite_")
+        for column in connection.execute("SELECT name, type, \"notnull\", pk FROM pragma_table_info(?)", (table,))
+    }

@@ -278,8 +278,9 @@ def test_no_damage_to_the_file_blocks_a_restart(
     store.close()
 
 
-@pytest.mark.parametrize("at", range(16, 100))
-def test_no_flipped_byte_of_the_header_blocks_a_restart(whole: bytes, tmp_path: Path, at: int) -> None:
+# Bytes of the file's header, and of the first page's end, where the text of the schema lies.
+@pytest.mark.parametrize("at", [*range(16, 100), *range(1900, 4096, 29)])
+def test_no_flipped_byte_of_header_or_schema_blocks_a_restart(whole: bytes, tmp_path: Path, at: int) -> None:
     (tmp_path / FILE).write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
     store = Store(tmp_path)
     asyncio.run(store.commit(incidents=[incident("after")]))
