@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fabricmon.catalogue import CATALOGUE
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(480)]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(660)]
 
 # Widths of the counters of the performance management class: the kernel shows a narrow one at its top as full.
 TOPS = {"link_downed": 255}
