@@ -2,6 +2,7 @@
 
   fabricmon topology show fabric.txt             an ibnetdiscover dump (full or -p form) or a YAML cable plan, also .gz
   ibnetdiscover | fabricmon topology show /dev/stdin
+  fabricmon topology affinity                    how close this host's GPUs and adapters are (PIX to SYS)
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 import msgspec
 
 from fabricmon import sources
+from fabricmon.commands import affinity
 from fabricmon.topology.graph import Cable, Graph
 from fabricmon.topology.infer import natural, tier
 
@@ -29,10 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("--node-name-map", default="", metavar="FILE", help="GUID to name, wins over descriptions")
     show.add_argument("--json", action="store_true", help="one JSON object a file, a line each, with the whole graph")
     show.add_argument("--strict", action="store_true", help="exit 1 where anything is odd")
+    near = verbs.add_parser("affinity", help="print how close GPUs and network adapters of a node are over PCIe")
+    affinity.add_arguments(near)
 
 
 def run(args: argparse.Namespace) -> int:
     """0; 1 with --strict and a finding; 2 where a file cannot be used (the others are shown)."""
+    if args.verb == "affinity":
+        return affinity.run(args)
     worst = OK
     for at, path in enumerate(args.files):
         try:
