@@ -27,6 +27,8 @@ class AgentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     listen        addresses of /metrics, /stream and /health: "HOST:PORT", "[::]:9790" or ":9790".
     node          name of this node in the fleet; "" is the host name.
     path          roots of sysfs and procfs.
+    exclude       devices no collector may touch: names of RDMA devices or interfaces, or PCI addresses, with wildcards:
+                  ["mlx5_1[0-3]", "0000:05:00.*"]. For the adapters of HGX B200/B300 that serve the fabric manager.
     judge         judge this node's own rows every second, for /health and `fabricmon check`. Without it only the
                   centre judges, and the agent does without NumPy (14 of 60 MiB).
     max_streams   centres (or other readers of /stream) at one time; a further one is refused.
@@ -36,6 +38,7 @@ class AgentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     listen: tuple[str, ...] = ("0.0.0.0:9790",)
     node: str = ""
     path: PathConfig = PathConfig()
+    exclude: tuple[str, ...] = ()
     judge: bool = True
     max_streams: Annotated[int, Meta(ge=1, le=256)] = 8
     max_events: Annotated[int, Meta(ge=1, le=65536)] = 1024

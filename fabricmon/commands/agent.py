@@ -60,7 +60,7 @@ def open_host(root: Any, archive: str | None) -> Host:
         return RecordedHost(archive)
     from fabricmon.host.live import LiveHost
 
-    return LiveHost(root.agent.path.sysfs, root.agent.path.procfs, root.agent.node)
+    return LiveHost(root.agent.path.sysfs, root.agent.path.procfs, root.agent.node, root.agent.exclude)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ from fabricmon.host import kmsg
 from fabricmon.host.bulk import Bulk, Descriptors
 from fabricmon.host.files import Files
 from fabricmon.host.gpus import Gpus
+from fabricmon.host.hidden import Hidden
 from fabricmon.host.interfaces import Interfaces
 from fabricmon.host.live_interfaces import LiveInterfaces, NoInterfaces
 from fabricmon.host.nvml import NoGpus, Nvml
@@ -36,10 +37,12 @@ class LiveHost:
 
     sysfs, procfs   where the machine's /sys and /proc are mounted (--path.sysfs, --path.procfs)
     name            host name; the kernel's where empty
+    hide            devices nobody is to find, and so to touch (hidden.py)
     """
 
-    def __init__(self, sysfs: str = "/sys", procfs: str = "/proc", name: str = "") -> None:
+    def __init__(self, sysfs: str = "/sys", procfs: str = "/proc", name: str = "", hide: Sequence[str] = ()) -> None:
         self.name = name or socket.gethostname()
+        self._hidden = Hidden(hide)
         self._files = Files(sysfs, procfs, Descriptors(max(0, _raise_limit() - _KEPT_FREE)))
         self._here = os.path.realpath(sysfs) == "/sys"
         self.interfaces: Interfaces = LiveInterfaces() if self._here else NoInterfaces(_ELSEWHERE)
@@ -60,7 +63,7 @@ class LiveHost:
         return time.monotonic()
 
     def list(self, path: str) -> list[str]:
-        return self._files.list(path)
+        return self._hidden.keep(path, self._files.list(path), self._address)
 
     def read(self, path: str, limit: int = _READ_LIMIT) -> bytes:
         return self._files.read(path, limit)
@@ -73,7 +76,9 @@ class LiveHost:
 
     def rdma_devices(self) -> builtins.list[RdmaDevice]:
         self._only_here("RDMA GET")
-        return self._rdma.devices()
+        found = self._rdma.devices()
+        kept = self._hidden.keep("/sys/class/infiniband", [d.name for d in found], self._address)
+        return found if len(kept) == len(found) else [d for d in found if d.name in kept]
 
     def rdma_port(self, device: int, port: int) -> RdmaPort:
         self._only_here("RDMA PORT_GET")
@@ -85,7 +90,7 @@ class LiveHost:
 
     def links(self) -> builtins.list[Link]:
         self._only_here("rtnetlink RTM_GETLINK")
-        return self._links.links()
+        return [link for link in self._links.links() if not self._hidden.hides(link.name, link.parent)]
 
     def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
         self._only_here("rtnetlink group LINK")
@@ -108,6 +113,13 @@ class LiveHost:
         self._links.close()
         self.interfaces.close()
         self.gpus.close()
+
+    def _address(self, link: str) -> str:
+        """The last element of what a device link points to: a PCI address for a PCI function."""
+        try:
+            return self._files.realpath(link).rsplit("/", 1)[-1]
+        except HostError:
+            return ""
 
     def _only_here(self, question: str) -> None:
         if not self._here:
