@@ -76,15 +76,20 @@ class Subnet:
             process.kill()
             process.wait()
 
+    def _do(self, command: str) -> None:
+        for line in self._ask(command).splitlines():
+            if line.lstrip().startswith("#") or "unknown" in line:
+                raise RuntimeError(f"{command}: {line}")
+
     # --- faults and readings; `node` is an id as in the netlist ("S-00aa...")
 
     def unplug(self, node: str, port: int) -> None:
         """Pull the cable at one end."""
-        self._ask(f'Unlink "{node}"[{port}]')
+        self._do(f'Unlink "{node}"[{port}]')
 
     def plug(self, node: str, port: int) -> None:
         """Put it back."""
-        self._ask(f'ReLink "{node}"[{port}]')
+        self._do(f'ReLink "{node}"[{port}]')
 
     def set_counters(self, counters: Mapping[tuple[str, int], Mapping[str, int]]) -> None:
         """Set counters by "Attribute.Field" ("PortCounters.SymbolErrorCounter"), clipped to the field's width."""
@@ -94,11 +99,11 @@ class Subnet:
             for field, value in fields.items()
         )
         (self._dir / "batch").write_text(commands)
-        self._ask("!batch")
+        self._do("!batch")
 
     def drop(self, node: str, percent: int, attribute: int = 0) -> None:
         """Drop that share of the datagrams that reach a node (0: none any more), or only those for one attribute."""
-        self._ask(f'Error "{node}" {percent}' + (f" {attribute}" if attribute else ""))
+        self._do(f'Error "{node}" {percent}' + (f" {attribute}" if attribute else ""))
 
     def narrow(self, lid: int, port: int, width: int = 1) -> None:
         """Retrain the link of a switch's port at another width (1 for 1X, 3 for up to 4X)."""
@@ -129,11 +134,7 @@ class Subnet:
                 file.seek(start)
                 told = file.read()
             if told.endswith(b"sim> "):
-                text = told.decode(errors="replace")
-                bad = [line for line in text.splitlines() if line.lstrip().startswith("#") or "unknown" in line]
-                if bad:
-                    raise RuntimeError(f"{command}: {bad[0]}")
-                return text
+                return told.decode(errors="replace")
             if time.monotonic() > end:
                 raise TimeoutError(f"no answer to {command!r}")
             time.sleep(0.001)
