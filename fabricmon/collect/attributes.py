@@ -9,7 +9,7 @@ import re
 
 from fabricmon.catalogue.port import PHYS_STATES, PORT_STATES
 
-DOWN = 1
+DOWN, ACTIVE = 1, 4
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec \((\d+)X(?: \w+)?\)")
 _STATE = re.compile(r"(\d+)\b")
 

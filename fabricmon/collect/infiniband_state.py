@@ -2,6 +2,8 @@
 
 One question each port where the kernel has RDMA netlink (PORT_GET), the files of the port otherwise. `rate` has a file
 only, and a read of it costs as much as the whole state: it is read when the state changed and every `rate_interval`.
+A port that is up, and whose network interface would tell of a change, is asked every `confirm` only: each question
+costs its adapter firmware commands. A change of the interface makes a read at once.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from msgspec import Struct
 
 from fabricmon.collect import attributes, rdma_device
 from fabricmon.collect.hardware_cost import Cost, cost_of
+from fabricmon.collect.link_witness import LinkWitness
 from fabricmon.collect.refusal import Patience
 from fabricmon.host.protocol import BulkReader, Host, HostError, RdmaPort, Unsupported
-from fabricmon.model import Component, Fault, Kind, Part, Reading
+from fabricmon.model import Component, Event, Fault, Kind, Part, Reading
 from fabricmon.units import Duration
 
 NAME = "infiniband_state"
@@ -43,6 +46,7 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
     deadline       for one device; after it the device's values are unknown until it answers
     rediscover     between two looks for new devices and ports
     rate_interval  between two reads of a port's rate while its state stays
+    confirm        between two questions to a port that is up and whose network interface would tell of a change
     exclude        devices to leave alone, by name or PCI address, with wildcards; as in collect.infiniband
     netlink        ask over RDMA netlink where the kernel has it
     """
@@ -51,7 +55,8 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
     interval: Duration = Duration(1)
     deadline: Duration = Duration(2)
     rediscover: Duration = Duration(300)
-    rate_interval: Duration = Duration(10)
+    rate_interval: Duration = Duration(60)
+    confirm: Duration = Duration(10)
     exclude: tuple[str, ...] = ()
     netlink: bool = True
 
@@ -64,12 +69,27 @@ class Collector:
     def __init__(self, host: Host, config: Config) -> None:
         self._host, self._config = host, config
         self._sessions: dict[str, Session] = {}
+        self._witness = LinkWitness(host)
 
     def sessions(self) -> dict[str, Session]:
         """A Session for each RDMA device that is to be read now."""
         names = rdma_device.devices(self._host, self._config.exclude)
-        self._sessions = {n: self._sessions.get(n) or Session(self._host, self._config, n) for n in names}
+        self._sessions = {
+            n: self._sessions.get(n) or Session(self._host, self._config, n, self._witness) for n in names
+        }
         return dict(self._sessions)
+
+    def watch(self, tell: Callable[[Event | None], None]) -> Callable[[], None]:
+        """Read at once when the network interface of a port changed. Where the host has no events this does nothing."""
+
+        def changed(netdev: str) -> None:
+            if not netdev or any(netdev in session.netdevs for session in tuple(self._sessions.values())):
+                tell(None)
+
+        try:
+            return self._witness.watch(changed)
+        except HostError:
+            return lambda: None
 
     def close(self) -> None:
         self._sessions.clear()
@@ -81,10 +101,15 @@ class _Port:
     row: str
     path: str
     base: int
+    size: int
     link_layer: str
     files: tuple[tuple[int, str, Callable[[str], float]], ...]  # those that are there
     downed: BulkReader | None  # counters/link_downed, where the driver has it
     has_rate: bool
+    netdev: str
+    witnessed: int | None = None  # the interface's number when the port was asked, None: it was no witness
+    asked_at: float = -math.inf
+    kept: tuple[float, ...] = ()  # what it answered
     state: tuple[float, float] = (math.nan, math.nan)  # (state, phys_state) when the rate was read
     rate: tuple[float, float] = (math.nan, math.nan)
     rate_at: float = -math.inf
@@ -109,8 +134,9 @@ class _Run:
 class Session:
     """One device."""
 
-    def __init__(self, host: Host, config: Config, device: str) -> None:
-        self._host, self._config, self._device = host, config, device
+    def __init__(self, host: Host, config: Config, device: str, witness: LinkWitness) -> None:
+        self._host, self._config, self._device, self._witness = host, config, device, witness
+        self.netdevs: frozenset[str] = frozenset()  # safe from any thread
         self._parts: tuple[Part, ...] = ()
         self._ports: list[_Port] = []
         self._size = 0
@@ -128,15 +154,31 @@ class Session:
             return Reading(self._parts, run.values, now)
         start = self._host.monotonic()
         for port in self._ports:
+            witnessed = self._witness.number(port.netdev)  # before the port: a change in between is seen next time
+            if self._stands(port, witnessed, now):
+                run.values[port.base : port.base + len(port.kept)] = array("d", port.kept)
+                continue
+            before = len(run.errnos)
             if not self._by_netlink(port, run):
                 self._by_files(port, run)
             self._link_downed(port, run)
             self._rate(port, run, now)
+            port.asked_at, port.witnessed = now, witnessed if len(run.errnos) == before else None
+            port.kept = tuple(run.values[port.base : port.base + port.size])
         taken = (start + self._host.monotonic()) / 2
         if _GONE.intersection(run.errnos):
             self._again = -math.inf
         self._patience.saw(run.asked, run.errnos, now)
         return Reading(self._parts, run.values, taken, tuple(run.faults), run.queries)
+
+    def _stands(self, port: _Port, witnessed: int | None, now: float) -> bool:
+        """The port was up when it was asked, not long ago, and its interface has not changed since."""
+        return (
+            witnessed is not None
+            and witnessed == port.witnessed
+            and port.kept[_STATE] == attributes.ACTIVE
+            and now - port.asked_at < float(self._config.confirm)
+        )
 
     def close(self) -> None:
         for port in self._ports:
@@ -231,13 +273,17 @@ class Session:
             # Ethernet has no LIDs; its files say 0, which on InfiniBand means that no subnet manager came by
             useless = (_LID, _SM_LID) if link_layer == "Ethernet" else ()
             files = tuple(f for f in _FILES if f[1] in present and f[0] not in useless)
-            self._ports.append(_Port(number, row, path, base, link_layer, files, downed, has_rate))
             columns = (*_COLUMNS, "link_downed") if downed else _COLUMNS
+            netdev = labels.get("netdev", "")
+            self._ports.append(
+                _Port(number, row, path, base, len(columns), link_layer, files, downed, has_rate, netdev)
+            )
             parts.append(Part(NAME, Kind.PORT, columns, (Component(row, labels),), float(self._config.interval)))
             base += len(columns)
         if tuple(parts) != self._parts:
             self._parts = tuple(parts)
         self._size = base
+        self.netdevs = frozenset(port.netdev for port in self._ports if port.netdev)
         self._again = now + float(self._config.rediscover)
 
     def _names(self, path: str) -> list[str]:

@@ -14,6 +14,7 @@ import time
 
 BENCHMARKS: dict[str, str] = {
     "cycle": "tests.bench.cycle",
+    "cost": "tests.bench.cost",
     "expose": "tests.bench.expose",
     "frame": "tests.bench.frame",
     "tick": "tests.bench.tick",

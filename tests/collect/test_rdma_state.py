@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from fabricmon.collect import attributes, infiniband_state
 from fabricmon.host.live import LiveHost
-from fabricmon.host.protocol import HostError, RdmaDevice, RdmaPort
+from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort
+from fabricmon.model import Event
 from tests.host.trees import build_hca_tree, put
 
 PORT = "class/infiniband/mlx5_0/ports/1"
@@ -174,7 +176,7 @@ def test_one_question_over_netlink_and_the_rate_seldom(tmp_path: Path) -> None:
     host = Kernel(str(tmp_path))
     session = open_one(host)
     assert session.read().queries == 5 + 1 + 5  # PORT_GET, link_downed, rate (counters-ib.md 5.1)
-    for _ in range(9):
+    for _ in range(59):
         host.now += 1
         assert session.read().queries == 5 + 1
     assert host.rates == 1
@@ -195,3 +197,121 @@ def test_a_port_that_does_not_answer_is_unknown(tmp_path: Path) -> None:
     assert math.isnan(reading.values[0])
     assert reading.faults[0].error == "no answer within 2 s"
     assert reading.values[6] == 17  # link_downed is a file and answered
+
+
+class Witnessed(Kernel):
+    """A kernel that tells of its interfaces."""
+
+    state = {"carrier": 1, "up": True, "downs": 1}
+    tell: Callable[[Link | None], None]
+    dumps = 0
+
+    def links(self) -> list[Link]:
+        self.dumps += 1
+        return [self.link()]
+
+    def link(self) -> Link:
+        carrier, up = int(self.state["carrier"]), bool(self.state["up"])
+        oper, downs = "up" if carrier else "down", int(self.state["downs"])
+        return Link(10, "ib0", oper, up, carrier, 2, downs, 4092, None, "", "", "", "", {})
+
+    def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
+        self.tell = tell
+        return lambda: None
+
+
+class Watched:
+    """A collector that listens, with one port; `kicked` counts the reads it asked for at once."""
+
+    def __init__(self, host: Witnessed) -> None:
+        self.host = host
+        self.kicked = 0
+        self.collector = infiniband_state.open(host, infiniband_state.Config())
+        (self.session,) = self.collector.sessions().values()
+        self.collector.watch(self._told)
+
+    def _told(self, event: Event | None) -> None:
+        assert event is None
+        self.kicked += 1
+
+    def read(self, seconds: float = 1.0) -> tuple[float, int]:
+        """State and firmware commands of a read so much later."""
+        self.host.now += seconds
+        reading = self.session.read()
+        return reading.values[0], reading.queries
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    build_hca_tree(tmp_path, devices=1)
+    return Watched(Witnessed(str(tmp_path)))
+
+
+def test_a_port_whose_interface_stands_is_asked_seldom_and_its_values_stand(watched: Watched) -> None:
+    assert watched.read() == (4, 11)
+    values = watched.session.read().values
+    assert [watched.read() for _ in range(9)] == [(4, 0)] * 9
+    assert watched.session.read().values == values
+    assert watched.read() == (4, 6)
+    assert watched.host.dumps == 1
+
+
+def test_a_change_of_the_interface_is_a_question_at_once(watched: Watched) -> None:
+    watched.read()
+    watched.host.tell(watched.host.link())
+    assert (watched.kicked, watched.read()) == (0, (4, 0)), "the same again is no change"
+    watched.host.state = {"carrier": 0, "up": True, "downs": 2}
+    watched.host.answer = RdmaPort(1, 2, 7, 1, "ib0")
+    watched.host.tell(watched.host.link())
+    assert (watched.kicked, watched.read(0.01)[0]) == (1, 1)
+    assert [watched.read()[0] for _ in range(3)] == [1] * 3
+    assert watched.read()[1] == 6, "a port that is down is asked each time"
+    watched.host.state = {"carrier": 1, "up": True, "downs": 2}
+    watched.host.answer = RdmaPort(4, 5, 7, 1, "ib0")
+    watched.host.tell(watched.host.link())
+    assert watched.read(0.01)[0] == 4
+    assert watched.read() == (4, 0)
+
+
+def test_a_flap_between_two_reads_is_a_question_too(watched: Watched) -> None:
+    watched.read()
+    for carrier, downs in ((0, 2), (1, 2)):
+        watched.host.state = {"carrier": carrier, "up": True, "downs": downs}
+        watched.host.tell(watched.host.link())
+    assert watched.read()[1] == 6
+
+
+@pytest.mark.parametrize("state", [{"carrier": 0, "up": True, "downs": 1}, {"carrier": 1, "up": False, "downs": 1}])
+def test_an_interface_that_is_down_is_no_witness(watched: Watched, state: dict[str, int]) -> None:
+    """InfiniBand works with its IPoIB interface down; then only the port itself tells."""
+    watched.host.state = state
+    watched.read()
+    assert [watched.read()[1] for _ in range(3)] == [6, 6, 6]
+
+
+def test_after_lost_messages_everything_is_looked_at_anew(watched: Watched) -> None:
+    watched.read()
+    watched.host.tell(None)
+    assert watched.kicked == 1
+    assert watched.read() == (4, 0)  # a new dump shows the interface as it was
+    assert watched.host.dumps == 2
+    watched.host.state = {"carrier": 1, "up": True, "downs": 7}
+    watched.host.tell(None)
+    assert watched.read() == (4, 6)
+
+
+def test_a_port_that_did_not_answer_is_asked_again(watched: Watched) -> None:
+    watched.host.answer = HostError("RDMA PORT_GET device 0 port 1", errno.ETIMEDOUT, "no answer within 2 s")
+    assert math.isnan(watched.read()[0])
+    watched.host.answer = RdmaPort(4, 5, 7, 1, "ib0")
+    assert watched.read()[0] == 4
+
+
+def test_a_host_without_link_events_is_asked_each_time(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    host = LiveHost(str(tmp_path))
+    collector = infiniband_state.open(host, infiniband_state.Config())
+    collector.watch(lambda event: None)()
+    (session,) = collector.sessions().values()
+    assert session.read().queries > 0
+    assert session.read().queries > 0

@@ -1,0 +1,119 @@
+"""What the agent costs a node of 8 adapters and 8 GPUs at its default periods: processor time and firmware commands.
+
+    python -m tests.bench.cost
+
+Firmware commands are those of the estimates in counters-ib.md 5.1, counted over a minute of the node's own clock. GPUs
+are a stand-in for libnvidia-ml where gcc can build it: 8 GPUs with 18 NVLinks each.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from fabricmon.collect import COLLECTORS
+from tests.bench.node_host import NodeHost
+from tests.bench.processes import cpu, free_port, rss, serving
+from tests.collect.nodes import build_dgx
+
+SECONDS = 30.0
+"""Of processor time watched; 0.5 % of a core are 15 ticks of 10 ms in it."""
+
+MINUTE = 60.0
+
+
+def main() -> list[tuple[str, float, str]]:
+    rows: list[tuple[str, float, str]] = []
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(dir=memory) as place:
+        environ = dict(os.environ)
+        gpus = _stand_in(Path(place), environ)
+        for word, layer in (("InfiniBand", "InfiniBand"), ("RoCE", "Ethernet")):
+            root = Path(place) / word
+            build_dgx(root)
+            queries = firmware(root, layer)
+            total = sum(queries.values())
+            rows.append((f"firmware commands per 10 s, 8 {word} ports", total, "(bar 100; naive: 1,200)"))
+            rows += [(f"  {name}", number, "") for name, number in queries.items() if number]
+        root = Path(place) / "InfiniBand"
+        for judge in ("judge", "centre"):
+            rows += _process(root, environ, judge, gpus)
+    return rows
+
+
+def firmware(root: Path, layer: str) -> dict[str, float]:
+    """Collector -> commands per 10 s, of a minute that begins when everything was looked at once."""
+    now = 1000.0
+    host = NodeHost(root, layer, lambda: now)
+    sessions: list[tuple[str, Any, float]] = []
+    for name, module in COLLECTORS.items():
+        config = module.Config()
+        if config.enabled:
+            collector = module.open(host, config)
+            opened = collector.sessions().values()
+            if hasattr(collector, "watch"):
+                collector.watch(lambda event: None)
+            sessions += [(name, session, float(config.interval)) for session in opened]
+    due = {id(session): now for _, session, _ in sessions}
+    spent = dict.fromkeys(COLLECTORS, 0.0)
+    start = now + 30.0
+    while now < start + MINUTE:
+        for name, session, interval in sessions:
+            if now < due[id(session)]:
+                continue
+            due[id(session)] += interval
+            queries = session.read().queries
+            if now >= start:
+                spent[name] += queries
+        now += 1.0
+    return {name: number / MINUTE * 10 for name, number in spent.items()}
+
+
+def _process(root: Path, environ: dict[str, str], judge: str, gpus: bool) -> list[tuple[str, float, str]]:
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "tests.bench.node_host", str(root), address, judge]
+    before = dict(os.environ)
+    os.environ.update(environ)
+    try:
+        with serving(command, f"http://{address}/-/ready") as pid:
+            time.sleep(12)  # past the first look of every collector
+            begin, started = cpu(pid), time.monotonic()
+            time.sleep(SECONDS)
+            share = 100 * (cpu(pid) - begin) / (time.monotonic() - started)
+            size = rss(pid)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    what = "8 adapters, 8 GPUs" if gpus else "8 adapters, no gcc for the stand-in of NVML"
+    who = "judging itself" if judge == "judge" else "the centre judges"
+    return [
+        (f"agent at its defaults, {what}, {who}: processor", share, "% of one core (bar 0.5)"),
+        ("  memory", size, "MiB RSS"),
+    ]
+
+
+def _stand_in(place: Path, environ: dict[str, str]) -> bool:
+    """Build the library and have the agent's process find it."""
+    gcc = shutil.which("gcc")
+    source = Path(__file__).parents[1] / "nvml/fake_nvml.c"
+    if gcc is None:
+        return False
+    library = place / "nvml/libnvidia-ml.so.1"
+    library.parent.mkdir()
+    command = [gcc, "-O1", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1", "-o", str(library), str(source)]
+    subprocess.run(command, check=True, timeout=100)
+    (place / "plan").write_text("class h100\n")
+    environ["LD_LIBRARY_PATH"] = str(library.parent)
+    environ["FAKE_NVML"] = str(place / "plan")
+    return True
+
+
+if __name__ == "__main__":
+    for what, number, unit in main():
+        print(f"{what:75} {number:8.2f} {unit}")
