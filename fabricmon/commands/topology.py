@@ -1,6 +1,7 @@
-"""Show what a fabric description says: switches, hosts, links by tier and rail, and what is odd in it.
+"""Show what fabric descriptions say: switches, hosts, links by tier and rail, the shape, and what is odd in it.
 
-  fabricmon topology show fabric.txt             an ibnetdiscover dump (full or -p form) or a YAML cable plan, also .gz
+  fabricmon topology show fabric.txt             one file: dump, cable plan, Slurm, Kubernetes, LLDP (docs/topology.md)
+  fabricmon topology show fabric.txt plan.yaml   several of one fabric, laid over each other and compared
   ibnetdiscover | fabricmon topology show /dev/stdin
   fabricmon topology affinity                    how close this host's GPUs and adapters are (PIX to SYS)
 """
@@ -11,72 +12,119 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
 from fabricmon import sources
 from fabricmon.commands import affinity
 from fabricmon.topology.graph import Cable, Graph
-from fabricmon.topology.infer import natural, tier
+from fabricmon.topology.infer import is_nvlink, natural, tier
 
 OK, ODD, UNUSABLE = 0, 1, 2
 NAMED = 8
 """Components of one finding that are printed; --json has all."""
+UNITS_SHOWN = 40
+"""Units that are printed one a line; a torus has one a switch."""
+VERSION = 1
+"""Of the JSON form; raised when a field that stands changes its meaning or goes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    show = verbs.add_parser("show", help="print what the files say; exit 2 where one cannot be used")
+    show = verbs.add_parser("show", help="print what the files say together; exit 2 where one cannot be used")
     show.add_argument("files", nargs="+", metavar="FILE")
     show.add_argument("--node-name-map", default="", metavar="FILE", help="GUID to name, wins over descriptions")
-    show.add_argument("--json", action="store_true", help="one JSON object a file, a line each, with the whole graph")
+    show.add_argument("--json", action="store_true", help="one JSON object with the whole graph")
     show.add_argument("--strict", action="store_true", help="exit 1 where anything is odd")
     near = verbs.add_parser("affinity", help="print how close GPUs and network adapters of a node are over PCIe")
     affinity.add_arguments(near)
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 1 with --strict and a finding; 2 where a file cannot be used (the others are shown)."""
+    """0; 1 with --strict and a finding; 2 where a file cannot be used (what the others say is shown)."""
     if args.verb == "affinity":
         return affinity.run(args)
     worst = OK
-    for at, path in enumerate(args.files):
+    graphs = []
+    try:
+        names = sources.node_names(args.node_name_map)
+    except sources.SourceError as error:
+        print(error, file=sys.stderr)
+        return UNUSABLE
+    for path in args.files:
         try:
-            graph = sources.load(path, args.node_name_map)
+            graphs.append(sources.read(path, names))
         except sources.SourceError as error:
             print(error, file=sys.stderr)
             worst = UNUSABLE
-            continue
-        if args.json:
-            print(msgspec.json.encode(graph).decode())
-        else:
-            print("\n" * (at > 0) + "\n".join(report(graph)))
-        if args.strict and graph.findings:
-            worst = max(worst, ODD)
-    return worst
+    if not graphs:
+        return worst
+    graph = sources.merged(graphs)
+    if args.json:
+        print(msgspec.json.encode(document(graph)).decode())
+    else:
+        print("\n".join(report(graph)))
+    return max(worst, ODD) if args.strict and graph.findings else worst
+
+
+def document(graph: Graph) -> dict[str, Any]:
+    """The JSON form (docs/topology.md): the graph with a summary of it."""
+    return {
+        "version": VERSION,
+        "summary": {
+            "switches": len(graph.switches),
+            "hosts": len(graph.hosts),
+            "adapters": len(graph.adapters),
+            "links": len(graph.cables),
+            "neighbours": len(graph.trunks),
+            "aggregation": len(graph.aggregation),
+            "levels": {str(level): count for level, count in sorted(_level_counts(graph).items())},
+            "tiers": _tier_counts(graph),
+            "units": {unit: _unit(graph, unit, rails) for unit, rails in _leaves(graph).items()},
+        },
+        "shape": graph.shapes[0] if graph.shapes else None,
+        **{name: getattr(graph, name) for name in graph.__struct_fields__},
+    }
 
 
 def report(graph: Graph) -> Iterator[str]:
     """The graph for a person, line by line."""
-    yield graph.source
+    for origin in graph.origins:
+        when = f"{datetime.fromtimestamp(origin.taken, UTC):%Y-%m-%d %H:%M} UTC" if origin.taken is not None else ""
+        yield f"{origin}  {origin.role.value}{', written ' + when if when else ''}"
     apart = f", {len(graph.aggregation)} aggregation nodes apart" if graph.aggregation else ""
+    near = f", {len(graph.trunks)} neighbours and {len(graph.attached)} hosts without ports" if graph.attached else ""
     yield (
         f"  {len(graph.switches)} switches, {len(graph.hosts)} hosts, "
-        f"{len(graph.adapters)} adapters{apart}, {len(graph.cables)} links"
+        f"{len(graph.adapters)} adapters{apart}, {len(graph.cables)} links{near}"
     )
-    yield ""
-    yield from _table(("LEVEL", "SWITCHES", "ADAPTERS", "MODELS"), _levels(graph))
-    yield ""
-    yield from _table(("LINKS", "COUNT", "RATES"), _tiers(graph))
+    for shape in graph.shapes:
+        yield f"  {shape.name}: {shape.confidence:.0%} sure"
+        yield f"    {shape.why}"
+    if graph.switches:
+        yield ""
+        yield from _table(("LEVEL", "SWITCHES", "ADAPTERS", "MODELS"), _levels(graph))
+    if graph.cables:
+        yield ""
+        yield from _table(("LINKS", "COUNT", "RATES"), _tiers(graph))
     rails = list(_rails(graph))
     if rails:
         yield ""
-        yield from _table(("UNIT", "HOSTS", "LEAVES", "RAILS (leaves)"), rails)
+        yield from _table(("UNIT", "HOSTS", "LEAVES", "RAILS (leaves)"), rails[:UNITS_SHOWN])
+        if len(rails) > UNITS_SHOWN:
+            yield f"  and {len(rails) - UNITS_SHOWN} more units"
+    domains = Counter(labels["nvlink"] for labels in graph.hosts.values() if "nvlink" in labels)
+    if domains:
+        yield ""
+        sizes = Counter(domains.values())
+        yield from _table(("NVLINK DOMAINS", "HOSTS EACH"), [(str(n), str(size)) for size, n in sorted(sizes.items())])
     yield ""
     if not graph.findings:
         yield "  nothing odd"
     else:
-        yield f"  {len(graph.findings)} findings"
+        yield f"  {len(graph.findings)} finding{'s' * (len(graph.findings) > 1)}"
     for finding in graph.findings:
         yield f"    {finding.kind}: {finding.why}"
         if len(finding.components) > 1:
@@ -88,38 +136,71 @@ def _level(level: int) -> str:
     return {-1: "unknown", 0: "0 (leaf)"}.get(level, str(level))
 
 
+def _level_counts(graph: Graph) -> Counter[int]:
+    return Counter(switch.level for switch in graph.switches.values() if not is_nvlink(switch))
+
+
 def _levels(graph: Graph) -> Iterator[tuple[str, ...]]:
     carried: Counter[str] = Counter()
     for link in graph.cables:
         for near, far in ((link.a, link.b), (link.b, link.a)):
             if near.node in graph.switches and far.node in graph.adapters:
                 carried[near.node] += 1
-    for level in sorted({switch.level for switch in graph.switches.values()}):
-        of = [switch for switch in graph.switches.values() if switch.level == level]
-        counts = [carried[switch.id] for switch in of]
-        models = Counter(switch.model or "unknown" for switch in of)
-        yield _level(level), str(len(of)), _span(counts), _counted(models)
+    kinds = [(_level(level), [s for s in graph.switches.values() if s.level == level and not is_nvlink(s)])
+             for level in sorted(_level_counts(graph))]  # fmt: skip
+    kinds.append(("NVLink", [s for s in graph.switches.values() if is_nvlink(s)]))
+    for word, of in kinds:
+        if of:
+            models = Counter(switch.model or "unknown" for switch in of)
+            yield word, str(len(of)), _span([carried[switch.id] for switch in of]), _counted(models)
+
+
+def _by_tier(graph: Graph) -> dict[str, list[Cable]]:
+    """NVLinks are a tier of their own."""
+    found: dict[str, list[Cable]] = {}
+    for link in graph.cables:
+        ends = (graph.switches.get(link.a.node), graph.switches.get(link.b.node))
+        word = "nvlink" if any(end is not None and is_nvlink(end) for end in ends) else tier(graph, link)
+        found.setdefault(word, []).append(link)
+    return dict(sorted(found.items()))
+
+
+def _rate_words(links: list[Cable]) -> Counter[str]:
+    return Counter(f"{link.rate * 8 / 1e9:g} Gb/s" if link.rate else "rate unknown" for link in links)
 
 
 def _tiers(graph: Graph) -> Iterator[tuple[str, ...]]:
-    by_tier: dict[str, list[Cable]] = {}
-    for link in graph.cables:
-        by_tier.setdefault(tier(graph, link), []).append(link)
-    for name, links in sorted(by_tier.items()):
-        rates = Counter(f"{link.rate * 8 / 1e9:g} Gb/s" if link.rate else "rate unknown" for link in links)
-        yield name, str(len(links)), _counted(rates)
+    for name, links in _by_tier(graph).items():
+        yield name, str(len(links)), _counted(_rate_words(links))
+
+
+def _tier_counts(graph: Graph) -> dict[str, dict[str, Any]]:
+    return {name: {"links": len(of), "rates": dict(_rate_words(of))} for name, of in _by_tier(graph).items()}
+
+
+def _leaves(graph: Graph) -> dict[str, Counter[str]]:
+    """Unit -> rail -> leaves; "mixed" carries several indexes."""
+    found: dict[str, Counter[str]] = {}
+    for switch in graph.switches.values():
+        if switch.level == 0 and (unit := switch.labels.get("unit")):
+            found.setdefault(unit, Counter())[switch.labels.get("rail", "mixed")] += 1
+    return {unit: found[unit] for unit in sorted(found, key=natural)}
+
+
+def _unit(graph: Graph, unit: str, rails: Counter[str]) -> dict[str, Any]:
+    return {
+        "hosts": sorted((host for host, labels in graph.hosts.items() if labels.get("unit") == unit), key=natural),
+        "leaves": rails.total(),
+        "rails": dict(sorted(rails.items(), key=_by_rail)),
+    }
 
 
 def _rails(graph: Graph) -> Iterator[tuple[str, ...]]:
-    leaves: dict[str, Counter[str]] = {}
-    for switch in graph.switches.values():
-        if switch.level == 0 and (unit := switch.labels.get("unit")):
-            leaves.setdefault(unit, Counter())[switch.labels.get("rail", "mixed")] += 1
     hosts = Counter(labels.get("unit", "") for labels in graph.hosts.values())
-    for unit in sorted(leaves, key=natural):
-        rails = leaves[unit]
+    for unit, rails in _leaves(graph).items():
         names = [rail if count == 1 else f"{rail} x{count}" for rail, count in sorted(rails.items(), key=_by_rail)]
-        yield unit, str(hosts[unit]), str(rails.total()), " ".join(names)
+        known = " ".join(names) if graph.cables else ""
+        yield unit, str(hosts[unit]), str(rails.total()), known
 
 
 def _by_rail(item: tuple[str, int]) -> tuple[tuple[int, int, str], ...]:

@@ -94,7 +94,7 @@ def _railed(graph: Graph, network: Network, leaves: Collection[str], tree: Shape
     return Shape(
         "rail-optimised", f"rail-optimised {tree.name}, {word}", tree.confidence * purity * apart * same,
         f"{purity:.0%} of the leaves carry one adapter index; {apart:.0%} of the hosts are on no leaf twice; "
-        f"{same:.0%} of the adapters are on {tors}; {tree.why}",
+        f"{same:.0%} of the adapters are on {tors} {'leaf' if tors == 1 else 'leaves'}; {tree.why}",
         {**tree.details, "rails": str(len(set(index.values()))), "tors": str(tors)},
     )  # fmt: skip
 
