@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, str] = {
     "frame": "tests.bench.frame",
     "tick": "tests.bench.tick",
     "diagnose": "tests.bench.diagnose",
+    "sweep": "tests.bench.sweep",
 }
 
 
