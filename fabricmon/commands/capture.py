@@ -9,13 +9,16 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fabricmon import __version__
 from fabricmon.commands.agent import add_host_arguments, load, open_host
 
 if TYPE_CHECKING:
@@ -29,6 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace host name, GUIDs, hardware addresses, routes and identifiers; every counter stays",
     )
+    parser.add_argument(
+        "--nvidia-smi",
+        metavar="FILE",
+        help="what `nvidia-smi -q -x` printed on a machine: make the archive of that, in place of this host",
+    )
+    parser.add_argument("--nvlink-status", metavar="FILE", help="and what `nvidia-smi nvlink --status` printed there")
     parser.add_argument("--config", metavar="FILE", help="configuration: devices it excludes are not touched")
     add_host_arguments(parser)
 
@@ -39,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
     from fabricmon.host.protocol import HostError
     from fabricmon.host.recording import RecordingHost
 
+    if args.nvidia_smi:
+        return _printed(args)
     root = load(args)
     try:
         recording = RecordingHost(open_host(root, args.host))
@@ -50,6 +61,23 @@ def run(args: argparse.Namespace) -> int:
         print(f"fabricmon capture: {error}", file=sys.stderr)
         return 1
     print(f"{args.output}: {counts.devices} readers, {counts.values} values, {counts.faults} unreadable")
+    return 0
+
+
+def _printed(args: argparse.Namespace) -> int:
+    """An archive of what nvidia-smi printed."""
+    from fabricmon.host import archive, nvidia_smi
+
+    try:
+        texts = [Path(path).read_text("utf-8", "replace") for path in (args.nvidia_smi, args.nvlink_status) if path]
+        name = Path(args.nvidia_smi).stem
+        empty = archive.Archive(archive.FORMAT, archive.VERSION, __version__, name, time.time(), 0.0)
+        taken = nvidia_smi.recorded(empty, *texts)
+        archive.save(archive.anonymised(taken) if args.anonymise else taken, args.output)
+    except (OSError, ValueError) as error:
+        print(f"fabricmon capture: {error}", file=sys.stderr)
+        return 1
+    print(f"{args.output}: {len(taken.gpus or ())} GPUs")
     return 0
 
 
