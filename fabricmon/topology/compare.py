@@ -32,48 +32,50 @@ class Difference(NamedTuple):
     slow: list[tuple[Cable, Cable]]
 
 
-def compare(plan: Iterable[Cable], live: Iterable[Cable], seen: Set[str], switches: Set[str]) -> Difference:
+def compare(
+    plan: Iterable[Cable], live: Iterable[Cable], seen: Set[str], known: Set[str], switches: Set[str]
+) -> Difference:
     """
-    seen      nodes whose every cable a live source would show
+    seen      nodes of which a live source would show every cable: a host asked by LLDP, anything a subnet sweep found
+    known     nodes that are there; all that are seen, and switches that a host's LLDP names
     switches  ids that are switches: a plan of the up-links only says nothing of the hosts' cables
     """
     wanted = {(c.a, c.b): c for c in plan}
     found = {(c.a, c.b): c for c in live}
-    slow = [
-        (wanted[key], found[key])
-        for key in wanted.keys() & found.keys()
-        if 0 < found[key].rate < wanted[key].rate
-    ]
+    slow = [(wanted[k], found[k]) for k in found if k in wanted and 0 < found[k].rate < wanted[k].rate]
     covered = {node for c in wanted.values() for node in (c.a.node, c.b.node)}
     kinds = {_kind(c, switches) for c in wanted.values()}
     absent: dict[str, list[Cable]] = defaultdict(list)
     lonely: set[str] = set()
     odd: list[tuple[Cable, bool]] = []
-    for key in wanted.keys() - found.keys():
-        gone = [end.node for end in key if end.node not in seen]
+    for key, link in wanted.items():
+        if key in found:
+            continue
+        gone = [end.node for end in key if end.node not in known]
         if len(gone) == 2:
             lonely.update(gone)
-        elif gone:
-            absent[gone[0]].append(wanted[key])
-        if len(gone) < 2:
-            odd.append((wanted[key], True))
+        elif any(end.node in seen for end in key):
+            odd.append((link, True))
+            if gone:
+                absent[gone[0]].append(link)
     odd += [
-        (found[key], False)
-        for key in found.keys() - wanted.keys()
-        if _kind(found[key], switches) in kinds and covered & {end.node for end in key}
+        (link, False)
+        for key, link in found.items()
+        if key not in wanted and _kind(link, switches) in kinds and covered & {end.node for end in key}
     ]
     miswired, missing, unplanned = [], [], []
+    moved: set[tuple[End, End]] = set()
     for group in _sharing_ends(odd):
         planned = sorted((c for c, is_plan in group if is_plan), key=_order)
         actual = sorted((c for c, is_plan in group if not is_plan), key=_order)
         if planned and actual:
             miswired.append((planned, actual))
+            moved |= {(c.a, c.b) for c in planned}
         else:
-            missing += [c for c in planned if {c.a.node, c.b.node} <= seen]
+            missing += [c for c in planned if {c.a.node, c.b.node} <= known]
             unplanned += actual
-    moved = {c for planned, _ in miswired for c in planned}
-    absent = {node: cables for node, cables in absent.items() if not moved.issuperset(cables)}
-    return Difference(miswired, missing, absent, sorted(lonely - absent.keys() - seen), unplanned, slow)
+    absent = {node: cables for node, cables in absent.items() if not moved.issuperset((c.a, c.b) for c in cables)}
+    return Difference(miswired, missing, absent, sorted(lonely - absent.keys()), unplanned, slow)
 
 
 def findings(found: Difference, graph: Graph, plan: str) -> Iterator[Finding]:

@@ -72,7 +72,9 @@ class _Merge:
         self._cables: dict[tuple[End, End], Cable] = {}
         self._at: dict[End, Cable] = {}
         self._live: list[Cable] = []
-        self._seen: set[str] = set()
+        self._known: set[str] = set()  # nodes of live sources
+        self._seen: set[str] = set()  # those of which they show every cable
+        self._asked: set[str] = set()  # hosts that told their own cables
         self._attached: dict[str, tuple[str, ...]] = {}
         self._trunks: dict[tuple[str, str], None] = {}
         self._aggregation: dict[str, str] = {}
@@ -91,8 +93,11 @@ class _Merge:
         cables = [_renamed(link, nodes) for link in graph.cables]
         if role is Role.LIVE:
             self._live_cables(graph, cables, number)
-            whole = graph.stated.get("view") != "hosts"
-            self._seen |= {nodes[a] for a in graph.adapters} | ({nodes[s] for s in graph.switches} if whole else set())
+            self._known |= {nodes[key] for key in (*graph.switches, *graph.adapters)}
+            if graph.stated.get("view") == "hosts":
+                self._asked |= {self._register.host(host) for host in graph.hosts}
+            else:
+                self._seen |= {nodes[key] for key in (*graph.switches, *graph.adapters)}
         elif cables:
             self._planned_cables(graph, cables, number)
         if graph.attached or graph.trunks:
@@ -187,8 +192,9 @@ class _Merge:
 
     def _planned_cables(self, graph: Graph, cables: Sequence[Cable], number: str) -> None:
         known = replace(graph, switches=self._switches, adapters=self._adapters)
-        if self._seen and _role(graph) is Role.PLAN:
-            found = compare.compare(cables, self._live, self._seen, self._switches.keys())
+        if self._known and _role(graph) is Role.PLAN:
+            seen = self._seen | {key for key, adapter in self._adapters.items() if adapter.host in self._asked}
+            found = compare.compare(cables, self._live, seen, self._known | seen, self._switches.keys())
             self._findings += compare.findings(found, known, str(graph.origins[0]) if graph.origins else "the plan")
         lost = []
         live = {(link.a, link.b) for link in self._live}
