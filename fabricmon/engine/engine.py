@@ -179,7 +179,7 @@ class Engine:
         pause = 1.0 + ports.n / PLACES_ROWS
         if state == self._placed or (not moved and 0.0 <= now - self._placed_at < pause):
             return
-        if self.scope is Scope.FLEET and self._picture.look(ports.ids, ports.labels, ports.gone):
+        if self.scope is Scope.FLEET and self._picture.look(ports.ids, ports.labels, ports.gone, now):
             self._power = power_of(self._picture.graph)
             self._assigner = Assigner(self._picture.graph, self._power)
         domains = self._assigner.assign(list(zip(ports.ids, ports.labels, strict=True)))
