@@ -21,16 +21,17 @@ class Picture:
         self._labels: list[Mapping[str, str]] = []
 
     def look(
-        self, ids: Sequence[ComponentId], labels: Sequence[Mapping[str, str]], gone: NDArray[np.float64]
+        self, ids: Sequence[ComponentId], labels: Sequence[Mapping[str, str]], gone: NDArray[np.float64], now: float
     ) -> bool:
         """Take over what the PORT rows tell; whether the topology changed.
 
         gone  per row when it left its node's inventory, NaN for one that is there, or whose node began anew
+        now   seconds since the Unix epoch
         """
         rows = [row for row, said in enumerate(labels) if "swept" in said and np.isnan(gone[row])]
-        now = [labels[row] for row in rows]
-        if len(now) == len(self._labels) and all(a is b for a, b in zip(now, self._labels, strict=True)):
+        told = [labels[row] for row in rows]
+        if len(told) == len(self._labels) and all(a is b for a, b in zip(told, self._labels, strict=True)):
             return False
-        self._labels = now
-        self.graph = swept.overlaid(self.plan, swept.graph_of((ids[row], labels[row]) for row in rows))
+        self._labels = told
+        self.graph = swept.overlaid(self.plan, swept.graph_of((ids[row], labels[row]) for row in rows), now)
         return True

@@ -6,7 +6,7 @@ port is enough, and they have 64 bits; elsewhere PortCounters comes beside it, w
 ports that some switches offer (AllPortSelect) is not used: it tells of no port.
 
 The state of a link is read at one end, the one nearer to the sweeping port, and holds for both: a link trains at both
-ends or at neither, to one width and one speed (IBA volume 2, link training). Where that end does not answer, the other is asked.
+ends or at neither, to one width and one speed. Where that end does not answer, the other is asked.
 """
 
 from __future__ import annotations

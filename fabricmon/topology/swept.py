@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from fabricmon.model import ComponentId
+from fabricmon.topology import findings, merge
 from fabricmon.topology.discovery import Discovery
-from fabricmon.topology.graph import Cable, End, Graph
+from fabricmon.topology.graph import End, Graph, Origin, Role
 from fabricmon.topology.infer import annotate
 from fabricmon.topology.names import NodeNames
 
@@ -68,33 +69,16 @@ def graph_of(rows: Iterable[tuple[ComponentId, Labels]]) -> Graph | None:
     return annotate(msgspec.structs.replace(graph, source=f"swept by {', '.join(sorted(sweepers))}"))
 
 
-def overlaid(plan: Graph | None, found: Graph | None) -> Graph | None:
-    """The fabric as it is, with what a file knows besides: names and labels, and cables whose ends the sweep found
-    nothing in. Levels, units and rails are worked out anew."""
+def overlaid(plan: Graph | None, found: Graph | None, taken: float) -> Graph | None:
+    """The fabric as it was swept at `taken` (seconds since the Unix epoch), over what files know besides, with the
+    contradictions between the two among its findings. A file's names of switches stand: it may have a map of them."""
     if plan is None or found is None:
-        return found or plan
-    switches = dict(plan.switches)
-    for guid, switch in found.switches.items():
-        said = plan.switches.get(guid)
-        switches[guid] = switch if said is None else msgspec.structs.replace(
-            switch, name=said.name or switch.name, labels={**switch.labels, **said.labels}, level=-1
-        )  # fmt: skip
-    adapters = dict(plan.adapters)
-    for guid, adapter in found.adapters.items():
-        named = plan.adapters.get(guid)
-        if named is not None and named.host:
-            adapter = msgspec.structs.replace(adapter, host=named.host, name=named.name)
-        adapters[guid] = adapter
-    taken = {end for link in found.cables for end in (link.a, link.b)}
-    rated = {(link.a, link.b): link for link in plan.cables}
-    cables: list[Cable] = [rated.get((link.a, link.b), link) for link in found.cables]
-    cables += [link for link in plan.cables if link.a not in taken and link.b not in taken]
-    hosts: dict[str, dict[str, str]] = {adapter.host: {} for adapter in adapters.values() if adapter.host}
-    source = f"{found.source} over {plan.source}" if plan.source else found.source
-    aggregation = {**plan.aggregation, **found.aggregation}
-    return annotate(
-        msgspec.structs.replace(
-            plan, switches=switches, adapters=adapters, cables=tuple(cables), hosts=hosts | plan.hosts, source=source,
-            aggregation=aggregation,
-        )
-    )  # fmt: skip
+        return plan if found is None else findings.check(found)
+    named = {
+        guid: msgspec.structs.replace(switch, name=plan.switches[guid].name) if guid in plan.switches else switch
+        for guid, switch in found.switches.items()
+    }
+    origin = Origin("sweep", found.source, Role.LIVE, taken)
+    swept = msgspec.structs.replace(found, switches=named, origins=(origin,))
+    known = plan if plan.origins else msgspec.structs.replace(plan, origins=(Origin("plan", plan.source, Role.PLAN),))
+    return findings.check(annotate(merge.merge([swept, known])))

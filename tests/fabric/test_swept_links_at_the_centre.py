@@ -15,7 +15,7 @@ from fabricmon.fabric.subnet import At
 from fabricmon.model import Component, Identity, Incident, Inventory, Kind, Part, Presence, Snapshot
 from fabricmon.rules.rule import Scope
 from fabricmon.sim.fabric import Fabric, Shape, sysfs_guid
-from fabricmon.topology.graph import Graph
+from fabricmon.topology.graph import Graph, Origin, Role, cable
 from tests.fabric.played import Played
 
 SHAPE = Shape(nodes=8, rails=4, unit=4, spines=4, parallel=1)
@@ -228,6 +228,23 @@ class _Frozen:
         healthy: Mapping[str, float] = {"state": 4, "phys_state": 5, "width": 4, "rate": 50e9}
         row = array("d", [healthy.get(column, 0.0) for column in self._part.columns])
         return fabric.Reading((self._part,), row * len(self._part.components), 0.0)
+
+
+def test_a_plan_that_is_not_what_is_plugged_makes_a_finding() -> None:
+    planned, moved = PLAN.graph.cables[0], PLAN.graph.cables[1]
+    wrong = msgspec.structs.replace(
+        PLAN.graph,
+        cables=(cable(planned.a, moved.b), cable(moved.a, planned.b), *PLAN.graph.cables[2:]),
+        origins=(Origin("yaml", "plan.yaml", Role.PLAN),),
+    )
+    site = Site(graph=wrong)
+    site.run(40)
+    graph = site.engine.topology()
+    assert graph is not None
+    assert {(c.a, c.b) for c in graph.cables} == {(c.a, c.b) for c in PLAN.graph.cables}  # what is swept is there
+    words = " ".join(f"{f.kind} {' '.join(f.components)} {f.why}" for f in graph.findings)
+    assert PLAN.graph.describe(planned.a) in words
+    assert PLAN.graph.describe(moved.a) in words
 
 
 def test_the_guid_of_an_adapter_joins_a_host_of_another_name() -> None:
