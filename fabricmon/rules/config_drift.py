@@ -97,6 +97,8 @@ def _majority(
         same = mark[rows] == mark[candidate[group[rows]]]
         votes = np.bincount(group[rows][same], minlength=groups)
         like = np.where((like < 0) & (2 * votes > size), candidate, like)
+        if (like >= 0).sum() == np.count_nonzero(size):
+            return like
     for number in np.flatnonzero((like < 0) & (size > 0)).tolist():
         members = rows[group[rows] == number]
         values, counts = np.unique(mark[members], return_counts=True)
