@@ -63,7 +63,8 @@ class Component(Struct, frozen=True):
             GPU ("gpu3"): gpu, uuid, pci, model, driver, cluster and clique (the NVLink domain), chassis, slot, tray,
             module. NVLINK ("gpu3/link7"): gpu, link, uuid, pci, remote ("gpu", "switch"), remote_pci.
             PCIE ("0000:17:00.0"): device (the same), class ("nic", "gpu", "nvswitch", "bridge"), owner (the RDMA
-            device or interface), path (bridges above it, the root port first), numa.
+            device or interface, "gpu3"), path (bridges above it, the root port first), numa, nearest (the closest GPUs
+            of an adapter, the closest adapters of a GPU) and relation (how close: PIX, PXB, PHB, NODE, SYS).
     """
 
     name: str
@@ -141,7 +142,7 @@ class Reading:
 class Event(Struct, frozen=True):
     """Something the kernel told at once. A reason to look; counting is the counters' business.
 
-    kind       "link", "xid", "sxid", or the pattern of a kernel log line, "mlx5_health_lost" (catalogue/kernel_patterns)
+    kind       "link", "xid", "sxid", or the pattern of a kernel log line, "mlx5_health_lost" (kernel_patterns)
     component  Component.name of a row of kind `of`; "" for the node itself
     text       one line for a person: "eth0 lost carrier"
     fields     numbers that it tells; of a kernel log line "severity" (Severity.rank), and "left_out", how many of

@@ -85,11 +85,18 @@ def bridges(real: str) -> tuple[str, ...]:
     return tuple(part for part in real.split("/")[:-1] if _ADDRESS.fullmatch(part))
 
 
+def placed(function: Function, speed: float = math.nan, width: int = 0) -> Device:
+    """A function as the affinity of a node wants it."""
+    names = (function.owner,) if function.owner else ()
+    return Device(
+        function.address, function.kind, names, function.root, function.path, function.numa, speed, width
+    )  # fmt: skip
+
+
 def devices(host: Host) -> list[Device]:
-    """The functions as the affinity of a node wants them, with what their links can do."""
+    """The functions of a host with what their links can do."""
     found = []
     for each in functions(host):
-        names = (each.owner,) if each.owner else ()
         limits = []
         for file, parse in (("max_link_speed", speed), ("max_link_width", width)):
             try:
@@ -97,7 +104,7 @@ def devices(host: Host) -> list[Device]:
             except ValueError:
                 limits.append(math.nan)
         lanes = 0 if math.isnan(limits[1]) else int(limits[1])
-        found.append(Device(each.address, each.kind, names, each.root, each.path, each.numa, limits[0], lanes))
+        found.append(placed(each, limits[0], lanes))
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -18,9 +18,11 @@ from fabricmon.catalogue.pcie import CORRECTABLE, SEVERITIES, UNCORRECTABLE
 from fabricmon.collect import pci
 from fabricmon.host.protocol import Host, HostError
 from fabricmon.model import Component, Fault, Kind, Part, Reading
+from fabricmon.topology import affinity
 from fabricmon.units import Duration
 
 NAME = "pcie"
+MOST_NEAR = 8  # names in the label of a device that is equally close to many
 _LINK = ("pcie_speed", "pcie_max_speed", "pcie_width", "pcie_max_width")
 _SHARES = {
     "pcie_path_width": ("pcie_width", "pcie_max_width"),
@@ -202,7 +204,8 @@ class Session:
 
     def _shape(self) -> None:
         period = float(self._config.interval)
-        devices = tuple(Component(f.address, _labels(f)) for f in self._functions)
+        near = _near(self._functions)
+        devices = tuple(Component(f.address, _labels(f) | near.get(f.address, {})) for f in self._functions)
         named = {f.address for f in self._functions}
         over = tuple(
             Component(a, {"device": a, "class": "bridge", "path": " ".join(end.above)} if end.above else
@@ -236,6 +239,20 @@ def _compare(ends: dict[str, _End]) -> None:
         both = {column: (limit, far.limits.get(column, math.nan)) for column, limit in end.limits.items()}
         end.possible = {c: math.nan if math.isnan(sum(pair)) else min(pair) for c, pair in both.items()}
         far.possible = end.possible
+
+
+def _near(functions: Sequence[pci.Function]) -> dict[str, dict[str, str]]:
+    """Address -> labels that say which GPU is closest to an adapter, which adapter to a GPU, and how close."""
+    every = [pci.placed(function) for function in functions]
+    found: dict[str, dict[str, str]] = {}
+    for mine, theirs in (("nic", "gpu"), ("gpu", "nic")):
+        others = affinity.of_kind(every, theirs)
+        for device in affinity.of_kind(every, mine):
+            relation, close = affinity.nearest(device, others)
+            if close:
+                names = " ".join(other.title for other in close[:MOST_NEAR])
+                found[device.address] = {"nearest": names, "relation": str(relation)}
+    return found
 
 
 def _labels(function: pci.Function) -> dict[str, str]:

@@ -38,6 +38,8 @@ def expected(view: View, params: Params) -> NDArray[np.float64]:
         return np.where(count > 0, float(params.expected), np.nan)
     # a GPU of an NVLink fabric has each of its links wired to a switch; on other boards some may be left open
     switched = (view.value("gpu_nvlinks_to_switch") > 0) | (view.value("gpu_fabric_state") >= 1)
+    if not (~switched & np.isfinite(active)).any():
+        return np.where(switched, count, np.nan)
     most = np.full(int(view.node.max(initial=NOBODY)) + 1, np.nan)
     told = np.flatnonzero(view.present & (view.node != NOBODY) & np.isfinite(active))
     np.fmax.at(most, view.node[told], active[told])
