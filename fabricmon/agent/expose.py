@@ -156,17 +156,18 @@ class Page:
             ranked.append((part.period, base, part))
             base += part.size
         for _, base, part in sorted(ranked, key=lambda r: r[:2]):
+            named = [identifying(part.kind, component) for component in part.components]
+            rows = [label_set(labels) for labels in named]
             for c, column in enumerate(part.columns):
                 counter = CATALOGUE.get(column)
                 metric = metric_of(column if counter or column.startswith(RAW) else f"{RAW}{part.collector}/{column}")
                 block = blocks.setdefault(
                     metric.name, _Block(metric.name, metric.type, metric.help, counter.unit if counter else "",
                                         order.get(column, len(order))))
-                for r, component in enumerate(part.components):
+                more = dict(metric.labels)
+                for r, row in enumerate(rows):
                     cell = base + r * len(part.columns) + c
-                    labels = identifying(part.kind, component)
-                    row = label_set(labels)
-                    series = metric.name + label_set({**labels, **dict(metric.labels)})
+                    series = metric.name + (label_set({**named[r], **more}) if more else row)
                     if series in taken:
                         continue
                     if counter is None:
@@ -180,7 +181,7 @@ class Page:
                     if counter and counter.growth in (Growth.SATURATES, Growth.TICKS) and part.kind is Kind.PORT:
                         self._tops[cell] = (counter.top, row, column)
                         self._saturating.setdefault(row, []).append(cell)
-                        self._labels[row] = labels
+                        self._labels[row] = named[r]
         return sorted(blocks.values(), key=lambda b: b.rank)
 
 

@@ -98,6 +98,8 @@ def record(host: Host, collect: Mapping[str, Any]) -> Counts:
     host.boot_id()
     host.machine_id()
     for name, module in COLLECTORS.items():
+        if getattr(module, "WIDE", False):
+            continue  # it reads more than this host
         config = collect[name]
         _run(host, module, config, counts)
         if getattr(config, "netlink", False):
