@@ -140,10 +140,20 @@ def test_the_documented_plan_is_one(tmp_path: Path) -> None:
 
 
 def test_every_finding_is_documented() -> None:
-    code = "".join(path.read_text() for path in (ROOT / "fabricmon").glob("*/[df]i*.py"))
-    kinds = set(re.findall(r'Finding\(\s*"(\w+)"', code))
-    table = DOCUMENT.read_text().split("finds odd")[1]
-    assert kinds == set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    code = "".join(
+        path.read_text() for part in ("topology", "sources") for path in (ROOT / "fabricmon" / part).glob("*.py")
+    )
+    kinds = set(re.findall(r'(?:Finding|\.odd)\(\s*"(\w+)"', code))
+    tables = DOCUMENT.read_text().split("finds odd")[1].split("## Exit codes")[0]
+    cells = re.findall(r"^\| (`[^|]*) \|", tables, re.MULTILINE)
+    assert kinds == {kind for cell in cells for kind in re.findall(r"`(\w+)`", cell)}
+
+
+def test_every_source_is_documented() -> None:
+    table = DOCUMENT.read_text().split("## A discovery dump")[0]
+    cells = re.findall(r"^\| (`[^|]*) \|.*\| (live|plan|placement) \|", table, re.MULTILINE)
+    documented = {kind: role for cell, role in cells for kind in re.findall(r"`([\w-]+)`", cell)}
+    assert documented == {kind: source.role.value for kind, source in sources.SOURCES.items()}
 
 
 @given(st.integers(0, 500), st.integers(0, 300), st.integers(1, 4))

@@ -116,3 +116,22 @@ def test_a_model_whose_switches_go_round(tmp_path: Path) -> None:
     assert graph.attached["n2"] == ("a",)
     with pytest.raises(sources.SourceError, match=r"blocks\[0\].nodes: expected a list"):
         loaded(tmp_path, "blocks:\n- {switch: a, nodes: n1}\n")
+
+
+NODE = """<system version="1"><cpu numaid="0">
+<pci busid="0000:10:00.0" class="0x060400">
+  <pci busid="0000:11:00.0" class="0x030200"><gpu dev="0"/></pci>
+  <pci busid="0000:12:00.0" class="0x020700"><nic><net name="mlx5_0" dev="0" port="1"/></nic></pci>
+</pci>
+<pci busid="0000:20:00.0" class="0x060400"><pci busid="0000:21:00.0" class="0x030200"><gpu dev="1"/></pci></pci>
+</cpu></system>"""
+
+
+def test_a_node_tells_which_gpus_are_near_an_adapter(tmp_path: Path) -> None:
+    graph = loaded(tmp_path, NODE, "node-01.xml")
+    assert graph.origins[0].kind == "nccl"
+    (adapter,) = graph.adapters.values()
+    assert (adapter.host, adapter.name) == ("node-01", "mlx5_0")
+    assert adapter.labels == {"pci": "0000:12:00.0", "numa": "0", "gpus": "gpu0"}
+    with pytest.raises(sources.SourceError, match="names no adapter"):
+        loaded(tmp_path, NODE.replace('<nic><net name="mlx5_0" dev="0" port="1"/></nic>', ""), "node-02.xml")
