@@ -1,7 +1,8 @@
 """Settings that the ports of a lossless fabric must agree on: PFC, ETS, priorities, pause, ECN, MTU.
 
 Sources: `dcb` dcbnl IEEE_GET; `pause` ethtool PAUSE_GET; `sysfs` files of the interface. A fingerprint is a number that
-is the same where the settings are the same and another where they differ (one of 2**52).
+is the same where the settings are the same and another where they differ (one of 2**52). Settings of single classes
+stay on the node's /metrics: the centre compares their fingerprint.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ CLASSES = range(8)
 
 
 def _row(name: str, source: str, key: str, help: str, *, unit: str = "", growth: Growth = Growth.STATE,
-         family: str = "", labels: tuple[tuple[str, str], ...] = ()) -> Counter:
+         family: str = "", labels: tuple[tuple[str, str], ...] = (), wire: bool = True) -> Counter:
     return Counter(name, Kind.PORT, unit, 0, growth, Category.CONFIGURATION, source, (key,), help,
-                   family=family, labels=labels)  # fmt: skip
+                   wire=wire and not family, family=family, labels=labels)  # fmt: skip
 
 
 COUNTERS: tuple[Counter, ...] = (
     _row("pfc_enabled", "dcb", "pfc_en", "Priorities with flow control enabled, as a bitmap: 8 is priority 3 alone"),
     _row("pfc_classes", "dcb", "pfc_cap", "Classes for which the port can have flow control at a time",
-         growth=Growth.LEVEL),
+         growth=Growth.LEVEL, wire=False),
     _row("pfc_cable_delay", "dcb", "delay", "What flow control allows for the cable's length, in bit times",
          growth=Growth.LEVEL),
     _row("dcbx_mode", "dcb", "dcbx", "Who settles the port's DCB settings, as the kernel's bits: 1 host, 2 adapter, 8 IEEE"),
@@ -33,7 +34,7 @@ COUNTERS: tuple[Counter, ...] = (
            family="ets_algorithm", labels=(("class", str(n)),)) for n in CLASSES),
     *(_row(f"ets_class_prio{n}", "dcb", f"prio_tc {n}", "Traffic class of the priority", family="ets_class",
            labels=(("priority", str(n)),)) for n in CLASSES),
-    _row("app_entries", "dcb", "app", "Entries of the table that gives traffic its priority", growth=Growth.LEVEL),
+    _row("app_entries", "dcb", "app", "Entries of the table that gives traffic its priority", growth=Growth.LEVEL, wire=False),
     _row("dscp_trusted", "dcb", "app dscp", "1 when the port takes a packet's priority from its DSCP"),
     _row("ets_fingerprint", "dcb", "ets", "Fingerprint of bandwidths, algorithms, classes and maximum rates"),
     _row("app_fingerprint", "dcb", "app table", "Fingerprint of the table that gives traffic its priority"),

@@ -4,6 +4,8 @@ One concept has one column whoever counts it; `keys` holds each driver's name, b
 counters-roce.md sections 1, 3.3 and 6. Concepts that are counted per priority are families of eight columns.
 Durations come in microseconds from every driver that has them and are exported in seconds.
 
+What the centre's rules have no use for stays on the node's /metrics (`wire=False`).
+
 mlx5 shows the pause counters of a priority only while PFC is enabled on it: an absent one means "not enabled".
 """
 
@@ -19,24 +21,24 @@ _MICROSECONDS = 1e-6
 
 
 def _row(name: str, category: Category, keys: tuple[str, ...], help: str, *, unit: str = "", bits: int = 64,
-         scale: float = 1.0, growth: Growth = Growth.WRAPS) -> Counter:
-    return Counter(name, Kind.PORT, unit, bits, growth, category, SOURCE, keys, help, scale)
+         scale: float = 1.0, growth: Growth = Growth.WRAPS, wire: bool = True) -> Counter:
+    return Counter(name, Kind.PORT, unit, bits, growth, category, SOURCE, keys, help, scale, wire)
 
 
 def _each(family: str, label: str, members: range, category: Category, keys: tuple[str, ...], help: str, *,
-          unit: str = "", scale: float = 1.0) -> tuple[Counter, ...]:
+          unit: str = "", scale: float = 1.0, wire: bool = True) -> tuple[Counter, ...]:
     """One column for each member; `#` in the keys stands for its number."""
     return tuple(
         Counter(f"{family}_{label}{n}" if label != "priority" else f"{family}_prio{n}", Kind.PORT, unit, 64,
-                Growth.WRAPS, category, SOURCE, tuple(key.replace("#", str(n)) for key in keys), help, scale,
+                Growth.WRAPS, category, SOURCE, tuple(key.replace("#", str(n)) for key in keys), help, scale, wire,
                 family=family, labels=((label, str(n)),))
         for n in members
     )  # fmt: skip
 
 
 def _prio(family: str, category: Category, keys: tuple[str, ...], help: str, *, unit: str = "",
-          scale: float = 1.0) -> tuple[Counter, ...]:
-    return _each(family, "priority", PRIORITIES, category, keys, help, unit=unit, scale=scale)
+          scale: float = 1.0, wire: bool = True) -> tuple[Counter, ...]:
+    return _each(family, "priority", PRIORITIES, category, keys, help, unit=unit, scale=scale, wire=wire)
 
 
 _PFC: tuple[Counter, ...] = (
@@ -54,9 +56,9 @@ _PFC: tuple[Counter, ...] = (
            "Time this port kept the switch from sending on the priority", unit="seconds", scale=_MICROSECONDS),
     *_prio("pfc_rx_transitions", _C, ("rx_prio#_pause_transition", "pfc_pri#_rx_transitions"),
            "Ends of received pauses: pause time over transitions is the mean length of a pause"),
-    *_prio("pfc_tx_transitions", _C, ("pfc_pri#_tx_transitions",), "Ends of pauses this port imposed"),
-    *_prio("pfc_rx_xon_frames", _C, ("rx_priority_#_xon.nic",), "Frames received that ended a pause"),
-    *_prio("pfc_tx_xon_frames", _C, ("tx_priority_#_xon.nic",), "Frames sent that ended a pause"),
+    *_prio("pfc_tx_transitions", _C, ("pfc_pri#_tx_transitions",), "Ends of pauses this port imposed", wire=False),
+    *_prio("pfc_rx_xon_frames", _C, ("rx_priority_#_xon.nic",), "Frames received that ended a pause", wire=False),
+    *_prio("pfc_tx_xon_frames", _C, ("tx_priority_#_xon.nic",), "Frames sent that ended a pause", wire=False),
     _row("pfc_rx_frames_all", _C, ("rx_pfc_frames", "frames_rx_pripause"),
          "Priority pause frames received, of all priorities together"),
     _row("pfc_tx_frames_all", _C, ("tx_pfc_frames", "frames_tx_pripause"),
@@ -66,9 +68,9 @@ _PFC: tuple[Counter, ...] = (
     _row("pfc_storm_error", _E, ("tx_pause_storm_error_events",),
          "Times the adapter gave up pausing the switch, because its host does not take what arrives"),
     _row("pause_storm", _C, ("continuous_pause_events",), "Times the port was paused without a break (global pause)"),
-    _row("pause_storm_ends", _C, ("resume_pause_events",), "Ends of pauses without a break (global pause)"),
+    _row("pause_storm_ends", _C, ("resume_pause_events",), "Ends of pauses without a break (global pause)", wire=False),
     _row("roce_pause_storm", _C, ("continuous_roce_pause_events",), "Times RoCE was paused without a break"),
-    _row("roce_pause_storm_ends", _C, ("resume_roce_pause_events",), "Ends of pauses of RoCE without a break"),
+    _row("roce_pause_storm_ends", _C, ("resume_roce_pause_events",), "Ends of pauses of RoCE without a break", wire=False),
     _row("pause_rx_frames", _C, ("rx_pause_ctrl_phy", "frames_rx_pause", "link_xoff_rx.nic", "rx_global_pause"),
          "Global pause frames received: on a RoCE fabric pause should be per priority"),
     _row("pause_tx_frames", _C, ("tx_pause_ctrl_phy", "frames_tx_pause", "link_xoff_tx.nic", "tx_global_pause"),
@@ -82,13 +84,13 @@ _PFC: tuple[Counter, ...] = (
 
 _PRIORITY_TRAFFIC: tuple[Counter, ...] = (
     *_prio("prio_rx", _T, ("rx_prio#_bytes", "rx_bytes_pri#"), "Bytes received on the priority, RDMA included",
-           unit="bytes"),
+           unit="bytes", wire=False),
     *_prio("prio_tx", _T, ("tx_prio#_bytes", "tx_bytes_pri#"), "Bytes sent on the priority, RDMA included",
-           unit="bytes"),
+           unit="bytes", wire=False),
     *_prio("prio_rx_packets", _T, ("rx_prio#_packets", "rx_packets_pri#", "frames_rx_pri_#"),
-           "Packets received on the priority, RDMA included"),
+           "Packets received on the priority, RDMA included", wire=False),
     *_prio("prio_tx_packets", _T, ("tx_prio#_packets", "tx_packets_pri#", "frames_tx_pri_#"),
-           "Packets sent on the priority, RDMA included"),
+           "Packets sent on the priority, RDMA included", wire=False),
     *_prio("prio_rx_discards", _E, ("rx_prio#_discards",),
            "Packets of the priority lost for want of a receive buffer: with PFC enabled this must stay 0"),
     *_prio("prio_rx_buffer_discards", _E, ("rx_prio#_buf_discard",),
@@ -100,30 +102,30 @@ _PRIORITY_TRAFFIC: tuple[Counter, ...] = (
     *_each("cos_rx_discards", "queue", PRIORITIES, _E, ("rx_discard_packets_cos#",),
            "Packets lost on a receive queue of the class of service"),
     *_each("cos_rx_discarded", "queue", PRIORITIES, _E, ("rx_discard_bytes_cos#",),
-           "Bytes lost on a receive queue of the class of service", unit="bytes"),
+           "Bytes lost on a receive queue of the class of service", unit="bytes", wire=False),
 )
 
 _PORT: tuple[Counter, ...] = (
     _row("phy_rx", _T, ("rx_bytes_phy", "octets_rx_ok", "rx_bytes.nic"), "Bytes received on the wire", unit="bytes"),
     _row("phy_tx", _T, ("tx_bytes_phy", "octets_tx_ok", "tx_bytes.nic"), "Bytes sent on the wire", unit="bytes"),
-    _row("phy_rx_packets", _T, ("rx_packets_phy", "frames_rx_ok"), "Packets received on the wire"),
-    _row("phy_tx_packets", _T, ("tx_packets_phy", "frames_tx_ok"), "Packets sent on the wire"),
-    _row("vport_rdma_rx", _T, ("rx_vport_rdma_unicast_bytes",), "RDMA bytes received by this function", unit="bytes"),
-    _row("vport_rdma_tx", _T, ("tx_vport_rdma_unicast_bytes",), "RDMA bytes sent by this function", unit="bytes"),
-    _row("vport_rdma_rx_packets", _T, ("rx_vport_rdma_unicast_packets",), "RDMA packets received by this function"),
-    _row("vport_rdma_tx_packets", _T, ("tx_vport_rdma_unicast_packets",), "RDMA packets sent by this function"),
+    _row("phy_rx_packets", _T, ("rx_packets_phy", "frames_rx_ok"), "Packets received on the wire", wire=False),
+    _row("phy_tx_packets", _T, ("tx_packets_phy", "frames_tx_ok"), "Packets sent on the wire", wire=False),
+    _row("vport_rdma_rx", _T, ("rx_vport_rdma_unicast_bytes",), "RDMA bytes received by this function", unit="bytes", wire=False),
+    _row("vport_rdma_tx", _T, ("tx_vport_rdma_unicast_bytes",), "RDMA bytes sent by this function", unit="bytes", wire=False),
+    _row("vport_rdma_rx_packets", _T, ("rx_vport_rdma_unicast_packets",), "RDMA packets received by this function", wire=False),
+    _row("vport_rdma_tx_packets", _T, ("tx_vport_rdma_unicast_packets",), "RDMA packets sent by this function", wire=False),
     _row("eth_fcs_errors", _E, ("rx_crc_errors_phy", "rx_fcs_err_frames", "frames_rx_bad_fcs", "rx_crc_errors.nic"),
          "Frames received with a wrong checksum"),
     _row("eth_stomped_crc", _E, ("frames_rx_stomped_crc",),
          "Frames received whose checksum a switch had spoilt on purpose: the damage is further away"),
     _row("eth_symbol_errors", _E, ("rx_symbol_err_phy", "illegal_bytes.nic"), "Symbols received that are none"),
     _row("eth_length_errors", _E, ("rx_in_range_len_errors_phy", "frames_rx_bad_length"),
-         "Frames received whose length field is wrong"),
-    _row("eth_oversize", _E, ("rx_oversize_pkts_phy", "frames_rx_oversized"), "Frames received that were too long"),
-    _row("eth_undersize", _E, ("rx_undersize_pkts_phy", "frames_rx_undersized"), "Frames received that were too short"),
+         "Frames received whose length field is wrong", wire=False),
+    _row("eth_oversize", _E, ("rx_oversize_pkts_phy", "frames_rx_oversized"), "Frames received that were too long", wire=False),
+    _row("eth_undersize", _E, ("rx_undersize_pkts_phy", "frames_rx_undersized"), "Frames received that were too short", wire=False),
     _row("eth_fragments", _E, ("rx_fragments_phy", "frames_rx_fragments"),
-         "Frames received that were too short and damaged"),
-    _row("eth_jabbers", _E, ("rx_jabbers_phy", "frames_rx_jabber"), "Frames received that were too long and damaged"),
+         "Frames received that were too short and damaged", wire=False),
+    _row("eth_jabbers", _E, ("rx_jabbers_phy", "frames_rx_jabber"), "Frames received that were too long and damaged", wire=False),
     _row("mac_local_faults", _E, ("mac_local_faults.nic",), "Times this end lost the link's signal"),
     _row("mac_remote_faults", _E, ("mac_remote_faults.nic",), "Times the other end said that it lost the signal"),
     _row("link_down_events", _E, ("link_down_events_phy", "link_down_events"),
@@ -138,9 +140,9 @@ _PORT: tuple[Counter, ...] = (
          "Times the receive buffer of the port was more than 85 % full: the host does not take what arrives"),
     _row("netdev_out_of_buffer", _C, ("rx_out_of_buffer", "rx_total_oom_discards"),
          "Packets dropped because the kernel had posted no receive buffer", bits=32),
-    _row("steering_missed", _E, ("rx_steer_missed_packets",), "Packets received that no steering rule wanted"),
-    _row("if_down_packets", _E, ("rx_if_down_packets",), "Packets received while the interface was down"),
-    _row("internal_queue_oob", _E, ("dev_internal_queue_oob",), "Drops of the adapter's own queues"),
+    _row("steering_missed", _E, ("rx_steer_missed_packets",), "Packets received that no steering rule wanted", wire=False),
+    _row("if_down_packets", _E, ("rx_if_down_packets",), "Packets received while the interface was down", wire=False),
+    _row("internal_queue_oob", _E, ("dev_internal_queue_oob",), "Drops of the adapter's own queues", wire=False),
 )
 
 _PCIE: tuple[Counter, ...] = (
@@ -155,9 +157,9 @@ _PCIE: tuple[Counter, ...] = (
          "Share of the last second in which the adapter waited for PCIe writes: the host cannot drain it",
          unit="ratio", bits=0, scale=0.01, growth=Growth.LEVEL),
     _row("pcie_stalled_read_time", _C, ("outbound_pci_stalled_rd_events",),
-         "Seconds in which reads were stalled for more than 30 %", unit="seconds"),
+         "Seconds in which reads were stalled for more than 30 %", unit="seconds", wire=False),
     _row("pcie_stalled_write_time", _C, ("outbound_pci_stalled_wr_events",),
-         "Seconds in which writes were stalled for more than 30 %", unit="seconds"),
+         "Seconds in which writes were stalled for more than 30 %", unit="seconds", wire=False),
     _row("pcie_buffer_overflow", _C, ("outbound_pci_buffer_overflow",), "Packets dropped for want of PCIe buffers"),
 )
 
@@ -171,7 +173,7 @@ _CLOUD: tuple[Counter, ...] = (
     _row("allowance_connections_exceeded", _C, ("conntrack_allowance_exceeded",),
          "Packets dropped: more connections than the instance may have"),
     _row("allowance_connections_available", _S, ("conntrack_allowance_available",),
-         "Connections the instance may still open", bits=0, growth=Growth.LEVEL),
+         "Connections the instance may still open", bits=0, growth=Growth.LEVEL, wire=False),
     _row("allowance_link_local_exceeded", _C, ("linklocal_allowance_exceeded",),
          "Packets to services of the instance (names, time, metadata) dropped: too many a second"),
     _row("device_watchdog", _E, ("wd_expired",), "Times the adapter missed its heartbeat"),
@@ -181,7 +183,7 @@ _CLOUD: tuple[Counter, ...] = (
 
 _KEPT: tuple[Counter, ...] = (
     _row("statistics_left_out", _S, (), "Statistics of the driver that are unknown here and beyond the number that is kept",
-         bits=0, growth=Growth.LEVEL),
+         bits=0, growth=Growth.LEVEL, wire=False),
 )
 
 COUNTERS: tuple[Counter, ...] = (*_PFC, *_PRIORITY_TRAFFIC, *_PORT, *_PCIE, *_CLOUD, *_KEPT)

@@ -13,11 +13,12 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from fabricmon.collect import row_parts
 from fabricmon.collect.interface_cost import cost_of
 from fabricmon.collect.physical import Interface, OnePerInterface
 from fabricmon.host.interfaces import Fec, LinkState
 from fabricmon.host.protocol import Host, HostError, Unsupported
-from fabricmon.model import Component, Fault, Kind, Part, Reading
+from fabricmon.model import Component, Fault, Part, Reading
 from fabricmon.units import Duration
 
 NAME = "ethernet_phy"
@@ -106,11 +107,9 @@ class Session:
         """The columns of what was answered; a question that failed this once keeps those it had."""
         if faulty:
             columns = (*self._columns, *(c for c in columns if c not in self._columns))
-        self._columns = columns
-        parts: tuple[Part, ...] = ()
-        if columns:
-            component = Component(self._interface.row, self._interface.labels)
-            parts = (Part(NAME, Kind.PORT, columns, (component,), float(self._config.interval)),)
+        self._columns = row_parts.ordered(columns)
+        component = Component(self._interface.row, self._interface.labels)
+        parts = row_parts.parts(NAME, component, self._columns, float(self._config.interval))
         if parts != self._parts:
             self._parts = parts
 

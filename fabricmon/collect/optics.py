@@ -13,12 +13,12 @@ from array import array
 
 from msgspec import Struct
 
-from fabricmon.collect import hwmon, mlxlink_text, module_memory
+from fabricmon.collect import hwmon, mlxlink_text, module_memory, row_parts
 from fabricmon.collect.interface_cost import cost_of
 from fabricmon.collect.module_memory import Module, Piece, Values
 from fabricmon.collect.physical import Interface, OnePerInterface
 from fabricmon.host.protocol import Host, HostError
-from fabricmon.model import Component, Fault, Kind, Part, Reading
+from fabricmon.model import Component, Fault, Part, Reading
 from fabricmon.units import Duration
 
 NAME = "optics"
@@ -88,9 +88,9 @@ class Session:
         found |= {c: v for c, v in hwmon.read(self._host, self._sensors).items() if c not in found}
         cost = cost_of(self._interface.driver)
         queries = asked * cost.module + len(self._sensors) * cost.temperature
-        columns = tuple(found)
+        columns = row_parts.ordered(found)
         if faults and self._parts:
-            columns = self._parts[0].columns
+            columns = tuple(column for part in self._parts for column in part.columns)
         taken = (start + self._host.monotonic()) / 2
         values = array("d", [found.get(column, math.nan) for column in columns])
         return Reading(self._shaped(columns, labels), values, taken, tuple(faults), queries)
@@ -146,10 +146,8 @@ class Session:
         return {}, {}
 
     def _shaped(self, columns: tuple[str, ...], labels: dict[str, str]) -> tuple[Part, ...]:
-        parts: tuple[Part, ...] = ()
-        if columns:
-            component = Component(self._interface.row, self._interface.labels | labels)
-            parts = (Part(NAME, Kind.PORT, columns, (component,), float(self._config.interval)),)
+        component = Component(self._interface.row, self._interface.labels | labels)
+        parts = row_parts.parts(NAME, component, columns, float(self._config.interval))
         if parts != self._parts:
             self._parts = parts
         return self._parts

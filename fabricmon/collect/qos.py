@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from fabricmon.catalogue.qos import COMPARED
-from fabricmon.collect import rdma_device
+from fabricmon.collect import rdma_device, row_parts
 from fabricmon.collect.interface_cost import cost_of
 from fabricmon.collect.physical import NET, Interface, OnePerInterface
 from fabricmon.host.interfaces import Dcb, Pause
 from fabricmon.host.protocol import Host, HostError, Unsupported
-from fabricmon.model import Component, Fault, Kind, Part, Reading
+from fabricmon.model import Component, Fault, Part, Reading
 from fabricmon.units import Duration
 
 NAME = "qos"
@@ -88,7 +88,7 @@ class Session:
         found |= file_values(self._host, name)
         found["qos_fingerprint"] = math.nan if faults else fingerprint(found.get(c, math.nan) for c in COMPARED)
         taken = (start + self._host.monotonic()) / 2
-        columns = tuple(found) if not faults else self._kept(found)
+        columns = row_parts.ordered(self._kept(found) if faults else found)
         values = array("d", [found.get(column, math.nan) for column in columns])
         return Reading(self._shaped(columns), values, taken, tuple(faults), queries)
 
@@ -97,14 +97,17 @@ class Session:
 
     def _kept(self, found: Values) -> tuple[str, ...]:
         """While a question fails, the columns it had stay, unknown."""
-        had = self._parts[0].columns if self._parts else ()
+        had = self._columns()
         return (*had, *(column for column in found if column not in had))
 
     def _shaped(self, columns: tuple[str, ...]) -> tuple[Part, ...]:
-        if not self._parts or self._parts[0].columns != columns:
+        if self._columns() != columns:
             component = Component(self._interface.row, self._interface.labels)
-            self._parts = (Part(NAME, Kind.PORT, columns, (component,), float(self._config.interval)),)
+            self._parts = row_parts.parts(NAME, component, columns, float(self._config.interval))
         return self._parts
+
+    def _columns(self) -> tuple[str, ...]:
+        return tuple(column for part in self._parts for column in part.columns)
 
 
 def dcb_values(dcb: Dcb) -> Values:

@@ -15,11 +15,11 @@ from array import array
 
 from msgspec import Struct
 
-from fabricmon.collect import roce_labels, roce_names
+from fabricmon.collect import roce_labels, roce_names, row_parts
 from fabricmon.collect.interface_cost import cost_of
 from fabricmon.collect.physical import Interface, OnePerInterface
 from fabricmon.host.protocol import Host, HostError, Unsupported
-from fabricmon.model import Component, Fault, Kind, Part, Reading
+from fabricmon.model import Component, Fault, Part, Reading
 from fabricmon.units import Duration
 
 NAME = "roce"
@@ -119,17 +119,17 @@ class Session:
         """Lay out the row for these names."""
         if names is not self._names:
             plan = roce_names.plan(names)
-            self._places = tuple((place.at, place.scale) for place in plan.places)
+            places = {place.column: (place.at, place.scale) for place in plan.places}
+            # what was left out stays on the node, so it is the last column
+            self._columns = row_parts.ordered((*places, _LEFT_OUT) if places else ())
+            self._places = tuple(places[column] for column in self._columns if column in places)
             self._left_out = plan.left_out
-            self._columns = (*(place.column for place in plan.places), _LEFT_OUT) if plan.places else ()
             self._names = names
         if now >= self._again:
             self._labels = self._interface.labels | self._rdma_labels()
             self._again = now + float(self._config.rediscover)
-        parts: tuple[Part, ...] = ()
-        if self._columns:
-            component = Component(self._interface.row, self._labels)
-            parts = (Part(NAME, Kind.PORT, self._columns, (component,), float(self._config.interval)),)
+        component = Component(self._interface.row, self._labels)
+        parts = row_parts.parts(NAME, component, self._columns, float(self._config.interval))
         if parts != self._parts:
             self._parts = parts
 

@@ -209,6 +209,17 @@ def test_a_read_costs_one_question_for_values_and_one_for_names(tmp_path: Path) 
     assert second.queries == 41
 
 
+def test_what_the_centre_has_no_use_for_stays_on_the_node(tmp_path: Path) -> None:
+    host, drivers = machine(tmp_path, "eth0")
+    drivers.counts["eth0"] = {"made_by_firmware": 1, "rx_prio3_bytes": 2, "rx_prio3_pause": 3, "rx_prio3_discards": 4}
+    reading = roce.open(host, roce.Config()).sessions()["eth0"].read()
+    assert {part.columns: part.wire for part in reading.parts} == {
+        ("pfc_rx_frames_prio3", "prio_rx_discards_prio3"): True,
+        ("prio_rx_prio3", "raw:ethtool/made_by_firmware", "statistics_left_out"): False,
+    }
+    assert list(reading.values) == [3, 4, 2, 1, 0]
+
+
 def test_one_session_an_interface_and_a_failing_driver_costs_its_own_values(tmp_path: Path) -> None:
     host, drivers = machine(tmp_path, "eth0", "eth1", "eth2")
     drivers.counts = {"eth0": mlx5((3,)), "eth1": HostError("GSTATS", errno.EIO, "Input/output error")}
