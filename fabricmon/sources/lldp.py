@@ -8,20 +8,17 @@ and nothing of the switches' other ports.
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
 from fabricmon.sources.error import SourceError
+from fabricmon.sources.ports import is_plain, port_number
 from fabricmon.sources.text import load_json
 from fabricmon.topology.graph import Adapter, Cable, End, Finding, Graph, Switch, cable
 from fabricmon.topology.names import NodeNames
 
-_PLAIN = re.compile(r"^[A-Za-z _-]*(\d+)$")
-_GROUPS = re.compile(r"\d+|[a-h]$")
 _MAC = re.compile(r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$", re.IGNORECASE)
 _BRIDGES = frozenset({"Bridge", "Router"})
-_FIRST_ODD = 1 << 30
 
 
 def sniff(head: str) -> bool:
@@ -34,23 +31,6 @@ def parse(text: str, path: str, names: NodeNames) -> Graph:
     for host, answer in _answers(text, path):
         reader.host(host, answer)
     return reader.graph()
-
-
-def port_number(text: str) -> int:
-    """A number for a switch's own name of a port, the same for the same name.
-
-    One number in it is that number ("Ethernet12", "swp3"); several are joined in thousands, so that a port keeps clear
-    of its parts ("swp12s0" 12000, "Ethernet1/12" 1012, "ethernet12a" 12001); a text without any gets one above 2**30.
-    """
-    if match := _PLAIN.match(text):
-        return int(match[1]) % _FIRST_ODD
-    groups = [] if _MAC.match(text) else _GROUPS.findall(text)
-    if not any(group.isdigit() for group in groups):
-        return _FIRST_ODD + zlib.crc32(text.encode()) % _FIRST_ODD
-    number = 0
-    for group in groups:
-        number = number * 1000 + (int(group) % 1000 if group.isdigit() else ord(group) - ord("a") + 1)
-    return number % _FIRST_ODD
 
 
 def _answers(text: str, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -109,7 +89,7 @@ class _Reader:
         key = key.lower() if _MAC.match(key) else key
         number = port_number(text)
         switch = self.switches.setdefault(key, Switch(key, name or key))
-        if not _PLAIN.match(text):
+        if not is_plain(text):
             switch.labels[f"port/{number}"] = text
         adapter = Adapter(f"{host}/{interface}", host, interface)
         near, far = End(adapter.id, 1), End(key, number)

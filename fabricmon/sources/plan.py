@@ -25,6 +25,7 @@ from typing import Any
 
 from fabricmon.sources.error import SourceError
 from fabricmon.sources.hostlist import expand
+from fabricmon.sources.ports import is_plain, port_number
 from fabricmon.sources.text import load_yaml
 from fabricmon.topology.graph import Adapter, Cable, End, Graph, Switch, cable
 from fabricmon.topology.names import NodeNames, guid
@@ -205,7 +206,28 @@ class _Plan:
             raise self.wrong(where, str(error)) from error
 
     def end(self, text: str, where: str) -> End:
-        """"leaf-1/12", "node-001/mlx5_0/1" or, of a one-port adapter, "node-001/mlx5_0"."""
+        """"leaf-1/12", "tor-1/swp12s0", "node-001/mlx5_0/1" or, of a one-port adapter, "node-001/mlx5_0"."""
+        end = self.switch_port(text) or self.adapter_port(text, where)
+        if end in self.used:
+            raise self.wrong(where, f"{text!r} is plugged in twice, first by {self.used[end]}")
+        self.used[end] = where
+        return end
+
+    def switch_port(self, text: str) -> End | None:
+        """The longest declared name of a switch is the switch, the rest its name of the port."""
+        name, _, port = text.rpartition("/")
+        while name:
+            switch = self.switches.get(self.by_name.get(name, ""))
+            if switch is not None and port:
+                number = port_number(port)
+                if not port.isdigit() and not is_plain(port):
+                    switch.labels[f"port/{number}"] = port
+                return End(switch.id, number)
+            name, _, more = name.rpartition("/")
+            port = f"{more}/{port}"
+        return None
+
+    def adapter_port(self, text: str, where: str) -> End:
         name, port = text, 1
         if name not in self.by_name:
             head, _, tail = text.rpartition("/")
@@ -216,11 +238,7 @@ class _Plan:
             if host not in self.hosts:
                 raise self.wrong(where, f"{text!r} is no port of a declared switch, no adapter of a declared host")
             self.adapter(host, device, f"{host}/{device}", where)
-        end = End(self.by_name[name], port)
-        if end in self.used:
-            raise self.wrong(where, f"{text!r} is plugged in twice, first by {self.used[end]}")
-        self.used[end] = where
-        return end
+        return End(self.by_name[name], port)
 
     def groups(self, data: object, section: str, label: str) -> None:
         for group, listed in self.mapping(data, section, None).items():

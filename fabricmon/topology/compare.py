@@ -87,7 +87,7 @@ def findings(found: Difference, graph: Graph, plan: str) -> Iterator[Finding]:
         return tuple(sorted((graph.title(c) for c in cables), key=natural))
 
     for planned, actual in sorted(found.miswired, key=lambda pair: natural(graph.title(pair[0][0]))):
-        ends = {graph.describe(end) for c in planned for end in (c.a, c.b)}
+        ends = {graph.describe(end) for c in (*planned, *actual) for end in (c.a, c.b)}
         yield Finding(
             "miswired", tuple(sorted(ends, key=natural)),
             f"{plan} says {_listed(titles(planned))}; found is {_listed(titles(actual))}",

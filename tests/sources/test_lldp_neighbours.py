@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fabricmon import sources
-from fabricmon.sources.lldp import port_number
+from fabricmon.sources.ports import port_number
 from fabricmon.topology.graph import End
 
 
@@ -105,3 +105,16 @@ def test_a_real_answer(shared_dir: Path) -> None:
     graph = sources.load(str(shared_dir / "captures/lldp/lldpctl-dracog24.json"))
     (link,) = graph.cables
     assert graph.title(link) == "dracog24/eth1/1, TJWQHY_D2_401-C-01-47.VEGS0-0-50/ethernet12a"
+
+
+def test_a_plan_in_the_switches_own_port_names(tmp_path: Path) -> None:
+    plan, answer = tmp_path / "plan.yaml", tmp_path / "node-01.json"
+    plan.write_text(
+        "switches: {leaf-1: {}, leaf-2: {}}\nhosts: {node-01: {}}\nlinks:\n"
+        "- {from: node-01/eth0, to: leaf-1/swp12s1}\n- {from: node-01/eth1, to: leaf-2/Ethernet7}\n"
+    )
+    answer.write_text(json.dumps({"lldp": {"interface": [ETH0, ETH1]}}))
+    graph = sources.load_all([str(plan), str(answer)])
+    (finding,) = graph.findings
+    assert finding.kind == "miswired"
+    assert finding.components == ("leaf-1/swp12s0", "leaf-1/swp12s1", "node-01/eth0/1")
