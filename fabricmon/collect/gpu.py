@@ -10,6 +10,7 @@ import math
 import time
 from array import array
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 
@@ -57,7 +58,7 @@ class Collector:
         self._xids = Xids()
 
     def sessions(self) -> dict[str, Session]:
-        make = lambda gpu: Session(self._host, self._config, gpu, self._xids)  # noqa: E731
+        make = partial(Session, self._host, self._config, self._xids)
         self._sessions = gpus.sessions(self._host, self._sessions, make)
         return dict(self._sessions)
 
@@ -105,7 +106,7 @@ class Xids:
 class Session:
     """One GPU."""
 
-    def __init__(self, host: Host, config: Config, gpu: Gpu, xids: Xids) -> None:
+    def __init__(self, host: Host, config: Config, xids: Xids, gpu: Gpu) -> None:
         self.gpu = gpu
         self._host, self._config, self._xids = host, config, xids
         self._parts: tuple[Part, ...] = ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -64,8 +65,7 @@ class Collector:
 
     def sessions(self) -> dict[str, Session]:
         """A Session for each GPU, whether it has NVLinks or not."""
-        make = lambda gpu: Session(self._host, self._config, gpu)  # noqa: E731
-        self._sessions = gpus.sessions(self._host, self._sessions, make)
+        self._sessions = gpus.sessions(self._host, self._sessions, partial(Session, self._host, self._config))
         return dict(self._sessions)
 
     def close(self) -> None:
