@@ -223,7 +223,7 @@ class _Merge:
     # places without ports
 
     def _placement(self, graph: Graph, nodes: Mapping[str, str], number: str) -> None:
-        leaves = self._leaves()
+        leaves = {host: set(below) for host, below in self._attached.items()} | self._leaves()
         groups: dict[str, list[str]] = defaultdict(list)
         for name, switches in graph.attached.items():
             for switch in switches:
@@ -248,7 +248,7 @@ class _Merge:
                 self._switches[key] = replace(graph.switches[key], labels=_also(graph.switches[key].labels, number))
         for name, switches in graph.attached.items():
             host = self._register.host(name)
-            if host in bare and host not in self._attached:
+            if host in bare:
                 self._attached[host] = tuple(nodes[switch] for switch in switches)
             self._hosts.setdefault(host, {})
         joined = {trunk(link.a.node, link.b.node) for link in self._cables.values()}
@@ -266,7 +266,7 @@ class _Merge:
             self._contradict(graph, "neighbours", absent, "no cable joins them")
 
     def _leaves(self) -> dict[str, set[str]]:
-        """Host -> switches its adapters are plugged into."""
+        """Host -> switches that its adapters are plugged into."""
         found: dict[str, set[str]] = defaultdict(set)
         for link in self._cables.values():
             for near, far in ((link.a, link.b), (link.b, link.a)):
@@ -289,11 +289,11 @@ def _misplaced(
     groups: Mapping[str, Sequence[str]], nodes: Mapping[str, str], leaves: Mapping[str, set[str]],
     switches: Mapping[str, Switch], source: str,
 ) -> Iterator[Finding]:
-    """Hosts that a placement puts with others whose cables lead to other leaves."""
-    cabled = {leaf for found in leaves.values() for leaf in found}
+    """Hosts that a placement puts with others that are on other leaves, by cables or by a source that weighs more."""
+    settled = {leaf for found in leaves.values() for leaf in found}
     for group, hosts in sorted(groups.items(), key=lambda item: natural(item[0])):
         known = [host for host in hosts if host in leaves]
-        if nodes[group] in cabled:
+        if nodes[group] in settled:
             of = {nodes[group]}
         elif len(known) >= GROUP_LEAST:
             votes = Counter(leaf for host in known for leaf in leaves[host])
@@ -306,5 +306,5 @@ def _misplaced(
             yield Finding(
                 "misplaced_host", tuple(odd),
                 f"{source} puts {len(odd)} of {len(hosts)} hosts of {group} beside hosts of other leaves; "
-                f"their cables lead to {there}",
+                f"by better sources they are on {there}",
             )  # fmt: skip

@@ -204,6 +204,14 @@ def test_a_host_that_a_scheduler_puts_elsewhere() -> None:
     ]  # fmt: skip
 
 
+def test_two_placements_are_compared_and_not_added_up() -> None:
+    first, second = placement(UNITS), placement({"x": UNITS["sl-1"][:7], "y": [*UNITS["sl-2"], UNITS["sl-1"][7]]})
+    graph = merge([told(first, Role.PLACEMENT, 2e9), told(second, Role.PLACEMENT, 1e9)])
+    assert set(graph.switches) == {"sl-1", "sl-2", "top"}
+    assert graph.attached["host-007"] == ("sl-1",)
+    assert [(f.kind, f.components) for f in graph.findings] == [("misplaced_host", ("host-007",))]
+
+
 def test_hosts_that_only_a_scheduler_knows_are_placed_by_it() -> None:
     more = {**UNITS, "sl-3": ["host-100.example", "host-101"]}
     graph = merge([told(placement(more), Role.PLACEMENT), told(LIVE, Role.LIVE)])
