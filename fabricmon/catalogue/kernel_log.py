@@ -42,7 +42,8 @@ _XID = {
     "other": "Xid messages about other things",
 }
 _OF_GPU = ("pcie_correctable_errors", "pcie_nonfatal_errors", "pcie_fatal_errors", "pcie_limits")
-_OF_SWITCHES = {
+_OF_NODE = {
+    "xid": "Xid messages of GPUs that have no row of their own here",
     "sxid_fatal": "Fatal SXid messages of NVSwitches",
     "sxid_nonfatal": "SXid messages of NVSwitches that were not fatal",
     "sxid_correctable": "SXid messages of NVSwitches about corrected errors",
@@ -100,7 +101,7 @@ COUNTERS: tuple[Counter, ...] = (
     *(_count(Kind.NODE, concept, f"{help}, of devices that are neither port nor GPU here")
       for concept, help in CONCEPTS.items()),
     _count(Kind.NODE, "nvlink_training_failures", "Messages that an NVLink did not train, of a GPU that is not named"),
-    *(_count(Kind.NODE, concept, help) for concept, help in _OF_SWITCHES.items()),
+    *(_count(Kind.NODE, concept, help) for concept, help in _OF_NODE.items()),
     _node("kernel_log_readable", Growth.STATE, "1 when the agent may read the kernel log, 0 when not"),
     _node("kernel_log_lost", Growth.WRAPS, "Times messages were overwritten before they were read", 64),
 )

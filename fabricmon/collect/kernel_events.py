@@ -70,8 +70,7 @@ class Listener:
             concept, severity, sort, words = pattern.concept, pattern.severity, pattern.name, ""
         column = kernel_log.column(row[0], concept) if concept else ""
         if column and column not in kernel_log.COLUMNS[row[0]]:
-            row, column = _NODE, kernel_log.column(Kind.NODE, concept)
-            column = column if column in kernel_log.COLUMNS[Kind.NODE] else ""
+            row, column = _NODE, kernel_log.column(Kind.NODE, "xid" if pattern.name == "xid" else concept)
         if severity is None:
             return Heard(row, column, None) if column else None
         event = self._event(row, sort, severity, f"{words}{_line(message.text)}", match, message.uptime, wall)

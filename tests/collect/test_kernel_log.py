@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabricmon import frame
 from fabricmon.catalogue import CATALOGUE, metric_of
 from fabricmon.catalogue.kernel_log import COLUMNS, CONCEPTS
-from fabricmon.catalogue.kernel_patterns import PATTERNS, Matcher
+from fabricmon.catalogue.kernel_patterns import PATTERNS, Matcher, Pattern
 from fabricmon.collect import kernel_log
 from fabricmon.host.live import LiveHost
 from fabricmon.host.protocol import HostError, KernelMessage, Unsupported
@@ -324,6 +325,29 @@ def test_an_nvlink_5_link_event_says_who_is_to_blame(
     (event,) = watched.events
     assert event.fields["severity"] == severity
     assert said in event.text
+
+
+def test_no_message_that_is_told_goes_uncounted_for_want_of_a_row(watched: Watched) -> None:
+    watched.host.say("NVRM: Xid (PCI:0000:ff:00): 79, pid=1, name=x, GPU has fallen off the bus.")
+    watched.host.say("mlx5_core 0000:ee:00.0: f:1:(pid 0): device's health compromised - reached miss count")
+    watched.host.say("infiniband rdmap9s9: Admin queue is closed")
+    assert watched.counted() == {
+        ("", "fabricmon_node_log_xid_total"): 1, ("", "fabricmon_node_log_firmware_faults_total"): 2,
+    }  # fmt: skip
+    assert [e.of for e in watched.events] == [Kind.NODE] * 3
+
+
+def test_events_travel(watched: Watched) -> None:
+    watched.host.say("NVRM: Xid (PCI:0000:1b:00): 79, pid=1, name=x, GPU has fallen off the bus.")
+    (event,) = watched.events
+    assert frame.decode_text(frame.encode_event(event)) == event
+    assert (event.of, event.component) == (Kind.GPU, "gpu0")
+
+
+@pytest.mark.parametrize("pattern", [p for p in PATTERNS if p.concept], ids=lambda p: p.name)
+def test_every_concept_has_a_column_on_the_node(pattern: Pattern) -> None:
+    concepts = {"sxid": ("sxid_fatal", "sxid_nonfatal", "sxid_correctable")}.get(pattern.concept, (pattern.concept,))
+    assert {f"node_log_{concept}" for concept in concepts} <= set(COLUMNS[Kind.NODE])
 
 
 def test_nvswitch_errors_count_on_the_node_once_each(watched: Watched) -> None:
