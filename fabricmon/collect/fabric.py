@@ -95,6 +95,7 @@ class Session:
         self._exchange: Exchange | None = None
         self._subnet: Subnet | None = None
         self._sweep: Sweep | None = None
+        self._former: Sweep | None = None
         self._parts: tuple[Part, ...] = ()
         self._again = -math.inf  # node time of the next walk
         self._up: Any = None  # by row: the link was up in the last sweep, or nothing was known of it
@@ -108,7 +109,7 @@ class Session:
         try:
             exchange = self._port()
             started = exchange.clock()
-            if now >= self._again:
+            if now >= self._again or not self._stands(exchange, started + _WALK_SHARE * deadline):
                 faults += self._walk(exchange, now, started + _WALK_SHARE * deadline)
             assert self._sweep is not None
             values = self._sweep.run(started + _SWEEP_SHARE * deadline)
@@ -125,6 +126,7 @@ class Session:
             self._exchange.transport.close()
         self._exchange = None
         self._again = -math.inf
+        self._former, self._sweep = self._sweep or self._former, None  # its requests were for the port that closed
 
     def _port(self) -> Exchange:
         from fabricmon.fabric.exchange import Exchange, Pace
@@ -133,6 +135,12 @@ class Session:
             pace = Pace(self._config.window, float(self._config.timeout), self._config.tries)
             self._exchange = Exchange(self._host.fabric_port(self._config.device, self._config.port), pace)
         return self._exchange
+
+    def _stands(self, exchange: Exchange, until: float) -> bool:
+        """The subnet manager has not begun anew since the walk."""
+        from fabricmon.fabric.discover import same_manager
+
+        return self._subnet is not None and same_manager(exchange, self._subnet, until)
 
     def _walk(self, exchange: Exchange, now: float, until: float) -> list[Fault]:
         """See what is there and how it is cabled, and lay the sweep out for it."""
@@ -150,7 +158,7 @@ class Session:
             (At(node.guid, port.number) for node, port in subnet.linked()),
             key=lambda at: (natural(self._names[at.node]), at.node, at.port),
         )
-        self._sweep = Sweep(exchange, subnet, ports, self._sweep)
+        self._sweep, self._former = Sweep(exchange, subnet, ports, self._sweep or self._former), None
         self._subnet, self._up = subnet, None
         self._again = now + float(self._config.rediscover)
         parts = self._shape(subnet, graph, ports)

@@ -51,6 +51,19 @@ def discover(exchange: Exchange, until: float, known: Subnet | None = None) -> S
     return subnet
 
 
+def same_manager(exchange: Exchange, subnet: Subnet, until: float) -> bool:
+    """Whether the local port still has the LID and the subnet manager it had at the walk. Where not, other LIDs may
+    have changed too: counters would be put down to the wrong node."""
+    port = subnet.port(subnet.origin)
+    request = Request(mad.PERMISSIVE, mad.directed(b"\0", mad.PORT_INFO, subnet.origin.port))
+    outcome = exchange.run(exchange.transport.pack([request]), [subnet.origin.node], until)
+    datagram = outcome.datagram(0)
+    if datagram is None or port is None:
+        return False
+    info = mad.decode(mad.PORT_INFO, datagram)
+    return (info["lid"], info["sm_lid"]) == (port.lid, port.sm_lid)
+
+
 def _who(
     exchange: Exchange, subnet: Subnet, steps: list[_Step], until: float, known: Subnet | None
 ) -> list[tuple[Node, int]]:

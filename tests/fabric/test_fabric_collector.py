@@ -167,6 +167,20 @@ def test_a_link_that_comes_back_is_looked_at_anew(played: Played, host: Host) ->
     assert labels[name_of(played, at)]["remote"] == "spare/mlx5_0/1"
 
 
+def test_lids_that_a_new_subnet_manager_gave_are_learned_before_anything_is_read(played: Played, host: Host) -> None:
+    at = sorted(played.far)[3]
+    played.counters[at] = {"symbol_error": 7}
+    session = session_of(host)
+    session.read()
+    played.lid = {guid: 5000 - lid for guid, lid in played.lid.items()}
+    played.guid = {lid: guid for guid, lid in played.lid.items()}
+    host.now += 30
+    table = rows(session.read())
+    assert {name: row["symbol_errors"] for name, row in table.items() if row["symbol_errors"]} == {
+        name_of(played, at): 7
+    }
+
+
 def test_silent_nodes_are_told(played: Played, host: Host) -> None:
     session = session_of(host)
     session.read()
