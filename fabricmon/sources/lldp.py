@@ -113,7 +113,7 @@ def _is_switch(chassis: dict[str, Any]) -> bool:
     """A neighbour that tells capabilities and is neither bridge nor router is another host or a BMC."""
     listed = chassis.get("capability")
     entries = [one for one in (listed if isinstance(listed, list) else [listed]) if isinstance(one, dict)]
-    return not entries or any(one.get("type") in _BRIDGES for one in entries)
+    return not entries or any(str(one.get("type")) in _BRIDGES for one in entries)
 
 
 def _value(said: object) -> str:

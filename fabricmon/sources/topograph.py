@@ -33,14 +33,17 @@ def parse(text: str, path: str, names: NodeNames) -> Graph:
         found.switch(str(name))
         labels = _mapping(entry.get("labels") or {}, path, f"switches.{name}.labels")
         places[str(name)] = {match[1]: str(v) for key, v in labels.items() if (match := _REGION.match(str(key)))}
-        for child in entry.get("switches") or []:
+        for child in _list(entry.get("switches") or [], path, f"switches.{name}.switches"):
             found.switch(str(child))
             found.join(str(name), str(child))
             parents.setdefault(str(child), str(name))
-    for at, block in enumerate(data.get("blocks") or data.get("capacity_blocks") or []):
+    for at, block in enumerate(_list(data.get("blocks") or data.get("capacity_blocks") or [], path, "blocks")):
         where = f"blocks[{at}]"
         entry = _mapping(block, path, where)
-        said = {**(entry.get("labels") or {}), **(entry.get("annotations") or {})}
+        said = {
+            **_mapping(entry.get("labels") or {}, path, f"{where}.labels"),
+            **_mapping(entry.get("annotations") or {}, path, f"{where}.annotations"),
+        }
         domains = [str(value) for key, value in said.items() if _DOMAIN.search(str(key))]
         for name in _nodes(entry.get("nodes") or [], path, f"{where}.nodes"):
             found.host(name, **_around(str(entry.get("switch", "")), parents, places))
@@ -71,10 +74,14 @@ def _mapping(data: object, path: str, where: str) -> dict[Any, Any]:
     return data
 
 
+def _list(data: object, path: str, where: str) -> list[Any]:
+    if not isinstance(data, list):
+        raise SourceError(path, where, f"expected a list, got {type(data).__name__}")
+    return data
+
+
 def _nodes(listed: object, path: str, where: str) -> list[str]:
-    if not isinstance(listed, list):
-        raise SourceError(path, where, f"expected a list of names, got {type(listed).__name__}")
     try:
-        return [name for item in listed for name in hostlist(str(item))]
+        return [name for item in _list(listed, path, where) for name in hostlist(str(item))]
     except ValueError as error:
         raise SourceError(path, where, str(error)) from error
