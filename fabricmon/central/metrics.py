@@ -11,6 +11,7 @@ from fabricmon.central.clock import Clock
 from fabricmon.central.pull import Pull
 from fabricmon.central.targets import Discovery
 from fabricmon.model import Incident, Severity
+from fabricmon.rules import RULES
 from fabricmon.runtime.exposition import EOF, Family, Format, render
 from fabricmon.runtime.metrics import process_families
 
@@ -18,18 +19,7 @@ MAX_INCIDENTS = 500  # open incidents that get a series of their own, the severe
 
 # The words of kinds that fabricmon has rules or causes for: their series are there with 0 before the first incident,
 # for `increase()` and alerts do not see a series that is born at 1.
-KINDS = (
-    "agent_silent",
-    "expected_inventory",
-    "fault_domain",
-    "host_unreachable",
-    "link_degraded",
-    "link_down",
-    "link_errors",
-    "link_flapping",
-    "nic_fault",
-    "telemetry_quality",
-)
+KINDS = sorted({rule.kind for rule in RULES} | {"fault_domain", "host_unreachable", "maintenance"})
 
 
 @dataclass(slots=True)

@@ -119,7 +119,7 @@ def fec_values(fec: Fec) -> Values:
     return {
         "fec_corrected_blocks": _first(fec.corrected),
         "fec_uncorrectable_blocks": _first(fec.uncorrectable),
-        "fec_corrected_bits": _first(fec.corrected_bits),
+        "fec_corrected_bit_errors": _first(fec.corrected_bits),
         "fec_mode": _known(fec.active),
     }
 

@@ -31,7 +31,7 @@ def test_what_the_driver_answers_and_nothing_else(tmp_path: Path) -> None:
     }
     found = phy(host).read()
     values = rows(found)["eth0"]
-    assert values.pop("fec_corrected_bits") != values.pop("link_quality")  # both unknown
+    assert values.pop("fec_corrected_bit_errors") != values.pop("link_quality")  # both unknown
     assert values == {
         "fec_corrected_blocks": 900, "fec_uncorrectable_blocks": 3, "fec_mode": 50,
         "link_down_reason": 4, "link_down_detail": 0, "phy_link_down_events": 17,

@@ -39,7 +39,7 @@ def columns(*names: str) -> dict[str, str]:
         ("tx_pause_storm_error_events", "pfc_storm_error", 1),
         ("rx_pause_ctrl_phy", "pause_rx_frames", 1),
         ("rx_pcs_symbol_err_phy", "phy_uncorrected_symbols", 1),
-        ("rx_err_lane_2_phy", "lane_corrected_bits_lane2", 1),
+        ("rx_err_lane_2_phy", "lane_corrected_bit_errors_lane2", 1),
         ("link_down_events_phy", "link_down_events", 1),
         ("outbound_pci_stalled_rd", "pcie_stalled_read", 0.01),
         ("rx_pfc_ena_frames_pri4", "pfc_rx_frames_prio4", 1),  # bnxt_en
@@ -47,7 +47,7 @@ def columns(*names: str) -> dict[str, str]:
         ("pfc_pri4_rx_transitions", "pfc_rx_transitions_prio4", 1),
         ("rx_bytes_pri4", "prio_rx_prio4", 1),
         ("rx_discard_packets_cos4", "cos_rx_discards_queue4", 1),
-        ("rx_corrected_bits", "phy_corrected_bits", 1),
+        ("rx_corrected_bits", "phy_corrected_bit_errors", 1),
         ("tx_priority_5_xoff.nic", "pfc_tx_frames_prio5", 1),  # ice
         ("rx_priority_5_xon.nic", "pfc_rx_xon_frames_prio5", 1),
         ("rx_crc_errors.nic", "eth_fcs_errors", 1),

@@ -71,7 +71,7 @@ def test_the_same_readings_come_out_of_a_file(tmp_path: Path) -> None:
     live = everything(recording)
     assert live["roce eth0"][0]["eth0"]["pfc_rx_pause_prio3"] == 5
     assert live["optics eth0"][1]["eth0"]["module_serial"] == "SECRET-SERIAL"
-    assert math.isnan(live["ethernet_phy eth0"][0]["eth0"]["fec_corrected_bits"])
+    assert math.isnan(live["ethernet_phy eth0"][0]["eth0"]["fec_corrected_bit_errors"])
     assert live["ethernet_phy eth1"][2] == ["no answer"]
     archive.save(recording.archive, str(tmp_path / "machine"))
     assert same(everything(RecordedHost(str(tmp_path / "machine"))), live)

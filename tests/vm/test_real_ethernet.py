@@ -59,7 +59,7 @@ PLAIN = {
     "tx_pause_ctrl_phy": ("pause_tx_frames_total", 1),
     "rx_pause_ctrl_phy": ("pause_rx_frames_total", 1),
     "rx_pcs_symbol_err_phy": ("phy_uncorrected_symbols_total", 1),
-    "rx_corrected_bits_phy": ("phy_corrected_bits_total", 1),
+    "rx_corrected_bits_phy": ("phy_corrected_bit_errors_total", 1),
     "rx_symbol_err_phy": ("eth_symbol_errors_total", 1),
     "tx_pause_storm_warning_events": ("pfc_storm_warning_total", 1),
     "tx_pause_storm_error_events": ("pfc_storm_error_total", 1),
@@ -71,7 +71,7 @@ PLAIN = {
     "tx_pci_signal_integrity": ("pcie_tx_signal_errors_total", 1),
     "std_fec_corrected_blocks": ("fec_corrected_blocks_total", 1),
     "std_fec_uncorrectable_blocks": ("fec_uncorrectable_blocks_total", 1),
-    "std_fec_corrected_bits": ("fec_corrected_bits_total", 1),
+    "std_fec_corrected_bits": ("fec_corrected_bit_errors_total", 1),
     "std_fcs_errors": ("mac_fcs_errors_total", 1),
     "std_symbol_errors": ("mac_symbol_errors_total", 1),
 }
@@ -101,7 +101,7 @@ def place(name: str, kernel: str) -> tuple[str, str, float] | None:
     if name in NEWER:
         return (NEWER[name][0], "", 1) if not kernel.startswith("6.1.") else None
     if match := re.fullmatch(r"rx_err_lane_(\d)_phy", name):
-        return "lane_corrected_bits_total", match[1], 1
+        return "lane_corrected_bit_errors_total", match[1], 1
     if name in RAW:
         return "raw", name, 1
     match = re.fullmatch(r"([rt]x_prio)(\d)(_\w+)", name)
