@@ -86,7 +86,7 @@ COUNTERS: tuple[Counter, ...] = (
          "Registration with the NVLink fabric: 0 not supported, 1 not started, 2 in progress, 3 completed"),
     _row("gpu_fabric_status", "nvmlGpuFabricInfo.status",
          "Outcome of the registration, 0 success (an NVML return code); unknown until it is completed"),
-    _row("gpu_fabric_health_summary", "nvmlGpuFabricInfo.healthSummary",
+    _row("gpu_fabric_health_verdict", "nvmlGpuFabricInfo.healthSummary",
          "0 not supported, 1 healthy, 2 unhealthy, 3 limited capacity"),
     *(_row(column, f"nvmlGpuFabricInfo.healthMask bit {bit}", f"1 when {what}, 0 when not")
       for (column, bit), what in zip(HEALTH_BITS.items(), (

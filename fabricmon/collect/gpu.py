@@ -23,7 +23,7 @@ from fabricmon.units import Duration
 
 NAME = "gpu"
 _FABRIC = (
-    "gpu_fabric_state", "gpu_fabric_status", "gpu_fabric_health_summary", *HEALTH_BITS,
+    "gpu_fabric_state", "gpu_fabric_status", "gpu_fabric_health_verdict", *HEALTH_BITS,
     "gpu_fabric_incorrect_configuration",
 )  # fmt: skip
 _PCIE = ("gpu_pcie_generation", "gpu_pcie_max_generation", "gpu_pcie_width", "gpu_pcie_max_width")
@@ -175,7 +175,7 @@ def _of_fabric(fabric: GpuFabric | None) -> dict[str, float]:
     return {
         "gpu_fabric_state": float(fabric.state),
         "gpu_fabric_status": _known(fabric.status),
-        "gpu_fabric_health_summary": _known(fabric.summary),
+        "gpu_fabric_health_verdict": _known(fabric.summary),
     } | fabric_health(fabric.health)
 
 

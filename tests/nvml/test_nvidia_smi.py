@@ -86,7 +86,7 @@ def test_every_gpu_of_a_captured_query(name: str, require: Callable[..., str]) -
         single = set(cluster) <= set("0-")
         assert labels.get("cluster", "") == ("" if single else cluster)
         assert labels.get("clique", "") == ("" if single else said(element, "fabric/cliqueId"))
-        assert values["gpu_fabric_health_summary"] == {"": 0, "Healthy": 1}[said(element, "fabric/health/summary")]
+        assert values["gpu_fabric_health_verdict"] == {"": 0, "Healthy": 1}[said(element, "fabric/health/summary")]
         for column, path in {
             "gpu_fabric_degraded_bandwidth": "bandwidth",
             "gpu_fabric_route_recovery": "route_recovery_in_progress",
