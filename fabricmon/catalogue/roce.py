@@ -21,8 +21,9 @@ _MICROSECONDS = 1e-6
 
 
 def _row(name: str, category: Category, keys: tuple[str, ...], help: str, *, unit: str = "", bits: int = 64,
-         scale: float = 1.0, growth: Growth = Growth.WRAPS, wire: bool = True) -> Counter:
-    return Counter(name, Kind.PORT, unit, bits, growth, category, SOURCE, keys, help, scale, wire)
+         scale: float = 1.0, growth: Growth = Growth.WRAPS, wire: bool = True,
+         window: bool = False) -> Counter:
+    return Counter(name, Kind.PORT, unit, bits, growth, category, SOURCE, keys, help, scale, wire, window)
 
 
 def _each(family: str, label: str, members: range, category: Category, keys: tuple[str, ...], help: str, *,
@@ -106,8 +107,10 @@ _PRIORITY_TRAFFIC: tuple[Counter, ...] = (
 )
 
 _PORT: tuple[Counter, ...] = (
-    _row("phy_rx", _T, ("rx_bytes_phy", "octets_rx_ok", "rx_bytes.nic"), "Bytes received on the wire", unit="bytes"),
-    _row("phy_tx", _T, ("tx_bytes_phy", "octets_tx_ok", "tx_bytes.nic"), "Bytes sent on the wire", unit="bytes"),
+    _row("phy_rx", _T, ("rx_bytes_phy", "octets_rx_ok", "rx_bytes.nic"), "Bytes received on the wire", unit="bytes",
+         window=True),
+    _row("phy_tx", _T, ("tx_bytes_phy", "octets_tx_ok", "tx_bytes.nic"), "Bytes sent on the wire", unit="bytes",
+         window=True),
     _row("phy_rx_packets", _T, ("rx_packets_phy", "frames_rx_ok"), "Packets received on the wire", wire=False),
     _row("phy_tx_packets", _T, ("tx_packets_phy", "frames_tx_ok"), "Packets sent on the wire", wire=False),
     _row("vport_rdma_rx", _T, ("rx_vport_rdma_unicast_bytes",), "RDMA bytes received by this function", unit="bytes", wire=False),

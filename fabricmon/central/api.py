@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import hmac
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 from aiohttp import web
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from fabricmon import __version__
 from fabricmon.central.centre import Centre
 from fabricmon.central.store import StoreError
+from fabricmon.fleet.utilisation import SOURCES, Utilisation
 from fabricmon.model import Incident, Maintenance, NodeView, Presence, Severity, Symptom
 from fabricmon.notify.silence import Silence
 from fabricmon.senders.post import read_secret
@@ -81,6 +84,7 @@ class Api:
             ("GET", "/incidents/{id}", self.incident),
             ("GET", "/symptoms", self.symptoms),
             ("GET", "/nodes", self.nodes),
+            ("GET", "/ports", self.ports),
             ("GET", "/topology", self.topology),
             ("GET", "/silences", self.silences),
             ("POST", "/silences", self.add_silence),
@@ -159,6 +163,21 @@ class Api:
         found = [n for n in self._centre.look()[2] if presence is None or n.presence == presence]
         found.sort(key=lambda n: n.node)
         return _list("nodes", found, _limit(query), _node)
+
+    async def ports(self, request: web.Request) -> web.Response:
+        """Ports and how busy they are; the busiest first, or of one node by name."""
+        query = _query(request, "node", "limit")
+        limit, of = _limit(query), self._centre.engine.utilisation()
+        view, ids = of.view, of.view.table.ids
+        rows = np.flatnonzero(view.present)
+        if "node" in query:
+            rows = np.array([row for row in rows.tolist() if ids[row].node == query["node"]], np.intp)
+            rows = np.array(sorted(rows.tolist(), key=lambda row: ids[row]), np.intp)
+        else:
+            busy = np.fmax(of.receive, of.transmit)[rows]
+            rows = rows[np.argsort(-np.where(np.isnan(busy), -1.0, busy), kind="stable")]
+        places = {domain: view.group(domain) for domain in ("link", "leaf", "rail", "tier")}
+        return answer({"ports": [_port(of, places, row) for row in rows[:limit].tolist()], "total": len(rows)})
 
     async def topology(self, request: web.Request) -> web.Response:
         """The plan of the fabric the centre judges by; 404 without one."""
@@ -369,6 +388,23 @@ def _node(n: NodeView) -> dict[str, Any]:
     return {**msgspec.to_builtins(n), "since": rfc3339(n.since), "last_frame": last}
 
 
+def _port(of: Utilisation, places: Mapping[str, NDArray[np.int32]], row: int) -> dict[str, Any]:
+    """One PORT row; what is unknown is null."""
+    view, component, source = of.view, of.view.table.ids[row], int(of.source[row])
+    labels = view.table.labels[row]
+    known = {"rate": of.rate[row], "receive_ratio": of.receive[row], "transmit_ratio": of.transmit[row]}
+    return {
+        "node": component.node,
+        "port": component.name,
+        "netdev": labels.get("netdev", ""),
+        "link_layer": labels.get("link_layer", ""),
+        "role": labels.get("role", ""),
+        **{name: float(value) if math.isfinite(value) else None for name, value in known.items()},
+        "counted": SOURCES[source][0] if source >= 0 else None,
+        **{domain: view.group_name(domain, int(groups[row])) or None for domain, groups in places.items()},
+    }
+
+
 def _graph(graph: Graph) -> dict[str, Any]:
     return {
         "source": graph.source,
@@ -376,6 +412,10 @@ def _graph(graph: Graph) -> dict[str, Any]:
         "adapters": list(graph.adapters.values()),
         "cables": graph.cables,
         "hosts": graph.hosts,
+        "attached": graph.attached,
+        "trunks": graph.trunks,
+        "shapes": graph.shapes,
+        "origins": graph.origins,
         "findings": graph.findings,
     }
 

@@ -16,6 +16,7 @@ from fabricmon.central.outbox import Outbox
 from fabricmon.central.overview import Overview, overview
 from fabricmon.central.silences import Silences
 from fabricmon.central.store import State, Store, StoreError
+from fabricmon.fleet.utilisation import Utilisation
 from fabricmon.model import Change, Incident, Maintenance, NodeView, Symptom
 from fabricmon.notify import plan
 from fabricmon.notify.route import Receiver
@@ -41,6 +42,8 @@ class Engine(Protocol):
     def nodes(self) -> list[NodeView]: ...
 
     def topology(self) -> Graph | None: ...
+
+    def utilisation(self) -> Utilisation: ...
 
     def restore(self, incidents: Sequence[Incident], now: float) -> object: ...
 

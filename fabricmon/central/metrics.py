@@ -15,6 +15,7 @@ from fabricmon.rules import RULES
 from fabricmon.runtime.exposition import EOF, Family, Format, render
 from fabricmon.runtime.metrics import process_families
 
+MAX_GROUPS = 1024  # rails that get series of their own, by name; a fabric has 8 a scalable unit
 MAX_INCIDENTS = 500  # open incidents that get a series of their own, the severest first; all are counted
 
 # The words of kinds that fabricmon has rules or causes for: their series are there with 0 before the first incident,
@@ -38,6 +39,7 @@ def page(centre: Centre, pull: Pull, discovery: Discovery, clock: Clock, reloads
         [
             *_incidents(centre),
             *_nodes(centre),
+            *_utilisation(centre),
             *_streams(pull),
             *_targets(pull, discovery),
             *_judging(centre, clock),
@@ -104,6 +106,31 @@ def _nodes(centre: Centre) -> Iterator[Family]:
     yield _gauge("ports", "Ports of nodes whose frames arrive", o.ports)
     yield _gauge("ports_silent", "Ports of nodes whose frames do not arrive: unknown, not healthy", o.ports_silent)
     yield _gauge("nodes_in_maintenance", "Nodes in a maintenance window", o.maintenance)
+
+
+def _utilisation(centre: Centre) -> Iterator[Family]:
+    now = centre.engine.utilisation()
+    rails, tiers = now.rails(), now.tiers()
+    for word, shares, what in (
+        ("rail", rails[:MAX_GROUPS], "hosts' ports of the rail"),
+        ("tier", tiers[:MAX_GROUPS], "the tier's ports: adapter is hosts' own, 0-1 between leaves and next level"),
+    ):
+        for direction, verb in (("receive", "Received"), ("transmit", "Sent")):
+            yield Family(
+                f"fabricmon_{word}_{direction}_utilisation_ratio",
+                "gauge",
+                f"{verb} bytes as a share of the line rates of {what}, as far as they are known",
+                [({word: s.name}, getattr(s, direction)) for s in shares if s.known],
+                "ratio",
+            )
+        for name, help, field in (
+            ("ports", "Ports of the", "of"),
+            ("utilisation_known_ports", "Ports that the utilisation is of, of the", "known"),
+        ):
+            samples = [({word: s.name}, float(getattr(s, field))) for s in shares]
+            yield Family(f"fabricmon_{word}_{name}", "gauge", f"{help} {word}", samples)
+    yield _gauge("rails_left_out", f"Rails beyond the first {MAX_GROUPS}, which have no series",
+                 max(0, len(rails) - MAX_GROUPS))  # fmt: skip
 
 
 def _streams(pull: Pull) -> Iterator[Family]:

@@ -28,6 +28,7 @@ from fabricmon.engine.situation import Situation
 from fabricmon.engine.usual import Usual
 from fabricmon.fleet.fleet import PRESENCES, Fleet
 from fabricmon.fleet.table import Table
+from fabricmon.fleet.utilisation import Utilisation, utilisation
 from fabricmon.fleet.view import View
 from fabricmon.frame import Frame
 from fabricmon.model import (
@@ -41,6 +42,7 @@ from fabricmon.model import (
     NodeView,
     Presence,
     Symptom,
+    SymptomChange,
 )
 from fabricmon.rules import RULES
 from fabricmon.rules.rule import Rule, Scope
@@ -152,6 +154,16 @@ class Engine:
     # --- the tick
 
     def tick(self, now: float) -> Change:
+        symptoms = self.judge(now)
+        incidents: list[Incident] = []
+        if symptoms or now - self._diagnosed_at >= DIAGNOSE_EVERY or now < self._diagnosed_at:
+            self._diagnosed_at = now
+            incidents = self._situate(now)
+            self._counts["incident_changes"] += len(incidents)
+        return Change(symptoms, incidents)
+
+    def judge(self, now: float) -> list[SymptomChange]:
+        """A tick without the diagnosis: for who asks for symptoms only."""
         self._now = now
         self._counts["ticks"] += 1
         maintained = self._windows.hosts(now, self.fleet.nodes)
@@ -164,12 +176,7 @@ class Engine:
         for change in symptoms:
             self._counts["symptoms_opened" if change.opened else "symptoms_closed"] += 1
         self._place(now, moved)
-        incidents: list[Incident] = []
-        if symptoms or now - self._diagnosed_at >= DIAGNOSE_EVERY or now < self._diagnosed_at:
-            self._diagnosed_at = now
-            incidents = self._situate(now)
-            self._counts["incident_changes"] += len(incidents)
-        return Change(symptoms, incidents)
+        return symptoms
 
     def _place(self, now: float, moved: bool) -> None:
         """Fault domains anew when rows or labels changed; seldom when there are many rows."""
@@ -326,6 +333,14 @@ class Engine:
 
     def topology(self) -> Graph | None:
         return self._picture.graph
+
+    def utilisation(self) -> Utilisation:
+        """How busy the ports are, as of the last tick."""
+        return utilisation(View(self.fleet.tables[Kind.PORT], self._now))
+
+    def waiting(self) -> bool:
+        """Whether a symptom is about to open or to close: time alone may bring it about at the next tick."""
+        return self.judges.waiting()
 
     def open_by_rule(self) -> dict[str, int]:
         return self.judges.open_by_rule()
