@@ -189,7 +189,8 @@ def test_names_that_move_during_reads_do_no_harm(vm, facts):
     for path in pages:
         page = read(path)
         shown = {int(which) for metric, device, which in page if device == "mlx5_1" and metric in PAUSE}
-        assert shown in ({3}, {4}, {3, 7}, set())  # the third is what was enabled before they began to move
+        # One at a time, none while they moved, or what was enabled before they began to move.
+        assert len(shown) <= 1 or shown == {3, 7}
         check_pause(page, facts["set"]["fabeth1"], shown)
 
 
