@@ -10,15 +10,13 @@ from typing import Any
 
 from fabricmon import __version__
 from fabricmon.agent.api import Api
+from fabricmon.agent.judge import TICK
 from fabricmon.agent.node import Node, identify
 from fabricmon.agent.settings import AgentConfig
 from fabricmon.host.protocol import Host
 from fabricmon.runtime import logs
 from fabricmon.runtime.http import Address, listen
 from fabricmon.runtime.sdnotify import Notifier
-
-TICK = 1.0
-"""Seconds between two judgements of the node."""
 
 STOP_LIMIT = 4.0
 """Seconds after a signal by which the process ends, whatever still hangs."""

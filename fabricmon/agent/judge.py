@@ -9,12 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fabricmon import frame
+from fabricmon.catalogue import CATALOGUE
+from fabricmon.catalogue.counter import Category
+from fabricmon.frame import Frame
 from fabricmon.model import Event, Inventory, Kind, Presence, Snapshot, Symptom
 from fabricmon.units import Duration
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from fabricmon.engine import Engine
+
+TICK = 1.0
+"""Seconds between two looks at what was read."""
+
+PACE = 5.0
+"""Seconds between two judgements while no reading says anything new: what grows old is stale after 30 s at least."""
+
+TELLING = frozenset({Category.STATE, Category.ERROR, Category.CONFIGURATION})
+"""A change of these may make or end a symptom. Traffic, congestion and repeats change with every reading of a node at
+work; what the rules know by them takes half a minute or more to show."""
+
+DOWNS = frozenset({"link_downed", "carrier_down_changes"})
+"""Counters of which the rises count, over whatever interval; no rate is formed of them."""
 
 FRESH_PERIODS, FRESH_LEAST = 3.0, 30.0
 """A row counts as judged when a part of it was read within three periods, or 30 s (detection-methods 0.1)."""
@@ -31,30 +49,99 @@ class NodeJudge:
         from fabricmon.rules import RULES
         from fabricmon.rules.rule import Scope
 
-        self._node = node
+        self._node, self._at_once = node, at_once
         if at_once:
             params = {rule.name: _without_hold(params.get(rule.name) or rule.params()) for rule in RULES}
         self._engine: Engine = Engine(Scope.NODE, None, params)
         self._inventory: Inventory | None = None
         self._seq = -1
+        self._pace = 0.0
+        self._telling: NDArray[np.intp]
+        self._told = b""  # bits of the telling cells at the last judgement
+        self._judged = -math.inf  # `now` of it
+        self._waiting = True
+        self._passed: tuple[Snapshot, float] | None = None  # the newest that was not judged, and its `now`
         self.words = {rule.name: (rule.title, rule.why, rule.action) for rule in RULES}
 
     def tick(self, snapshot: Snapshot, now: float) -> None:
-        """Judge the newest snapshot; `now` is the wall clock."""
-        if snapshot.inventory is not self._inventory:
-            self._inventory = snapshot.inventory
-            self._engine.inventory(self._node, own(snapshot).inventory, now)
-            self._engine.presence(self._node, Presence.LIVE, "", now)
-        if snapshot.seq != self._seq:
-            self._seq = snapshot.seq
-            self._engine.frame(self._node, frame.decode(frame.encode_full(own(snapshot))), now)
-        self._engine.tick(now)
+        """Judge the newest snapshot where that can make a difference; `now` is the wall clock. Call it every TICK.
+
+        Nearly all readings of a healthy node say what the ones before said. Judged is at once when a cell changed that
+        a symptom may hang on, at every tick while a symptom is about to open or close, and else at the pace.
+        """
+        whole, snapshot = snapshot.inventory, own(snapshot)
+        if whole is not self._inventory:
+            self._enter(snapshot.inventory, now)
+            self._inventory = whole
+        told = _bits(snapshot, self._telling)
+        changed = told != self._told
+        since = now - self._judged
+        if not changed and not self._waiting and 0.0 <= since < self._pace:
+            self._passed = (snapshot, now)
+            return
+        if changed and self._passed is not None and since > 2 * TICK:
+            # So that what changed is seen as a change of the last second, not of the whole time since it was judged.
+            self._feed(*self._passed)
+            self._engine.fleet.advance(self._passed[1])
+        self._passed = None
+        self._feed(snapshot, now)
+        self._engine.judge(now)
+        self._told, self._judged, self._waiting = told, now, self._engine.waiting()
+
+    def _enter(self, inventory: Inventory, now: float) -> None:
+        self._told, self._passed, self._waiting = b"", None, True
+        self._telling = _telling(inventory)
+        self._pace = 0.0 if self._at_once else pace(inventory)
+        self._engine.inventory(self._node, inventory, now)
+        self._engine.presence(self._node, Presence.LIVE, "", now)
+
+    def _feed(self, snapshot: Snapshot, now: float) -> None:
+        import numpy as np
+
+        if snapshot.seq == self._seq:
+            return
+        self._seq = snapshot.seq
+        values = np.frombuffer(snapshot.values, np.float64)
+        inventory, taken = snapshot.inventory.id, np.array(snapshot.taken, np.float64)
+        self._engine.frame(self._node, Frame(inventory, snapshot.seq, snapshot.wall, taken, None, values), now)
 
     def event(self, event: Event, now: float) -> None:
         self._engine.event(self._node, event, now)
 
     def symptoms(self) -> list[Symptom]:
         return self._engine.symptoms()
+
+
+def pace(inventory: Inventory) -> float:
+    """Seconds between two judgements of a node that shows nothing new: a tick less than the shortest period of
+    counters that rates are formed of, so that each of their readings is judged on its own."""
+    periods = [
+        part.period for part in inventory.parts
+        if any(c in CATALOGUE and CATALOGUE[c].window and c not in DOWNS for c in part.columns)
+    ]
+    return max(0.0, min(PACE, *(period - TICK for period in periods)) if periods else PACE)
+
+
+def _telling(inventory: Inventory) -> NDArray[np.intp]:
+    """Places of the cells that a symptom may hang on as soon as they change."""
+    import numpy as np
+
+    cells: list[int] = []
+    base = 0
+    for part in inventory.parts:
+        telling = [c for c, name in enumerate(part.columns)
+                   if name in CATALOGUE and CATALOGUE[name].category in TELLING]
+        for row in range(len(part.components)):
+            cells.extend(base + row * len(part.columns) + c for c in telling)
+        base += part.size
+    return np.array(cells, np.intp)
+
+
+def _bits(snapshot: Snapshot, cells: NDArray[np.intp]) -> bytes:
+    """Bits, not numbers: NaN differs from itself as a number."""
+    import numpy as np
+
+    return np.frombuffer(snapshot.values, np.float64)[cells].tobytes() if len(snapshot.values) else b""
 
 
 def _without_hold(params: Any) -> Any:

@@ -113,6 +113,10 @@ class Judge:
     def pending(self) -> NDArray[np.bool_]:
         return np.asarray(self.state == PENDING)
 
+    def waiting(self) -> bool:
+        """Whether a row is pending or clearing."""
+        return bool(((self.state == PENDING) | (self.state == CLEARING)).any())
+
     def drop(self, rows: Sequence[int], now: float, reason: str) -> list[SymptomChange]:
         """Forget rows that left the table; their symptoms close because nothing is there to have them."""
         changes = [self._close(row, now, reason) for row in rows if row in self.open]

@@ -105,6 +105,10 @@ class Judges:
         every = [held.symptom for judge in self.all for held in judge.open.values()]
         return sorted(every, key=lambda s: (-s.severity.rank, s.since, s.rule, s.component))
 
+    def waiting(self) -> bool:
+        """Whether any row of any rule is pending or clearing."""
+        return any(judge.waiting() for judge in self.all)
+
     def open_by_rule(self) -> dict[str, int]:
         return {judge.rule.name: len(judge.open) for judge in self.all}
 
