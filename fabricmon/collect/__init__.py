@@ -11,6 +11,8 @@ from fabricmon.collect import (
     fabric,
     gpu,
     infiniband,
+    infiniband_errors,
+    infiniband_rare,
     infiniband_state,
     inventory,
     kernel_log,
@@ -24,6 +26,8 @@ from fabricmon.collect import (
 
 COLLECTORS: dict[str, ModuleType] = {
     infiniband.NAME: infiniband,
+    infiniband_errors.NAME: infiniband_errors,
+    infiniband_rare.NAME: infiniband_rare,
     infiniband_state.NAME: infiniband_state,
     ethernet.NAME: ethernet,
     bond.NAME: bond,

@@ -44,7 +44,7 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
     """
 
     enabled: bool = True
-    interval: Duration = Duration(30)
+    interval: Duration = Duration(60)
     deadline: Duration = Duration(5)
     rediscover: Duration = Duration(300)
     exclude: tuple[str, ...] = ()

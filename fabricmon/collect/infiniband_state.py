@@ -3,7 +3,8 @@
 One question each port where the kernel has RDMA netlink (PORT_GET), the files of the port otherwise. `rate` has a file
 only, and a read of it costs as much as the whole state: it is read when the state changed and every `rate_interval`.
 A port that is up, and whose network interface would tell of a change, is asked every `confirm` only: each question
-costs its adapter firmware commands. A change of the interface makes a read at once.
+costs its adapter firmware commands. A change of the interface makes a read at once. In between, `link_downed` of an
+InfiniBand port is read every `recount`, and if it moved the port is asked; a RoCE port's link is its interface's own.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
     rediscover     between two looks for new devices and ports
     rate_interval  between two reads of a port's rate while its state stays
     confirm        between two questions to a port that is up and whose network interface would tell of a change
-    exclude        devices to leave alone, by name or PCI address, with wildcards; as in collect.infiniband
+    recount        between two reads of link_downed of such a port, where it is InfiniBand
     netlink        ask over RDMA netlink where the kernel has it
     """
 
@@ -55,9 +56,9 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
     interval: Duration = Duration(1)
     deadline: Duration = Duration(2)
     rediscover: Duration = Duration(300)
-    rate_interval: Duration = Duration(60)
-    confirm: Duration = Duration(10)
-    exclude: tuple[str, ...] = ()
+    rate_interval: Duration = Duration(120)
+    confirm: Duration = Duration(30)
+    recount: Duration = Duration(10)
     netlink: bool = True
 
 
@@ -73,7 +74,7 @@ class Collector:
 
     def sessions(self) -> dict[str, Session]:
         """A Session for each RDMA device that is to be read now."""
-        names = rdma_device.devices(self._host, self._config.exclude)
+        names = rdma_device.devices(self._host)
         self._sessions = {
             n: self._sessions.get(n) or Session(self._host, self._config, n, self._witness) for n in names
         }
@@ -109,6 +110,7 @@ class _Port:
     netdev: str
     witnessed: int | None = None  # the interface's number when the port was asked, None: it was no witness
     asked_at: float = -math.inf
+    counted_at: float = -math.inf  # when link_downed was read
     kept: tuple[float, ...] = ()  # what it answered
     state: tuple[float, float] = (math.nan, math.nan)  # (state, phys_state) when the rate was read
     rate: tuple[float, float] = (math.nan, math.nan)
@@ -155,13 +157,15 @@ class Session:
         start = self._host.monotonic()
         for port in self._ports:
             witnessed = self._witness.number(port.netdev)  # before the port: a change in between is seen next time
-            if self._stands(port, witnessed, now):
+            if self._stands(port, witnessed, now) and not self._downed_again(port, run, now):
                 run.values[port.base : port.base + len(port.kept)] = array("d", port.kept)
                 continue
             before = len(run.errnos)
             if not self._by_netlink(port, run):
                 self._by_files(port, run)
-            self._link_downed(port, run)
+            if port.counted_at < now:
+                self._link_downed(port, run)
+                port.counted_at = now
             self._rate(port, run, now)
             port.asked_at, port.witnessed = now, witnessed if len(run.errnos) == before else None
             port.kept = tuple(run.values[port.base : port.base + port.size])
@@ -179,6 +183,17 @@ class Session:
             and port.kept[_STATE] == attributes.ACTIVE
             and now - port.asked_at < float(self._config.confirm)
         )
+
+    def _downed_again(self, port: _Port, run: _Run, now: float) -> bool:
+        """Whether link_downed of a port that stands has moved, or cannot be read; looked at every `recount`."""
+        if port.downed is None or port.link_layer == "Ethernet" or now - port.counted_at < float(self._config.recount):
+            return False
+        self._link_downed(port, run)
+        port.counted_at = now
+        moved = run.values[port.base + _DOWNED] != port.kept[_DOWNED]
+        if moved:
+            port.rate_at = now  # the link may have come back at another rate
+        return moved
 
     def close(self) -> None:
         for port in self._ports:

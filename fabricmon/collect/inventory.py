@@ -133,7 +133,7 @@ class Session:
 
     def _rdma(self) -> list[str]:
         try:
-            return rdma_device.devices(self._host, ())
+            return rdma_device.devices(self._host)
         except HostError:
             return []
 

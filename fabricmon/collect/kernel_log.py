@@ -162,7 +162,7 @@ class Session:
 
     def _names(self) -> list[str]:
         try:
-            return rdma_device.devices(self._host, ())
+            return rdma_device.devices(self._host)
         except HostError:
             return []
 

@@ -41,7 +41,7 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
     """
 
     enabled: bool = True
-    interval: Duration = Duration(60)
+    interval: Duration = Duration(120)
     deadline: Duration = Duration(10)
     rediscover: Duration = Duration(600)
     exclude: tuple[str, ...] = ()

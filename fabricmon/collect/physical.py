@@ -71,7 +71,7 @@ def rdma_ports(host: Host) -> dict[str, tuple[str, int]]:
     """Which RDMA device and port each interface belongs to."""
     found: dict[str, tuple[str, int]] = {}
     try:
-        devices = rdma_device.devices(host, ())
+        devices = rdma_device.devices(host)
     except HostError:
         return found
     for device in devices:

@@ -1,13 +1,16 @@
-"""Which counters a port offers, and from where each is to be had: the plan that `infiniband` carries out.
+"""Which counters a port offers, from where each is to be had, and which collector reads it.
 
 A port's counters lie in ports/N/counters, counters_ext (old devices) and hw_counters; those of its device in
 hw_counters of the device. Which of them exist depends on the driver (counters-ib.md section 2): none is required.
+
+Each file of counters/ costs an adapter one firmware command, so each is read as often as it is needed and no more.
 """
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Collection
+from enum import Enum
 from typing import NamedTuple
 
 from fabricmon.catalogue import CATALOGUE, RAW, column_of, counter_at
@@ -22,6 +25,21 @@ _MOST_FILES = 1024  # of one directory; hfi1 has some hundreds
 PORT_DIRECTORIES = ("counters", "counters_ext", "hw_counters")
 DEVICE_DIRECTORY = "device_hw_counters"
 
+_TRAFFIC = frozenset({"xmit", "rcv"})
+_URGENT = _TRAFFIC | {"symbol_errors", "xmit_wait_ticks"}
+_ERRORS = frozenset({
+    "link_error_recoveries", "rcv_errors", "xmit_discards", "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+})  # fmt: skip
+
+
+class Tier(Enum):
+    """How often a counter is read; the value is the name of the collector that does it."""
+
+    FAST = "infiniband"
+    ERRORS = "infiniband_errors"
+    RARE = "infiniband_rare"
+
 
 class File(NamedTuple):
     """One counter file. `directory` and `name` as the catalogue calls source and key."""
@@ -34,12 +52,33 @@ class File(NamedTuple):
 class Found(NamedTuple):
     files: tuple[File, ...]
     errors: tuple[HostError, ...]  # directories that are there and cannot be listed
+    has_counters: bool  # counters/ or counters_ext/ is there, whether or not it can be listed
+
+    @property
+    def hw_tier(self) -> Tier:
+        """hw_counters hold the traffic, too, where a driver has no counters/ (EFA, bnxt_re, irdma, soft RoCE)."""
+        return Tier.ERRORS if self.has_counters else Tier.FAST
+
+    def of(self, tier: Tier, ethernet: bool) -> tuple[File, ...]:
+        """The files that belong to a tier. An Ethernet port's own errors are in `roce` and `ethernet_phy`: those that
+        counters/ repeats are read seldom.
+        """
+        named = columns(self.files)
+        urgent, errors = (_TRAFFIC, frozenset[str]()) if ethernet else (_URGENT, _ERRORS)
+
+        def tier_of(file: File) -> Tier:
+            if not file.directory.startswith("counters"):
+                return self.hw_tier
+            return Tier.FAST if named[file] in urgent else Tier.ERRORS if named[file] in errors else Tier.RARE
+
+        return tuple(file for file in self.files if tier_of(file) is tier)
 
 
 def find(host: Host, device: str, port: int, with_device: bool) -> Found:
     """All counter files of a port, in the order they should be read; those of the device too where `with_device`."""
     files: list[File] = []
     errors: list[HostError] = []
+    has_counters = False
     places = [(d, f"{CLASS}/{device}/ports/{port}/{d}") for d in PORT_DIRECTORIES]
     if with_device:
         places.append((DEVICE_DIRECTORY, f"{CLASS}/{device}/hw_counters"))
@@ -49,7 +88,9 @@ def find(host: Host, device: str, port: int, with_device: bool) -> Found:
         except HostError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 errors.append(error)
+                has_counters |= directory.startswith("counters")
             continue
+        has_counters |= directory.startswith("counters")
         if len(names) > _MOST_FILES:
             errors.append(HostError(path, 0, f"{len(names)} files, the first {_MOST_FILES} are read"))
         files.extend(
@@ -57,7 +98,7 @@ def find(host: Host, device: str, port: int, with_device: bool) -> Found:
             for name in _read_order(names[:_MOST_FILES])
             if name not in _SETTINGS and (directory, name) not in _ELSEWHERE
         )
-    return Found(tuple(files), tuple(errors))
+    return Found(tuple(files), tuple(errors), has_counters)
 
 
 def _read_order(names: list[str]) -> list[str]:

@@ -43,7 +43,7 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
     """
 
     enabled: bool = True
-    interval: Duration = Duration(120)
+    interval: Duration = Duration(300)
     deadline: Duration = Duration(5)
     rediscover: Duration = Duration(300)
     exclude: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What an RDMA device is: which to leave alone, its ports, netdevs and the labels of its rows.
+"""What an RDMA device is: its ports, netdevs and the labels of its rows.
 
 Nothing here asks the firmware: what it opens the kernel answers from memory (counters-ib.md 5.1, node-inventory.md 2).
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 from fabricmon.collect import storage
 from fabricmon.host.protocol import Host, HostError
@@ -17,25 +16,15 @@ _GPU_DRIVERS = ("nvidia", "amdgpu")
 _MOST_PORTS = 64  # of one device; adapters have one or two
 
 
-def devices(host: Host, exclude: tuple[str, ...]) -> list[str]:
-    """RDMA devices to read, sorted. No file of an excluded device is opened."""
+def devices(host: Host) -> list[str]:
+    """RDMA devices to read, sorted: all that are no virtual function."""
     try:
         names = host.list(CLASS)
     except HostError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return []
         raise
-    return [name for name in names if not excluded(host, name, exclude)]
-
-
-def excluded(host: Host, device: str, exclude: tuple[str, ...]) -> bool:
-    """By configuration (name or PCI address, with wildcards), or because it is a virtual function."""
-    if any(fnmatchcase(device, pattern) for pattern in exclude):
-        return True
-    address = pci_address(host, device)
-    if address and any(fnmatchcase(address, pattern) for pattern in exclude):
-        return True
-    return is_virtual_function(host, f"{CLASS}/{device}/device")
+    return [name for name in names if not is_virtual_function(host, f"{CLASS}/{name}/device")]
 
 
 def is_virtual_function(host: Host, function: str) -> bool:

@@ -5,13 +5,18 @@ There is no other source of pause per priority (counters-roce.md section 2). One
 On mlx5 the names depend on the settings: those of a priority's pause are there only while flow control is enabled on
 it, and when it moves from one priority to another their number stays the same. So the names are asked for again after
 the values; values are taken only where the names before and after them are the same.
+
+Most drivers answer from memory. mlx5 asks its firmware some 41 times: such interfaces are read every `costly` only,
+each at a moment of its own, and until then their last reading stands with its own time.
 """
 
 from __future__ import annotations
 
 import errno
 import math
+import zlib
 from array import array
+from dataclasses import replace
 
 from msgspec import Struct
 
@@ -26,14 +31,16 @@ NAME = "roce"
 _LEFT_OUT = "statistics_left_out"
 _TRIES = 3  # reads of values whose names moved meanwhile, before they are unknown for this run
 _GONE = frozenset({errno.ENODEV, errno.ENXIO})
+_COSTLY = 10  # firmware commands a read, from which on a driver is read seldom
 
 
 class Config(Struct, forbid_unknown_fields=True, frozen=True):
     """collect.roce
 
     enabled     read the drivers' own statistics at all
-    interval    between two reads. On mlx5 one costs about 41 firmware commands (counters-roce.md 3.1); bnxt_en's values
-                are a second old at best
+    interval    between two reads. bnxt_en's values are a second old at best
+    costly      between two reads of an interface whose driver asks its firmware for them: on mlx5 one costs about 41
+                commands (counters-roce.md 3.1)
     deadline    for one interface; after it its values are unknown until its driver answers
     rediscover  between two looks for new interfaces
     exclude     interfaces to leave out, with wildcards
@@ -41,6 +48,7 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
 
     enabled: bool = True
     interval: Duration = Duration(10)
+    costly: Duration = Duration(120)
     deadline: Duration = Duration(5)
     rediscover: Duration = Duration(300)
     exclude: tuple[str, ...] = ()
@@ -65,10 +73,28 @@ class Session:
         self._parts: tuple[Part, ...] = ()
         self._labels: dict[str, str] = {}
         self._again = -math.inf  # node time of the next look at the labels
+        self._cost = cost_of(interface.driver).statistics
+        self._period = float(config.interval)
+        if self._cost >= _COSTLY:
+            self._period = max(self._period, float(config.costly))
+        self._last: Reading | None = None
+        self._due = -math.inf  # node time of the next read, where it is costly
 
     def read(self) -> Reading:
+        start = self._host.monotonic()
+        if self._last is not None and start < self._due:
+            return replace(self._last, queries=0)
+        first = self._due == -math.inf
+        self._last = None
+        found = self._read(start)
+        if self._period > float(self._config.interval) and not found.faults:
+            # the first wait is shorter by a share that is each interface's own: they take turns from then on
+            share = zlib.crc32(self._interface.row.encode()) / 2**32 if first else 1.0
+            self._last, self._due = found, start + self._period * share
+        return found
+
+    def _read(self, start: float) -> Reading:
         host, name = self._host, self._interface.name
-        start = host.monotonic()
         before = self._names
         if before is None:
             try:
@@ -113,7 +139,7 @@ class Session:
             return Reading((), array("d"), taken)
         values = array("d", [found[at] * scale for at, scale in self._places])
         values.append(float(self._left_out))
-        return Reading(self._parts, values, taken, (), cost_of(self._interface.driver).statistics)
+        return Reading(self._parts, values, taken, (), self._cost)
 
     def _shape(self, names: tuple[str, ...], now: float) -> None:
         """Lay out the row for these names."""
@@ -129,7 +155,7 @@ class Session:
             self._labels = self._interface.labels | self._rdma_labels()
             self._again = now + float(self._config.rediscover)
         component = Component(self._interface.row, self._labels)
-        parts = row_parts.parts(NAME, component, self._columns, float(self._config.interval))
+        parts = row_parts.parts(NAME, component, self._columns, self._period)
         if parts != self._parts:
             self._parts = parts
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.catalogue import CATALOGUE, RAW, counter_at
-from fabricmon.collect import infiniband, port_counters
-from fabricmon.collect.port_counters import File
+from fabricmon.collect import infiniband, infiniband_errors, infiniband_rare, port_counters, rdma_counters
+from fabricmon.collect.port_counters import File, Tier
 from fabricmon.collect.refusal import Patience
 from fabricmon.host.live import LiveHost
 from fabricmon.host.protocol import HostError, RdmaDevice
@@ -21,6 +21,7 @@ from fabricmon.model import Reading
 from tests.host.trees import build_hca_tree, link, put
 
 PORT = "class/infiniband/mlx5_0/ports/1"
+TIERS = (infiniband, infiniband_errors, infiniband_rare)
 
 
 def cells(reading: Reading) -> dict[tuple[str, str], float]:
@@ -39,9 +40,17 @@ def cells(reading: Reading) -> dict[tuple[str, str], float]:
 
 def read_all(host: LiveHost, **config: object) -> dict[tuple[str, str], float]:
     found: dict[tuple[str, str], float] = {}
-    for session in infiniband.open(host, infiniband.Config(**config)).sessions().values():
-        found |= cells(session.read())
+    for module in TIERS:
+        for session in module.open(host, module.Config(**config)).sessions().values():
+            new = cells(session.read())
+            assert not found.keys() & new.keys(), "two collectors have a column"
+            found |= new
     return found
+
+
+def read_one(host: LiveHost) -> dict[tuple[str, str], float]:
+    (session,) = infiniband.open(host, infiniband.Config()).sessions().values()
+    return cells(session.read())
 
 
 def test_every_file_of_the_408_is_exported_in_its_unit(tmp_path: Path) -> None:
@@ -58,6 +67,48 @@ def test_every_file_of_the_408_is_exported_in_its_unit(tmp_path: Path) -> None:
         assert found[f"{device}/{port}", counter.name] == factor * value, path
     assert len(found) == 408 - 8 + 8  # without link_downed, with `supported`
     assert "lifespan" not in {column for _, column in found}
+
+
+WANTED_OFTEN = {"symbol_error", "port_xmit_data", "port_rcv_data", "port_xmit_wait"}
+
+
+@pytest.mark.parametrize(
+    ("layer", "paces"),
+    [
+        ("InfiniBand", {"infiniband": (10, 4, 4), "infiniband_errors": (30, 35, 35), "infiniband_rare": (120, 11, 11)}),
+        ("Ethernet", {"infiniband": (10, 2, 2), "infiniband_errors": (30, 30, 30), "infiniband_rare": (120, 18, 18)}),
+    ],
+)
+def test_each_counter_is_read_as_often_as_it_is_wanted(
+    tmp_path: Path, layer: str, paces: dict[str, tuple[float, int, int]]
+) -> None:
+    """Period, counters and, each file being a command of its own without netlink, what they cost but for hw_counters."""
+    build_hca_tree(tmp_path, devices=1)
+    put(tmp_path / PORT / "link_layer", f"{layer}\n")
+    found = {}
+    for module in TIERS:
+        (session,) = module.open(LiveHost(str(tmp_path)), module.Config()).sessions().values()
+        reading = session.read()
+        (part,) = reading.parts
+        assert part.collector == module.NAME
+        files = [c for c in part.columns if c != "supported"]
+        hw = module is infiniband_errors
+        found[module.NAME] = (part.period, len(files), reading.queries - 3 + 30 if hw else reading.queries)
+        sources = {key for column in files if column in CATALOGUE for key in CATALOGUE[column].keys}
+        if layer == "InfiniBand":
+            assert (module is infiniband) == (sources >= WANTED_OFTEN)
+        windowed = [c for c in files if c in CATALOGUE and CATALOGUE[c].window]
+        if module is infiniband_rare and layer == "InfiniBand":
+            assert windowed == [], "a rule looks at a counter that is read seldom"
+    assert found == paces
+
+
+def test_where_there_is_no_counters_directory_all_is_read_often(tmp_path: Path) -> None:
+    put(tmp_path / PORT / "hw_counters/np_cnp_sent", "5\n")
+    assert read_one(LiveHost(str(tmp_path))) == {("mlx5_0/1", "supported"): 1, ("mlx5_0/1", "cnp_sent"): 5}
+    for module in (infiniband_errors, infiniband_rare):
+        (session,) = module.open(LiveHost(str(tmp_path)), module.Config()).sessions().values()
+        assert session.read().parts == ()
 
 
 def test_labels_say_what_the_port_is(tmp_path: Path) -> None:
@@ -100,7 +151,7 @@ BAD = {
 @pytest.mark.parametrize("text", BAD)
 def test_a_bad_file_costs_that_value_only(tmp_path: Path, text: str) -> None:
     build_hca_tree(tmp_path, devices=1)
-    good = read_all(LiveHost(str(tmp_path)))
+    good = read_one(LiveHost(str(tmp_path)))
     put(tmp_path / PORT / "counters/symbol_error", text)
     (session,) = infiniband.open(LiveHost(str(tmp_path)), infiniband.Config()).sessions().values()
     reading = session.read()
@@ -117,7 +168,7 @@ def test_a_bad_file_costs_that_value_only(tmp_path: Path, text: str) -> None:
 def test_a_directory_where_a_file_should_be(tmp_path: Path) -> None:
     build_hca_tree(tmp_path, devices=1)
     (tmp_path / PORT / "hw_counters/surprise").mkdir()
-    (session,) = infiniband.open(LiveHost(str(tmp_path)), infiniband.Config()).sessions().values()
+    (session,) = infiniband_errors.open(LiveHost(str(tmp_path)), infiniband_errors.Config()).sessions().values()
     reading = session.read()
     assert math.isnan(cells(reading)["mlx5_0/1", f"{RAW}hw_counters/surprise"])
     assert [f.error for f in reading.faults] == ["Is a directory"]
@@ -170,7 +221,7 @@ def test_absent_hardware_is_no_fault(tmp_path: Path) -> None:
 
 def test_the_shape_is_one_object_while_it_stands(tmp_path: Path) -> None:
     build_hca_tree(tmp_path, devices=1)
-    (session,) = infiniband.open(LiveHost(str(tmp_path)), infiniband.Config(rediscover=0.0)).sessions().values()
+    (session,) = infiniband_errors.open(LiveHost(str(tmp_path)), infiniband_errors.Config(rediscover=0.0)).sessions().values()
     first = session.read().parts
     assert session.read().parts is first
     put(tmp_path / PORT / "hw_counters/later", "1\n")
@@ -191,15 +242,15 @@ def test_a_device_that_went_is_an_error_and_one_that_came_back_is_read_again(tmp
     at.symlink_to(target)
     assert sorted(collector.sessions()) == ["mlx5_0", "mlx5_1"]
     assert collector.sessions()["mlx5_1"] is sessions["mlx5_1"]
-    gone = infiniband.Session(LiveHost(str(tmp_path)), infiniband.Config(), "mlx5_7")
+    gone = rdma_counters.Session(LiveHost(str(tmp_path)), infiniband.Config(), Tier.FAST, "mlx5_7")
     with pytest.raises(HostError) as caught:
         gone.read()
     assert caught.value.errno == errno.ENOENT
 
 
-def test_excluded_devices_are_not_opened(tmp_path: Path) -> None:
-    build_hca_tree(tmp_path, devices=4)
-    (tmp_path / "class/infiniband/mlx5_3/device/physfn").mkdir()
+def test_virtual_functions_are_not_opened(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=2)
+    (tmp_path / "class/infiniband/mlx5_1/device/physfn").mkdir()
 
     class Watched(LiveHost):
         opened: list[str] = []
@@ -213,10 +264,10 @@ def test_excluded_devices_are_not_opened(tmp_path: Path) -> None:
             return super().bulk(paths)
 
     host = Watched(str(tmp_path))
-    config = infiniband.Config(exclude=("mlx5_1", "0000:21:*"))
-    sessions = infiniband.open(host, config).sessions()
-    assert list(sessions) == ["mlx5_0"]
-    sessions["mlx5_0"].read()
+    for module in TIERS:
+        sessions = module.open(host, module.Config()).sessions()
+        assert list(sessions) == ["mlx5_0"]
+        sessions["mlx5_0"].read()
     assert host.opened
     assert not [p for p in host.opened if "mlx5_0" not in p and "/class/infiniband/" in p]
 
@@ -243,22 +294,22 @@ def test_netlink_takes_the_place_of_the_hw_counters_files(tmp_path: Path) -> Non
     host = Kernel(str(tmp_path))
     names = [p.rsplit("/", 1)[-1] for p in values if "/hw_counters/" in p]
     host.counters = {name: 1_000_000 + i for i, name in enumerate(names)} | {"only_told": 17}
-    (session,) = infiniband.open(host, infiniband.Config()).sessions().values()
+    (session,) = infiniband_errors.open(host, infiniband_errors.Config()).sessions().values()
     found = cells(session.read())
     for i, name in enumerate(names):
         counter = counter_at("hw_counters", name)
         assert counter is not None
         assert found["mlx5_0/1", counter.name] == 1_000_000 + i
     assert found["mlx5_0/1", f"{RAW}hw_counters/only_told"] == 17
-    assert session.read().queries == 20 + 3  # a command a file of counters/, one refresh of the hw_counters
-    assert found["mlx5_0/1", "symbol_errors"] == values["/sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error"]
+    assert session.read().queries == 5 + 3  # a command a file of counters/, one refresh of the hw_counters
+    assert found["mlx5_0/1", "rcv_errors"] == values["/sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_errors"]
 
 
 def test_where_netlink_fails_the_files_are_read(tmp_path: Path) -> None:
     values = build_hca_tree(tmp_path, devices=1)
     host = Kernel(str(tmp_path))
     host.counters = {"np_cnp_sent": 5}
-    (session,) = infiniband.open(host, infiniband.Config()).sessions().values()
+    (session,) = infiniband_errors.open(host, infiniband_errors.Config()).sessions().values()
     assert cells(session.read())["mlx5_0/1", "cnp_sent"] == 5
     host.counters = HostError("RDMA STAT_GET device 5 port 1", errno.EINVAL, "Invalid argument")
     once = session.read()
@@ -273,7 +324,7 @@ def test_a_field_the_driver_cannot_decode_is_unknown(tmp_path: Path) -> None:
     build_hca_tree(tmp_path, devices=1)
     host = Kernel(str(tmp_path))
     host.counters = {"np_cnp_sent": 2**64 - 1, "rp_cnp_handled": 4}
-    (session,) = infiniband.open(host, infiniband.Config()).sessions().values()
+    (session,) = infiniband_errors.open(host, infiniband_errors.Config()).sessions().values()
     reading = session.read()
     assert math.isnan(cells(reading)["mlx5_0/1", "cnp_sent"])
     assert cells(reading)["mlx5_0/1", "cnp_handled"] == 4
@@ -338,7 +389,7 @@ def test_a_device_that_answered_before_is_asked_on(tmp_path: Path) -> None:
     session.read()
     host.refuses = True
     for _ in range(10):
-        assert len(session.read().faults) == 50
+        assert len(session.read().faults) == 4
         host.now += 10
     host.refuses = False
     assert session.read().faults == ()

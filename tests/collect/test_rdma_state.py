@@ -176,7 +176,7 @@ def test_one_question_over_netlink_and_the_rate_seldom(tmp_path: Path) -> None:
     host = Kernel(str(tmp_path))
     session = open_one(host)
     assert session.read().queries == 5 + 1 + 5  # PORT_GET, link_downed, rate (counters-ib.md 5.1)
-    for _ in range(59):
+    for _ in range(119):
         host.now += 1
         assert session.read().queries == 5 + 1
     assert host.rates == 1
@@ -250,10 +250,32 @@ def watched(tmp_path: Path) -> Watched:
 def test_a_port_whose_interface_stands_is_asked_seldom_and_its_values_stand(watched: Watched) -> None:
     assert watched.read() == (4, 11)
     values = watched.session.read().values
-    assert [watched.read() for _ in range(9)] == [(4, 0)] * 9
+    asked = [watched.read() for _ in range(29)]
+    assert asked == [(4, 1 if second in (10, 20) else 0) for second in range(1, 30)], "link_downed every ten seconds"
     assert watched.session.read().values == values
     assert watched.read() == (4, 6)
     assert watched.host.dumps == 1
+
+
+def test_a_link_that_went_down_unseen_is_asked_and_its_rate_is_known_anew(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    watched = Watched(Witnessed(str(tmp_path)))
+    watched.read()
+    put(tmp_path / PORT / "counters/link_downed", "18\n")
+    put(tmp_path / PORT / "rate", "200 Gb/sec (2X NDR)\n")
+    assert [watched.read()[1] for _ in range(9)] == [0] * 9
+    assert watched.read()[1] == 1 + 5 + 5, "link_downed, the port, its rate"
+    found = row(watched.session)
+    assert (found["link_downed"], found["rate"]) == (18, 25e9)
+
+
+def test_the_interface_of_an_ethernet_port_tells_of_its_link_by_itself(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    put(tmp_path / PORT / "link_layer", "Ethernet\n")
+    watched = Watched(Witnessed(str(tmp_path)))
+    watched.read()
+    assert [watched.read()[1] for _ in range(29)] == [0] * 29
+    assert watched.read()[1] == 2 + 1
 
 
 def test_a_change_of_the_interface_is_a_question_at_once(watched: Watched) -> None:

@@ -134,6 +134,10 @@ def test_any_names_give_each_column_once(names: list[str]) -> None:
         assert place.column in CATALOGUE or place.column == f"raw:ethtool/{names[place.at]}"
 
 
+OFTEN = roce.Config(costly=0.0)
+"""Read at each run, also where it costs firmware commands."""
+
+
 def mlx5(enabled: tuple[int, ...], base: int = 0) -> dict[str, int]:
     """mlx5's statistics with PFC enabled on some priorities: other names, and for one priority as many, each time."""
     found = {"rx_packets_phy": base + 1, "link_down_events_phy": base + 2}
@@ -158,7 +162,7 @@ def expected(enabled: tuple[int, ...], base: int = 0) -> dict[str, float]:
 
 def test_names_that_move_between_reads_do_no_harm(tmp_path: Path) -> None:
     host, drivers = machine(tmp_path, "eth0")
-    session = roce.open(host, roce.Config()).sessions()["eth0"]
+    session = roce.open(host, OFTEN).sessions()["eth0"]
     for enabled in ((3,), (4,), (3, 4), (), (4,)):
         drivers.counts["eth0"] = mlx5(enabled)
         assert rows(session.read())["eth0"] == expected(enabled)
@@ -168,7 +172,7 @@ def test_names_that_move_between_reads_do_no_harm(tmp_path: Path) -> None:
 def test_names_that_move_during_a_read_do_no_harm(tmp_path: Path, moves: tuple[tuple[int, ...], ...]) -> None:
     """Each change happens after the names were asked for: the values that follow have other names."""
     host, drivers = machine(tmp_path, "eth0")
-    session = roce.open(host, roce.Config()).sessions()["eth0"]
+    session = roce.open(host, OFTEN).sessions()["eth0"]
     drivers.counts["eth0"] = mlx5(moves[0])
     session.read()
 
@@ -184,7 +188,7 @@ def test_names_that_move_during_a_read_do_no_harm(tmp_path: Path, moves: tuple[t
 
 def test_names_that_never_stand_still_are_unknown_and_told(tmp_path: Path) -> None:
     host, drivers = machine(tmp_path, "eth0")
-    session = roce.open(host, roce.Config()).sessions()["eth0"]
+    session = roce.open(host, OFTEN).sessions()["eth0"]
     drivers.counts["eth0"] = mlx5((3,))
     session.read()
     drivers.counts["eth0"] = mlx5((4,))
@@ -199,7 +203,7 @@ def test_names_that_never_stand_still_are_unknown_and_told(tmp_path: Path) -> No
 
 def test_a_read_costs_one_question_for_values_and_one_for_names(tmp_path: Path) -> None:
     host, drivers = machine(tmp_path, "eth0")
-    session = roce.open(host, roce.Config()).sessions()["eth0"]
+    session = roce.open(host, OFTEN).sessions()["eth0"]
     drivers.counts["eth0"] = mlx5((3,))
     first = session.read()
     drivers.asked.clear()
@@ -207,6 +211,47 @@ def test_a_read_costs_one_question_for_values_and_one_for_names(tmp_path: Path) 
     assert drivers.asked == ["values", "names"]
     assert second.parts is first.parts
     assert second.queries == 41
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(("driver", "period", "queries"), [("mlx5_core", 120.0, 41), ("bnxt_en", 10.0, 0)])
+def test_a_driver_that_asks_its_firmware_is_read_seldom(
+    tmp_path: Path, driver: str, period: float, queries: int
+) -> None:
+    """Between two reads the last one stands with its own time; from the first wait on, interfaces take turns."""
+    host, drivers = machine(tmp_path, *(f"eth{n}" for n in range(8)), driver=driver)
+    clock = Clock()
+    host.monotonic = clock  # type: ignore[method-assign]
+    sessions = roce.open(host, roce.Config()).sessions()
+    first = {}
+    for name, session in sessions.items():
+        drivers.counts[name] = mlx5((3,))
+        first[name] = session.read()
+        assert {part.period for part in first[name].parts} == {period}
+        assert (first[name].taken, first[name].queries) == (1000.0, queries)
+        drivers.counts[name] = mlx5((3,), base=5)
+    reads: dict[str, list[float]] = {name: [] for name in sessions}
+    for _ in range(60):
+        clock.now += 10.0
+        for name, session in sessions.items():
+            reading = session.read()
+            fresh = reading.taken == clock.now
+            if fresh:
+                reads[name].append(clock.now)
+            assert reading.queries == (queries if fresh else 0)
+            assert clock.now - reading.taken < period
+            base = 0 if not reads[name] else 5
+            assert rows(reading)[name] == expected((3,), base=base)
+    for times in reads.values():
+        assert all(b - a == period for a, b in zip(times, times[1:], strict=False))
+    if period > 10.0:
+        assert len({times[0] for times in reads.values()}) > 3, "not all at once"
 
 
 def test_what_the_centre_has_no_use_for_stays_on_the_node(tmp_path: Path) -> None:

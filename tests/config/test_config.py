@@ -46,7 +46,7 @@ def test_no_file_and_an_empty_file_mean_the_defaults(write):
 def test_values_of_a_file_reach_their_structs(write):
     root = config.load(
         write(
-            "collect: {infiniband: {interval: 1m30s, exclude: [mlx5_9]}}\n"
+            "collect: {infiniband: {interval: 1m30s}, ethernet_phy: {exclude: [eno9]}}\n"
             "rules: {link_down: {hold: 0s}, link_errors: {target_50g: 1e-12},\n"
             "  link_degraded: {expected: {compute: 400Gb/s}}}\n"
             "senders: {ops: {kind: webhook, url: 'http://h.example/x', min_severity: info}}\n"
@@ -54,7 +54,7 @@ def test_values_of_a_file_reach_their_structs(write):
         )
     )
     assert root.collect["infiniband"].interval == 90.0
-    assert root.collect["infiniband"].exclude == ("mlx5_9",)
+    assert root.collect["ethernet_phy"].exclude == ("eno9",)
     assert root.rules["link_down"].hold == 0.0
     assert root.rules["link_degraded"].expected == {"compute": 50e9}
     assert root.rules["link_errors"].target_50g == 1e-12

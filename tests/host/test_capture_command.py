@@ -32,7 +32,7 @@ def test_what_the_configuration_excludes_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "proc/sys/kernel/random").mkdir(parents=True)
     (tmp_path / "proc/sys/kernel/random/boot_id").write_text("x\n")
     config = tmp_path / "fabricmon.yaml"
-    config.write_text("collect: {infiniband: {exclude: [mlx5_0]}, infiniband_state: {exclude: [mlx5_0]}}\n")
+    config.write_text("agent: {exclude: [mlx5_0]}\n")
     roots = ["--path.sysfs", str(tmp_path / "sys"), "--path.procfs", str(tmp_path / "proc"), "--config", str(config)]
     assert main(["capture", "-o", str(tmp_path / "host.gz"), *roots]) == 0
     again = RecordedHost(str(tmp_path / "host.gz"))

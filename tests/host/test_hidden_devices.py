@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fabricmon.collect import infiniband, infiniband_state
+from fabricmon.collect import infiniband, infiniband_errors, infiniband_rare, infiniband_state
 from fabricmon.host.hidden import Hidden
 from fabricmon.host.live import LiveHost
 from tests.host.trees import build_hca_tree
@@ -19,7 +19,7 @@ def test_an_excluded_adapter_is_found_by_no_collector(tmp_path: Path, by: str) -
     build_hca_tree(tmp_path, devices=3)
     hide = {"name": "mlx5_1", "address": address(tmp_path, "mlx5_1"), "wildcard": "mlx5_[1]"}[by]
     host = LiveHost(str(tmp_path), hide=[hide])
-    for module in (infiniband, infiniband_state):
+    for module in (infiniband, infiniband_errors, infiniband_rare, infiniband_state):
         assert sorted(module.open(host, module.Config()).sessions()) == ["mlx5_0", "mlx5_2"]
     assert address(tmp_path, "mlx5_0")
     assert "mlx5_1" not in host.list("/sys/class/infiniband/")
