@@ -13,6 +13,10 @@ from fabricmon.central.targets import Target
 from fabricmon.model import Identity, Presence
 
 MAX_NAME = 253  # characters of a node name, as of a host name
+MAX_BOOTS = 8  # boot ids that are remembered of a node
+CLONED_FOR = 3600.0
+"""Seconds for which a node is a clone after a boot id came back: two machines behind one address are heard in turn, and
+a new turn comes only when a stream ends."""
 
 # How a node with several peers stands: as its best one.
 _BEST = (
@@ -40,6 +44,7 @@ class Peer:
     node      the name it stands for: what its agent said last, else what its target leads to expect
     open      its stream is open now, and its agent said who it is
     begun     all values came on the open stream: from then on the node is live
+    hello     `now` when its agent said who it is
     heard     `now` of its last frame
     feeds     its frames go to the engine
     rival     it speaks for a node that another agent feeds
@@ -53,10 +58,36 @@ class Peer:
     identity: Identity | None = None
     open: bool = False
     begun: bool = False
+    hello: float = 0.0
     heard: float = 0.0
     feeds: bool = False
     rival: bool = False
     reopen: bool = False
+
+
+@dataclass(slots=True)
+class Boots:
+    """Boot ids of one node, in the order they were first said. A machine boots to a new one and never to an old one:
+    one that comes back is another machine's, which has the same machine id because its image was copied.
+
+    now       the newest
+    returned  `now` when one before it was last said, None: never
+    """
+
+    ids: list[str]
+    now: str
+    returned: float | None = None
+
+    def say(self, boot: str, at: float) -> None:
+        if boot in self.ids:
+            if boot != self.now:
+                self.returned = at
+        else:
+            self.ids = [*self.ids[1 - MAX_BOOTS :], boot]
+        self.now = boot
+
+    def returned_lately(self, at: float) -> bool:
+        return self.returned is not None and at - self.returned < CLONED_FOR
 
 
 class Register:
@@ -67,6 +98,7 @@ class Register:
         self._sink, self._slow, self._lost = sink, slow_after, lost_after
         self._by_node: dict[str, list[Peer]] = {}
         self._told: dict[str, tuple[Presence, str]] = {}
+        self._boots: dict[str, Boots] = {}
 
     def configure(self, slow_after: float, lost_after: float) -> None:
         """Other limits from the next sweep on."""
@@ -90,12 +122,14 @@ class Register:
         name = identity.node
         if not 0 < len(name) <= MAX_NAME or not name.isprintable():
             raise ValueError(f"its node name {name[:MAX_NAME]!r} is no name")
-        peer.identity, peer.open, peer.heard = identity, True, now
+        peer.identity, peer.open, peer.hello, peer.heard = identity, True, now, now
         peer.begun = peer.reopen = False
         if name != peer.node:
             self._leave(peer, now)
             peer.node = name
             self._by_node.setdefault(name, []).append(peer)
+        if identity.boot_id:
+            self._boots.setdefault(name, Boots([], identity.boot_id)).say(identity.boot_id, now)
         others = [p for p in self._by_node[name] if p is not peer and p.open]
         feeder = next((p for p in others if p.feeds), None)
         peer.feeds = feeder is None
@@ -135,6 +169,9 @@ class Register:
                 self._settle(peer.node, now)
             if silent > self._lost or peer.reopen:
                 close.append(peer)
+        for node, boots in self._boots.items():
+            if boots.returned is not None or len(boots.ids) > 1:
+                self._settle(node, now)
         return close
 
     def counts(self) -> dict[Presence, int]:
@@ -155,14 +192,30 @@ class Register:
         else:
             del self._by_node[peer.node]
             del self._told[peer.node]
+            self._boots.pop(peer.node, None)
             self._sink.forget(peer.node, now)
+
+    def _two_machines(self, node: str, now: float) -> bool:
+        """A boot id came back, or one is still heard of although another was said: a reboot ends what was before it.
+        What the machine said before it went down may wait in a buffer for a moment, no longer than a late frame."""
+        boots = self._boots.get(node)
+        if boots is None or boots.returned_lately(now):
+            return boots is not None
+        open_ = [(p, p.identity.boot_id) for p in self._by_node[node] if p.open and p.begun and p.identity is not None]
+        return any(
+            boot and other and boot != other and peer.hello < later.hello and peer.heard > later.hello + self._slow
+            for peer, boot in open_
+            for later, other in open_
+        )
 
     def _settle(self, node: str, now: float) -> None:
         """Tell the engine how the node stands, if that changed."""
         group = self._by_node[node]
+        where = ", ".join(sorted(p.target.address for p in group if p.open))
         if any(p.rival for p in group):
-            where = ", ".join(sorted(p.target.address for p in group if p.open))
             state = (Presence.CLONED, f"two agents say they are {node}: {where}")
+        elif where and self._two_machines(node, now):
+            state = (Presence.CLONED, f"two machines of one machine id say they are {node}: {where}")
         else:
             best = min(group, key=lambda p: (_BEST.index(p.presence), p.target.address))
             state = (best.presence, best.detail)

@@ -25,6 +25,9 @@ from fabricmon.topology.infer import rail_index, tier
 
 DOMAINS = ("link", "nic", "host", "leaf", "rail", "power", "tier")
 
+PLACED_ROLES = ("compute", "unknown")
+"""Roles of ports that a scheduler's or cloud's word of the switch above a host holds for: the job's own network."""
+
 COMMON_SHARE = 0.5
 """A device number is a rail of the fleet when at least this share of the most common number's hosts have it."""
 
@@ -38,7 +41,7 @@ class Domains:
     ids    domain -> int32[n], -1 where the row is in no known group of that domain
     names  domain -> names by group id: "host-007/mlx5_3/1, leaf-3/12" for a link, "su1/rail2" for a leaf
     about  domain -> per group id, what a person wants to know of it; for a leaf {"switch": "leaf-3", "guid": "0x...",
-           "ports": how many adapters it carries}
+           "ports": how many adapters it carries, where cables are known}
     swept  bool[n]: the row is another's view of a port, from a sweep of the fabric
     """
 
@@ -91,6 +94,9 @@ def assign(graph: Graph | None, rows: Sequence[tuple[ComponentId, Labels]], powe
 
     graph   None: link is the port itself, nic, host, rail by the adapter's index; no leaf
     power   node name -> power domain (a rack, where nothing finer is known)
+
+    Where no cable places a row of the job's network and a source puts its host below switches, its leaf is the first
+    of them (the nearest), for all adapters of the host alike.
 
     A row that is a whole device (no port and no interface) is in no link. A row that the graph does not know keeps
     the domains of its own name. Without a graph a rail is the position of the device's number among the numbers
@@ -170,6 +176,8 @@ class Assigner:
         elif port or labels.get("netdev"):
             groups["link"].put(row, component, str(component))
         if not self._put_leaf(row, place) and port:
+            if place is None and self._join is not None and labels.get("role", "unknown") in PLACED_ROLES:
+                self._put_above(row, self._join.above(node))
             self._loose[row] = labels.get("role", "unknown"), rail_index(device)
         return place.adapter if place is not None and place.near else ""
 
@@ -185,6 +193,12 @@ class Assigner:
         rail = f"{leaf.labels['unit']}/{leaf.labels['rail']}"
         self._groups["rail"].put(row, rail, rail)
         return True
+
+    def _put_above(self, row: int, switch: Switch | None) -> None:
+        """Leaf of a row whose cable nobody told of: the switch that its host is below."""
+        if switch is not None and self._join is not None:
+            about = {"switch": switch.name or switch.id, "guid": switch.id}
+            self._groups["leaf"].put(row, switch.id, self._join.leaf_names[switch.id], about)
 
     def _put_swept(self, row: int, component: ComponentId, labels: Labels) -> None:
         groups = self._groups
@@ -279,6 +293,12 @@ class _Join:
         )
         self.switch_names = _unique({switch.id: switch.name for switch in graph.switches.values()})
         self.leaf_names = _leaf_names(graph)
+
+        self.attached = {_short(host): switches[0] for host, switches in graph.attached.items() if switches}
+
+    def above(self, host: str) -> Switch | None:
+        """The switch that a source without ports puts a host below."""
+        return self.graph.switches.get(self.attached.get(_short(host), ""))
 
     def find(self, component: ComponentId, labels: Labels, device: str, port: str) -> _Place | None:
         end = self._end(component, labels, device, port)

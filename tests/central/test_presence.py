@@ -2,7 +2,7 @@
 
 import pytest
 
-from fabricmon.central.presence import Register
+from fabricmon.central.presence import CLONED_FOR, Register
 from fabricmon.central.targets import Target
 from fabricmon.model import Identity, Presence
 from tests.central.streams import Sink
@@ -20,8 +20,8 @@ def register(sink):
     return Register(sink, 5.0, 15.0)
 
 
-def identity(node, agent="a"):
-    return Identity(node, "boot", agent, "0.1.0", 1.0)
+def identity(node, agent="a", boot="boot"):
+    return Identity(node, boot, agent, "0.1.0", 1.0)
 
 
 def expect(register, address, node=None):
@@ -75,6 +75,64 @@ def test_two_agents_of_one_name_are_a_clone_until_one_is_gone(register, sink):
     assert sink.presences == {"h1": ("cloned", "two agents say they are h1: a:1, b:1")}
     register.failed(second, REFUSED, "connection refused", 2.0)
     assert sink.presences == {"h1": ("live", "")}
+
+
+def test_a_reboot_is_no_clone_however_often_also_under_two_addresses(register, sink):
+    first, second = expect(register, "a:1"), expect(register, "b:1")
+    now = 0.0
+    for n in range(20):
+        now += 100.0
+        hello(register, second, identity("h1", boot=f"boot-{n}"), now)
+        register.sweep(now + 1)
+        assert sink.presences["h1"] == ("live", ""), "the old stream is not ended yet, but nothing more comes of it"
+        register.failed(first, Presence.UNREACHABLE, "no answer", now + 2)
+        hello(register, first, identity("h1", boot=f"boot-{n}"), now + 3)
+        for at in (now + 20, now + 40):
+            first.heard = second.heard = at
+            register.sweep(at)
+            assert sink.presences["h1"] == ("live", "")
+        register.failed(second, REFUSED, "connection refused", now + 50)
+
+
+def test_a_copied_machine_id_shows_by_a_boot_id_that_comes_back(register, sink):
+    """Two machines of one image behind one address: the agent's identity is the same, the boot is not."""
+    peer = expect(register, "a:1")
+    hello(register, peer, identity("h1", boot="x"), 1.0)
+    register.failed(peer, REFUSED, "connection reset", 2.0)
+    hello(register, peer, identity("h1", boot="y"), 3.0)
+    assert sink.presences["h1"] == ("live", ""), "once is a reboot"
+    register.failed(peer, REFUSED, "connection reset", 4.0)
+    assert sink.presences["h1"] == ("refused", "connection reset")
+    hello(register, peer, identity("h1", boot="x"), 5.0)
+    assert sink.presences["h1"] == ("cloned", "two machines of one machine id say they are h1: a:1")
+    peer.heard = 5.0 + CLONED_FOR - 1
+    register.sweep(peer.heard)
+    assert sink.presences["h1"][0] == "cloned"
+    peer.heard = 5.0 + CLONED_FOR
+    register.sweep(peer.heard)
+    assert sink.presences["h1"] == ("live", ""), "nothing of the other machine for so long"
+
+
+def test_a_copied_machine_id_shows_by_two_boots_that_are_both_heard(register, sink):
+    first, second = expect(register, "a:1"), expect(register, "b:1")
+    hello(register, first, identity("h1", boot="x"), 1.0)
+    hello(register, second, identity("h1", boot="y"), 10.0)
+    first.heard = second.heard = 12.0
+    register.sweep(12.0)
+    assert sink.presences["h1"] == ("live", ""), "it may be the last words before a reboot"
+    first.heard = second.heard = 15.1
+    register.sweep(15.1)
+    assert sink.presences["h1"] == ("cloned", "two machines of one machine id say they are h1: a:1, b:1")
+    register.failed(first, REFUSED, "connection refused", 16.0)
+    assert sink.presences["h1"] == ("live", "")
+
+
+def test_a_name_that_nobody_has_any_more_is_forgotten_with_its_boots(register, sink):
+    for boot in ("x", "y", "x"):
+        peer = expect(register, "a:1")
+        hello(register, peer, identity("h1", boot=boot), 1.0)
+        assert sink.presences["h1"] == ("live", "")
+        register.drop(peer, 2.0)
 
 
 def test_an_agent_that_moved_is_live_at_its_new_address(register, sink):

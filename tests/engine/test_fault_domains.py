@@ -52,6 +52,28 @@ def test_hca_n_counts_from_one_and_mlx5_n_from_zero() -> None:
     assert [name(found, "link", n) for n in (0, 1)] == ["host-1/mlx5_0/1, leaf-3/10", "host-1/mlx5_1/1, leaf-3/11"]
 
 
+def test_a_host_that_no_cable_places_is_below_the_switch_a_scheduler_names() -> None:
+    cabled = graph(Adapter("0x1", "host-1", "mlx5_0"))
+    rack = Switch("s7", "s7", 0)
+    both = Graph(
+        {**cabled.switches, "s7": rack}, cabled.adapters, cabled.cables,
+        attached={"host-1": ("s7",), "host-2": ("s7", LEAF), "host-3": ("nowhere",)},
+    )  # fmt: skip
+    rows = [
+        row("host-1", "mlx5_0/1", role="compute"),
+        row("host-2.cluster.example", "mlx5_0/1", role="compute"),
+        row("host-2.cluster.example", "mlx5_1/1"),
+        row("host-2.cluster.example", "mlx5_9/1", role="storage"),
+        row("host-2.cluster.example", "eth0"),
+        row("host-3", "mlx5_0/1"),
+        row("host-4", "mlx5_0/1"),
+    ]
+    found = assign(both, rows, {})
+    assert [name(found, "leaf", n) for n in range(len(rows))] == ["leaf-3", "s7", "s7", None, None, None, None]
+    assert found.about["leaf"][1] == {"switch": "s7", "guid": "s7"}
+    assert name(found, "rail", 1) == "0", "which rail it is, the switch does not tell"
+
+
 def test_a_lid_joins_nothing() -> None:
     known = graph(Adapter("0x1", "", ""))
     found = assign(known, [row("host-1", "mlx5_0/1", lid="10")], {})

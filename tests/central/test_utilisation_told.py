@@ -1,0 +1,80 @@
+"""How busy the fabric is, as the centre tells it: its metrics and GET /api/v1/ports, over a real stream."""
+
+import math
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fabricmon.model import Kind, Part
+from tests.central.streams import FakeAgent, ports, until
+from tests.central.test_central import live, start  # noqa: F401
+
+COLUMNS = ("state", "rate", "xmit", "rcv")
+LINE = 50e9
+
+
+@pytest.fixture
+async def busy():
+    """An agent whose port n sends n tenths of its line; nothing is known of the last one's rate."""
+    rows = ports(4).components
+    made = FakeAgent("host-1", part=Part("infiniband", Kind.PORT, COLUMNS, rows, 10.0), beat=0)
+    made.clock = 1000.0
+
+    def count(seconds):
+        made.clock += seconds
+        for n in range(4):
+            rate = LINE if n < 3 else math.nan
+            sent = made.clock * n / 10 * LINE
+            made.values[4 * n : 4 * n + 4] = type(made.values)("d", [4.0, rate, sent, 0.0])
+
+    snapshot = made.snapshot
+
+    def taken():
+        new = snapshot()
+        new.taken = [made.clock]
+        return new
+
+    made.snapshot, made.count = taken, count
+    count(0)
+    yield await made.start()
+    await made.stop()
+
+
+async def known(centre, busy):
+    """The centre after two readings."""
+    await live(centre)
+    ticks = centre.central.centre.ticks
+    before = ticks.count
+    busy.count(10)
+    await busy.say()
+    await until(lambda: ticks.count > before + 3)
+
+
+async def test_ports_are_told_with_their_shares_the_busiest_first(start, busy):  # noqa: F811
+    centre = await start([busy.address], central={"pull": {"slow_after": "30s", "lost_after": "60s"}})
+    await known(centre, busy)
+    status, body = await centre.get("/api/v1/ports")
+    assert (status, body["total"]) == (200, 4)
+    assert [p["port"] for p in body["ports"]] == ["mlx5_2/1", "mlx5_1/1", "mlx5_0/1", "mlx5_3/1"]
+    first, *_, last = body["ports"]
+    assert first["transmit_ratio"] == pytest.approx(0.2)
+    assert (first["receive_ratio"], first["rate"], first["counted"], first["rail"]) == (0.0, LINE, "port", "2")
+    assert (last["transmit_ratio"], last["receive_ratio"], last["rate"]) == (None, None, None)
+    _, body = await centre.get("/api/v1/ports", params={"node": "host-1", "limit": "2"})
+    assert [p["port"] for p in body["ports"]] == ["mlx5_0/1", "mlx5_1/1"]
+    assert body["total"] == 4
+    assert (await centre.get("/api/v1/ports", params={"node": "nobody"}))[1] == {"ports": [], "total": 0}
+    assert (await centre.get("/api/v1/ports", params={"rail": "2"}))[0] == 400
+
+
+async def test_rails_and_tiers_are_metrics_and_an_unknown_one_has_no_ratio(start, busy):  # noqa: F811
+    centre = await start([busy.address], central={"pull": {"slow_after": "30s", "lost_after": "60s"}})
+    await known(centre, busy)
+    _, _, text = await centre.text("/metrics")
+    families = {f.name: f for f in text_string_to_metric_families(text)}
+    sent = {s.labels["rail"]: s.value for s in families["fabricmon_rail_transmit_utilisation_ratio"].samples}
+    assert sent == {"0": 0.0, "1": pytest.approx(0.1), "2": pytest.approx(0.2)}
+    read = {s.labels["rail"]: s.value for s in families["fabricmon_rail_utilisation_known_ports"].samples}
+    assert read == {"0": 1, "1": 1, "2": 1, "3": 0}
+    (tier,) = families["fabricmon_tier_transmit_utilisation_ratio"].samples
+    assert (tier.labels, tier.value) == ({"tier": "adapter"}, pytest.approx(0.1))
