@@ -117,3 +117,15 @@ def test_image_runs_without_root_and_installs_by_hash_only():
     for line in re.sub(r"\\\n", " ", text).split("&&"):
         if "pip install" in line:
             assert "--require-hashes" in line or "--no-deps" in line
+
+
+def test_the_patch_for_the_kernel_log_fits_the_agents_manifest_and_mounts_to_read_only():
+    (agent,) = [workload for workload in WORKLOADS if workload["kind"] == "DaemonSet"]
+    patch = yaml.safe_load((ROOT / "deploy/kubernetes/kernel-log/agent-daemonset.patch.yaml").read_text())
+    assert container(patch)["name"] == container(agent)["name"]
+    (mount,), (volume,) = container(patch)["volumeMounts"], pod(patch)["volumes"]
+    assert (mount["name"], mount["mountPath"], mount["readOnly"]) == (volume["name"], "/dev/kmsg", True)
+    assert volume["name"] not in {known["name"] for known in pod(agent)["volumes"]}
+    # the API server refuses a privileged container that may not escalate, and root where it says not root
+    assert container(patch)["securityContext"] == {"allowPrivilegeEscalation": True, "privileged": True}
+    assert pod(patch)["securityContext"] == {"runAsNonRoot": False, "runAsUser": 0, "runAsGroup": 0}

@@ -51,3 +51,33 @@ def test_daemon_flags_in_the_unit_exist(unit):
         [sys.executable, "-m", "fabricmon.cli", verb, "--help"], capture_output=True, text=True, timeout=60, check=True
     ).stdout
     assert [word for word in words[2:] if word.startswith("--") and word not in usage] == []
+
+
+def with_drop_in(tmp_path: Path) -> Path:
+    """The agent's unit with the drop-in for the kernel log in effect: systemd takes the last word of each key."""
+    unit = installed(DEPLOY / "fabricmon-agent.service", tmp_path)
+    folder = tmp_path / f"{unit.name}.d"
+    folder.mkdir()
+    (folder / "kernel-log.conf").write_text((DEPLOY / "fabricmon-agent.kernel-log.conf").read_text())
+    return unit
+
+
+def test_systemd_has_nothing_to_say_about_the_drop_in_for_the_kernel_log(tmp_path, require):
+    tool = require("systemd-analyze")
+    run = subprocess.run([tool, "verify", with_drop_in(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stdout + run.stderr) == (0, "")
+
+
+def test_the_drop_in_for_the_kernel_log_opens_one_device_and_no_more():
+    parser = configparser.ConfigParser(strict=True, interpolation=None, delimiters="=")
+    parser.optionxform = str
+    parser.read(DEPLOY / "fabricmon-agent.kernel-log.conf")
+    assert dict(parser["Service"]) == {
+        "CapabilityBoundingSet": "CAP_SYSLOG",
+        "AmbientCapabilities": "CAP_SYSLOG",
+        "SystemCallFilter": "~syslog",
+        "ProtectKernelLogs": "no",
+        "PrivateDevices": "no",
+        "DevicePolicy": "closed",
+        "DeviceAllow": "/dev/kmsg r",
+    }
