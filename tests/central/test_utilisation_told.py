@@ -78,3 +78,19 @@ async def test_rails_and_tiers_are_metrics_and_an_unknown_one_has_no_ratio(start
     assert read == {"0": 1, "1": 1, "2": 1, "3": 0}
     (tier,) = families["fabricmon_tier_transmit_utilisation_ratio"].samples
     assert (tier.labels, tier.value) == ({"tier": "adapter"}, pytest.approx(0.1))
+
+
+async def test_the_topology_tells_what_sources_without_ports_say_and_where_it_is_from(start, busy, tmp_path):  # noqa: F811
+    plan = tmp_path / "topology.conf"
+    plan.write_text("SwitchName=s1 Nodes=host-[1-2]\nSwitchName=s2 Nodes=host-[3-4]\nSwitchName=top Switches=s[1-2]\n")
+    pull = {"slow_after": "30s", "lost_after": "60s"}
+    centre = await start([busy.address], central={"pull": pull}, topology={"file": str(plan)})
+    await known(centre, busy)
+    status, body = await centre.get("/api/v1/topology")
+    assert status == 200
+    assert body["attached"] == {"host-1": ["s1"], "host-2": ["s1"], "host-3": ["s2"], "host-4": ["s2"]}
+    assert sorted(map(tuple, body["trunks"])) == [("s1", "top"), ("s2", "top")]
+    assert [(o["kind"], o["path"], o["role"]) for o in body["origins"]] == [("slurm", str(plan), "placement")]
+    assert body["shapes"][0].keys() >= {"kind", "name", "confidence", "why"}
+    _, ports = await centre.get("/api/v1/ports", params={"node": "host-1"})
+    assert {p["leaf"] for p in ports["ports"]} == {"s1"}

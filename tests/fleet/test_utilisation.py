@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fabricmon.fleet.utilisation import ADAPTERS, SOURCES, utilisation
 from fabricmon.topology.domains import assign
+from fabricmon.topology.graph import Adapter, End, Graph, Switch, cable
 from tests.fleet.site import Site, port_part
 
 LINE = 50e9
@@ -135,3 +136,31 @@ def test_a_rail_is_all_its_lines_together_and_says_of_how_many_it_speaks():
 def test_without_ports_there_is_nothing_to_say():
     got = utilisation(Site().tick())
     assert (got.rails(), got.tiers(), len(got.rate)) == ([], [], 0)
+
+
+def test_swept_ports_count_in_the_tier_of_their_cable_and_in_no_rail():
+    leaf, spine, node = "0x00000000000000a1", "0x00000000000000b1", "0x00000000000000c1"
+    graph = Graph(
+        {leaf: Switch(leaf, "leaf-1", 0, labels={"unit": "su0", "rail": "0"}), spine: Switch(spine, "spine-1", 1)},
+        {node: Adapter(node, "h1", "mlx5_0")},
+        (cable(End(leaf, 1), End(node, 1)), cable(End(leaf, 2), End(spine, 1))),
+    )
+    site = Site()
+    ends = {"leaf-1/1": (leaf, "1"), "leaf-1/2": (leaf, "2"), "spine-1/1": (spine, "1")}
+    parts = [port_part("infiniband", INFINIBAND, "mlx5_0/1", device="mlx5_0", port="1", node_guid=node)]
+    parts += [port_part(f"fabric{n}", INFINIBAND, name, swept="mlx5_0", node_guid=guid, port=port)
+              for n, (name, (guid, port)) in enumerate(ends.items())]  # fmt: skip
+    site.inventory("h1", *parts)
+    sent = {"mlx5_0/1": 0.1, "leaf-1/1": 0.2, "leaf-1/2": 0.3, "spine-1/1": 0.5}
+    for taken in (1000.0, 1010.0):
+        reading = {}
+        for name, share in sent.items():
+            reading |= cells(name, xmit=share * LINE * (taken - 1000), rcv=0.0)
+        site.send("h1", reading, taken)
+        site.tick(1.0)
+    table = site.tick().table
+    table.domains = assign(graph, list(zip(table.ids, table.labels, strict=True)), {})
+    got = utilisation(site.tick())
+    (rail,) = got.rails()
+    assert (rail.name, rail.transmit, rail.of) == ("su0/0", pytest.approx(0.1), 1)
+    assert [(t.name, round(t.transmit, 9), t.of) for t in got.tiers()] == [(ADAPTERS, 0.1, 1), ("0-1", 0.4, 2)]
