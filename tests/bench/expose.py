@@ -19,6 +19,8 @@ CONFIG = """
 agent: {{judge: {judge}}}
 collect:
   infiniband: {{interval: {infiniband}}}
+  infiniband_errors: {{interval: {errors}}}
+  infiniband_rare: {{interval: {rare}}}
   infiniband_state: {{interval: {state}}}
   ethernet: {{interval: 5s}}
 """
@@ -46,8 +48,12 @@ def _idle(pid: int) -> float:
 
 
 def _agent(root: Path, directory: Path, judge: bool, infiniband: str, state: str) -> tuple[list[str], str]:
-    config = directory / f"{judge}-{infiniband}-{state}.yaml"
-    config.write_text(CONFIG.format(judge=str(judge).lower(), infiniband=infiniband, state=state))
+    """`infiniband`: pace of all 400 counter files, "" the three paces that they have by default."""
+    paces = {"infiniband": "10s", "errors": "30s", "rare": "2m"}
+    if infiniband:
+        paces = dict.fromkeys(paces, infiniband)
+    config = directory / f"{judge}-{infiniband or 'default'}-{state}.yaml"
+    config.write_text(CONFIG.format(judge=str(judge).lower(), state=state, **paces))
     port = free_port()
     command = [sys.executable, "-m", "fabricmon.cli", "agent", "--config", str(config), "--listen", f"127.0.0.1:{port}",
                "--path.sysfs", str(root), "--log.level", "error"]
@@ -61,7 +67,7 @@ def main() -> list[tuple[str, float, str]]:
         root.mkdir()
         files = len(build_hca_tree(root))
         fast = f"{int(PERIOD * 1e3)}ms"
-        command, url = _agent(root, Path(name), True, "10s", "1s")
+        command, url = _agent(root, Path(name), True, "", "1s")
         with serving(command, url + "/-/ready") as pid:
             for _ in range(10):
                 scrape(url + "/metrics")
@@ -81,7 +87,7 @@ def main() -> list[tuple[str, float, str]]:
             both, size = _per_scrape(pid, url + "/metrics")
         rows += [
             ("agent without judgement: one cycle of the states (1 s)", state, "ms CPU"),
-            (f"  one cycle of the {files} counter files (10 s)", cycle, "ms CPU"),
+            (f"  one cycle of the {files} counter files", cycle, "ms CPU"),
             ("  one /metrics answer", answer, "ms CPU"),
             ("  counter cycle and answer together", both, "ms CPU"),
             ("  answer, gzip", float(size), "bytes"),

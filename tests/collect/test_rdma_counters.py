@@ -82,7 +82,7 @@ WANTED_OFTEN = {"symbol_error", "port_xmit_data", "port_rcv_data", "port_xmit_wa
 def test_each_counter_is_read_as_often_as_it_is_wanted(
     tmp_path: Path, layer: str, paces: dict[str, tuple[float, int, int]]
 ) -> None:
-    """Period, counters and, each file being a command of its own without netlink, what they cost but for hw_counters."""
+    """Period, counters and what they cost; all 30 hw_counters together cost three commands."""
     build_hca_tree(tmp_path, devices=1)
     put(tmp_path / PORT / "link_layer", f"{layer}\n")
     found = {}
@@ -221,7 +221,8 @@ def test_absent_hardware_is_no_fault(tmp_path: Path) -> None:
 
 def test_the_shape_is_one_object_while_it_stands(tmp_path: Path) -> None:
     build_hca_tree(tmp_path, devices=1)
-    (session,) = infiniband_errors.open(LiveHost(str(tmp_path)), infiniband_errors.Config(rediscover=0.0)).sessions().values()
+    config = infiniband_errors.Config(rediscover=0.0)
+    (session,) = infiniband_errors.open(LiveHost(str(tmp_path)), config).sessions().values()
     first = session.read().parts
     assert session.read().parts is first
     put(tmp_path / PORT / "hw_counters/later", "1\n")

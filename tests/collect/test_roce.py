@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import math
 from pathlib import Path
 
@@ -249,7 +250,7 @@ def test_a_driver_that_asks_its_firmware_is_read_seldom(
             base = 0 if not reads[name] else 5
             assert rows(reading)[name] == expected((3,), base=base)
     for times in reads.values():
-        assert all(b - a == period for a, b in zip(times, times[1:], strict=False))
+        assert all(b - a == period for a, b in itertools.pairwise(times))
     if period > 10.0:
         assert len({times[0] for times in reads.values()}) > 3, "not all at once"
 

@@ -80,6 +80,8 @@ def start_agent(address: str, *flags: str) -> None:
         "agent: {judge: false}\n"  # what is tested is reading; judging only costs the emulated machine time
         "collect:\n"
         "  infiniband: {interval: 3s, deadline: 3s}\n"
+        "  infiniband_errors: {interval: 3s, deadline: 3s}\n"
+        "  infiniband_rare: {interval: 3s, deadline: 3s}\n"
         "  infiniband_state: {interval: 1s, deadline: 3s}\n"
         "  ethernet: {interval: 5s, rediscover: 5s}\n"  # its start may take longer here than the agent waits for it
     )
