@@ -24,8 +24,12 @@ if TYPE_CHECKING:
 TICK = 1.0
 """Seconds between two looks at what was read."""
 
-PACE = 5.0
-"""Seconds between two judgements while no reading says anything new: what grows old is stale after 30 s at least."""
+PACE = 9.0
+"""Seconds between two judgements while no reading says anything new: less than the 10 s between two readings of
+counters, so that each is judged on its own. What time alone brings about (an end of grace) is so much later at most."""
+
+PACE_ILL = 4.0
+"""The same while a symptom is open: time alone ends some of them."""
 
 TELLING = frozenset({Category.STATE, Category.ERROR, Category.CONFIGURATION})
 """A change of these may make or end a symptom. Traffic, congestion and repeats change with every reading of a node at
@@ -59,8 +63,8 @@ class NodeJudge:
         self._telling: NDArray[np.intp]
         self._told = b""  # bits of the telling cells at the last judgement
         self._judged = -math.inf  # `now` of it
-        self._waiting = True
-        self._passed: tuple[Snapshot, float] | None = None  # the newest that was not judged, and its `now`
+        self._wait = 0.0  # seconds until the next judgement where nothing changes
+        self._passed: float | None = None  # `now` of the newest that was fed and not judged
         self.words = {rule.name: (rule.title, rule.why, rule.action) for rule in RULES}
 
     def tick(self, snapshot: Snapshot, now: float) -> None:
@@ -76,20 +80,22 @@ class NodeJudge:
         told = _bits(snapshot, self._telling)
         changed = told != self._told
         since = now - self._judged
-        if not changed and not self._waiting and 0.0 <= since < self._pace:
-            self._passed = (snapshot, now)
+        if not changed and 0.0 <= since < self._wait:
+            self._feed(snapshot, now)
+            self._passed = now
             return
         if changed and self._passed is not None and since > 2 * TICK:
             # So that what changed is seen as a change of the last second, not of the whole time since it was judged.
-            self._feed(*self._passed)
-            self._engine.fleet.advance(self._passed[1])
+            self._engine.fleet.advance(self._passed)
         self._passed = None
         self._feed(snapshot, now)
         self._engine.judge(now)
-        self._told, self._judged, self._waiting = told, now, self._engine.waiting()
+        self._told, self._judged = told, now
+        ill = any(self._engine.open_by_rule().values())
+        self._wait = 0.0 if self._engine.waiting() else min(self._pace, PACE_ILL) if ill else self._pace
 
     def _enter(self, inventory: Inventory, now: float) -> None:
-        self._told, self._passed, self._waiting = b"", None, True
+        self._told, self._passed, self._wait = b"", None, 0.0
         self._telling = _telling(inventory)
         self._pace = 0.0 if self._at_once else pace(inventory)
         self._engine.inventory(self._node, inventory, now)
@@ -113,13 +119,13 @@ class NodeJudge:
 
 
 def pace(inventory: Inventory) -> float:
-    """Seconds between two judgements of a node that shows nothing new: a tick less than the shortest period of
-    counters that rates are formed of, so that each of their readings is judged on its own."""
+    """Seconds between two judgements of a node that shows nothing new. Less than two of the shortest period of counters
+    that rates are formed of: three periods are a gap (detection-methods 0.1)."""
     periods = [
         part.period for part in inventory.parts
         if any(c in CATALOGUE and CATALOGUE[c].window and c not in DOWNS for c in part.columns)
     ]
-    return max(0.0, min(PACE, *(period - TICK for period in periods)) if periods else PACE)
+    return max(0.0, min(PACE, *(2 * period - TICK for period in periods)) if periods else PACE)
 
 
 def _telling(inventory: Inventory) -> NDArray[np.intp]:

@@ -8,6 +8,7 @@ found by Newton steps on the logarithm of the tail from the Wilson-Hilferty star
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ _STEPS = 60  # Newton steps at most; 4 to 10 are usual
 _TERMS = 10_000  # series terms at most; about 8 x sqrt(k) are usual
 _EXACT = 1_000.0  # counts up to here are solved; above, the start is within 5e-5 of the solution for all tails used
 _DENSE = 65_536  # counts below this are looked up by number, which is quicker than sorting them
+_FEW = 8  # distinct counts up to which each is solved on its own and remembered
 _log_factorial = np.frompyfunc(lambda k: math.lgamma(k + 1.0), 1, 1)
 
 
@@ -92,7 +94,10 @@ def _each(errors: Floats, confidence: float, solve: Callable[[Floats, float], Fl
         numbers = counts.astype(np.intp)
         seen = np.flatnonzero(np.bincount(numbers))
         by_count = np.empty(int(counts.max(initial=0.0)) + 1)
-        by_count[seen] = solve(seen.astype(np.float64), confidence)
+        if len(seen) <= _FEW:
+            by_count[seen] = [_one(count, confidence, solve) for count in seen.tolist()]
+        else:
+            by_count[seen] = solve(seen.astype(np.float64), confidence)
         out[known] = by_count[numbers]
     else:
         distinct, back = np.unique(counts, return_inverse=True)
@@ -100,6 +105,13 @@ def _each(errors: Floats, confidence: float, solve: Callable[[Floats, float], Fl
     return out
 
 
+@functools.lru_cache(maxsize=1024)
+def _one(count: int, confidence: float, solve: Callable[[Floats, float], Floats]) -> float:
+    """Remembered: a healthy node asks for the bounds of 0 errors at every tick."""
+    return float(solve(np.array([float(count)]), confidence)[0])
+
+
+@functools.lru_cache(maxsize=64)
 def _normal_quantile(p: float) -> float:
     """Of the standard normal, by bisection of erfc: this is only where Newton starts."""
     low, high = -40.0, 40.0
