@@ -20,5 +20,5 @@ ASKS = {
 def test_firmware_commands_at_the_defaults(tmp_path: Path, layer: str) -> None:
     build_dgx(tmp_path)
     queries, _ = firmware(tmp_path, layer)
-    assert {name for name, number in queries.items() if number} == ASKS[layer], "the bench's host answers what mlx5 does"
+    assert {name for name, number in queries.items() if number} == ASKS[layer], "asked"
     assert sum(queries.values()) <= 100
