@@ -134,5 +134,8 @@ def _raise_limit() -> int:
     wanted = _WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_WANTED_DESCRIPTORS, hard)
     if soft >= wanted:
         return soft
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):  # a sandbox may forbid it; what is above the limit is opened for each read
+        return soft
     return wanted

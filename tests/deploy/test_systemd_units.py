@@ -77,7 +77,5 @@ def test_the_drop_in_for_the_kernel_log_opens_one_device_and_no_more():
         "AmbientCapabilities": "CAP_SYSLOG",
         "SystemCallFilter": "~syslog",
         "ProtectKernelLogs": "no",
-        "PrivateDevices": "no",
-        "DevicePolicy": "closed",
         "DeviceAllow": "/dev/kmsg r",
     }
