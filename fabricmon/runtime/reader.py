@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-MAX_THREADS = 256
-"""Threads of one `Readers`: four collectors of 32 devices and as many that hang in devices long gone."""
+MAX_THREADS = 200
+"""Threads of one `Readers`: one a collector, one for each device that is slow or hangs, and those stuck in devices long gone.
+Below the 256 tasks that the unit of the agent allows."""
 
 STACK = 256 * 1024
 """Bytes of stack of a reader thread; a read needs a few kilobytes."""
