@@ -136,9 +136,19 @@ def rules(table: Iterable[Rule]) -> str:
         lines += _table(("limit", "default", "meaning"), _limits(rule))
         if rule.yields_to:
             lines += ["", "Not told by itself beside: " + ", ".join(f"`{name}`" for name in rule.yields_to) + "."]
-        if rule.promql:
-            lines += ["", "The same for a Prometheus-compatible ruler:", "", "```promql", rule.promql.strip(), "```"]
+        lines += _promql(rule)
     return "\n".join(lines) + "\n"
+
+
+def _promql(rule: Rule) -> list[str]:
+    """The rule with its default limits, for a Prometheus-compatible ruler."""
+    said = rule.translation(rule.params())
+    if not said.alerts:
+        return ["", f"Not expressible in PromQL: {said.differs}."]
+    lines = ["", "For a Prometheus-compatible ruler (`docs/prometheus.md`):", "", "```promql"]
+    lines += [f"{recording.name} = {recording.expr}" for recording in said.recordings]
+    lines += [f"{alert.expr}  # {alert.severity or rule.severity}" for alert in said.alerts]
+    return [*lines, "```"]
 
 
 def meanings(params: type[Struct]) -> dict[str, str]:

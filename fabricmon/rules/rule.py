@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from fabricmon.model import Evidence, Kind, Severity
+from fabricmon.rules.promql import Alert, Translation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +59,8 @@ class Rule:
     why        what the limit means and where it comes from
     action     what a person should do
     yields_to  rules whose symptom on the same component makes this one an effect, not told by itself
-    promql     the same condition for a Prometheus-compatible ruler; "" where it cannot be said
+    promql     the same condition for a Prometheus-compatible ruler: params -> Translation, or one expression that knows
+               no params; "" where it cannot be said
     info       (view, row, params) -> Symptom.info: what tells one sort of this symptom from another
     """
 
@@ -76,5 +78,13 @@ class Rule:
     why: str
     action: str
     yields_to: tuple[str, ...] = ()
-    promql: str = ""
+    promql: str | Callable[[Any], Translation] = ""
     info: Callable[[View, int, Any], dict[str, str]] = lambda _view, _row, _params: {}
+
+    def translation(self, params: Any) -> Translation:
+        """This rule with these params in PromQL."""
+        if callable(self.promql):
+            return self.promql(params)
+        if not self.promql:
+            return Translation(differs="needs more than the metrics of the nodes tell")
+        return Translation((Alert(self.promql),), differs="its limits are the defaults, not those of the configuration")
