@@ -24,10 +24,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fabricmon.sources.error import SourceError
-from fabricmon.sources.hostlist import expand
 from fabricmon.sources.ports import is_plain, port_number
 from fabricmon.sources.text import load_yaml
 from fabricmon.topology.graph import Adapter, Cable, End, Graph, Switch, cable
+from fabricmon.topology.hostlist import expand
 from fabricmon.topology.names import NodeNames, guid
 from fabricmon.units import Rate
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 
 from fabricmon.sources.error import SourceError
-from fabricmon.sources.hostlist import hostlist
 from fabricmon.sources.placement import Placement
 from fabricmon.topology.graph import Graph
+from fabricmon.topology.hostlist import hostlist
 from fabricmon.topology.names import NodeNames
 
 _START = re.compile(r"^\s*(SwitchName|BlockName|BlockSizes)\s*=", re.IGNORECASE | re.MULTILINE)

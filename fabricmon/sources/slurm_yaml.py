@@ -11,10 +11,10 @@ from typing import Any
 
 from fabricmon.sources import torus
 from fabricmon.sources.error import SourceError
-from fabricmon.sources.hostlist import hostlist
 from fabricmon.sources.placement import Placement
 from fabricmon.sources.text import load_yaml
 from fabricmon.topology.graph import Graph
+from fabricmon.topology.hostlist import hostlist
 from fabricmon.topology.names import NodeNames
 
 _TOP = re.compile(r"^\s*-\s*\{?\s*[\"']?topology[\"']?\s*:", re.MULTILINE)

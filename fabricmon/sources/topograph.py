@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 from fabricmon.sources.error import SourceError
-from fabricmon.sources.hostlist import hostlist
 from fabricmon.sources.placement import Placement
 from fabricmon.sources.text import load_yaml
 from fabricmon.topology.graph import Graph
+from fabricmon.topology.hostlist import hostlist
 from fabricmon.topology.names import NodeNames
 
 _TOP = re.compile(r"^(blocks|nodes|capacity_blocks)\s*:", re.MULTILINE)

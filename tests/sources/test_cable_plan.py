@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon import sources
-from fabricmon.sources.hostlist import expand
 from fabricmon.topology.graph import End
+from fabricmon.topology.hostlist import expand
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "topology.md"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon import sources
-from fabricmon.sources.hostlist import hostlist
 from fabricmon.topology.graph import Graph, Role
+from fabricmon.topology.hostlist import hostlist
 
 
 def loaded(tmp_path: Path, text: str, name: str = "topology.conf") -> Graph:
