@@ -26,6 +26,7 @@ class Kind(StrEnum):
     GPU = "gpu"
     PCIE = "pcie"
     NODE = "node"
+    FLOW = "flow"  # what one port sent to one peer
 
 
 class ComponentId(NamedTuple):
@@ -65,6 +66,9 @@ class Component(Struct, frozen=True):
             PCIE ("0000:17:00.0"): device (the same), class ("nic", "gpu", "nvswitch", "bridge"), owner (the RDMA
             device or interface, "gpu3"), path (bridges above it, the root port first), numa, nearest (the closest GPUs
             of an adapter, the closest adapters of a GPU) and relation (how close: PIX, PXB, PHB, NODE, SYS).
+            FLOW ("mlx5_3/1>host-009/mlx5_3/1"): port (name of the node's own PORT row), peer (node and name of the far
+            PORT row), path (names of the switches in order, parted by blanks; "a:33" leaves switch a by its port 33,
+            where parallel cables go on; absent where it is unknown or changes from packet to packet).
     """
 
     name: str

@@ -32,6 +32,7 @@ IDENTIFYING: dict[Kind, tuple[str, ...]] = {
     Kind.GPU: ("gpu",),
     Kind.PCIE: ("device",),
     Kind.NODE: (),
+    Kind.FLOW: ("port", "peer"),
 }
 """Which of a component's labels name its series; the others are on the info metric."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fabricmon.catalogue import fabric, gpu, infiniband, inventory, kernel_log, nvlink, pcie, phy, port, qos, rdma, roce
+from fabricmon.catalogue import fabric, flow, gpu, infiniband, inventory, kernel_log, nvlink, pcie, phy, port, qos, rdma, roce
 from fabricmon.catalogue.counter import Category, Counter, Growth
 
 __all__ = ["CATALOGUE", "RAW", "Category", "Counter", "Growth", "Metric", "column_of", "counter_at", "metric_of"]
@@ -26,6 +26,7 @@ COUNTERS: tuple[Counter, ...] = (
     *nvlink.COUNTERS,
     *pcie.COUNTERS,
     *fabric.COUNTERS,
+    *flow.COUNTERS,
 )
 
 CATALOGUE: dict[str, Counter] = {c.name: c for c in COUNTERS}
