@@ -10,6 +10,7 @@ from fabricmon.fleet.fleet import PRESENCES
 from fabricmon.fleet.table import NOBODY
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Presence, Severity
+from fabricmon.rules.promql import UP, Alert, Translation
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -79,6 +80,16 @@ def info(view: View, row: int, params: Params) -> dict[str, str]:
     return {"presence": _presence(view, row).value}
 
 
+def promql(params: Params) -> Translation:
+    return Translation(
+        (Alert(f"{UP} == 0", hold=max(params.after, params.hold)),),
+        differs=(
+            "it is the ruler's own scrape that fails, of targets that its service discovery names; whether the node "
+            "answers, and whether two agents have one name, it does not tell"
+        ),
+    )
+
+
 RULE = Rule(
     name="agent_silent",
     kind="agent_silent",
@@ -103,5 +114,5 @@ RULE = Rule(
         "Unreachable: ask the node's BMC, then the management network. Cloned: two agents use one node name; give "
         "one another `--node`. Incompatible: upgrade the older side. Never heard of: is the target's address right?"
     ),
-    promql='up{job=~"fabricmon.*"} == 0',
+    promql=promql,
 )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fabricmon.catalogue.qos import COMPARED
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import metric
+from fabricmon.rules.promql import Alert, Translation, any_of, metric
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -160,6 +160,29 @@ def told(column: str, value: float) -> str:
     return f"#{int(value):013x}" if column.endswith("_fingerprint") else f"{value:g}"
 
 
+def promql(params: Params) -> Translation:
+    def differing(columns: list[str]) -> str:
+        return any_of(*(
+            f"{metric(c)} != on (device, port) group_left () quantile by (device, port) (0.5, {metric(c)})"
+            for c in columns
+        ))  # fmt: skip
+
+    mark = metric(FINGERPRINT)
+    enough = f"and on (device, port) count by (device, port) ({mark}) >= {params.least}"
+    loses = differing([c for c in COMPARED if c in LOSES])
+    costs = differing([c for c in COMPARED if c not in LOSES])
+    return Translation(
+        (
+            Alert(f"({loses}) {enough}"),
+            Alert(f"(({costs}) unless ({loses})) {enough}", severity=Severity.INFO),
+        ),
+        differs=(
+            "the ruler knows no topology: a rail is the ports of one device name on all nodes, and the median stands "
+            "for what more than half of them have"
+        ),
+    )
+
+
 RULE = Rule(
     name="config_drift",
     kind="config_drift",
@@ -186,8 +209,5 @@ RULE = Rule(
         "the port again and find out why they were lost: a reinstalled node, a driver reload, a DCBX exchange with the "
         "switch."
     ),
-    promql=(
-        f"{metric('pfc_enabled')} != on (device, port) group_left ()"
-        f" quantile by (device, port) (0.5, {metric('pfc_enabled')})"
-    ),
+    promql=promql,
 )

@@ -13,7 +13,7 @@ from fabricmon.catalogue.machines import Certainty
 from fabricmon.fleet.table import NOBODY
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import metric
+from fabricmon.rules.promql import Alert, Translation, metric
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -155,6 +155,19 @@ def info(view: View, row: int, params: Params) -> dict[str, str]:
     return {"missing": names} if (names := missing_names(view, row)) else {}
 
 
+def promql(params: Params) -> Translation:
+    few = f"{metric('node_hcas_found')} + {metric('node_hcas_lost')} < {metric('node_hcas_expected')}"
+    few_gpus = f"{metric('node_gpus_found')} < {metric('node_gpus_expected')}"
+    guessed = f"{metric('node_hcas_certainty')} == {Certainty.USUAL.value}"
+    return Translation(
+        (
+            Alert(f"({few} unless {guessed}) or {few_gpus}"),
+            Alert(f"({few} and {guessed}) unless {few_gpus}", severity=Severity.INFO),
+        ),
+        differs="only what configuration and machine type say; what the peers of a node have is not asked",
+    )
+
+
 RULE = Rule(
     name="expected_inventory",
     kind="expected_inventory",
@@ -181,8 +194,5 @@ RULE = Rule(
         "power looked at, one that is listed without a driver needs the kernel log (`dmesg | grep -i -e mlx5 -e "
         "NVRM`). If the node is meant to be as it is, say so in collect.inventory.expect."
     ),
-    promql=(
-        f"{metric('node_hcas_found')} + {metric('node_hcas_lost')} < {metric('node_hcas_expected')}"
-        f" or {metric('node_gpus_found')} < {metric('node_gpus_expected')}"
-    ),
+    promql=promql,
 )

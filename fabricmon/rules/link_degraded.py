@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet import link
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import metric
+from fabricmon.rules.promql import ON_PORT, Alert, Recording, Translation, any_of, metric
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration, Rate
 
@@ -116,6 +116,31 @@ def _gb(rate: float) -> str:
     return f"{rate * 8 / 1e9:g} Gb/s"
 
 
+RATE = "fabricmon:port:rate"
+"""Negotiated rate of links that are up, with the labels that tell whose peer a port is."""
+
+
+def promql(params: Params) -> Translation:
+    plain = f"{metric('netdev_rate')} and {metric('carrier')} == 1"
+    up = f"(({metric('rate')} unless {metric('carrier')} == 0) or ({plain}))"
+    make = "role, link_layer, board"
+    info = f'max by (job, instance, device, port, {make}) (fabricmon_port_info{{role!="idle"}})'
+    peers = f"by (device, port, {make})"
+    known = "|".join(sorted(params.expected))
+    others = f'{RATE}{{role!~"{known}"}}' if known else RATE
+    slow = f"{others} < on (device, port, {make}) group_left () quantile {peers} (0.5, {others})"
+    enough = f"and on (device, port, {make}) count {peers} ({others}) >= {params.least}"
+    below = [f'{RATE}{{role="{role}"}} < {float(rate):.0f}' for role, rate in sorted(params.expected.items())]
+    return Translation(
+        alerts=(Alert(any_of(f"({slow} {enough})", *below)),),
+        recordings=(Recording(RATE, f"{up} * {ON_PORT} group_left ({make}) {info}"),),
+        differs=(
+            "the ruler knows no topology: peers are the ports of one device name, role, link layer and board on all "
+            "nodes, and their median stands for the rate that most have; links between switches are not compared"
+        ),
+    )
+
+
 RULE = Rule(
     name="link_degraded",
     kind="link_degraded",
@@ -141,8 +166,5 @@ RULE = Rule(
         "that nobody split the switch port."
     ),
     yields_to=("link_down", "nic_fault"),
-    promql=(
-        f"{metric('rate')} < on (instance) group_left () quantile by (instance) (0.5, {metric('rate')})"
-        f" and {metric('state')} == 4"
-    ),
+    promql=promql,
 )

@@ -11,7 +11,7 @@ from fabricmon.catalogue.port import OPER_STATES, PHYS_STATES, PORT_STATES
 from fabricmon.fleet import link
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import metric
+from fabricmon.rules.promql import ON_PORT, Alert, Recording, Translation, any_of, metric, span
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -78,6 +78,36 @@ def info(view: View, row: int, params: Params) -> dict[str, str]:
     return {"waits_for": "subnet manager"} if int(view.tracks.link[row]) == link.INIT else {}
 
 
+WAS_UP = "fabricmon:port:was_up"
+"""Ports that were up since they are watched; one that vanishes is forgotten after an hour."""
+
+
+def promql(params: Params) -> Translation:
+    state, phys, carrier = metric("state"), metric("phys_state"), metric("carrier")
+    infiniband = f'{ON_PORT} fabricmon_port_info{{link_layer="InfiniBand"}}'
+    seen = any_of(
+        *(f"0 * ({sign}) + 1" for sign in (f"{state} == 4", f"{carrier} == 1", f"{metric('link_downed')} > 0")),
+        f"(last_over_time({WAS_UP}[1h]) and {ON_PORT} ({state} or {carrier}))",
+    )
+    then = f"offset {span(params.grace)}"
+    judged = f"and {ON_PORT} {WAS_UP} and {ON_PORT} ({state} {then} or {carrier} {then})"
+    trains = f"(({state} == 2 or {state} == 3) and {phys} != 5)"
+    hears_none = f"(({state} == 1 or {trains}) unless {phys} == 3) and {infiniband}"
+    dark = f"({carrier} == 0 or {state} == 1) unless {ON_PORT} {metric('admin_up')} == 0 unless {infiniband}"
+    waits = f"({state} == 2 or {state} == 3) and {phys} == 5 and {infiniband}"
+    return Translation(
+        alerts=(
+            Alert(f"({any_of(f'({hears_none})', f'({dark})')}) {judged}"),
+            Alert(f"({waits}) {judged}", hold=max(params.configuring, params.hold), case="initialising"),
+        ),
+        recordings=(Recording(WAS_UP, seen),),
+        differs=(
+            "a boot shows by the two minutes in which the port was not there before, so a reboot or driver reload "
+            "between two scrapes does not; interfaces that tell an operational state and no carrier are not judged"
+        ),
+    )
+
+
 RULE = Rule(
     name="link_down",
     kind="link_down",
@@ -105,9 +135,5 @@ RULE = Rule(
         "(`sminfo`, `ibstat`); leave the cable alone."
     ),
     yields_to=("nic_fault",),
-    promql=(
-        f"({metric('state')} < 4 unless {metric('phys_state')} == 3) and max_over_time({metric('state')}[1d]) >= 4"
-        f" or ({metric('carrier')} == 0 and {metric('admin_up')} == 1)"
-        f" and max_over_time({metric('carrier')}[1d]) == 1"
-    ),
+    promql=promql,
 )

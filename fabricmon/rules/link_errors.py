@@ -13,7 +13,7 @@ from fabricmon.fleet.errors import HARD, HARD_POLLS, SOURCES
 from fabricmon.fleet.view import View
 from fabricmon.fleet.window import BITS, CAPPED, ERRORS, Window
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import metric
+from fabricmon.rules.promql_errors import translation
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -171,10 +171,5 @@ RULE = Rule(
         "cable, port, in that order. Critical: drain the node's jobs from this link now."
     ),
     yields_to=("link_flapping", "link_down", "nic_fault"),
-    promql=(
-        f"increase({metric('symbol_errors')}[20m]) >= 20 and increase({metric('symbol_errors')}[20m])"
-        f" / ({metric('rate')} * 8 * 1200) > 1e-14"
-        f" or increase({metric('link_error_recoveries')}[1m]) > 0"
-        f" and increase({metric('link_error_recoveries')}[5m]) >= 3"
-    ),
+    promql=translation,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet.history import DEPTH
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import metric
+from fabricmon.rules.promql import Alert, Recording, Translation, any_of, metric, span
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -146,6 +147,43 @@ def info(view: View, row: int, params: Params) -> dict[str, str]:
     return {"slow": "true"} if found.episodes[0] >= params.episodes and found.penalty[0] <= params.raise_at else {}
 
 
+EPISODE = "fabricmon:port:down_episode"
+"""The counter's value before an episode of downs, for as long as the episode is young."""
+
+_WINDOWS = (1 / 3, 2 / 3, 4 / 3, 2.0)
+"""Half-lives; ends of the windows by which the decay of the penalty is told in steps."""
+
+
+def promql(params: Params) -> Translation:
+    def downs(seconds: float, before: float = 0.0) -> str:
+        offset = f" offset {span(before)}" if before else ""
+        counted = (f"increase({metric(c)}[{span(seconds)}]{offset})" for c in ("link_downed", "carrier_down_changes"))
+        return f"round({any_of(*counted)})"
+
+    # downs of each window weigh what the youngest of them do; as sums over windows that all end now
+    starts = (0.0, *_WINDOWS[:-1])
+    weights = [PER_DOWN * 2.0**-start for start in starts] + [0.0]
+    terms = [f"{weights[n] - weights[n + 1]:.0f} * {downs(params.half_life * end)}" for n, end in enumerate(_WINDOWS)]
+    apart = max(params.apart, 60.0)
+    before = any_of(*(f"{metric(c)} offset {span(apart)}" for c in ("link_downed", "carrier_down_changes")))
+    episode = f"({before}) and {downs(apart)} > 0 unless {downs(apart, apart)} > 0"
+    return Translation(
+        alerts=(
+            Alert(
+                f"{' + '.join(terms)} > {params.raise_at:g}",
+                keep=params.half_life * math.log2(params.raise_at / params.clear_at),
+            ),
+            Alert(f"changes({EPISODE}[{span(params.window)}]) + 1 >= {params.episodes}", case="slow"),
+        ),
+        recordings=(Recording(EPISODE, episode),),
+        differs=(
+            "the penalty decays in four steps, not smoothly, so it is up to a quarter too high; ordered downs and "
+            "those soon after a boot count; downs of a quick flap are episodes of slow flapping, too; after the end "
+            "it fires on for the time in which a penalty decays from its raise to its clear level"
+        ),
+    )
+
+
 RULE = Rule(
     name="link_flapping",
     kind="link_flapping",
@@ -173,8 +211,5 @@ RULE = Rule(
         "compare the times with temperature, power events and work in the row."
     ),
     yields_to=("nic_fault",),
-    promql=(
-        f"increase({metric('link_downed')}[15m]) > 2 or increase({metric('carrier_down_changes')}[15m]) > 2"
-        f" or sum_over_time((increase({metric('link_downed')}[1m]) > bool 0)[1d:1m]) >= 3"
-    ),
+    promql=promql,
 )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet.table import NOBODY
 from fabricmon.fleet.view import FRESH_AT_LEAST, View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import metric
+from fabricmon.rules.promql import ON_NODE, ON_PORT, UP, Alert, Recording, Translation, metric, span
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -78,6 +78,28 @@ def _device(view: View, row: int) -> str:
     return view.label(row, "device") or view.label(row, "pci") or view.table.ids[row].name
 
 
+SEEN = "fabricmon:port:seen"
+"""Every adapter port there is, seldom: what vanished is looked for among those of the last day."""
+
+
+def promql(params: Params) -> Translation:
+    state = metric("state")
+    running = f"{ON_NODE} {UP} == 1 and {ON_NODE} {UP} offset {span(params.grace)} == 1"
+    missing = f"last_over_time({SEEN}[1d]) unless {ON_PORT} {state} and {running}"
+    some_left = f"{ON_NODE} count by (job, instance) ({state})"
+    return Translation(
+        alerts=(
+            Alert(f"{missing} and {some_left}"),
+            Alert(f"{missing} unless {some_left}", hold=max(params.hold, params.reload), case="all"),
+        ),
+        recordings=(Recording(SEEN, f"0 * {state} + 1", every=300.0),),
+        differs=(
+            "an adapter must have been there for five minutes to be expected, and is expected for a day; one that is "
+            "not expected any more ends the alert, so an adapter removed on purpose is told of for a day"
+        ),
+    )
+
+
 RULE = Rule(
     name="nic_fault",
     kind="nic_fault",
@@ -101,8 +123,5 @@ RULE = Rule(
         "a lost PCIe link. Drain the node; a reset of the adapter or a cold boot may bring it back; if it falls off "
         "again, replace it. Removed on purpose: let the centre forget the node and learn it anew."
     ),
-    promql=(
-        f"count by (instance) ({metric('state')})"
-        f" < max_over_time(count by (instance) ({metric('state')})[1h:1m]) and on (instance) up == 1"
-    ),
+    promql=promql,
 )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import metric
+from fabricmon.rules.promql import SHORTEST, Alert, Translation, any_of, increase, metric, there_before
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -94,6 +94,19 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
     return tuple(found) or (Evidence(component, "no counter of its NVLinks can be read", for_it=False),)
 
 
+def promql(params: Params) -> Translation:
+    conditions = [f"{increase('gpu_nvlink_crc_errors', SHORTEST)} >= {params.crc * SHORTEST:g}"]
+    conditions += [f"round({increase(c, SHORTEST)}) >= {getattr(params, limit):g}" for c, limit, _ in _COUNTS]
+    conditions.append(f"{metric('gpu_nvlink_effective_ber')} >= {params.effective_ber:g}")
+    return Translation(
+        (Alert(f"({any_of(*conditions)}) and {there_before('gpu_nvlinks', params.grace)}"),),
+        differs=(
+            "counts are those of a minute, not of one interval between two reads, and it ends below the limits, not "
+            "below half of them"
+        ),
+    )
+
+
 RULE = Rule(
     name="nvlink_degraded",
     kind="nvlink_degraded",
@@ -119,11 +132,5 @@ RULE = Rule(
         "link after a GPU reset are its hardware: drain the node and open a case with the vendor."
     ),
     yields_to=("nvlink_down",),
-    promql=(
-        f"rate({metric('gpu_nvlink_crc_errors')}[1m]) >= 100"
-        f" or increase({metric('gpu_nvlink_replay_errors')}[1m]) >= 1"
-        f" or increase({metric('gpu_nvlink_recoveries')}[1m]) >= 1"
-        f" or increase({metric('gpu_nvlink_critical_errors')}[1m]) >= 1"
-        f" or {metric('gpu_nvlink_effective_ber')} >= 1e-12"
-    ),
+    promql=promql,
 )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet.table import NOBODY
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import metric
+from fabricmon.rules.promql import ON_NODE, Alert, Translation, any_of, metric, there_before
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -73,6 +73,18 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
     return (Evidence(str(view.table.ids[row]), text, formula, active, wanted, for_it=active < wanted),)
 
 
+def promql(params: Params) -> Translation:
+    active, count = metric("gpu_nvlinks_active"), metric("gpu_nvlinks")
+    switched = f"({metric('gpu_nvlinks_to_switch')} > 0 or {metric('gpu_fabric_state')} >= 1)"
+    most = f"max by (job, instance) ({active} unless {switched})"
+    below = any_of(
+        f"({active} < {count} and {switched})", f"(({active} unless {switched}) < {ON_NODE} group_left () {most})"
+    )
+    if params.expected:
+        below = f"({active} < {params.expected} and {count} > 0)"
+    return Translation((Alert(f"({below}) and {there_before('gpu_nvlinks_active', params.grace)}"),))
+
+
 RULE = Rule(
     name="nvlink_down",
     kind="nvlink_down",
@@ -96,7 +108,5 @@ RULE = Rule(
         "fabric manager's log. A GPU reset (`nvidia-smi -r -i N`) or a reboot trains the links anew; if the same link "
         "stays inactive, drain the node and have the GPU, its baseboard or the NVLink cable checked."
     ),
-    promql=(
-        f"{metric('gpu_nvlinks_active')} < {metric('gpu_nvlinks')} and {metric('gpu_nvlinks_to_switch')} > 0"
-    ),
+    promql=promql,
 )

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import metric
+from fabricmon.rules.promql import Alert, Translation, any_of, metric
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -63,6 +63,11 @@ def info(view: View, row: int, params: Params) -> dict[str, str]:
     return {"pci": view.label(row, "device"), "device_class": view.label(row, "class")}
 
 
+def promql(params: Params) -> Translation:
+    width = f"{metric('pcie_path_width')} < {params.width:g}"
+    return Translation((Alert(any_of(width, f"{metric('pcie_path_speed')} < {params.speed:g}")),))
+
+
 RULE = Rule(
     name="pcie_degraded",
     kind="pcie_degraded",
@@ -87,5 +92,5 @@ RULE = Rule(
         "LnkSta and DevSta). Drain the node and power-cycle it, so that the link trains anew; if it comes back narrow, "
         "reseat the card or its riser, then swap it. Update the firmware of PCIe switches that are known for this."
     ),
-    promql=f"{metric('pcie_path_width')} < 1 or {metric('pcie_path_speed')} < 1",
+    promql=promql,
 )

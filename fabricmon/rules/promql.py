@@ -14,14 +14,25 @@ from fabricmon.model import Severity
 SHORTEST = 60.0
 """Seconds of the shortest range: four scrapes of 15 s."""
 
+ON_PORT = "on (job, instance, device, port)"
+ON_NODE = "on (job, instance)"
+"""What joins two metrics of one port, and metrics of one node, where they have further labels."""
+
+UP = 'up{job=~"fabricmon.*"}'
+"""Whether the last scrape of an agent succeeded; an export with a selector of its own puts that in its place."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:
     """A costly or remembering part of a condition, evaluated once for all alerts: `record:` and `expr:` of a rule
-    file. Names are "fabricmon:<row>:<what>" and unique among all rules."""
+    file. Names are "fabricmon:<row>:<what>" and unique among all rules.
+
+    every  seconds between two evaluations; 0: as often as the alerts
+    """
 
     name: str
     expr: str
+    every: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +43,14 @@ class Alert:
     severity  None: the rule's own
     hold      seconds it must be true before it fires; None: the rule's (params.hold)
     keep      seconds it goes on firing after it was true last; None: the rule's (params.clear)
+    case      tells conditions of one severity apart, a word; "" where there is one
     """
 
     expr: str
     severity: Severity | None = None
     hold: float | None = None
     keep: float | None = None
+    case: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,16 @@ def span(seconds: float) -> str:
 def increase(column: str, seconds: float) -> str:
     """The rise of a counter in the last `seconds`, at least SHORTEST."""
     return f"increase({metric(column)}[{span(max(seconds, SHORTEST))}])"
+
+
+def greater(one: str, other: str) -> str:
+    """The greater of two values of one component; the other where one of them is unknown."""
+    return f"({one} >= {other} or {other} or {one})"
+
+
+def there_before(column: str, seconds: float) -> str:
+    """The component was there `seconds` ago: not booting, no driver just loaded."""
+    return f"({metric(column)} offset {span(seconds)})"
 
 
 def lesser(one: str, other: str) -> str:

@@ -13,7 +13,7 @@ from fabricmon.fleet.arithmetic import Mark
 from fabricmon.fleet.tracks import TRAFFIC
 from fabricmon.fleet.view import FRESH_AT_LEAST, FRESH_PERIODS, View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import metric, top
+from fabricmon.rules.promql import Alert, Translation
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -144,8 +144,22 @@ def info(view: View, row: int, params: Params) -> dict[str, str]:
 
 
 _SATURATING = tuple(
-    c.name for c in CATALOGUE.values() if c.kind is Kind.PORT and c.growth is Growth.SATURATES and c.window
+    c.name
+    for c in CATALOGUE.values()
+    if c.kind is Kind.PORT and c.growth in (Growth.SATURATES, Growth.TICKS) and c.window
 )
+
+
+def promql(params: Params) -> Translation:
+    counters = "|".join(name for name in _SATURATING if name not in params.ignore)
+    return Translation(
+        (Alert(f'max without (counter) (fabricmon_port_saturated{{counter=~"{counters}"}}) == 1'),),
+        differs=(
+            "only full counters; what is unreadable or late shows per collector (fabricmon_collector_success), and "
+            "frozen or reset counters need the history of all ports of a node"
+        ),
+    )
+
 
 RULE = Rule(
     name="telemetry_quality",
@@ -173,5 +187,5 @@ RULE = Rule(
         "show. Unreadable or not refreshed: look at the agent's log and self-metrics for the source it names. Frozen: "
         "compare with the switch port's counters; firmware that has stopped counting needs a reset of the adapter."
     ),
-    promql=" or ".join(f"{metric(name)} == {top(name)}" for name in _SATURATING),
+    promql=promql,
 )
