@@ -279,6 +279,60 @@ class HistoryEntry(Struct, frozen=True):
     reason: str
 
 
+class JobVerdict(StrEnum):
+    """What an incident does to a job, the worst last."""
+
+    AT_RISK = "at_risk"  # it crosses what failed, or has a part there, and none of its links shows it
+    SLOW = "slow"
+    STALL = "stall"  # it waits, and goes on when the outage ends in time
+    CRASH = "crash"  # the outage is longer than its communication survives
+
+    @property
+    def rank(self) -> int:
+        return ("at_risk", "slow", "stall", "crash").index(self.value)
+
+
+class JobImpact(Struct, frozen=True):
+    """One job that an incident hits or puts at risk.
+
+    source  who told of the job: "slurm", "kubernetes", "file /etc/fabricmon/jobs.json"
+    reason  why this verdict, one sentence
+    nodes   its nodes that are hit (of one at risk: that are in what failed), at most 16 named; `hit` counts all
+    of      how many nodes it has
+    since   wall time of the first sign on its nodes
+    gone    wall time at which its scheduler was first seen to list it no more; None while it is listed
+    """
+
+    id: str
+    name: str
+    user: str
+    source: str
+    verdict: JobVerdict
+    reason: str
+    nodes: tuple[str, ...]
+    hit: int
+    of: int
+    since: float
+    gone: float | None = None
+
+
+class Impact(Struct, frozen=True):
+    """Jobs hit or at risk by one incident, the worst first.
+
+    state   "known"; "partly": one of several schedulers was not heard of for long; "unknown": none was heard of, so
+            that no job listed here does not mean that there is none
+    source  schedulers it is from, separated by ", "
+    as_of   wall time of the oldest of their answers that were used; None where there was none
+    jobs    at most 32; `total` counts all
+    """
+
+    state: str
+    source: str
+    as_of: float | None
+    jobs: tuple[JobImpact, ...] = ()
+    total: int = 0
+
+
 class Incident(Struct, frozen=True):
     """One cause a person can act on. The webhook body carries exactly these fields (see docs/webhook.md).
 
@@ -309,6 +363,7 @@ class Incident(Struct, frozen=True):
     parts: tuple[str, ...] = ()  # names of the bad members, at most 64
     history: tuple[HistoryEntry, ...] = ()
     revision: int = 0  # raised by each change that a receiver should know
+    impact: Impact | None = None  # None: it can hit no job, or no source of jobs is configured
 
 
 class Face(Struct, frozen=True):

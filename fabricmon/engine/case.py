@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from fabricmon.model import ComponentId, Evidence, Members, Severity
+from fabricmon.model import ComponentId, Evidence, Impact, Members, Severity
 
 
 class Key(NamedTuple):
@@ -47,6 +47,7 @@ class Case(Struct, frozen=True):
     linger     seconds for which a group keeps its claims after the evidence no longer points at the group
     calm       seconds without an open symptom before it is resolved
     covered    id of the maintenance window that covers it, "" for none: it is not opened
+    impact     jobs hit or at risk, None where that is not asked
     """
 
     family: str
@@ -71,3 +72,4 @@ class Case(Struct, frozen=True):
     linger: float = 0.0
     calm: float = 0.0
     covered: str = ""
+    impact: Impact | None = None

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fabricmon.engine.affected import Affected, Sight
 from fabricmon.engine.board import TABLES, Board, by_type, facts_of
 from fabricmon.engine.case import Case, Key
 from fabricmon.engine.causes import MODES, SYMPTOM_OF
@@ -23,6 +24,7 @@ from fabricmon.engine.maintenance import Windows
 from fabricmon.engine.notices import Notices, Place, maintenance_case
 from fabricmon.engine.picture import Picture
 from fabricmon.engine.places import Places, power_of
+from fabricmon.engine.reach import Reach
 from fabricmon.engine.search import Floats, Ints
 from fabricmon.engine.situation import Situation
 from fabricmon.engine.usual import Usual
@@ -31,6 +33,7 @@ from fabricmon.fleet.table import Table
 from fabricmon.fleet.utilisation import Utilisation, utilisation
 from fabricmon.fleet.view import View
 from fabricmon.frame import Frame
+from fabricmon.jobs.model import Jobs
 from fabricmon.model import (
     Change,
     ComponentId,
@@ -94,6 +97,8 @@ class Engine:
         self._windows = Windows()
         self._maintained: dict[str, str] = {}
         self._notices = Notices(fabric)
+        self._reach: Reach | None = None
+        self._affected = Affected(Sight(self._speaking, self._host_of, self._role_of, self._reach_now))
         self._usual = Usual()
         self._events: dict[ComponentId, Event] = {}
         self._since: dict[str, float] = {}
@@ -151,6 +156,11 @@ class Engine:
         self._windows = Windows(windows)
         self._diagnosed_at = -np.inf
 
+    def jobs(self, sources: Sequence[Jobs], now: float) -> None:
+        """What every source of jobs said last, all of them; each call replaces the one before."""
+        self._affected.listen(sources)
+        self._diagnosed_at = -np.inf
+
     # --- the tick
 
     def tick(self, now: float) -> Change:
@@ -198,6 +208,7 @@ class Engine:
         groups = {table.kind: self._inside.groups(table.kind, table.ids, table.labels) for table in inside}
         self._places = Places(domains, self._power, nodes.ids, groups, self._inside.names)
         ports.domains = self._places.domains
+        self._reach = None
         self._placed, self._placed_at = state, now
 
     def _situate(self, now: float) -> list[Incident]:
@@ -225,6 +236,7 @@ class Engine:
         )
         cases = [case_of(verdict, moment) for verdict in verdicts]
         cases += self._notice_cases(cases)
+        cases = self._affected.judged(cases, self.situation.impact, now)
         cases += self._maintenance_cases(now)
         return self.situation.step(now, cases, self._is_open, self._healthy)
 
@@ -309,6 +321,31 @@ class Engine:
         judge = self.judges.by_rule.get(key.rule)
         row = self._table_of(key.component.kind).row(key.component)
         return judge is not None and row is not None and row in judge.open
+
+    def _speaking(self, key: Key) -> list[Symptom]:
+        """The open symptoms that say how a claimed component does: the claim's own, and a link that is down now."""
+        row = self._table_of(key.component.kind).row(key.component)
+        if row is None:
+            return []
+        rules = (key.rule, "link_down") if key.component.kind is Kind.PORT and key.rule != "link_down" else (key.rule,)
+        judges = [self.judges.by_rule[rule] for rule in rules if rule in self.judges.by_rule]
+        return [judge.open[row].symptom for judge in judges if row in judge.open]
+
+    def _host_of(self, key: Key) -> str:
+        row = self._table_of(Kind.PORT).row(key.component) if key.component.kind is Kind.PORT else None
+        if row is None or self._places is None or row >= len(self._places.hosts):
+            return key.component.node
+        return self._places.host(row)
+
+    def _role_of(self, key: Key) -> str:
+        row = self._table_of(Kind.PORT).row(key.component) if key.component.kind is Kind.PORT else None
+        return self._table_of(Kind.PORT).labels[row].get("role", "") if row is not None else ""
+
+    def _reach_now(self) -> Reach | None:
+        """Whose traffic passes what, as the rows are placed now; None before they are."""
+        if self._reach is None and self._places is not None:
+            self._reach = Reach(self._places, self._picture.graph)
+        return self._reach
 
     def _healthy(self, part: str, kind: str) -> bool | None:
         node, _, name = part.partition("/")

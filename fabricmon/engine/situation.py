@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from fabricmon.engine.case import Case, Key, sharper
-from fabricmon.model import HistoryEntry, Incident, Severity
+from fabricmon.jobs.impact import described, verdicts, worst
+from fabricmon.model import HistoryEntry, Impact, Incident, JobVerdict, Severity
 
 HISTORY = 50  # entries kept of one incident; the first stays, the oldest after it go
 REMEMBER = 3600.0  # seconds for which a resolved incident is listed
@@ -64,9 +65,8 @@ class Situation:
 
     def incidents(self, now: float) -> list[Incident]:
         """Firing ones, and those resolved within an hour; most severe first."""
-        for id in [i for i, incident in self.resolved.items() if now - (incident.resolved or now) > REMEMBER]:
-            del self.resolved[id]
-        every = [*(record.incident for record in self.firing.values()), *self.resolved.values()]
+        lately = (i for i in self.resolved.values() if now - (i.resolved or now) <= REMEMBER)
+        every = [*(record.incident for record in self.firing.values()), *lately]
         return sorted(every, key=lambda i: (i.status != "firing", -i.severity.rank, i.since, i.id))
 
     def restore(self, incidents: Iterable[Incident], now: float) -> None:
@@ -93,6 +93,11 @@ class Situation:
         """Whether a firing incident stands on this symptom."""
         return key in self._owner
 
+    def impact(self, case: Case) -> Impact | None:
+        """What the incident of a case has done to jobs so far in its episode."""
+        record = self.firing.get(incident_id(self.fabric, case.family, case.identity))
+        return record.incident.impact if record is not None else None
+
     def step(
         self,
         now: float,
@@ -105,6 +110,8 @@ class Situation:
         still_open  whether a symptom is open
         healthy     (part, kind) -> True seen healthy, False not, None: no such part is known
         """
+        for id in [i for i, incident in self.resolved.items() if now - (incident.resolved or now) > REMEMBER]:
+            del self.resolved[id]
         changed: dict[str, Incident] = {}
         current: dict[str, Case] = {}
         for case in sorted(cases, key=lambda c: (not c.group, c.onset)):
@@ -173,6 +180,7 @@ class Situation:
             parts=case.parts,
             history=_remember(past, HistoryEntry(now, change, reason)),
             revision=max(int(now), before.revision + 1 if before is not None else 0),
+            impact=case.impact,
         )
         self.firing[id] = Record(incident, case, set(case.claims))
         self._own(id, case)
@@ -197,6 +205,10 @@ class Situation:
         if case.members.bad != old.members.bad:
             text = f"{old.members.bad} of {old.members.of} became {case.members.bad} of {case.members.of}"
             history = _remember(history, HistoryEntry(now, "members", text))
+        if became := described(old.impact, case.impact):
+            crashed = worst(case.impact) is JobVerdict.CRASH and worst(old.impact) is not JobVerdict.CRASH
+            history = _remember(history, HistoryEntry(now, "crash" if crashed else "impact", became))
+            tell = True
         new = msgspec.structs.replace(
             old,
             severity=severity,
@@ -213,6 +225,7 @@ class Situation:
             parts=case.parts,
             history=history,
             revision=old.revision + tell,
+            impact=case.impact,
         )
         record.case = case
         if not tell and _face(new) == _face(old):
@@ -301,7 +314,16 @@ def _face(incident: Incident) -> tuple[object, ...]:
         incident.parts,
         incident.labels,
         round(incident.confidence, 1),
+        _jobs(incident.impact),
     )
+
+
+def _jobs(impact: Impact | None) -> tuple[object, ...]:
+    """An impact without the time of the schedulers' answers, which passes with each of them."""
+    if impact is None:
+        return ()
+    hit = tuple((job.hit, job.gone) for job in impact.jobs)
+    return impact.state, impact.source, tuple(verdicts(impact).items()), hit, impact.total
 
 
 def _remember(history: tuple[HistoryEntry, ...], entry: HistoryEntry) -> tuple[HistoryEntry, ...]:

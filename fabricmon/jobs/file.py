@@ -1,0 +1,80 @@
+"""Running jobs out of a file of our own form, for schedulers that are not asked directly. Pure.
+
+    {"as_of": "2026-05-04T09:12:31Z",
+     "jobs": [{"id": "4711", "name": "train-70b", "user": "mara", "nodes": "gpu[001-064]", "started": 1777885000}]}
+
+`nodes` is a host list or a list of names; only `id` and `nodes` are needed. Times are RFC 3339 or seconds since 1970.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from fabricmon.jobs.model import Job, Listing, ListingError, host_name, listing, text
+from fabricmon.topology.hostlist import hostlist
+
+
+def parse(data: bytes) -> Listing:
+    """ListingError where it is no such file; a job that makes no sense costs itself."""
+    try:
+        found = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ListingError(f"not JSON: {error}") from error
+    if isinstance(found, list):
+        found = {"jobs": found}
+    if not isinstance(found, dict) or not isinstance(found.get("jobs"), list):
+        raise ListingError("expected an object with a list `jobs`")
+    as_of = found.get("as_of")
+    if as_of is not None and (as_of := _time(as_of)) is None:
+        raise ListingError("`as_of` is no time: expected seconds since 1970 or 2026-01-31T12:00:00Z")
+    return listing((_job(one, at) for at, one in enumerate(found["jobs"])), as_of)
+
+
+def _job(one: Any, at: int) -> Job | str:
+    if not isinstance(one, dict):
+        return f"jobs[{at}]: expected an object"
+    id = text(one.get("id"))
+    if not id:
+        return f"jobs[{at}].id: expected a word or a number"
+    nodes = one.get("nodes")
+    if isinstance(nodes, list) and all(isinstance(name, str) for name in nodes):
+        nodes = ",".join(nodes)
+    if not isinstance(nodes, str):
+        return f"jobs[{at}].nodes: expected a host list or a list of names"
+    try:
+        names = tuple(dict.fromkeys(host_name(name) for name in hostlist(nodes)))
+    except ValueError as error:
+        return f"jobs[{at}].nodes: {error}"
+    if not names:
+        return f"jobs[{at}].nodes: names no node"
+    survives, failover = _number(one.get("survives")), one.get("failover")
+    return Job(
+        id=id,
+        name=text(one.get("name")),
+        user=text(one.get("user")),
+        nodes=names,
+        queue=text(one.get("queue")),
+        started=_time(one.get("started")),
+        survives=survives if survives is not None and survives > 0 else None,
+        failover=failover if isinstance(failover, bool) else None,
+    )
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def _time(value: object) -> float | None:
+    if (seconds := _number(value)) is not None:
+        return seconds
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return moment.timestamp() if moment is not None and moment.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None

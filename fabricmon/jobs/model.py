@@ -1,0 +1,188 @@
+"""What runs where, as schedulers tell it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+SURVIVES = 30.0
+"""Seconds of outage after which NCCL gives a connection up by its defaults: 7 retries of 4.096 us x 2^20 each
+(NCCL_IB_RETRY_CNT, NCCL_IB_TIMEOUT; node-inventory section 3). A shorter one stalls the job and does not end it."""
+
+STALE_AFTER = 300.0
+"""Seconds without an answer after which what a source said last is no longer believed [D]."""
+
+KNOWN, PARTLY, UNKNOWN = "known", "partly", "unknown"
+"""How much is known of jobs: every source, some, none of them answered lately."""
+
+MAX_TEXT = 128  # characters of a job's id, name, user or queue that are kept
+MAX_JOBS = 100_000  # of one source
+
+
+class Job(Struct, frozen=True):
+    """One running job.
+
+    id        unique within its source: "4711", "4711_3" of an array, "team/train-70b" of Kubernetes
+    user      who runs it; of Kubernetes the namespace
+    nodes     host names without domain, in lower case, each once
+    started   wall time at which it got its nodes; None: unknown
+    survives  seconds of outage that its communication survives, where the job itself says so
+    failover  whether its communication moves to another port when one dies (NCCL_IB_RESILIENCY_PORT_FAILOVER); None:
+              unknown
+    """
+
+    id: str
+    name: str
+    user: str
+    nodes: tuple[str, ...]
+    queue: str = ""
+    started: float | None = None
+    survives: float | None = None
+    failover: bool | None = None
+
+    @property
+    def title(self) -> str:
+        """A person's word for it: "train-70b#4711", or the id where that holds the name."""
+        return self.id if not self.name or self.name in self.id else f"{self.name}#{self.id}"
+
+
+class Jobs(Struct, frozen=True):
+    """The last good answer of one source.
+
+    as_of        wall time of that answer; None: there was none yet
+    jobs         the same tuple object as before where nothing changed
+    error        what is wrong with the source now, "" nothing
+    odd          jobs that it told and that could not be understood
+    survives     for jobs that do not say it themselves
+    stale_after  seconds after `as_of` from which it counts as unknown
+    """
+
+    source: str
+    as_of: float | None
+    jobs: tuple[Job, ...] = ()
+    error: str = ""
+    odd: int = 0
+    survives: float = SURVIVES
+    stale_after: float = STALE_AFTER
+
+    def fresh(self, now: float) -> bool:
+        """Whether what it said last may be believed at wall time `now`."""
+        return self.as_of is not None and now - self.as_of <= self.stale_after
+
+
+class Listing(Struct, frozen=True):
+    """What one answer of a scheduler holds: the jobs, and why others of it could not be understood (at most 8 told).
+
+    as_of  wall time at which it was written, where the answer says so
+    """
+
+    jobs: tuple[Job, ...]
+    odd: tuple[str, ...] = ()
+    odd_count: int = 0
+    as_of: float | None = None
+
+
+class ListingError(ValueError):
+    """An answer that is no list of jobs; the text says why."""
+
+
+MAX_ODD = 8
+
+
+def listing(found: Iterable[Job | str | None], as_of: float | None = None) -> Listing:
+    """Jobs, words about what is none, None for what is of no interest, put together."""
+    jobs: list[Job] = []
+    odd: list[str] = []
+    count = 0
+    for one in found:
+        if isinstance(one, str):
+            count += 1
+            if len(odd) < MAX_ODD:
+                odd.append(one)
+        elif one is not None:
+            if len(jobs) >= MAX_JOBS:
+                raise ListingError(f"holds more than {MAX_JOBS} jobs")
+            jobs.append(one)
+    return Listing(tuple(jobs), tuple(odd), count, as_of)
+
+
+def host_name(node: str) -> str:
+    """A node's name as schedulers and agents agree on it: without domain, in lower case."""
+    return node.partition(".")[0].lower()
+
+
+def text(value: object) -> str:
+    """A word of a scheduler as it is kept; "" for what is no word."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value[:MAX_TEXT] if isinstance(value, str) else ""
+
+
+class Roster:
+    """All sources' jobs by host, at one moment."""
+
+    def __init__(self, sources: Sequence[Jobs] = ()) -> None:
+        self.sources = tuple(sources)
+        self._by_host: dict[str, list[tuple[Jobs, Job]]] = {}
+        for source in self.sources:
+            for job in source.jobs:
+                for node in job.nodes:
+                    self._by_host.setdefault(node, []).append((source, job))
+        self._listed = {(s.source, job.id) for s in self.sources for job in s.jobs}
+        self._hosts: dict[str, str] = {}
+
+    def with_answers(self, sources: Sequence[Jobs]) -> Roster:
+        """The roster of newer answers; the index is made anew only where the jobs are others."""
+        same = len(sources) == len(self.sources) and all(
+            a.source == b.source and a.jobs is b.jobs and a.survives == b.survives
+            for a, b in zip(sources, self.sources, strict=True)
+        )
+        if not same:
+            return Roster(sources)
+        self.sources = tuple(sources)
+        return self
+
+    def on(self, host: str) -> Sequence[tuple[str, Job]]:
+        """Source and job of each that runs on a host, fresh or not."""
+        return [(source.source, job) for source, job in self._by_host.get(self._name(host), ())]
+
+    def listed(self, source: str, job: str) -> bool:
+        return (source, job) in self._listed
+
+    def state(self, now: float) -> str:
+        """KNOWN, PARTLY or UNKNOWN at wall time `now`."""
+        fresh = sum(source.fresh(now) for source in self.sources)
+        return KNOWN if fresh == len(self.sources) else PARTLY if fresh else UNKNOWN
+
+    def source(self, name: str) -> Jobs | None:
+        return next((s for s in self.sources if s.source == name), None)
+
+    def __iter__(self) -> Iterator[tuple[str, Job]]:
+        return ((s.source, job) for s in self.sources for job in s.jobs)
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+    def _name(self, host: str) -> str:
+        known = self._hosts.get(host)
+        if known is None:
+            known = self._hosts[host] = host_name(host)
+        return known
+
+
+def budget(settings: Mapping[str, str], default: float | None = None) -> float | None:
+    """Seconds of outage that NCCL survives with these environment variables; `default` where they do not say it.
+
+    NCCL_IB_TIMEOUT t and NCCL_IB_RETRY_CNT r: r x 4.096 us x 2^t (InfiniBand Architecture, local ACK timeout).
+    """
+    if "NCCL_IB_TIMEOUT" not in settings and "NCCL_IB_RETRY_CNT" not in settings:
+        return default
+    try:
+        exponent = int(settings.get("NCCL_IB_TIMEOUT", "20"))
+        retries = int(settings.get("NCCL_IB_RETRY_CNT", "7"))
+    except ValueError:
+        return default
+    if not 1 <= exponent <= 31 or not 0 <= retries <= 7:  # 5 and 3 bits; 0 waits for ever
+        return default
+    return retries * 4.096e-6 * float(2**exponent)
