@@ -27,34 +27,37 @@ def _row(name: str, category: Category, keys: tuple[str, ...], help: str, *, uni
 
 
 def _each(family: str, label: str, members: range, category: Category, keys: tuple[str, ...], help: str, *,
-          unit: str = "", scale: float = 1.0, wire: bool = True) -> tuple[Counter, ...]:
+          unit: str = "", scale: float = 1.0, wire: bool = True, window: bool = False) -> tuple[Counter, ...]:
     """One column for each member; `#` in the keys stands for its number."""
     return tuple(
         Counter(f"{family}_{label}{n}" if label != "priority" else f"{family}_prio{n}", Kind.PORT, unit, 64,
-                Growth.WRAPS, category, SOURCE, tuple(key.replace("#", str(n)) for key in keys), help, scale, wire,
+                Growth.WRAPS, category, SOURCE, tuple(key.replace("#", str(n)) for key in keys), help, scale, wire, window,
                 family=family, labels=((label, str(n)),))
         for n in members
     )  # fmt: skip
 
 
 def _prio(family: str, category: Category, keys: tuple[str, ...], help: str, *, unit: str = "",
-          scale: float = 1.0, wire: bool = True) -> tuple[Counter, ...]:
-    return _each(family, "priority", PRIORITIES, category, keys, help, unit=unit, scale=scale, wire=wire)
+          scale: float = 1.0, wire: bool = True, window: bool = False) -> tuple[Counter, ...]:
+    return _each(family, "priority", PRIORITIES, category, keys, help, unit=unit, scale=scale, wire=wire,
+                 window=window)
 
 
 _PFC: tuple[Counter, ...] = (
     *_prio("pfc_rx_frames", _C,
            ("rx_prio#_pause", "rx_pfc_ena_frames_pri#", "rx_priority_#_xoff.nic", "mac_rx_pfc_pri#_pkt_num"),
-           "Priority pause frames received: the switch told this port to stop"),
+           "Priority pause frames received: the switch told this port to stop", window=True),
     *_prio("pfc_tx_frames", _C,
            ("tx_prio#_pause", "tx_pfc_ena_frames_pri#", "tx_priority_#_xoff.nic", "mac_tx_pfc_pri#_pkt_num"),
-           "Priority pause frames sent: this host is too slow and told the switch to stop"),
+           "Priority pause frames sent: this host is too slow and told the switch to stop", window=True),
     *_prio("pfc_rx_pause", _C,
            ("rx_prio#_pause_duration", "pfc_pri#_rx_duration_us", "rx_pripause_#_1us_count"),
-           "Time this port was not allowed to send on the priority", unit="seconds", scale=_MICROSECONDS),
+           "Time this port was not allowed to send on the priority", unit="seconds", scale=_MICROSECONDS,
+           window=True),
     *_prio("pfc_tx_pause", _C,
            ("tx_prio#_pause_duration", "pfc_pri#_tx_duration_us", "tx_pripause_#_1us_count"),
-           "Time this port kept the switch from sending on the priority", unit="seconds", scale=_MICROSECONDS),
+           "Time this port kept the switch from sending on the priority", unit="seconds", scale=_MICROSECONDS,
+           window=True),
     *_prio("pfc_rx_transitions", _C, ("rx_prio#_pause_transition", "pfc_pri#_rx_transitions"),
            "Ends of received pauses: pause time over transitions is the mean length of a pause"),
     *_prio("pfc_tx_transitions", _C, ("pfc_pri#_tx_transitions",), "Ends of pauses this port imposed", wire=False),
@@ -65,9 +68,9 @@ _PFC: tuple[Counter, ...] = (
     _row("pfc_tx_frames_all", _C, ("tx_pfc_frames", "frames_tx_pripause"),
          "Priority pause frames sent, of all priorities together"),
     _row("pfc_storm_warning", _C, ("tx_pause_storm_warning_events",),
-         "Times the adapter noticed that it had been pausing the switch for too long"),
+         "Times the adapter noticed that it had been pausing the switch for too long", window=True),
     _row("pfc_storm_error", _E, ("tx_pause_storm_error_events",),
-         "Times the adapter gave up pausing the switch, because its host does not take what arrives"),
+         "Times the adapter gave up pausing the switch, because its host does not take what arrives", window=True),
     _row("pause_storm", _C, ("continuous_pause_events",), "Times the port was paused without a break (global pause)"),
     _row("pause_storm_ends", _C, ("resume_pause_events",), "Ends of pauses without a break (global pause)", wire=False),
     _row("roce_pause_storm", _C, ("continuous_roce_pause_events",), "Times RoCE was paused without a break"),
@@ -77,9 +80,11 @@ _PFC: tuple[Counter, ...] = (
     _row("pause_tx_frames", _C, ("tx_pause_ctrl_phy", "frames_tx_pause", "link_xoff_tx.nic", "tx_global_pause"),
          "Global pause frames sent"),
     _row("pause_rx_pause", _C, ("rx_global_pause_duration", "rx_pause_1us_count"),
-         "Time this port was not allowed to send (global pause)", unit="seconds", scale=_MICROSECONDS),
+         "Time this port was not allowed to send (global pause)", unit="seconds", scale=_MICROSECONDS,
+         window=True),
     _row("pause_tx_pause", _C, ("tx_global_pause_duration",),
-         "Time this port kept the switch from sending (global pause)", unit="seconds", scale=_MICROSECONDS),
+         "Time this port kept the switch from sending (global pause)", unit="seconds", scale=_MICROSECONDS,
+         window=True),
     _row("pause_rx_transitions", _C, ("rx_global_pause_transition",), "Ends of received pauses (global pause)"),
 )
 

@@ -6,11 +6,7 @@ by the node's clock and per direction. A port whose bytes, interval or rate is u
 no ratio (NaN), never 0; a link that is down has no rate and so none either. A ratio is not cut at 1: a reading is dated
 by the middle of its run, which moves a full line by a little.
 
-Where the bytes of a port are counted depends on what it is:
-  * "wire"   everything that passed the plug (drivers' own statistics): of Ethernet adapters that tell.
-  * "port"   PortXmitData and PortRcvData. Of InfiniBand that is everything; of RoCE it is what RDMA sent and received
-             (counters-ib.md), so it counts only where the wire is not told.
-  * "rdma"   the RDMA function's own count, where neither is told: EFA, and adapters without port counters.
+Where the bytes of a port are counted: `traffic.SOURCES`.
 """
 
 from __future__ import annotations
@@ -22,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fabricmon.fleet.traffic import SOURCES
 from fabricmon.fleet.view import View
 
-SOURCES = (("wire", "phy_rx", "phy_tx"), ("port", "rcv", "xmit"), ("rdma", "rdma_rx_bytes", "rdma_tx_bytes"))
-"""Word, column of received and column of sent bytes; the first that is known counts, both directions from one."""
+__all__ = ["ADAPTERS", "SOURCES", "Share", "Utilisation", "utilisation"]
 
 ADAPTERS = "adapter"
 """Name of the tier of hosts' own ports; those of cables between switches are named by their levels: "0-1"."""

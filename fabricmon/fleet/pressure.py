@@ -1,0 +1,263 @@
+"""Back-pressure of each port over time: how long it was kept from sending, how long it kept others from it, what came
+with congestion marks, how busy it is. Pure.
+
+Methods: detection-methods 3.1 and 3.2. By the kind of link:
+  * InfiniBand tells in ticks how long it had data and no credits. A tick stands for some bytes of line time; an
+    adapter's is not published, so that of switches is assumed (link-health 6) and such a share is an estimate.
+  * Ethernet tells how long it was paused by priority; the worst priority counts: mlx5 shows only lossless ones, and of
+    others the time stays 0. Adapters that count pause frames only get the most that these can have paused: an
+    estimate, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.fleet.arithmetic import NO_RATE
+from fabricmon.fleet.errors import line_rate
+from fabricmon.fleet.lane import Lane, Rows
+from fabricmon.fleet.slots import SLOT, Slots
+from fabricmon.fleet.traffic import SOURCES as TRAFFIC
+
+if TYPE_CHECKING:
+    from fabricmon.fleet.table import Table
+    from fabricmon.fleet.tracks import Tracks
+
+Floats = NDArray[np.float64]
+
+PRIORITIES = range(8)
+TICKS = "xmit_wait_ticks"
+PAUSED = (*(f"pfc_rx_pause_prio{n}" for n in PRIORITIES), "pause_rx_pause")
+"""Seconds in which a port was not allowed to send, by priority and by global pause."""
+PAUSING = (*(f"pfc_tx_pause_prio{n}" for n in PRIORITIES), "pause_tx_pause")
+"""Seconds in which a port kept its switch from sending."""
+PAUSED_FRAMES = (*(f"pfc_rx_frames_prio{n}" for n in PRIORITIES),)
+PAUSING_FRAMES = (*(f"pfc_tx_frames_prio{n}" for n in PRIORITIES),)
+STORMS = ("pfc_storm_warning", "pfc_storm_error")
+"""Events in which the adapter itself noticed that it had been pausing its switch for too long."""
+MARKED, RECEIVED = "ecn_marked_rx", "rdma_rx_packets"
+SLOWED = "cnp_handled"
+STARVED = ("rnr_nak_tx", "out_of_buffer")
+"""Packets that arrived while nothing was ready to take them."""
+
+COLUMNS = (TICKS, *PAUSED, *PAUSING, *PAUSED_FRAMES, *PAUSING_FRAMES, *STORMS, MARKED, RECEIVED, SLOWED, *STARVED)
+"""Columns of which differences are taken here, besides those of TRAFFIC."""
+
+TICK = 8.0
+"""Bytes of line time of one tick: NVIDIA switches since Quantum (link-health 6)."""
+LONGEST_PAUSE = 65_535 * 512 / 8
+"""Bytes of line time that one pause frame can stop at most: 65,535 quanta of 512 bit times (link-health 7)."""
+BUSY = 1e-3
+"""Share of the line rate below which a port counts as idle [D]: management and keep-alives, no job."""
+MEMORY = 3600.0
+"""Seconds of a port's own reference: one hour under the same job (detection-methods 3.1)."""
+PRESSED = 0.05
+"""Share of time from which on a port counts as under pressure: "none" ends here (detection-methods 3.1)."""
+LARGEST_PACKET = 4096.0
+"""Bytes that a RoCE packet carries at most (its largest MTU): where packets are not counted, as of mlx5, bytes tell how
+many came at least."""
+LONG = 60
+"""Slots of waiting that are kept: ten minutes (detection-methods 3.1)."""
+
+RECEIVE, TRANSMIT = range(2)
+MARKS, PACKETS, NOTICES, MISSES = range(4)
+
+
+class Pressure:
+    """Per row.
+
+    stalled    share of time in which the port had to wait with data to send
+    pausing    share of time in which it kept its switch from sending
+    traffic    RECEIVE, TRANSMIT: share of the line rate
+    arrivals   MARKS, PACKETS, NOTICES, MISSES: packets that came with a mark, packets that came, congestion
+               notifications acted on, packets that found nothing ready to take them; each per second
+    busy       the port carried traffic in its newest slot
+    usual      mean of `stalled` over the last hour of work, NaN before the first
+    notified   the same of NOTICES
+    estimated  `stalled` is an estimate: of ticks, or of pause frames
+    pressed    `now` of the newest slot with at least PRESSED waiting, NaN never
+    storm      `now` at which the adapter's own count of pause storms last rose, NaN never
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.stalled = Slots(1, LONG, capacity)
+        self.pausing = Slots(1, 3, capacity)
+        self.traffic = Slots(2, 3, capacity)
+        self.arrivals = Slots(4, 9, capacity, shares=False)
+        self.busy = np.zeros(capacity, np.bool_)
+        self.estimated = np.zeros(capacity, np.bool_)
+        self.usual = np.full(capacity, np.nan, np.float32)
+        self.notified = np.full(capacity, np.nan, np.float32)
+        self.pressed = np.full(capacity, np.nan)
+        self.storm = np.full(capacity, np.nan)
+        self._line = np.zeros(0)
+
+    def advance(self, table: Table, tracks: Tracks, now: float) -> None:
+        rate = line_rate(table)
+        with np.errstate(invalid="ignore"):
+            self._line = rate = np.where(rate > 0, rate, np.nan)
+        self._note_traffic(table, rate, now)
+        self._note_ticks(table, tracks, rate, now)
+        self._note_pauses(table, tracks, rate, now)
+        self._note_arrivals(table, now)
+        for name in STORMS:
+            lane, at = table.lane(name), table.counted(name)
+            if lane is not None and at is not None and lane.rows is not None:
+                rise = table.rise[at, : table.n][lane.rows]
+                self.storm[_some(lane.rows, rise > 0)] = now
+
+    def _note_traffic(self, table: Table, rate: Floats, now: float) -> None:
+        known = [(rx, tx) for _, rx, tx in TRAFFIC if table.counted(rx) is not None and table.counted(tx) is not None]
+        left: NDArray[np.bool_] | None = None
+        for number, (received, sent) in enumerate(known):
+            told: NDArray[np.bool_] | None = None
+            if number + 1 < len(known):
+                rx, tx = table.values(received), table.values(sent)
+                assert rx is not None
+                assert tx is not None
+                told = np.isfinite(rx) & np.isfinite(tx)
+            lane = table.lane(received)
+            if lane is not None and lane.rows is not None:
+                rows, seconds = _within(lane, _both(left, told), table.n)
+                line = rate[rows]
+                amounts = tuple(_rise(table, name, rows) / line for name in (received, sent))
+                closed = self.traffic.add(rows, seconds, amounts, now)
+                share = self.traffic.latest[:, closed]
+                with np.errstate(invalid="ignore"):
+                    self.busy[closed] = np.fmax(share[RECEIVE], share[TRANSMIT]) >= BUSY
+            if told is not None:
+                left = ~told if left is None else left & ~told
+
+    def _note_ticks(self, table: Table, tracks: Tracks, rate: Floats, now: float) -> None:
+        lane = table.lane(TICKS)
+        if lane is None or lane.rows is None or table.counted(TICKS) is None:
+            return
+        rows, seconds = _within(lane, tracks.facts.infiniband[: table.n], table.n)
+        with np.errstate(invalid="ignore"):
+            waited = np.minimum(_rise(table, TICKS, rows) * TICK / rate[rows], seconds)
+        self.estimated[rows] = True
+        self._stalled(rows, seconds, waited, now)
+
+    def _note_pauses(self, table: Table, tracks: Tracks, rate: Floats, now: float) -> None:
+        ethernet = ~tracks.facts.infiniband[: table.n]
+        for times, frames, mine in ((PAUSED, PAUSED_FRAMES, False), (PAUSING, PAUSING_FRAMES, True)):
+            names = [name for name in (*times, *frames) if table.counted(name) is not None]
+            lane = table.lane(names[0]) if names else None
+            if lane is None or lane.rows is None:
+                continue
+            rows, seconds = _within(lane, ethernet, table.n)
+            time = _most(table, [name for name in times if name in names], rows)
+            guessed = np.isnan(time)
+            if guessed.any():
+                time = np.fmax(time, _most(table, [n for n in frames if n in names], rows) * LONGEST_PAUSE / rate[rows])
+            with np.errstate(invalid="ignore"):
+                time = np.minimum(time, seconds)
+            if mine:
+                self.pausing.add(rows, seconds, (time,), now)
+            else:
+                self.estimated[rows] = guessed
+                self._stalled(rows, seconds, time, now)
+
+    def _stalled(self, rows: Rows, seconds: Floats, waited: Floats, now: float) -> None:
+        closed = self.stalled.add(rows, seconds, (waited,), now)
+        share = self.stalled.latest[0, closed]
+        with np.errstate(invalid="ignore"):
+            self.pressed[closed[share >= PRESSED]] = now
+        worked = closed[self.busy[closed]]
+        self._remember(self.usual, worked, self.stalled.latest[0, worked])
+
+    def _note_arrivals(self, table: Table, now: float) -> None:
+        names = [name for name in (RECEIVED, MARKED, SLOWED, *STARVED) if table.counted(name) is not None]
+        lane = table.lane(names[0]) if names else None
+        if lane is None or lane.rows is None:
+            return
+        rows, seconds = _within(lane, None, table.n)
+        unknown = np.full(len(seconds), np.nan)
+        one = {name: _rise(table, name, rows) for name in names}
+        missed = np.fmax(one.get(STARVED[0], unknown), one.get(STARVED[1], unknown))
+        amounts = (one.get(MARKED, unknown), one.get(RECEIVED, unknown), one.get(SLOWED, unknown), missed)
+        closed = self.arrivals.add(rows, seconds, amounts, now)
+        self._remember(self.notified, closed, self.arrivals.latest[NOTICES, closed])
+
+    def _remember(self, mean: NDArray[np.float32], rows: NDArray[np.intp], value: NDArray[np.float32]) -> None:
+        """Take one slot into a mean over MEMORY seconds."""
+        before = mean[rows]
+        after = before + np.float32(SLOT / MEMORY) * (value - before)
+        mean[rows] = np.where(np.isnan(before), value, np.where(np.isnan(value), before, after))
+
+    def marked(self, rows: NDArray[np.intp]) -> Floats:
+        """Share of the received packets of the last window that came with a congestion mark; NaN unknown."""
+        marks, packets = self.arrivals.recent[MARKS, rows], self.arrivals.recent[PACKETS, rows]
+        least = self.traffic.recent[RECEIVE, rows] * self._line[rows] / LARGEST_PACKET
+        packets = np.where(np.isnan(packets), least, packets)
+        share = np.full(len(marks), np.nan)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.minimum(np.divide(marks, packets, out=share, where=packets > 0), 1.0))
+
+    def resize(self, capacity: int) -> None:
+        more = capacity - len(self.busy)
+        for slots in (self.stalled, self.pausing, self.traffic, self.arrivals):
+            slots.resize(capacity)
+        self.busy = np.concatenate([self.busy, np.zeros(more, np.bool_)])
+        self.estimated = np.concatenate([self.estimated, np.zeros(more, np.bool_)])
+        self.usual = np.concatenate([self.usual, np.full(more, np.nan, np.float32)])
+        self.notified = np.concatenate([self.notified, np.full(more, np.nan, np.float32)])
+        self.pressed = np.concatenate([self.pressed, np.full(more, np.nan)])
+        self.storm = np.concatenate([self.storm, np.full(more, np.nan)])
+
+    def forget(self, rows: NDArray[np.intp]) -> None:
+        for slots in (self.stalled, self.pausing, self.traffic, self.arrivals):
+            slots.forget(rows)
+        self.busy[rows] = False
+        self.estimated[rows] = False
+        for array in (self.usual, self.notified, self.pressed, self.storm):
+            array[rows] = np.nan
+
+
+def _both(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+def _within(lane: Lane, mine: NDArray[np.bool_] | None, n: int) -> tuple[Rows, Floats]:
+    """Rows of `mine` that were read since the last tick, and the regular interval of each, NaN where it is none."""
+    rows = lane.rows
+    assert rows is not None
+    seconds = lane.dt[:n][rows]
+    if lane.irregular is not None:
+        seconds = np.where(lane.irregular, np.nan, seconds)
+    if mine is None:
+        return (slice(0, n) if isinstance(rows, slice) else rows), seconds
+    here = mine[rows]
+    if here.all():
+        return (slice(0, n) if isinstance(rows, slice) else rows), seconds
+    return _some(rows, here), seconds[here]
+
+
+def _some(rows: Rows, here: NDArray[np.bool_]) -> NDArray[np.intp]:
+    at = np.flatnonzero(here)
+    return at if isinstance(rows, slice) else rows[at]
+
+
+def _rise(table: Table, column: str, rows: Rows) -> Floats:
+    """Counts of the last interval, NaN where no rate may be formed of them."""
+    at = table.counted(column)
+    assert at is not None
+    rise, odd = table.rise[at][rows], table.marks[at][rows] & NO_RATE
+    return np.where(odd, np.nan, rise) if odd.any() else rise
+
+
+def _most(table: Table, columns: list[str], rows: Rows) -> Floats:
+    """The greatest rise of several columns, NaN where none is known."""
+    most: Floats | None = None
+    for column in columns:
+        rise = _rise(table, column, rows)
+        most = rise if most is None else np.fmax(most, rise)
+    if most is None:
+        count = rows.stop if isinstance(rows, slice) else len(rows)
+        return np.full(count, np.nan)
+    return most
