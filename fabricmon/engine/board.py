@@ -17,6 +17,7 @@ from fabricmon.engine.diagnose import Facts, Mask
 from fabricmon.engine.judge import PENDING, Judge
 from fabricmon.engine.places import Places
 from fabricmon.model import ComponentId, Kind, Symptom
+from fabricmon.rules.rule import Rule
 
 Rows = NDArray[np.int64]
 
@@ -49,6 +50,13 @@ class Board:
         for row in self._tellers(kind, rows):
             found.extend(judge.open[row].symptom for judge in self.judges[kind] if row in judge.open)
         return found
+
+    def speaker(self, kind: str, rows: Iterable[int]) -> Rule:
+        """The rule whose words tell of symptoms of a type: that of the most severe one, the first of the table else."""
+        judges = self.judges[kind]
+        tellers = self._tellers(kind, rows)
+        worst = [max((j.open[r].symptom.severity.rank for r in tellers if r in j.open), default=-1) for j in judges]
+        return judges[worst.index(max(worst))].rule
 
     def keys(self, explained: Mapping[str, Sequence[int]]) -> frozenset[Key]:
         """The open symptoms among these, and those on the same rows that yield to one of them."""

@@ -90,7 +90,7 @@ def case_of(verdict: Verdict, moment: Moment) -> Case:
     if said is not None:
         texts = [text.format(name=name, bad=bad, of=of) for text in said]
     else:
-        rule = board.judges[_finest(verdict)][0].rule
+        rule = board.speaker(_finest(verdict), verdict.explained[_finest(verdict)].tolist())
         texts = [f"{rule.title}: {name}", rule.why, rule.action]
     if verdict.confidence < SURE:
         texts[0] = f"Suspected: {texts[0]}"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet import link
 from fabricmon.fleet.arithmetic import NO_RATE, Mark
 from fabricmon.fleet.lane import Rows
+from fabricmon.fleet.trend import ErrorTrend
 from fabricmon.fleet.window import BITS, CAPPED, ERRORS, Window
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ class Errors:
     background   errors per poll that are usual for links of this rate
     blind        an error counter of the row stands at its top: health cannot be told
     rate         bits per second the row's bits were counted at, NaN before the first
+    trend        the error ratio over hours
     """
 
     def __init__(self, capacity: int, settings: Settings) -> None:
         self.short = Window(settings.short, capacity)
         self.long = Window(settings.long, capacity)
+        self.trend = ErrorTrend(capacity)
         self.onset = np.zeros(capacity)
         self.hard = np.zeros(capacity, np.uint8)
         self.background = np.full(capacity, settings.background)
@@ -58,6 +61,7 @@ class Errors:
         self.short.horizon, self.long.horizon = settings.short, settings.long
         self.short.turn(now)
         self.long.turn(now)
+        self.trend.bins.turn(now)
         judged: NDArray[np.bool_] | None = None
         for group in SOURCES:
             names = [name for name in group if table.counted(name) is not None]
@@ -66,6 +70,7 @@ class Errors:
                 has = np.isfinite(table.cells[[table.columns[name] for name in names], : table.n]).any(axis=0)
                 judged = has if judged is None else judged | has
         self._hard(table, tracks)
+        self.trend.fit(self, table.n, now)
         if not 0 <= now - self._learned < LEARN_EVERY:
             self._learn(table.n, settings)
             self._learned = now
@@ -95,7 +100,7 @@ class Errors:
         assert errors is not None
         assert blind is not None
         dt = lane.dt[:n][rows]
-        rate = 8.0 * _rate(table)[rows]
+        rate = 8.0 * line_rate(table)[rows]
         with np.errstate(invalid="ignore"):
             usable = tracks.settled(now, settings.settle)[rows] & (dt > 0) & (rate > 0) & (errors >= 0)
         if judged is not None:
@@ -115,6 +120,9 @@ class Errors:
             window.add(rows if isinstance(rows, np.ndarray) else slice(0, n), BITS, bits)
             window.add(some_rows, ERRORS, errors[some])
             window.add(some_rows, CAPPED, capped[some])
+        if blind.any():  # a counter that cannot rise says nothing of the bits that pass
+            bits = np.where(blind, 0.0, bits)
+        self.trend.add(rows if isinstance(rows, np.ndarray) else slice(0, n), bits, some_rows, errors[some])
         self.rate[:n][rows] = np.where(usable, rate, self.rate[:n][rows])
         self._onset(rows, n, some, capped, dt, settings)
 
@@ -174,6 +182,7 @@ class Errors:
         more = capacity - len(self.onset)
         self.short.resize(capacity)
         self.long.resize(capacity)
+        self.trend.resize(capacity)
         self.onset = np.concatenate([self.onset, np.zeros(more)])
         self.hard = np.concatenate([self.hard, np.zeros(more, np.uint8)])
         self.background = np.concatenate([self.background, np.full(more, settings.background)])
@@ -184,6 +193,7 @@ class Errors:
     def forget(self, rows: NDArray[np.intp]) -> None:
         self.short.forget(rows)
         self.long.forget(rows)
+        self.trend.forget(rows)
         self.onset[rows] = 0.0
         self.hard[rows] = 0
         self.usual[rows] = 0.0
@@ -191,7 +201,7 @@ class Errors:
         self.rate[rows] = np.nan
 
 
-def _rate(table: Table) -> NDArray[np.float64]:
+def line_rate(table: Table) -> NDArray[np.float64]:
     """Line rate in bytes per second: of the RDMA port, else of the interface; NaN unknown."""
     port, netdev = table.values("rate"), table.values("netdev_rate")
     if port is None:

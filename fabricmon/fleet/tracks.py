@@ -16,6 +16,9 @@ from fabricmon.fleet.arithmetic import Mark
 from fabricmon.fleet.errors import Errors
 from fabricmon.fleet.facts import Facts
 from fabricmon.fleet.history import Downs
+from fabricmon.fleet.losses import PORTS, Losses
+from fabricmon.fleet.pressure import Pressure
+from fabricmon.fleet.trend import ModuleTrend
 
 if TYPE_CHECKING:
     from fabricmon.fleet.table import Table
@@ -73,6 +76,9 @@ class Tracks:
         self.facts = Facts(capacity)
         self.downs = Downs(capacity)
         self.errors = Errors(capacity, settings)
+        self.pressure = Pressure(capacity)
+        self.modules = ModuleTrend(capacity)
+        self.losses = Losses(capacity, PORTS)
         self.link = np.full(capacity, link.UNKNOWN, np.int8)
         self.last_known = np.full(capacity, link.UNKNOWN, np.int8)
         self.since = np.full(capacity, np.nan)
@@ -91,7 +97,10 @@ class Tracks:
         fallen = self._look(now)
         self._count_downs(fallen, now)
         self.errors.advance(table, self, now, settings)
+        self.losses.advance(table, now, self.facts.role)
+        self.modules.advance(table, self, now)
         self._note_traffic(now)
+        self.pressure.advance(table, self, now)
 
     def settled(self, now: float, settle: float) -> NDArray[np.bool_]:
         """The link is up, has been for a while, and no down was told of in that time."""
@@ -181,6 +190,9 @@ class Tracks:
         self.facts.resize(capacity)
         self.downs.resize(capacity)
         self.errors.resize(capacity, self.settings)
+        self.pressure.resize(capacity)
+        self.modules.resize(capacity)
+        self.losses.resize(capacity)
         self.link = np.concatenate([self.link, np.full(more, link.UNKNOWN, np.int8)])
         self.last_known = np.concatenate([self.last_known, np.full(more, link.UNKNOWN, np.int8)])
         self.since = np.concatenate([self.since, np.full(more, np.nan)])
@@ -191,6 +203,9 @@ class Tracks:
     def forget(self, rows: NDArray[np.intp]) -> None:
         self.downs.forget(rows)
         self.errors.forget(rows)
+        self.pressure.forget(rows)
+        self.modules.forget(rows)
+        self.losses.forget(rows)
         self.link[rows] = link.UNKNOWN
         self.last_known[rows] = link.UNKNOWN
         self.ever_up[rows] = False

@@ -43,6 +43,9 @@ class Window:
     def sum(self, quantity: int, n: int) -> NDArray[np.float64]:
         return self._young[quantity, :n] + self._old[quantity, :n]
 
+    def some(self, quantity: int, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        return self._young[quantity, rows] + self._old[quantity, rows]
+
     def at(self, quantity: int, row: int) -> float:
         return float(self._young[quantity, row] + self._old[quantity, row])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -49,7 +49,20 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     clear: Duration = Duration(60)
 
 
-def targets(view: View, rows: NDArray[np.intp] | slice, params: Params) -> NDArray[np.float64]:
+class Targets(Protocol):
+    """Parameters that name target ratios by the speed of a lane."""
+
+    @property
+    def target_100g(self) -> float: ...
+    @property
+    def target_50g(self) -> float: ...
+    @property
+    def target_25g(self) -> float: ...
+    @property
+    def target_slow(self) -> float: ...
+
+
+def targets(view: View, rows: NDArray[np.intp] | slice, params: Targets) -> NDArray[np.float64]:
     """Target ratio per row, by the speed of one lane; a link of unknown width is taken to have four."""
     width = view.value("width")[rows]
     with np.errstate(invalid="ignore"):

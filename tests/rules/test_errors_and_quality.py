@@ -36,7 +36,7 @@ def test_a_degrading_optic_is_a_warning_before_1e_11_and_critical_by_1e_10() -> 
                 ratio_at[change.symptom.severity] = ratio
     assert ratio_at[Severity.WARNING] < 1e-11
     assert ratio_at[Severity.CRITICAL] <= 1e-10
-    assert ports.told() <= {"link_errors", "telemetry_quality"}
+    assert ports.told() <= {"link_errors", "link_degrading", "telemetry_quality"}
 
 
 def test_an_error_now_and_then_is_background() -> None:
