@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from fabricmon.catalogue import CATALOGUE, RAW, metric_of
 from fabricmon.catalogue.counter import Growth
+from fabricmon.catalogue.series import IDENTIFYING
 from fabricmon.model import Component, Inventory, Kind, Snapshot
 from fabricmon.runtime.exposition import Family, Format, head, label_set, number, render
 
@@ -25,16 +26,6 @@ MAX_INFO = 32
 
 STALE_PERIODS, STALE_LEAST = 3.0, 30.0
 """A value older than three periods of its part, and than 30 s, is unknown and left out (detection-methods 0.1)."""
-
-IDENTIFYING: dict[Kind, tuple[str, ...]] = {
-    Kind.PORT: ("device", "port"),
-    Kind.NVLINK: ("gpu", "link"),
-    Kind.GPU: ("gpu",),
-    Kind.PCIE: ("device",),
-    Kind.NODE: (),
-    Kind.FLOW: ("port", "peer"),
-}
-"""Which of a component's labels name its series; the others are on the info metric."""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,93 @@
+"""The rules for other engines: a rule file for Prometheus, Thanos, Mimir, VictoriaMetrics (docs/prometheus.md).
+
+fabricmon rules export > fabricmon.rules.yml
+fabricmon rules export --config fabricmon.yaml --selector 'job="fabric"' -o fabricmon.rules.yml
+fabricmon rules export --format kubernetes --label release=kube-prometheus-stack | kubectl apply -f -
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fabricmon import __version__, config
+
+FORMATS = ("prometheus", "kubernetes")
+_LABEL = re.compile(r"[a-zA-Z_]\w*")
+_MATCHER = r"""[a-zA-Z_]\w*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\]|\\.)*\""""
+_SELECTOR = re.compile(rf"{_MATCHER}(?:\s*,\s*{_MATCHER})*")
+
+
+def _of(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
+        return text
+
+    return check
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    export = verbs.add_parser("export", help="write all rules, with the configured limits, as a rule file")
+    add = export.add_argument
+    add("--format", choices=FORMATS, default="prometheus", help="a rule file (default), or a PrometheusRule object")
+    add("--config", metavar="FILE", help="configuration whose rules' limits are taken; without it the defaults")
+    add(
+        "--selector",
+        metavar="MATCHERS",
+        type=_of(_SELECTOR, "list of label matchers"),
+        help="matchers of the agents' series, as in PromQL: 'job=\"fabric\"' (default: job begins with fabricmon)",
+    )
+    add(
+        "--node-label",
+        metavar="LABEL",
+        default="instance",
+        type=_of(_LABEL, "label name"),
+        help="the label that has a node's name in texts (default instance)",
+    )
+    add("--rule", metavar="NAME", action="append", default=[], help="only this rule, repeatable")
+    add(
+        "--no-keep-firing-for",
+        dest="keep_firing",
+        action="store_false",
+        help="for rulers that do not know keep_firing_for: Prometheus before 2.42, vmalert before 1.92",
+    )
+    add("--name", metavar="NAME", default="fabricmon", help="name of the PrometheusRule object")
+    add("--label", metavar="NAME=VALUE", action="append", default=[], help="label of the PrometheusRule, repeatable")
+    add("-o", "--output", metavar="FILE", type=Path, help="write there instead of to standard output")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0; 2 for a configuration, rule or label that cannot be used."""
+    from fabricmon.rules import RULES
+    from fabricmon.rules.rulefile import Options, groups, kubernetes
+
+    unknown = sorted(set(args.rule) - {rule.name for rule in RULES})
+    labels = dict(text.partition("=")[::2] for text in args.label)
+    if unknown or not all(labels) or not all("=" in text for text in args.label):
+        said = f"no such rule: {', '.join(unknown)}" if unknown else "--label wants NAME=VALUE"
+        print(f"fabricmon rules export: {said}", file=sys.stderr)
+        return 2
+    params = config.load(args.config, uses=("rules",)).rules
+    rules = [rule for rule in RULES if not args.rule or rule.name in args.rule]
+    content = groups(rules, params, Options(args.selector or "", args.node_label, args.keep_firing))
+    document = {"groups": content} if args.format == "prometheus" else kubernetes(content, args.name, labels)
+    text = f"# Written by `fabricmon rules export` {__version__}; differences from fabricmon: docs/prometheus.md\n"
+    text += _yaml(document)
+    if args.output:
+        args.output.write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
+def _yaml(document: dict[str, Any]) -> str:
+    import yaml
+
+    text: str = yaml.safe_dump(document, sort_keys=False, width=110, allow_unicode=True)
+    return text

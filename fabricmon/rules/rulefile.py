@@ -1,0 +1,132 @@
+"""The rules as the rule file of a Prometheus-compatible ruler: recordings and alerts, with the limits in force. Pure.
+
+One group a rule, since a group is evaluated in order and an alert needs what its recordings just said; recordings that
+are evaluated seldom are a group of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from fabricmon.catalogue.series import template
+from fabricmon.rules.promql import UP, Alert, Recording, span
+from fabricmon.rules.rule import Rule
+
+PREFIX = "Fabricmon"
+"""Begins the name of every alert."""
+
+_SERIES = re.compile(r"""("(?:[^"\\]|\\.)*")|(?<![\w:])(fabricmon_\w+|fabricmon:[\w:]+)(\{[^}]*\})?""")
+
+
+class Options(Struct, frozen=True):
+    """How a rule file is to be.
+
+    selector     label matchers that every series of the agents must have: 'job="fabric",site="east"'. Without one
+                 all series of the agents are taken, and those of `up` whose job begins with "fabricmon"
+    node_label   the label that has the node's name
+    keep_firing  write `keep_firing_for` (Prometheus 2.42, vmalert 1.92): an alert goes on for a rule's clear time
+    """
+
+    selector: str = ""
+    node_label: str = "instance"
+    keep_firing: bool = True
+
+
+def alert_name(rule: str) -> str:
+    """ "link_down" -> "FabricmonLinkDown"."""
+    return PREFIX + "".join(word.capitalize() for word in rule.split("_"))
+
+
+def groups(rules: Sequence[Rule], params: Mapping[str, Any], options: Options) -> list[dict[str, Any]]:
+    """The groups of the file, as plain data. `params`: rule name -> its params; defaults where none are given."""
+    found: list[dict[str, Any]] = []
+    for rule in rules:
+        own = params.get(rule.name)
+        own = rule.params() if own is None else own
+        said = rule.translation(own)
+        seldom: dict[float, list[Recording]] = {}
+        for recording in said.recordings:
+            if recording.every:
+                seldom.setdefault(recording.every, []).append(recording)
+        for every, recordings in seldom.items():
+            found.append({
+                "name": f"fabricmon.{rule.name}.{span(every)}",
+                "interval": span(every),
+                "rules": [_recorded(r, options) for r in recordings],
+            })  # fmt: skip
+        entries = [_recorded(recording, options) for recording in said.recordings if not recording.every]
+        entries += [_alerting(rule, own, alert, options) for alert in said.alerts]
+        if entries:
+            found.append({"name": f"fabricmon.{rule.name}", "rules": entries})
+    return found
+
+
+def kubernetes(content: list[dict[str, Any]], name: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    """The groups as a PrometheusRule of the Prometheus operator."""
+    meta: dict[str, Any] = {"name": name}
+    if labels:
+        meta["labels"] = dict(labels)
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": meta,
+        "spec": {"groups": content},
+    }
+
+
+def selected(expr: str, selector: str) -> str:
+    """The expression over series that `selector` matches only; recordings have the labels of what they were made of."""
+    if not selector:
+        return expr
+    expr = expr.replace(UP, f"up{{{selector}}}")
+
+    def narrowed(found: re.Match[str]) -> str:
+        text, name, matchers = found.groups()
+        if text or not name.startswith("fabricmon_"):
+            return found[0]
+        inner = f"{matchers[1:-1]},{selector}" if matchers else selector
+        return f"{name}{{{inner}}}"
+
+    return _SERIES.sub(narrowed, expr)
+
+
+def _recorded(recording: Recording, options: Options) -> dict[str, Any]:
+    return {"record": recording.name, "expr": selected(recording.expr, options.selector)}
+
+
+def _alerting(rule: Rule, params: Any, alert: Alert, options: Options) -> dict[str, Any]:
+    hold = float(getattr(params, "hold", rule.hold)) if alert.hold is None else alert.hold
+    keep = float(getattr(params, "clear", rule.clear)) if alert.keep is None else alert.keep
+    where = template(rule.table, options.node_label)
+    entry: dict[str, Any] = {"alert": alert_name(rule.name), "expr": selected(alert.expr, options.selector)}
+    if hold > 0:
+        entry["for"] = span(hold)
+    if keep > 0 and options.keep_firing:
+        entry["keep_firing_for"] = span(keep)
+    labels = {"severity": str(alert.severity or rule.severity), "kind": rule.kind, "rule": rule.name}
+    entry["labels"] = labels | ({"case": alert.case} if alert.case else {})
+    entry["annotations"] = {
+        "summary": f"{_plain(rule.title)}: {where}",
+        "component": where,
+        "description": _plain(rule.why),
+        "action": _plain(rule.action),
+    }
+    return entry
+
+
+def _plain(text: str) -> str:
+    """Text that a template engine leaves as it is."""
+    return text.replace("{{", '{{ "{{" }}')
+
+
+def differences(rules: Iterable[Rule]) -> list[tuple[str, str, str]]:
+    """Rule, how well PromQL can say it (exact, near, not expressible), and what differs."""
+    found = []
+    for rule in rules:
+        said = rule.translation(rule.params())
+        found.append((rule.name, said.word, said.differs))
+    return found
