@@ -28,11 +28,12 @@ from fabricmon.runtime import logs
 from fabricmon.runtime.http import parse_address
 from fabricmon.sim.dump import write
 from fabricmon.sim.fabric import Fabric, Shape
-from fabricmon.sim.faults import Fault, Step
 from fabricmon.sim.host import SimulatedHost
-from fabricmon.sim.plant import Plant
+from fabricmon.sim.layout import Layout
+from fabricmon.sim.script import Fault, Step
 from fabricmon.sim.serve import Agents
 from fabricmon.sim.timeline import PATIENCE, TAIL, timeline
+from fabricmon.sim.world import World
 
 LOOPBACK = "127.0.0.1"
 START_LIMIT = 30.0
@@ -129,12 +130,13 @@ class Demo:
         if not 0 < options.speed <= 20:
             raise ValueError(f"speed must be above 0 and at most 20, got {options.speed:g}")
         self.options, self._say = options, say
-        self.fabric = Fabric(Shape(nodes=options.nodes, unit=min(32, -(-options.nodes // 2))))
-        self.faults = timeline(self.fabric, options.seed, options.speed, spare=1)
-        self.plant = Plant(self.fabric, options.seed)
+        self.shape = Shape(nodes=options.nodes, unit=min(32, -(-options.nodes // 2)))
+        self.layout = Layout.of(Fabric(self.shape).graph, storage=0)
+        self.faults = timeline(self.layout, options.seed, options.speed, spare=1)
         self.interval = max(1.0, 10.0 / options.speed)
+        self.world = World(self.layout, options.seed, self.interval)
         self.agents = Agents(
-            self.plant, address=LOOPBACK, interval=self.interval, on_step=self._step, without=(0,)
+            self.world, address=LOOPBACK, interval=self.interval, on_step=self._step, without=(0,)
         )
         self.receiver = Receiver(self._event, lambda: self.agents.seconds)
         self.address = free_address(options.listen)
@@ -150,8 +152,8 @@ class Demo:
                 await self._start(stack, Path(directory))
                 self._say(f"page: http://{self.address}/   (metrics and API at the same address)")
                 self._say(
-                    f"{self.options.nodes} simulated hosts x {self.fabric.shape.rails} ports and GPUs, "
-                    f"{self.fabric.shape.leaves} leaves, {self.fabric.shape.spines} spines, and this machine"
+                    f"{self.options.nodes} simulated hosts x {self.shape.rails} ports and GPUs, "
+                    f"{len(self.layout.leaves)} leaves, {self.shape.spines} spines, and this machine"
                 )
                 await asyncio.sleep(STEADY)
                 self.agents.play(self.faults)
@@ -194,10 +196,10 @@ class Demo:
         stack.push_async_callback(self.agents.stop)
         self._here = LiveHost()
         root = config.load(None, {"agent.listen": [f"{LOOPBACK}:0"]}, uses=("agent", "collect", "rules"))
-        own, first = Agent(root, self._here), Agent(root, SimulatedHost(self.plant, 0))
+        own, first = Agent(root, self._here), Agent(root, SimulatedHost(self.world, 0))
         for name, agent in (("agent of this machine", own), ("agent of the first host", first)):
             await self._child(stack, name, agent.run(), agent.listening)
-        targets = {**self.agents.targets, self.fabric.hosts[0]: str(first.addresses[0])}
+        targets = {**self.agents.targets, self.layout.hosts[0]: str(first.addresses[0])}
         if self._here.name not in targets:
             targets[self._here.name] = str(own.addresses[0])
         central = Central(self._centre(directory, targets, hook))
@@ -211,7 +213,7 @@ class Demo:
 
     def _centre(self, directory: Path, targets: dict[str, str], hook: str) -> config.Root:
         """The configuration a site would write for this fabric."""
-        graph = self.fabric.graph
+        graph = self.layout.graph
         plan, found = directory / "ibnetdiscover.txt", directory / "agents.json"
         plan.write_text(write(graph))
         groups = [

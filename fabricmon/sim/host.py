@@ -1,4 +1,4 @@
-"""One simulated node as a Host: the files a real one has below /sys/class/infiniband, read from the plant.
+"""One simulated node as a Host: the files a real one has below /sys/class/infiniband, read from the world.
 
 A real agent runs on it unchanged. Netlink is Unsupported, so collectors take their way through files; while the node
 is switched off every question fails, as on a machine whose adapters have gone.
@@ -20,7 +20,9 @@ from fabricmon.host.interfaces import Interfaces
 from fabricmon.host.live_interfaces import NoInterfaces
 from fabricmon.host.nvml import NoGpus
 from fabricmon.host.protocol import HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
-from fabricmon.sim.plant import COUNTING, Plant
+from fabricmon.model import Kind
+from fabricmon.sim.columns import counting
+from fabricmon.sim.world import World
 
 CLASS = "/sys/class/infiniband"
 _PHYS_WORDS = {"link_up": "LinkUp", "error_recovery": "LinkErrorRecovery", "training": "PortConfigurationTraining"}
@@ -30,17 +32,17 @@ Text = Callable[[], str]
 
 
 class SimulatedHost:
-    """Host `number` of a plant. `name` is the node's own name."""
+    """Host `number` of a world. `name` is the node's own name."""
 
-    def __init__(self, plant: Plant, number: int) -> None:
-        self._plant, self._number = plant, number
-        self.name = plant.fabric.hosts[number]
+    def __init__(self, world: World, number: int) -> None:
+        self._world, self._number = world, number
+        self.name = world.layout.hosts[number]
         self.interfaces: Interfaces = NoInterfaces("a simulated host has no ethtool")
         self.gpus: Gpus = NoGpus("a simulated host has no NVML")
         self._files: dict[str, Text] = {}
         self._raw: dict[str, tuple[str, int]] = {}
         self._links: dict[str, str] = {}
-        for row in plant.fabric.host_rows(number):
+        for row in world.layout.host_rows(number).tolist():
             self._add_port(row)
         self._directories: dict[str, set[str]] = {}
         for path in (*self._files, *self._raw, *self._links):
@@ -50,9 +52,9 @@ class SimulatedHost:
                 path = parent or "/"
 
     def _add_port(self, row: int) -> None:
-        plant, labels = self._plant, self._plant.fabric.port_labels(row)
+        world, labels = self._world, self._world.layout.labels(row)
         device = f"{CLASS}/{labels['device']}"
-        port = f"{device}/ports/1"
+        port = f"{device}/ports/{labels['port']}"
         static = {
             "node_guid": labels["node_guid"],
             "sys_image_guid": labels["sys_image_guid"],
@@ -60,34 +62,34 @@ class SimulatedHost:
             "board_id": labels["board"],
             "hca_type": labels["hca_type"],
             "device/uevent": f"DRIVER={labels['driver']}\nPCI_SLOT_NAME={labels['pci']}",
-            "ports/1/link_layer": labels["link_layer"],
-            "ports/1/gids/0": f"fe80:0000:0000:0000:{labels['port_guid']}",
+            f"ports/{labels['port']}/link_layer": labels["link_layer"],
+            f"ports/{labels['port']}/gids/0": f"fe80:0000:0000:0000:{labels['port_guid']}",
         }
         for name, text in static.items():
             self._files[f"{device}/{name}"] = lambda text=text: text  # type: ignore[misc]
         self._links[f"{device}/device"] = f"/sys/devices/pci0000:00/{labels['pci']}"
         self._links[f"{device}/device/driver"] = f"/sys/bus/pci/drivers/{labels['driver']}"
         self._files |= {
-            f"{port}/state": lambda: _numbered(plant.state[row], PORT_STATES),
-            f"{port}/phys_state": lambda: _numbered(plant.phys_state[row], PHYS_STATES),
-            f"{port}/rate": lambda: _rate(plant, row),
-            f"{port}/lid": lambda: f"0x{int(plant.column('lid')[row]):x}",
-            f"{port}/sm_lid": lambda: f"0x{int(plant.column('sm_lid')[row]):x}",
+            f"{port}/state": lambda: _numbered(world.links.state[row], PORT_STATES),
+            f"{port}/phys_state": lambda: _numbered(world.links.phys_state[row], PHYS_STATES),
+            f"{port}/rate": lambda: _rate(world, row),
+            f"{port}/lid": lambda: f"0x{int(world.column(Kind.PORT, 'lid')[row]):x}",
+            f"{port}/sm_lid": lambda: f"0x{int(world.column(Kind.PORT, 'sm_lid')[row]):x}",
         }
-        for column in COUNTING:
+        for column in counting(Kind.PORT, world.layout.link_layer):
             counter = CATALOGUE[column]
             self._raw[f"{port}/{counter.source}/{counter.keys[0]}"] = (column, row)
 
     # --- the machine
 
     def boot_id(self) -> str:
-        return f"{self.name}-boot-{self._plant.boots[self._number]}"
+        return f"{self.name}-boot-{self._world.hosts.boots[self._number]}"
 
     def machine_id(self) -> str:
         return f"simulated-{self.name}"
 
     def monotonic(self) -> float:
-        return self._plant.monotonic(self._number)
+        return float(self._world.hosts.monotonic(self._world.now)[self._number])
 
     def list(self, path: str) -> builtins.list[str]:
         self._on(path)
@@ -119,12 +121,12 @@ class SimulatedHost:
         """Nothing is open."""
 
     def _on(self, path: str) -> None:
-        if self._plant.silent[self._number]:
+        if self._world.hosts.silent[self._number]:
             raise HostError(path, errno.ENODEV, "No such device")
 
     def _count(self, path: str) -> int:
         column, row = self._raw[path]
-        return int(self._plant.raw[column][row])
+        return int(self._world.ports.raw[column][row])
 
     # --- netlink: collectors fall back to files
 
@@ -175,6 +177,6 @@ def _numbered(value: float, words: dict[int, str]) -> str:
     return f"{int(value)}: {_PHYS_WORDS.get(word) or (word.upper() if words is PORT_STATES else word.capitalize())}"
 
 
-def _rate(plant: Plant, row: int) -> str:
-    gbps, lanes = plant.rate[row] * 8 / 1e9, int(plant.width[row])
+def _rate(world: World, row: int) -> str:
+    gbps, lanes = world.links.rate[row] * 8 / 1e9, int(world.links.width[row])
     return f"{gbps:g} Gb/sec ({lanes}X {_SPEEDS.get(round(gbps / lanes), 'SDR')})"

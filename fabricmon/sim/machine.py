@@ -11,81 +11,158 @@ from numpy.typing import NDArray
 
 from fabricmon import __version__
 from fabricmon.model import Component, Identity, Inventory, Kind, Part, Snapshot
-from fabricmon.sim.plant import COUNTER_COLUMNS, STATE_COLUMNS, Plant
+from fabricmon.sim.columns import PARTS, PartOf
+from fabricmon.sim.world import World
+
+STATE_PERIOD = 1.0
+"""Seconds between two looks at what is told at once where it changes."""
+
+Columns = Mapping[Kind, Mapping[str, NDArray[np.float64]]]
 
 
-class Columns:
-    """The plant's columns at one moment, side by side: float64[ports, columns] a collector, cut once for all nodes."""
+def columns(world: World) -> Columns:
+    """All columns of the world at this moment, worked out once for all nodes."""
+    kinds = {part.kind for part in PARTS[world.layout.link_layer]}
+    return {kind: {name: world.column(kind, name) for name in world.columns(kind)} for kind in kinds}
 
-    def __init__(self, plant: Plant) -> None:
-        self.state = np.column_stack([plant.column(column) for column in STATE_COLUMNS])
-        self.counters = np.column_stack([plant.column(column) for column in COUNTER_COLUMNS])
+
+def rows(world: World, kind: Kind, host: int) -> slice:
+    """Rows of a host among all of a kind."""
+    layout = world.layout
+    if kind is Kind.PORT:
+        return slice(int(layout.first[host]), int(layout.first[host + 1]))
+    if kind is Kind.PCIE:
+        return slice(int(layout.pcie_first[host]), int(layout.pcie_first[host + 1]))
+    gpus = int(layout.gpu_first[host]), int(layout.gpu_first[host + 1])
+    if kind is Kind.GPU:
+        return slice(*gpus)
+    if kind is Kind.NVLINK:
+        return slice(gpus[0] * layout.nvlinks, gpus[1] * layout.nvlinks)
+    return slice(host, host + 1)
+
+
+def components(world: World, kind: Kind, host: int) -> list[Component]:
+    """All components of a kind that a host may have, present or not, in row order."""
+    layout, mine = world.layout, rows(world, kind, host)
+    if kind is Kind.PORT:
+        return [Component(layout.row_name(row), layout.labels(row)) for row in range(mine.start, mine.stop)]
+    if kind is Kind.NODE:
+        return [Component("")]
+    names = [layout.gpu_names[gpu] for gpu in range(int(layout.gpu_first[host]), int(layout.gpu_first[host + 1]))]
+    if kind is Kind.GPU:
+        return [
+            Component(name, {"gpu": str(n), "uuid": _uuid(world, host, n), "pci": layout.pci(n, gpu=True),
+                             "model": "NVIDIA H100 80GB HBM3"})
+            for n, name in enumerate(names)
+        ]  # fmt: skip
+    if kind is Kind.NVLINK:
+        return [
+            Component(f"{name}/link{link}", {"gpu": str(n), "link": str(link), "uuid": _uuid(world, host, n),
+                                             "remote": "switch"})
+            for n, name in enumerate(names) for link in range(layout.nvlinks)
+        ]  # fmt: skip
+    first = int(layout.first[host])
+    owners = dict.fromkeys(layout.devices[first : int(layout.first[host + 1])])
+    adapters = [(layout.pci(n), "nic", device) for n, device in enumerate(owners)]
+    chips = [(layout.pci(n, gpu=True), "gpu", name) for n, name in enumerate(names)]
+    return [
+        Component(pci, {"device": pci, "class": word, "owner": owner, "path": "0000:00:01.0"})
+        for pci, word, owner in (*adapters, *chips)
+    ]
+
+
+def present(world: World, kind: Kind, host: int) -> list[bool]:
+    """Which of `components` are there now."""
+    mine = rows(world, kind, host)
+    if kind is Kind.PORT:
+        return [bool(there) for there in world.present[mine]]
+    if kind is Kind.PCIE:
+        layout = world.layout
+        found = [True] * (mine.stop - mine.start)
+        for port in range(int(layout.first[host]), int(layout.first[host + 1])):
+            if not world.present[port]:
+                found[int(layout.pcie_of[port]) - mine.start] = False
+        return found
+    return [True] * (mine.stop - mine.start)
+
+
+def parts(world: World, wire: bool = True) -> tuple[PartOf, ...]:
+    """What nodes of this world deliver; `wire`: only what travels."""
+    return tuple(part for part in PARTS[world.layout.link_layer] if part.wire or not wire)
+
+
+def inventory(
+    world: World, host: int, wall: float, interval: float | None = None, state_interval: float | None = None,
+    wire: bool = True,
+) -> Inventory:
+    """What a node has at this moment. `wall`: the centre's clock; periods are the world's poll where not given."""
+    layout, hosts = world.layout, world.hosts
+    name, boot = layout.hosts[host], int(hosts.boots[host])
+    started = wall - (world.now - float(hosts.started[host])) + float(hosts.skew[host])
+    identity = Identity(name, f"{name}-boot-{boot}", f"simulated-{name}", __version__, round(started, 3))
+    every = interval or world.poll
+    found = []
+    for part in parts(world, wire):
+        there = present(world, part.kind, host)
+        listed = tuple(c for c, here in zip(components(world, part.kind, host), there, strict=True) if here)
+        period = (state_interval or every) if part.state else every
+        found.append(Part(part.collector, part.kind, part.columns, listed, period, part.wire))
+    return Inventory(int(hosts.shape[host]), identity, tuple(found))
 
 
 class Machine:
-    """A node with its own pace: states are read at each `read`, counters every `interval` seconds.
+    """A node with its own pace: states are read at each `read`, counters every `interval` seconds."""
 
-    Its GPUs, one beside each adapter, are in the inventory without counters.
-    """
-
-    def __init__(self, plant: Plant, host: int, interval: float = 10.0, state_interval: float = 1.0) -> None:
-        self._plant, self.host, self._interval, self._state_interval = plant, host, interval, state_interval
-        self.name = plant.fabric.hosts[host]
-        rails = plant.fabric.shape.rails
-        self._rows = slice(host * rails, (host + 1) * rails)
-        self._components = tuple(
-            Component(f"{labels['device']}/1", labels)
-            for labels in (plant.fabric.port_labels(row) for row in plant.fabric.host_rows(host))
-        )
-        self._gpus = tuple(
-            Component(f"gpu{rail}", {"model": "NVIDIA H100 80GB HBM3", "nic": component.name})
-            for rail, component in enumerate(self._components)
-        )
+    def __init__(
+        self, world: World, host: int, interval: float | None = None, state_interval: float | None = None,
+        staggered: bool = True,
+    ) -> None:
+        """`staggered`: each node has its own moment within the interval, as real agents have."""
+        self._world, self.host, self._interval = world, host, interval or world.poll
+        self._state_interval, self._staggered = state_interval or self._interval, staggered
+        self.name = world.layout.hosts[host]
         self._due = -math.inf
+        self._shape = -1
+        self._slots: list[tuple[PartOf, int, NDArray[np.intp]]] = []
         self.snapshot = Snapshot(self._inventory(0.0), 0, 0.0, [], array("d"))
-        self._boots = -1
 
     def read(self, columns: Columns, wall: float) -> Snapshot:
-        """The newest snapshot after reading what is due; after a boot it starts a new one, all parts read."""
-        plant = self._plant
-        if self._boots != plant.boots[self.host]:
-            self._boots = int(plant.boots[self.host])
-            inventory = self._inventory(wall)
-            self.snapshot = Snapshot(inventory, 0, wall, [math.nan] * 3, array("d", [math.nan]) * inventory.size)
-            # each node has its own moment within the interval, as real agents have
-            self._due = plant.now - self._interval * (self.host % 16) / 16
-        now, snapshot = plant.monotonic(self.host), self.snapshot
-        size = snapshot.inventory.parts[0].size
-        self._put(0, columns.state)
-        snapshot.taken[0] = snapshot.taken[2] = now
-        if plant.now >= self._due or math.isnan(snapshot.taken[1]):
-            self._put(size, columns.counters)
-            snapshot.taken[1] = now
-            self._due += self._interval * max(1, math.ceil((plant.now - self._due) / self._interval))
+        """The newest snapshot after reading what is due; with another inventory it starts a new one, all parts read."""
+        world = self._world
+        if self._shape != world.hosts.shape[self.host]:
+            self._shape = int(world.hosts.shape[self.host])
+            found = self._inventory(wall)
+            blank = array("d", [math.nan]) * found.size
+            self.snapshot = Snapshot(found, self.snapshot.seq, wall, [math.nan] * len(found.parts), blank)
+            self._due = world.now - (self._interval * (self.host % 16) / 16 if self._staggered else 0.0)
+        now, snapshot = float(world.hosts.monotonic(world.now)[self.host]), self.snapshot
+        due = world.now >= self._due
+        for number, (part, base, mine) in enumerate(self._slots):
+            if part.state or due or math.isnan(snapshot.taken[number]):
+                self._put(columns[part.kind], part, base, mine)
+                snapshot.taken[number] = now
+        if due:
+            self._due += self._interval * max(1, math.ceil((world.now - self._due) / self._interval))
         snapshot.seq += 1
-        snapshot.wall = wall
+        snapshot.wall = wall + float(world.hosts.skew[self.host])
         return snapshot
 
-    def _put(self, base: int, matrix: NDArray[np.float64]) -> None:
-        values = np.ascontiguousarray(matrix[self._rows]).ravel()
+    def _put(self, columns: Mapping[str, NDArray[np.float64]], part: PartOf, base: int, mine: NDArray[np.intp]) -> None:
+        values = np.column_stack([columns[name][mine] for name in part.columns]).ravel()
         self.snapshot.values[base : base + values.size] = array("d", values.tobytes())
 
     def _inventory(self, wall: float) -> Inventory:
-        boot = int(self._plant.boots[self.host])
-        identity = Identity(self.name, f"{self.name}-boot-{boot}", f"simulated-{self.name}", __version__, wall)
-        return Inventory(
-            1 + boot,
-            identity,
-            (
-                Part("infiniband_state", Kind.PORT, STATE_COLUMNS, self._components, self._state_interval),
-                Part("infiniband", Kind.PORT, COUNTER_COLUMNS, self._components, self._interval),
-                Part("gpu", Kind.GPU, (), self._gpus, self._interval),
-            ),
-        )
+        found = inventory(self._world, self.host, wall, self._interval, self._state_interval)
+        self._slots, base = [], 0
+        for part, made in zip(parts(self._world), found.parts, strict=True):
+            there = np.flatnonzero(present(self._world, part.kind, self.host))
+            self._slots.append((part, base, there + rows(self._world, part.kind, self.host).start))
+            base += made.size
+        return found
 
 
 def values_of(snapshot: Snapshot) -> Mapping[str, Mapping[str, float]]:
-    """Component name -> column -> value, for people and tests."""
+    """Component name -> column -> value, for people and tests. Rows of all kinds; names do not meet."""
     found: dict[str, dict[str, float]] = {}
     at = 0
     for part in snapshot.inventory.parts:
@@ -94,3 +171,7 @@ def values_of(snapshot: Snapshot) -> Mapping[str, Mapping[str, float]]:
             found.setdefault(component.name, {}).update(zip(part.columns, row, strict=True))
             at += len(part.columns)
     return found
+
+
+def _uuid(world: World, host: int, gpu: int) -> str:
+    return f"GPU-{int(world.layout.gpu_first[host]) + gpu:08x}-0000-4000-8000-000000000000"

@@ -18,9 +18,9 @@ import aiohttp
 from aiohttp import web
 
 from fabricmon import frame
-from fabricmon.sim.faults import Fault, Script, Step
-from fabricmon.sim.machine import Columns, Machine
-from fabricmon.sim.plant import Plant
+from fabricmon.sim.machine import STATE_PERIOD, Machine, columns
+from fabricmon.sim.script import Fault, Script, Step
+from fabricmon.sim.world import World
 
 PACE = 0.1
 """Seconds between two steps of the simulation; nodes read in ten groups spread over a second."""
@@ -47,7 +47,7 @@ class Node:
 
 
 class Agents:
-    """Serves all nodes of a plant, whose time runs with the clock from `start` on, and plays faults into it.
+    """Serves all nodes of a world, whose time runs with the clock from `start` on, and plays faults into it.
 
     address         loopback address of the listeners; ports are the system's choice
     interval        seconds between two reads of a node's counters; states are read every second
@@ -56,13 +56,13 @@ class Agents:
     """
 
     def __init__(
-        self, plant: Plant, *, address: str = "127.0.0.1", interval: float = 10.0,
+        self, world: World, *, address: str = "127.0.0.1", interval: float = 10.0,
         on_step: Callable[[Step], None] = lambda step: None, without: Collection[int] = (),
     ) -> None:
-        self.plant, self._address, self._on_step = plant, address, on_step
+        self.world, self._address, self._on_step = world, address, on_step
         self.script = Script(())
-        hosts = [host for host in range(plant.fabric.shape.nodes) if host not in without]
-        self.nodes = {host: Node(Machine(plant, host, interval), 0) for host in hosts}
+        hosts = [host for host in range(len(world.layout.hosts)) if host not in without]
+        self.nodes = {host: Node(Machine(world, host, interval, STATE_PERIOD), 0) for host in hosts}
         self._origin = 0.0
         self._by_port: dict[int, Node] = {}
         self._runner: web.AppRunner | None = None
@@ -85,21 +85,21 @@ class Agents:
         app.router.add_get("/stream", self._stream)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
-        columns = Columns(self.plant)
+        every = columns(self.world)
         for node in self.nodes.values():
-            node.machine.read(columns, time.time())
+            node.machine.read(every, time.time())
             await self._open(node)
-        self._origin = time.monotonic() - self.plant.now
+        self._origin = time.monotonic() - self.world.now
         self._pace = asyncio.create_task(self._run(), name="simulation")
 
     def play(self, faults: Iterable[Fault]) -> None:
         """Begin with these faults now, in place of those before."""
-        self.script = Script(faults, self.plant.now)
+        self.script = Script(faults, self.world.now)
 
     @property
     def seconds(self) -> float:
         """Second of the script that plays."""
-        return self.plant.now - self.script.start
+        return self.world.now - self.script.start
 
     async def stop(self) -> None:
         if self._pace is not None:
@@ -116,7 +116,7 @@ class Agents:
     async def _run(self) -> None:
         turn = 0
         while True:
-            for step in self.script.play(self.plant, time.monotonic() - self._origin):
+            for step in self.script.play(self.world, time.monotonic() - self._origin):
                 self._on_step(step)
             await self._switch()
             self._read(turn % GROUPS)
@@ -124,20 +124,20 @@ class Agents:
             await asyncio.sleep(PACE)
 
     def _read(self, group: int) -> None:
-        columns, wall = Columns(self.plant), time.time()
+        every, wall = columns(self.world), time.time()
         for host, node in self.nodes.items():
-            if host % GROUPS == group and not self.plant.silent[host]:
-                node.machine.read(columns, wall)
+            if host % GROUPS == group and not self.world.hosts.silent[host]:
+                node.machine.read(every, wall)
                 node.news.set()
                 node.news = asyncio.Event()
 
     async def _switch(self) -> None:
         """Open and close listeners as nodes come and go."""
         for host, node in self.nodes.items():
-            if self.plant.silent[host] and node.site is not None:
+            if self.world.hosts.silent[host] and node.site is not None:
                 await self._close(node, "")
-            elif not self.plant.silent[host] and node.site is None:
-                node.machine.read(Columns(self.plant), time.time())
+            elif not self.world.hosts.silent[host] and node.site is None:
+                node.machine.read(columns(self.world), time.time())
                 await self._open(node)
 
     # --- listeners

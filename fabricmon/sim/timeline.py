@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 
-from fabricmon.sim import faults
-from fabricmon.sim.fabric import Fabric
+from fabricmon.sim import faults_hosts, faults_links, faults_switches
+from fabricmon.sim.layout import Layout
+from fabricmon.sim.script import Fault
 
 DEGRADE_AT, DEGRADE_RAMP = 15.0, 60.0
 FLAP_AT, FLAP_DOWNS, FLAP_DOWN_FOR = 20.0, (0.0, 45.0, 80.0), 3.0
@@ -19,27 +20,32 @@ TAIL = 12.0
 """Real seconds after the last step in which what must not come would come: twice a link's hold."""
 PATIENCE = 30.0
 """Real seconds more for what is still missing: error counting begins when a link has been up and settled for 30 s."""
-NODES_LEAST = 8
+NODES_LEAST, LEAVES_LEAST, PORTS_LEAST = 8, 6, 3
 """Fewer hosts make leaves of two links, which no one could tell from two bad cables."""
 
 
-def timeline(fabric: Fabric, seed: int, speed: float = 1.0, spare: int = 0) -> tuple[faults.Fault, ...]:
-    """The four faults at places chosen by `seed`, no two of them on one host or leaf; `spare` hosts are left alone."""
-    shape = fabric.shape
-    if shape.nodes < NODES_LEAST or shape.units < 2 or shape.rails < 3:
-        raise ValueError(f"the timeline needs {NODES_LEAST} nodes, two units and three rails, got {shape}")
+def timeline(layout: Layout, seed: int, speed: float = 1.0, spare: int = 0) -> tuple[Fault, ...]:
+    """The four faults at places chosen by `seed`, no two of them on one host or leaf; `spare` hosts are left alone.
+
+    ValueError for a fabric too small to tell them apart.
+    """
+    hosts = len(layout.hosts)
+    compute = [[int(row) for row in layout.host_rows(host) if not layout.storage[row]] for host in range(hosts)]
+    if hosts < NODES_LEAST or len(layout.leaves) < LEAVES_LEAST or len(compute[0]) < PORTS_LEAST:
+        raise ValueError(
+            f"the timeline needs {NODES_LEAST} nodes of {PORTS_LEAST} ports on {LEAVES_LEAST} leaves, "
+            f"got {hosts} of {len(compute[0])} on {len(layout.leaves)}"
+        )
     choose = random.Random(seed)
-    flapping, degrading, rebooting = choose.sample(range(spare, shape.nodes), 3)
-    flap_row = fabric.row(flapping, choose.randrange(shape.rails))
-    degrade_row = fabric.row(degrading, choose.randrange(shape.rails))
-    taken = {fabric.leaf_of(flap_row), fabric.leaf_of(degrade_row)}
-    elsewhere = rebooting // shape.unit  # the reboot's links are not below the leaf that dies
-    leaves = [leaf for leaf in range(shape.leaves) if leaf not in taken and leaf // shape.rails != elsewhere]
-    leaf = choose.choice(leaves)
+    flapping, degrading, rebooting = choose.sample(range(spare, hosts), 3)
+    flap, degrade = choose.choice(compute[flapping]), choose.choice(compute[degrading])
+    # the reboot's links are not below the leaf that dies
+    taken = {int(layout.leaf[flap]), int(layout.leaf[degrade]), *(int(layout.leaf[row]) for row in compute[rebooting])}
+    leaf = layout.leaf_name(choose.choice([leaf for leaf in layout.leaves if leaf not in taken]))
     downs = tuple(after / speed for after in FLAP_DOWNS)
     return (
-        faults.degrading_link(fabric, degrade_row, DEGRADE_AT / speed, DEGRADE_RAMP / speed),
-        faults.flapping_cable(fabric, flap_row, FLAP_AT / speed, downs, FLAP_DOWN_FOR / speed),
-        faults.node_reboot(fabric, rebooting, REBOOT_AT / speed, REBOOT_LASTS / speed),
-        faults.leaf_down(fabric, leaf, LEAF_AT / speed, LEAF_LASTS / speed),
+        faults_links.degrading_link(layout, layout.port_name(degrade), DEGRADE_AT / speed, DEGRADE_RAMP / speed),
+        faults_links.link_flap(layout, layout.port_name(flap), FLAP_AT / speed, downs, FLAP_DOWN_FOR / speed),
+        faults_hosts.node_reboot(layout, layout.hosts[rebooting], REBOOT_AT / speed, REBOOT_LASTS / speed),
+        faults_switches.leaf_down(layout, leaf, LEAF_AT / speed, LEAF_LASTS / speed),
     )

@@ -39,7 +39,7 @@ def fat_tree(k: int, tiers: int = 2, rate: float = RATE) -> Graph:
 
 def rail_optimised(
     units: int = 2, hosts: int = 8, rails: int = 8, spines: int = 4, parallel: int = 1, tors: int = 1,
-    rate: float = RATE,
+    rate: float = RATE, planes: bool = False,
 ) -> Graph:
     """Adapter i of every host of a unit on leaf i of that unit.
 
@@ -47,6 +47,7 @@ def rail_optimised(
     spines    shared by all leaves; 0: rails are not joined at all (rail-only), each rail spans all units on one leaf
     parallel  cables from each leaf to each spine
     tors      2: adapters have two ports, on two leaves of one rail (dual ToR)
+    planes    each rail is a plane with `spines` spines of its own ("plane5-spine-003"), instead of sharing them
     """
     positive(units=units, hosts=hosts, rails=rails, parallel=parallel, tors=tors)
     lay = Lay(rate)
@@ -57,15 +58,21 @@ def rail_optimised(
         for rail in range(rails):
             for side in sides:
                 leaves[unit, rail, side] = lay.switch(f"su{unit}-rail{rail}{side}-leaf")
-    top = [lay.switch(name) for name in numbered("spine", spines)]
+    if planes:
+        top = {
+            rail: [lay.switch(f"plane{rail}-{name}", plane=str(rail)) for name in numbered("spine", spines)]
+            for rail in range(rails)
+        }
+    else:
+        top = dict.fromkeys(range(rails), [lay.switch(name) for name in numbered("spine", spines)])
     for number, name in enumerate(names):
         lay.host(name)
         for rail in range(rails):
             adapter = lay.adapter(name, f"mlx5_{rail}", len(sides))
             for side in sides:
                 lay.cable(adapter, leaves[number // hosts if spines else 0, rail, side])
-    for leaf in leaves.values():
-        for spine in top:
+    for (_, rail, _), leaf in leaves.items():
+        for spine in top[rail]:
             lay.cable(leaf, spine, parallel)
     return lay.graph()
 

@@ -1,0 +1,44 @@
+"""Several causes acting on one quantity of many components: each is put on and taken off by itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+class Overlay:
+    """One number a component, from all causes that act at the moment.
+
+    value     float64[n]: as it is now
+    neutral   where nothing acts
+    together  how two causes on one component combine (np.maximum, np.multiply)
+    """
+
+    def __init__(self, n: int, neutral: float, together: Callable[[Floats, Floats], Floats]) -> None:
+        self.value = np.full(n, neutral)
+        self._neutral, self._together = neutral, together
+        self._causes: dict[str, tuple[NDArray[np.intp], Floats]] = {}
+
+    @property
+    def acts(self) -> bool:
+        return bool(self._causes)
+
+    def put(self, cause: str, rows: NDArray[np.integer], values: Floats | float) -> None:
+        """The cause acts on these rows, and no others, from now on."""
+        at = np.asarray(rows, np.intp)
+        self._causes[cause] = at, np.broadcast_to(np.asarray(values, float), at.shape).copy()
+        self._work_out()
+
+    def take(self, cause: str) -> None:
+        """The cause acts no more; nothing happens where it did not."""
+        if self._causes.pop(cause, None) is not None:
+            self._work_out()
+
+    def _work_out(self) -> None:
+        self.value.fill(self._neutral)
+        for rows, values in self._causes.values():
+            self.value[rows] = self._together(self.value[rows], values)

@@ -1,0 +1,352 @@
+"""Was what came what had to come? Compares a run's incidents and notifications with a scenario's expectations. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+from msgspec import Struct
+
+from fabricmon.model import Incident, Notification, Severity
+from fabricmon.sim.scenario import Expect, Forbidden, Required
+
+T = TypeVar("T")
+
+FUTURE = 1.0  # seconds by which an incident may seem to begin after it was told, for rounding
+
+
+class Version(Struct, frozen=True):
+    """An incident as it was at one moment of the run, `at` seconds after the scenario's zero."""
+
+    at: float
+    incident: Incident
+
+
+class Seen(Struct, frozen=True):
+    """Everything that came of a run.
+
+    versions  each incident at each change, in order, and as it was at the end
+    notes     what one receiver was sent
+    zero      wall time of the scenario's zero
+    first_poll  seconds after zero -> seconds after zero of the first poll not before
+    begins    name of a timeline entry -> seconds after zero
+    rates_off  the largest share by which a port's rate was off the true one, and where; None: not looked at
+    """
+
+    versions: tuple[Version, ...]
+    notes: tuple[Notification, ...]
+    zero: float
+    first_poll: Callable[[float], float]
+    begins: dict[str, float]
+    rates_off: tuple[float, str] | None = None
+
+
+class Found(Struct, frozen=True):
+    """A required incident that came in time. `delay` counts from the first poll that could have seen the fault."""
+
+    what: str
+    incident: str
+    delay: float
+
+
+class Failure(Struct, frozen=True):
+    """Something that is not as expected: `what` was expected, `why` it is not so."""
+
+    what: str
+    why: str
+
+
+class Judgement(Struct, frozen=True):
+    """found, missed: required ones that came and that did not come at all; late: came, but too late or too early;
+    wrong: came in time, but not as it had to; false: what must not have come; told: incidents the receiver was told of.
+    """
+
+    found: tuple[Found, ...]
+    missed: tuple[Failure, ...]
+    late: tuple[Failure, ...]
+    wrong: tuple[Failure, ...]
+    false: tuple[Failure, ...]
+    told: int
+
+    @property
+    def ok(self) -> bool:
+        return not (self.missed or self.late or self.wrong or self.false)
+
+
+def judge(expect: Expect, seen: Seen) -> Judgement:
+    """Hold what was seen against what was expected."""
+    stories = _stories(seen.versions)
+    found: list[Found] = []
+    missed: list[Failure] = []
+    late: list[Failure] = []
+    wrong: list[Failure] = []
+    excused: set[str] = set()
+    same: dict[str, str] = {}
+    for required in expect.required:
+        what = _what(required)
+        verdict = _look(required, stories, seen, same.get(required.incident, ""))
+        excused |= verdict.ids
+        if verdict.id and required.incident:
+            same.setdefault(required.incident, verdict.id)
+        match verdict.word:
+            case "found":
+                found.append(Found(what, verdict.id, round(verdict.delay, 3)))
+            case "missed":
+                missed.append(Failure(what, verdict.why))
+            case "late":
+                late.append(Failure(what, verdict.why))
+            case _:
+                wrong.append(Failure(what, verdict.why))
+    false = [*_forbidden(expect.forbidden, seen.versions), *_from_the_future(seen)]
+    if expect.only:
+        false += _others(expect, stories, excused)
+    told = sum(len(n.incidents) for n in seen.notes if n.reason != "resolved")
+    if expect.notifications is not None and told > expect.notifications:
+        names = [f"{n.reason}: {i.kind} {i.component}" for n in seen.notes if n.reason != "resolved" for i in n.incidents]
+        false.append(Failure(f"at most {expect.notifications} told", f"{told} were: {'; '.join(names[:8])}"))
+    if expect.rates is not None and seen.rates_off is not None and not seen.rates_off[0] <= expect.rates:
+        off, where = seen.rates_off
+        false.append(Failure(f"rates within {expect.rates:g}", f"{where} is off by {off:.3g}"))
+    return Judgement(tuple(found), tuple(missed), tuple(late), tuple(wrong), tuple(false), told)
+
+
+# --- required
+
+
+class _Look(Struct):
+    word: str
+    why: str = ""
+    id: str = ""
+    delay: float = math.nan
+    ids: set[str] = set()
+
+
+def _look(required: Required, stories: dict[str, list[Version]], seen: Seen, only_id: str) -> _Look:
+    """The incident that meets a requirement best; what is wrong with it where none meets all of it."""
+    start = seen.begins.get(required.fault, 0.0)
+    polled = seen.first_poll(start)
+    limit, earliest = polled + required.by, start + required.earliest
+    ids: set[str] = set()
+    best: _Look | None = None
+    for id, story in stories.items():
+        said = [v for v in story if _is(required, v.incident)]
+        if said:
+            ids.add(id)
+        if not said or (only_id and id != only_id):
+            continue
+        look = _one(required, story, said, seen, limit, earliest, polled)
+        look.id = id
+        if best is None or _RANK[look.word] > _RANK[best.word]:
+            best = look
+    if best is None:
+        other = _nearest(required, stories)
+        return _Look("missed", f"never came{other}", ids=ids)
+    best.ids = ids
+    return best
+
+
+_RANK = {"missed": 0, "late": 1, "wrong": 2, "found": 3}
+
+
+def _one(
+    required: Required, story: Sequence[Version], said: Sequence[Version], seen: Seen, limit: float, earliest: float,
+    polled: float,
+) -> _Look:
+    listed = _each(required.severity)
+    fit = [v for v in said if v.incident.status == "firing" and v.incident.severity in listed]
+    sure = [v for v in fit if v.incident.confidence >= required.confidence]
+    if not fit:
+        reached = sorted({v.incident.severity.value for v in said})
+        return _Look("wrong", f"it was {' and '.join(reached)}, not {' or '.join(listed)}")
+    if not sure:
+        most = max(v.incident.confidence for v in fit)
+        return _Look("wrong", f"its confidence was {most:.3f} at most")
+    first = sure[0]
+    if first.at > limit:
+        return _Look("late", f"came {first.at - polled:.0f} s after the first poll that could see it")
+    if first.at < earliest:
+        return _Look("late", f"came at {first.at:.0f} s, not before {earliest:.0f} s was right")
+    highest = max((v.incident.severity for v in said), key=lambda s: s.rank)
+    if highest.rank > max(s.rank for s in listed):
+        return _Look("wrong", f"it became {highest}")
+    why = _demands(required, said) or _ended(required, story, seen)
+    if why:
+        return _Look("wrong", why)
+    return _Look("found", delay=max(0.0, first.at - polled))
+
+
+def _demands(required: Required, said: Sequence[Version]) -> str:
+    """What no version of the incident shows; "" when all was there at some time."""
+    incidents = [v.incident for v in said]
+    if not any(_any(_each(required.mode), i.labels.get("mode", "")) for i in incidents):
+        return f"its mode was {incidents[-1].labels.get('mode', 'none')}"
+    if required.members:
+        bad, _, of = required.members.partition(" of ")
+        if not any(i.members.bad >= int(bad) and i.members.of == int(of) for i in incidents):
+            most = max(incidents, key=lambda i: i.members.bad).members
+            return f"{most.bad} of {most.of} members at most"
+    for label, like in required.labels.items():
+        if not any(_any((like,), i.labels.get(label, "")) for i in incidents):
+            return f"its label {label} was {incidents[-1].labels.get(label, 'absent')}"
+    for group in required.candidates:
+        most_named = max(sum(_any((group.like,), c) for c in i.candidates) for i in incidents)
+        if most_named < group.least:
+            return f"{most_named} candidates like {group.like}, of {_short(incidents[-1].candidates)}"
+    if required.only_candidates is not None:
+        stray = [c for i in incidents for c in i.candidates if not _any(required.only_candidates, c)]
+        if stray:
+            return f"candidates besides: {_short(stray)}"
+    for like in required.says:
+        if not any(_pattern(f"*{like}*".lower()).fullmatch(_text(i)) for i in incidents):
+            return f"it never said {like!r}"
+    return ""
+
+
+def _ended(required: Required, story: Sequence[Version], seen: Seen) -> str:
+    if required.resolved_by is None:
+        return ""
+    start = seen.begins.get(required.fault, 0.0)
+    ends = [v.incident.resolved - seen.zero for v in story if v.incident.resolved is not None]
+    if story[-1].incident.status != "resolved" or not ends:
+        return "it was never resolved"
+    if ends[-1] > start + required.resolved_by:
+        return f"it was resolved {ends[-1] - start:.0f} s after the fault"
+    if ends[0] < start + required.resolved_from:
+        return f"it was resolved already {ends[0] - start:.0f} s after the fault"
+    return ""
+
+
+def _nearest(required: Required, stories: dict[str, list[Version]]) -> str:
+    """What came instead: of this kind elsewhere, or of another kind at this place."""
+    others = {
+        f"{v.incident.kind} {v.incident.component} ({v.incident.severity})"
+        for story in stories.values()
+        for v in story
+        if _any(_each(required.kind), v.incident.kind) or _is_component(_each(required.component), v.incident.component)
+    }
+    return f"; instead: {_short(sorted(others))}" if others else ""
+
+
+# --- forbidden and unasked for
+
+
+def _forbidden(rules: Iterable[Forbidden], versions: Sequence[Version]) -> list[Failure]:
+    failures: list[Failure] = []
+    for rule in rules:
+        hits: dict[str, Version] = {}
+        for version in versions:
+            incident = version.incident
+            if (
+                incident.status == "firing"
+                and incident.severity.rank >= rule.severity.rank
+                and (rule.earliest is None or version.at >= rule.earliest)
+                and (rule.until is None or version.at <= rule.until)
+                and _any(_each(rule.kind), incident.kind)
+                and _is_component(_each(rule.component), incident.component)
+                and not _is_component(rule.but, incident.component)
+                and _any(_each(rule.mode), incident.labels.get("mode", ""))
+                and all(_any((like,), incident.labels.get(label, "")) for label, like in rule.labels.items())
+            ):
+                hits.setdefault(incident.id, version)
+        failures += [Failure(f"no {_said(rule.kind)} {_said(rule.component)}", _tell(v)) for v in hits.values()]
+    return failures
+
+
+def _others(expect: Expect, stories: dict[str, list[Version]], excused: set[str]) -> list[Failure]:
+    failures = []
+    for id, story in stories.items():
+        bad = [
+            v
+            for v in story
+            if v.incident.severity.rank >= Severity.WARNING.rank
+            and not any(
+                _any(_each(a.kind), v.incident.kind)
+                and _is_component(_each(a.component), v.incident.component)
+                and v.incident.severity.rank <= a.severity.rank
+                for a in expect.allowed
+            )
+        ]
+        if bad and id not in excused:
+            failures.append(Failure("nothing else", _tell(bad[0])))
+    return failures
+
+
+def _from_the_future(seen: Seen) -> list[Failure]:
+    failures = {}
+    for version in seen.versions:
+        ahead = version.incident.since - seen.zero - version.at
+        if ahead > FUTURE:
+            failures[version.incident.id] = Failure(
+                "no onset in the future", f"{_tell(version)}, its onset is {ahead:.0f} s ahead"
+            )
+    return list(failures.values())
+
+
+# --- words
+
+
+def _stories(versions: Iterable[Version]) -> dict[str, list[Version]]:
+    found: dict[str, list[Version]] = {}
+    for version in versions:
+        found.setdefault(version.incident.id, []).append(version)
+    return found
+
+
+def _is(required: Required, incident: Incident) -> bool:
+    return _any(_each(required.kind), incident.kind) and _is_component(_each(required.component), incident.component)
+
+
+def _is_component(patterns: Iterable[str], component: str) -> bool:
+    return any(_any(_ways(pattern), component) for pattern in patterns)
+
+
+@lru_cache(4096)
+def _ways(pattern: str) -> tuple[str, ...]:
+    """The forms in which a component may be written: ends of a link in either order, or its first end alone."""
+    if not (pattern.startswith("link(") and pattern.endswith(")")):
+        return (pattern,)
+    inside = pattern[len("link(") : -1]
+    first, comma, second = inside.partition(", ")
+    if comma:
+        return (pattern, f"link({second}, {first})")
+    return (pattern, f"link({first}, *)", f"link(*, {first})")
+
+
+def _any(patterns: Iterable[str], text: str) -> bool:
+    return any(pattern == "*" or _pattern(pattern).fullmatch(text) for pattern in patterns)
+
+
+@lru_cache(4096)
+def _pattern(like: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(piece) for piece in like.split("*")), re.DOTALL)
+
+
+def _each(value: T | tuple[T, ...]) -> tuple[T, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _said(value: str | tuple[str, ...]) -> str:
+    text = " or ".join(_each(value))
+    return "of any kind" if text == "*" else text
+
+
+def _what(required: Required) -> str:
+    return f"{_said(required.kind)} {_said(required.component)}"
+
+
+def _tell(version: Version) -> str:
+    i = version.incident
+    return f"{i.kind} {i.component} {i.severity} at {version.at:.0f} s, {i.members.bad} of {i.members.of}: {i.title}"
+
+
+def _text(incident: Incident) -> str:
+    evidence = "\n".join(f"{e.text} {e.formula}" for e in incident.evidence)
+    return f"{incident.title}\n{incident.why}\n{evidence}".lower()
+
+
+def _short(names: Iterable[str]) -> str:
+    every = list(dict.fromkeys(names))
+    return ", ".join(every[:4]) + (f" and {len(every) - 4} more" if len(every) > 4 else "") if every else "none"
