@@ -21,6 +21,8 @@ SYMPTOM_OF: Mapping[str, str] = {
     "link_degraded": "LS",
     "nic_fault": "NE",
     "agent_silent": "AM",
+    "packet_loss": "EL",
+    "flow_loss": "FL",
     "nvlink_down": "NL",
     "nvlink_degraded": "NV",
     "pcie_degraded": "PC",
@@ -33,6 +35,8 @@ WORDS: Mapping[str, str] = {
     "LS": "link degraded",
     "NE": "NIC fault",
     "AM": "agent silent",
+    "EL": "packet loss",
+    "FL": "packet loss towards a peer",
     "NL": "NVLink down",
     "NV": "NVLink errors",
     "PC": "PCIe link degraded",
@@ -42,7 +46,7 @@ WORDS: Mapping[str, str] = {
 # and rate are read, not estimated; the CUSUM's bound is e^-20.6 a poll (2.3), taken here with room for misreadings.
 # Agent silence has a measured base rate instead (3.9); see `diagnose.silence_leak`.
 LEAK: Mapping[str, float] = {"LD": 1e-6, "LF": 1e-6, "LE": 1e-6, "LS": 1e-6, "NE": 1e-6, "NL": 1e-6, "NV": 1e-6,
-                             "PC": 1e-6}
+                             "PC": 1e-6, "EL": 1e-4, "FL": 1e-4}
 
 SILENCE_FLOOR = 0.002
 """Least base rate of silent agents. At this floor one silent agent gains 6.1 nats, less than the 6.9 that a dead host

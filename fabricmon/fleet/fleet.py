@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Counter
 from fabricmon.fleet.clocks import PartClocks
+from fabricmon.fleet.losses import FlowTracks
 from fabricmon.fleet.membership import Placed, enter, landing
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.tracks import Settings, Tracks
@@ -79,6 +80,8 @@ class Fleet:
         self.tables[Kind.NODE].own = frozenset(NODE_COLUMNS)
         ports = self.tables[Kind.PORT]
         ports.tracks = Tracks(ports, self.settings)
+        flows = self.tables[Kind.FLOW]
+        flows.tracks = FlowTracks(flows)
 
     # --- what comes in
 
@@ -145,6 +148,23 @@ class Fleet:
         if known.presence is Presence.NEVER:
             self.presence(node, Presence.LIVE, "", now)
         return True
+
+    def newest(self, node: str, now: float) -> Frame | None:
+        """All that is known of a node's values, as a full frame of its inventory; None where nothing came yet.
+
+        A value that several parts deliver is in the part it is taken from, and unknown in the others.
+        """
+        known = self.nodes.get(node)
+        if known is None or known.inventory is None or np.isnan(known.last_frame):
+            return None
+        if any(route.version != route.table.version for route in known.routes):
+            self._settle(known)
+        values = np.full(known.size, np.nan)
+        for route in known.routes:
+            mine = route.landing > 0
+            values[mine] = route.table.flat[route.landing[mine]]
+        taken = self.clocks.taken[known.clocks].copy()
+        return Frame(known.inventory.id, 0, now, taken, None, values, known.size)
 
     def presence(self, node: str, presence: Presence, detail: str, now: float) -> None:
         """How the pull of a node stands; makes the node known when it was not."""

@@ -20,6 +20,7 @@ from fabricmon.fleet.lane import Lane, Rows
 from fabricmon.model import ComponentId, Kind
 
 if TYPE_CHECKING:
+    from fabricmon.fleet.losses import FlowTracks
     from fabricmon.fleet.tracks import Tracks
     from fabricmon.topology.domains import Domains
 
@@ -55,7 +56,7 @@ class Table:
         self.ids: list[ComponentId] = []
         self.labels: list[dict[str, str]] = []
         self.domains: Domains | None = None
-        self.tracks: Tracks | None = None
+        self.tracks: Tracks | FlowTracks | None = None
         self.own: frozenset[str] = frozenset()
         self.relabelled: list[int] = []
         self.columns: dict[str, int] = {}

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.fleet.arithmetic import NO_RATE, Mark
+from fabricmon.fleet.losses import Losses
 from fabricmon.fleet.table import NOBODY, Table
 from fabricmon.fleet.tracks import Tracks
 
@@ -104,10 +105,17 @@ class View:
 
     @property
     def tracks(self) -> Tracks:
-        """State carried from tick to tick. ValueError for a kind that has none."""
-        if self.table.tracks is None:
-            raise ValueError(f"table {self.table.kind} carries no state")
+        """State of ports carried from tick to tick. ValueError for another kind."""
+        if not isinstance(self.table.tracks, Tracks):
+            raise ValueError(f"table {self.table.kind} carries no state of ports")
         return self.table.tracks
+
+    @property
+    def losses(self) -> Losses:
+        """Packets lost per row and window, of ports and of flows. ValueError for another kind."""
+        if self.table.tracks is None:
+            raise ValueError(f"table {self.table.kind} carries no losses")
+        return self.table.tracks.losses
 
     def track(self, name: str) -> NDArray[np.float64]:
         """One array of `tracks` by name, rows last."""
