@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import time
 from collections.abc import Mapping
@@ -93,16 +94,27 @@ class Agent:
 async def run(config: Any, host: Host) -> None:
     """Run an agent until SIGTERM or SIGINT; returns within STOP_LIMIT of it even if a read hangs for ever."""
     loop = asyncio.get_running_loop()
-    agent = asyncio.create_task(Agent(config, host).run())
+    one = Agent(config, host)
+    agent = asyncio.create_task(one.run())
+    settling = asyncio.create_task(_settled(one))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     waiting = asyncio.create_task(stop.wait())
     await asyncio.wait({agent, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
+    settling.cancel()
     if not agent.done():
         logs.get().info("agent stops")
         agent.cancel()
         await asyncio.wait({agent}, timeout=STOP_LIMIT)
     if agent.done() and not agent.cancelled():
         agent.result()
+
+
+async def _settled(agent: Agent) -> None:
+    """What stands after the first round stands as long as the process: the garbage collector need not walk it again."""
+    await agent.listening.wait()
+    await agent.node.schedule.board.first_round.wait()
+    gc.collect()
+    gc.freeze()

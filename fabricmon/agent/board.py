@@ -43,6 +43,7 @@ class Status:
     duration      seconds of its last run that came back, NaN none did
     stuck_since   wall time from which a read hangs, None when none does
     skipped       runs that did not start because the one before was not back
+    troubled      a run of it failed or had faults since the agent started
     """
 
     collector: str
@@ -56,6 +57,7 @@ class Status:
     runs: int = 0
     skipped: int = 0
     stuck_since: float | None = None
+    troubled: bool = False
 
 
 class Board:
@@ -111,6 +113,7 @@ class Board:
         status.success, status.error, status.last_success, status.faults = True, "", time.time(), faults
         if steady:
             return
+        status.troubled = status.troubled or bool(faults)
         topic = f"{status.collector} {status.device}"
         where = {"collector": status.collector, "device": status.device}
         self._transitions.tell(topic, "ok", "collector works", bad=False, **where)
@@ -124,7 +127,7 @@ class Board:
 
     def failed(self, status: Status, error: BaseException) -> None:
         """A run or search gave nothing."""
-        status.success = False
+        status.success, status.troubled = False, True
         status.error = str(error) or type(error).__name__
         status.faults = (Fault(status.collector, status.device, getattr(error, "path", ""), status.error),)
         stuck = isinstance(error, Overdue | Busy)

@@ -14,6 +14,7 @@ from fabricmon.agent.lane import Lane
 from fabricmon.agent.pace import MIN_GAP, next_start, offset
 from fabricmon.host.protocol import Host
 from fabricmon.model import Event, Fault
+from fabricmon.runtime.alarm import Alarm
 from fabricmon.runtime.reader import Busy, Reader, Readers
 
 RESCAN_GAP = 1.0
@@ -45,7 +46,7 @@ class _Track:
     """A lane and the task that runs its rounds. `kick` makes the next round start at once."""
 
     lane: Lane
-    kick: asyncio.Event
+    kick: Alarm
     task: asyncio.Task[None] | None = None
 
 
@@ -162,7 +163,7 @@ class Devices:
     async def _add(self, sessions: dict[str, Any], at_once: bool) -> None:
         """Start a lane for these sessions."""
         reader = await self._reader(self._board.status[(self._name, next(iter(sessions)))])
-        track = _Track(Lane(reader, sessions), asyncio.Event())
+        track = _Track(Lane(reader, sessions), Alarm())
         self._tracks.append(track)
         track.task = self._group.create_task(self._rounds(track, at_once), name=f"{self._name} {' '.join(sessions)}")
 
@@ -209,10 +210,10 @@ class Devices:
         """Until the next point of the grid, or a kick."""
         now = time.monotonic()
         until = next_start(now, self._config.interval, self._offset)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(until - now):
-                await track.kick.wait()
-                await asyncio.sleep(started + MIN_GAP - time.monotonic())
+        if await track.kick.wait(until - now):
+            gap = min(started + MIN_GAP, until) - time.monotonic()
+            if gap > 0:
+                await asyncio.sleep(gap)
 
     async def _reader(self, status: Status) -> Reader:
         """A thread; waits while all are taken, which only a great many stuck devices can cause."""

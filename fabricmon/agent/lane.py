@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fabricmon.model import Reading
-from fabricmon.runtime.reader import Busy, Overdue, Reader
+from fabricmon.runtime.reader import Busy, Overdue, Reader, settle
 
 
 class Run(NamedTuple):
@@ -52,23 +52,34 @@ class Lane:
         """Read each session once, each with `deadline` seconds. Returns early when one exceeds them."""
         turn = _Turn(tuple(self.sessions.items()))
         try:
-            future = self.reader.start(lambda: self._run(turn))
+            future: asyncio.Future[str | None] = self.reader.start(lambda: self._run(turn))
         except Busy as error:
             return Round([Run(device, None, error, float("nan")) for device in self.sessions])
-        while not future.done():
+        loop = asyncio.get_running_loop()
+        timer: asyncio.TimerHandle | None = None
+
+        def look() -> None:
+            """At the deadline of the session whose turn it was: give up, or look again at that of the present one."""
+            nonlocal timer
             late = turn.began + deadline - time.monotonic()
             if late > 0:
-                await asyncio.wait({future}, timeout=late)
-            elif (stuck := turn.give_up()) is not None:
-                done = list(turn.runs)
-                reached = {run.device for run in done} | {stuck}
-                overdue = Overdue(f"no answer from {stuck or self.reader.name} within {deadline:g} s")
-                return Round([*done, Run(stuck, None, overdue, float("nan"))], stuck,
-                             tuple(d for d, _ in turn.sessions if d not in reached))
-            else:
-                await asyncio.wait({future})  # its last session ended this moment
-        future.result()
-        return Round(turn.runs)
+                timer = loop.call_later(late, look)
+            elif (device := turn.give_up()) is not None:
+                settle(future, device, None)
+
+        look()
+        try:
+            stuck = await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if stuck is None:
+            return Round(turn.runs)
+        done = list(turn.runs)
+        reached = {run.device for run in done} | {stuck}
+        overdue = Overdue(f"no answer from {stuck or self.reader.name} within {deadline:g} s")
+        return Round([*done, Run(stuck, None, overdue, float("nan"))], stuck,
+                     tuple(d for d, _ in turn.sessions if d not in reached))
 
     def _run(self, turn: _Turn) -> None:
         """In the thread."""

@@ -65,31 +65,37 @@ class Health(Struct, frozen=True):
 def families(status: Mapping[Key, Status], symptoms: Sequence[Symptom] | None) -> Iterable[Family]:
     """Metrics about collectors and judgement. `symptoms` None: this agent does not judge.
 
-    What shows which device fails is told per device, the rest per collector. A collector's search for devices is the
-    row without a device, together with the session of a collector that has only one.
+    Everything is told per collector. A device has series of its own from its first trouble on, so that a node of many
+    healthy devices stays a small page.
     """
-    devices: dict[Key, list[Status]] = {}
     collectors: dict[str, list[Status]] = {}
-    for (collector, device), one in sorted(status.items()):  # the session of no device, "", before the search, "*"
-        devices.setdefault((collector, "" if device == SEARCH else device), []).append(one)
+    for (collector, _), one in sorted(status.items()):
         collectors.setdefault(collector, []).append(one)
-    rows = [({"collector": c, "device": d}, ones) for (c, d), ones in devices.items()]
     sums = [({"collector": c}, ones) for c, ones in collectors.items()]
     # How old a search is says nothing of the values' age where sessions read those.
-    reads = [({"collector": c, "device": d}, ones[0]) for (c, d), ones in devices.items()
-             if ones[0].device != SEARCH or len(collectors[c]) == 1]
+    reads = [(labels, [s for s in ones if s.device != SEARCH] or ones) for labels, ones in sums]
+    troubled = [({"collector": s.collector, "device": s.device}, s) for _, ones in sums for s in ones
+                if s.troubled and s.device not in ("", SEARCH)]
 
     yield Family("fabricmon_collector_success", "gauge",
-                 "1 if the last run of the collector for this device succeeded (it runs at its own pace)",
-                 [(labels, float(all(s.success for s in ones))) for labels, ones in rows
+                 "1 if the last run of the collector succeeded for each of its devices (it runs at its own pace)",
+                 [(labels, float(all(s.success is not False for s in ones))) for labels, ones in sums
                   if any(s.success is not None for s in ones)])
-    yield Family("fabricmon_collector_duration_seconds", "gauge", "Duration of the last run that came back",
-                 [(labels, round(one.duration, 6)) for labels, one in reads], "seconds")
+    yield Family("fabricmon_collector_duration_seconds", "gauge",
+                 "Duration of the last run that came back, of all devices together",
+                 [(labels, round(_sum(s.duration for s in ones), 6)) for labels, ones in reads], "seconds")
     yield Family("fabricmon_collector_last_success_timestamp_seconds", "gauge",
-                 "When the values shown for this device were read, seconds since the Unix epoch",
-                 [(labels, round(one.last_success, 3)) for labels, one in reads], "seconds")
+                 "When the oldest of the values shown was read, seconds since the Unix epoch",
+                 [(labels, round(_oldest(s.last_success for s in ones), 3)) for labels, ones in reads], "seconds")
     yield Family("fabricmon_collector_faults", "gauge", "Sources that the last runs could not read or understand",
-                 [(labels, float(sum(len(s.faults) for s in ones))) for labels, ones in rows])
+                 [(labels, float(sum(len(s.faults) for s in ones))) for labels, ones in sums])
+    yield Family("fabricmon_collector_device_success", "gauge",
+                 "1 if the last run for this device succeeded; of devices that had trouble since the agent started",
+                 [(labels, float(one.success is not False)) for labels, one in troubled])
+    yield Family("fabricmon_collector_device_faults", "gauge",
+                 "Sources of this device that its last run could not read or understand; of devices that had trouble "
+                 "since the agent started",
+                 [(labels, float(len(one.faults))) for labels, one in troubled])
     yield Family("fabricmon_collector_runs_total", "counter", "Runs, with or without success",
                  [(labels, float(sum(s.runs for s in ones))) for labels, ones in sums])
     yield Family("fabricmon_collector_skipped_runs_total", "counter",
@@ -103,6 +109,18 @@ def families(status: Mapping[Key, Status], symptoms: Sequence[Symptom] | None) -
     if symptoms is not None:
         yield Family("fabricmon_node_symptoms", "gauge", "Open symptoms of this node, as its own agent judges",
                      [({"severity": s.value}, float(sum(x.severity is s for x in symptoms))) for s in Severity])
+
+
+def _sum(durations: Iterable[float]) -> float:
+    """Of those that are known; NaN when none is."""
+    known = [d for d in durations if d == d]
+    return sum(known) if known else math.nan
+
+
+def _oldest(times: Iterable[float]) -> float:
+    """NaN when one of them never was: then there is no oldest one to tell."""
+    known = list(times)
+    return min(known) if all(t == t for t in known) else math.nan
 
 
 def collector_health(status: Mapping[Key, Status]) -> tuple[CollectorHealth, ...]:

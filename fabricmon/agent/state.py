@@ -29,10 +29,15 @@ class Accepted(NamedTuple):
     urgent: bool
 
 
-class _Held(NamedTuple):
-    parts: tuple[Part, ...]
-    values: array[float]
-    taken: float
+class _Held:
+    """What one session gave last. `size`: values of its parts; `fast`: a change in it is worth sending at once."""
+
+    __slots__ = ("fast", "parts", "size", "taken", "values")
+
+    def __init__(self, parts: tuple[Part, ...], values: array[float], taken: float) -> None:
+        self.parts, self.values, self.taken = parts, values, taken
+        self.size = sum(part.size for part in parts)
+        self.fast = any(part.period <= FAST for part in parts)
 
 
 class State:
@@ -60,20 +65,24 @@ class State:
 
     def accept(self, key: Key, reading: Reading, wall: float) -> Accepted:
         """Take over one reading. ValueError when its values do not fill its parts: then nothing is taken over."""
-        size = sum(p.size for p in reading.parts)
-        if size != len(reading.values):
-            raise ValueError(f"a reading of {len(reading.values)} values for parts of {size}")
         held = self._held.get(key)
-        self._held[key] = _Held(reading.parts, reading.values, reading.taken)
-        if held is None or (held.parts is not reading.parts and held.parts != reading.parts):
-            self._rebuild(wall)
-            return Accepted(True, True)
+        if held is None or held.parts is not reading.parts:
+            new = _Held(reading.parts, reading.values, reading.taken)
+            _check(new.size, reading)
+            self._held[key] = new
+            if held is None or held.parts != reading.parts:
+                self._rebuild(wall)
+                return Accepted(True, True)
+        else:
+            _check(held.size, reading)
+            new = held
         s = self.snapshot
         first, part = self._places[key]
-        urgent = any(p.period <= FAST for p in reading.parts) and _bits(held.values) != _bits(reading.values)
-        s.values[first : first + size] = reading.values
-        for n in range(len(reading.parts)):
-            s.taken[part + n] = reading.taken
+        urgent = new.fast and _bits(held.values) != _bits(reading.values)
+        new.values, new.taken = reading.values, reading.taken
+        s.values[first : first + new.size] = reading.values
+        for n in range(part, part + len(reading.parts)):
+            s.taken[n] = reading.taken
         s.seq += 1
         s.wall = wall
         return Accepted(False, urgent)
@@ -152,6 +161,11 @@ def _travelling(inventory: Inventory) -> tuple[Inventory, list[tuple[int, int]]]
         return inventory, spans
     wired = tuple(part for part in inventory.parts if part.wire)
     return msgspec.structs.replace(inventory, parts=wired), spans
+
+
+def _check(size: int, reading: Reading) -> None:
+    if size != len(reading.values):
+        raise ValueError(f"a reading of {len(reading.values)} values for parts of {size}")
 
 
 def _bits(values: array[float]) -> bytes:

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 MAX_THREADS = 200
-"""Threads of one `Readers`: one a collector, one for each device that is slow or hangs, and those stuck in devices long gone.
-Below the 256 tasks that the unit of the agent allows."""
+"""Threads of one `Readers`: one a collector, one for each device that is slow or hangs, and those stuck in devices long
+gone. Below the 256 tasks that the unit of the agent allows."""
 
 STACK = 256 * 1024
 """Bytes of stack of a reader thread; a read needs a few kilobytes."""
@@ -43,7 +43,7 @@ class Reader:
     def __init__(self, name: str, on_end: Callable[[], None] = lambda: None) -> None:
         self.name = name
         self._jobs: queue.SimpleQueue[_Job | Callable[[], None] | None] = queue.SimpleQueue()
-        self._pending: asyncio.Future[Any] | None = None
+        self._busy = False
         self._closed = False
         self._on_end = on_end
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -52,17 +52,21 @@ class Reader:
     @property
     def busy(self) -> bool:
         """A call is running, in time or overdue."""
-        return self._pending is not None and not self._pending.done()
+        return self._busy
 
     def start(self, function: Callable[[], T]) -> asyncio.Future[T]:
-        """Start a call without a deadline; Busy while an earlier one is stuck. Nobody need wait for the future."""
+        """Start a call without a deadline; Busy while an earlier one is stuck.
+
+        Nobody need wait for the future, and whoever waits may settle or cancel it before the call is back: what the
+        call gives is dropped then, and this reader is busy until it is back all the same.
+        """
         if self._closed:
             raise RuntimeError(f"reader {self.name} is closed")
         if self.busy:
             raise Busy(f"still waiting for the read before this one in {self.name}")
         loop = asyncio.get_running_loop()
-        self._pending = future = loop.create_future()
-        future.add_done_callback(_seen)
+        self._busy = True
+        future = loop.create_future()
         self._jobs.put((function, future, loop))
         return future
 
@@ -70,11 +74,16 @@ class Reader:
         """What `function` returns or raises, if it does so within `deadline` seconds; else Overdue. Busy at once
         while an earlier call is stuck."""
         future = self.start(function)
-        # wait() leaves the future alone at the deadline: the thread is still in the call.
-        await asyncio.wait({future}, timeout=deadline)
-        if not future.done():
-            raise Overdue(f"no answer from {self.name} within {deadline:g} s")
-        return future.result()
+        overdue = Overdue(f"no answer from {self.name} within {deadline:g} s")
+        timer = asyncio.get_running_loop().call_later(deadline, settle, future, None, overdue)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+
+    def _back(self, future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+        self._busy = False
+        settle(future, result, error)
 
     def close(self, last: Callable[[], None] | None = None) -> None:
         """Let the thread end after what it is doing; `last` runs in it just before. Does not wait."""
@@ -97,7 +106,7 @@ class Reader:
                 except BaseException as e:
                     error = e
                 try:
-                    loop.call_soon_threadsafe(_settle, future, result, error)
+                    loop.call_soon_threadsafe(self._back, future, result, error)
                 except RuntimeError:
                     return  # the loop is closed: the process is about to end
                 del job, function, future, loop, result, error
@@ -131,7 +140,8 @@ class Readers:
             self._alive -= 1
 
 
-def _settle(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+def settle(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+    """Give a future its outcome unless it has one. The failure of a call that nobody waits for is no news."""
     if future.done():
         return
     if error is None:
@@ -139,11 +149,7 @@ def _settle(future: asyncio.Future[Any], result: object, error: BaseException | 
     elif isinstance(error, StopIteration | asyncio.CancelledError | SystemExit | KeyboardInterrupt):
         # A future refuses the first, and the others would mean something else to the loop.
         future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
+        future.exception()
     else:
         future.set_exception(error)
-
-
-def _seen(future: asyncio.Future[Any]) -> None:
-    """The failure of a call that nobody waits for any more is no news."""
-    if not future.cancelled():
         future.exception()

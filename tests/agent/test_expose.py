@@ -198,15 +198,32 @@ async def test_promtool_finds_nothing_to_say(require: Callable[[str], object]) -
 async def test_collectors_tell_how_they_stand() -> None:
     body, _ = await agent_page(**{"Accept-Encoding": "identity"})
     got = samples(body.decode())
-    of = "[('collector', 'fake'), ('device', 'mlx5_0')]"
+    of = "[('collector', 'fake')]"
     assert got[f"fabricmon_collector_success{of}"] == 1
-    assert got["fabricmon_collector_hardware_queries[('collector', 'fake')]"] == 3
+    assert got[f"fabricmon_collector_hardware_queries{of}"] == 3
     assert got[f"fabricmon_collector_faults{of}"] == 0
     assert got[f"fabricmon_collector_last_success_timestamp_seconds{of}"] > 1.6e9
     assert any(name.startswith("fabricmon_build_info") for name in got)
-    # the search for devices shows that it works; its age is not the values' age
-    assert got["fabricmon_collector_success[('collector', 'fake')]"] == 1
-    assert "fabricmon_collector_last_success_timestamp_seconds[('collector', 'fake')]" not in got
+    assert not any(name.startswith("fabricmon_collector_device") for name in got)  # none had trouble
+
+
+def test_a_device_is_told_of_by_name_from_its_first_trouble_on() -> None:
+    status = {
+        ("nvlink", SEARCH): Status("nvlink", SEARCH, success=True, last_success=99.0),
+        ("nvlink", "gpu0"): Status("nvlink", "gpu0", success=True, last_success=7.0, duration=0.25),
+        ("nvlink", "gpu1"): Status("nvlink", "gpu1", success=False, last_success=5.0, duration=0.5, troubled=True),
+    }
+    got = samples("".join(render(families(status, None), Format.TEXT)))
+    assert got["fabricmon_collector_success[('collector', 'nvlink')]"] == 0
+    assert got["fabricmon_collector_duration_seconds[('collector', 'nvlink')]"] == 0.75
+    assert got["fabricmon_collector_last_success_timestamp_seconds[('collector', 'nvlink')]"] == 5.0  # the oldest
+    of = "[('collector', 'nvlink'), ('device', 'gpu1')]"
+    assert {k: v for k, v in got.items() if "device'" in k} == {
+        f"fabricmon_collector_device_success{of}": 0, f"fabricmon_collector_device_faults{of}": 0,
+    }
+    status["nvlink", "gpu1"].last_success = math.nan  # never read: there is no oldest reading
+    got = samples("".join(render(families(status, None), Format.TEXT)))
+    assert "fabricmon_collector_last_success_timestamp_seconds[('collector', 'nvlink')]" not in got
 
 
 def test_a_collector_of_one_session_is_one_row_with_the_sessions_times() -> None:

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fabricmon.catalogue import CATALOGUE
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(660)]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1560)]
 
 # Widths of the counters of the performance management class: the kernel shows a narrow one at its top as full.
 TOPS = {"link_downed": 255}
@@ -111,7 +111,7 @@ def test_slow_port_never_shows_a_value_that_was_not_set(vm, facts):
 
 
 def test_faults_are_counted_where_they_are(vm, facts):
-    faults = Page(vm / "faulty.prom").samples["fabricmon_collector_faults"]
+    faults = Page(vm / "faulty.prom").samples["fabricmon_collector_device_faults"]
     assert {device for (device, _), count in faults.items() if count} >= {facts["failing"]}
 
 

@@ -1,0 +1,40 @@
+"""An event that one task waits for until a given time, at the price of one timer and one wake-up."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Alarm:
+    """Set until cleared, as asyncio.Event; `wait` has a limit. Use from one event loop, one waiter at a time."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def set(self) -> None:
+        self._set = True
+        self._wake()
+
+    def clear(self) -> None:
+        self._set = False
+
+    async def wait(self, seconds: float) -> bool:
+        """Until it is set, that long at most; whether it is set."""
+        if not self._set and seconds > 0:
+            loop = asyncio.get_running_loop()
+            self._waiter = loop.create_future()
+            timer = loop.call_later(seconds, self._wake)
+            try:
+                await self._waiter
+            finally:
+                timer.cancel()
+                self._waiter = None
+        return self._set
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
