@@ -118,6 +118,22 @@ def encode_delta(s: Snapshot, before: array[float], taken_before: Sequence[float
     return _head(s, _DELTA, len(index)) + _le(array("d", s.taken)) + _le(values) + _le(index)
 
 
+def encode_frame(f: Frame) -> bytes:
+    """The message that `decode` makes this frame of. ValueError for a difference that does not say its `size`."""
+    import numpy as np
+
+    count = len(f.values)
+    if f.index is not None and f.size is None:
+        raise FrameError("a difference must say the size of its snapshot")
+    size = count if f.size is None else f.size
+    form = _FULL if f.index is None else _DELTA
+    head = _HEADER.pack(_MAGIC, VERSION, form, f.inventory, f.seq, f.wall, len(f.taken), size, count, 0)
+    pieces = [head, np.asarray(f.taken, "<f8").tobytes(), np.asarray(f.values, "<f8").tobytes()]
+    if f.index is not None:
+        pieces.append(np.asarray(f.index, "<u4").tobytes())
+    return b"".join(pieces)
+
+
 def decode(data: bytes | bytearray | memoryview) -> Frame:
     """One binary message. FrameError for anything that is not exactly one frame; VersionError for another version."""
     import numpy as np

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,8 @@ from fabricmon.config import ConfigError, Problem, Root
 from fabricmon.engine.engine import Engine
 from fabricmon.engine.judges import ParamsError
 from fabricmon.model import Presence
+from fabricmon.replay.recorded import RecordedEngine
+from fabricmon.replay.tape import Tape
 from fabricmon.rules.rule import Scope
 from fabricmon.runtime import logs
 from fabricmon.runtime.http import Address, listen
@@ -112,22 +115,49 @@ class Central:
         self._reloads = metrics.Reloads(succeeded=time.time())
         self._reload_error = ""
         self._transitions = logs.Transitions(self._log)
+        self._tape: Tape | None = None
         self.store = Store(settings.state)
         state = self.store.load()
         self.memory = Memory(self.store, state.nodes, self._clock.now())
         self._placed = self._places(config)
         try:
-            graph = placed(self._plan, self._placed)
-            self.engine = Engine(Scope.FLEET, graph, params=config.rules, fabric=settings.fabric)
+            self.engine, self._recorded = self._engine(config, placed(self._plan, self._placed))
         except ParamsError as error:
             self.store.close()
             raise ConfigError(Problem(config.path or "command line", 0, "rules", str(error))) from error
+        except OSError:
+            self.store.close()
+            raise
         self.outbox = Outbox(self.store, self._destinations, config.notify, state.backlog)
-        self.centre = Centre(settings.fabric, self.engine, self.store, state, self.outbox, self._clock.now)
+        noted = (self._recorded.planned_by,) if self._recorded is not None else ()
+        self.centre = Centre(settings.fabric, self.engine, self.store, state, self.outbox, self._clock.now, *noted)
         self.centre.receivers = [d.receiver for d in self._destinations]
+        self.centre.replan()
         self.pull = Pull(settings.pull, self.engine, self._clock.now)
         self.pull.known = self.memory.addresses()
         self.discovery = self._discover()
+
+    def _engine(self, config: Root, graph: Graph | None) -> tuple[Engine, RecordedEngine | None]:
+        """The engine, and the same again where it is recorded. ParamsError, and OSError where it cannot be recorded."""
+        settings: CentralConfig = config.central
+        if not settings.record.directory:
+            return Engine(Scope.FLEET, graph, params=config.rules, fabric=settings.fabric), None
+        self._tape = tape = Tape(settings.record)
+        try:
+            run = secrets.token_hex(4)
+            recorded = RecordedEngine(tape, run, self._clock.now(), graph, config.rules, settings.fabric)
+        except ParamsError:
+            tape.close()
+            raise
+        self._log.info("everything that comes in is recorded", directory=settings.record.directory, run=run)
+        return recorded, recorded
+
+    def _close(self) -> None:
+        """What must be whole when the process ends."""
+        if self._recorded is not None and self._tape is not None:
+            self._recorded.end(self._clock.now())
+            self._tape.close()
+        self.store.close()
 
     def _discover(self) -> Discovery:
         """Discovery over the present sources, which begin with what they gave before a restart."""
@@ -147,14 +177,16 @@ class Central:
             self.centre,
             lambda: self._settings.token_file,
             self.warnings,
-            lambda wanted: metrics.page(self.centre, self.pull, self.discovery, self._clock, self._reloads, wanted),
+            lambda wanted: metrics.page(
+                self.centre, self.pull, self.discovery, self._clock, self._reloads, wanted, self._tape
+            ),
             self._not_live,
             self._not_ready,
         )
         try:
             listener = await listen(web.app, self._settings.listen)
         except BaseException:
-            self.store.close()
+            self._close()
             raise
         self.addresses = listener.addresses
         self._log.info("centre listens", version=__version__, addresses=", ".join(map(str, self.addresses)))
@@ -172,7 +204,7 @@ class Central:
             self._notify.stopping("stopping")
             self.discovery.stop()
             await listener.close()
-            self.store.close()
+            self._close()
 
     # ---------------------------------------------------------------- children
 
@@ -252,7 +284,7 @@ class Central:
         settings: CentralConfig = config.central
         places = self._places(config)
         self.engine.reconfigure(config.rules, placed(graph, places), self._clock.now())
-        for name in ("listen", "state", "fabric"):
+        for name in ("listen", "state", "fabric", "record"):
             if getattr(settings, name) != getattr(self._settings, name):
                 self._log.warning("takes effect at the next start only", setting=f"central.{name}")
         self._reloads.success, self._reloads.succeeded, self._reload_error = True, time.time(), ""
@@ -279,6 +311,8 @@ class Central:
             found.append(f"The state was damaged and begun anew: {self.store.damage}")
         if self.centre.store_error:
             found.append(f"The state cannot be saved, so nobody is told anything new: {self.centre.store_error}")
+        if self._tape is not None and self._tape.status.error:
+            found.append(f"The recording has a gap, it cannot be written: {self._tape.status.error}")
         if self._reload_error:
             found.append(f"The configuration was refused, the one before is in use: {self._reload_error}")
         for name, state in self.discovery.states.items():

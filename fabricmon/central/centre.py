@@ -20,6 +20,7 @@ from fabricmon.fleet.utilisation import Utilisation
 from fabricmon.model import Change, Incident, Maintenance, NodeView, Symptom
 from fabricmon.notify import plan
 from fabricmon.notify.route import Receiver
+from fabricmon.notify.silence import Silence
 from fabricmon.notify.told import Told
 from fabricmon.runtime import logs
 from fabricmon.topology.graph import Graph
@@ -81,10 +82,12 @@ class Centre:
         state: State,
         outbox: Outbox,
         now: Callable[[], float],
+        planned_by: Callable[[Sequence[Receiver], Sequence[Silence], float], None] = lambda *_: None,
     ) -> None:
-        """`state` is what the store held: the centre goes on from there."""
+        """`state` is what the store held: the centre goes on from there. `planned_by` is told of every change of what
+        notifications are planned by."""
         self.fabric, self.engine, self.store, self.outbox = fabric, engine, store, outbox
-        self.now = now
+        self.now, self._planned_by = now, planned_by
         self.silences = Silences(store, state)
         self.told = Told(state.told)
         self.receivers: Sequence[Receiver] = ()
@@ -107,6 +110,7 @@ class Centre:
         """Receivers or silences changed: plan at the next tick."""
         self._plan_at = 0.0
         self._seen = None
+        self._planned_by(self.receivers, self.silences.all(), self.now())
 
     async def tick(self) -> float:
         """Judge once, commit what changed. Answers the seconds until the next tick is due at the earliest."""

@@ -11,6 +11,7 @@ from fabricmon.central.clock import Clock
 from fabricmon.central.pull import Pull
 from fabricmon.central.targets import Discovery
 from fabricmon.model import Incident, Severity
+from fabricmon.replay.tape import Tape
 from fabricmon.rules import RULES
 from fabricmon.runtime.exposition import EOF, Family, Format, render
 from fabricmon.runtime.metrics import process_families
@@ -33,7 +34,15 @@ class Reloads:
     succeeded: float = 0.0
 
 
-def page(centre: Centre, pull: Pull, discovery: Discovery, clock: Clock, reloads: Reloads, format: Format) -> bytes:
+def page(
+    centre: Centre,
+    pull: Pull,
+    discovery: Discovery,
+    clock: Clock,
+    reloads: Reloads,
+    format: Format,
+    tape: Tape | None = None,
+) -> bytes:
     """What a scraper gets, not compressed."""
     pieces = render(
         [
@@ -45,6 +54,7 @@ def page(centre: Centre, pull: Pull, discovery: Discovery, clock: Clock, reloads
             *_judging(centre, clock),
             *_telling(centre),
             *_configuration(reloads),
+            *(_recording(tape) if tape is not None else ()),
             *process_families(__version__, "central"),
         ],
         format,
@@ -204,3 +214,14 @@ def _configuration(reloads: Reloads) -> Iterator[Family]:
     yield _counter("config_reloads", "Times the configuration was read again", reloads.count)
     yield _counter("config_reload_failures", "Times a configuration was refused and the old one kept",
                    reloads.failures)  # fmt: skip
+
+
+def _recording(tape: Tape) -> Iterator[Family]:
+    status = tape.status
+    yield _gauge("record_success", "Whether the recording could be written the last time", not status.error)
+    yield _counter("record_records", "Records written to the recording", status.records)
+    yield _counter("record_lost", "Records that are not in the recording: the disk was full or too slow", tape.lost())
+    yield _counter("record_bytes", "Bytes written to the recording", status.bytes, "bytes")
+    yield _gauge("record_kept_bytes", "Size of all segments of recordings in the directory", status.kept, "bytes")
+    yield _counter("record_removed", "Segments removed, oldest first, to keep below central.record.total",
+                   status.removed)  # fmt: skip

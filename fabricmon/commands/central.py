@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--webhook", metavar="URL", action="append", help="POST incidents there, repeatable")
     add("--alertmanager", metavar="URL", action="append", help="an Alertmanager to send alerts to, repeatable")
     add("--external-url", metavar="URL", help="how people reach this page, for links in notifications")
+    add("--record", metavar="DIR", help="record everything that comes in there, for `fabricmon replay`")
     add("--log.format", dest="log_format", choices=logs.FORMATS, help="default logfmt")
     add("--log.level", dest="log_level", choices=logs.LEVELS, help="default info")
 
@@ -38,6 +39,7 @@ def overrides(args: argparse.Namespace) -> dict[str, object]:
         "central.targets": args.target,
         "central.target_files": args.targets_file,
         "central.external_url": args.external_url,
+        "central.record.directory": args.record,
         "topology.file": None if args.topology is None else "",
         "topology.files": args.topology,
         "log.format": args.log_format,

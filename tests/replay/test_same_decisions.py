@@ -1,0 +1,93 @@
+"""The same recording gives the same decisions, to the byte, whatever the process."""
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from fabricmon.engine.engine import Engine
+from fabricmon.replay.reading import Recording
+from fabricmon.replay.recorded import RecordedEngine
+from fabricmon.replay.records import Mark
+from fabricmon.replay.run import play
+from tests.replay.made import recorded
+
+READERS = {"incidents", "symptoms", "topology", "utilisation", "waiting", "open_by_rule", "counters", "nodes", "judge"}
+"""Methods of the engine that tell and change nothing; `judge` is within `tick`."""
+
+
+@pytest.fixture(scope="module")
+def morning(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("recording")
+    made = recorded(directory)
+    return directory, made
+
+
+def test_every_tick_of_a_bad_morning_is_decided_again_to_the_byte(morning):
+    directory, made = morning
+    outcome = play(Recording([directory]))
+    assert outcome.facts.whole
+    assert outcome.verification.named == []
+    assert outcome.verification.same == outcome.verification.ticks == made.engine.counters()["ticks"]
+    assert {e.kind for e in outcome.recorded.episodes} >= {"fault_domain", "link_flapping", "nic_fault"}
+    told = {(i.id, i.kind) for i in made.world.changed}
+    assert {(e.id, e.kind) for e in outcome.recorded.episodes} <= told
+    assert outcome.recorded.notifications["operations"] > 3
+
+
+def test_all_that_came_in_is_in_the_recording(morning):
+    directory, made = morning
+    marks = [item.mark for item in Recording([directory]).items()]
+    for mark in (
+        Mark.START, Mark.GRAPH, Mark.INVENTORY, Mark.FRAME, Mark.EVENT, Mark.PRESENCE, Mark.FORGET, Mark.MAINTENANCE,
+        Mark.RECONFIGURE, Mark.PLAN, Mark.TICK, Mark.INCIDENT, Mark.SYMPTOM, Mark.END,
+    ):  # fmt: skip
+        assert mark in marks, mark.name
+    assert marks[-1] is Mark.END
+    assert made.tape.lost() == 0
+
+
+def test_an_input_of_the_engine_that_is_not_recorded_would_be_missed():
+    public = {n for n, f in inspect.getmembers(Engine, inspect.isfunction) if not n.startswith("_")}
+    assert public - READERS == set(RecordedEngine.INPUTS)
+    for name in RecordedEngine.INPUTS:
+        assert name in vars(RecordedEngine), f"{name} is an input and is not recorded"
+
+
+@pytest.mark.parametrize("seed", ["1", "4242"])
+def test_another_hash_seed_decides_the_same(morning, seed):
+    directory, _ = morning
+    done = subprocess.run(
+        [sys.executable, "-m", "fabricmon.cli", "replay", str(directory), "--json"],
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    said = json.loads(done.stdout)
+    assert said["decisions"]["different"] == 0
+    assert said["decisions"]["same"] == said["decisions"]["ticks"] > 100
+
+
+def test_asking_the_engine_for_its_incidents_changes_nothing_that_it_decides(tmp_path):
+    """The API asks whenever somebody looks; a replay never does."""
+
+    def flap_twice(made):
+        world = made.world
+        world.break_links([("host-001", 0)])
+        world.run(20)
+        world.mend([("host-001", 0)])
+        world.run(40)
+        world.now += 3700.0
+        made.engine.incidents()
+        made.engine._now = world.now
+        made.engine.incidents()
+        world.run(20)
+        world.break_links([("host-001", 0)])
+        world.run(20)
+
+    recorded(tmp_path, flap_twice, hosts=4, units=1)
+    assert play(Recording([tmp_path])).verification.named == []
