@@ -5,8 +5,10 @@ from __future__ import annotations
 from fabricmon.rules import (
     agent_silent,
     config_drift,
+    congestion,
     expected_inventory,
     flow_loss,
+    incast,
     link_degraded,
     link_degrading,
     link_down,
@@ -18,6 +20,9 @@ from fabricmon.rules import (
     optic_degrading,
     packet_loss,
     pcie_degraded,
+    pfc_storm,
+    slow_receiver,
+    straggler,
     telemetry_quality,
 )
 from fabricmon.rules.rule import Outcome, Rule, Scope
@@ -35,6 +40,11 @@ RULES: tuple[Rule, ...] = (
     nvlink_down.RULE,
     nvlink_degraded.RULE,
     pcie_degraded.RULE,
+    pfc_storm.RULE,
+    slow_receiver.RULE,
+    incast.RULE,
+    congestion.RULE,
+    straggler.RULE,
     agent_silent.RULE,
     telemetry_quality.RULE,
     config_drift.RULE,

@@ -1,0 +1,181 @@
+"""congestion: a port has data to send and must wait, for longer than the bursts of a job explain."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+
+from fabricmon.catalogue import CATALOGUE
+from fabricmon.fleet import link
+from fabricmon.fleet.pressure import LONG, NOTICES, RECEIVE, TICK, TRANSMIT
+from fabricmon.fleet.slots import SLOT, WINDOW
+from fabricmon.fleet.view import View
+from fabricmon.model import Evidence, Kind, Severity
+from fabricmon.rules.neighbours import others_mean
+from fabricmon.rules.promql import Alert, Translation, any_of, metric
+from fabricmon.rules.rule import Outcome, Rule, Scope
+from fabricmon.units import Duration
+
+Share = Annotated[float, Meta(gt=0, le=1)]
+
+SECONDS = SLOT * WINDOW
+AFTER = 900.0
+"""Seconds after its last pressure for which an idle port is still known, so that its congestion can end [D]."""
+
+
+class Params(Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of congestion, as shares of time in which the port had to wait.
+
+    high     above it in each of the last 3 windows of 30 s is congestion (0.25: detection-methods 3.1)
+    medium   above it in each window of the last 10 minutes is, too (0.15: detection-methods 3.1)
+    calm     below it the port is no longer congested (0.10: detection-methods 3.1)
+    apart    times its peers' mean, or its own of the last hour, that a share must be that is only estimated (2: design)
+    lasting  mean of the last hour of work from which on a single port is a warning (0.15: as medium)
+    hold     the windows are persistent already (0 s)
+    clear    how long it must be calm (2 min: detection-methods 3.1)
+    """
+
+    high: Share = 0.25
+    medium: Share = 0.15
+    calm: Share = 0.10
+    apart: Annotated[float, Meta(ge=1)] = 2.0
+    lasting: Share = 0.15
+    hold: Duration = Duration(0)
+    clear: Duration = Duration(120)
+
+
+def _stands_out(view: View, rows: NDArray[np.intp], params: Params) -> NDArray[np.bool_]:
+    """An estimate counts only where it is far above the port's own usual or that of ports of its make."""
+    pressure, n = view.tracks.pressure, view.n
+    recent = pressure.stalled.recent[0]
+    peers = others_mean(recent[:n], pressure.busy[:n], view.tracks.facts.make[:n], rows)
+    with np.errstate(invalid="ignore"):
+        usual = pressure.usual[rows]
+        return np.asarray((recent[rows] >= params.apart * usual) | (recent[rows] >= params.apart * peers))
+
+
+def test(view: View, params: Params) -> Outcome:
+    tracks, n = view.tracks, view.n
+    pressure = tracks.pressure
+    recent = pressure.stalled.recent[0, :n]
+    fire = np.zeros(n, np.bool_)
+    severity = np.full(n, Severity.INFO.rank, np.int8)
+    with np.errstate(invalid="ignore"):
+        working = pressure.busy[:n] | ((recent > 0) & (view.now - tracks.moved[:n] < AFTER))
+        lately = view.now - pressure.pressed[:n] < AFTER
+        rows = np.flatnonzero((recent > min(params.medium, params.high)) & working)
+        calm = recent < params.calm
+    if len(rows):
+        windows = pressure.stalled.windows(0, rows, LONG // WINDOW)
+        with np.errstate(invalid="ignore"):
+            found = np.asarray((windows[:3] > params.high).all(axis=0) | (windows > params.medium).all(axis=0))
+            severity[rows[pressure.usual[rows] > params.lasting]] = Severity.WARNING.rank
+        guessed = found & pressure.estimated[rows]
+        if guessed.any():
+            found[guessed] = _stands_out(view, rows[guessed], params)
+        fire[rows] = found
+    up = tracks.link[:n] == link.UP
+    return Outcome(
+        fire=fire,
+        clear=calm & ~fire,
+        known=view.present & up & pressure.stalled.known(n, view.now) & (working | lately) & ~tracks.facts.swept[:n],
+        value=recent.astype(np.float64),
+        severity=severity,
+    )
+
+
+def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
+    component, pressure = str(view.table.ids[row]), view.tracks.pressure
+    windows = pressure.stalled.windows(0, np.array([row]), 3)[:, 0]
+    shares = ", ".join("unknown" if np.isnan(share) else f"{share:.2f}" for share in windows)
+    ticks = bool(view.tracks.facts.infiniband[row])
+    what = "had data and could not send" if ticks else "was paused on its worst priority"
+    formula = (
+        f"3 windows of {SECONDS:.0f} s > {params.high:g}, or all of 10 min > {params.medium:g}; ends below "
+        f"{params.calm:g} for {float(params.clear):g} s (detection-methods 3.1)"
+    )
+    recent = float(pressure.stalled.recent[0, row])
+    text = f"{what} for a share of {shares} of the last windows of {SECONDS:.0f} s, newest first"
+    found = [Evidence(component, text, formula, recent, params.high, recent > params.high)]
+    usual = float(pressure.usual[row])
+    if pressure.estimated[row] and not np.isnan(recent):
+        how = (
+            f"a tick is taken as {TICK:g} bytes of line time, as on switches: the adapter's own is not known"
+            if ticks
+            else "only pause frames are counted: each is taken as the longest pause that it can have meant"
+        )
+        peers = float(others_mean(
+            pressure.stalled.recent[0, : view.n], pressure.busy[: view.n], view.tracks.facts.make[: view.n],
+            np.array([row]),
+        )[0])  # fmt: skip
+        text = (
+            f"the share is an estimate ({how}); its own mean of an hour is {usual:.2f}, that of its peers {peers:.2f}"
+        )
+        found.append(Evidence(component, text, f"counts from {params.apart:g} times one of these on (design)"))
+    elif not np.isnan(usual):
+        found.append(Evidence(component, f"mean of its last hour of work: {usual:.2f}", value=usual,
+                              limit=params.lasting, for_it=usual > params.lasting))  # fmt: skip
+    receive, transmit = (float(pressure.traffic.recent[way, row]) for way in (RECEIVE, TRANSMIT))
+    if not np.isnan(transmit):
+        found.append(Evidence(component, f"sends at {transmit:.0%} and receives at {receive:.0%} of its line rate"))
+    notices = float(pressure.arrivals.recent[NOTICES, row])
+    if not np.isnan(notices):
+        found.append(Evidence(component, f"{notices:.0f} congestion notifications a second slow it down"))
+    return tuple(found)
+
+
+def info(view: View, row: int, params: Params) -> dict[str, str]:
+    return {"measure": "estimated" if view.tracks.pressure.estimated[row] else "measured"}
+
+
+def paused(column: str) -> str:
+    """Metric of a family of columns per priority, all priorities."""
+    return CATALOGUE[f"{column}_prio0"].metric
+
+
+def promql(params: Params) -> Translation:
+    ticks = f"rate({metric('xmit_wait_ticks')}[1m]) * {TICK:g} / {metric('rate')}"
+    pause = f"max without (priority) (rate({paused('pfc_rx_pause')}[1m]))"
+    return Translation(
+        alerts=tuple(
+            Alert(any_of(*(f"min_over_time(({ratio})[{span}:30s]) > {limit:g}" for ratio in (ticks, pause))))
+            for limit, span in ((params.high, "1m"), (params.medium, "9m"))
+        ),
+        differs=(
+            "the ruler does not compare an estimated share with peers and history, does not raise the severity of what"
+            " lasts, and ends when a window is below the limit"
+        ),
+    )
+
+
+RULE = Rule(
+    name="congestion",
+    kind="congestion",
+    table=Kind.PORT,
+    severity=Severity.INFO,
+    scope=Scope.NODE,
+    params=Params,
+    test=test,
+    evidence=evidence,
+    info=info,
+    hold=0.0,
+    clear=120.0,
+    title="Congestion",
+    why=(
+        "The port has data to send and must wait: no credits on InfiniBand, priority pause on Ethernet. Above a "
+        "quarter of the time in three windows of 30 s it is more than the bursts of a collective operation, which wait"
+        " for a second and then not at all (bands of stall time: below 5 % none, to 15 % low, to 25 % medium). It is "
+        "the victim: the cause is a receiver or a link beyond it. One port alone is a note. Half of the active ports "
+        "of a rail or leaf are one verdict on that; ports that a pausing or overrun receiver holds up are listed with "
+        "it. An idle port tells nothing. Congestion marks alone mean that congestion control works."
+    ),
+    action=(
+        "Look for a receiver that pauses (slow_receiver, pfc_storm) or is overrun (incast) on the same rail first. "
+        "Else compare the utilisation of the up-links of its leaf: lost up-links, or jobs that share them. One port "
+        "that waits for an hour: look at its route and at the peers that its job talks to."
+    ),
+    promql=promql,
+)
