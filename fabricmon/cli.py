@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "capture": ("fabricmon.commands.capture", "write this host's fabric state as one archive"),
     "replay": ("fabricmon.commands.replay", "judge a recording again, as it was or by another configuration"),
     "demo": ("fabricmon.commands.demo", "a simulated fabric, this machine's agent, a centre and its page"),
+    "scenario": ("fabricmon.commands.scenario", "run simulated fabrics with faults, judged by what must come of them"),
     "docs": ("fabricmon.commands.docs", "write or check the generated documents"),
     "version": ("fabricmon.commands.version", "print the version"),
 }

@@ -1,6 +1,6 @@
 """A scenario: a fabric, what runs on it, what happens to it, and what must and must not come of it. Pure.
 
-Times are seconds after the scenario's zero, which is where the warm-up ends. `docs/scenarios.md` tells how to write one.
+Times are seconds after the scenario's zero, which is where the warm-up ends. How to write one: docs/scenarios.md.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import msgspec
 import yaml
 
 from fabricmon.sim.scenario import Scenario, ScenarioError
+from fabricmon.sim.scenario_stage import check
 from fabricmon.units import Duration
 
 MAX_BYTES = 1 << 20
@@ -55,8 +56,6 @@ def parse(text: str, name: str = "scenario") -> Scenario:
     except msgspec.ValidationError as error:
         raise ScenarioFileError(_placed(str(error), root, name)) from error
     try:
-        from fabricmon.sim.scenario_run import check
-
         check(scenario)
     except ScenarioError as error:
         raise ScenarioFileError(f"{name}{_line(root, error.path)}: {error}") from error

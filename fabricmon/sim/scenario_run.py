@@ -1,38 +1,34 @@
 """Runs a scenario: the simulated world, the centre's engine with its defaults, and the plan of what would be told.
 
-Time is simulated, so a run of a day takes as long as its polls and ticks take. Between two polls the engine ticks every
-second while a symptom is turning, as the centre does; else at each poll.
+Time is simulated, so a run of a day takes as long as its polls and ticks take. Between two polls the engine ticks as
+well while a symptom is turning, as the centre does every second; else at each poll only.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-import numpy as np
 from msgspec import Struct
 
 from fabricmon.engine import Engine
-from fabricmon.model import Incident, Maintenance, Notification
+from fabricmon.model import Incident, Notification
 from fabricmon.notify import plan
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.told import Told
 from fabricmon.rules.rule import Scope
-from fabricmon.sim.faults import FAULTS
-from fabricmon.sim.scenario import Scenario, ScenarioError
+from fabricmon.sim.scenario import Scenario
 from fabricmon.sim.scenario_judge import Failure, Found, Judgement, Seen, Version, judge
+from fabricmon.sim.scenario_stage import START, Stage
 
-START = 1_800_000_000.0  # wall time of the first poll
-TICK = 1.0  # seconds between two ticks while a symptom is turning
+TICKS = 10  # of the engine within one poll while a symptom is turning: every second where nodes are read every 10 s
 PLAN_EVERY = 30.0  # seconds after which the plan is looked at without news, for repeats
 RECEIVER = Receiver("default")
 
 
 class Brief(Struct, frozen=True):
-    """An incident of a run as it was at its worst. Times are seconds after the scenario's zero; `members` "32 of 32"."""
+    """An incident of a run as it was last. Times are seconds after the scenario's zero; `members` is "32 of 32"."""
 
     id: str
     kind: str
@@ -83,15 +79,16 @@ def watch(scenario: Scenario, seed: int, progress: Callable[[float], None] = lam
     end = stage.zero + scenario.duration
     now = 0.0
     while now <= end:
-        stage.play(now)
-        stage.poll(engine, START + now)
+        stage.poll(engine, now)
         log.tick(now)
-        stage.check_rates(engine)
+        if scenario.expect.rates is not None:
+            stage.look_at_rates(engine)
         upto = min(now + scenario.poll, end)
-        between = now + TICK
-        while between < upto - TICK / 2 and engine.waiting():
+        step = max(1.0, scenario.poll / TICKS)
+        between = now + step
+        while between < upto - step / 2 and engine.waiting():
             log.tick(between)
-            between += TICK
+            between += step
         progress(now / max(end, 1.0))
         now += scenario.poll
     log.finish(end)

@@ -1,0 +1,193 @@
+"""Run scenarios: simulated fabrics with faults, judged by what must and must not come of them.
+
+  fabricmon scenario run s01-single-cable-flap     a scenario of this package by name, or files of your own
+  fabricmon scenario run --seeds 20 --jobs 2       all of this package, with seeds 1 to 20, two processes
+  fabricmon scenario run my.yaml --seed 7 --json   one JSON object a line
+  fabricmon scenario run --table docs/accuracy.md  writes the table as well
+  fabricmon scenario list                          the scenarios of this package
+How to write one: docs/scenarios.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import partial
+from importlib import resources
+from multiprocessing import get_context
+from pathlib import Path
+
+import msgspec
+
+from fabricmon.sim.scenario import Scenario, ScenarioError
+from fabricmon.sim.scenario_file import ScenarioFileError, load
+from fabricmon.sim.scenario_run import Result
+from fabricmon.sim.scenario_run import run as run_one
+from fabricmon.sim.scenario_table import line, table, total
+
+OK, FAILED, UNUSABLE = 0, 1, 2
+MAX_SEEDS = 10_000
+MAX_JOBS = 256
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    runs = verbs.add_parser("run", help="run scenarios; exit 0 when all is as expected, 1 when not, 2 for a bad file")
+    runs.add_argument("files", nargs="*", metavar="FILE", help="YAML files or names of scenarios; none: all of them")
+    seeds = runs.add_mutually_exclusive_group()
+    seeds.add_argument("--seed", type=_number(0, 2**31), default=None, metavar="N", help="this seed only (1)")
+    seeds.add_argument("--seeds", type=_number(1, MAX_SEEDS), default=None, metavar="N", help="seeds 1 to N")
+    runs.add_argument("--jobs", type=_number(1, MAX_JOBS), default=1, metavar="N", help="processes side by side (1)")
+    runs.add_argument("--json", action="store_true", help="one JSON object a scenario and seed, then the total")
+    runs.add_argument("--verbose", action="store_true", help="what failed and which incidents came, for each run")
+    runs.add_argument("--table", metavar="FILE", help="write the results as a Markdown table with this command")
+    verbs.add_parser("list", help="the scenarios of this package")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when all is as expected; 1 when something is not; 2 when a file cannot be used."""
+    if args.verb == "list":
+        for path in own():
+            print(f"{path.stem}: {load(path).about.strip().splitlines()[0]}")
+        return OK
+    scenarios: list[Scenario] = []
+    usable = True
+    for path in [_path(name) for name in args.files] or own():
+        try:
+            scenarios.append(load(path))
+        except ScenarioFileError as error:
+            print(error, file=sys.stderr)
+            usable = False
+    if not usable:
+        return UNUSABLE
+    if args.table and not _writable(args.table):
+        return UNUSABLE
+    seeds = range(1, args.seeds + 1) if args.seeds else [1 if args.seed is None else args.seed]
+    work = [(scenario, seed) for scenario in scenarios for seed in seeds]
+    results: list[Result] = []
+    try:
+        for result in _all(work, args.jobs):
+            results.append(result)
+            _show(result, args)
+    except ScenarioError as error:
+        print(error, file=sys.stderr)
+        return UNUSABLE
+    print(msgspec.json.encode(total(results)).decode() if args.json else _sum(results))
+    if args.table:
+        command = f"fabricmon scenario run {' '.join(args.files)}{' ' if args.files else ''}" + (
+            f"--seeds {args.seeds}" if args.seeds else f"--seed {seeds[0]}"
+        )
+        Path(args.table).write_text(table(results, scenarios, f"{command} --table {args.table}"), encoding="utf-8")
+    return OK if all(result.ok for result in results) else FAILED
+
+
+def own() -> list[Path]:
+    """The scenarios that come with the package, in order of their names."""
+    folder = Path(str(resources.files("fabricmon.sim") / "scenarios"))
+    return sorted(folder.glob("*.yaml"))
+
+
+def _path(name: str) -> Path:
+    """A file by its path, else a scenario of the package by its name or the beginning of it ("s01")."""
+    path = Path(name)
+    if path.exists() or path.suffix in (".yaml", ".yml"):
+        return path
+    known = [p for p in own() if p.stem == name] or [p for p in own() if p.stem.startswith(f"{name}-")]
+    return known[0] if len(known) == 1 else path
+
+
+def _writable(name: str) -> bool:
+    try:
+        with Path(name).open("a", encoding="utf-8"):
+            return True
+    except OSError as error:
+        print(f"{name}: cannot be written: {error.strerror}", file=sys.stderr)
+        return False
+
+
+def _all(work: Sequence[tuple[Scenario, int]], jobs: int) -> Iterator[Result]:
+    """Results in the order of the work, as soon as they are there."""
+    progress = Progress(len(work))
+    if jobs == 1:
+        for number, (scenario, seed) in enumerate(work):
+            result = run_one(scenario, seed, partial(progress.show, number, scenario.name))
+            progress.clear()
+            yield result
+        return
+    with ProcessPoolExecutor(min(jobs, len(work)), mp_context=get_context("spawn")) as pool:
+        pending: dict[Future[Result], int] = {pool.submit(run_one, *one): n for n, one in enumerate(work)}
+        done: dict[int, Result] = {}
+        told = 0
+        while pending:
+            finished, _ = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
+            for future in finished:
+                done[pending.pop(future)] = future.result()
+            while told in done:
+                progress.clear()
+                yield done.pop(told)
+                told += 1
+            progress.show(len(work) - len(pending), f"{min(jobs, len(pending))} running", 0.0)
+        progress.clear()
+
+
+class Progress:
+    """One line on a terminal, at most twice a second; nothing where the output is none."""
+
+    def __init__(self, of: int) -> None:
+        self.of, self.live, self.last = of, sys.stderr.isatty(), 0.0
+
+    def show(self, done: int, what: str, share: float) -> None:
+        now = time.monotonic()
+        if self.live and now - self.last >= 0.5:
+            self.last = now
+            print(f"\r\x1b[K{done} of {self.of}, {what} {share:.0%}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self.live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _show(result: Result, args: argparse.Namespace) -> None:
+    if args.json:
+        print(msgspec.json.encode(result).decode(), flush=True)
+        return
+    print(line(result), flush=True)
+    if args.verbose or not result.ok:
+        for text in _failures(result):
+            print(f"    {text}")
+    if args.verbose:
+        for incident in result.incidents:
+            ended = f", resolved after {incident.ended:.0f} s" if incident.ended is not None else ""
+            print(
+                f"    . {incident.at:8.0f} s {incident.severity:8} {incident.kind} {incident.component} "
+                f"{incident.confidence:.2f} {incident.members}{ended}: {incident.title}"
+            )
+
+
+def _failures(result: Result) -> Iterator[str]:
+    words: Iterable[tuple[str, str]] = (("MISSED", "missed"), ("LATE", "late"), ("WRONG", "wrong"), ("FALSE", "false"))
+    for word, name in words:
+        for failure in getattr(result, name):
+            yield f"{word} {failure.what}: {failure.why}"
+
+
+def _sum(results: Sequence[Result]) -> str:
+    sum_ = total(results)
+    return (
+        f"{sum_['ok']} of {sum_['runs']} runs as expected: {sum_['found']} of {sum_['required']} required found, "
+        f"{sum_['missed']} missed, {sum_['late']} late, {sum_['wrong']} wrong, {sum_['false']} false, "
+        f"{sum_['told']} told, {sum_['seconds']:.0f} s"
+    )
+
+
+def _number(least: int, most: int) -> type[int]:
+    def number(text: str) -> int:
+        value = int(text)
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"expected {least} to {most}, got {value}")
+        return value
+
+    return number  # type: ignore[return-value]
