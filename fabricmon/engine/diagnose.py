@@ -7,7 +7,7 @@ fabric; counting observed members is the one pass over all rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp, log, log10
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fabricmon.engine.causes import LEAK, MODES, SILENCE_FLOOR, Mode
 from fabricmon.engine.search import Floats, Ints, Problem, Search
+from fabricmon.topology.paths import Many
 
 Mask = NDArray[np.bool_]
 
@@ -26,10 +27,10 @@ DECIBAN = 10.0 / log(10.0)  # decibans per nat
 class Groups:
     """Group ids of the rows of one table. The same domain has one numbering in all tables.
 
-    ids   domain -> int32[n], -1 none
+    ids   domain -> int32[n], -1 none; Many where a row is in several groups of one domain, as a flow is
     """
 
-    ids: Mapping[str, NDArray[np.int32]]
+    ids: Mapping[str, NDArray[np.int32] | Many]
 
 
 @dataclass(slots=True)
@@ -68,6 +69,7 @@ class Verdict:
     silent      symptom type -> observed members that speak against it
     rivals      ambiguity group, best first: other components within ln 10
     best_other  the best alternative of another component, near or not
+    effects     symptom type -> rows that are members of something else and show what this cause does to them
     """
 
     modes: tuple[Mode, ...]
@@ -80,6 +82,7 @@ class Verdict:
     silent: Mapping[str, int]
     rivals: tuple[Alternative, ...]
     best_other: Alternative | None
+    effects: Mapping[str, Ints] = field(default_factory=dict)
 
     @property
     def domain(self) -> str:
@@ -153,17 +156,25 @@ class Candidates:
             _floats(cost), leak, _ints(cause), _ints(positive), _floats(weight)
         )
 
-    def counts(self, kind: str, domain: str) -> tuple[Floats, Floats]:
-        """Per group of a domain: members observed for a symptom type, and members that show it."""
+    def counts(self, kind: str, domain: str, groups: Ints) -> tuple[Floats, Floats]:
+        """Of some groups of a domain: members observed for a symptom type, and members that show it."""
+        facts = self.facts[kind]
+        ids = facts.groups.ids[domain]
+        if isinstance(ids, Many):
+            shows = np.zeros(len(ids), np.bool_)
+            shows[facts.rows] = True
+            return ids.count(groups, facts.known), ids.count(groups, shows)
         key = kind, domain
         if key not in self._observed:
-            facts = self.facts[kind]
-            ids = facts.groups.ids[domain]
             number = int(ids.max(initial=-1)) + 1
             seen = np.bincount(ids[facts.known] + 1, minlength=number + 1)[1:].astype(np.float64)
             shown = np.bincount(ids[facts.rows] + 1, minlength=number + 1)[1:].astype(np.float64)
             self._observed[key] = seen, shown
-        return self._observed[key]
+        seen, shown = self._observed[key]
+        inside = groups < len(seen)
+        at = np.where(inside, groups, 0)
+        none = np.zeros(len(groups))
+        return (np.where(inside, seen[at], 0.0), np.where(inside, shown[at], 0.0)) if len(seen) else (none, none)
 
     def _candidates(self, mode: Mode) -> tuple[Ints, Floats, Ints, Ints, Floats]:
         """Groups a mode could strike, their costs, and the edges (owner, positive, weight)."""
@@ -173,9 +184,14 @@ class Candidates:
         for kind, q in mode.q.items():
             if kind in self.base and mode.domain in self.facts[kind].groups.ids:
                 facts = self.facts[kind]
-                ids = facts.groups.ids[mode.domain][facts.rows].astype(np.int64)
-                there = np.flatnonzero(ids >= 0)
-                hit.append(ids[there])
+                ids = facts.groups.ids[mode.domain]
+                if isinstance(ids, Many):
+                    there, found = ids.of(facts.rows)
+                else:
+                    mine = ids[facts.rows].astype(np.int64)
+                    there = np.flatnonzero(mine >= 0)
+                    found = mine[there]
+                hit.append(found)
                 at.append(there + self.base[kind])
                 weight.append(np.full(len(there), -log(1.0 - q)))
         group, where, w = _ints(hit), _ints(at), _floats(weight)
@@ -188,10 +204,9 @@ class Candidates:
         price, observed = np.full(len(groups), mode.cost), np.zeros(len(groups))
         for kind, q in mode.q.items():
             if kind in self.facts and mode.domain in self.facts[kind].groups.ids:
-                seen, shown = self.counts(kind, mode.domain)
-                inside = groups < len(seen)
-                price[inside] -= log(1.0 - q) * np.maximum(seen - shown, 0.0)[groups[inside]]
-                observed[inside] += np.maximum(seen, shown)[groups[inside]]
+                seen, shown = self.counts(kind, mode.domain, groups)
+                price -= log(1.0 - q) * np.maximum(seen - shown, 0.0)
+                observed += np.maximum(seen, shown)
         fit = (number >= mode.least) & (number >= mode.share * observed)
         if mode.sign:
             shows = np.array([kind == mode.sign for kind in self.types], np.bool_)[self.kind_of[where]]
@@ -199,6 +214,7 @@ class Candidates:
             fit &= count >= mode.signs
             if mode.most and mode.sign in self.facts and len(groups):
                 members = self.facts[mode.sign].groups.ids[mode.domain]
+                assert not isinstance(members, Many), f"{mode.name}: a share of all members is for rows of one group"
                 size = np.bincount(members + 1, minlength=int(groups[-1]) + 2)[1:][groups]
                 fit &= count >= mode.most * size
         renumber = np.cumsum(fit) - 1
@@ -247,8 +263,9 @@ class Candidates:
         every = sorted({at for found in explained.values() for at in found})
         silent = {}
         for kind in self.mode[first].q:
-            if kind in self.facts and mine[1] < len((counted := self.counts(kind, self.mode[first].domain))[0]):
-                silent[kind] = int(max(0.0, counted[0][mine[1]] - counted[1][mine[1]]))
+            if kind in self.facts and self.mode[first].domain in self.facts[kind].groups.ids:
+                seen, shown = self.counts(kind, self.mode[first].domain, np.array([mine[1]]))
+                silent[kind] = int(max(0.0, seen[0] - shown[0]))
         return Verdict(
             modes=tuple(self.mode[member] for _, member in members),
             group=mine[1],

@@ -22,8 +22,11 @@ from numpy.typing import NDArray
 from fabricmon.model import ComponentId
 from fabricmon.topology.graph import End, Graph, Switch
 from fabricmon.topology.infer import rail_index, tier
+from fabricmon.topology.paths import Many, Paths
+from fabricmon.topology.stages import stages
 
-DOMAINS = ("link", "nic", "host", "leaf", "rail", "power", "tier")
+DOMAINS = ("link", "nic", "host", "leaf", "rail", "power", "tier", "pod", "plane", "network", "spine", "core")
+"""Domains of ports. None is in a group of "spine" or "core": only the path of a flow tells of those."""
 
 PLACED_ROLES = ("compute", "unknown")
 """Roles of ports that a scheduler's or cloud's word of the switch above a host holds for: the job's own network."""
@@ -41,7 +44,7 @@ class Domains:
     ids    domain -> int32[n], -1 where the row is in no known group of that domain
     names  domain -> names by group id: "host-007/mlx5_3/1, leaf-3/12" for a link, "su1/rail2" for a leaf
     about  domain -> per group id, what a person wants to know of it; for a leaf {"switch": "leaf-3", "guid": "0x...",
-           "ports": how many adapters it carries, where cables are known}
+           "ports": how many adapters it carries, where cables are known}; for what is above leaves see stages.py
     swept  bool[n]: the row is another's view of a port, from a sweep of the fabric
     """
 
@@ -60,13 +63,17 @@ class _Groups:
         self.about: list[dict[str, str]] = []
         self._number: dict[object, int] = {}
 
-    def put(self, row: int, key: object, name: str, about: dict[str, str] | None = None) -> None:
+    def number(self, key: object, name: str, about: dict[str, str] | None = None) -> int:
+        """The number of a group, which may have no row yet."""
         number = self._number.get(key)
         if number is None:
             number = self._number[key] = len(self.names)
             self.names.append(name)
             self.about.append(about or {})
-        self.ids[row] = number
+        return number
+
+    def put(self, row: int, key: object, name: str, about: dict[str, str] | None = None) -> None:
+        self.ids[row] = self.number(key, name, about)
 
     def widen(self, rows: int) -> None:
         if rows > len(self.ids):
@@ -119,6 +126,8 @@ class Assigner:
         self._loose: dict[int, tuple[str, int | None]] = {}  # rows whose rail is a matter of numbers
         self._swept: dict[int, str] = {}  # swept row -> adapter at its cable
         self._known_as: dict[str, tuple[str, str]] = {}  # adapter -> node and device by which its own agent calls it
+        self._stages = stages(graph) if graph is not None else {}
+        self._paths = Paths(self._groups, self._join)
 
     def assign(self, rows: Sequence[tuple[ComponentId, Labels]]) -> Domains:
         seen = self._seen
@@ -159,6 +168,10 @@ class Assigner:
             swept,
         )
 
+    def flows(self, rows: Sequence[tuple[ComponentId, Labels]], domains: Domains) -> dict[str, Many]:
+        """The groups of every FLOW row, with the numbers of `domains`, which is the last answer of `assign`."""
+        return self._paths.assign(rows, [component for component, _ in self._seen], domains)
+
     def _put(self, row: int, component: ComponentId, labels: Labels) -> str:
         """Place a row of a node's own; returns the adapter it is in the graph, "" for none."""
         groups = self._groups
@@ -188,6 +201,7 @@ class Assigner:
             return False
         about = {"switch": leaf.name or leaf.id, "guid": leaf.id, "ports": str(place.ports)}
         self._groups["leaf"].put(row, leaf.id, place.leaf_name, about)
+        self._put_stages(row, leaf.id)
         if not (leaf.labels.get("rail") and leaf.labels.get("unit")):
             return False
         rail = f"{leaf.labels['unit']}/{leaf.labels['rail']}"
@@ -199,6 +213,12 @@ class Assigner:
         if switch is not None and self._join is not None:
             about = {"switch": switch.name or switch.id, "guid": switch.id}
             self._groups["leaf"].put(row, switch.id, self._join.leaf_names[switch.id], about)
+            self._put_stages(row, switch.id)
+
+    def _put_stages(self, row: int, leaf: str) -> None:
+        """What is above a leaf: its pod, its plane, its network."""
+        for domain, stage in self._stages.get(leaf, {}).items():
+            self._groups[domain].put(row, stage.name, stage.name, stage.about)
 
     def _put_swept(self, row: int, component: ComponentId, labels: Labels) -> None:
         groups = self._groups

@@ -1,0 +1,213 @@
+"""Which parts of the fabric every flow goes through: many groups a row. Pure, NumPy.
+
+A flow row names its two ports and, where it is known, the switches between them (model.Component). It is a member of
+both ends' links, adapters, of the leaves, spines and cores of its path and of the cables between them. A flow without a
+path between two leaves is a member of its plane: any switch of it may have carried any of its packets.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.model import ComponentId
+from fabricmon.topology.graph import End, Graph
+from fabricmon.topology.stages import level_word
+
+if TYPE_CHECKING:
+    from fabricmon.topology.domains import Domains, _Groups, _Join
+
+Ints = NDArray[np.int64]
+
+FLOW_DOMAINS = ("link", "nic", "host", "leaf", "spine", "core", "plane", "network")
+BY_PATH = ("link", "leaf", "spine", "core")
+
+
+class Many:
+    """Groups of n rows that may be in several of one domain, by compressed rows: those of row r are
+    group[start[r]:start[r + 1]]."""
+
+    def __init__(self, start: Ints, group: NDArray[np.int32]) -> None:
+        self.start = start
+        self.group = group
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self.start) - 1
+
+    @cached_property
+    def _members(self) -> tuple[Ints, Ints]:
+        """Per group its rows: (start, row)."""
+        row = np.repeat(np.arange(len(self)), np.diff(self.start))
+        order = np.argsort(self.group, kind="stable")
+        many = int(self.group.max(initial=-1)) + 1
+        return np.searchsorted(self.group[order], np.arange(many + 1)), row[order]
+
+    def members(self, group: int) -> Ints:
+        start, row = self._members
+        return row[start[group] : start[group + 1]] if 0 <= group < len(start) - 1 else row[:0]
+
+    def of(self, rows: Ints) -> tuple[Ints, Ints]:
+        """The groups of some rows: (position in `rows`, group), one entry a pair."""
+        at, entries = spans(self.start, rows)
+        return at, self.group[entries].astype(np.int64)
+
+    def count(self, groups: Ints, known: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """How many known members each of some groups has."""
+        start, row = self._members
+        inside = groups < len(start) - 1
+        at, entries = spans(start, np.where(inside, groups, 0))
+        there = known[row[entries]] & inside[at]
+        return np.bincount(at, there, len(groups)).astype(np.float64)
+
+
+def spans(start: Ints, picked: Ints) -> tuple[Ints, Ints]:
+    """Entries of some spans of a compressed array: (position in `picked`, entry)."""
+    begin, length = start[picked], start[picked + 1] - start[picked]
+    at = np.repeat(np.arange(len(picked)), length)
+    shift = np.repeat(begin - np.concatenate(([0], np.cumsum(length)[:-1])), length) if len(picked) else begin
+    return at, np.arange(int(length.sum())) + shift
+
+
+class Paths:
+    """Places flows. Paths are parsed once each, and a row is looked at again only when it changed."""
+
+    def __init__(self, groups: Mapping[str, _Groups], join: _Join | None) -> None:
+        self._groups = groups
+        self._join = join
+        self._number: dict[str, int] = {}
+        self._parsed: dict[str, list[tuple[int, ...]]] = {domain: [] for domain in BY_PATH}
+        self._seen: list[tuple[ComponentId, Mapping[str, str]]] = []
+        self._ends: list[tuple[str, str]] = []
+        self._path: list[int] = []
+        self._between = _between(join.graph) if join is not None else {}
+
+    def assign(
+        self, rows: Sequence[tuple[ComponentId, Mapping[str, str]]], ports: Sequence[ComponentId], domains: Domains
+    ) -> dict[str, Many]:
+        """ports  components of the PORT rows, in the order of the ids of `domains`"""
+        del self._seen[len(rows) :], self._ends[len(rows) :], self._path[len(rows) :]
+        for row, (component, labels) in enumerate(rows):
+            if row < len(self._seen):
+                if self._seen[row][0] is component and self._seen[row][1] is labels:
+                    continue
+                self._seen[row], self._ends[row], self._path[row] = (component, labels), *self._look(component, labels)
+            else:
+                ends, path = self._look(component, labels)
+                self._seen.append((component, labels))
+                self._ends.append(ends)
+                self._path.append(path)
+        if not rows:
+            empty = Many(np.zeros(1, np.int64), np.zeros(0, np.int32))
+            return dict.fromkeys(FLOW_DOMAINS, empty)
+        at = {str(component): row for row, component in enumerate(ports) if component.node}
+        near = np.array([at.get(ends[0], -1) for ends in self._ends], np.int64)
+        far = np.array([at.get(ends[1], -1) for ends in self._ends], np.int64)
+        return self._join_up(near, far, np.array(self._path, np.int64), domains)
+
+    def _join_up(self, near: Ints, far: Ints, path: Ints, domains: Domains) -> dict[str, Many]:
+        def of(domain: str, row: Ints) -> NDArray[np.int32]:
+            ids = domains.ids[domain]
+            return np.where(row >= 0, ids[row], -1).astype(np.int32) if len(ids) else np.full(len(row), -1, np.int32)
+
+        pathless = path < 0
+        leaves = of("leaf", near), of("leaf", far)
+        apart = pathless & (leaves[0] != leaves[1])
+        singles = {
+            "link": (of("link", near), of("link", far)),
+            "nic": (of("nic", near), of("nic", far)),
+            "host": (of("host", far),),
+            "leaf": tuple(np.where(pathless, leaf, -1) for leaf in leaves),
+            "spine": (),
+            "core": (),
+            "plane": (np.where(apart, of("plane", near), -1),),
+            "network": (of("network", near),),
+        }
+        found: dict[str, Many] = {}
+        for domain in FLOW_DOMAINS:
+            row = [np.flatnonzero(ids >= 0) for ids in singles[domain]]
+            group = [ids[ids >= 0] for ids in singles[domain]]
+            if domain in BY_PATH and self._parsed[domain]:
+                parsed = self._parsed[domain]
+                start = np.concatenate(([0], np.cumsum([len(p) for p in parsed])))
+                flat = np.array([g for p in parsed for g in p], np.int64)
+                known = np.flatnonzero(~pathless)
+                position, entries = spans(start, path[known])
+                row.append(known[position])
+                group.append(flat[entries])
+            found[domain] = _compressed(row, group, len(near))
+        return found
+
+    def _look(self, component: ComponentId, labels: Mapping[str, str]) -> tuple[tuple[str, str], int]:
+        """Names of both ports, and the number of the path, -1 for none."""
+        if not component.node:
+            return ("", ""), -1
+        text = labels.get("path", "")
+        ends = f"{component.node}/{labels.get('port', '')}", labels.get("peer", "")
+        if not text:
+            return ends, -1
+        number = self._number.get(text)
+        if number is None:
+            number = self._number[text] = len(self._number)
+            parsed = self._parse(text)
+            for domain in BY_PATH:
+                self._parsed[domain].append(tuple(dict.fromkeys(parsed[domain])))
+        return ends, number
+
+    def _parse(self, text: str) -> dict[str, list[int]]:
+        """Groups of the switches and of the cables between them; what the graph does not know is left out."""
+        found: dict[str, list[int]] = defaultdict(list)
+        if self._join is None:
+            return found
+        graph, before = self._join.graph, None
+        for word in text.split():
+            name, _, port = word.rpartition(":") if word not in self._join.switch_names else (word, "", "")
+            if not name or not port.isdigit():
+                name, port = word, ""
+            id = self._join.switch_names.get(name, name)
+            switch = graph.switches.get(id)
+            if before is not None:
+                number = self._cable(*before, id)
+                if number is not None:
+                    title = graph.title(graph.cables[number])
+                    found["link"].append(self._groups["link"].number(number, title))
+            before = (id, port) if switch is not None else None
+            if switch is None or switch.level < 0:
+                continue
+            word = level_word(switch.level)
+            named = self._join.leaf_names[id] if word == "leaf" else switch.name or id
+            found[word].append(self._groups[word].number(id, named, {"switch": switch.name or id, "guid": id}))
+        return found
+
+    def _cable(self, one: str, port: str, other: str) -> int | None:
+        """The cable by which a path leaves a switch for the next one; None where several could be it."""
+        if self._join is not None and port:
+            return self._join.cable_at.get(End(one, int(port)))
+        several = self._between.get((one, other), ())
+        return several[0] if len(several) == 1 else None
+
+
+def _between(graph: Graph) -> dict[tuple[str, str], list[int]]:
+    """Cables between two switches, in either direction."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, cable in enumerate(graph.cables):
+        a, b = cable.a.node, cable.b.node
+        if a in graph.switches and b in graph.switches and a != b:
+            found[a, b].append(number)
+            found[b, a].append(number)
+    return dict(found)
+
+
+def _compressed(row: list[Ints], group: list[NDArray[Any]], n: int) -> Many:
+    """Each pair once, by row."""
+    rows = np.concatenate(row) if row else np.zeros(0, np.int64)
+    groups = np.concatenate(group).astype(np.int64) if group else np.zeros(0, np.int64)
+    size = int(groups.max(initial=0)) + 1
+    pairs = np.unique(rows * size + groups)
+    rows, groups = pairs // size, pairs % size
+    return Many(np.searchsorted(rows, np.arange(n + 1)), groups.astype(np.int32))
