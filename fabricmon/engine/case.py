@@ -22,7 +22,7 @@ class Key(NamedTuple):
 SHARPER: Mapping[str, tuple[str, ...]] = {
     "link": ("link_degraded", "link_errors", "link_down", "link_flapping"),
     "host": ("link_down", "agent_silent", "host_unreachable"),
-    "nic": ("pcie_degraded", "nic_fault"),
+    "nic": ("straggler", "storage_path", "pcie_degraded", "nic_fault"),
     "gpu": ("pcie_degraded", "nvlink_degraded", "nvlink_down"),
 }
 

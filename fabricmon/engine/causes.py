@@ -23,6 +23,8 @@ SYMPTOM_OF: Mapping[str, str] = {
     "agent_silent": "AM",
     "packet_loss": "EL",
     "flow_loss": "FL",
+    "straggler": "ST",
+    "storage_path": "SP",
     "nvlink_down": "NL",
     "nvlink_degraded": "NV",
     "pcie_degraded": "PC",
@@ -37,6 +39,9 @@ WORDS: Mapping[str, str] = {
     "AM": "agent silent",
     "EL": "packet loss",
     "FL": "packet loss towards a peer",
+    "PW": "peers that lose packets towards the host",
+    "ST": "slower than its peers",
+    "SP": "storage path held back",
     "NL": "NVLink down",
     "NV": "NVLink errors",
     "PC": "PCIe link degraded",
@@ -46,7 +51,7 @@ WORDS: Mapping[str, str] = {
 # and rate are read, not estimated; the CUSUM's bound is e^-20.6 a poll (2.3), taken here with room for misreadings.
 # Agent silence has a measured base rate instead (3.9); see `diagnose.silence_leak`.
 LEAK: Mapping[str, float] = {"LD": 1e-6, "LF": 1e-6, "LE": 1e-6, "LS": 1e-6, "NE": 1e-6, "NL": 1e-6, "NV": 1e-6,
-                             "PC": 1e-6, "EL": 1e-4, "FL": 1e-4}
+                             "PC": 1e-6, "EL": 1e-4, "FL": 1e-4, "PW": 0.02, "ST": 1e-5, "SP": 1e-5}
 
 SILENCE_FLOOR = 0.002
 """Least base rate of silent agents. At this floor one silent agent gains 6.1 nats, less than the 6.9 that a dead host
@@ -91,7 +96,7 @@ MODES: tuple[Mode, ...] = (
     Mode("cable or optic down", "link", "link", "link_down", 7.6, {"LD": 0.97}),
     Mode("cable or optic flapping", "link", "link", "link_flapping", 7.6, {"LD": 0.35, "LF": 0.95, "LE": 0.4}),
     Mode("cable or optic with bit errors", "link", "link", "link_errors", 7.6, {"LE": 0.95}),
-    Mode("link trained below its rate", "link", "link", "link_degraded", 7.6, {"LS": 0.97}),
+    Mode("link trained below its rate", "link", "link", "link_degraded", 7.6, {"LS": 0.97, "ST": 0.5}),
     Mode("NIC bad", "nic", "nic", "nic_fault", 8.5, {"LE": 0.2, "NE": 0.9}),
     Mode("NIC dead", "nic", "nic", "nic_fault", 8.9, {"LD": 0.97, "NE": 0.8}),
     # All fabric links of one host go together when it shuts down or its driver stops; the agent follows or it does not.
@@ -100,6 +105,8 @@ MODES: tuple[Mode, ...] = (
         "host down", "host", "host", "agent_silent", 6.9, {"LD": 0.97, "AM": 0.97}, 2,
         together=ONE_CAUSE + 30.0, sign="LD", most=0.5,
     ),
+    # 3.9: a silent agent is a dead host when its peers lose packets towards it (PW); the cause of both is one.
+    Mode("host dead", "host", "host", "host_unreachable", 6.9, {"AM": 0.97, "PW": 0.9}, 2, sign="PW"),
     Mode("all links of a host down", "host", "host", "link_down", 8.0, {"LD": 0.97}, 2, together=ONE_CAUSE),
     Mode("leaf down", "leaf", "leaf", "fault_domain", 9.2, {"LD": 0.97}, 2, together=ONE_CAUSE),
     # In the first hour of a watch the calm of links is unknown; links that are down must not pass for a restart then.
@@ -109,9 +116,15 @@ MODES: tuple[Mode, ...] = (
     ),
     Mode("rail down", "rail", "rail", "fault_domain", 9.9, {"LD": 0.97}, 2, together=ONE_CAUSE),
     # 3.9: at least 80 % of the domain, within one window. Without the peers' word a cut in the path of the telemetry
-    # looks the same and is as likely; packet loss towards the members (EL, FL) will tell them apart.
-    Mode("power lost", "power", "power", "fault_domain", 10.4, {"AM": 0.97}, 2, 0.8, ONE_CAUSE),
+    # looks the same and is as likely; packet loss towards the members (PW) tells them apart.
+    Mode("power lost", "power", "power", "fault_domain", 10.4, {"AM": 0.97, "PW": 0.9}, 2, 0.8, ONE_CAUSE),
     Mode("monitoring path cut", "power", "monitoring", "agent_silent", 10.4, {"AM": 0.97}, 2, 0.8, ONE_CAUSE),
+    # 3.6: a straggler alone is information; a link, adapter or PCIe path that explains it has a number in its own row.
+    Mode("NIC slower than its peers", "nic", "nic", "straggler", 6.9, {"ST": 0.95}),
+    Mode("host slower than its peers", "host", "host", "straggler", 7.6, {"ST": 0.9}, 2, 0.5),
+    Mode("storage path of a NIC held back", "nic", "nic", "storage_path", 7.6, {"SP": 0.95}),
+    Mode("storage path held back", "rail", "rail", "storage_path", 6.9, {"SP": 0.75}, 2, 0.5),
+    Mode("storage path below a leaf held back", "leaf", "leaf", "storage_path", 6.9, {"SP": 0.75}, 2, 0.5),
     Mode("NVLinks of a GPU down", "gpu", "gpu", "nvlink_down", 8.5, {"NL": 0.95}),
     Mode("NVLinks of a GPU with errors", "gpu", "gpu", "nvlink_degraded", 8.5, {"NV": 0.95}),
     # 3.7: at least half of a domain's GPUs. An NVSwitch, the fabric manager or the board shows on all of them.
@@ -123,5 +136,31 @@ MODES: tuple[Mode, ...] = (
     Mode("PCIe link degraded", "pcie", "pcie", "pcie_degraded", 8.5, {"PC": 0.97}),
 )
 
-GROUPS = frozenset({"host", "leaf", "rail", "power", "nvlink_domain"})
+FLOW_MODES: tuple[Mode, ...] = (
+    Mode("cable or optic losing packets", "link", "link", "packet_loss", 8.0, {"FL": 0.9}),
+    Mode("NIC losing packets", "nic", "nic", "packet_loss", 8.9, {"FL": 0.9}),
+    Mode("leaf losing packets", "leaf", "leaf", "fault_domain", 9.2, {"FL": 0.9}, 2),
+    Mode("half of a leaf losing packets", "leaf", "leaf", "fault_domain", 9.9, {"FL": 0.5}, 2),
+    Mode("spine losing packets", "spine", "spine", "fault_domain", 9.2, {"FL": 0.9}, 2),
+    Mode("half of a spine losing packets", "spine", "spine", "fault_domain", 9.9, {"FL": 0.5}, 2),
+    Mode("core losing packets", "core", "core", "fault_domain", 9.2, {"FL": 0.9}, 2),
+    Mode("half of a core losing packets", "core", "core", "fault_domain", 9.9, {"FL": 0.5}, 2),
+    Mode("plane losing packets", "plane", "plane", "fault_domain", 9.9, {"FL": 0.9}, 2),
+)
+"""Causes of loss by flows (4.2, L2): what flows share. Diagnosed after the hard faults (4.6). A plane is a cause of flows
+whose path changes from packet to packet only."""
+
+GRAY_MODES: tuple[Mode, ...] = (
+    Mode("link losing packets", "link", "link", "packet_loss", 8.0, {"EL": 0.9}),
+    Mode("leaf losing packets", "leaf", "leaf", "fault_domain", 9.2, {"EL": 0.9}),
+    Mode("pod losing packets", "pod", "pod", "fault_domain", 9.2, {"EL": 0.9}),
+    Mode("plane losing packets", "plane", "plane", "fault_domain", 9.2, {"EL": 0.9}),
+    Mode("network losing packets", "network", "network", "packet_loss", 10.4, {"EL": 0.9}),
+)
+"""Causes of loss by ports alone (L1), see gray.py."""
+
+PEERS = 12
+"""Usual number of peers of a port (4.6)."""
+
+GROUPS = frozenset({"host", "leaf", "rail", "power", "nvlink_domain", "spine", "core", "pod", "plane", "network"})
 """Domains of several members: a verdict on one waits for its members and swallows what they show."""

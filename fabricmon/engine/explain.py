@@ -40,6 +40,8 @@ ended is told on its own. Same 120 s as the weight-0 window after a boot (detect
 GROUP_CALM = 30.0  # three polls without a symptom before a group is called recovered
 REBOOT = 900.0
 """A host that took its links along and is not back after this is unreachable [D]; large hosts boot in 5 to 10 min."""
+SOFT = frozenset({"straggler", "storage_path"})
+"""Kinds of which many members are not a harder fault than one."""
 EVENT_NEAR = 60.0  # seconds between a kernel event and the symptom it belongs to
 SURE, SUSPECTED = 0.9, 0.5  # detection-methods 4.4
 
@@ -144,6 +146,8 @@ def _members(verdict: Verdict, board: Board) -> tuple[int, int, list[ComponentId
 
 def _severity(verdict: Verdict, kind: str, symptoms: list[Symptom], hosts: frozenset[str]) -> Severity:
     """Section 5: critical is a hard fault of a domain of two or more hosts; a single link is what its rule says."""
+    if kind in SOFT:
+        return severest(s.severity for s in symptoms)
     if verdict.domain == "nvlink_domain":
         return Severity.CRITICAL
     if verdict.domain in ("leaf", "rail", "power"):

@@ -63,6 +63,22 @@ WORDS: Mapping[str, Words] = {
         "monitoring network towards these hosts would look the same.",
         "Ask a BMC or PDU of the domain. Powered: look for the management switch of these hosts.",
     ),
+    "host slower than its peers": Words(
+        "{name} is slower than its peers on {bad} of its ports",
+        "Most adapters of one host carry less than those of the other hosts of its job: the host, not an adapter.",
+        "Look at CPU and PCIe load, throttled GPUs and the data loader of this host.",
+    ),
+    "storage path held back": Words(
+        "Storage path {name} is held back: {bad} of {of} ports",
+        "Storage ports of several hosts wait or are congested together for longer than a checkpoint takes: the storage "
+        "servers or their network, not the hosts.",
+        "Look at load and links of the storage servers, then at the switches of the storage network.",
+    ),
+    "storage path below a leaf held back": Words(
+        "Storage ports below leaf {name} are held back: {bad} of {of}",
+        "Storage ports of one leaf wait or are congested together for longer than a checkpoint takes.",
+        "Look at the up-links of that leaf, then at load and links of the storage servers.",
+    ),
     "NVLink domain down": Words(
         "NVLinks of {bad} of {of} GPUs of {name} are down",
         "Most GPUs of one NVLink domain lost links together; a switch, the fabric manager or the board explains that "

@@ -17,6 +17,7 @@ from fabricmon.fleet.errors import Errors
 from fabricmon.fleet.facts import Facts
 from fabricmon.fleet.history import Downs
 from fabricmon.fleet.losses import PORTS, Losses
+from fabricmon.fleet.peers import Peers
 from fabricmon.fleet.pressure import Pressure
 from fabricmon.fleet.trend import ModuleTrend
 
@@ -78,6 +79,7 @@ class Tracks:
         self.errors = Errors(capacity, settings)
         self.pressure = Pressure(capacity)
         self.modules = ModuleTrend(capacity)
+        self.peers = Peers(capacity)
         self.losses = Losses(capacity, PORTS)
         self.link = np.full(capacity, link.UNKNOWN, np.int8)
         self.last_known = np.full(capacity, link.UNKNOWN, np.int8)
@@ -101,6 +103,7 @@ class Tracks:
         self.modules.advance(table, self, now)
         self._note_traffic(now)
         self.pressure.advance(table, self, now)
+        self.peers.advance(table, self, now)
 
     def settled(self, now: float, settle: float) -> NDArray[np.bool_]:
         """The link is up, has been for a while, and no down was told of in that time."""
@@ -192,6 +195,7 @@ class Tracks:
         self.errors.resize(capacity, self.settings)
         self.pressure.resize(capacity)
         self.modules.resize(capacity)
+        self.peers.resize(capacity)
         self.losses.resize(capacity)
         self.link = np.concatenate([self.link, np.full(more, link.UNKNOWN, np.int8)])
         self.last_known = np.concatenate([self.last_known, np.full(more, link.UNKNOWN, np.int8)])
@@ -205,6 +209,7 @@ class Tracks:
         self.errors.forget(rows)
         self.pressure.forget(rows)
         self.modules.forget(rows)
+        self.peers.forget(rows)
         self.losses.forget(rows)
         self.link[rows] = link.UNKNOWN
         self.last_known[rows] = link.UNKNOWN

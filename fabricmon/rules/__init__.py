@@ -22,6 +22,7 @@ from fabricmon.rules import (
     pcie_degraded,
     pfc_storm,
     slow_receiver,
+    storage_path,
     straggler,
     telemetry_quality,
 )
@@ -45,6 +46,7 @@ RULES: tuple[Rule, ...] = (
     incast.RULE,
     congestion.RULE,
     straggler.RULE,
+    storage_path.RULE,
     agent_silent.RULE,
     telemetry_quality.RULE,
     config_drift.RULE,

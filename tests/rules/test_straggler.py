@@ -1,0 +1,108 @@
+"""straggler: adapters against their rail peers, over windows (S16, S23, S24)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.rules.bench_of_ports import NDR, Ports
+
+
+def work(
+    ports: Ports, share: np.ndarray, polls: int, rng: np.random.Generator | None = None, noise: float = 0.03
+) -> None:
+    """`share` float[hosts, nics] of the line rate for so many polls."""
+    for _ in range(polls):
+        for (host, nic), port in ports.port.items():
+            factor = 1.0 if rng is None else 1.0 + noise * float(rng.standard_t(3))
+            moved = max(0.0, share[host, nic] * factor) * NDR * 10.0
+            port["xmit"] += moved
+            port["rcv"] += moved
+        ports.poll(traffic=0.0)
+
+
+def named(ports: Ports) -> list[str]:
+    return sorted(str(symptom.component) for symptom in ports.open("straggler"))
+
+
+def test_s16_one_slow_adapter_is_found_between_two_and_five_minutes_and_is_information() -> None:
+    ports, rng = Ports(hosts=12, nics=4), np.random.default_rng(1)
+    share = np.full((12, 4), 0.5)
+    work(ports, share, 20, rng)
+    assert not named(ports)
+    share[3, 2] *= 0.6
+    began = ports.now
+    while not named(ports) and ports.now < began + 400:
+        work(ports, share, 1, rng)
+    assert 90 <= ports.now - began <= 300
+    (symptom,) = ports.open("straggler")
+    assert str(symptom.component) == "host-003/mlx5_2/1"
+    assert symptom.severity == "info"
+    assert "of the line rate" in symptom.evidence[0].text
+    share[3, 2] = 0.5
+    work(ports, share, 20, rng)
+    assert not named(ports)
+
+
+def test_noise_with_heavy_tails_makes_none_in_an_hour() -> None:
+    ports, rng = Ports(hosts=10, nics=2), np.random.default_rng(2)
+    work(ports, np.full((10, 2), 0.4), 360, rng, noise=0.08)
+    assert "straggler" not in ports.told()
+
+
+def test_idle_ports_are_no_peers_and_no_stragglers() -> None:
+    ports = Ports(hosts=16, nics=2)
+    share = np.full((16, 2), 0.6)
+    share[8:] = 1e-4
+    work(ports, share, 30)
+    assert not named(ports)
+
+
+def test_another_job_on_other_hosts_is_no_straggler() -> None:
+    ports = Ports(hosts=24, nics=4)
+    share = np.full((24, 4), 0.6)
+    share[20:] = 0.1
+    work(ports, share, 30)
+    assert not named(ports)
+
+
+def test_one_host_that_does_less_on_all_its_ports_is_not_blamed_without_jobs() -> None:
+    ports = Ports(hosts=24, nics=4)
+    share = np.full((24, 4), 0.6)
+    share[20] = 0.1
+    work(ports, share, 30)
+    assert not named(ports)
+
+
+def test_few_peers_give_no_verdict() -> None:
+    ports = Ports(hosts=6, nics=2)
+    share = np.full((6, 2), 0.6)
+    share[0, 0] = 0.2
+    work(ports, share, 30)
+    assert not named(ports)
+
+
+def test_jobs_that_start_and_stop_make_none() -> None:
+    ports, rng = Ports(hosts=12, nics=2), np.random.default_rng(3)
+    for _ in range(4):
+        for load in (0.0, 0.1, 0.6, 0.9, 0.9, 0.9, 0.9, 0.5, 0.0, 0.0):
+            ramp = load * rng.uniform(0.3, 1.0, (12, 2)) if load in (0.1, 0.5) else np.full((12, 2), load)
+            work(ports, ramp, 3, rng)
+    assert "straggler" not in ports.told()
+
+
+def test_storage_ports_are_not_compared() -> None:
+    ports = Ports(hosts=12, nics=2, labels={"role": "storage"})
+    share = np.full((12, 2), 0.6)
+    share[0, 0] = 0.2
+    work(ports, share, 30)
+    assert not named(ports)
+
+
+def test_it_ends_when_the_work_does() -> None:
+    ports = Ports(hosts=12, nics=2)
+    share = np.full((12, 2), 0.6)
+    share[0, 0] = 0.2
+    work(ports, share, 30)
+    assert named(ports)
+    work(ports, np.zeros((12, 2)), 90)
+    assert not named(ports)
