@@ -2,8 +2,8 @@
 with congestion marks, how busy it is. Pure.
 
 Methods: detection-methods 3.1 and 3.2. By the kind of link:
-  * InfiniBand tells in ticks how long it had data and no credits. A tick stands for some bytes of line time; an
-    adapter's is not published, so that of switches is assumed (link-health 6) and such a share is an estimate.
+  * InfiniBand tells in ticks how long it had data and no credits. How long an adapter's tick is nobody publishes
+    (link-health 6), so its ticks are compared with the most that ports of its make have waited: an estimate.
   * Ethernet tells how long it was paused by priority; the worst priority counts: mlx5 shows only lossless ones, and of
     others the time stays 0. Adapters that count pause frames only get the most that these can have paused: an
     estimate, too.
@@ -46,8 +46,14 @@ STARVED = ("rnr_nak_tx", "out_of_buffer")
 COLUMNS = (TICKS, *PAUSED, *PAUSING, *PAUSED_FRAMES, *PAUSING_FRAMES, *STORMS, MARKED, RECEIVED, SLOWED, *STARVED)
 """Columns of which differences are taken here, besides those of TRAFFIC."""
 
-TICK = 8.0
-"""Bytes of line time of one tick: NVIDIA switches since Quantum (link-health 6)."""
+SLOWEST_TICK = 1e-6
+"""Seconds that a tick stands for at most [D]: the architecture's longest, 256 symbol times of the slowest lane (2.5
+Gb/s, ten bits a symbol), is 1.02 microseconds."""
+SCALE_EVERY = 30.0  # seconds between two looks at the most that ports of one make wait
+SCALE_MEMORY = 86_400.0
+"""Seconds in which what was the most counts less and less [D]: a day has jobs that start, so some port waits fully."""
+SCALE_RANK = 3
+"""The third greatest is taken for the most [D]: one port whose counter jumps must not hide the others."""
 LONGEST_PAUSE = 65_535 * 512 / 8
 """Bytes of line time that one pause frame can stop at most: 65,535 quanta of 512 bit times (link-health 7)."""
 BUSY = 1e-3
@@ -69,7 +75,8 @@ MARKS, PACKETS, NOTICES, MISSES = range(4)
 class Pressure:
     """Per row.
 
-    stalled    share of time in which the port had to wait with data to send
+    stalled    share of time in which the port had to wait with data to send; of ticks, the most that it can have been
+    scale      what `stalled` is where a port of this make waits all the time: 1 where time is measured
     pausing    share of time in which it kept its switch from sending
     traffic    RECEIVE, TRANSMIT: share of the line rate
     arrivals   MARKS, PACKETS, NOTICES, MISSES: packets that came with a mark, packets that came, congestion
@@ -79,6 +86,7 @@ class Pressure:
     notified   the same of NOTICES
     estimated  `stalled` is an estimate: of ticks, or of pause frames
     pressed    `now` of the newest slot with at least PRESSED waiting, NaN never
+    line       line rate in bytes per second as of this tick, NaN unknown
     storm      `now` at which the adapter's own count of pause storms last rose, NaN never
     """
 
@@ -89,18 +97,21 @@ class Pressure:
         self.arrivals = Slots(4, 9, capacity, shares=False)
         self.busy = np.zeros(capacity, np.bool_)
         self.estimated = np.zeros(capacity, np.bool_)
+        self.scale = np.ones(capacity, np.float32)
         self.usual = np.full(capacity, np.nan, np.float32)
         self.notified = np.full(capacity, np.nan, np.float32)
         self.pressed = np.full(capacity, np.nan)
         self.storm = np.full(capacity, np.nan)
-        self._line = np.zeros(0)
+        self.line = np.zeros(0)
+        self._most: dict[int, float] = {}
+        self._scaled = float("nan")
 
     def advance(self, table: Table, tracks: Tracks, now: float) -> None:
         rate = line_rate(table)
         with np.errstate(invalid="ignore"):
-            self._line = rate = np.where(rate > 0, rate, np.nan)
+            self.line = rate = np.where(rate > 0, rate, np.nan)
         self._note_traffic(table, rate, now)
-        self._note_ticks(table, tracks, rate, now)
+        self._note_ticks(table, tracks, now)
         self._note_pauses(table, tracks, rate, now)
         self._note_arrivals(table, now)
         for name in STORMS:
@@ -131,15 +142,36 @@ class Pressure:
             if told is not None:
                 left = ~told if left is None else left & ~told
 
-    def _note_ticks(self, table: Table, tracks: Tracks, rate: Floats, now: float) -> None:
+    def _note_ticks(self, table: Table, tracks: Tracks, now: float) -> None:
         lane = table.lane(TICKS)
         if lane is None or lane.rows is None or table.counted(TICKS) is None:
             return
         rows, seconds = _within(lane, tracks.facts.infiniband[: table.n], table.n)
-        with np.errstate(invalid="ignore"):
-            waited = np.minimum(_rise(table, TICKS, rows) * TICK / rate[rows], seconds)
         self.estimated[rows] = True
-        self._stalled(rows, seconds, waited, now)
+        self._stalled(rows, seconds, _rise(table, TICKS, rows) * SLOWEST_TICK, now)
+        if not 0 <= now - self._scaled < SCALE_EVERY:
+            self._rescale(tracks, table.n, now)
+
+    def _rescale(self, tracks: Tracks, n: int, now: float) -> None:
+        """The most that ports of each make have waited in a window, for those that count ticks."""
+        gone = now - self._scaled
+        kept = float(np.exp(-gone / SCALE_MEMORY)) if gone >= 0 else 1.0
+        self._scaled = now
+        with np.errstate(invalid="ignore"):
+            rows = np.flatnonzero(tracks.facts.infiniband[:n] & (self.stalled.recent[0, :n] > 0) & self.busy[:n])
+        make, waits = tracks.facts.make[rows], self.stalled.recent[0, rows]
+        for code in np.unique(make).tolist():
+            mine = waits[make == code]
+            rank = min(SCALE_RANK, len(mine))
+            most = float(np.partition(mine, len(mine) - rank)[len(mine) - rank])
+            self._most[code] = max(kept * self._most.get(code, 0.0), most, PRESSED)
+        ticking = tracks.facts.infiniband[:n]
+        for code, most in self._most.items():
+            self.scale[:n][ticking & (tracks.facts.make[:n] == code)] = most
+
+    def waits(self, n: int) -> NDArray[np.float32]:
+        """Share of the last window in which each row had to wait; measured or estimated, NaN unknown."""
+        return self.stalled.recent[0, :n] / self.scale[:n]
 
     def _note_pauses(self, table: Table, tracks: Tracks, rate: Floats, now: float) -> None:
         ethernet = ~tracks.facts.infiniband[: table.n]
@@ -165,7 +197,7 @@ class Pressure:
         closed = self.stalled.add(rows, seconds, (waited,), now)
         share = self.stalled.latest[0, closed]
         with np.errstate(invalid="ignore"):
-            self.pressed[closed[share >= PRESSED]] = now
+            self.pressed[closed[share >= PRESSED * self.scale[closed]]] = now
         worked = closed[self.busy[closed]]
         self._remember(self.usual, worked, self.stalled.latest[0, worked])
 
@@ -191,7 +223,7 @@ class Pressure:
     def marked(self, rows: NDArray[np.intp]) -> Floats:
         """Share of the received packets of the last window that came with a congestion mark; NaN unknown."""
         marks, packets = self.arrivals.recent[MARKS, rows], self.arrivals.recent[PACKETS, rows]
-        least = self.traffic.recent[RECEIVE, rows] * self._line[rows] / LARGEST_PACKET
+        least = self.traffic.recent[RECEIVE, rows] * self.line[rows] / LARGEST_PACKET
         packets = np.where(np.isnan(packets), least, packets)
         share = np.full(len(marks), np.nan)
         with np.errstate(invalid="ignore"):
@@ -203,6 +235,7 @@ class Pressure:
             slots.resize(capacity)
         self.busy = np.concatenate([self.busy, np.zeros(more, np.bool_)])
         self.estimated = np.concatenate([self.estimated, np.zeros(more, np.bool_)])
+        self.scale = np.concatenate([self.scale, np.ones(more, np.float32)])
         self.usual = np.concatenate([self.usual, np.full(more, np.nan, np.float32)])
         self.notified = np.concatenate([self.notified, np.full(more, np.nan, np.float32)])
         self.pressed = np.concatenate([self.pressed, np.full(more, np.nan)])
@@ -213,6 +246,7 @@ class Pressure:
             slots.forget(rows)
         self.busy[rows] = False
         self.estimated[rows] = False
+        self.scale[rows] = 1.0
         for array in (self.usual, self.notified, self.pressed, self.storm):
             array[rows] = np.nan
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.fleet import link
-from fabricmon.fleet.pressure import LONG, NOTICES, RECEIVE, TICK, TRANSMIT
+from fabricmon.fleet.pressure import LONG, NOTICES, PRESSED, RECEIVE, SLOWEST_TICK, TRANSMIT
 from fabricmon.fleet.slots import SLOT, WINDOW
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
@@ -32,7 +32,10 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     high     above it in each of the last 3 windows of 30 s is congestion (0.25: detection-methods 3.1)
     medium   above it in each window of the last 10 minutes is, too (0.15: detection-methods 3.1)
     calm     below it the port is no longer congested (0.10: detection-methods 3.1)
-    apart    times its peers' mean, or its own of the last hour, that a share must be that is only estimated (2: design)
+    apart    times the mean of its host's other ports of its make (of the fleet's where there are none), and of its own
+             last hour, that a share must be that is only estimated (3: design)
+    tick     bytes of line time that a tick of an InfiniBand adapter's wait counter stands for; 0: not known, then ticks
+             are compared with those of other ports of the make (0: link-health 6; 8 on switches since Quantum)
     lasting  mean of the last hour of work from which on a single port is a warning (0.15: as medium)
     hold     the windows are persistent already (0 s)
     clear    how long it must be calm (2 min: detection-methods 3.1)
@@ -41,39 +44,66 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     high: Share = 0.25
     medium: Share = 0.15
     calm: Share = 0.10
-    apart: Annotated[float, Meta(ge=1)] = 2.0
+    apart: Annotated[float, Meta(ge=1)] = 3.0
+    tick: Annotated[float, Meta(ge=0)] = 0.0
     lasting: Share = 0.15
     hold: Duration = Duration(0)
     clear: Duration = Duration(120)
 
 
+def _scale(view: View, params: Params) -> NDArray[np.float32]:
+    """What `stalled` is where a port waits all the time."""
+    scale = view.tracks.pressure.scale[: view.n]
+    if not params.tick:
+        return scale
+    ticking = view.tracks.facts.infiniband[: view.n]
+    return np.where(ticking, view.tracks.pressure.line[: view.n] / params.tick * SLOWEST_TICK, scale).astype(np.float32)
+
+
+def _compared(view: View, params: Params) -> NDArray[np.bool_]:
+    """Rows whose share is an estimate and must stand out from those of others."""
+    estimated = view.tracks.pressure.estimated[: view.n]
+    return estimated & ~view.tracks.facts.infiniband[: view.n] if params.tick else estimated
+
+
+def _peers(view: View, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Mean of what the other working ports of the same make waited: those of the same host, which carry the same job on
+    other rails; those of the fleet where the host has no two others."""
+    tracks, n = view.tracks, view.n
+    recent, busy, make = tracks.pressure.stalled.recent[0, :n], tracks.pressure.busy[:n], tracks.facts.make[:n]
+    here = np.where(view.node >= 0, view.node * tracks.facts.makes + make, -1)
+    peers = others_mean(recent, busy, here, rows, least=2)
+    return np.where(np.isnan(peers), others_mean(recent, busy, make, rows), peers)
+
+
 def _stands_out(view: View, rows: NDArray[np.intp], params: Params) -> NDArray[np.bool_]:
-    """An estimate counts only where it is far above the port's own usual or that of ports of its make."""
-    pressure, n = view.tracks.pressure, view.n
-    recent = pressure.stalled.recent[0]
-    peers = others_mean(recent[:n], pressure.busy[:n], view.tracks.facts.make[:n], rows)
+    pressure = view.tracks.pressure
+    recent, usual = pressure.stalled.recent[0, rows], pressure.usual[rows]
     with np.errstate(invalid="ignore"):
-        usual = pressure.usual[rows]
-        return np.asarray((recent[rows] >= params.apart * usual) | (recent[rows] >= params.apart * peers))
+        return np.asarray(
+            (recent >= PRESSED) & (recent >= params.apart * _peers(view, rows)) & ~(recent < params.apart * usual)
+        )
 
 
 def test(view: View, params: Params) -> Outcome:
     tracks, n = view.tracks, view.n
     pressure = tracks.pressure
-    recent = pressure.stalled.recent[0, :n]
+    scale = _scale(view, params)
+    share = pressure.stalled.recent[0, :n] / scale
     fire = np.zeros(n, np.bool_)
     severity = np.full(n, Severity.INFO.rank, np.int8)
     with np.errstate(invalid="ignore"):
-        working = pressure.busy[:n] | ((recent > 0) & (view.now - tracks.moved[:n] < AFTER))
+        working = pressure.busy[:n] | ((share > 0) & (view.now - tracks.moved[:n] < AFTER))
         lately = view.now - pressure.pressed[:n] < AFTER
-        rows = np.flatnonzero((recent > min(params.medium, params.high)) & working)
-        calm = recent < params.calm
+        rows = np.flatnonzero((share > min(params.medium, params.high)) & working)
+        calm = share < params.calm
     if len(rows):
-        windows = pressure.stalled.windows(0, rows, LONG // WINDOW)
+        windows = pressure.stalled.windows(0, rows, LONG // WINDOW) / scale[rows]
         with np.errstate(invalid="ignore"):
             found = np.asarray((windows[:3] > params.high).all(axis=0) | (windows > params.medium).all(axis=0))
-            severity[rows[pressure.usual[rows] > params.lasting]] = Severity.WARNING.rank
-        guessed = found & pressure.estimated[rows]
+            lasts = pressure.usual[rows] / scale[rows] > params.lasting
+        severity[rows[lasts]] = Severity.WARNING.rank
+        guessed = found & _compared(view, params)[rows]
         if guessed.any():
             found[guessed] = _stands_out(view, rows[guessed], params)
         fire[rows] = found
@@ -82,14 +112,15 @@ def test(view: View, params: Params) -> Outcome:
         fire=fire,
         clear=calm & ~fire,
         known=view.present & up & pressure.stalled.known(n, view.now) & (working | lately) & ~tracks.facts.swept[:n],
-        value=recent.astype(np.float64),
+        value=share.astype(np.float64),
         severity=severity,
     )
 
 
 def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
     component, pressure = str(view.table.ids[row]), view.tracks.pressure
-    windows = pressure.stalled.windows(0, np.array([row]), 3)[:, 0]
+    rows, scale = np.array([row]), float(_scale(view, params)[row])
+    windows = pressure.stalled.windows(0, rows, 3)[:, 0] / scale
     shares = ", ".join("unknown" if np.isnan(share) else f"{share:.2f}" for share in windows)
     ticks = bool(view.tracks.facts.infiniband[row])
     what = "had data and could not send" if ticks else "was paused on its worst priority"
@@ -97,27 +128,21 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
         f"3 windows of {SECONDS:.0f} s > {params.high:g}, or all of 10 min > {params.medium:g}; ends below "
         f"{params.calm:g} for {float(params.clear):g} s (detection-methods 3.1)"
     )
-    recent = float(pressure.stalled.recent[0, row])
+    recent, usual = float(pressure.stalled.recent[0, row]) / scale, float(pressure.usual[row]) / scale
     text = f"{what} for a share of {shares} of the last windows of {SECONDS:.0f} s, newest first"
     found = [Evidence(component, text, formula, recent, params.high, recent > params.high)]
-    usual = float(pressure.usual[row])
-    if pressure.estimated[row] and not np.isnan(recent):
+    if _compared(view, params)[row] and not np.isnan(recent):
         how = (
-            f"a tick is taken as {TICK:g} bytes of line time, as on switches: the adapter's own is not known"
+            "of the most that ports of its make waited in a day: how long its tick is is not known"
             if ticks
-            else "only pause frames are counted: each is taken as the longest pause that it can have meant"
+            else "of pause frames, each taken as the longest pause that it can have meant"
         )
-        peers = float(others_mean(
-            pressure.stalled.recent[0, : view.n], pressure.busy[: view.n], view.tracks.facts.make[: view.n],
-            np.array([row]),
-        )[0])  # fmt: skip
-        text = (
-            f"the share is an estimate ({how}); its own mean of an hour is {usual:.2f}, that of its peers {peers:.2f}"
-        )
-        found.append(Evidence(component, text, f"counts from {params.apart:g} times one of these on (design)"))
+        peers = float(_peers(view, rows)[0]) / scale
+        text = f"an estimate, {how}; its own mean of an hour is {usual:.2f}, that of its peers {peers:.2f}"
+        found.append(Evidence(component, text, f"counts from {params.apart:g} times both on (design)"))
     elif not np.isnan(usual):
-        found.append(Evidence(component, f"mean of its last hour of work: {usual:.2f}", value=usual,
-                              limit=params.lasting, for_it=usual > params.lasting))  # fmt: skip
+        text, lasts = f"mean of its last hour of work: {usual:.2f}", usual > params.lasting
+        found.append(Evidence(component, text, value=usual, limit=params.lasting, for_it=lasts))
     receive, transmit = (float(pressure.traffic.recent[way, row]) for way in (RECEIVE, TRANSMIT))
     if not np.isnan(transmit):
         found.append(Evidence(component, f"sends at {transmit:.0%} and receives at {receive:.0%} of its line rate"))
@@ -128,7 +153,7 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
 
 
 def info(view: View, row: int, params: Params) -> dict[str, str]:
-    return {"measure": "estimated" if view.tracks.pressure.estimated[row] else "measured"}
+    return {"measure": "estimated" if _compared(view, params)[row] else "measured"}
 
 
 def paused(column: str) -> str:
@@ -137,16 +162,17 @@ def paused(column: str) -> str:
 
 
 def promql(params: Params) -> Translation:
-    ticks = f"rate({metric('xmit_wait_ticks')}[1m]) * {TICK:g} / {metric('rate')}"
-    pause = f"max without (priority) (rate({paused('pfc_rx_pause')}[1m]))"
+    ratios = [f"max without (priority) (rate({paused('pfc_rx_pause')}[1m]))"]
+    if params.tick:
+        ratios.append(f"rate({metric('xmit_wait_ticks')}[1m]) * {params.tick:g} / {metric('rate')}")
     return Translation(
         alerts=tuple(
-            Alert(any_of(*(f"min_over_time(({ratio})[{span}:30s]) > {limit:g}" for ratio in (ticks, pause))))
+            Alert(any_of(*(f"min_over_time(({ratio})[{span}:30s]) > {limit:g}" for ratio in ratios)))
             for limit, span in ((params.high, "1m"), (params.medium, "9m"))
         ),
         differs=(
-            "the ruler does not compare an estimated share with peers and history, does not raise the severity of what"
-            " lasts, and ends when a window is below the limit"
+            "the ruler knows pause that is measured, and ticks only where their length is configured; it does not "
+            "raise the severity of what lasts"
         ),
     )
 

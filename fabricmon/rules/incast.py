@@ -12,7 +12,7 @@ from fabricmon.fleet import link
 from fabricmon.fleet.pressure import NOTICES, RECEIVE
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.neighbours import neighbourhood, others_count, others_mean
+from fabricmon.rules.neighbours import Groups, neighbourhood, others_count, others_mean
 from fabricmon.rules.promql import Alert, Translation, metric
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
@@ -51,14 +51,26 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def slowed(view: View, params: Params) -> NDArray[np.bool_]:
-    """Ports whose sending is slowed down: by notifications above their usual, or because they wait."""
+    """Ports that congestion notifications above their usual slow down."""
     pressure, n = view.tracks.pressure, view.n
     notices = pressure.arrivals.recent[NOTICES, :n]
     with np.errstate(invalid="ignore"):
         told = (notices >= params.notices) & ~(notices < 2 * pressure.notified[:n])
-        told &= pressure.arrivals.known(n, view.now)
-        waits = (pressure.stalled.recent[0, :n] >= params.waiting) & pressure.stalled.known(n, view.now)
-    return (told | waits) & view.present
+    return told & pressure.arrivals.known(n, view.now) & view.present
+
+
+def waiting(view: View, params: Params) -> NDArray[np.bool_]:
+    """Ports that have to wait with data to send."""
+    pressure, n = view.tracks.pressure, view.n
+    with np.errstate(invalid="ignore"):
+        return (pressure.waits(n) >= params.waiting) & pressure.stalled.known(n, view.now) & view.present
+
+
+def senders(view: View, rows: NDArray[np.intp], groups: Groups, params: Params) -> NDArray[np.int64]:
+    """How many others are held back: by notifications, which only go to who sends to a congested place; else those that
+    wait."""
+    told = others_count(slowed(view, params), groups, rows)
+    return np.where(told >= params.senders, told, others_count(waiting(view, params), groups, rows))
 
 
 def _candidates(view: View, params: Params) -> NDArray[np.intp]:
@@ -99,7 +111,7 @@ def test(view: View, params: Params) -> Outcome:
         with np.errstate(invalid="ignore"):
             alone = full & ~(receive[rows] < params.apart * others_mean(receive, pressure.busy[:n], groups, rows))
             alone |= signs & ~(share[rows] < params.apart * others_mean(share, pressure.busy[:n], groups, rows))
-        fire[rows] = alone & (others_count(slowed(view, params), groups, rows) >= params.senders)
+        fire[rows] = alone & (senders(view, rows, groups, params) >= params.senders)
     known = view.present & (tracks.link[:n] == link.UP) & np.isfinite(receive) & pressure.traffic.known(n, view.now)
     return Outcome(
         fire=fire,
@@ -126,7 +138,7 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
         text = f"{marked:.1%} of the packets that it received came with a congestion mark"
         formula = f"> {params.marked:.0%} (detection-methods 3.2)"
         found.append(Evidence(component, text, formula, marked, params.marked, marked > params.marked))
-    count = int(others_count(slowed(view, params), groups, rows)[0])
+    count = int(senders(view, rows, groups, params)[0])
     text = f"{count} senders of {where} are slowed down in the same window; who sends to whom is not known"
     formula = f">= {params.senders} senders (detection-methods 3.2)"
     found.append(Evidence(component, text, formula, count, params.senders, count >= params.senders))
@@ -139,7 +151,7 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
 
 def info(view: View, row: int, params: Params) -> dict[str, str]:
     groups, _ = neighbourhood(view)
-    return {"senders": str(int(others_count(slowed(view, params), groups, np.array([row]))[0]))}
+    return {"senders": str(int(senders(view, np.array([row]), groups, params)[0]))}
 
 
 def promql(params: Params) -> Translation:

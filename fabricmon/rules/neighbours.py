@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Groups = NDArray[np.int32]
 
-WITHIN = (("plane", "its plane"), ("rail", "its rail"), ("leaf", "its leaf"))
+WITHIN = (("plane", "its plane"), ("network", "its network"), ("rail", "its rail"), ("leaf", "its leaf"))
 """Domains in which ports send to each other, the widest first, and what a person calls them."""
 
 PEERS_LEAST = 4
@@ -29,8 +29,11 @@ def neighbourhood(view: View) -> tuple[Groups, str]:
     return np.zeros(view.n, np.int32), "the fleet"
 
 
-def others_mean(value: NDArray[np.floating], among: Bools, groups: Groups, rows: Rows) -> Floats:
-    """Mean of `value` over the other rows of each row's group that are `among` and known; NaN below PEERS_LEAST."""
+def others_mean(
+    value: NDArray[np.floating], among: Bools, groups: NDArray[np.integer], rows: Rows, least: int = PEERS_LEAST
+) -> Floats:
+    """Mean of `value` over the other rows of each row's group that are `among` and known; NaN where there are
+    fewer than `least`."""
     counted = among & (groups >= 0) & np.isfinite(value)
     size = int(groups.max(initial=-1)) + 1
     number = np.bincount(groups[counted], minlength=size)
@@ -44,7 +47,7 @@ def others_mean(value: NDArray[np.floating], among: Bools, groups: Groups, rows:
     others = number[at] - own
     rest = total[at] - np.where(own, np.nan_to_num(value[rows]), 0.0)
     mean = np.full(len(rows), np.nan)
-    np.divide(rest, others, out=mean, where=placed & (others >= PEERS_LEAST))
+    np.divide(rest, others, out=mean, where=placed & (others >= least))
     return mean
 
 

@@ -46,7 +46,7 @@ def _victims(view: View, rows: NDArray[np.intp], groups: Groups, params: Params)
     """How many other ports of the neighbourhood wait and do not pause anybody themselves."""
     pressure, n = view.tracks.pressure, view.n
     with np.errstate(invalid="ignore"):
-        waits = (pressure.stalled.latest[0, :n] >= params.waiting) & view.present
+        waits = (pressure.stalled.latest[0, :n] >= params.waiting * pressure.scale[:n]) & view.present
         waits &= ~(pressure.pausing.latest[0, :n] >= params.calm) & pressure.stalled.known(n, view.now)
     return others_count(waits, groups, rows)
 
