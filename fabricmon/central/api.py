@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from fabricmon import __version__
 from fabricmon.central.centre import Centre
+from fabricmon.central.jobs_told import told
 from fabricmon.central.store import StoreError
 from fabricmon.fleet.utilisation import SOURCES, Utilisation
+from fabricmon.jobs.model import Jobs
 from fabricmon.model import Incident, Maintenance, NodeView, Presence, Severity, Symptom
 from fabricmon.notify.silence import Silence
 from fabricmon.senders.post import read_secret
@@ -73,8 +75,10 @@ class NewMaintenance(Struct, forbid_unknown_fields=True):
 class Api:
     """The handlers. `token_file` "" lets everyone change things."""
 
-    def __init__(self, centre: Centre, token_file: Callable[[], str]) -> None:
-        self._centre, self._silences, self._token_file = centre, centre.silences, token_file
+    def __init__(
+        self, centre: Centre, token_file: Callable[[], str], jobs: Callable[[], Sequence[Jobs]] = tuple
+    ) -> None:
+        self._centre, self._silences, self._token_file, self._jobs = centre, centre.silences, token_file, jobs
 
     def add_routes(self, app: web.Application) -> None:
         """Put the API below PREFIX of an application."""
@@ -86,6 +90,7 @@ class Api:
             ("GET", "/nodes", self.nodes),
             ("GET", "/ports", self.ports),
             ("GET", "/topology", self.topology),
+            ("GET", "/jobs", self.jobs),
             ("GET", "/silences", self.silences),
             ("POST", "/silences", self.add_silence),
             ("DELETE", "/silences/{id}", self.end_silence),
@@ -186,6 +191,11 @@ class Api:
         if graph is None:
             raise Refused(404, "no topology was loaded; set topology.file")
         return answer(_graph(graph))
+
+    async def jobs(self, request: web.Request) -> web.Response:
+        """Jobs that run, those hit by an open incident first, and how their sources stand."""
+        query = _query(request, "node", "source", "limit")
+        return answer(told(self._jobs(), self._centre.look()[3], self._centre.now(), query, _limit(query)))
 
     # ---------------------------------------------------------------- silences and maintenance
 

@@ -14,6 +14,7 @@ from fabricmon import __version__, sources
 from fabricmon.central import metrics
 from fabricmon.central.centre import Centre
 from fabricmon.central.clock import Clock
+from fabricmon.central.jobs import JobFeed
 from fabricmon.central.memory import Memory
 from fabricmon.central.outbox import Outbox
 from fabricmon.central.overview import sentence
@@ -133,6 +134,7 @@ class Central:
         self.centre = Centre(settings.fabric, self.engine, self.store, state, self.outbox, self._clock.now, *noted)
         self.centre.receivers = [d.receiver for d in self._destinations]
         self.centre.replan()
+        self.jobs = JobFeed(settings.jobs, self.engine, self._clock.now)
         self.pull = Pull(settings.pull, self.engine, self._clock.now)
         self.pull.known = self.memory.addresses()
         self.discovery = self._discover()
@@ -178,10 +180,11 @@ class Central:
             lambda: self._settings.token_file,
             self.warnings,
             lambda wanted: metrics.page(
-                self.centre, self.pull, self.discovery, self._clock, self._reloads, wanted, self._tape
+                self.centre, self.pull, self.discovery, self._clock, self._reloads, wanted, self._tape, self.jobs
             ),
             self._not_live,
             self._not_ready,
+            self.jobs.jobs,
         )
         try:
             listener = await listen(web.app, self._settings.listen)
@@ -195,6 +198,7 @@ class Central:
                 group.create_task(self._tick(), name="tick")
                 group.create_task(self.outbox.run(), name="outbox")
                 group.create_task(self.pull.run(), name="pull")
+                group.create_task(self.jobs.run(), name="jobs")
                 group.create_task(self._remember(), name="remember")
                 if self._notify.watchdog:
                     group.create_task(self._watchdog(self._notify.watchdog), name="watchdog")
@@ -260,6 +264,7 @@ class Central:
             # A large topology takes seconds to read, a file on a dead mount for ever.
             config, graph, static = await reader.call(self._read_again, RELOAD_LIMIT)
             self._apply(config, graph, static, destinations(config))
+            await self.jobs.configure(config.central.jobs)
         except (ConfigError, Overdue) as error:
             self._refused(str(error))
         except ParamsError as error:
@@ -318,6 +323,7 @@ class Central:
         for name, state in self.discovery.states.items():
             if state.error:
                 found.append(f"Targets of {name} are those it gave before: {state.error}")
+        found += self.jobs.warnings()
         if self.discovery.refused:
             found.append(f"{self.discovery.refused} targets are beyond central.pull.max_targets and not followed")
         cloned = self.centre.look()[1].nodes[Presence.CLONED]

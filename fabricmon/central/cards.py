@@ -10,11 +10,14 @@ import re
 from collections.abc import Sequence
 
 from fabricmon.central.words import ago, certainty, clock_time, count, kind_words, span
-from fabricmon.model import Evidence, Incident
+from fabricmon.jobs.impact import title
+from fabricmon.jobs.model import PARTLY, UNKNOWN
+from fabricmon.model import Evidence, Incident, JobImpact
 from fabricmon.notify.silence import Silence
 
 MAX_OPEN = 100  # open incidents on the page; the API has all
 MAX_RESOLVED = 20
+MAX_JOBS = 8  # of one incident; the API has more
 MAX_EVIDENCE = 24
 MAX_HISTORY = 24
 
@@ -59,11 +62,32 @@ def _card(i: Incident, silences: Sequence[Silence], at: float) -> str:
 <span class="members">{members}</span>{chance}
 <time title="{e(clock_time(i.since))}">{e(ago(at - i.since))}</time></div>
 <h3>{e(i.title)}</h3>
-{reading}<p class="why">{prose(i.why)}</p>
+{reading}{_jobs(i)}<p class="why">{prose(i.why)}</p>
 <p class="action"><b>Do</b> {prose(i.action)}</p>
 {_details(i)}
 </article>
 """
+
+
+def _jobs(i: Incident) -> str:
+    """Whom it hits: a line a job, the worst first."""
+    impact = i.impact
+    if impact is None:
+        return ""
+    lines = [
+        f'<li class="{job.verdict.value}"><b>{job.verdict.value.replace("_", " ")}</b> <code>{e(title(job))}</code> '
+        f"{e(job.user)} · {job.hit} of {count(job.of, 'node')} · {e(job.reason)}{_gone(job)}</li>"
+        for job in impact.jobs[:MAX_JOBS]
+    ]
+    if impact.state == UNKNOWN:
+        lines.append("<li>which jobs it hits is unknown: no scheduler answers</li>")
+    elif impact.state == PARTLY:
+        lines.append("<li>not all schedulers answer; there may be more</li>")
+    return f"<ul class='jobs'>{''.join(lines)}</ul>{more(impact.total, MAX_JOBS)}" if lines else ""
+
+
+def _gone(job: JobImpact) -> str:
+    return "" if job.gone is None else f" · not running since {e(clock_time(job.gone))}"
 
 
 def _details(i: Incident) -> str:

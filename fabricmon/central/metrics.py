@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fabricmon import __version__
 from fabricmon.central.centre import Centre
 from fabricmon.central.clock import Clock
+from fabricmon.central.jobs import JobFeed
 from fabricmon.central.pull import Pull
 from fabricmon.central.targets import Discovery
 from fabricmon.model import Incident, Severity
@@ -42,6 +43,7 @@ def page(
     reloads: Reloads,
     format: Format,
     tape: Tape | None = None,
+    feed: JobFeed | None = None,
 ) -> bytes:
     """What a scraper gets, not compressed."""
     pieces = render(
@@ -51,6 +53,7 @@ def page(
             *_utilisation(centre),
             *_streams(pull),
             *_targets(pull, discovery),
+            *(_jobs(feed, centre.now()) if feed is not None else ()),
             *_judging(centre, clock),
             *_telling(centre),
             *_configuration(reloads),
@@ -165,6 +168,23 @@ def _targets(pull: Pull, discovery: Discovery) -> Iterator[Family]:
                  [({"source": name}, float(not s.error)) for name, s in states])  # fmt: skip
     yield Family("fabricmon_central_targets_source_targets", "gauge", "Targets a source gave last",
                  [({"source": name}, float(len(s.targets))) for name, s in states])  # fmt: skip
+
+
+def _jobs(feed: JobFeed, now: float) -> Iterator[Family]:
+    states = sorted(feed.states.items())
+    yield Family("fabricmon_central_jobs", "gauge", "Running jobs that a source told last",
+                 [({"source": name}, float(len(s.said.jobs))) for name, s in states])  # fmt: skip
+    ages = [({"source": name}, now - s.said.as_of) for name, s in states if s.said.as_of is not None]
+    yield Family("fabricmon_central_jobs_age_seconds", "gauge", "Age of that answer; none before the first one", ages,
+                 "seconds")  # fmt: skip
+    for name, help, values in (
+        ("answers", "Answers of a source of jobs", [s.answers for _, s in states]),
+        ("failures", "Times a source of jobs did not answer as it should", [s.failures for _, s in states]),
+    ):
+        samples = [({"source": source}, float(n)) for (source, _), n in zip(states, values, strict=True)]
+        yield Family(f"fabricmon_central_jobs_{name}_total", "counter", help, samples)
+    yield Family("fabricmon_central_jobs_odd", "gauge", "Jobs of that answer that could not be understood",
+                 [({"source": name}, float(s.said.odd)) for name, s in states])  # fmt: skip
 
 
 def _judging(centre: Centre, clock: Clock) -> Iterator[Family]:

@@ -95,7 +95,8 @@ def document(scene: Scene) -> str:
 </main>
 <footer class="foot">
 <a href="api/v1/incidents">incidents</a> <a href="api/v1/symptoms">symptoms</a> <a href="api/v1/nodes">nodes</a>
-<a href="api/v1/topology">topology</a> <a href="api/v1/silences">silences</a> <a href="metrics">metrics</a>
+<a href="api/v1/topology">topology</a> <a href="api/v1/jobs">jobs</a>
+<a href="api/v1/silences">silences</a> <a href="metrics">metrics</a>
 <span class="grow"></span><span>fabricmon {e(__version__)}</span>
 </footer>
 </body>

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from fabricmon.central.jobs_settings import JobsConfig
 from fabricmon.replay.settings import RecordConfig
 from fabricmon.runtime.http import parse_address
 from fabricmon.units import Duration
@@ -76,6 +77,7 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     token_file    bearer token that changing requests of the API must carry; "" lets everyone who reaches the
                   listener silence and announce maintenance.
     external_url  how people reach this page; put into notifications.
+    jobs          who knows which jobs run, to tell whom an incident hits.
     record        whether everything that comes in is recorded, for `fabricmon replay`.
     """
 
@@ -89,6 +91,7 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     tick: Duration = Duration(0.25)
     token_file: str = ""
     external_url: str = ""
+    jobs: JobsConfig = JobsConfig()
     record: RecordConfig = RecordConfig()
 
     def __post_init__(self) -> None:

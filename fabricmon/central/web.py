@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import resources
 
 import msgspec
@@ -13,6 +13,7 @@ from fabricmon import __version__
 from fabricmon.central import api, page
 from fabricmon.central.centre import Centre
 from fabricmon.central.overview import sentence
+from fabricmon.jobs.model import Jobs
 from fabricmon.model import Severity
 from fabricmon.runtime.exposition import Format, accepts_gzip, gzip, negotiate
 from fabricmon.runtime.http import add_probes
@@ -29,7 +30,8 @@ SECURITY = {
 
 
 class Web:
-    """`warnings` are sentences about the centre itself; `metrics_page` renders /metrics in a format."""
+    """`warnings` are sentences about the centre itself; `metrics_page` renders /metrics in a format; `jobs` is what
+    every source of jobs said last."""
 
     def __init__(
         self,
@@ -39,6 +41,7 @@ class Web:
         metrics_page: Callable[[Format], bytes],
         live: Callable[[], str | None],
         ready: Callable[[], str | None],
+        jobs: Callable[[], Sequence[Jobs]] = tuple,
     ) -> None:
         self._centre, self._warnings, self._metrics_page = centre, warnings, metrics_page
         self._made: dict[str, tuple[float, str]] = {}
@@ -50,7 +53,7 @@ class Web:
         router.add_get("/health", self._health)
         for name, kind in ASSETS.items():
             router.add_get(f"/static/{name}", _asset(name, kind))
-        api.Api(centre, token_file).add_routes(self.app)
+        api.Api(centre, token_file, jobs).add_routes(self.app)
         add_probes(self.app, live, ready)
 
     def scene(self) -> page.Scene:

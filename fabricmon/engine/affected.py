@@ -41,9 +41,11 @@ class Affected:
         self._sight = sight
         self.roster = Roster()
 
-    def listen(self, sources: Iterable[Jobs]) -> None:
-        """All sources' last answers; they replace those before."""
-        self.roster = self.roster.with_answers(tuple(sources))
+    def listen(self, sources: Iterable[Jobs]) -> bool:
+        """All sources' last answers; they replace those before. Whether jobs are others now."""
+        before = self.roster
+        self.roster = before.with_answers(tuple(sources))
+        return self.roster is not before
 
     def judged(self, cases: Iterable[Case], former: Callable[[Case], Impact | None], now: float) -> list[Case]:
         """The cases with their impact, the label `jobs`, and the severity that a job gives them.

@@ -158,8 +158,8 @@ class Engine:
 
     def jobs(self, sources: Sequence[Jobs], now: float) -> None:
         """What every source of jobs said last, all of them; each call replaces the one before."""
-        self._affected.listen(sources)
-        self._diagnosed_at = -np.inf
+        if self._affected.listen(sources):
+            self._diagnosed_at = -np.inf
 
     # --- the tick
 

@@ -273,7 +273,7 @@ def label(impact: Impact | None) -> str:
     """The jobs in a few words: "train-70b#4711 (crash), team/eval (slow), ... (+3)"; "unknown" where nobody knows."""
     if impact is None:
         return ""
-    words = [f"{_title(job)[:WORD]} ({job.verdict.value.replace('_', ' ')})" for job in impact.jobs[:TOLD]]
+    words = [f"{title(job)[:WORD]} ({job.verdict.value.replace('_', ' ')})" for job in impact.jobs[:TOLD]]
     more = impact.total - len(words)
     if more > 0:
         words.append(f"... (+{more})")
@@ -282,7 +282,8 @@ def label(impact: Impact | None) -> str:
     return ", ".join(words)
 
 
-def _title(job: JobImpact) -> str:
+def title(job: JobImpact) -> str:
+    """A person's word for a job: "train-70b#4711", or its id where that holds the name."""
     return job.id if not job.name or job.name in job.id else f"{job.name}#{job.id}"
 
 
@@ -302,7 +303,7 @@ def described(old: Impact | None, new: Impact | None) -> str:
         return ""
     first = rose[0]
     more = f", and {len(rose) - 1} more" if len(rose) > 1 else ""
-    return f"{_title(first)}: {first.verdict.value}, {first.reason}{more}"
+    return f"{title(first)}: {first.verdict.value}, {first.reason}{more}"
 
 
 def _above(verdict: JobVerdict, other: JobVerdict | None) -> bool:

@@ -97,6 +97,8 @@ def judge(
             return Verdict(True, "severity rose")
         if (incident.kind, incident.component) not in {(f.kind, f.component) for f in last.faces}:
             return Verdict(True, "cause sharpened")
+        if any(entry.change == "crash" and entry.at > last.at for entry in incident.history):
+            return Verdict(True, "job crashes")
     if receiver.repeat and now - last.at >= receiver.repeat:
         return Verdict(True, f"repeat after {_hours(receiver.repeat)}")
     return Verdict(False, "told already")

@@ -135,7 +135,8 @@ def alert(config: Config, incident: Incident, look: Face, now: float, page: str 
         "confidence": f"{incident.confidence:.3f}",
         "candidates": ", ".join(incident.candidates),
         "evidence": "\n".join(f"{e.component}: {e.text}" for e in incident.evidence),
-        **{f"label_{re.sub('[^a-zA-Z0-9_]', '_', k)}": v for k, v in sorted(incident.labels.items())},
+        "jobs": incident.labels.get("jobs", ""),
+        **{f"label_{re.sub('[^a-zA-Z0-9_]', '_', k)}": v for k, v in sorted(incident.labels.items()) if k != "jobs"},
     }
     firing = incident.status == "firing"
     ends = now + AHEAD if firing else min(now, incident.resolved if incident.resolved is not None else now)

@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from fabricmon.model import Evidence, Incident, Notification, Severity
+from fabricmon.model import Evidence, Impact, Incident, Notification, Severity
 from fabricmon.senders.post import post, read_secret
 from fabricmon.senders.result import Outcome, Result
 from fabricmon.senders.settings import check_headers, check_receiver, check_url
@@ -109,6 +109,7 @@ def document(incident: Incident, page: str = "") -> dict[str, Any]:
         "parts": incident.parts,
         "history": [{"at": rfc3339(h.at), "change": h.change, "reason": h.reason} for h in incident.history],
         "revision": incident.revision,
+        "impact": None if incident.impact is None else _impact(incident.impact),
         **({"url": f"{page.rstrip('/')}/#{incident.id}"} if page else {}),
     }
 
@@ -129,6 +130,31 @@ def _evidence(e: Evidence) -> dict[str, Any]:
         "value": None if e.value is None else _number(e.value),
         "limit": None if e.limit is None else _number(e.limit),
         "for": e.for_it,
+    }
+
+
+def _impact(impact: Impact) -> dict[str, Any]:
+    return {
+        "state": impact.state,
+        "source": impact.source,
+        "as_of": None if impact.as_of is None else rfc3339(impact.as_of),
+        "jobs": [
+            {
+                "id": job.id,
+                "name": job.name,
+                "user": job.user,
+                "source": job.source,
+                "verdict": job.verdict.value,
+                "reason": job.reason,
+                "nodes": job.nodes,
+                "hit": job.hit,
+                "of": job.of,
+                "since": rfc3339(job.since),
+                "gone": None if job.gone is None else rfc3339(job.gone),
+            }
+            for job in impact.jobs
+        ],
+        "total": impact.total,
     }
 
 

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from fabricmon.senders.webhook import body, signature
+from fabricmon.model import Impact, JobImpact, JobVerdict
 from tests.notify.made import incident, note
 
+HIT = JobImpact("4711", "train-70b", "mara", "slurm", JobVerdict.STALL, "it waits", ("host-007",), 1, 64, 1.0, 2.0)
+IMPACT = Impact("known", "slurm", 1.0, (HIT,), 1)
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs/webhook.md").read_text()
 
 
@@ -29,22 +32,23 @@ def shape(value: Any) -> Any:
 
 
 def test_the_example_has_the_fields_that_are_sent() -> None:
-    sent = json.loads(body(note("k", incident()), "https://page"))
+    sent = json.loads(body(note("k", incident(impact=IMPACT)), "https://page"))
     example = json.loads(blocks("json")[0])
     assert shape(example) == shape(sent)
 
 
 def test_every_field_is_explained() -> None:
-    sent = json.loads(body(note("k", incident()), "https://page"))
+    sent = json.loads(body(note("k", incident(impact=IMPACT)), "https://page"))
     explained = set(re.findall(r"`([a-z_]+)`", DOCUMENT))
     plain = {"version", "receiver", "incidents", "title", "why", "action", "labels", "history"}
-    assert {*sent, *sent["incidents"][0]} - explained <= plain
+    of_jobs = {*sent["incidents"][0]["impact"], *sent["incidents"][0]["impact"]["jobs"][0]}
+    assert {*sent, *sent["incidents"][0], *of_jobs} - explained <= plain
 
 
 def test_the_check_of_a_signature_accepts_the_genuine_and_nothing_else() -> None:
     names: dict[str, Any] = {"hmac": hmac, "hashlib": hashlib}
     exec(blocks("python")[0], names)
-    genuine, sent = names["genuine"], body(note("k", incident()))
+    genuine, sent = names["genuine"], body(note("k", incident(impact=IMPACT)))
     headers = signature("s3cret", sent, 1000)
     assert genuine(b"s3cret", headers, sent, 1001)
     assert not genuine(b"s3cret", headers, sent + b" ", 1001)
