@@ -84,6 +84,9 @@ _PCIE = PartOf(
 )
 _NODE = PartOf("inventory", Kind.NODE, NODE_COLUMNS, state=True)
 
+FLOW = PartOf("flow", Kind.FLOW, ("flow_packets", "flow_lost"))
+"""Delivered by worlds whose nodes tell of each flow."""
+
 _INSIDE = (_NODE, _GPU, _GPU_LINKS, _NVLINK, _PCIE)
 PARTS: dict[str, tuple[PartOf, ...]] = {
     "InfiniBand": (_INFINIBAND_STATE, _INFINIBAND, *_INSIDE),
@@ -93,7 +96,8 @@ PARTS: dict[str, tuple[PartOf, ...]] = {
 
 
 def columns_of(kind: Kind, link_layer: str) -> tuple[str, ...]:
-    return tuple(column for part in PARTS[link_layer] if part.kind is kind for column in part.columns)
+    parts = (*PARTS[link_layer], FLOW)
+    return tuple(column for part in parts if part.kind is kind for column in part.columns)
 
 
 def counting(kind: Kind, link_layer: str) -> tuple[str, ...]:

@@ -127,4 +127,6 @@ def owners(world: World, kind: Kind) -> np.ndarray[tuple[int], np.dtype[np.int32
         return np.arange(len(layout.hosts), dtype=np.int32)
     if kind is Kind.PCIE:
         return np.repeat(np.arange(len(layout.hosts), dtype=np.int32), np.diff(layout.pcie_first))
+    if kind is Kind.FLOW:
+        return layout.host_of[world.flows.source]
     return np.repeat(layout.gpu_host, layout.nvlinks) if kind is Kind.NVLINK else layout.gpu_host

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fabricmon import __version__
 from fabricmon.model import Component, Identity, Inventory, Kind, Part, Snapshot
-from fabricmon.sim.columns import PARTS, PartOf
+from fabricmon.sim.columns import FLOW, PARTS, PartOf
 from fabricmon.sim.world import World
 
 STATE_PERIOD = 1.0
@@ -22,7 +22,7 @@ Columns = Mapping[Kind, Mapping[str, NDArray[np.float64]]]
 
 def columns(world: World) -> Columns:
     """All columns of the world at this moment, worked out once for all nodes."""
-    kinds = {part.kind for part in PARTS[world.layout.link_layer]}
+    kinds = {part.kind for part in parts(world, wire=False)}
     return {kind: {name: world.column(kind, name) for name in world.columns(kind)} for kind in kinds}
 
 
@@ -33,6 +33,8 @@ def rows(world: World, kind: Kind, host: int) -> slice:
         return slice(int(layout.first[host]), int(layout.first[host + 1]))
     if kind is Kind.PCIE:
         return slice(int(layout.pcie_first[host]), int(layout.pcie_first[host + 1]))
+    if kind is Kind.FLOW:
+        return slice(*np.searchsorted(world.flows.source, (layout.first[host], layout.first[host + 1])).tolist())
     gpus = int(layout.gpu_first[host]), int(layout.gpu_first[host + 1])
     if kind is Kind.GPU:
         return slice(*gpus)
@@ -48,6 +50,8 @@ def components(world: World, kind: Kind, host: int) -> list[Component]:
         return [Component(layout.row_name(row), layout.labels(row)) for row in range(mine.start, mine.stop)]
     if kind is Kind.NODE:
         return [Component("")]
+    if kind is Kind.FLOW:
+        return [_flow(world, flow) for flow in range(mine.start, mine.stop)]
     names = [layout.gpu_names[gpu] for gpu in range(int(layout.gpu_first[host]), int(layout.gpu_first[host + 1]))]
     if kind is Kind.GPU:
         return [
@@ -83,12 +87,15 @@ def present(world: World, kind: Kind, host: int) -> list[bool]:
             if not world.present[port]:
                 found[int(layout.pcie_of[port]) - mine.start] = False
         return found
+    if kind is Kind.FLOW:
+        return world.present[world.flows.source[mine]].tolist()
     return [True] * (mine.stop - mine.start)
 
 
 def parts(world: World, wire: bool = True) -> tuple[PartOf, ...]:
     """What nodes of this world deliver; `wire`: only what travels."""
-    return tuple(part for part in PARTS[world.layout.link_layer] if part.wire or not wire)
+    every = (*PARTS[world.layout.link_layer], FLOW) if world.show_flows else PARTS[world.layout.link_layer]
+    return tuple(part for part in every if part.wire or not wire)
 
 
 def inventory(
@@ -171,6 +178,15 @@ def values_of(snapshot: Snapshot) -> Mapping[str, Mapping[str, float]]:
             found.setdefault(component.name, {}).update(zip(part.columns, row, strict=True))
             at += len(part.columns)
     return found
+
+
+def _flow(world: World, flow: int) -> Component:
+    source, target = int(world.flows.source[flow]), int(world.flows.target[flow])
+    port, peer = world.layout.row_name(source), world.layout.port_name(target)
+    labels = {"port": port, "peer": peer}
+    if world.flows.words[flow]:
+        labels["path"] = world.flows.words[flow]
+    return Component(f"{port}>{peer}", labels)
 
 
 def _uuid(world: World, host: int, gpu: int) -> str:

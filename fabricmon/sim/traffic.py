@@ -8,7 +8,7 @@ seconds and of a tenth give the same counters.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,7 +54,7 @@ PATTERNS: dict[str, Load] = {
     "bursts": Load(busy=ITERATION * 0.7, peak=0.85, stall=1.0, depth=0.97),
     "idle": Load(busy=0.0, peak=0.0, floor=0.0),
 }
-"""By the name of what a job does. "bursts": every step begins with a second in which every port waits for the others."""
+"""By the name of what a job does. "bursts": each step begins with a second in which every port waits for the others."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,8 @@ class Traffic:
 
     jobs     all of them; those that run set the load of their hosts' ports
     steady   mean share of the line rate on ports no job uses (swelling), 0 for idle
-    started  rows of compute ports whose job began or ended at the last `update`
+    started  rows of compute ports whose job began at the last `update`
+    version  raised whenever any load changed
     """
 
     layout: Layout
@@ -145,6 +146,7 @@ class Traffic:
     steady: float = 0.45
     jobs: tuple[Job, ...] = ()
     started: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
+    version: int = 0
 
     def __post_init__(self) -> None:
         random = np.random.default_rng(self.seed)
@@ -167,15 +169,6 @@ class Traffic:
         hosts = [self.layout.host(name) for name in job.hosts]
         return np.flatnonzero(np.isin(self.layout.host_of, hosts))
 
-    def add(self, jobs: Iterable[Job], now: float) -> None:
-        """More jobs. ValueError for a name that is taken."""
-        for job in jobs:
-            if job.name in self._rows:
-                raise ValueError(f"there is a job {job.name} already")
-            self.jobs += (job,)
-            self._rows[job.name] = self._rows_of(job)
-        self.update(now)
-
     def stop(self, name: str, now: float) -> None:
         """The job ends now: it crashed, or somebody cancelled it."""
         self.jobs = tuple(
@@ -197,7 +190,8 @@ class Traffic:
             rows = self._rows[job.name]
             compute = rows[~self.layout.storage[rows]]
             store = rows[self.layout.storage[rows]]
-            if self._running.get(job.name, (False, False))[0] != state[0]:
+            self.version += 1
+            if state[0] and not self._running.get(job.name, (False, False))[0]:
                 began.append(compute)
             self._running[job.name] = state
             if not state[0]:
@@ -239,6 +233,10 @@ class Traffic:
         """Seconds of pulses from the phase's second 0 until `now`."""
         turns, within = np.divmod(now - self._phase, self._period)
         return np.asarray(turns * length + np.minimum(within, length))
+
+    def peak(self) -> Floats:
+        """The highest share of the line rate that each port sends at."""
+        return np.where(self._steady, self._own * (1 + SWELL), np.maximum(self._peak, self._floor))
 
     def active(self) -> NDArray[np.bool_]:
         """Ports that carry collective traffic of a job, or steady traffic above idling."""

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from fabricmon.model import Kind
 from fabricmon.sim.columns import PRIORITY, columns_of, counting
+from fabricmon.sim.effects import CNP_EVERY, PACKET, Effects
+from fabricmon.sim.flows import Flows
 from fabricmon.sim.hosts import Hosts
 from fabricmon.sim.inside import Inside
 from fabricmon.sim.layout import Layout
@@ -23,17 +25,12 @@ from fabricmon.sim.overlay import Overlay
 from fabricmon.sim.registers import Floats, Registers
 from fabricmon.sim.traffic import Job, Traffic
 
-PACKET = 4096 + 26
-"""Bytes of a full packet: the usual InfiniBand MTU and its headers, which port_xmit_data counts too."""
 WAIT_TICK = 1e-6
 """Seconds of one tick of the simulated adapters' wait counter; a real one's is its own (link-health-criteria 6)."""
 PAUSE_QUANTA = 65535 * 512
 """Bit times that one pause frame stops the other end at most (IEEE 802.1Qbb)."""
-CNP_EVERY = 8.0
-"""Marked packets for one congestion notification: the receiver answers a flow at most every 50 microseconds."""
 STORM = 0.8
 """Share of the time spent pausing the switch from which the adapter tells of a storm, once a second."""
-NAMES = {Kind.PORT: "ports", Kind.GPU: "gpus", Kind.NVLINK: "nvlinks", Kind.PCIE: "PCIe links", Kind.NODE: "hosts"}
 
 
 class World:
@@ -45,6 +42,8 @@ class World:
     links      states, rates and error ratios of all ports' links
     ports      what the ports' devices count
     inside     GPUs, NVLinks, PCIe
+    flows      who sends to whom; `show_flows`: nodes tell of each (evidence of level L2)
+    effects    what loss, dead peers and slow hosts make others count
     present    bool[ports]: the device is there
     stall      share of the time in which a port may not send, on top of its own traffic's waiting
     pausing    share of the time in which a port keeps its switch from sending
@@ -54,8 +53,17 @@ class World:
     """
 
     def __init__(
-        self, layout: Layout, seed: int = 1, poll: float = 10.0, *, steady: float = 0.45, jobs: Iterable[Job] = ()
+        self, layout: Layout, seed: int = 1, poll: float = 10.0, *, steady: float = 0.45, jobs: Iterable[Job] = (),
+        flows: bool = False, spray: bool = False,
     ) -> None:
+        """
+        seed    the same one makes the same counters, to the last bit
+        steady  mean share of the line rate on ports of no job; 0 for idle
+        flows   every port tells what it sent to each of its peers, and what of it was lost
+        spray   packets of one flow take all paths in turn (adaptive routing), and no flow tells a path
+
+        ValueError for a poll that takes no time.
+        """
         if poll <= 0:
             raise ValueError(f"a poll takes some time, got {poll:g} s")
         n = layout.ports
@@ -73,8 +81,13 @@ class World:
         self.speed = Overlay(n, 1.0, np.multiply)
         self.marked = Overlay(n, 0.0, np.maximum)
         self.notified = Overlay(n, 0.0, np.add)
+        self.show_flows = flows
+        self.flows = Flows(layout, self.traffic.jobs, seed, spray)
+        self.effects = Effects(self, self.flows)
+        self._load = -1
         self._lids = np.arange(n, dtype=float) + 1 + len(layout.switches)
         self._age()
+        self.effects.settle()
 
     def _age(self) -> None:
         """What devices that have been up for weeks show."""
@@ -101,6 +114,8 @@ class World:
             return self.inside.pcie(name)
         if kind is Kind.NODE:
             return self.inside.node(name, self.present)
+        if kind is Kind.FLOW:
+            return self.effects.registers.column(name)
         return self._port(name)
 
     def columns(self, kind: Kind) -> tuple[str, ...]:
@@ -138,20 +153,24 @@ class World:
     def advance(self, until: float) -> None:
         """Let time pass; calls with an earlier time do nothing."""
         while self.now < until:
+            if self._load != self.traffic.version:
+                self._load = self.traffic.version
+                self.effects.changed()
+            self.effects.settle()
             end = min(until, self.now + self.poll, max(self.links.next, self.now), self.traffic.next(self.now))
             if end > self.now:
                 self._pass(self.now, end)
                 self.now = end
             self.links.come_up(self.now)
             self.traffic.update(self.now)
+            self.effects.begin(self.traffic.started)
 
     def _pass(self, start: float, end: float) -> None:
         dt, links, ports = end - start, self.links, self.ports
         on = links.active & self.present & ~self.hosts.off[self.layout.host_of]
         carried, waits = self.traffic.carried(start, end)
         carried = carried * self.speed.value * on
-        sent = carried * links.rate
-        got = sent * self.random.uniform(0.97, 1.03, sent.size)
+        sent, got = self.effects.move(carried * links.rate * self.random.uniform(0.99, 1.01, on.size), on, dt)
         self._moved(sent, got)
         busy = on & (carried > 0)
         stalled = np.minimum(dt, (waits + self.stall.value * dt) * busy)
