@@ -147,7 +147,8 @@ def _lines(outcome: Outcome, recording: Recording) -> list[str]:
     facts, check = outcome.facts, outcome.verification
     span = f"{_clock(facts.first)} to {_clock(facts.last)} ({_span(facts.last - facts.first)})"
     lines = [
-        f"recording   {len(recording.segments)} segments of {facts.runs} runs, by fabricmon {facts.fabricmon}",
+        f"recording   {_many(len(recording.segments), 'segment')} of {_many(facts.runs, 'run')}, "
+        f"by fabricmon {facts.fabricmon}",
         f"time        {span}" if facts.ticks else "time        no tick",
         f"content     {facts.frames:,} frames, {facts.inventories:,} inventories, {facts.events:,} events, "
         f"{facts.ticks:,} ticks",
@@ -201,6 +202,10 @@ def _alone(row: Any) -> str:
 
 def _clock(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _span(seconds: float) -> str:

@@ -127,7 +127,12 @@ class Tape:
             self._wake.wait(FLUSH)
             self._wake.clear()
             closing = self._closing
-            self._drain()
+            try:
+                self._drain()
+            except Exception as error:  # a fault of ours, or of where the log goes, must not end the recording
+                self._shut()
+                self.status.error = f"{type(error).__name__}: {error}"
+                self._failed_at = time.monotonic()
             if closing:
                 self._shut()
                 return
@@ -195,10 +200,10 @@ class Tape:
         self._transitions.tell("disk", "working", "the recording goes on", bad=False)
 
     def _failed(self, error: OSError) -> None:
-        self.status.error = f"{self._path}: {error.strerror or error}"
-        self._transitions.tell("disk", "failing", "the recording has a gap", bad=True, error=self.status.error)
         self._shut()
         self._failed_at = time.monotonic()
+        self.status.error = f"{self._path}: {error.strerror or error}"
+        self._transitions.tell("disk", "failing", "the recording has a gap", bad=True, error=self.status.error)
 
     def _shut(self) -> None:
         if self._file is not None:

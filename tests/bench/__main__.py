@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, str] = {
     "cost": "tests.bench.cost",
     "expose": "tests.bench.expose",
     "frame": "tests.bench.frame",
+    "record": "tests.bench.record",
     "tick": "tests.bench.tick",
     "diagnose": "tests.bench.diagnose",
     "sweep": "tests.bench.sweep",

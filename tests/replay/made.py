@@ -16,10 +16,10 @@ RECEIVERS = (Receiver("operations"),)
 class Made:
     """A world whose engine is recorded below `directory`."""
 
-    def __init__(self, directory, *, run="aaaa", hosts=8, units=2, params=None, **config):
+    def __init__(self, directory, *, run="aaaa", hosts=4, units=2, params=None, **config):
         self.config = RecordConfig(directory=str(directory), **config)
         self.tape = Tape(self.config)
-        plan = World(units, hosts, 4, engine=_Deaf())
+        plan = World(units, hosts, 4, engine=Deaf())
         self.engine = RecordedEngine(self.tape, run, START, plan.graph, params, "test")
         self.engine.planned_by(RECEIVERS, (), START)
         self.world = World(units, hosts, 4, engine=self.engine)
@@ -30,7 +30,7 @@ class Made:
         self.tape.close()
 
 
-class _Deaf:
+class Deaf:
     """An engine that hears nothing, for a world of which only the plan is wanted."""
 
     def __getattr__(self, name):
@@ -42,27 +42,27 @@ class _Deaf:
 def bad_morning(made):
     """A leaf lost and back, a flapping cable, a silent host, a reboot, a lost adapter, maintenance and an event."""
     world, engine = made.world, made.engine
-    world.run(20)
-    world.break_links(world.ports(world.hosts[:8], 2))
-    world.run(30)
+    world.run(8, 1.0)
+    world.break_links(world.ports(world.hosts[:4], 2))
+    world.run(14, 1.0)
     engine.event("host-003", Event(1, world.now, "link", "mlx5_2/1", "lost carrier"), world.now)
-    engine.maintenance([Maintenance("m-1", world.now, world.now + 40, ("host-015",))])
+    engine.maintenance([Maintenance("m-1", world.now, world.now + 20, ("host-007",))])
     engine.planned_by(RECEIVERS, (silence("s-1", ["kind=link_errors"], START, START + 9e5, "mara"),), world.now)
-    world.break_links([("host-015", 1)])
-    world.mend(world.ports(world.hosts[:8], 2))
-    for _ in range(4):
-        world.flap(("host-010", 1))
-        world.run(7)
-    world.silence(["host-012"])
-    world.run(50)
-    world.reboot("host-012")
-    world.speak(["host-012"])
-    world.lose("host-009", 3)
+    world.break_links([("host-007", 1)])
+    world.mend(world.ports(world.hosts[:4], 2))
+    for _ in range(3):
+        world.flap(("host-005", 1))
+        world.run(4, 1.0)
+    world.silence(["host-006"])
+    world.run(45, 1.0)
+    world.reboot("host-006")
+    world.speak(["host-006"])
+    world.lose("host-004", 3)
     engine.reconfigure({"link_down": {"hold": "4s"}}, world.graph, world.now)
-    world.run(60)
-    engine.forget("host-014", world.now)
-    world.silent.add("host-014")
-    world.run(30)
+    world.run(45, 1.0)
+    engine.forget("host-002", world.now)
+    world.silent.add("host-002")
+    world.run(15, 1.0)
 
 
 def recorded(directory, play=bad_morning, **options):
