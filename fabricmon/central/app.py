@@ -18,6 +18,7 @@ from fabricmon.central.jobs import JobFeed
 from fabricmon.central.memory import Memory
 from fabricmon.central.outbox import Outbox
 from fabricmon.central.overview import sentence
+from fabricmon.central.prometheus_source import PrometheusSource
 from fabricmon.central.pull import Pull
 from fabricmon.central.settings import CentralConfig
 from fabricmon.central.store import Store, StoreError
@@ -29,7 +30,9 @@ from fabricmon.engine.judges import ParamsError
 from fabricmon.model import Presence
 from fabricmon.replay.recorded import RecordedEngine
 from fabricmon.replay.tape import Tape
+from fabricmon.rules import RULES
 from fabricmon.rules.rule import Scope
+from fabricmon.rules.told import Told, told_rules
 from fabricmon.runtime import logs
 from fabricmon.runtime.http import Address, listen
 from fabricmon.runtime.reader import Overdue, Reader
@@ -117,6 +120,7 @@ class Central:
         self._reload_error = ""
         self._transitions = logs.Transitions(self._log)
         self._tape: Tape | None = None
+        self._told: Told | None = Told() if settings.source != "agents" else None
         self.store = Store(settings.state)
         state = self.store.load()
         self.memory = Memory(self.store, state.nodes, self._clock.now())
@@ -135,6 +139,11 @@ class Central:
         self.centre.receivers = [d.receiver for d in self._destinations]
         self.centre.replan()
         self.jobs = JobFeed(settings.jobs, self.engine, self._clock.now)
+        self.ruler = (
+            PrometheusSource(settings.prometheus, self.engine, self._told, RULES, self._clock.now)
+            if self._told is not None
+            else None
+        )
         self.pull = Pull(settings.pull, self.engine, self._clock.now)
         self.pull.known = self.memory.addresses()
         self.discovery = self._discover()
@@ -142,6 +151,9 @@ class Central:
     def _engine(self, config: Root, graph: Graph | None) -> tuple[Engine, RecordedEngine | None]:
         """The engine, and the same again where it is recorded. ParamsError, and OSError where it cannot be recorded."""
         settings: CentralConfig = config.central
+        if self._told is not None:
+            rules = told_rules(RULES, self._told, own=settings.source == "both")
+            return Engine(Scope.FLEET, graph, params=config.rules, fabric=settings.fabric, rules=rules), None
         if not settings.record.directory:
             return Engine(Scope.FLEET, graph, params=config.rules, fabric=settings.fabric), None
         self._tape = tape = Tape(settings.record)
@@ -198,6 +210,8 @@ class Central:
                 group.create_task(self._tick(), name="tick")
                 group.create_task(self.outbox.run(), name="outbox")
                 group.create_task(self.pull.run(), name="pull")
+                if self.ruler is not None:
+                    group.create_task(self.ruler.run(), name="ruler")
                 group.create_task(self.jobs.run(), name="jobs")
                 group.create_task(self._remember(), name="remember")
                 if self._notify.watchdog:
@@ -289,7 +303,7 @@ class Central:
         settings: CentralConfig = config.central
         places = self._places(config)
         self.engine.reconfigure(config.rules, placed(graph, places), self._clock.now())
-        for name in ("listen", "state", "fabric", "record"):
+        for name in ("listen", "state", "fabric", "source", "record"):
             if getattr(settings, name) != getattr(self._settings, name):
                 self._log.warning("takes effect at the next start only", setting=f"central.{name}")
         self._reloads.success, self._reloads.succeeded, self._reload_error = True, time.time(), ""
@@ -299,6 +313,8 @@ class Central:
         self.centre.receivers = [d.receiver for d in told]
         self.outbox.configure(told, config.notify)
         self.pull.configure(settings.pull)
+        if self.ruler is not None and settings.source != "agents":
+            self.ruler.configure(settings.prometheus)
         self.centre.replan()
         states = self.discovery.states
         self.discovery.stop()
@@ -320,6 +336,10 @@ class Central:
             found.append(f"The recording has a gap, it cannot be written: {self._tape.status.error}")
         if self._reload_error:
             found.append(f"The configuration was refused, the one before is in use: {self._reload_error}")
+        if self.ruler is not None and self.ruler.error:
+            found.append(f"The ruler cannot be asked, what it said before stands: {self.ruler.error}")
+        if self.ruler is not None and self.ruler.strange:
+            found.append(f"{self.ruler.strange} alerts of the ruler name no rule or component that is known")
         for name, state in self.discovery.states.items():
             if state.error:
                 found.append(f"Targets of {name} are those it gave before: {state.error}")

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from fabricmon.central.jobs_settings import JobsConfig
+from fabricmon.central.prometheus_settings import PrometheusConfig
 from fabricmon.replay.settings import RecordConfig
 from fabricmon.runtime.http import parse_address
 from fabricmon.units import Duration
@@ -79,6 +80,9 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     external_url  how people reach this page; put into notifications.
     jobs          who knows which jobs run, to tell whom an incident hits.
     record        whether everything that comes in is recorded, for `fabricmon replay`.
+    source        who judges: "agents": this centre, by their streams; "prometheus": a ruler that evaluates what
+                  `fabricmon rules export` wrote; "both": the ruler for nodes that no stream tells of.
+    prometheus    how that ruler is asked.
     """
 
     listen: tuple[str, ...] = ("0.0.0.0:9791",)
@@ -93,8 +97,14 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     external_url: str = ""
     jobs: JobsConfig = JobsConfig()
     record: RecordConfig = RecordConfig()
+    source: Literal["agents", "prometheus", "both"] = "agents"
+    prometheus: PrometheusConfig = PrometheusConfig()
 
     def __post_init__(self) -> None:
+        if self.source != "agents" and not self.prometheus.url:
+            raise ValueError(f"`source` {self.source} needs `prometheus.url`")
+        if self.source != "agents" and self.record.directory:
+            raise ValueError("`record` keeps what agents send; with a ruler as `source` there is no recording")
         if not 0.05 <= self.tick <= 10:
             raise ValueError("`tick` must be between 50ms and 10s")
         if not self.listen:

@@ -147,8 +147,9 @@ def info(view: View, row: int, params: Params) -> dict[str, str]:
     return {"slow": "true"} if found.episodes[0] >= params.episodes and found.penalty[0] <= params.raise_at else {}
 
 
+PENALTY = "fabricmon:port:flap_penalty"
 EPISODE = "fabricmon:port:down_episode"
-"""The counter's value before an episode of downs, for as long as the episode is young."""
+"""The counter's value before an episode of downs that is not part of a quick flap, for as long as it is young."""
 
 _WINDOWS = (1 / 3, 2 / 3, 4 / 3, 2.0)
 """Half-lives; ends of the windows by which the decay of the penalty is told in steps."""
@@ -163,22 +164,24 @@ def promql(params: Params) -> Translation:
     # downs of each window weigh what the youngest of them do; as sums over windows that all end now
     starts = (0.0, *_WINDOWS[:-1])
     weights = [PER_DOWN * 2.0**-start for start in starts] + [0.0]
-    terms = [f"{weights[n] - weights[n + 1]:.0f} * {downs(params.half_life * end)}" for n, end in enumerate(_WINDOWS)]
+    terms = [f"{weights[n] - weights[n + 1]:.6g} * {downs(params.half_life * end)}" for n, end in enumerate(_WINDOWS)]
     apart = max(params.apart, 60.0)
     before = any_of(*(f"{metric(c)} offset {span(apart)}" for c in ("link_downed", "carrier_down_changes")))
-    episode = f"({before}) and {downs(apart)} > 0 unless {downs(apart, apart)} > 0"
+    episode = (
+        f"({before}) and {downs(apart)} > 0 unless {downs(apart, apart)} > 0 unless {PENALTY} > {params.raise_at:g}"
+    )
     return Translation(
         alerts=(
             Alert(
-                f"{' + '.join(terms)} > {params.raise_at:g}",
+                f"{PENALTY} > {params.raise_at:g}",
                 keep=params.half_life * math.log2(params.raise_at / params.clear_at),
             ),
             Alert(f"changes({EPISODE}[{span(params.window)}]) + 1 >= {params.episodes}", case="slow"),
         ),
-        recordings=(Recording(EPISODE, episode),),
+        recordings=(Recording(PENALTY, " + ".join(terms)), Recording(EPISODE, episode)),
         differs=(
             "the penalty decays in four steps, not smoothly, so it is up to a quarter too high; ordered downs and "
-            "those soon after a boot count; downs of a quick flap are episodes of slow flapping, too; after the end "
+            "those soon after a boot count; a quick flap leaves two episodes of slow flapping; after the end "
             "it fires on for the time in which a penalty decays from its raise to its clear level"
         ),
     )

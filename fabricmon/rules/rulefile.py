@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from msgspec import Struct
 
 from fabricmon.catalogue.series import template
+from fabricmon.model import Severity
 from fabricmon.rules.promql import UP, Alert, Recording, span
 from fabricmon.rules.rule import Rule
+
+EVALUATED = "fabricmon:rule:evaluated"
+"""When the ruler last evaluated a rule, seconds since the epoch, by `rule`: without it, that no alert is there would
+look the same as that nobody looks."""
 
 PREFIX = "Fabricmon"
 """Begins the name of every alert."""
@@ -59,8 +65,9 @@ def groups(rules: Sequence[Rule], params: Mapping[str, Any], options: Options) -
                 "rules": [_recorded(r, options) for r in recordings],
             })  # fmt: skip
         entries = [_recorded(recording, options) for recording in said.recordings if not recording.every]
-        entries += [_alerting(rule, own, alert, options) for alert in said.alerts]
-        if entries:
+        entries += [_alerting(rule, own, alert, options) for alert in _told_apart(said.alerts)]
+        if said.alerts:
+            entries.append({"record": EVALUATED, "expr": "vector(time())", "labels": {"rule": rule.name}})
             found.append({"name": f"fabricmon.{rule.name}", "rules": entries})
     return found
 
@@ -96,6 +103,18 @@ def selected(expr: str, selector: str) -> str:
 
 def _recorded(recording: Recording, options: Options) -> dict[str, Any]:
     return {"record": recording.name, "expr": selected(recording.expr, options.selector)}
+
+
+def _told_apart(alerts: Iterable[Alert]) -> list[Alert]:
+    """Alerts of one name must differ in a label: what has no case of its own and needs one gets its number."""
+    seen: set[tuple[Severity | None, str]] = set()
+    found = []
+    for number, alert in enumerate(alerts, 1):
+        if (alert.severity, alert.case) in seen:
+            alert = replace(alert, case=f"{alert.case}{number}")
+        seen.add((alert.severity, alert.case))
+        found.append(alert)
+    return found
 
 
 def _alerting(rule: Rule, params: Any, alert: Alert, options: Options) -> dict[str, Any]:
