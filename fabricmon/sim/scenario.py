@@ -96,7 +96,7 @@ class Required(Struct, frozen=True, forbid_unknown_fields=True, rename={"earlies
     members          "32 of 32": at least so many bad, of exactly so many
     labels           label -> value, `*` allowed
     candidates       groups that must be among the other candidates
-    only_candidates  patterns: every other candidate must match one of them
+    only_candidates  patterns: in the end every other candidate must match one of them; [] allows none
     says             patterns that its title, reasons or evidence must contain, without regard to case
     resolved_by      it must be resolved not later than this, and ...
     resolved_from    ... not sooner, both counted from the fault
@@ -170,6 +170,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     warmup     how long the fabric runs before, so that rules know what is usual
     flows      whether nodes tell of loss to each peer and its path (level L2), else their own counters only (L1)
     noise      whether the benign background of a large fabric is there
+    scheduler  whether the centre is told which jobs run
     steady     mean load of ports that no job uses, as a share of the line rate; None: the simulator's own
     """
 
@@ -184,5 +185,6 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     noise: bool = True
     traffic: tuple[Work, ...] = ()
     steady: Share | None = None
+    scheduler: bool = True
     timeline: tuple[Happening, ...] = ()
     maintenance: tuple[Window, ...] = ()

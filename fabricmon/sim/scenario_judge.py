@@ -45,7 +45,10 @@ class Seen(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """A required incident that came in time. `delay` counts from the first poll that could have seen the fault."""
+    """A required incident that came in time.
+
+    `delay` counts from the first poll that could have seen the fault, or at which it might come (`from`).
+    """
 
     what: str
     incident: str
@@ -174,7 +177,7 @@ def _one(
     why = _demands(required, said) or _ended(required, story, seen)
     if why:
         return _Look("wrong", why)
-    return _Look("found", delay=max(0.0, first.at - polled))
+    return _Look("found", delay=max(0.0, first.at - seen.first_poll(earliest)))
 
 
 def _demands(required: Required, said: Sequence[Version]) -> str:
@@ -195,7 +198,8 @@ def _demands(required: Required, said: Sequence[Version]) -> str:
         if most_named < group.least:
             return f"{most_named} candidates like {group.like}, of {_short(incidents[-1].candidates)}"
     if required.only_candidates is not None:
-        stray = [c for i in incidents for c in i.candidates if not _any(required.only_candidates, c)]
+        last = [i for i in incidents if i.status == "firing"][-1:]
+        stray = [c for i in last for c in i.candidates if not _any(required.only_candidates, c)]
         if stray:
             return f"candidates besides: {_short(stray)}"
     for like in required.says:

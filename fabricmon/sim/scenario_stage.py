@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from fabricmon.engine import Engine
+from fabricmon.jobs.model import Job as Listed
+from fabricmon.jobs.model import Jobs
 from fabricmon.model import ComponentId, Kind, Maintenance
 from fabricmon.sim.faults import FAULTS
 from fabricmon.sim.inlet import Bulk
@@ -100,6 +102,7 @@ class Stage:
             raise ScenarioError("traffic", str(error)) from error
         self._script = Script([*self._faults()], self.zero)
         self._inlet = Bulk(self.world)
+        self._running: tuple[Listed, ...] = ()
         self._rows: dict[ComponentId, int] = {}
         self._before = 0.0, np.zeros(self.layout.ports, np.bool_)
 
@@ -124,6 +127,11 @@ class Stage:
         """Bring the world to `now` seconds after the first poll, and the engine what its nodes show."""
         self._script.play(self.world, now)
         self._inlet.poll(engine, START + now)
+        if self.scenario.scheduler:
+            running = [job for job in self.world.traffic.jobs if job.running(now)]
+            if [job.name for job in running] != [job.id for job in self._running]:
+                self._running = tuple(Listed(j.name, j.name, "user", j.hosts, started=START + j.starts) for j in running)
+            engine.jobs([Jobs("scheduler", START + now, self._running)], START + now)
 
     def look_at_rates(self, engine: Engine) -> None:
         """Compare every rate that the engine has of the last poll with what the ports really carried.
