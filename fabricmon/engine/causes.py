@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
+from fabricmon.model import Severity
+
 # Symptom types of detection-methods section 1, by the kind word of the rule that shows them.
 SYMPTOM_OF: Mapping[str, str] = {
     "link_down": "LD",
@@ -28,6 +30,10 @@ SYMPTOM_OF: Mapping[str, str] = {
     "nvlink_down": "NL",
     "nvlink_degraded": "NV",
     "pcie_degraded": "PC",
+    "pfc_storm": "TP",
+    "slow_receiver": "TP",
+    "incast": "IC",
+    "congestion": "CG",
 }
 
 WORDS: Mapping[str, str] = {
@@ -45,12 +51,17 @@ WORDS: Mapping[str, str] = {
     "NL": "NVLink down",
     "NV": "NVLink errors",
     "PC": "PCIe link degraded",
+    "TP": "pausing others",
+    "IC": "overrun by senders",
+    "CG": "congestion",
 }
 
 # Probability that a detector shows the symptom without any cause, after persistence (detection-methods 4.2). Link state
 # and rate are read, not estimated; the CUSUM's bound is e^-20.6 a poll (2.3), taken here with room for misreadings.
-# Agent silence has a measured base rate instead (3.9); see `diagnose.silence_leak`.
-LEAK: Mapping[str, float] = {"LD": 1e-6, "LF": 1e-6, "LE": 1e-6, "LS": 1e-6, "NE": 1e-6, "NL": 1e-6, "NV": 1e-6,
+# Agent silence has a measured base rate instead (3.9); see `diagnose.silence_leak`. Pausing is measured over windows.
+# Single ports are congested often and for reasons of no fault: one in a hundred at a time [D].
+LEAK: Mapping[str, float] = {"TP": 1e-6, "IC": 1e-6, "CG": 1e-2,
+                             "LD": 1e-6, "LF": 1e-6, "LE": 1e-6, "LS": 1e-6, "NE": 1e-6, "NL": 1e-6, "NV": 1e-6,
                              "PC": 1e-6, "EL": 1e-4, "FL": 1e-4, "PW": 0.02, "ST": 1e-5, "SP": 1e-5}
 
 SILENCE_FLOOR = 0.002
@@ -76,6 +87,7 @@ class Mode:
     together  seconds around the median onset within which a symptom can be this cause's
     sign      symptom type without which it is not considered, "" none: at least `signs` members, and at least the
               share `most` of all members, whether they report or not
+    severity  what a verdict is told as; None: by its domain and its members' symptoms
     """
 
     name: str
@@ -90,6 +102,7 @@ class Mode:
     sign: str = ""
     signs: int = 1
     most: float = 0.0
+    severity: Severity | None = None
 
 
 MODES: tuple[Mode, ...] = (
@@ -132,6 +145,19 @@ MODES: tuple[Mode, ...] = (
     Mode("NVLink domain with errors", "nvlink_domain", "nvlink_domain", "fault_domain", 9.2, {"NV": 0.9}, 2, 0.5,
          ONE_CAUSE),
     Mode("PCIe link of a NIC degraded", "adapter", "nic", "pcie_degraded", 8.5, {"PC": 0.97}),
+    # 3.2: a PCIe link below its width leads to pause, and that to storms. Whether it does depends on the load, so it is
+    # a mode of its own.
+    Mode("PCIe link of a NIC too slow for what it receives", "adapter", "nic", "pcie_degraded", 8.5,
+         {"PC": 0.97, "TP": 0.9, "ST": 0.5}, 2, sign="TP"),
+    Mode("NIC pausing its senders", "nic", "nic", "slow_receiver", 8.5, {"TP": 0.95, "ST": 0.5}),
+    Mode("receiver overrun by its senders", "nic", "nic", "incast", 8.5, {"IC": 0.95}),
+    # 3.1: at least half of the active ports of a rail or leaf. Who is held up by a NIC that pauses, or by an incast, is
+    # set aside before (victims.py).
+    Mode("rail congested", "rail_traffic", "rail", "fault_domain", 6.9, {"CG": 0.75}, 4, 0.5,
+         severity=Severity.WARNING),
+    Mode("leaf congested", "leaf_traffic", "leaf", "fault_domain", 6.9, {"CG": 0.75}, 4, 0.5,
+         severity=Severity.WARNING),
+    Mode("port congested", "nic", "nic", "congestion", 9.2, {"CG": 0.95}),
     Mode("PCIe link of a GPU degraded", "gpu", "gpu", "pcie_degraded", 8.5, {"PC": 0.97}),
     Mode("PCIe link degraded", "pcie", "pcie", "pcie_degraded", 8.5, {"PC": 0.97}),
 )
@@ -147,20 +173,20 @@ FLOW_MODES: tuple[Mode, ...] = (
     Mode("half of a core losing packets", "core", "core", "fault_domain", 9.9, {"FL": 0.5}, 2),
     Mode("plane losing packets", "plane", "plane", "fault_domain", 9.9, {"FL": 0.9}, 2),
 )
-"""Causes of loss by flows (4.2, L2): what flows share. Diagnosed after the hard faults (4.6). A plane is a cause of flows
-whose path changes from packet to packet only."""
+"""Causes of loss by flows (4.2, L2): what flows share. Diagnosed after the hard faults (4.6). A plane is a cause only of
+flows whose path changes from packet to packet."""
 
 GRAY_MODES: tuple[Mode, ...] = (
     Mode("link losing packets", "link", "link", "packet_loss", 8.0, {"EL": 0.9}),
     Mode("leaf losing packets", "leaf", "leaf", "fault_domain", 9.2, {"EL": 0.9}),
     Mode("pod losing packets", "pod", "pod", "fault_domain", 9.2, {"EL": 0.9}),
     Mode("plane losing packets", "plane", "plane", "fault_domain", 9.2, {"EL": 0.9}),
-    Mode("network losing packets", "network", "network", "packet_loss", 10.4, {"EL": 0.9}),
+    Mode("network losing packets", "network", "network", "fault_domain", 10.4, {"EL": 0.9}),
 )
 """Causes of loss by ports alone (L1), see gray.py."""
 
 PEERS = 12
 """Usual number of peers of a port (4.6)."""
 
-GROUPS = frozenset({"host", "leaf", "rail", "power", "nvlink_domain", "spine", "core", "pod", "plane", "network"})
+GROUPS = frozenset({"host", "leaf", "rail", "rail_traffic", "leaf_traffic", "power", "nvlink_domain", "spine", "core", "pod", "plane", "network"})
 """Domains of several members: a verdict on one waits for its members and swallows what they show."""

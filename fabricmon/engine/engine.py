@@ -14,12 +14,13 @@ import numpy as np
 from fabricmon.engine.affected import Affected, Sight
 from fabricmon.engine.board import TABLES, Board, by_type, facts_of
 from fabricmon.engine.case import Case, Key
-from fabricmon.engine.causes import MODES, SYMPTOM_OF
-from fabricmon.engine.diagnose import Facts, Verdict, diagnose, silence_leak, unexplained
+from fabricmon.engine.causes import SYMPTOM_OF
+from fabricmon.engine.diagnose import Facts, Verdict, silence_leak
 from fabricmon.engine.explain import Moment, case_of
 from fabricmon.engine.inside import DOMAINS as INSIDE
 from fabricmon.engine.inside import Inside
 from fabricmon.engine.judges import Judges
+from fabricmon.engine.losses import Ports, unwell
 from fabricmon.engine.maintenance import Windows
 from fabricmon.engine.notices import Notices, Place, maintenance_case
 from fabricmon.engine.picture import Picture
@@ -28,6 +29,8 @@ from fabricmon.engine.reach import Reach
 from fabricmon.engine.search import Floats, Ints
 from fabricmon.engine.situation import Situation
 from fabricmon.engine.usual import Usual
+from fabricmon.engine.verdicts import verdicts_of
+from fabricmon.engine.victims import victims, with_victims, without
 from fabricmon.fleet.fleet import PRESENCES, Fleet
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.utilisation import Utilisation, utilisation
@@ -56,8 +59,13 @@ DIAGNOSE_EVERY = 1.0  # seconds between two diagnoses while no symptom changed
 PLACES_ROWS = 20_000  # rows for which assigning the fault domains anew may cost one second's pause
 GRACE = 120.0  # seconds after a boot or driver load in which symptoms do not count (detection-methods 3.3)
 SPARE_NAMES = 10_000  # names of links that left the fabric that are kept before all are numbered anew
+TRAFFIC_SINCE = 60.0  # seconds before its last frame in which a host had traffic that its peers would miss
 EVENTS = 4096  # components of which the newest kernel event is kept for the evidence
 COUNTS = ("ticks", "diagnoses", "symptoms_opened", "symptoms_closed", "incident_changes")
+NOTED = frozenset({"AM", "CG"})
+"""Symptom types of which what no verdict explains is a notice of its host, as long as it is for information."""
+APART = ("storage", "management")
+"""Roles of ports that carry no traffic between the ranks of jobs."""
 ANSWERS = frozenset({Presence.REFUSED, Presence.CLONED, Presence.INCOMPATIBLE})
 """The node's kernel answered: only its agent is silent, so it says nothing of its power or its host."""
 
@@ -190,9 +198,9 @@ class Engine:
 
     def _place(self, now: float, moved: bool) -> None:
         """Fault domains anew when rows or labels changed; seldom when there are many rows."""
-        ports, nodes = self.fleet.tables[Kind.PORT], self.fleet.tables[Kind.NODE]
+        ports, nodes, flows = (self.fleet.tables[kind] for kind in (Kind.PORT, Kind.NODE, Kind.FLOW))
         inside = [self.fleet.tables[kind] for kind in INSIDE]
-        state = (ports.changes, nodes.changes, *(table.changes for table in inside))
+        state = (ports.changes, nodes.changes, flows.changes, *(table.changes for table in inside))
         pause = 1.0 + ports.n / PLACES_ROWS
         if state == self._placed or (not moved and 0.0 <= now - self._placed_at < pause):
             return
@@ -206,10 +214,17 @@ class Engine:
         if self._inside.crowded():
             self._inside.forget()
         groups = {table.kind: self._inside.groups(table.kind, table.ids, table.labels) for table in inside}
-        self._places = Places(domains, self._power, nodes.ids, groups, self._inside.names)
+        paths = self._assigner.flows(list(zip(flows.ids, flows.labels, strict=True)), domains)
+        self._places = Places(domains, self._power, nodes.ids, groups, self._inside.names, self._apart(), paths)
         ports.domains = self._places.domains
         self._reach = None
         self._placed, self._placed_at = state, now
+
+    def _apart(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """PORT rows of other networks than that of the jobs."""
+        ports = self.fleet.tables[Kind.PORT]
+        facts = View(ports, self._now).tracks.facts
+        return np.isin(facts.role[: ports.n], [facts.role_names[r] for r in APART if r in facts.role_names])
 
     def _situate(self, now: float) -> list[Incident]:
         if self._places is None:
@@ -220,10 +235,13 @@ class Engine:
         yielded = self.judges.yielded()
         facts = facts_of(board, aside, self.situation.claimed, self.situation.onsets(), yielded)
         verdicts: list[Verdict] = []
+        held_up: dict[tuple[str, int], Ints] = {}
         if any(len(found.rows) for found in facts.values()):
             self._counts["diagnoses"] += 1
-            verdicts = diagnose(facts, self._silence(facts, now))
-            verdicts += _fallback(facts, verdicts)
+            storms = self.judges.by_rule["pfc_storm"].open if "pfc_storm" in self.judges.by_rule else ()
+            held_up = victims(facts, storms)
+            facts = without(facts, held_up)
+            verdicts = verdicts_of(facts, self._silence(facts, now), self._ports(facts, now), self._moved(), board)
         moment = Moment(
             now=now,
             board=board,
@@ -234,11 +252,33 @@ class Engine:
             events=self._events,
             topology=self._picture.graph.source if self._picture.graph is not None else "",
         )
-        cases = [case_of(verdict, moment) for verdict in verdicts]
+        cases = [with_victims(case_of(verdict, moment), verdict, held_up, board) for verdict in verdicts]
         cases += self._notice_cases(cases)
         cases = self._affected.judged(cases, self.situation.impact, now)
         cases += self._maintenance_cases(now)
         return self.situation.step(now, cases, self._is_open, self._healthy)
+
+    def _ports(self, facts: Mapping[str, Facts], now: float) -> Ports:
+        """What losses are judged with."""
+        assert self._places is not None
+        places, tracks = self._places, View(self.fleet.tables[Kind.PORT], now).tracks
+        ratio = np.full(len(places.hosts), np.nan)
+        if "EL" in facts:
+            ratio[facts["EL"].rows] = tracks.losses.ratio(facts["EL"].rows)
+        fell = tracks.downs.last[: len(ratio)]
+        return Ports(places.port, unwell(facts, places.port, fell, now), ratio, places.near)
+
+    def _moved(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """NODE rows of which a port carried traffic in the minute before their last frame."""
+        assert self._places is not None
+        hosts, of_nodes = self._places.port.ids["host"], self._places.of[Kind.NODE].ids["host"]
+        moved = View(self.fleet.tables[Kind.PORT], self._now).tracks.moved[: len(hosts)]
+        newest = np.full(int(max(hosts.max(initial=-1), of_nodes.max(initial=-1))) + 1, -np.inf)
+        known = (hosts >= 0) & np.isfinite(moved)
+        np.maximum.at(newest, hosts[known], moved[known])
+        last = View(self.fleet.tables[Kind.NODE], self._now).value("last_frame")[: len(of_nodes)]
+        with np.errstate(invalid="ignore"):
+            return np.asarray((of_nodes >= 0) & (last - newest[of_nodes] <= TRAFFIC_SINCE))
 
     def _set_aside(self, kind: Kind, now: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Rows under maintenance, or whose node or driver began anew a moment ago."""
@@ -273,7 +313,7 @@ class Engine:
         claims = {key for case in told for key in case.claims}
         cases: list[Case] = []
         for judge in self.judges.all:
-            if SYMPTOM_OF.get(judge.rule.kind, "AM") != "AM":
+            if SYMPTOM_OF.get(judge.rule.kind, "AM") not in NOTED:
                 continue
             left = [
                 held.symptom
@@ -349,7 +389,7 @@ class Engine:
 
     def _healthy(self, part: str, kind: str) -> bool | None:
         node, _, name = part.partition("/")
-        for table in (Kind.PORT, Kind.GPU, Kind.PCIE) if name else (Kind.NODE,):
+        for table in (Kind.PORT, Kind.GPU, Kind.PCIE, Kind.FLOW) if name else (Kind.NODE,):
             row = self._table_of(table).row(ComponentId(table, node, name))
             if row is not None:
                 return self.judges.healthy(row, table, kind)
@@ -418,18 +458,3 @@ def _of_rules(known: Sequence[Rule], every: Sequence[Rule], params: Mapping[str,
     """Parameters of the rules that run here. One configuration serves all engines: those of other scope are ignored."""
     elsewhere = {rule.name for rule in every} - {rule.name for rule in known}
     return {name: value for name, value in params.items() if name not in elsewhere}
-
-
-def _fallback(facts: Mapping[str, Facts], verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Symptoms of links that no cause explains well enough are still told, as suspicions about their own component."""
-    found: list[Verdict] = []
-    for kind, rows in unexplained(facts, verdicts).items():
-        mode = next((m for m in MODES if SYMPTOM_OF.get(m.kind) == kind and m.domain in ("link", "nic")), None)
-        if mode is None:
-            continue
-        ids = facts[kind].groups.ids[mode.domain][rows]
-        for group in np.unique(ids[ids >= 0]).tolist():
-            mine: Ints = rows[ids == group]
-            onset = float(facts[kind].onset[np.isin(facts[kind].rows, mine)].min())
-            found.append(Verdict((mode,), group, 0.5, 0.5, 0.0, {kind: mine}, onset, {}, (), None))
-    return found

@@ -76,6 +76,8 @@ def case_of(verdict: Verdict, moment: Moment) -> Case:
     component = f"{mode.word}({name})"
     symptoms = [s for kind, rows in verdict.explained.items() for s in board.symptoms(kind, rows.tolist())]
     kind, said = mode.kind, words.WORDS.get(mode.name)
+    if said is None and SYMPTOM_OF.get(kind) in verdict.explained:  # of several rules of one type, the one that speaks
+        kind = board.speaker(_finest(verdict), verdict.explained[_finest(verdict)].tolist()).kind
     if mode.name == "host down" and moment.now - verdict.onset >= REBOOT:
         kind, said = "host_unreachable", words.WORDS["host gone"]
     bad, of, parts = _members(verdict, board)
@@ -148,6 +150,8 @@ def _severity(verdict: Verdict, kind: str, symptoms: list[Symptom], hosts: froze
     """Section 5: critical is a hard fault of a domain of two or more hosts; a single link is what its rule says."""
     if kind in SOFT:
         return severest(s.severity for s in symptoms)
+    if verdict.modes[0].severity is not None:
+        return verdict.modes[0].severity
     if verdict.domain == "nvlink_domain":
         return Severity.CRITICAL
     if verdict.domain in ("leaf", "rail", "power"):

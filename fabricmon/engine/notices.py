@@ -20,6 +20,11 @@ EACH_MOST = {"agent_silent": 3, "telemetry_quality": 16}
 SILENCE_SETTLE = 10.0
 """Seconds for which a silent agent is not told of: the others of its power domain may follow within a poll [D]."""
 
+CONGESTION_SETTLE = 60.0
+"""Seconds for which a congested port is not told of: its rail, or who holds it up, may be told instead [D]."""
+
+SETTLE = {"agent_silent": SILENCE_SETTLE, "congestion": CONGESTION_SETTLE}
+
 ALL_SHARE = 0.5
 """From this share of silent agents it is the centre that cannot see: warning, as nothing is watched any more [D]."""
 
@@ -88,7 +93,7 @@ class Notices:
             members=Members(len(symptoms), len(symptoms)),
             claims=frozenset(Key(s.rule, s.component) for s in symptoms),
             onset=min(s.since for s in symptoms),
-            wait=SILENCE_SETTLE if rule.kind == "agent_silent" else 0.0,
+            wait=SETTLE.get(rule.kind, 0.0),
             unsettled="others may follow",
             labels=({"node": place.node} if place.node else {}) | {k: v for s in symptoms for k, v in s.info.items()},
             parts=tuple(str(s.component) for s in symptoms[:PARTS]),
@@ -119,7 +124,7 @@ class Notices:
             onset=min(s.since for s in symptoms),
             parts=tuple(sorted(by_host)[:PARTS]),
             group=True,
-            wait=SILENCE_SETTLE if rule.kind == "agent_silent" else 0.0,
+            wait=SETTLE.get(rule.kind, 0.0),
             unsettled="others may follow",
         )
 

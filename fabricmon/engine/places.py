@@ -11,6 +11,7 @@ from fabricmon.engine.search import Ints
 from fabricmon.model import ComponentId, Kind
 from fabricmon.topology.domains import DOMAINS, Domains
 from fabricmon.topology.graph import Graph
+from fabricmon.topology.paths import Many
 
 
 def power_of(graph: Graph | None) -> dict[str, str]:
@@ -26,9 +27,11 @@ class Places:
 
     domains  of the PORT rows, as the fleet has them
     port     groups of the PORT rows for the diagnosis: as `domains`, but a rail that lies within one leaf is that leaf,
-             and an echo is in no group
+             and an echo is in no group. Besides: "rail_traffic" and "leaf_traffic", in which ports compete for links
+             (a leaf that is all of a rail is told as the rail; no ports of `apart`); "adapter", as of the PCIe table
     of       groups of the rows of each table: `port`, those of the NODE rows (host and power), and those of the tables
-             of what is inside hosts (inside.py)
+             of what is inside hosts (inside.py), and flows
+    near     per FLOW row the PORT row that it goes from, -1 unknown
     echo     a link is one member of its domains, however many rows tell of it. PORT rows that a sweep told -> the row
              that stands for their link: that of the port's own host, else the first swept one
     told_by  the row that stands for a link -> all rows that tell of it, where they are several
@@ -41,9 +44,17 @@ class Places:
         nodes: Sequence[ComponentId],
         inside: Mapping[Kind, Groups] = {},
         names: Mapping[str, list[str]] = {},
+        apart: np.ndarray[tuple[int], np.dtype[np.bool_]] | None = None,
+        flows: tuple[Mapping[str, Many], Ints] | None = None,
     ) -> None:
+        """apart: PORT rows of other networks than that of the jobs (storage, management); flows: groups of the FLOW
+        rows, and the PORT row that each goes from."""
         self.domains = domains
         ids = dict(self.domains.ids)
+        ids["rail_traffic"] = ids["rail"] if apart is None else np.where(apart, -1, ids["rail"]).astype(np.int32)
+        leaves = _across_leaves(ids["leaf"], ids["rail"])
+        ids["leaf_traffic"] = leaves if apart is None else np.where(apart, -1, leaves).astype(np.int32)
+        ids["adapter"] = _renumbered(ids["nic"], self.domains.names["nic"], names.get("adapter", []))
         ids["rail"] = _across_leaves(ids["rail"], ids["leaf"])
         self.echo = _echoes(ids["link"], domains.swept)
         self.told_by: dict[int, list[int]] = {}
@@ -57,6 +68,7 @@ class Places:
                 of[silent] = -1
         self.port = Groups(ids)
         self.names = {domain: list(self.domains.names[domain]) for domain in DOMAINS}
+        self.names |= {f"{domain}_traffic": self.names[domain] for domain in ("rail", "leaf")}
         hosts = [c.node for c in nodes]
         node = Groups(
             {
@@ -65,6 +77,8 @@ class Places:
             }
         )
         self.of: dict[Kind, Groups] = {Kind.PORT: self.port, Kind.NODE: node, **inside}
+        paths, self.near = ({}, np.zeros(0, np.int64)) if flows is None else flows
+        self.of[Kind.FLOW] = Groups({}, paths)
         self.names.update(names)
         self._members: dict[tuple[Kind, str], tuple[Ints, Ints]] = {}
 
@@ -90,6 +104,9 @@ class Places:
     def members(self, kind: Kind, domain: str, group: int) -> Ints:
         """Rows of a group, of one table; empty where the table has none of it."""
         key = kind, domain
+        many = self.of[kind].many.get(domain)
+        if many is not None:
+            return many.members(group)
         if key not in self._members:
             ids = self.of[kind].ids.get(domain, np.empty(0, np.int32))
             rows = np.argsort(ids, kind="stable")
@@ -138,3 +155,14 @@ def _across_leaves(
     np.maximum.at(high, rail[known], leaf[known])
     single = low == high
     return np.where((rail >= 0) & ~single[rail], rail, -1).astype(np.int32)
+
+
+def _renumbered(
+    ids: np.ndarray[tuple[int], np.dtype[np.int32]], names: Sequence[str], others: Sequence[str]
+) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    """Group ids by the numbers that other names have in another table; -1 where that has no such name."""
+    if not others:
+        return np.full(len(ids), -1, np.int32)
+    known = {name: number for number, name in enumerate(others)}
+    number = np.array([*(known.get(name, -1) for name in names), -1], np.int32)
+    return np.where(ids >= 0, number[ids], -1).astype(np.int32)

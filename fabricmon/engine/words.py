@@ -79,6 +79,27 @@ WORDS: Mapping[str, Words] = {
         "Storage ports of one leaf wait or are congested together for longer than a checkpoint takes.",
         "Look at the up-links of that leaf, then at load and links of the storage servers.",
     ),
+    "rail congested": Words(
+        "Rail {name} is congested: {bad} of {of} ports",
+        "At least half of its active ports have data and must wait, and no receiver on it pauses or is overrun: what "
+        "they share is too narrow for the traffic, not {bad} ports.",
+        "Compare the up-links of its leaves with those of other rails: lost ones make the rest narrow. Else see which "
+        "jobs share the rail (their placement) and whether routing spreads them evenly.",
+    ),
+    "leaf congested": Words(
+        "Ports below leaf {name} are congested: {bad} of {of}",
+        "At least half of its active ports have data and must wait, and no receiver below it pauses or is overrun: "
+        "its up-links are too narrow for the traffic, not {bad} ports.",
+        "Compare the leaf's up-links with those of its peers: lost ones make the rest narrow. Else see which jobs "
+        "share the leaf and whether routing spreads them evenly.",
+    ),
+    "PCIe link of a NIC too slow for what it receives": Words(
+        "PCIe link of {name} is degraded, and it holds others up",
+        "The PCIe link of this adapter has fewer lanes or a lower speed than both its ends can do, and the adapter "
+        "tells its switch to stop: it cannot pass on what arrives. Ports that wait for it are victims.",
+        "Drain the host and power-cycle it, so that the link trains anew; if it comes back narrow, reseat the card or "
+        "its riser, then swap it. The ports that wait need no attention.",
+    ),
     "NVLink domain down": Words(
         "NVLinks of {bad} of {of} GPUs of {name} are down",
         "Most GPUs of one NVLink domain lost links together; a switch, the fabric manager or the board explains that "
