@@ -71,7 +71,7 @@ def pod(found: Any, resources: Sequence[str] = RESOURCES) -> Pod | str | None:
     meta, spec, status = (_object(found.get(key)) for key in ("metadata", "spec", "status"))
     name, uid, namespace = text(meta.get("name")), text(meta.get("uid")), text(meta.get("namespace"))
     node = spec.get("nodeName")
-    if not isinstance(node, str) or not node or status.get("phase") in ENDED:
+    if not isinstance(node, str) or not node or text(status.get("phase")) in ENDED:
         return None
     if not name or not (uid := uid or f"{namespace}/{name}"):
         return "a pod without a name"
@@ -123,14 +123,15 @@ def jobs(pods: Iterable[Pod]) -> tuple[Job, ...]:
 def _job(name: str, meta: Mapping[str, Any]) -> str | None:
     """Name of the pod's job; None where the pod is no part of one."""
     owner = next((o for o in _list(meta.get("ownerReferences")) if isinstance(o, dict) and o.get("controller")), {})
-    if owner.get("kind") in SERVICES:
+    kind = text(owner.get("kind"))
+    if kind in SERVICES:
         return None
     labels = {**_object(meta.get("annotations")), **_object(meta.get("labels"))}
     for keys in GROUPS:
         words = [text(labels.get(key)) for key in keys]
         if all(words):
             return "-".join(words)
-    if not owner or owner.get("kind") in EACH:
+    if not owner or kind in EACH:
         return name
     return text(owner.get("name")) or name
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -157,12 +157,6 @@ class Roster:
 
     def source(self, name: str) -> Jobs | None:
         return next((s for s in self.sources if s.source == name), None)
-
-    def __iter__(self) -> Iterator[tuple[str, Job]]:
-        return ((s.source, job) for s in self.sources for job in s.jobs)
-
-    def __len__(self) -> int:
-        return len(self._listed)
 
     def _name(self, host: str) -> str:
         known = self._hosts.get(host)

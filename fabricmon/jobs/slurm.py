@@ -8,6 +8,7 @@ All three write the same list `jobs`; its fields changed between data_parser v0.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -23,6 +24,13 @@ EMPTY = frozenset({"", "(null)", "None assigned", "N/A"})
 
 
 class _Answer(Struct):
+    jobs: list[Any] | None = None
+    errors: Any = None
+
+
+class _Pieces(Struct):
+    """The same with every job as it is written: most of what Slurm tells of a job is never made an object."""
+
     jobs: list[msgspec.Raw] | None = None
     errors: Any = None
 
@@ -47,10 +55,7 @@ class _Row(Struct):
 
 def parse(data: bytes) -> Listing:
     """ListingError where it is no answer of Slurm; a job that makes no sense costs itself."""
-    try:
-        answer = msgspec.json.decode(data, type=_Answer)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ListingError(f"not the JSON of a list of jobs: {error}") from error
+    answer = _answer(data)
     if answer.jobs is None:
         raise ListingError(_errors(answer.errors) or "has no `jobs`: was --json left out, or is this an old Slurm?")
     if not answer.jobs and (told := _errors(answer.errors)):
@@ -58,9 +63,21 @@ def parse(data: bytes) -> Listing:
     return listing(_job(raw, at) for at, raw in enumerate(answer.jobs))
 
 
-def _job(raw: msgspec.Raw, at: int) -> Job | str | None:
+def _answer(data: bytes) -> _Answer | _Pieces:
     try:
-        row = msgspec.json.decode(raw, type=_Row)
+        return msgspec.json.decode(data, type=_Pieces)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as strict:
+        try:
+            # Some versions of Slurm print Infinity and NaN, which JSON has not.
+            return msgspec.convert(json.loads(data), type=_Answer)
+        except (ValueError, RecursionError):
+            raise ListingError(f"not the JSON of a list of jobs: {strict}") from strict
+
+
+def _job(found: Any, at: int) -> Job | str | None:
+    try:
+        as_written = isinstance(found, msgspec.Raw)
+        row = msgspec.json.decode(found, type=_Row) if as_written else msgspec.convert(found, type=_Row)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return f"jobs[{at}]: {error}"
     states = row.job_state if isinstance(row.job_state, list) else [row.job_state]
