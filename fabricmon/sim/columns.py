@@ -25,7 +25,7 @@ class PartOf:
 
 _TRANSPORT = (
     "rdma_rx_write_requests", "rdma_rx_read_requests", "out_of_buffer", "ack_timeout", "seq_nak_rx", "implied_nak",
-    "out_of_sequence_rx", "duplicate_request", "rnr_nak_rx", "retries_exceeded",
+    "out_of_sequence_rx", "duplicate_request", "rnr_nak_rx", "retries_exceeded", "unrecoverable_error",
 )  # fmt: skip
 
 _INFINIBAND_STATE = PartOf(

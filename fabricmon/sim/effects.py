@@ -65,10 +65,11 @@ class Effects:
     def __init__(self, world: World, flows: Flows) -> None:
         self._world, self.flows = world, flows
         self.registers = Registers(len(flows), ("flow_packets", "flow_lost"))
-        self.grays: dict[str, Gray] = {}
+        self.grays: dict[str, tuple[Gray, ...]] = {}
         self.cables: dict[str, dict[int, float]] = {}
         self.ports: dict[str, dict[int, float]] = {}
         self.bursts: dict[str, Burst] = {}
+        self.choked: dict[str, tuple[int, float]] = {}
         self.dead_switches: set[int] = set()
         self.dead_cables: set[int] = set()
         self._waited = np.zeros(len(flows))
@@ -90,7 +91,7 @@ class Effects:
         if not self._stale:
             return
         self._stale, world, flows = False, self._world, self.flows
-        lossy = bool(self.grays or self.cables)
+        lossy = any(self.grays.values()) or any(self.cables.values())
         wanted = world.show_flows or lossy or self.dead_switches or self.dead_cables
         if wanted and (self._unrouted or not flows.routed):
             self._unrouted = False
@@ -104,7 +105,7 @@ class Effects:
                 for at, ratio in ratios.items():
                     into[at] = 1 - (1 - into.get(at, 0.0)) * (1 - ratio)
         if flows.routed or self.ports:
-            flows.lose(self.grays.values(), *merged)
+            flows.lose([gray for grays in self.grays.values() for gray in grays], *merged)
         self._press()
 
     def _press(self) -> None:
@@ -120,6 +121,8 @@ class Effects:
             self._into[burst.target] += burst.rate * len(at)
         demand += self._into
         host = TAKEN * world.inside.pcie_rate()[world.layout.pcie_of]
+        for row, share in self.choked.values():
+            host[row] = min(host[row], share * world.links.rate[row])
         link = FULL * world.links.rate
         takes = np.minimum(host, link)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from fabricmon.sim import faults_gpus as gpus
 from fabricmon.sim import faults_hosts as hosts
 from fabricmon.sim import faults_links as links
 from fabricmon.sim import faults_switches as switches
+from fabricmon.sim import lookalikes
 from fabricmon.sim.script import Fault
 
 FAULTS: Mapping[str, Callable[..., Fault]] = {
@@ -22,8 +24,37 @@ FAULTS: Mapping[str, Callable[..., Fault]] = {
     "slow_link": links.slow_link,
     "narrow_link": links.narrow_link,
     "leaf_down": switches.leaf_down,
+    "leaf_reboot": switches.leaf_reboot,
+    "switch_gray": switches.switch_gray,
+    "switch_down": switches.switch_down,
+    "plane_gray": switches.plane_gray,
+    "uplink_gray": switches.uplink_gray,
+    "uplink_down": switches.uplink_down,
+    "rail_congestion": switches.rail_congestion,
     "host_crash": hosts.host_crash,
     "power_loss": hosts.power_loss,
     "nic_lost": hosts.nic_lost,
+    "bad_nic": hosts.bad_nic,
+    "lossy_nic": hosts.lossy_nic,
+    "straggler": hosts.straggler,
+    "pcie_retrain": hosts.pcie_retrain,
+    "pause_storm": hosts.pause_storm,
+    "incast": hosts.incast,
+    "storage_slow": hosts.storage_slow,
+    "nvlink_errors": gpus.nvlink_errors,
+    "nvlink_down": gpus.nvlink_down,
+    "nvlink_domain": gpus.nvlink_domain,
     "node_reboot": hosts.node_reboot,
+    "driver_reload": lookalikes.driver_reload,
+    "counter_reset": lookalikes.counter_reset,
+    "counter_saturated": lookalikes.counter_saturated,
+    "counter_wrap": lookalikes.counter_wrap,
+    "counters_frozen": lookalikes.counters_frozen,
+    "agent_restart": lookalikes.agent_restart,
+    "clock_skew": lookalikes.clock_skew,
+    "clock_step": lookalikes.clock_step,
+    "agents_silent": lookalikes.agents_silent,
+    "monitoring_partition": lookalikes.monitoring_partition,
+    "retransmits": lookalikes.retransmits,
 }
+"""Jobs (checkpoints, all-reduce bursts, starts and stops) are not faults: they are traffic."""

@@ -6,6 +6,7 @@ caller advances the world before a poll and ticks the engine after it.
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from fabricmon.engine.engine import Engine
@@ -55,6 +56,7 @@ class Frames:
                 engine.inventory(machine.name, snapshot.inventory, wall)
                 self._shape[host] = world.hosts.shape[host]
             engine.frame(machine.name, decode(encode_full(snapshot)), wall)
+        _tell(world, engine, wall)
 
 
 class Bulk:
@@ -86,6 +88,7 @@ class Bulk:
             block.take(lambda name, kind=block.kind: self._column(kind, name), taken, heard, wall)  # type: ignore[misc]
         fleet = engine.fleet
         hear(fleet, [fleet.nodes[world.layout.hosts[host]] for host in self._hosts[heard].tolist()], wall)
+        _tell(world, engine, wall)
 
     def _settle(self, engine: Engine, changed: np.ndarray[tuple[int], np.dtype[np.intp]]) -> None:
         """Blocks know where the values of these hosts land."""
@@ -116,6 +119,15 @@ class Bulk:
 
     def _column(self, kind: Kind, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         return self._world.column(kind, name)[self._pick[kind]]
+
+
+def _tell(world: World, engine: Engine, wall: float) -> None:
+    """What kernels of answering hosts said since the last poll; what others said is lost, as after a boot."""
+    for host, event in world.events:
+        if not world.hosts.silent[host]:
+            at = wall - world.now + event.wall
+            engine.event(world.layout.hosts[host], msgspec.structs.replace(event, wall=at), wall)
+    world.events.clear()
 
 
 def owners(world: World, kind: Kind) -> np.ndarray[tuple[int], np.dtype[np.int32]]:

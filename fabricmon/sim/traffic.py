@@ -238,7 +238,11 @@ class Traffic:
         """The highest share of the line rate that each port sends at."""
         return np.where(self._steady, self._own * (1 + SWELL), np.maximum(self._peak, self._floor))
 
+    def mean(self) -> Floats:
+        """The share of the line rate that each port sends at, over time."""
+        mean = self._floor + (self._peak - self._floor) * self._busy / self._period
+        return np.where(self._steady, self._own, mean)
+
     def active(self) -> NDArray[np.bool_]:
         """Ports that carry collective traffic of a job, or steady traffic above idling."""
-        mean = self._floor + (self._peak - self._floor) * self._busy / self._period
-        return np.where(self._steady, self._own, mean) > 0.05
+        return self.mean() > 0.05

@@ -7,30 +7,29 @@ what that makes others count follows from here and `effects`.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricmon.model import Kind
-from fabricmon.sim.columns import PRIORITY, columns_of, counting
-from fabricmon.sim.effects import CNP_EVERY, PACKET, Effects
-from fabricmon.sim.flows import Flows
+from fabricmon.model import Event, Kind
+from fabricmon.sim.background import Background
+from fabricmon.sim.columns import columns_of
+from fabricmon.sim.effects import Burst, Effects
+from fabricmon.sim.flows import Flows, Gray
 from fabricmon.sim.hosts import Hosts
-from fabricmon.sim.inside import Inside
+from fabricmon.sim.inside import GEN5, LANES, Inside
 from fabricmon.sim.layout import Layout
-from fabricmon.sim.links import DOWN, QUIET_BER, Links
+from fabricmon.sim.links import Links
 from fabricmon.sim.overlay import Overlay
-from fabricmon.sim.registers import Floats, Registers
+from fabricmon.sim.ports import DOWNS, Ports
+from fabricmon.sim.registers import Floats
 from fabricmon.sim.traffic import Job, Traffic
 
-WAIT_TICK = 1e-6
-"""Seconds of one tick of the simulated adapters' wait counter; a real one's is its own (link-health-criteria 6)."""
-PAUSE_QUANTA = 65535 * 512
-"""Bit times that one pause frame stops the other end at most (IEEE 802.1Qbb)."""
-STORM = 0.8
-"""Share of the time spent pausing the switch from which the adapter tells of a storm, once a second."""
+Rows = NDArray[np.integer] | Iterable[int]
+
+REROUTE = 1.0
+"""Seconds in which packets to a switch or cable that died are lost, until routes go around it."""
 
 
 class World:
@@ -48,19 +47,23 @@ class World:
     stall      share of the time in which a port may not send, on top of its own traffic's waiting
     pausing    share of the time in which a port keeps its switch from sending
     speed      share of its usual rate that a port reaches
+    arrives    share of what is sent to a port that it receives: its peers have less for it
     marked     share of received packets that carry a congestion mark
     notified   congestion notifications per second that a port acts on
+    ailing     errors per second that a port's device has and cannot mend
+    events     what kernels told since somebody asked: (host, event)
     """
 
     def __init__(
         self, layout: Layout, seed: int = 1, poll: float = 10.0, *, steady: float = 0.45, jobs: Iterable[Job] = (),
-        flows: bool = False, spray: bool = False,
+        flows: bool = False, spray: bool = False, background: bool = False,
     ) -> None:
         """
-        seed    the same one makes the same counters, to the last bit
-        steady  mean share of the line rate on ports of no job; 0 for idle
-        flows   every port tells what it sent to each of its peers, and what of it was lost
-        spray   packets of one flow take all paths in turn (adaptive routing), and no flow tells a path
+        seed        the same one makes the same counters, to the last bit
+        steady      mean share of the line rate on ports of no job; 0 for idle
+        flows       every port tells what it sent to each of its peers, and what of it was lost
+        spray       packets of one flow take all paths in turn (adaptive routing), and no flow tells a path
+        background  the noise that every large fabric has (`sim/background.py`)
 
         ValueError for a poll that takes no time.
         """
@@ -72,76 +75,48 @@ class World:
         self.traffic = Traffic(layout, seed, steady, tuple(jobs))
         self.hosts = Hosts(len(layout.hosts), self.random)
         self.links = Links(layout.rate)
-        self.ports = Registers(n, counting(Kind.PORT, layout.link_layer))
+        self.ports = Ports(layout, self.links, self.random)
         self.inside = Inside(layout, self.random)
         self.present = np.ones(n, np.bool_)
-        self.ethernet = layout.link_layer == "Ethernet"
         self.stall = Overlay(n, 0.0, np.maximum)
         self.pausing = Overlay(n, 0.0, np.maximum)
         self.speed = Overlay(n, 1.0, np.multiply)
+        self.arrives = Overlay(n, 1.0, np.multiply)
         self.marked = Overlay(n, 0.0, np.maximum)
         self.notified = Overlay(n, 0.0, np.add)
+        self.ailing = Overlay(n, 0.0, np.add)
+        self.events: list[tuple[int, Event]] = []
         self.show_flows = flows
         self.flows = Flows(layout, self.traffic.jobs, seed, spray)
         self.effects = Effects(self, self.flows)
-        self._load = -1
-        self._lids = np.arange(n, dtype=float) + 1 + len(layout.switches)
-        self._age()
+        self._background = Background(layout, seed) if background else None
+        self._load = self.traffic.version
+        self._timers: list[tuple[float, str, tuple[int, ...]]] = []
+        self._per_host = np.maximum(1, np.bincount(layout.host_of, minlength=len(layout.hosts)))
         self.effects.settle()
 
-    def _age(self) -> None:
-        """What devices that have been up for weeks show."""
-        n, random = self.layout.ports, self.random
-        for column in self.ports.raw:
-            if column in ("xmit", "rcv", "rdma_tx_bytes", "rdma_rx_bytes", "phy_tx", "phy_rx"):
-                self.ports.grow(column, random.uniform(1e12, 4e13, n))
-            elif column.endswith("packets"):
-                self.ports.grow(column, random.uniform(1e9, 4e10, n))
-            elif column in ("link_downed", "carrier_down_changes", "link_down_events"):
-                self.ports.count(column, random.poisson(0.3, n).astype(float))
-        if "carrier_up_changes" in self.ports.raw:
-            self.ports.raw["carrier_up_changes"][:] = self.ports.raw["carrier_down_changes"] + np.uint64(1)
+    @property
+    def ethernet(self) -> bool:
+        return self.ports.ethernet
 
     # --- reading
 
     def column(self, kind: Kind, name: str) -> Floats:
         """One value a component of that kind, in the exported unit; NaN unknown. KeyError for a column it has not."""
+        if kind is Kind.PORT:
+            return self.ports.value(name)
         if kind is Kind.GPU:
             return self.inside.gpu(name)
         if kind is Kind.NVLINK:
             return self.inside.nvlink(name)
         if kind is Kind.PCIE:
             return self.inside.pcie(name)
-        if kind is Kind.NODE:
-            return self.inside.node(name, self.present)
         if kind is Kind.FLOW:
             return self.effects.registers.column(name)
-        return self._port(name)
+        return self.inside.node(name, self.present)
 
     def columns(self, kind: Kind) -> tuple[str, ...]:
         return columns_of(kind, self.layout.link_layer)
-
-    def _port(self, name: str) -> Floats:
-        links = self.links
-        if name in self.ports.raw:
-            return self.ports.column(name)
-        if name in ("state", "phys_state"):
-            return (links.state if name == "state" else links.phys_state).copy()
-        if name in ("supported", "admin_up"):
-            return np.ones(self.layout.ports)
-        if name == "lid":
-            return self._lids.copy()
-        if name == "sm_lid":
-            return np.where(links.state == DOWN, 0.0, 1.0)
-        if name in ("rate", "width", "netdev_rate"):
-            return np.where(links.state == DOWN, math.nan, links.width if name == "width" else links.rate)
-        if name == "carrier":
-            return links.active.astype(float)
-        if name == "operstate":
-            return np.where(links.active, 6.0, 2.0)
-        if name == "mtu":
-            return np.full(self.layout.ports, 4200.0)
-        raise KeyError(name)
 
     @property
     def hosts_silent(self) -> NDArray[np.bool_]:
@@ -153,113 +128,77 @@ class World:
     def advance(self, until: float) -> None:
         """Let time pass; calls with an earlier time do nothing."""
         while self.now < until:
-            if self._load != self.traffic.version:
-                self._load = self.traffic.version
-                self.effects.changed()
             self.effects.settle()
-            end = min(until, self.now + self.poll, max(self.links.next, self.now), self.traffic.next(self.now))
+            ends = [until, self.now + self.poll, max(self.links.next, self.now), self.traffic.next(self.now)]
+            end = min(ends + [at for at, _, _ in self._timers])
             if end > self.now:
                 self._pass(self.now, end)
                 self.now = end
             self.links.come_up(self.now)
+            self._ring()
             self.traffic.update(self.now)
-            self.effects.begin(self.traffic.started)
+            if self._load != self.traffic.version:
+                self._load = self.traffic.version
+                self.effects.changed()
+                self.effects.begin(self.traffic.started)
 
     def _pass(self, start: float, end: float) -> None:
-        dt, links, ports = end - start, self.links, self.ports
-        on = links.active & self.present & ~self.hosts.off[self.layout.host_of]
+        dt = end - start
+        on = self.links.active & self.present & ~self.hosts.off[self.layout.host_of]
+        if self._background is not None:
+            self._background.step(self, start, end)
         carried, waits = self.traffic.carried(start, end)
-        carried = carried * self.speed.value * on
-        sent, got = self.effects.move(carried * links.rate * self.random.uniform(0.99, 1.01, on.size), on, dt)
-        self._moved(sent, got)
-        busy = on & (carried > 0)
+        carried = np.minimum(dt, carried * self.speed.value * self.random.uniform(0.99, 1.01, on.size)) * on
+        sent, got = self.effects.move(carried * self.links.rate, on, dt)
+        got = got * self.arrives.value
+        self.ports.move(sent, got)
+        busy = on & ((sent > 0) | (got > 0))
         stalled = np.minimum(dt, (waits + self.stall.value * dt) * busy)
         if self.ethernet:
-            self._paused(stalled, self.pausing.value * dt * busy, dt)
-            self._marks(got, busy, dt)
+            self.ports.pause(stalled, self.pausing.value * dt * busy, dt)
+            self.ports.mark(got, self.marked.value, self.notified.value * dt * busy)
         else:
-            noise = self.random.uniform(0, 2e-3, sent.size) * dt * on
-            ports.grow("xmit_wait_ticks", (stalled + noise) / WAIT_TICK)
-        self._errors(start, end)
-        per_host = np.bincount(self.layout.host_of, carried, len(self.layout.hosts)) / dt
-        share = per_host / np.maximum(1, np.bincount(self.layout.host_of, minlength=len(self.layout.hosts)))
+            self.ports.wait(stalled, on, dt)
+        self.ports.err(start, end)
+        if self.ailing.acts:
+            self.ports.count("unrecoverable_error", self.random.poisson(self.ailing.value * dt).astype(float))
+        share = np.bincount(self.layout.host_of, carried, len(self.layout.hosts)) / dt / self._per_host
         self.inside.advance(dt, share[self.layout.gpu_host], self.random)
 
-    def _moved(self, sent: Floats, got: Floats) -> None:
-        ports = self.ports
-        for way, amount in (("xmit", sent), ("rcv", got)):
-            packets = amount / PACKET
-            ports.grow(way, amount)
-            ports.grow(f"{way}_packets", packets)
-            if not self.ethernet:
-                ports.grow(f"unicast_{way}_packets", packets)
-                continue
-            word = "tx" if way == "xmit" else "rx"
-            for column, value in ((f"rdma_{word}_bytes", amount), (f"rdma_{word}_packets", packets), (f"phy_{word}", amount)):
-                ports.grow(column, value)
-        ports.grow("rdma_rx_write_requests", got / (1 << 20))
+    def _ring(self) -> None:
+        """What was to happen by now: routes go around what died."""
+        due = [timer for timer in self._timers if timer[0] <= self.now]
+        self._timers = [timer for timer in self._timers if timer[0] > self.now]
+        for _, what, numbers in due:
+            (self.effects.dead_switches if what == "switches" else self.effects.dead_cables).update(numbers)
+            self.stop_losing(f"dying {what} {numbers}")
+            self.effects.changed(routes=True)
 
-    def _paused(self, stalled: Floats, pausing: Floats, dt: float) -> None:
-        """Pause counters of the lossless priority, in both directions."""
-        ports, frame = self.ports, PAUSE_QUANTA / (self.links.rate * 8)
-        ports.grow(f"pfc_rx_pause_prio{PRIORITY}", stalled)
-        ports.grow(f"pfc_rx_frames_prio{PRIORITY}", stalled / frame)
-        ports.grow(f"pfc_rx_transitions_prio{PRIORITY}", stalled / frame / 2)
-        ports.grow(f"pfc_tx_pause_prio{PRIORITY}", pausing)
-        ports.grow(f"pfc_tx_frames_prio{PRIORITY}", pausing / frame)
-        if self.pausing.acts:
-            share = pausing / dt
-            ports.grow("pfc_storm_warning", np.where(share >= STORM, dt, 0.0))
-            ports.grow("host_buffer_pressure", np.where(share > 0, dt, 0.0))
+    # --- what faults do to links, devices and hosts
 
-    def _marks(self, got: Floats, busy: NDArray[np.bool_], dt: float) -> None:
-        if self.marked.acts:
-            marks = got / PACKET * self.marked.value
-            self.ports.grow("ecn_marked_rx", marks)
-            self.ports.grow("cnp_sent", marks / CNP_EVERY)
-        if self.notified.acts:
-            self.ports.grow("cnp_handled", self.notified.value * dt * busy)
-
-    def _errors(self, start: float, end: float) -> None:
-        """Errors after correction: Poisson in the bits that passed, line rate times the time the link was trained."""
-        noisy = self.links.noisy
-        ratio = np.full(self.layout.ports, QUIET_BER)
-        if len(noisy):
-            ratio[noisy] = self.links.ber((start + end) / 2)[noisy]
-        bits = self.links.rate * 8 * (end - start) * self.links.trained
-        errors = self.random.poisson(bits * ratio).astype(float)
-        if not errors.any():
-            return
-        if not self.ethernet:
-            self.ports.count("symbol_errors", errors)
-            return
-        self.ports.count("phy_uncorrected_symbols", errors)
-        self.ports.count("fec_uncorrectable_blocks", errors)
-        self.ports.count("eth_symbol_errors", errors)
-
-    # --- what faults do
-
-    def count(self, rows: Iterable[int] | NDArray[np.integer], column: str, amount: Floats | float) -> None:
+    def count(self, rows: Rows, column: str, amount: Floats | float) -> None:
         """Count `amount` more on some ports, in the device's unit; counters wrap or saturate as their width says."""
         at = np.asarray(list(rows), np.intp)
         self.ports.count(column, np.broadcast_to(np.asarray(amount, float), at.shape), at)
 
-    def hold_down(self, rows: NDArray[np.integer] | Iterable[int]) -> None:
+    def hold_down(self, rows: Rows) -> None:
         """One more reason for these links to be down; those that were up go down and count it."""
-        fell = self.links.hold(np.asarray(list(rows), np.intp))
-        for column in ("link_downed", "carrier_down_changes", "link_down_events"):
-            if column in self.ports.raw:
-                self.ports.count(column, np.ones(len(fell)), fell)
+        self.ports.went(DOWNS, self.links.hold(np.asarray(list(rows), np.intp)))
 
-    def let_up(self, rows: NDArray[np.integer] | Iterable[int]) -> None:
-        """One reason less; links without any train, and are ACTIVE after BRING_UP seconds."""
+    def let_up(self, rows: Rows) -> None:
+        """One reason less; links without any train, and are ACTIVE after a moment."""
         rose = self.links.let(np.asarray(list(rows), np.intp), self.now)
-        if "carrier_up_changes" in self.ports.raw:
-            self.ports.count("carrier_up_changes", np.ones(len(rose)), rose)
+        self.ports.went(("carrier_up_changes",), rose)
 
     def set_rate(self, rows: NDArray[np.integer], rate: float, width: int = 4) -> None:
         """What links train to from now on."""
         self.links.rate[rows], self.links.width[rows] = rate, width
+        self.effects.changed()
+
+    def train_pcie(self, link: int, width: float = LANES, speed: float = GEN5) -> None:
+        """What a PCIe link trains to from now on: lanes, transfers per second."""
+        self.inside.width[link], self.inside.speed[link] = width, speed
+        self.effects.changed()
 
     def switch_off(self, host: int) -> None:
         """The host goes: nothing answers, its links are down at both ends."""
@@ -286,3 +225,67 @@ class World:
         self.ports.clear(rows)
         self.hosts.reshape(np.unique(self.layout.host_of[rows]))
         self.let_up(rows)
+
+    def tell(self, row: int, kind: str, text: str) -> None:
+        """The kernel of a port's host says something about it."""
+        host = int(self.layout.host_of[row])
+        event = Event(0, self.now + float(self.hosts.skew[host]), kind, self.layout.row_name(row), text)
+        self.events.append((host, event))
+
+    def narrow(self, rows: NDArray[np.integer]) -> None:
+        """These devices keep 32 bits of their traffic counters."""
+        self.ports.narrow[rows] = True
+        for raw in self.ports.raw.values():
+            raw[rows] %= np.uint64(2**32)
+
+    # --- what faults do to packets
+
+    def lose(
+        self, cause: str, grays: Iterable[Gray] = (), cables: Mapping[int, float] | None = None,
+        ports: Mapping[int, float] | None = None,
+    ) -> None:
+        """Packets are lost in switches, on cables (number -> share) or at ports (row -> share), until `stop_losing`."""
+        self.effects.grays[cause] = tuple(grays)
+        self.effects.cables[cause] = dict(cables or {})
+        self.effects.ports[cause] = dict(ports or {})
+        self.effects.changed()
+
+    def stop_losing(self, cause: str) -> None:
+        for causes in (self.effects.grays, self.effects.cables, self.effects.ports):
+            causes.pop(cause, None)
+        self.effects.changed()
+
+    def fail(self, switches: Iterable[int] = (), cables: Iterable[int] = (), at_once: bool = False) -> None:
+        """Switches or cables die: what is under way is lost, then routes go around them; `at_once`: right away."""
+        for what, numbers in (("switches", tuple(switches)), ("cables", tuple(cables))):
+            if not numbers:
+                continue
+            self._timers.append((self.now if at_once else self.now + REROUTE, what, numbers))
+            if not at_once:
+                grays = tuple(Gray(number, 1.0) for number in numbers) if what == "switches" else ()
+                lost = dict.fromkeys(numbers, 1.0) if what == "cables" else {}
+                self.lose(f"dying {what} {numbers}", grays, lost)
+        self._ring()
+
+    def mend(self, switches: Iterable[int] = (), cables: Iterable[int] = ()) -> None:
+        self.effects.dead_switches.difference_update(switches)
+        self.effects.dead_cables.difference_update(cables)
+        self.effects.changed(routes=True)
+
+    def burst(self, cause: str, burst: Burst) -> None:
+        """Some ports send to one beside their other traffic, until `calm`."""
+        self.effects.bursts[cause] = burst
+        self.effects.changed()
+
+    def calm(self, cause: str) -> None:
+        self.effects.bursts.pop(cause, None)
+        self.effects.changed()
+
+    def choke(self, cause: str, row: int, share: float) -> None:
+        """A port's host takes only this share of the line rate, whatever PCIe could, until `unchoke`."""
+        self.effects.choked[cause] = row, share
+        self.effects.changed()
+
+    def unchoke(self, cause: str) -> None:
+        self.effects.choked.pop(cause, None)
+        self.effects.changed()

@@ -1,0 +1,162 @@
+"""What looks like a fault and is none: noise, resets, restarts, silence. One function each; none expects anything. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.catalogue import CATALOGUE
+from fabricmon.model import Kind
+from fabricmon.sim.columns import counting
+from fabricmon.sim.layout import Layout
+from fabricmon.sim.ports import DOWNS
+from fabricmon.sim.script import Fault, Step
+from fabricmon.sim.world import World
+
+NARROW_PERIOD = 9.0
+"""Seconds in which a 32-bit counter of 4-byte words wraps once at the rate that `counter_wrap` sets (scenario S25)."""
+WORD = 4
+
+
+def driver_reload(
+    layout: Layout, hosts: Sequence[str] | str, start: float = 0.0, lasts: float = 15.0, again: float = 3.0
+) -> Fault:
+    """The adapters' driver is loaded anew: devices vanish and are back with counters from 0, and each link drops twice."""
+    named = [hosts] if isinstance(hosts, str) else list(hosts)
+    rows = np.concatenate([layout.host_rows(layout.host(host)) for host in named]).astype(np.intp)
+
+    def back(world: World) -> None:
+        world.bring_back(rows)
+        world.ports.went(DOWNS, rows)
+
+    return Fault(
+        "driver reload (benign)",
+        (
+            Step(start, f"driver reload on {', '.join(named)}", lambda w: w.remove(rows)),
+            Step(start + lasts, "", back),
+            Step(start + lasts + again, "", lambda w: w.hold_down(rows)),
+            Step(start + lasts + again + 1.0, "", lambda w: w.let_up(rows)),
+        ),
+    )
+
+
+def counter_reset(layout: Layout, ports: Sequence[str] | str, start: float = 0.0) -> Fault:
+    """An operator clears the counters of some ports."""
+    named = [ports] if isinstance(ports, str) else list(ports)
+    rows = np.array([layout.port(port) for port in named], np.intp)
+    return Fault("counter reset (benign)", (Step(start, f"counters of {len(rows)} ports cleared", lambda w: w.ports.clear(rows)),))
+
+
+def counter_saturated(layout: Layout, port: str, start: float = 0.0, column: str = "symbol_errors") -> Fault:
+    """A counter has stood at its top since long ago. ValueError for one that the ports have not, or that wraps."""
+    row = layout.port(port)
+    name = layout.port_name(row)
+    if column not in counting(Kind.PORT, layout.link_layer) or math.isnan(CATALOGUE[column].top):
+        raise ValueError(f"no port of link layer {layout.link_layer} has a counter {column} that stops at its top")
+    return Fault(
+        "saturated counter (benign)", (Step(start, f"{name}: {column} at its top", lambda w: w.count((row,), column, 2.0**48)),)
+    )
+
+
+def counter_wrap(layout: Layout, port: str, start: float = 0.0, period: float = NARROW_PERIOD) -> Fault:
+    """A device that keeps bytes in 32 bits, and carries so much that they wrap every `period` seconds."""
+    row = np.array([layout.port(port)])
+    name = layout.port_name(int(row[0]))
+
+    def narrow(world: World) -> None:
+        world.narrow(row)
+        usual = world.traffic.mean()[row] * world.links.rate[row]
+        share = 2.0**32 * WORD / period / np.maximum(1.0, usual)
+        world.speed.put(f"wrap {name}", row, share)
+        world.arrives.put(f"wrap {name}", row, share)
+
+    return Fault("counters that wrap (benign)", (Step(start, f"{name}: 32-bit counters wrap every {period:g} s", narrow),))
+
+
+def counters_frozen(layout: Layout, port: str, start: float = 0.0, lasts: float | None = None) -> Fault:
+    """Firmware goes on showing what it showed."""
+    row = layout.port(port)
+    name = layout.port_name(row)
+    steps = [Step(start, f"{name}: counters stand still", lambda w: _freeze(w, row, True))]
+    if lasts is not None:
+        steps.append(Step(start + lasts, f"{name}: counters move again", lambda w: _freeze(w, row, False)))
+    return Fault("frozen counters (benign)", tuple(steps))
+
+
+def agent_restart(layout: Layout, hosts: Sequence[str] | int, start: float = 0.0, lasts: float = 12.0, seed: int = 0) -> Fault:
+    """Agents are restarted: refused connections for a moment, then other processes with the same counters."""
+    at = _hosts(layout, hosts, seed)
+    return Fault(
+        "agent restart (benign)",
+        (
+            Step(start, f"{len(at)} agents restart", lambda w: w.hosts.stop_agents(at)),
+            Step(start + lasts, "", lambda w: w.hosts.start_agents(at, w.now)),
+        ),
+    )
+
+
+def clock_skew(layout: Layout, hosts: Sequence[str] | int, start: float = 0.0, seconds: float = 90.0, seed: int = 1) -> Fault:
+    """Wall clocks are off, by up to `seconds` either way."""
+    at = _hosts(layout, hosts, seed)
+    off = np.random.default_rng((seed, len(at))).uniform(-seconds, seconds, len(at))
+    return Fault("clock skew (benign)", (Step(start, f"{len(at)} wall clocks are off", lambda w: _skew(w, at, off)),))
+
+
+def clock_step(layout: Layout, host: str, start: float = 0.0, seconds: float = -3600.0) -> Fault:
+    """One wall clock steps."""
+    at = np.array([layout.host(host)])
+    off = np.array([seconds])
+    return Fault("clock step (benign)", (Step(start, f"{host}: wall clock steps by {seconds:g} s", lambda w: _skew(w, at, off)),))
+
+
+def agents_silent(
+    layout: Layout, start: float = 0.0, share: float = 0.1, hosts: Sequence[str] = (), lasts: float | None = 3600.0,
+    spread: float = 0.0, reachable: bool = True, seed: int = 2,
+) -> Fault:
+    """Agents do not answer while their hosts work: `hosts`, or a random share of all, beginning within `spread` seconds."""
+    at = _hosts(layout, list(hosts) if hosts else round(share * len(layout.hosts)), seed)
+    begins = np.sort(np.random.default_rng((seed, len(at), 7)).uniform(0, spread, len(at)))
+    steps = [Step(start, f"{len(at)} agents fall silent", lambda w: None)]
+    for host, begin in zip(at.tolist(), begins.tolist(), strict=True):
+        one = np.array([host])
+        steps.append(Step(start + begin, "", lambda w, one=one: w.hosts.stop_agents(one, reachable)))  # type: ignore[misc]
+        if lasts is not None:
+            steps.append(Step(start + begin + lasts, "", lambda w, one=one: w.hosts.start_agents(one, w.now, reachable)))  # type: ignore[misc]
+    return Fault("silent agents (benign)", tuple(steps))
+
+
+def monitoring_partition(layout: Layout, start: float = 0.0, share: float = 0.5, lasts: float = 600.0, unit: str = "") -> Fault:
+    """The management network is cut: no answer from the first share of the hosts, or of one unit ("su1"); all work on."""
+    mine = [host for host in layout.hosts if not unit or layout.graph.hosts[host].get("unit") == unit]
+    if not mine:
+        raise ValueError(f"no host is of unit {unit!r}")
+    picked = mine if unit else mine[: round(share * len(mine))]
+    found = agents_silent(layout, start, hosts=picked, lasts=lasts, reachable=False)
+    return Fault("monitoring partition (benign)", found.steps)
+
+
+def retransmits(layout: Layout, hosts: Sequence[str] | int, start: float = 0.0, seed: int = 3) -> Fault:
+    """Connections are set up anew on some hosts, as at a job's start: a few retransmits a port."""
+    at = _hosts(layout, hosts, seed)
+    rows = np.flatnonzero(np.isin(layout.host_of, at) & ~layout.storage)
+    return Fault("retransmits (benign)", (Step(start, "", lambda w: w.effects.begin(rows)),))
+
+
+def _hosts(layout: Layout, hosts: Sequence[str] | int, seed: int) -> NDArray[np.intp]:
+    """Hosts by name, or so many drawn by the seed."""
+    if isinstance(hosts, int):
+        if not 0 < hosts <= len(layout.hosts):
+            raise ValueError(f"between 1 and {len(layout.hosts)} hosts, got {hosts}")
+        return np.sort(np.random.default_rng(seed).permutation(len(layout.hosts))[:hosts])
+    return np.array([layout.host(host) for host in ([hosts] if isinstance(hosts, str) else hosts)], np.intp)
+
+
+def _freeze(world: World, row: int, frozen: bool) -> None:
+    world.ports.frozen[row] = frozen
+
+
+def _skew(world: World, hosts: NDArray[np.intp], seconds: NDArray[np.float64]) -> None:
+    world.hosts.skew[hosts] = seconds
