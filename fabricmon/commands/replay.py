@@ -157,6 +157,8 @@ def _lines(outcome: Outcome, recording: Recording) -> list[str]:
     if recording.more_notes:
         lines.append(f"note        and {recording.more_notes} more")
     lines.append(f"decisions   {check.same:,} of {check.ticks:,} ticks the same to the byte")
+    if check.unsaid:
+        lines.append(f"            {check.unsaid:,} of them by rules, components and numbers: names were replaced")
     if check.after:
         lines.append(
             f"            {check.after:,} differ where the recording is not whole: rules remember what is missing there"
@@ -245,6 +247,7 @@ def document(outcome: Outcome, recording: Recording) -> dict[str, Any]:
         "decisions": {
             "ticks": check.ticks,
             "same": check.same,
+            "same_without_names": check.unsaid,
             "different": check.different,
             "different_not_whole": check.after,
             "named": msgspec.to_builtins(check.named),

@@ -45,6 +45,9 @@ DIGEST = 16  # bytes
 NOTHING = bytes(DIGEST)
 """Digest of a tick that changed nothing."""
 
+UNSAID = b"\xff" * DIGEST
+"""Digest of a tick whose names were replaced: its records tell what it changed, not to the byte."""
+
 
 class RecordError(ValueError):
     """Bytes that are no record of this format; the text says what is wrong."""
@@ -213,7 +216,7 @@ def brief(change: SymptomChange) -> Brief:
 
 
 def body(mark: Mark, thing: Any) -> bytes:
-    """The body of a record: of a TICK's Change, a SYMPTOM's SymptomChange, else of what `meaning` gives."""
+    """The body of a record: of what `meaning` gives, of a TICK also its Change, of a SYMPTOM its SymptomChange."""
     if mark in _FRAMES:
         return wire.encode_frame(thing)
     if mark in _INVENTORIES:
@@ -221,9 +224,11 @@ def body(mark: Mark, thing: Any) -> bytes:
     if mark is Mark.EVENT:
         return wire.encode_event(thing).encode()
     if mark is Mark.TICK:
-        return digest(thing) + _COUNTS.pack(len(thing.symptoms), len(thing.incidents))
+        if isinstance(thing, Change):
+            thing = Tick(digest(thing), len(thing.symptoms), len(thing.incidents))
+        return bytes(thing.digest) + _COUNTS.pack(thing.symptoms, thing.incidents)
     if mark is Mark.SYMPTOM:
-        return _ENCODER.encode(brief(thing))
+        return _ENCODER.encode(brief(thing) if isinstance(thing, SymptomChange) else thing)
     return b"" if thing is None else _ENCODER.encode(thing)
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from fabricmon.model import Change, Incident
 from fabricmon.replay import records
-from fabricmon.replay.records import Brief, Item, Mark, Tick
+from fabricmon.replay.records import UNSAID, Brief, Item, Mark, Tick
 
 MOST_NAMED = 100  # differences that are named; all are counted
 MOST_WORDS = 200  # characters of a value in a difference
@@ -29,11 +29,14 @@ class Verification:
     """Compares the recorded decisions with those of an engine that was told the same.
 
     ticks   that were compared; same: of them, equal to the byte
+    unsaid  of the same ones, those of which no bytes are known since names were replaced: equal in rules, components
+            and numbers
     after   ticks that differ after records are missing, which is to be expected
     """
 
     ticks: int = 0
     same: int = 0
+    unsaid: int = 0
     after: int = 0
     different: int = 0
     named: list[Difference] = field(default_factory=list)
@@ -59,8 +62,9 @@ class Verification:
         if self._waiting is not None:
             at, told, change, exact = self._waiting
             self.ticks += 1
-            if told.digest == records.digest(change):
+            if told.digest == records.digest(change) or (told.digest == UNSAID and self._alike(told, change)):
                 self.same += 1
+                self.unsaid += told.digest == UNSAID
             else:
                 if exact:
                     self.different += 1
@@ -70,6 +74,11 @@ class Verification:
                     self.named.append(Difference(at, tuple(_words(told, self._symptoms, self._incidents, change))))
             self._waiting = None
         self._incidents, self._symptoms = [], []
+
+    def _alike(self, told: Tick, change: Change) -> bool:
+        """Whether a tick of which no bytes are known changed the same symptoms and as many incidents."""
+        then, now = sorted(self._symptoms), sorted(map(records.brief, change.symptoms))
+        return then == now and told.incidents == len(change.incidents)
 
 
 def _words(told: Tick, symptoms: Iterable[Brief], incidents: Iterable[Incident], change: Change) -> Iterable[str]:
