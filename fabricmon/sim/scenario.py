@@ -169,6 +169,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     duration   how long it goes on after its zero
     warmup     how long the fabric runs before, so that rules know what is usual
     flows      whether nodes tell of loss to each peer and its path (level L2), else their own counters only (L1)
+    spray      whether packets of one flow take all paths in turn, so that no flow tells a path
     noise      whether the benign background of a large fabric is there
     scheduler  whether the centre is told which jobs run
     steady     mean load of ports that no job uses, as a share of the line rate; None: the simulator's own
@@ -182,6 +183,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     poll: Duration = Duration(10)
     warmup: Duration = Duration(300)
     flows: bool = False
+    spray: bool = False
     noise: bool = True
     traffic: tuple[Work, ...] = ()
     steady: Share | None = None

@@ -55,12 +55,14 @@ def check(scenario: Scenario) -> None:
         where = f"timeline[{at}]"
         if happening.fault not in FAULTS:
             raise ScenarioError(f"{where}.fault", _unknown(happening.fault, FAULTS, "fault"))
-        place_, arguments, needed = _parameters(happening.fault)
+        place_, arguments, musts = _parameters(happening.fault)
         for name in happening.arguments:
             if name not in arguments:
                 raise ScenarioError(f"{where}.with.{name}", _unknown(name, arguments, f"argument of {happening.fault}"))
-        if place_ and needed and happening.where == "":
+        if place_ in musts and happening.where == "":
             raise ScenarioError(f"{where}.where", f"{happening.fault} needs a place")
+        if missing := musts - {place_, *happening.arguments}:
+            raise ScenarioError(where, f"{happening.fault} needs 'with: {{{', '.join(sorted(missing))}: ...}}'")
         if not place_ and happening.where != "":
             raise ScenarioError(f"{where}.where", f"{happening.fault} has no place")
         if happening.name in names:
@@ -97,7 +99,10 @@ class Stage:
         try:
             jobs = self._jobs(scenario.traffic, seed)
             steady = {} if scenario.steady is None else {"steady": scenario.steady}
-            self.world = World(self.layout, seed, scenario.poll, jobs=jobs, **steady)
+            self.world = World(
+                self.layout, seed, scenario.poll, jobs=jobs, flows=scenario.flows, spray=scenario.spray,
+                background=scenario.noise, **steady,
+            )  # fmt: skip
         except ValueError as error:
             raise ScenarioError("traffic", str(error)) from error
         self._script = Script([*self._faults()], self.zero)
@@ -199,13 +204,12 @@ class Stage:
                 raise ScenarioError(f"timeline[{at}]", f"{happening.fault}: {error}") from error
 
 
-def _parameters(fault: str) -> tuple[str, set[str], bool]:
-    """Name of the parameter that is the place, "" for none; the other arguments; whether the place must be given."""
+def _parameters(fault: str) -> tuple[str, set[str], set[str]]:
+    """Of a fault: the parameter that is its place, "" for none; its other arguments; those that must be given."""
     parameters = list(inspect.signature(FAULTS[fault]).parameters.values())[1:]
-    first = parameters[0]
-    place_ = "" if first.name == "start" else first.name
+    place_ = "" if parameters[0].name in _GIVEN else parameters[0].name
     others = {p.name for p in parameters} - _GIVEN - {place_}
-    return place_, others, first.default is inspect.Parameter.empty
+    return place_, others, {p.name for p in parameters if p.default is inspect.Parameter.empty}
 
 
 def _grid(at: float, poll: float) -> float:
