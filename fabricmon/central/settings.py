@@ -107,6 +107,8 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
             raise ValueError("`record` keeps what agents send; with a ruler as `source` there is no recording")
         if not 0.05 <= self.tick <= 10:
             raise ValueError("`tick` must be between 50ms and 10s")
+        if self.record.directory and self.source != "agents":
+            raise ValueError("`record` needs `source: agents`: what a ruler says is not recorded")
         if not self.listen:
             raise ValueError("`listen` names no address")
         for address in self.listen:
