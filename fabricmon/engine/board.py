@@ -21,7 +21,7 @@ from fabricmon.rules.rule import Rule
 
 Rows = NDArray[np.int64]
 
-TABLES = (Kind.PORT, Kind.NODE, Kind.GPU, Kind.PCIE)
+TABLES = (Kind.PORT, Kind.NODE, Kind.GPU, Kind.PCIE, Kind.FLOW)
 """Tables whose symptoms the diagnosis reasons about."""
 
 STATE_TYPES = frozenset({"LD", "LS"})
@@ -125,7 +125,7 @@ def facts_of(
     for kind, judges in board.judges.items():
         table = board.table(kind)
         groups = board.places.of[table]
-        n = len(next(iter(groups.ids.values())))
+        n = groups.rows
         aside = set_aside[table][:n]
         open_rows: dict[int, float] = {}
         known = np.zeros(n, np.bool_)

@@ -119,7 +119,8 @@ MODES: tuple[Mode, ...] = (
         together=ONE_CAUSE + 30.0, sign="LD", most=0.5,
     ),
     # 3.9: a silent agent is a dead host when its peers lose packets towards it (PW); the cause of both is one.
-    Mode("host dead", "host", "host", "host_unreachable", 6.9, {"AM": 0.97, "PW": 0.9}, 2, sign="PW"),
+    Mode("host dead", "host", "host", "host_unreachable", 6.9, {"AM": 0.97, "PW": 0.9}, 2, sign="PW",
+         severity=Severity.CRITICAL),
     Mode("all links of a host down", "host", "host", "link_down", 8.0, {"LD": 0.97}, 2, together=ONE_CAUSE),
     Mode("leaf down", "leaf", "leaf", "fault_domain", 9.2, {"LD": 0.97}, 2, together=ONE_CAUSE),
     # In the first hour of a watch the calm of links is unknown; links that are down must not pass for a restart then.
@@ -128,6 +129,8 @@ MODES: tuple[Mode, ...] = (
         together=10 * ONE_CAUSE, sign="LF", signs=2,
     ),
     Mode("rail down", "rail", "rail", "fault_domain", 9.9, {"LD": 0.97}, 2, together=ONE_CAUSE),
+    # 4.9: ports of which nobody told the leaf, and which went down together twice before.
+    Mode("learned group down", "learned", "group", "fault_domain", 9.2, {"LD": 0.97}, 2, together=ONE_CAUSE),
     # 3.9: at least 80 % of the domain, within one window. Without the peers' word a cut in the path of the telemetry
     # looks the same and is as likely; packet loss towards the members (PW) tells them apart.
     Mode("power lost", "power", "power", "fault_domain", 10.4, {"AM": 0.97, "PW": 0.9}, 2, 0.8, ONE_CAUSE),
@@ -162,31 +165,40 @@ MODES: tuple[Mode, ...] = (
     Mode("PCIe link degraded", "pcie", "pcie", "pcie_degraded", 8.5, {"PC": 0.97}),
 )
 
+NOTED = frozenset({"AM", "CG"})
+"""Symptom types of which what no verdict explains is a notice of its host, as long as it is for information."""
+
 FLOW_MODES: tuple[Mode, ...] = (
     Mode("cable or optic losing packets", "link", "link", "packet_loss", 8.0, {"FL": 0.9}),
     Mode("NIC losing packets", "nic", "nic", "packet_loss", 8.9, {"FL": 0.9}),
-    Mode("leaf losing packets", "leaf", "leaf", "fault_domain", 9.2, {"FL": 0.9}, 2),
-    Mode("half of a leaf losing packets", "leaf", "leaf", "fault_domain", 9.9, {"FL": 0.5}, 2),
-    Mode("spine losing packets", "spine", "spine", "fault_domain", 9.2, {"FL": 0.9}, 2),
-    Mode("half of a spine losing packets", "spine", "spine", "fault_domain", 9.9, {"FL": 0.5}, 2),
-    Mode("core losing packets", "core", "core", "fault_domain", 9.2, {"FL": 0.9}, 2),
-    Mode("half of a core losing packets", "core", "core", "fault_domain", 9.9, {"FL": 0.5}, 2),
-    Mode("plane losing packets", "plane", "plane", "fault_domain", 9.9, {"FL": 0.9}, 2),
+    Mode("leaf losing packets", "leaf", "leaf", "fault_domain", 9.2, {"FL": 0.9}, 2, severity=Severity.CRITICAL),
+    Mode("half of a leaf losing packets", "leaf", "leaf", "fault_domain", 9.9, {"FL": 0.5}, 2,
+         severity=Severity.CRITICAL),
+    Mode("spine losing packets", "spine", "spine", "fault_domain", 9.2, {"FL": 0.9}, 2, severity=Severity.CRITICAL),
+    Mode("half of a spine losing packets", "spine", "spine", "fault_domain", 9.9, {"FL": 0.5}, 2,
+         severity=Severity.CRITICAL),
+    Mode("core losing packets", "core", "core", "fault_domain", 9.2, {"FL": 0.9}, 2, severity=Severity.CRITICAL),
+    Mode("half of a core losing packets", "core", "core", "fault_domain", 9.9, {"FL": 0.5}, 2,
+         severity=Severity.CRITICAL),
+    Mode("plane losing packets", "plane", "plane", "fault_domain", 9.9, {"FL": 0.9}, 2, severity=Severity.CRITICAL),
 )
-"""Causes of loss by flows (4.2, L2): what flows share. Diagnosed after the hard faults (4.6). A plane is a cause only of
-flows whose path changes from packet to packet."""
+"""Causes of loss by flows (4.2, L2): what flows share. Diagnosed after the hard faults (4.6). A plane is a cause only
+of flows whose path changes from packet to packet."""
 
 GRAY_MODES: tuple[Mode, ...] = (
     Mode("link losing packets", "link", "link", "packet_loss", 8.0, {"EL": 0.9}),
-    Mode("leaf losing packets", "leaf", "leaf", "fault_domain", 9.2, {"EL": 0.9}),
-    Mode("pod losing packets", "pod", "pod", "fault_domain", 9.2, {"EL": 0.9}),
-    Mode("plane losing packets", "plane", "plane", "fault_domain", 9.2, {"EL": 0.9}),
-    Mode("network losing packets", "network", "network", "fault_domain", 10.4, {"EL": 0.9}),
+    Mode("leaf losing packets", "leaf", "leaf", "fault_domain", 9.2, {"EL": 0.9}, severity=Severity.CRITICAL),
+    Mode("pod losing packets", "pod", "pod", "fault_domain", 9.2, {"EL": 0.9}, severity=Severity.CRITICAL),
+    Mode("plane losing packets", "plane", "plane", "fault_domain", 9.2, {"EL": 0.9}, severity=Severity.CRITICAL),
+    Mode("network losing packets", "network", "network", "fault_domain", 10.4, {"EL": 0.9}, severity=Severity.WARNING),
 )
 """Causes of loss by ports alone (L1), see gray.py."""
 
 PEERS = 12
 """Usual number of peers of a port (4.6)."""
 
-GROUPS = frozenset({"host", "leaf", "rail", "rail_traffic", "leaf_traffic", "power", "nvlink_domain", "spine", "core", "pod", "plane", "network"})
+GROUPS = frozenset({
+    "core", "host", "leaf", "leaf_traffic", "learned", "network",
+    "nvlink_domain", "plane", "pod", "power", "rail", "rail_traffic", "spine",
+})  # fmt: skip
 """Domains of several members: a verdict on one waits for its members and swallows what they show."""

@@ -27,10 +27,20 @@ DECIBAN = 10.0 / log(10.0)  # decibans per nat
 class Groups:
     """Group ids of the rows of one table. The same domain has one numbering in all tables.
 
-    ids   domain -> int32[n], -1 none; Many where a row is in several groups of one domain, as a flow is
+    ids   domain -> int32[n], -1 none
+    many  domain -> groups of rows that may be in several of it, as a flow is; such a domain is not in `ids`
     """
 
-    ids: Mapping[str, NDArray[np.int32] | Many]
+    ids: Mapping[str, NDArray[np.int32]]
+    many: Mapping[str, Many] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        first = next(iter(self.ids.values()), None)
+        return len(first) if first is not None else len(next(iter(self.many.values()), ()))
+
+    def __contains__(self, domain: str) -> bool:
+        return domain in self.ids or domain in self.many
 
 
 @dataclass(slots=True)
@@ -69,6 +79,7 @@ class Verdict:
     silent      symptom type -> observed members that speak against it
     rivals      ambiguity group, best first: other components within ln 10
     best_other  the best alternative of another component, near or not
+    seen        peers saw it, too: they lose packets towards it
     effects     symptom type -> rows that are members of something else and show what this cause does to them
     """
 
@@ -83,6 +94,7 @@ class Verdict:
     rivals: tuple[Alternative, ...]
     best_other: Alternative | None
     effects: Mapping[str, Ints] = field(default_factory=dict)
+    seen: bool = False
 
     @property
     def domain(self) -> str:
@@ -159,11 +171,12 @@ class Candidates:
     def counts(self, kind: str, domain: str, groups: Ints) -> tuple[Floats, Floats]:
         """Of some groups of a domain: members observed for a symptom type, and members that show it."""
         facts = self.facts[kind]
-        ids = facts.groups.ids[domain]
-        if isinstance(ids, Many):
-            shows = np.zeros(len(ids), np.bool_)
+        many = facts.groups.many.get(domain)
+        if many is not None:
+            shows = np.zeros(len(many), np.bool_)
             shows[facts.rows] = True
-            return ids.count(groups, facts.known), ids.count(groups, shows)
+            return many.count(groups, facts.known), many.count(groups, shows)
+        ids = facts.groups.ids[domain]
         key = kind, domain
         if key not in self._observed:
             number = int(ids.max(initial=-1)) + 1
@@ -182,13 +195,13 @@ class Candidates:
         at: list[Ints] = []
         weight: list[Floats] = []
         for kind, q in mode.q.items():
-            if kind in self.base and mode.domain in self.facts[kind].groups.ids:
+            if kind in self.base and mode.domain in self.facts[kind].groups:
                 facts = self.facts[kind]
-                ids = facts.groups.ids[mode.domain]
-                if isinstance(ids, Many):
-                    there, found = ids.of(facts.rows)
+                many = facts.groups.many.get(mode.domain)
+                if many is not None:
+                    there, found = many.of(facts.rows)
                 else:
-                    mine = ids[facts.rows].astype(np.int64)
+                    mine = facts.groups.ids[mode.domain][facts.rows].astype(np.int64)
                     there = np.flatnonzero(mine >= 0)
                     found = mine[there]
                 hit.append(found)
@@ -203,7 +216,7 @@ class Candidates:
         number = np.bincount(owner, minlength=len(groups))
         price, observed = np.full(len(groups), mode.cost), np.zeros(len(groups))
         for kind, q in mode.q.items():
-            if kind in self.facts and mode.domain in self.facts[kind].groups.ids:
+            if kind in self.facts and mode.domain in self.facts[kind].groups:
                 seen, shown = self.counts(kind, mode.domain, groups)
                 price -= log(1.0 - q) * np.maximum(seen - shown, 0.0)
                 observed += np.maximum(seen, shown)
@@ -214,7 +227,6 @@ class Candidates:
             fit &= count >= mode.signs
             if mode.most and mode.sign in self.facts and len(groups):
                 members = self.facts[mode.sign].groups.ids[mode.domain]
-                assert not isinstance(members, Many), f"{mode.name}: a share of all members is for rows of one group"
                 size = np.bincount(members + 1, minlength=int(groups[-1]) + 2)[1:][groups]
                 fit &= count >= mode.most * size
         renumber = np.cumsum(fit) - 1
@@ -263,7 +275,7 @@ class Candidates:
         every = sorted({at for found in explained.values() for at in found})
         silent = {}
         for kind in self.mode[first].q:
-            if kind in self.facts and self.mode[first].domain in self.facts[kind].groups.ids:
+            if kind in self.facts and self.mode[first].domain in self.facts[kind].groups:
                 seen, shown = self.counts(kind, self.mode[first].domain, np.array([mine[1]]))
                 silent[kind] = int(max(0.0, seen[0] - shown[0]))
         return Verdict(

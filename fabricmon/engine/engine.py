@@ -13,15 +13,18 @@ import numpy as np
 
 from fabricmon.engine.affected import Affected, Sight
 from fabricmon.engine.board import TABLES, Board, by_type, facts_of
+from fabricmon.engine.breaker import Breaker, MassAlarm
 from fabricmon.engine.case import Case, Key
-from fabricmon.engine.causes import SYMPTOM_OF
+from fabricmon.engine.causes import NOTED, SYMPTOM_OF
 from fabricmon.engine.diagnose import Facts, Verdict, silence_leak
 from fabricmon.engine.explain import Moment, case_of
 from fabricmon.engine.inside import DOMAINS as INSIDE
 from fabricmon.engine.inside import Inside
 from fabricmon.engine.judges import Judges
+from fabricmon.engine.learned import Learned
 from fabricmon.engine.losses import Ports, unwell
 from fabricmon.engine.maintenance import Windows
+from fabricmon.engine.mismatch import Mismatches, Strays
 from fabricmon.engine.notices import Notices, Place, maintenance_case
 from fabricmon.engine.picture import Picture
 from fabricmon.engine.places import Places, power_of
@@ -62,8 +65,6 @@ SPARE_NAMES = 10_000  # names of links that left the fabric that are kept before
 TRAFFIC_SINCE = 60.0  # seconds before its last frame in which a host had traffic that its peers would miss
 EVENTS = 4096  # components of which the newest kernel event is kept for the evidence
 COUNTS = ("ticks", "diagnoses", "symptoms_opened", "symptoms_closed", "incident_changes")
-NOTED = frozenset({"AM", "CG"})
-"""Symptom types of which what no verdict explains is a notice of its host, as long as it is for information."""
 APART = ("storage", "management")
 """Roles of ports that carry no traffic between the ranks of jobs."""
 ANSWERS = frozenset({Presence.REFUSED, Presence.CLONED, Presence.INCOMPATIBLE})
@@ -76,6 +77,7 @@ class Engine:
     params  rule name -> its parameter struct, or a mapping that becomes one
     fabric  name of the fabric; part of every incident's id, the same at all centres that watch it
     rules   the table of rules; those of FLEET scope are left out in an engine of NODE scope
+    mass_alarm  when many incidents are told as one
 
     Raises ParamsError for parameters that no rule understands.
     """
@@ -87,6 +89,7 @@ class Engine:
         params: Mapping[str, Any] | None = None,
         fabric: str = "",
         rules: Sequence[Rule] = RULES,
+        mass_alarm: MassAlarm | None = None,
     ) -> None:
         self.scope = scope
         self.fabric = fabric
@@ -108,6 +111,9 @@ class Engine:
         self._reach: Reach | None = None
         self._affected = Affected(Sight(self._speaking, self._host_of, self._role_of, self._reach_now))
         self._usual = Usual()
+        self._mismatches, self._strays, self._learned = Mismatches(fabric), Strays(), Learned()
+        self._breaker = Breaker(fabric, mass_alarm or MassAlarm())
+        self._alarm: list[Case] = []
         self._events: dict[ComponentId, Event] = {}
         self._since: dict[str, float] = {}
         self._diagnosed_at = -np.inf
@@ -145,7 +151,11 @@ class Engine:
 
     def restore(self, incidents: Iterable[Incident], now: float) -> None:
         """What was known before a restart. Firing ones stay until their parts were seen healthy."""
-        self.situation.restore(incidents, now)
+        known = list(incidents)
+        self.situation.restore(known, now)
+        self._mismatches.restore(known, now)
+        self._breaker.restore(known, now)
+        self._broken(now, [])
 
     def reconfigure(self, params: Mapping[str, Any], graph: Graph | None, now: float) -> None:
         """Other limits, another topology; what is open stays open and is judged by the new ones from the next tick.
@@ -194,6 +204,7 @@ class Engine:
         for change in symptoms:
             self._counts["symptoms_opened" if change.opened else "symptoms_closed"] += 1
         self._place(now, moved)
+        self._learn(symptoms, now)
         return symptoms
 
     def _place(self, now: float, moved: bool) -> None:
@@ -217,8 +228,22 @@ class Engine:
         paths = self._assigner.flows(list(zip(flows.ids, flows.labels, strict=True)), domains)
         self._places = Places(domains, self._power, nodes.ids, groups, self._inside.names, self._apart(), paths)
         ports.domains = self._places.domains
+        self._places.learn(*self._learned.ids(ports.row, ports.n))
         self._reach = None
         self._placed, self._placed_at = state, now
+
+    def _learn(self, symptoms: Iterable[SymptomChange], now: float) -> None:
+        """Groups of ports without a known leaf that go down together."""
+        if self._places is None or self.scope is not Scope.FLEET:
+            return
+        ports, leaf = self.fleet.tables[Kind.PORT], self._places.port.ids["leaf"]
+        for change in symptoms:
+            if change.opened and change.symptom.kind == "link_down":
+                row = ports.row(change.symptom.component)
+                if row is not None and row < len(leaf) and leaf[row] < 0:
+                    self._learned.tell([(change.symptom.component, change.symptom.since)])
+        if self._learned.look(now):
+            self._places.learn(*self._learned.ids(ports.row, len(leaf)))
 
     def _apart(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """PORT rows of other networks than that of the jobs."""
@@ -255,8 +280,19 @@ class Engine:
         cases = [with_victims(case_of(verdict, moment), verdict, held_up, board) for verdict in verdicts]
         cases += self._notice_cases(cases)
         cases = self._affected.judged(cases, self.situation.impact, now)
-        cases += self._maintenance_cases(now)
-        return self.situation.step(now, cases, self._is_open, self._healthy)
+        cases = self._strays.joined(cases, self._picture.graph)
+        cases += self._maintenance_cases(now) + self._mismatches.cases(self._picture.graph, now) + self._alarm
+        return self._broken(now, self.situation.step(now, cases, self._is_open, self._healthy))
+
+    def _broken(self, now: float, changed: list[Incident]) -> list[Incident]:
+        """What changed, and the mass alarm where that is one; it is told in the same tick as what set it off."""
+        if self.scope is not Scope.FLEET:
+            return changed
+        before = bool(self._alarm)
+        firing = [record.incident for record in self.situation.firing.values()]
+        case = self._breaker.case(firing, len(self.fleet.nodes), now)
+        self._alarm = [] if case is None else [case]
+        return changed if case is None or before else [*changed, self.situation.tell(case, now)]
 
     def _ports(self, facts: Mapping[str, Facts], now: float) -> Ports:
         """What losses are judged with."""

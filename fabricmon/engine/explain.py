@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabricmon.engine import words
+from fabricmon.engine import lossy, words
 from fabricmon.engine.board import Board, Rows
 from fabricmon.engine.case import Case
 from fabricmon.engine.causes import GROUPS, SYMPTOM_OF, WORDS
@@ -75,7 +75,7 @@ def case_of(verdict: Verdict, moment: Moment) -> Case:
     name = board.places.names[mode.domain][verdict.group]
     component = f"{mode.word}({name})"
     symptoms = [s for kind, rows in verdict.explained.items() for s in board.symptoms(kind, rows.tolist())]
-    kind, said = mode.kind, words.WORDS.get(mode.name)
+    kind, said = mode.kind, (words.SEEN if verdict.seen else words.WORDS).get(mode.name, words.WORDS.get(mode.name))
     if said is None and SYMPTOM_OF.get(kind) in verdict.explained:  # of several rules of one type, the one that speaks
         kind = board.speaker(_finest(verdict), verdict.explained[_finest(verdict)].tolist()).kind
     if mode.name == "host down" and moment.now - verdict.onset >= REBOOT:
@@ -84,11 +84,13 @@ def case_of(verdict: Verdict, moment: Moment) -> Case:
     hosts = frozenset().union(*(board.hosts(k, rows.tolist()) for k, rows in verdict.explained.items()))
     severity = _severity(verdict, kind, symptoms, hosts)
     labels = {"mode": mode.name} | board.places.about(mode.domain, verdict.group)
-    labels.pop("ports", None)
+    for of_switch in ("ports", "switches", "names"):
+        labels.pop(of_switch, None)
     labels |= {key: value for s in symptoms for key, value in s.info.items()}
     if verdict.confidence < SURE:
         labels["suspected"] = "true"
-        severity = min(severity, Severity.WARNING if verdict.confidence >= SUSPECTED else Severity.INFO, key=_rank)
+        known = verdict.confidence >= SUSPECTED and not lossy.only(verdict)  # 4.4: a suspected loss is a note
+        severity = min(severity, Severity.WARNING if known else Severity.INFO, key=_rank)
     if len(hosts) == 1:
         labels["node"] = next(iter(hosts))
     if said is not None:
@@ -98,7 +100,7 @@ def case_of(verdict: Verdict, moment: Moment) -> Case:
         texts = [f"{rule.title}: {name}", rule.why, rule.action]
     if verdict.confidence < SURE:
         texts[0] = f"Suspected: {texts[0]}"
-    unsettled, wait = _unsettled(verdict, moment)
+    unsettled, wait = lossy.unsettled(verdict) if lossy.only(verdict) else _unsettled(verdict, moment)
     group = mode.domain in GROUPS
     return Case(
         family=mode.word,
@@ -112,7 +114,7 @@ def case_of(verdict: Verdict, moment: Moment) -> Case:
         action=texts[2],
         evidence=_evidence(verdict, moment, component, symptoms, of),
         members=Members(bad, of),
-        claims=board.keys({kind: rows.tolist() for kind, rows in verdict.explained.items()}),
+        claims=board.keys({k: rows.tolist() for k, rows in verdict.explained.items()}) | lossy.claims(verdict, board),
         onset=verdict.onset,
         labels=labels,
         candidates=_candidates(verdict, board, component, name),
@@ -154,7 +156,7 @@ def _severity(verdict: Verdict, kind: str, symptoms: list[Symptom], hosts: froze
         return verdict.modes[0].severity
     if verdict.domain == "nvlink_domain":
         return Severity.CRITICAL
-    if verdict.domain in ("leaf", "rail", "power"):
+    if verdict.domain in ("leaf", "rail", "learned", "power"):
         if verdict.modes[0].word == "monitoring":
             return Severity.WARNING
         return Severity.CRITICAL if len(hosts) > 1 else severest(s.severity for s in symptoms)
@@ -167,8 +169,10 @@ def _severity(verdict: Verdict, kind: str, symptoms: list[Symptom], hosts: froze
 
 def _candidates(verdict: Verdict, board: Board, component: str, name: str) -> tuple[str, ...]:
     """The rest of the ambiguity group. A link's own evidence cannot tell its cable from the ports at its ends (4.7)."""
-    found = [_named(rival, board) for rival in verdict.rivals]
-    if verdict.domain == "link":
+    found = [_named(rival, board) for rival in verdict.rivals] + lossy.switches(verdict, board)
+    if verdict.domain == "link" and lossy.only(verdict):
+        found.extend(lossy.ends(name, board))
+    elif verdict.domain == "link":
         near, _, far = name.partition(", ")
         node, _, rest = near.partition("/")
         nic = board.places.port.ids["nic"][verdict.explained[next(iter(verdict.explained))]]
@@ -201,6 +205,7 @@ def _evidence(
         event = moment.events.get(symptom.component)
         if event is not None and abs(event.wall - symptom.since) <= EVENT_NEAR:
             found.append(Evidence(str(symptom.component), f"kernel: {event.text}"))
+    found.extend(lossy.told(verdict, component, moment.board))
     against = {kind: count for kind, count in verdict.silent.items() if count}
     for kind, count in against.items():
         found.append(Evidence(component, f"{count} observed members show no {WORDS[kind]}", METHOD, for_it=False))
@@ -212,6 +217,7 @@ def _evidence(
     if other is not None:
         gap = f"; best alternative {_named(other, moment.board)} is {verdict.gain - other.gain:.1f} nats behind"
     text = f"{verdict.modes[0].name}: {odds_text(verdict)}, confidence {verdict.confidence:.3f}{gap}"
+    text += f"; evidence level {lossy.level(verdict, moment.board)}"
     if moment.topology:
         text += f"; topology {moment.topology}"
     found.append(Evidence(component, text, METHOD, value=round(verdict.gain, 3), limit=0.0))

@@ -82,6 +82,12 @@ class Places:
         self.names.update(names)
         self._members: dict[tuple[Kind, str], tuple[Ints, Ints]] = {}
 
+    def learn(self, ids: np.ndarray[tuple[int], np.dtype[np.int32]], names: list[str]) -> None:
+        """Groups of PORT rows that were learned from what fails together (learned.py)."""
+        self.port = self.of[Kind.PORT] = Groups({**self.port.ids, "learned": ids}, self.port.many)
+        self.names["learned"] = names
+        self._members.pop((Kind.PORT, "learned"), None)
+
     def about(self, domain: str, group: int) -> dict[str, str]:
         known = self.domains.about.get(domain, [])
         return known[group] if group < len(known) else {}

@@ -100,6 +100,12 @@ WORDS: Mapping[str, Words] = {
         "Drain the host and power-cycle it, so that the link trains anew; if it comes back narrow, reseat the card or "
         "its riser, then swap it. The ports that wait need no attention.",
     ),
+    "learned group down": Words(
+        "{name} is down: {bad} of {of} links",
+        "These links went down together, as they did before. No topology tells what they share; a switch or a patch "
+        "panel explains that better than {bad} broken cables.",
+        "Find out what these ports have in common and give it to fabricmon as a topology; then look at that switch.",
+    ),
     "NVLink domain down": Words(
         "NVLinks of {bad} of {of} GPUs of {name} are down",
         "Most GPUs of one NVLink domain lost links together; a switch, the fabric manager or the board explains that "
@@ -118,4 +124,89 @@ WORDS: Mapping[str, Words] = {
         "At least 80 % of the domain stopped answering within one window.",
         "Look at the management switch of these hosts.",
     ),
+    "host dead": Words(
+        "{name} is unreachable, and its peers lose what they send to it",
+        "Its agent fell silent, nothing answers, and packets towards it are lost since then: the host or its adapters "
+        "are dead, not only the path of the telemetry.",
+        "Look at the host's console or BMC. Its jobs have stopped; drain it.",
+    ),
+    "cable or optic losing packets": Words(
+        "Link {name} loses packets: {bad} of {of} flows through it",
+        "The lossy flows have this cable in common, and flows around it are clean. Both its ends and the cable itself "
+        "are equally likely.",
+        "Read error and drop counters at both ends; take the link out of the routing, clean or replace the cable.",
+    ),
+    "NIC losing packets": Words(
+        "NIC {name} loses packets: {bad} of {of} of its flows",
+        "The lossy flows have this adapter in common, and flows around it are clean.",
+        "Look at the errors of its links first; move the jobs, reset the adapter, then replace it.",
+    ),
+    "link losing packets": Words(
+        "Link {name} loses packets",
+        "This port loses a larger share of what it sends than any of its neighbours: what is its own is more likely to "
+        "be bad than what it shares with them.",
+        "Compare errors at both ends of its cable; clean or replace the cable, then the adapter.",
+    ),
+    "leaf losing packets": Words(
+        "Leaf {name} loses packets: {bad} of {of} see it",
+        "What goes through this leaf is lost more often than elsewhere, while its links stay up: the switch drops "
+        "silently.",
+        "Read drop and parity counters of the switch, then reload or replace it. Its cables need no attention.",
+    ),
+    "half of a leaf losing packets": Words(
+        "Part of leaf {name} loses packets: {bad} of {of} flows through it",
+        "The lossy flows have this switch in common, about half of those through it: some of its ports or one of its "
+        "pipelines is bad.",
+        "Take the switch out of the routing, then read its drop and parity counters; reload or replace it.",
+    ),
+    "spine losing packets": Words(
+        "Spine {name} loses packets: {bad} of {of} flows through it",
+        "The lossy flows have this switch in common, and flows around it are clean.",
+        "Take the switch out of the routing, then read its drop and parity counters; reload or replace it.",
+    ),
+    "half of a spine losing packets": Words(
+        "Part of spine {name} loses packets: {bad} of {of} flows through it",
+        "The lossy flows have this switch in common, about half of those through it: some of its ports or one of its "
+        "pipelines is bad.",
+        "Take the switch out of the routing, then read its drop and parity counters; reload or replace it.",
+    ),
+    "core losing packets": Words(
+        "Core switch {name} loses packets: {bad} of {of} flows through it",
+        "The lossy flows have this switch in common, and flows around it are clean.",
+        "Take the switch out of the routing, then read its drop and parity counters; reload or replace it.",
+    ),
+    "half of a core losing packets": Words(
+        "Part of core switch {name} loses packets: {bad} of {of} flows through it",
+        "The lossy flows have this switch in common, about half of those through it: some of its ports or one of its "
+        "pipelines is bad.",
+        "Take the switch out of the routing, then read its drop and parity counters; reload or replace it.",
+    ),
+    "pod losing packets": Words(
+        "Pod {name} loses packets above its leaves: {bad} of {of} ports",
+        "Ports of all its leaves lose alike, and other pods lose less: one of its spines, or a cable to one, drops "
+        "silently. Nothing tells which: the evidence does not allow a finer answer.",
+        "Read drop counters of the spines that are listed. Loss by flow, or counters of the switches, would name one.",
+    ),
+    "plane losing packets": Words(
+        "Plane {name} loses packets above its leaves: {bad} of {of}",
+        "What crosses this plane is lost whatever leaf it comes from: one of its top switches, or a cable to one, "
+        "drops silently. Nothing tells which: the evidence does not allow a finer answer.",
+        "Read drop counters of the switches that are listed. Loss by flow, or counters of switches, would name one.",
+    ),
+    "network losing packets": Words(
+        "Packets are lost all over network {name}: {bad} of {of} ports",
+        "Ports lose packets wherever they are, and no part of the network more than another: the evidence does not "
+        "allow a finer answer.",
+        "Ask what changed everywhere: routing, firmware, lossless settings, a job that overruns its receivers.",
+    ),
 }
+
+SEEN: Mapping[str, Words] = {
+    "power lost": Words(
+        "{bad} of {of} hosts of power domain {name} went dark together",
+        "At least 80 % of the domain stopped answering within one window, and peers lose what they send to them: the "
+        "hosts are dead, not only the path of the telemetry.",
+        "Ask a BMC or PDU of the domain; look at its feed and its breaker.",
+    ),
+}
+"""What is said instead where peers saw it, too: they lose packets towards it."""

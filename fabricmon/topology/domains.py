@@ -168,9 +168,12 @@ class Assigner:
             swept,
         )
 
-    def flows(self, rows: Sequence[tuple[ComponentId, Labels]], domains: Domains) -> dict[str, Many]:
-        """The groups of every FLOW row, with the numbers of `domains`, which is the last answer of `assign`."""
-        return self._paths.assign(rows, [component for component, _ in self._seen], domains)
+    def flows(
+        self, rows: Sequence[tuple[ComponentId, Labels]], domains: Domains
+    ) -> tuple[dict[str, Many], NDArray[np.int64]]:
+        """The groups of every FLOW row, with the numbers of `domains`, which is the last answer of `assign`; and the
+        PORT row that each goes from, -1 unknown."""
+        return self._paths.assign(rows, [component for component, _ in self._seen], domains), self._paths.near
 
     def _put(self, row: int, component: ComponentId, labels: Labels) -> str:
         """Place a row of a node's own; returns the adapter it is in the graph, "" for none."""

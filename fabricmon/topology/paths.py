@@ -75,7 +75,10 @@ def spans(start: Ints, picked: Ints) -> tuple[Ints, Ints]:
 
 
 class Paths:
-    """Places flows. Paths are parsed once each, and a row is looked at again only when it changed."""
+    """Places flows. Paths are parsed once each, and a row is looked at again only when it changed.
+
+    near  per row of the last answer, the PORT row that the flow goes from; -1 unknown
+    """
 
     def __init__(self, groups: Mapping[str, _Groups], join: _Join | None) -> None:
         self._groups = groups
@@ -86,6 +89,7 @@ class Paths:
         self._ends: list[tuple[str, str]] = []
         self._path: list[int] = []
         self._between = _between(join.graph) if join is not None else {}
+        self.near: Ints = np.zeros(0, np.int64)
 
     def assign(
         self, rows: Sequence[tuple[ComponentId, Mapping[str, str]]], ports: Sequence[ComponentId], domains: Domains
@@ -103,11 +107,13 @@ class Paths:
                 self._ends.append(ends)
                 self._path.append(path)
         if not rows:
+            self.near = np.zeros(0, np.int64)
             empty = Many(np.zeros(1, np.int64), np.zeros(0, np.int32))
             return dict.fromkeys(FLOW_DOMAINS, empty)
         at = {str(component): row for row, component in enumerate(ports) if component.node}
         near = np.array([at.get(ends[0], -1) for ends in self._ends], np.int64)
         far = np.array([at.get(ends[1], -1) for ends in self._ends], np.int64)
+        self.near = near
         return self._join_up(near, far, np.array(self._path, np.int64), domains)
 
     def _join_up(self, near: Ints, far: Ints, path: Ints, domains: Domains) -> dict[str, Many]:
