@@ -131,6 +131,10 @@ MODES: tuple[Mode, ...] = (
     Mode("rail down", "rail", "rail", "fault_domain", 9.9, {"LD": 0.97}, 2, together=ONE_CAUSE),
     # 4.9: ports of which nobody told the leaf, and which went down together twice before.
     Mode("learned group down", "learned", "group", "fault_domain", 9.2, {"LD": 0.97}, 2, together=ONE_CAUSE),
+    Mode(
+        "learned group restarting", "learned", "group", "fault_domain", 9.2, {"LD": 0.4, "LF": 0.9}, 2,
+        together=10 * ONE_CAUSE, sign="LF", signs=2,
+    ),
     # 3.9: at least 80 % of the domain, within one window. Without the peers' word a cut in the path of the telemetry
     # looks the same and is as likely; packet loss towards the members (PW) tells them apart.
     Mode("power lost", "power", "power", "fault_domain", 10.4, {"AM": 0.97, "PW": 0.9}, 2, 0.8, ONE_CAUSE),

@@ -135,6 +135,14 @@ class Situation:
                     changed[id] = incident
         return list(changed.values())
 
+    def tell(self, case: Case, now: float) -> Incident:
+        """Open or change one incident between two steps; the next step must have its case, too."""
+        id = incident_id(self.fabric, case.family, case.identity)
+        record = self.firing.get(id)
+        if record is None:
+            return self._open(id, case, now)
+        return self._update(record, case, now) or record.incident
+
     # --- opening and changing
 
     def _hold(self, id: str, case: Case, now: float) -> bool:

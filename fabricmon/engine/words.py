@@ -106,6 +106,11 @@ WORDS: Mapping[str, Words] = {
         "panel explains that better than {bad} broken cables.",
         "Find out what these ports have in common and give it to fabricmon as a topology; then look at that switch.",
     ),
+    "learned group restarting": Words(
+        "{name} restarts: {bad} of {of} links went down and up",
+        "These links went down and up together, as they did before. No topology tells what they share.",
+        "Find out what these ports have in common and give it to fabricmon as a topology; then look at that switch.",
+    ),
     "NVLink domain down": Words(
         "NVLinks of {bad} of {of} GPUs of {name} are down",
         "Most GPUs of one NVLink domain lost links together; a switch, the fabric manager or the board explains that "

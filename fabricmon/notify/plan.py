@@ -9,11 +9,11 @@ the same keys.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from typing import NamedTuple
 
 from fabricmon.model import Face, Incident, Notification
-from fabricmon.notify.inhibit import DOMAINS, inhibited_by
+from fabricmon.notify.inhibit import DOMAINS, MASS_ALARM, inhibited_by
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.silence import Silence, silenced_by
 from fabricmon.notify.told import Told
@@ -42,7 +42,7 @@ def decide(
     full       names of receivers whose outbox takes no more; they are told later what is true then
     """
     everything = sorted(incidents, key=lambda i: (-i.severity.rank, i.since, i.id))
-    domains = [i for i in everything if i.kind in DOMAINS and i.status == "firing"]
+    domains = [i for i in everything if (i.kind in DOMAINS or i.kind == MASS_ALARM) and i.status == "firing"]
     left = MAX_TELLINGS
     notifications: list[Notification] = []
     for receiver in receivers:
@@ -66,7 +66,7 @@ def judge(
     told: Told,
     receiver: Receiver,
     silences: Sequence[Silence],
-    domains: Iterable[Incident],
+    domains: Collection[Incident],
     now: float,
 ) -> Verdict:
     """What `decide` thinks of one incident and one receiver; `domains` are the incidents that may inhibit it."""

@@ -1,0 +1,98 @@
+"""Findings of the topology as incidents, and ports that are filed in the wrong place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fabricmon.engine import Engine
+from fabricmon.engine.mismatch import STANDS, Mismatches
+from fabricmon.rules.rule import Scope
+from fabricmon.topology.findings import check
+from fabricmon.topology.graph import Cable, End, Finding, Graph
+
+EMPTY = Graph({}, {}, ())
+
+
+def swapped(graph: Graph, host: str) -> Graph:
+    """The first two adapters of a host on each other's leaf."""
+    first, second = sorted(a.id for a in graph.adapters.values() if a.host == host)[:2]
+    other = {first: second, second: first}
+
+    def moved(end: End) -> End:
+        return End(other.get(end.node, end.node), end.port)
+
+    cables = tuple(Cable(moved(c.a), moved(c.b), c.rate, c.width, c.labels) for c in graph.cables)
+    return msgspec.structs.replace(graph, cables=cables)
+
+
+def test_swapped_rails_are_told_once_and_end_when_the_graph_is_right(world: Any) -> None:
+    w = world(hosts=8, rails=4)
+    right = w.graph
+    w.engine.reconfigure({}, check(swapped(right, "host-003")), w.now)
+    w.run(STANDS - 5, step=5.0)
+    assert w.firing("info") == []
+    w.run(20, step=5.0)
+    (incident,) = w.firing("info")
+    assert (incident.kind, incident.severity) == ("topology_mismatch", "warning")
+    assert "host-003" in incident.component
+    assert "swapped" in incident.evidence[0].text
+    w.run(60, step=5.0)
+    assert sum(i.id == incident.id for i in w.changed) == 1
+    w.engine.reconfigure({}, check(right), w.now)
+    w.run(5)
+    assert w.firing("info") == []
+
+
+def test_many_findings_of_one_kind_are_one_incident() -> None:
+    found = tuple(Finding("lost_uplinks", (f"leaf-{n}",), f"leaf-{n} has 3 up-links") for n in range(40))
+    mismatches = Mismatches("f")
+    graph = msgspec.structs.replace(EMPTY, findings=found)
+    assert mismatches.cases(graph, 0.0) == []
+    (case,) = mismatches.cases(graph, STANDS)
+    assert case.members.bad == 40
+    assert case.title.startswith("Topology: 40 findings")
+
+
+def test_a_restart_neither_forgets_nor_repeats_a_finding(world: Any) -> None:
+    w = world(hosts=8, rails=4)
+    graph = check(swapped(w.graph, "host-003"))
+    w.engine.reconfigure({}, graph, w.now)
+    w.run(STANDS + 10, step=5.0)
+    (before,) = w.firing("info")
+    w.engine, kept = Engine(Scope.FLEET, None, {}, "test"), w.engine.incidents()
+    w.engine.restore(kept, w.now)
+    for host in w.hosts:
+        w._tell_inventory(host)
+    w.run(30, step=5.0)
+    w.engine.reconfigure({}, graph, w.now)
+    w.run(STANDS + 30, step=5.0)
+    (after,) = w.firing("info")
+    assert (after.id, after.since) == (before.id, before.since)
+    assert not [i for i in w.changed if i.id == before.id and i.status != "firing"]
+
+
+def test_a_port_that_goes_with_another_leaf_joins_it_and_raises_a_note(world: Any) -> None:
+    w = world(units=2, hosts=8, rails=2)
+    stray = ("host-010", 0)
+    w.break_links(w.ports(w.hosts[:8], 0) | {stray})
+    w.run(40)
+    (leaf,) = w.firing()
+    assert (leaf.kind, leaf.component) == ("fault_domain", "leaf(su0/rail0)")
+    notes = [i for i in w.firing("info") if i.kind == "topology_mismatch"]
+    (note,) = notes
+    assert "host-010/mlx5_0/1" in note.component
+    assert note.severity == "info"
+    assert note.labels["group"] == "leaf(su0/rail0)"
+    assert not [i for i in w.firing("info") if i.kind == "link_down"]
+
+
+def test_a_link_that_fails_at_another_time_is_its_own(world: Any) -> None:
+    w = world(units=2, hosts=8, rails=2)
+    w.break_links(w.ports(w.hosts[:8], 0))
+    w.run(60)
+    w.break_links([("host-010", 0)])
+    w.run(40)
+    assert len(w.firing()) == 2
+    assert not [i for i in w.firing("info") if i.kind == "topology_mismatch"]
