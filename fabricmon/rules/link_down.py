@@ -86,7 +86,8 @@ def promql(params: Params) -> Translation:
     state, phys, carrier = metric("state"), metric("phys_state"), metric("carrier")
     infiniband = f'{ON_PORT} fabricmon_port_info{{link_layer="InfiniBand"}}'
     seen = any_of(
-        *(f"0 * ({sign}) + 1" for sign in (f"{state} == 4", f"{carrier} == 1", f"{metric('link_downed')} > 0")),
+        *(f"0 * ({sign}) + 1" for sign in (f"{state} == 4", f"{carrier} == 1")),
+        *(f"0 * ({metric(counter)} > 0) + 1" for counter in ("link_downed", "carrier_up_changes")),
         f"(last_over_time({WAS_UP}[1h]) and {ON_PORT} ({state} or {carrier}))",
     )
     then = f"offset {span(params.grace)}"

@@ -1,7 +1,8 @@
 """What a Prometheus is shown for each rule, and what must fire then: a fault and a look-alike at least.
 
 Series are in promtool's notation ("0+1x20": 0 and 20 times one more), one sample every 15 s; "stale" is a failed
-scrape, `_` a sample that is missing. A name without braces gets the labels of port mlx5_0/1 of node n1, of its GPU 0 or of the node.
+scrape, `_` a sample that is missing. A name without braces gets the labels of port mlx5_0/1 of node n1, of its GPU 0
+or of the node.
 """
 
 from __future__ import annotations
@@ -65,11 +66,13 @@ EQUAL = dict.fromkeys(PEERS, "25e9x40")
 MAKE = {f"fabricmon_port_info{{instance={n},role=compute,link_layer=InfiniBand,board=B}}": "1x40" for n in PEERS}
 
 CASES: tuple[Case, ...] = (
-    Case("link_down", "a link that was up is down", {**INFINIBAND, STATE: "4x20 1x20", PHYS: "5x20 2x20"}, 6, ("warning",)),
+    Case("link_down", "a link that was up is down", {**INFINIBAND, STATE: "4x20 1x20", PHYS: "5x20 2x20"}, 6,
+         ("warning",)),
     Case("link_down", "a link that never was up", {**INFINIBAND, STATE: "1x40", PHYS: "2x40"}, 6),
     Case("link_down", "a port disabled by order", {**INFINIBAND, STATE: "4x20 1x20", PHYS: "5x20 3x20"}, 6),
     Case("link_down", "up again for long", {**INFINIBAND, STATE: "4x20 1x4 4x20", PHYS: "5x20 2x4 5x20"}, 8),
-    Case("link_down", "its node was just booted", {**INFINIBAND, STATE: "4x20 stale _x12 1x20", PHYS: "5x20 stale _x12 2x20"}, 9),
+    Case("link_down", "its node was just booted",
+         {**INFINIBAND, STATE: "4x20 stale _x12 1x20", PHYS: "5x20 stale _x12 2x20"}, 9),
     Case("link_down", "no subnet manager configures it", {**INFINIBAND, STATE: "4x20 2x20", PHYS: "5x40"}, 7,
          ("warning initialising",)),
     Case("link_down", "no carrier on RoCE", {**ETHERNET, STATE: "4x20 1x20", PHYS: "5x20 3x20",
@@ -115,7 +118,8 @@ CASES: tuple[Case, ...] = (
     Case("agent_silent", "no scrape succeeds", {"up": "1x10 0x20"}, 5, ("info",)),
     Case("agent_silent", "one scrape failed", {"up": "1x10 0 1x20"}, 3.5),
     Case("agent_silent", "another program's target", {"up{job=node}": "0x20"}, 4),
-    Case("telemetry_quality", "a full counter", {"fabricmon_port_saturated{counter=symbol_errors}": "1x20"}, 4, ("info",)),
+    Case("telemetry_quality", "a full counter", {"fabricmon_port_saturated{counter=symbol_errors}": "1x20"}, 4,
+         ("info",)),
     Case("telemetry_quality", "waiting on a busy port",
          {"fabricmon_port_saturated{counter=xmit_wait_ticks}": "1x20"}, 4),
     Case("config_drift", "flow control on another priority",

@@ -1,0 +1,90 @@
+"""A recording through the exported rules, and the two verdicts side by side."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fabricmon.catalogue.series import component
+from fabricmon.model import ComponentId
+from fabricmon.rules import RULES
+from fabricmon.rules.rulefile import Options, groups
+from tests.export.recording import STEP, Episode, Recording
+
+_SAMPLE = re.compile(r"\{([^}]*)\} ([-+0-9.eE]+)")
+_PAIR = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+WORDS = ("min", "max")
+TABLE = {rule.name: rule.table for rule in RULES}
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """When alerts of a rule fired on a component: the first and the last second of it."""
+
+    rule: str
+    component: ComponentId
+    first: float
+    last: float
+
+
+def under_prometheus(recording: Recording, tool: str, folder: Path) -> list[Firing]:
+    """The recording through Prometheus's own engine and rule manager (promtool test rules)."""
+    (folder / "rules.yml").write_text(json.dumps({"groups": groups(RULES, {}, Options())}))
+    end = (recording.steps - 1) * STEP
+    asked = [f'{word}_over_time(timestamp(ALERTS{{alertstate="firing"}})[{end:.0f}s:{STEP:.0f}s])' for word in WORDS]
+    tests = [{
+        "interval": f"{STEP:.0f}s",
+        "input_series": recording.inputs(),
+        "promql_expr_test": [{"expr": ask, "eval_time": f"{end:.0f}s", "exp_samples": []} for ask in asked],
+    }]  # fmt: skip
+    document = {"rule_files": ["rules.yml"], "evaluation_interval": f"{STEP:.0f}s", "tests": tests}
+    (folder / "tests.yml").write_text(json.dumps(document))
+    # nothing is expected, so that promtool prints what it got
+    done = subprocess.run(
+        [tool, "test", "rules", "tests.yml"], cwd=folder, capture_output=True, text=True, check=False, timeout=300
+    )
+    said = done.stdout + done.stderr
+    parts = said.split("got:")[1:]
+    assert "SUCCESS" in said or len(parts) == len(WORDS), said[-3000:]
+    seconds = [{_key(dict(_PAIR.findall(labels))): [] for labels, _ in _SAMPLE.findall(part)} for part in parts]
+    for part, found in zip(parts, seconds, strict=True):
+        for labels, value in _SAMPLE.findall(part):
+            found[_key(dict(_PAIR.findall(labels)))].append(float(value))
+    if not seconds:
+        return []
+    first, last = seconds
+    return [Firing(*key, min(first[key]), max(last[key])) for key in sorted(first)]
+
+
+def _key(labels: dict[str, str]) -> tuple[str, ComponentId]:
+    rule = labels["rule"]
+    its = component(TABLE[rule], labels["instance"], labels)
+    assert its is not None, labels
+    return rule, its
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """late: seconds by which the ruler is later than the engine; None where one of the two says nothing."""
+
+    rule: str
+    component: ComponentId
+    engine: Episode | None
+    ruler: Firing | None
+
+    @property
+    def late(self) -> float | None:
+        return None if self.engine is None or self.ruler is None else self.ruler.first - self.engine.opened
+
+
+def compared(recording: Recording, firing: Iterable[Firing]) -> list[Difference]:
+    """Every symptom of either: the first episode of each rule on each component."""
+    ours: dict[tuple[str, ComponentId], Episode] = {}
+    for episode in recording.episodes:
+        ours.setdefault((episode.rule, episode.component), episode)
+    theirs = {(f.rule, f.component): f for f in firing}
+    return [Difference(*key, ours.get(key), theirs.get(key)) for key in sorted(ours.keys() | theirs.keys())]

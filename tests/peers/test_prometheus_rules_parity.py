@@ -1,0 +1,67 @@
+"""One recording through this engine and, by the exported rules, through Prometheus: the same symptoms at the same time.
+
+Allowed are the differences that docs/prometheus.md explains, by rule and in seconds.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fabricmon.sim import faults_hosts as hosts
+from fabricmon.sim import faults_links as links
+from fabricmon.sim.layout import Layout
+from fabricmon.sim.script import Fault
+from tests.export.parity import compared, under_prometheus
+from tests.export.recording import STEP, record
+
+pytestmark = pytest.mark.peer
+
+LATER = {"packet_loss": 3 * STEP}
+"""Seconds, besides one interval, by which a ruler may differ: its ranges are a minute at least."""
+
+
+def port(layout: Layout, host: int, number: int) -> str:
+    return layout.port_name(int(layout.first[host]) + number)
+
+
+def faults(layout: Layout) -> list[Fault]:
+    return [
+        links.slow_link(layout, port(layout, 3, 2), 300),
+        links.link_down(layout, port(layout, 0, 1), 400, 900),
+        links.link_flap(layout, port(layout, 1, 2), 500),
+        links.link_errors(layout, port(layout, 2, 0), 600, 1e-11),
+        hosts.nic_lost(layout, port(layout, 4, 1), 700),
+        hosts.host_crash(layout, layout.hosts[5], 1200),
+    ]
+
+
+def look_alikes(layout: Layout) -> list[Fault]:
+    return [
+        links.link_flap(layout, port(layout, 1, 2), 500, downs=(0, 300)),
+        links.link_errors(layout, port(layout, 2, 0), 600, 1e-18),
+        links.link_down(layout, port(layout, 0, 0), 900, 2),
+    ]
+
+
+@pytest.fixture(scope="module")
+def layout() -> Layout:
+    return Layout.named("rail-optimised", units=1, hosts=6, rails=3, spines=2, gpus=2)
+
+
+def test_same_symptoms_on_the_same_components_within_one_interval(layout, require, tmp_path):
+    tool = require("promtool", "evaluates the exported rules")
+    recording = record(layout, faults, 1800.0)
+    found = compared(recording, under_prometheus(recording, tool, tmp_path))
+    ours = {(d.rule, str(d.component)) for d in found if d.engine is not None}
+    assert {rule for rule, _ in ours} >= {
+        "link_down", "link_flapping", "link_errors", "link_degraded", "nic_fault", "agent_silent",
+    }  # fmt: skip
+    assert {(d.rule, str(d.component)) for d in found if d.ruler is not None} == ours
+    late = {(d.rule, str(d.component)): d.late for d in found}
+    assert {key: s for key, s in late.items() if abs(s) > STEP + LATER.get(key[0], 0.0)} == {}
+
+
+def test_nothing_of_look_alikes_in_either(layout, require, tmp_path):
+    tool = require("promtool", "evaluates the exported rules")
+    recording = record(layout, look_alikes, 1500.0)
+    assert compared(recording, under_prometheus(recording, tool, tmp_path)) == []
