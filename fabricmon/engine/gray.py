@@ -17,19 +17,21 @@ from math import exp, log
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricmon.engine.causes import GRAY_MODES, LEAK, PEERS, Mode
+from fabricmon.engine.causes import GRAY_MODES, PEERS, Mode
 from fabricmon.engine.diagnose import AMBIGUOUS, Alternative, Facts, Verdict
 from fabricmon.engine.search import Floats, Ints
 
 Mask = NDArray[np.bool_]
 
-BACKGROUND = 0.05
-"""Largest share of lossy ports that may be mere background: a detector's false rate is a thousandth of that [D]."""
+WEAK = 1e-5
+"""Share of packets from which a loss may be of the fabric (3.5): timers that fire without one tell of dead peers."""
+BACKGROUND = 1e-3
+"""Share of lossy ports that may be mere background: ten times the false rate of the detector [D]."""
 LEAST = {"link": 1, "leaf": 2, "pod": 3, "plane": 3, "network": 6}
 """Lossy ports from which a part is considered [D]."""
-SHARE = {"link": 1.0, "leaf": 0.6, "pod": 0.2, "plane": 0.1, "network": 0.1}
-"""Share of the observed ports of a part that must lose: all traffic of a port goes through its leaf, not all of it
-through the switches above [D]."""
+SHARE = {"link": 1.0, "leaf": 0.6, "pod": 0.03, "plane": 0.02, "network": 0.05}
+"""Share of the observed ports of a part that must lose: all traffic of a port goes through its leaf; of its few flows
+one or none goes through a given switch above [D]."""
 STANDS_OUT = 1.25
 """Times the loss elsewhere that the loss inside a part should be, so that it is this part and not what is above it [D]:
 a port elsewhere sends only some of its packets into a part, at most half where there are two parts."""
@@ -56,9 +58,10 @@ def gray(lossy: Facts, ratio: Floats) -> list[Verdict]:
     """
     ids = {domain: np.asarray(lossy.groups.ids[domain]) for domain in ("link", "leaf", "pod", "plane", "network")}
     bad = np.zeros(len(lossy.known), np.bool_)
-    bad[lossy.rows] = True
+    with np.errstate(invalid="ignore"):
+        bad[lossy.rows] = ratio[lossy.rows] >= WEAK
     found: list[Verdict] = []
-    for network in np.unique(ids["network"][lossy.rows]).tolist():
+    for network in np.unique(ids["network"][bad]).tolist():
         inside = np.flatnonzero((ids["network"] == network) & (lossy.known | bad))
         if network >= 0:
             verdict = _of_network(lossy, inside, bad, {d: of[inside] for d, of in ids.items()}, ratio[inside])
@@ -73,7 +76,7 @@ def _of_network(
     shows = bad[rows]
     ratio = np.where(shows, np.nan_to_num(ratio), 0.0)
     count, size = int(shows.sum()), len(rows)
-    nothing = _log(count, size, min(max(count / size, LEAK["EL"]), BACKGROUND))
+    nothing = _log(count, size, BACKGROUND)
     hypotheses: list[_Hypothesis] = []
     for mode in GRAY_MODES:
         groups = ids[mode.domain]
@@ -118,14 +121,14 @@ def _of_network(
 
 def _log(count: int, size: int, p: float) -> float:
     """Log-likelihood of `count` lossy ports among `size` that each lose with probability p."""
-    p = min(max(p, LEAK["EL"]), 1.0 - 1e-3)
+    p = min(max(p, BACKGROUND), 1.0 - 1e-3)
     return count * log(p) + (size - count) * log(1.0 - p)
 
 
 def _elsewhere(mode: Mode, count: int, size: int, inside: int) -> float:
     """Share of ports elsewhere that lose: what is seen, at most what the peers of those inside can make."""
     if not size:
-        return LEAK["EL"]
+        return BACKGROUND
     most = min(1.0, 2.0 * PEERS * inside / size) if mode.domain == "link" else 1.0
     return min(count / size, most)
 
@@ -139,7 +142,7 @@ def _contrast(
     mode: Mode, mine: Mask, ids: dict[str, NDArray[np.int32]], shows: Mask, ratio: Floats
 ) -> float:
     """Nats by which the amounts speak for this part, rather than for what is around it."""
-    if mode.domain in ("plane", "network"):
+    if mode.domain not in ("link", "leaf"):
         return 0.0
     around = ids["plane"] == ids["plane"][mine][0] if (ids["plane"][mine] >= 0).any() else np.ones(len(mine), np.bool_)
     rest = around & ~mine & shows

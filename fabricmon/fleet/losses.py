@@ -42,15 +42,19 @@ MEMORY = 21_600.0  # s; time constant of what is learned of a row, as for errors
 QUANTILE = 0.75  # of the rows of a class: one in four must lose before it counts as usual
 CEILING = 1e-5  # share of packets above which a loss teaches nothing: it is a fault, however long it lasts
 LEARN_EVERY = 6  # windows
+USUAL_TIMEOUTS = 0.1
+"""Timers that fire in a window of a healthy port, at most: one port in ten has one [D]."""
 _TERMS = 200
 
 
 class Source(NamedTuple):
     """lost  groups of counters; a row is judged by the sum of the first group of which it has a counter
-    sent  counters of packets, best first, each with the packets that one count stands for"""
+    sent  counters of packets, best first, each with the packets that one count stands for
+    timer  the one of `lost` that counts timers that fired, "" none"""
 
     lost: tuple[tuple[str, ...], ...]
     sent: tuple[tuple[str, float], ...]
+    timer: str = ""
 
 
 PORTS = Source(
@@ -62,18 +66,22 @@ PORTS = Source(
         ("xmit", 1.0 / MTU),
         ("phy_tx", 1.0 / MTU),
     ),
+    "ack_timeout",
 )
 FLOWS = Source((("flow_lost",),), (("flow_packets", 1.0),))
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a window is bad. All must hold.
+    """When a window is bad: by the share of its packets that was lost (all of `weak`, `elevated`, `least` must hold),
+    or by timers that fired. Either is tested against what is usual.
 
     usual     share of packets that is lost in a healthy fabric, at least; a class learns its own above it
     weak      least share that counts
     elevated  times what is usual for the class
     least     lost packets
+    timeouts  timers that fired: a queue pair that waits for one stands still for seconds, whatever share of the port's
+              packets that is; 0.1 a window are usual [D]
     rate      false discovery rate of Benjamini-Hochberg over all rows of a window
     """
 
@@ -81,6 +89,7 @@ class Limits:
     weak: float = 1e-5
     elevated: float = 10.0
     least: float = 3.0
+    timeouts: float = 5.0
     rate: float = 0.01
 
 
@@ -88,6 +97,7 @@ class Losses:
     """Per row; the newest of the WINDOWS windows first.
 
     lost, sent  packets of each window, NaN before there was one
+    timeouts    timers that fired in each window
     ended       `now` at which the newest window ended, NaN never
     lapsed      `now` at which losses were set aside because no traffic followed, NaN while they count
     usual       share of packets that is lost in the row's class
@@ -97,12 +107,14 @@ class Losses:
         self.source = source
         self.lost = np.full((WINDOWS, capacity), np.nan, np.float32)
         self.sent = np.full((WINDOWS, capacity), np.nan, np.float32)
+        self.timeouts = np.zeros((WINDOWS, capacity), np.float32)
         self.ended = np.full(capacity, np.nan)
         self.lapsed = np.full(capacity, np.nan)
         self.usual = np.zeros(capacity, np.float32)
         self._mean = np.zeros(capacity, np.float32)
         self._class = np.zeros(capacity, np.int32)
         self._open = np.zeros(capacity, np.float32)  # lost in the window that is open
+        self._fired = np.zeros(capacity, np.float32)  # timers in the window that is open
         self._before = np.full(capacity, np.nan, np.float32)  # sent in the newest window, counted or not
         self._sent_at = np.full((len(source.sent), capacity), np.nan)
         self._seen = np.full((len(source.sent), capacity), np.nan)
@@ -127,6 +139,10 @@ class Losses:
             rows, lost, mean = rows[enough], lost[enough], (usual * sent)[enough]
             judged = int(np.count_nonzero(np.isfinite(self.lost[window, :n])))
             found[rows[discoveries(log_tail(lost, mean), judged, limits.rate)]] |= np.uint8(1 << window)
+            rows = np.flatnonzero(self.timeouts[window, :n] >= limits.timeouts)
+            fired = self.timeouts[window, rows].astype(float)
+            tail = log_tail(fired, np.full(len(rows), USUAL_TIMEOUTS))
+            found[rows[discoveries(tail, judged, limits.rate)]] |= np.uint8(1 << window)
         self._judged = self._turns, limits, found
         return found
 
@@ -167,7 +183,10 @@ class Losses:
                 values = table.values(better)
                 if values is not None:
                     sure &= np.isnan(values[rows])
-        self._open[rows[sure]] += rise[some][sure].astype(np.float32)
+        counts = rise[some][sure].astype(np.float32)
+        self._open[rows[sure]] += counts
+        if name == self.source.timer:
+            self._fired[rows[sure]] += counts
 
     def _turn(self, table: Table, now: float) -> None:
         """End the windows of the rows of which both losses and packets were read since theirs began."""
@@ -206,12 +225,14 @@ class Losses:
             old = np.flatnonzero((now - self.ended[:n] > IDLE) & np.isfinite(self.lost[0, :n]))
         if len(old):
             self.lost[:, old] = self.sent[:, old] = np.nan
+            self.timeouts[:, old] = 0.0
             self.lapsed[old] = now
 
     def _count(self, rows: Rows, sent: Floats, now: float) -> None:
         """New windows of some rows; `sent` is NaN where the counting began anew."""
         lost = self._open[rows].astype(float)
-        self._open[rows] = 0.0
+        fired = self._fired[rows].astype(float)
+        self._open[rows] = self._fired[rows] = 0.0
         sent = np.maximum(sent, lost)  # what was sent to a dead peer may never have left the adapter
         before = self._before[rows]
         self._before[rows] = sent
@@ -220,7 +241,7 @@ class Losses:
             # a port that only waits for a peer sends next to nothing: its timeouts are no beginning of traffic
             fit |= (sent > 0) & (lost >= sent) & np.isfinite(before)
         rows, lost, sent = rows[fit], lost[fit], sent[fit]
-        for ring, newest in ((self.lost, lost), (self.sent, sent)):
+        for ring, newest in ((self.lost, lost), (self.sent, sent), (self.timeouts, fired[fit])):
             ring[1:, rows] = ring[:-1, rows]
             ring[0, rows] = newest
         weight = np.minimum(1.0, np.fmin(now - self.ended[rows], 6 * WINDOW) / MEMORY)
@@ -242,7 +263,7 @@ class Losses:
     def resize(self, capacity: int) -> None:
         for name in ("lost", "sent", "_sent_at", "_seen", "_lost_seen", "ended", "lapsed", "_before"):
             setattr(self, name, _wider(getattr(self, name), capacity, np.nan))
-        for name in ("usual", "_mean", "_class", "_open"):
+        for name in ("usual", "_mean", "_class", "_open", "_fired", "timeouts"):
             setattr(self, name, _wider(getattr(self, name), capacity, 0))
 
     def forget(self, rows: Rows) -> None:
@@ -250,7 +271,8 @@ class Losses:
             ring[:, rows] = np.nan
         for times in (self.ended, self.lapsed, self._before):
             times[rows] = np.nan
-        for sums in (self.usual, self._mean, self._open):
+        self.timeouts[:, rows] = 0.0
+        for sums in (self.usual, self._mean, self._open, self._fired):
             sums[rows] = 0.0
 
 

@@ -34,6 +34,8 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     strong      share of packets that is a strong loss (5e-3: detection-methods 3.5)
     elevated    times the usual share that a loss has to be (10: design)
     least       packets lost in a window that has a loss (3: design)
+    timeouts    timers that fired in a window that has a loss, whatever share of the packets that is: a queue pair that
+                waits for its timer stands still for seconds (5: design)
     discovery   share of false ones among the rows that are called lossy in a window (0.01: detection-methods 2.4)
     windows     so many of the last three windows must show it (2: detection-methods 3.5)
     hold        s; windows are persistent already (0)
@@ -45,6 +47,7 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     strong: Ratio = 5e-3
     elevated: Annotated[float, Meta(ge=1)] = 10.0
     least: Annotated[float, Meta(ge=1)] = 3.0
+    timeouts: Annotated[float, Meta(ge=3)] = 5.0
     discovery: Ratio = 0.01
     windows: Annotated[int, Meta(ge=1, le=WINDOWS)] = 2
     hold: Duration = Duration(0)
@@ -52,7 +55,7 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def limits(params: Params) -> Limits:
-    return Limits(params.usual, params.weak, params.elevated, params.least, params.discovery)
+    return Limits(params.usual, params.weak, params.elevated, params.least, params.timeouts, params.discovery)
 
 
 def test(view: View, params: Params) -> Outcome:
@@ -98,6 +101,9 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
         f"{lost:.0f} of {sent:.3g} packets lost ({share:.2g}) in the last {WINDOWS} windows of {WINDOW:g} s or one "
         f"reading; {usual:.2g} is usual: a {grade(share, params)} loss"
     )
+    fired = float(losses.timeouts[:, row].sum())
+    if fired:
+        text += f"; {fired:.0f} timers fired, {params.timeouts:g} in one window are a loss of their own"
     formula = (
         f"sequence errors + timeouts + implied errors over packets sent; share >= {limit:.2g}, exact Poisson tail, "
         f"Benjamini-Hochberg at {params.discovery:g} over all rows (detection-methods 2.4, 3.5)"
