@@ -60,6 +60,7 @@ BUSY = 1e-3
 """Share of the line rate below which a port counts as idle [D]: management and keep-alives, no job."""
 MEMORY = 3600.0
 """Seconds of a port's own reference: one hour under the same job (detection-methods 3.1)."""
+HOUR = np.int16(MEMORY / SLOT - 1)  # slots before the newest one
 PRESSED = 0.05
 """Share of time from which on a port counts as under pressure: "none" ends here (detection-methods 3.1)."""
 LARGEST_PACKET = 4096.0
@@ -82,6 +83,7 @@ class Pressure:
     arrivals   MARKS, PACKETS, NOTICES, MISSES: packets that came with a mark, packets that came, congestion
                notifications acted on, packets that found nothing ready to take them; each per second
     busy       the port carried traffic in its newest slot
+    worked     `now` of the newest slot in which it did, NaN never
     usual      mean of `stalled` over the last hour of work, NaN before the first
     notified   the same of NOTICES
     estimated  `stalled` is an estimate: of ticks, or of pause frames
@@ -100,6 +102,8 @@ class Pressure:
         self.scale = np.ones(capacity, np.float32)
         self.usual = np.full(capacity, np.nan, np.float32)
         self.notified = np.full(capacity, np.nan, np.float32)
+        self._slots = np.zeros((2, capacity), np.int16)
+        self.worked = np.full(capacity, np.nan)
         self.pressed = np.full(capacity, np.nan)
         self.storm = np.full(capacity, np.nan)
         self.line = np.zeros(0)
@@ -138,7 +142,9 @@ class Pressure:
                 closed = self.traffic.add(rows, seconds, amounts, now)
                 share = self.traffic.latest[:, closed]
                 with np.errstate(invalid="ignore"):
-                    self.busy[closed] = np.fmax(share[RECEIVE], share[TRANSMIT]) >= BUSY
+                    busy = np.fmax(share[RECEIVE], share[TRANSMIT]) >= BUSY
+                self.busy[closed] = busy
+                self.worked[closed[busy]] = now
             if told is not None:
                 left = ~told if left is None else left & ~told
 
@@ -199,7 +205,7 @@ class Pressure:
         with np.errstate(invalid="ignore"):
             self.pressed[closed[share >= PRESSED * self.scale[closed]]] = now
         worked = closed[self.busy[closed]]
-        self._remember(self.usual, worked, self.stalled.latest[0, worked])
+        self._remember(self.usual, self._slots[0], worked, self.stalled.latest[0, worked])
 
     def _note_arrivals(self, table: Table, now: float) -> None:
         names = [name for name in (RECEIVED, MARKED, SLOWED, *STARVED) if table.counted(name) is not None]
@@ -212,13 +218,33 @@ class Pressure:
         missed = np.fmax(one.get(STARVED[0], unknown), one.get(STARVED[1], unknown))
         amounts = (one.get(MARKED, unknown), one.get(RECEIVED, unknown), one.get(SLOWED, unknown), missed)
         closed = self.arrivals.add(rows, seconds, amounts, now)
-        self._remember(self.notified, closed, self.arrivals.latest[NOTICES, closed])
+        self._remember(self.notified, self._slots[1], closed, self.arrivals.latest[NOTICES, closed])
 
-    def _remember(self, mean: NDArray[np.float32], rows: NDArray[np.intp], value: NDArray[np.float32]) -> None:
-        """Take one slot into a mean over MEMORY seconds."""
-        before = mean[rows]
-        after = before + np.float32(SLOT / MEMORY) * (value - before)
-        mean[rows] = np.where(np.isnan(before), value, np.where(np.isnan(value), before, after))
+    def _remember(
+        self, mean: NDArray[np.float32], slots: NDArray[np.int16], rows: NDArray[np.intp], value: NDArray[np.float32]
+    ) -> None:
+        """Take one slot into a mean over MEMORY seconds; the plain mean of all slots before there are so many."""
+        told = ~np.isnan(value)
+        if not told.all():
+            rows, value = rows[told], value[told]
+        number = slots[rows] + np.int16(1)
+        before = np.where(number == 1, value, mean[rows])
+        mean[rows] = before + (value - before) / number
+        slots[rows] = np.minimum(number, HOUR)
+
+    def usual_before(self, rows: NDArray[np.intp], slots: int) -> Floats:
+        """`usual` without the newest slots, NaN where there was no work before them."""
+        newest = self.stalled.history(0, rows, slots)
+        known = np.isfinite(newest).sum(axis=0)
+        earlier = self._slots[0, rows] - known
+        before = np.full(len(rows), np.nan)
+        total = self.usual[rows] * self._slots[0, rows] - np.nan_to_num(newest).sum(axis=0)
+        np.divide(np.maximum(total, 0.0), earlier, out=before, where=earlier > 0)
+        return before
+
+    def worked_an_hour(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Whether `usual` is of as much work as it can be of."""
+        return np.asarray(self._slots[0, rows] >= HOUR)
 
     def marked(self, rows: NDArray[np.intp]) -> Floats:
         """Share of the received packets of the last window that came with a congestion mark; NaN unknown."""
@@ -236,6 +262,8 @@ class Pressure:
         self.busy = np.concatenate([self.busy, np.zeros(more, np.bool_)])
         self.estimated = np.concatenate([self.estimated, np.zeros(more, np.bool_)])
         self.scale = np.concatenate([self.scale, np.ones(more, np.float32)])
+        self._slots = np.concatenate([self._slots, np.zeros((2, more), np.int16)], axis=1)
+        self.worked = np.concatenate([self.worked, np.full(more, np.nan)])
         self.usual = np.concatenate([self.usual, np.full(more, np.nan, np.float32)])
         self.notified = np.concatenate([self.notified, np.full(more, np.nan, np.float32)])
         self.pressed = np.concatenate([self.pressed, np.full(more, np.nan)])
@@ -247,7 +275,8 @@ class Pressure:
         self.busy[rows] = False
         self.estimated[rows] = False
         self.scale[rows] = 1.0
-        for array in (self.usual, self.notified, self.pressed, self.storm):
+        self._slots[:, rows] = 0
+        for array in (self.usual, self.notified, self.worked, self.pressed, self.storm):
             array[rows] = np.nan
 
 

@@ -22,6 +22,8 @@ from fabricmon.units import Duration
 Share = Annotated[float, Meta(gt=0, le=1)]
 
 SECONDS = SLOT * WINDOW
+RAISING = 3
+"""Windows that must show it (detection-methods 3.1)."""
 AFTER = 900.0
 """Seconds after its last pressure for which an idle port is still known, so that its congestion can end [D]."""
 
@@ -36,7 +38,8 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
              last hour, that a share must be that is only estimated (3: design)
     tick     bytes of line time that a tick of an InfiniBand adapter's wait counter stands for; 0: not known, then ticks
              are compared with those of other ports of the make (0: link-health 6; 8 on switches since Quantum)
-    lasting  mean of the last hour of work from which on a single port is a warning (0.15: as medium)
+    lasting  mean of the last hour of work from which on a single port is a warning, where it is no estimate (0.15: as
+             medium)
     hold     the windows are persistent already (0 s)
     clear    how long it must be calm (2 min: detection-methods 3.1)
     """
@@ -78,7 +81,7 @@ def _peers(view: View, rows: NDArray[np.intp]) -> NDArray[np.float64]:
 
 def _stands_out(view: View, rows: NDArray[np.intp], params: Params) -> NDArray[np.bool_]:
     pressure = view.tracks.pressure
-    recent, usual = pressure.stalled.recent[0, rows], pressure.usual[rows]
+    recent, usual = pressure.stalled.recent[0, rows], pressure.usual_before(rows, RAISING * WINDOW)
     with np.errstate(invalid="ignore"):
         return np.asarray(
             (recent >= PRESSED) & (recent >= params.apart * _peers(view, rows)) & ~(recent < params.apart * usual)
@@ -93,17 +96,18 @@ def test(view: View, params: Params) -> Outcome:
     fire = np.zeros(n, np.bool_)
     severity = np.full(n, Severity.INFO.rank, np.int8)
     with np.errstate(invalid="ignore"):
-        working = pressure.busy[:n] | ((share > 0) & (view.now - tracks.moved[:n] < AFTER))
+        working = pressure.busy[:n] | ((share > 0) & (view.now - pressure.worked[:n] < AFTER))
         lately = view.now - pressure.pressed[:n] < AFTER
         rows = np.flatnonzero((share > min(params.medium, params.high)) & working)
         calm = share < params.calm
     if len(rows):
         windows = pressure.stalled.windows(0, rows, LONG // WINDOW) / scale[rows]
         with np.errstate(invalid="ignore"):
-            found = np.asarray((windows[:3] > params.high).all(axis=0) | (windows > params.medium).all(axis=0))
+            found = np.asarray((windows[:RAISING] > params.high).all(axis=0) | (windows > params.medium).all(axis=0))
             lasts = pressure.usual[rows] / scale[rows] > params.lasting
-        severity[rows[lasts]] = Severity.WARNING.rank
-        guessed = found & _compared(view, params)[rows]
+        compared = _compared(view, params)[rows]
+        severity[rows[lasts & pressure.worked_an_hour(rows) & ~compared]] = Severity.WARNING.rank
+        guessed = found & compared
         if guessed.any():
             found[guessed] = _stands_out(view, rows[guessed], params)
         fire[rows] = found
@@ -128,7 +132,7 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
         f"3 windows of {SECONDS:.0f} s > {params.high:g}, or all of 10 min > {params.medium:g}; ends below "
         f"{params.calm:g} for {float(params.clear):g} s (detection-methods 3.1)"
     )
-    recent, usual = float(pressure.stalled.recent[0, row]) / scale, float(pressure.usual[row]) / scale
+    recent, usual = (float(share[row]) / scale for share in (pressure.stalled.recent[0], pressure.usual))
     text = f"{what} for a share of {shares} of the last windows of {SECONDS:.0f} s, newest first"
     found = [Evidence(component, text, formula, recent, params.high, recent > params.high)]
     if _compared(view, params)[row] and not np.isnan(recent):
@@ -138,7 +142,8 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
             else "of pause frames, each taken as the longest pause that it can have meant"
         )
         peers = float(_peers(view, rows)[0]) / scale
-        text = f"an estimate, {how}; its own mean of an hour is {usual:.2f}, that of its peers {peers:.2f}"
+        before = float(pressure.usual_before(rows, RAISING * WINDOW)[0]) / scale
+        text = f"an estimate, {how}; its own mean before was {before:.2f}, that of its peers is {peers:.2f}"
         found.append(Evidence(component, text, f"counts from {params.apart:g} times both on (design)"))
     elif not np.isnan(usual):
         text, lasts = f"mean of its last hour of work: {usual:.2f}", usual > params.lasting

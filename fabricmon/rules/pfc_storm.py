@@ -12,7 +12,7 @@ from fabricmon.fleet import link
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.congestion import paused
-from fabricmon.rules.neighbours import Groups, neighbourhood, others_count
+from fabricmon.rules.neighbours import neighbourhood, others_count
 from fabricmon.rules.promql import Alert, Translation, increase
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
@@ -21,6 +21,10 @@ Share = Annotated[float, Meta(gt=0, le=1)]
 
 EVENT = 30.0
 """Seconds for which the adapter's own count of a storm is as good as a measured one [D]: three polls."""
+
+
+NAMED = 20
+"""Victims that the evidence names (detection-methods 4.5)."""
 
 
 class Params(Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,13 +46,12 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     clear: Duration = Duration(180)
 
 
-def _victims(view: View, rows: NDArray[np.intp], groups: Groups, params: Params) -> NDArray[np.int64]:
-    """How many other ports of the neighbourhood wait and do not pause anybody themselves."""
+def _waiting(view: View, params: Params) -> NDArray[np.bool_]:
+    """Ports that wait and do not pause anybody themselves."""
     pressure, n = view.tracks.pressure, view.n
     with np.errstate(invalid="ignore"):
         waits = (pressure.stalled.latest[0, :n] >= params.waiting * pressure.scale[:n]) & view.present
-        waits &= ~(pressure.pausing.latest[0, :n] >= params.calm) & pressure.stalled.known(n, view.now)
-    return others_count(waits, groups, rows)
+        return waits & ~(pressure.pausing.latest[0, :n] >= params.calm) & pressure.stalled.known(n, view.now)
 
 
 def test(view: View, params: Params) -> Outcome:
@@ -62,8 +65,7 @@ def test(view: View, params: Params) -> Outcome:
         calm = ~(pressure.pausing.recent[0, :n] >= params.calm) & ~told
     if len(rows):
         groups, _ = neighbourhood(view)
-        near = _victims(view, rows, groups, params)
-        fire[rows] = near >= params.victims
+        fire[rows] = others_count(_waiting(view, params), groups, rows) >= params.victims
     up = tracks.link[:n] == link.UP
     known = (np.isfinite(latest) & pressure.pausing.known(n, view.now)) | told
     return Outcome(
@@ -86,9 +88,17 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
     if since <= EVENT:
         found.append(Evidence(component, f"its adapter counted a pause storm {since:.0f} s ago"))
     groups, where = neighbourhood(view)
-    victims = int(_victims(view, np.array([row]), groups, params)[0])
-    text = f"{victims} other ports of {where} wait for {params.waiting:.0%} of the time or more"
-    found.append(Evidence(component, text, value=victims, limit=params.victims, for_it=victims >= params.victims))
+    victims = np.flatnonzero(_waiting(view, params) & (groups == groups[row]) & (groups >= 0))
+    victims = victims[victims != row]
+    share = pressure.stalled.latest[0, victims] / pressure.scale[victims]
+    worst = np.argsort(-share, kind="stable")[:NAMED]
+    names = ", ".join(f"{view.table.ids[victims[at]]} {share[at]:.2f}" for at in worst)
+    more = f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""
+    text = f"victims: {len(victims)} other ports of {where} wait for it"
+    text += f" (share of the last window): {names}{more}" if len(victims) else ""
+    formula = f">= {params.victims} ports that wait for {params.waiting:.0%} of the time (detection-methods 3.2)"
+    enough = len(victims) >= params.victims
+    found.append(Evidence(component, text, formula, len(victims), params.victims, enough))
     return tuple(found)
 
 

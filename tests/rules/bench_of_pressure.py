@@ -1,0 +1,126 @@
+"""Ports whose counters rise at given rates, under the real fleet, rules and judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fabricmon.engine.judges import Judges
+from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.view import View
+from fabricmon.frame import Frame
+from fabricmon.model import Component, ComponentId, Evidence, Identity, Inventory, Kind, Part
+from fabricmon.rules import RULES
+from fabricmon.topology.domains import assign
+
+RATE = 50e9
+STATE = ("state", "phys_state", "rate", "width", "sm_lid", "carrier")
+UP = (4.0, 5.0, RATE, 4.0, 1.0, 1.0)
+ETHERNET = (
+    "phy_rx", "phy_tx", "pfc_rx_pause_prio3", "pfc_rx_pause_prio4", "pfc_tx_pause_prio3", "pfc_storm_warning",
+    "ecn_marked_rx", "rdma_rx_packets", "cnp_handled", "out_of_buffer",
+)  # fmt: skip
+INFINIBAND = ("rcv", "xmit", "xmit_wait_ticks", "out_of_buffer")
+FRAMES_ONLY = ("phy_rx", "phy_tx", "pfc_rx_frames_prio3", "pfc_tx_frames_prio3")
+LAYERS = {"Ethernet": ETHERNET, "InfiniBand": INFINIBAND, "frames": FRAMES_ONLY}
+BYTES = ("phy_rx", "phy_tx", "rcv", "xmit")
+WORK = 0.4  # share of the line rate at which ports work unless told otherwise
+
+
+class Pressed:
+    """`rates[host, nic]` is by how much a second each column of that port rises."""
+
+    def __init__(
+        self, hosts: int = 8, nics: int = 4, layer: str = "Ethernet", poll: float = 10.0,
+        params: Mapping[str, Any] | None = None, roles: Mapping[int, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.fleet, self.judges = Fleet(), Judges(RULES, params or {})
+        self.now, self.taken, self.period = 1_700_000_000.0, 500.0, poll
+        self.hosts, self.nics, self.columns = hosts, nics, LAYERS[layer]
+        at = [(host, nic) for host in range(hosts) for nic in range(nics)]
+        self.rates = {port: {c: WORK * RATE for c in BYTES if c in self.columns} for port in at}
+        self.count = {port: dict.fromkeys(self.columns, 0.0) for port in at}
+        link_layer = "InfiniBand" if layer == "InfiniBand" else "Ethernet"
+        for host in range(hosts):
+            components = tuple(
+                Component(
+                    f"mlx5_{nic}/1",
+                    {"device": f"mlx5_{nic}", "port": "1", "link_layer": link_layer,
+                     "role": (roles or {}).get(nic, "compute")},
+                )
+                for nic in range(nics)
+            )  # fmt: skip
+            identity = Identity(f"host-{host:03d}", "boot", "agent", "1", 1.0)
+            parts = (
+                Part("infiniband_state", Kind.PORT, STATE, components, poll),
+                Part("roce", Kind.PORT, self.columns, components, poll),
+            )
+            self.fleet.inventory(f"host-{host:03d}", Inventory(1, identity, parts), self.now)
+        table = self.fleet.tables[Kind.PORT]
+        table.domains = assign(None, list(zip(table.ids, table.labels, strict=True)), {})
+        self.polls(13)  # past the time after a start in which links settle
+
+    def rate(self, ports: Any, **rates: float) -> None:
+        for port in ports:
+            self.rates[port] |= rates
+
+    def work(self, ports: Any, share: float) -> None:
+        self.rate(ports, **{column: share * RATE for column in BYTES if column in self.columns})
+
+    def poll(self, seconds: float | None = None) -> None:
+        seconds = self.period if seconds is None else seconds
+        self.now += seconds
+        self.taken += seconds
+        for host in range(self.hosts):
+            values = [*UP] * self.nics
+            for nic in range(self.nics):
+                count = self.count[host, nic]
+                for column, rise in self.rates[host, nic].items():
+                    count[column] += rise * seconds
+                    if column == "xmit_wait_ticks":
+                        count[column] = min(count[column], 2.0**32 - 1)  # it stops at its top
+                values += [count[column] for column in self.columns]
+            frame = Frame(1, 1, self.now, np.full(2, self.taken), None, np.array(values))
+            assert self.fleet.frame(f"host-{host:03d}", frame, self.now)
+        self.fleet.advance(self.now)
+        self.judges.run(self.fleet.tables, self.now)
+        assert not self.judges.failures, self.judges.last_failure
+
+    def polls(self, count: int) -> None:
+        for _ in range(count):
+            self.poll()
+
+    def until(self, rule: str, most: int) -> int | None:
+        """Polls until the rule opens a symptom, None when it does not within `most`."""
+        for number in range(1, most + 1):
+            self.poll()
+            if self.judges.by_rule[rule].open:
+                return number
+        return None
+
+    def view(self) -> View:
+        return View(self.fleet.tables[Kind.PORT], self.now)
+
+    def row(self, host: int, nic: int) -> int:
+        row = self.fleet.tables[Kind.PORT].row(ComponentId(Kind.PORT, f"host-{host:03d}", f"mlx5_{nic}/1"))
+        assert row is not None
+        return row
+
+    def open(self, rule: str) -> set[tuple[int, int]]:
+        rows = self.judges.by_rule[rule].open
+        return {port for port in self.rates if self.row(*port) in rows}
+
+    def known(self, rule: str, host: int, nic: int) -> bool:
+        return bool(self.judges.by_rule[rule].known[self.row(host, nic)])
+
+    def evidence(self, rule: str, host: int, nic: int) -> tuple[Evidence, ...]:
+        return self.judges.by_rule[rule].open[self.row(host, nic)].symptom.evidence
+
+
+PRESSURE = ("congestion", "incast", "pfc_storm", "slow_receiver")
+
+
+def quiet(ports: Pressed) -> bool:
+    return not any(ports.open(rule) for rule in PRESSURE)
