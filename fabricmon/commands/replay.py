@@ -153,7 +153,7 @@ def _lines(outcome: Outcome, recording: Recording) -> list[str]:
         f"content     {facts.frames:,} frames, {facts.inventories:,} inventories, {facts.events:,} events, "
         f"{facts.ticks:,} ticks",
     ]
-    lines += [f"note        {note}" for note in recording.notes]
+    lines += [f"note        {note}" for note in (*recording.notes, *sorted(outcome.notes))]
     if recording.more_notes:
         lines.append(f"note        and {recording.more_notes} more")
     lines.append(f"decisions   {check.same:,} of {check.ticks:,} ticks the same to the byte")
@@ -242,7 +242,7 @@ def document(outcome: Outcome, recording: Recording) -> dict[str, Any]:
             "events": facts.events,
             "ticks": facts.ticks,
             "whole": facts.whole,
-            "notes": recording.notes,
+            "notes": [*recording.notes, *sorted(outcome.notes)],
         },
         "decisions": {
             "ticks": check.ticks,

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from fabricmon.engine.engine import Engine
 from fabricmon.model import Change
 from fabricmon.replay.records import Item, Mark, Opening, Start
@@ -26,6 +28,7 @@ class Player:
 
     params  parameters of rules in place of the recorded ones; None: the recorded
     graph   the topology in place of the recorded one; None: the recorded
+    notes   recorded parameters that today's rules have not, and that are left out
     exact   whether the engine was told everything that the recording centre's was
     """
 
@@ -34,7 +37,7 @@ class Player:
     ) -> None:
         self.engine: Engine | None = None
         self.exact = True
-        self.nodes = 0
+        self.notes: list[str] = []
         self._params, self._own_graph, self._rules = params, graph, rules
         self._graph: Graph | None = None
         self._start: Start | None = None
@@ -81,12 +84,30 @@ class Player:
 
     def _begin(self, start: Start, now: float) -> None:
         self._start = None
-        params = start.params if self._params is None else self._params
+        params = self._fitting(start.params) if self._params is None else self._params
         graph = self._own_graph or (self._graph if start.has_graph else None)
         if self._fresh or self.engine is None:
             self.engine = Engine(Scope.FLEET, graph, params, start.fabric, self._rules)
         else:
             self.engine.reconfigure(params, graph, now)
+
+    def _fitting(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
+        """What of the parameters of another version today's rules understand."""
+        rules = {rule.name: rule for rule in self._rules}
+        found: dict[str, Any] = {}
+        for name, given in recorded.items():
+            if name not in rules:
+                self._note(f"rules.{name}: there is no such rule any more")
+                continue
+            fields = {field.encode_name for field in msgspec.structs.fields(rules[name].params)}
+            for key in given.keys() - fields:
+                self._note(f"rules.{name}.{key}: the rule has no such parameter any more")
+            found[name] = {key: value for key, value in given.items() if key in fields}
+        return found
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
 
     def _tell(self, engine: Engine, item: Item) -> None:
         mark, now, node, thing = item
@@ -105,7 +126,7 @@ class Player:
         elif mark is Mark.JOBS:
             engine.jobs(thing, now)
         elif mark is Mark.RECONFIGURE:
-            params = thing["params"] if self._params is None else self._params
+            params = self._fitting(thing["params"]) if self._params is None else self._params
             engine.reconfigure(params, self._own_graph or (self._graph if thing["graph"] else None), now)
 
     def _take_known(self, engine: Engine, item: Item) -> None:

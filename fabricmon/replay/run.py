@@ -44,12 +44,17 @@ class Facts:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of it. `other` is None where no other configuration was asked for."""
+    """What became of it.
+
+    other  None where no other configuration was asked for
+    notes  recorded parameters that were left out
+    """
 
     facts: Facts = field(default_factory=Facts)
     verification: Verification = field(default_factory=Verification)
     recorded: Story = field(default_factory=Story)
     other: Story | None = None
+    notes: list[str] = field(default_factory=list)
 
 
 def play(
@@ -66,6 +71,7 @@ def play(
     outcome = Outcome()
     facts, check = outcome.facts, outcome.verification
     first = Player()
+    outcome.notes = first.notes
     second = Player(other.params, other.graph) if other is not None else None
     if other is not None:
         outcome.other = Story(receivers=other.receivers or ())

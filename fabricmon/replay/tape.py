@@ -71,6 +71,7 @@ class Tape:
         self._failed_at: float | None = None
         self._file: int | None = None
         self._path = self._directory
+        self._graph: tuple[object, bytes] = None, b""
         self._closing = False
         self._wake = threading.Event()
         self._log = logs.get(part="recording")
@@ -161,6 +162,11 @@ class Tape:
     def _packed(self, mark: Mark, now: float, node: str, thing: Any) -> bytes:
         """A record's bytes; b"" for one that cannot be written: a fault of ours, which costs that record only."""
         try:
+            if mark is Mark.GRAPH:
+                # Encoding a large one holds up the event loop, and it is said again at the start of every segment.
+                if self._graph[0] is not thing:
+                    self._graph = thing, records.body(mark, thing)
+                return records.pack(Record(mark, now, node, self._graph[1]))
             return records.pack(Record(mark, now, node, records.body(mark, thing)))
         except Exception as error:
             self._lost_there += 1

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from fabricmon.engine.engine import Engine
+from fabricmon.replay import records
 from fabricmon.replay.reading import Recording
 from fabricmon.replay.recorded import RecordedEngine
 from fabricmon.replay.records import Mark
@@ -91,3 +92,20 @@ def test_asking_the_engine_for_its_incidents_changes_nothing_that_it_decides(tmp
 
     recorded(tmp_path, flap_twice, hosts=4, units=1)
     assert play(Recording([tmp_path])).verification.named == []
+
+
+def test_parameters_that_are_no_more_are_left_out_and_named(tmp_path, monkeypatch):
+    real = records.plain_params
+
+    def of_another_version(params):
+        plain = real(params)
+        link_down = {**plain.get("link_down", {}), "patience": 3.0}
+        return {**plain, "link_down": link_down, "ether_wind": {"hold": 1.0}}
+
+    monkeypatch.setattr(records, "plain_params", of_another_version)
+    recorded(tmp_path, lambda made: made.world.run(5), hosts=2, units=1, params={"link_down": {"hold": "3s"}})
+    outcome = play(Recording([tmp_path]))
+    assert len(outcome.notes) == 2
+    assert any("rules.ether_wind" in note for note in outcome.notes)
+    assert any("rules.link_down.patience" in note for note in outcome.notes)
+    assert outcome.verification.named == []
