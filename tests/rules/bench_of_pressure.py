@@ -1,4 +1,4 @@
-"""Ports whose counters rise at given rates, under the real fleet, rules and judges."""
+"""Ports whose counters rise at given rates, under the real engine."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from fabricmon.engine.judges import Judges
-from fabricmon.fleet.fleet import Fleet
+from fabricmon.engine import Engine
 from fabricmon.fleet.view import View
 from fabricmon.frame import Frame
-from fabricmon.model import Component, ComponentId, Evidence, Identity, Inventory, Kind, Part
-from fabricmon.rules import RULES
-from fabricmon.topology.domains import assign
+from fabricmon.model import Component, ComponentId, Evidence, Identity, Incident, Inventory, Kind, Part, Presence
+from fabricmon.rules.rule import Scope
 
 RATE = 50e9
 STATE = ("state", "phys_state", "rate", "width", "sm_lid", "carrier")
+PCIE = ("pcie_width", "pcie_max_width", "pcie_path_width", "pcie_speed", "pcie_max_speed", "pcie_path_speed")
 UP = (4.0, 5.0, RATE, 4.0, 1.0, 1.0)
 ETHERNET = (
     "phy_rx", "phy_tx", "pfc_rx_pause_prio3", "pfc_rx_pause_prio4", "pfc_tx_pause_prio3", "pfc_storm_warning",
@@ -30,17 +29,21 @@ WORK = 0.4  # share of the line rate at which ports work unless told otherwise
 
 
 class Pressed:
-    """`rates[host, nic]` is by how much a second each column of that port rises."""
+    """`rates[host, nic]` is by how much a second each column of that port rises; `lanes` how many of 16 PCIe lanes the
+    adapter has. There is no graph: a rail is the ports of one number of all hosts."""
 
     def __init__(
         self, hosts: int = 8, nics: int = 4, layer: str = "Ethernet", poll: float = 10.0,
         params: Mapping[str, Any] | None = None, roles: Mapping[int, str] | None = None,
     ) -> None:  # fmt: skip
-        self.fleet, self.judges = Fleet(), Judges(RULES, params or {})
+        self.engine = Engine(Scope.FLEET, None, dict(params or {}), "test")
+        self.fleet, self.judges = self.engine.fleet, self.engine.judges
+        self.told: list[Incident] = []
         self.now, self.taken, self.period = 1_700_000_000.0, 500.0, poll
         self.hosts, self.nics, self.columns = hosts, nics, LAYERS[layer]
         at = [(host, nic) for host in range(hosts) for nic in range(nics)]
         self.rates = {port: {c: WORK * RATE for c in BYTES if c in self.columns} for port in at}
+        self.lanes = dict.fromkeys(at, 16.0)
         self.count = {port: dict.fromkeys(self.columns, 0.0) for port in at}
         link_layer = "InfiniBand" if layer == "InfiniBand" else "Ethernet"
         for host in range(hosts):
@@ -56,10 +59,19 @@ class Pressed:
             parts = (
                 Part("infiniband_state", Kind.PORT, STATE, components, poll),
                 Part("roce", Kind.PORT, self.columns, components, poll),
+                Part(
+                    "pcie",
+                    Kind.PCIE,
+                    PCIE,
+                    tuple(
+                        Component(f"0000:{16 + nic:x}:00.0", {"class": "nic", "owner": f"mlx5_{nic}"})
+                        for nic in range(nics)
+                    ),
+                    poll,
+                ),
             )
-            self.fleet.inventory(f"host-{host:03d}", Inventory(1, identity, parts), self.now)
-        table = self.fleet.tables[Kind.PORT]
-        table.domains = assign(None, list(zip(table.ids, table.labels, strict=True)), {})
+            self.engine.inventory(f"host-{host:03d}", Inventory(1, identity, parts), self.now)
+            self.engine.presence(f"host-{host:03d}", Presence.LIVE, "", self.now)
         self.polls(13)  # past the time after a start in which links settle
 
     def rate(self, ports: Any, **rates: float) -> None:
@@ -82,10 +94,11 @@ class Pressed:
                     if column == "xmit_wait_ticks":
                         count[column] = min(count[column], 2.0**32 - 1)  # it stops at its top
                 values += [count[column] for column in self.columns]
-            frame = Frame(1, 1, self.now, np.full(2, self.taken), None, np.array(values))
-            assert self.fleet.frame(f"host-{host:03d}", frame, self.now)
-        self.fleet.advance(self.now)
-        self.judges.run(self.fleet.tables, self.now)
+            for nic in range(self.nics):
+                values += [self.lanes[host, nic], 16.0, self.lanes[host, nic] / 16.0, 32e9, 32e9, 1.0]
+            frame = Frame(1, 1, self.now, np.full(3, self.taken), None, np.array(values))
+            assert self.engine.frame(f"host-{host:03d}", frame, self.now)
+        self.told += self.engine.tick(self.now).incidents
         assert not self.judges.failures, self.judges.last_failure
 
     def polls(self, count: int) -> None:
@@ -117,6 +130,18 @@ class Pressed:
 
     def evidence(self, rule: str, host: int, nic: int) -> tuple[Evidence, ...]:
         return self.judges.by_rule[rule].open[self.row(host, nic)].symptom.evidence
+
+    def firing(self, least: str = "info") -> list[tuple[str, str, str]]:
+        ranks = ("info", "warning", "critical")
+        return sorted(
+            (i.kind, i.component, str(i.severity))
+            for i in self.engine.incidents()
+            if i.status == "firing" and i.severity.rank >= ranks.index(least)
+        )
+
+    def incident(self, component: str) -> Incident:
+        (found,) = [i for i in self.engine.incidents() if i.status == "firing" and i.component == component]
+        return found
 
 
 PRESSURE = ("congestion", "incast", "pfc_storm", "slow_receiver")

@@ -37,7 +37,7 @@ def test_medium_waiting_needs_ten_minutes_and_low_waiting_never_counts() -> None
 
 
 def test_bursts_of_a_collective_are_none() -> None:
-    ports = Pressed(hosts=4, poll=2.0)
+    ports = Pressed(hosts=1, nics=2, poll=2.0)
     for second in range(0, 1200, 2):
         ports.rate(ports.rates, pfc_rx_pause_prio3=0.5 if second % 8 == 0 else 0.0)
         ports.poll()
@@ -85,11 +85,11 @@ def test_a_seldom_read_adapter_says_the_same() -> None:
 
 
 def test_an_hour_of_it_is_a_warning() -> None:
-    ports = Pressed(hosts=2, nics=2)
+    ports = Pressed(hosts=1, nics=1, poll=20.0)
     ports.rate([(0, 0)], pfc_rx_pause_prio3=0.4)
-    ports.polls(120)
+    ports.polls(60)
     assert ports.judges.by_rule["congestion"].open[ports.row(0, 0)].symptom.severity == "info"
-    ports.polls(250)
+    ports.polls(125)
     assert ports.judges.by_rule["congestion"].open[ports.row(0, 0)].symptom.severity == "warning"
 
 
