@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from fabricmon.model import Kind, Severity
-from fabricmon.rules.packet_loss import SPAN, WHY, Params, evidence, info, test, translated
-from fabricmon.rules.promql import increase
+from fabricmon.rules.packet_loss import DIFFERS, SPAN, WHY, Params, evidence, info, lossy, test
+from fabricmon.rules.promql import Alert, Translation, increase
 from fabricmon.rules.rule import Rule, Scope
+
+
+def promql(params: Params) -> Translation:
+    condition = lossy(increase("flow_lost", SPAN), increase("flow_packets", SPAN), params)
+    return Translation((Alert(condition),), differs=DIFFERS)
+
 
 RULE = Rule(
     name="flow_loss",
@@ -25,5 +31,5 @@ RULE = Rule(
         "See which cables and switches the lossy flows have in common: the incident names them. Take that cable or "
         "switch out of the routing, then look at its error counters and reseat or replace it."
     ),
-    promql=lambda params: translated(increase("flow_lost", SPAN), increase("flow_packets", SPAN), params),
+    promql=promql,
 )

@@ -14,6 +14,7 @@ from fabricmon.fleet.view import View
 from fabricmon.fleet.window import BITS, ERRORS
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.link_errors import Ratio, targets
+from fabricmon.rules.promql import unsaid
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -139,4 +140,8 @@ RULE = Rule(
         "in that order. The forecast says how long there is; keep long jobs off this link."
     ),
     yields_to=("link_flapping", "link_down", "nic_fault"),
+    promql=unsaid(
+        "each point of the line is the logarithm of a ratio over the bits of half an hour with an interval of its own, "
+        "which a ruler cannot keep"
+    ),
 )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet.trend import TEMPERATURE, Z95, ModuleTrend
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import metric
+from fabricmon.rules.promql import Alert, Translation, metric
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -96,6 +96,20 @@ def info(view: View, row: int, params: Params) -> dict[str, str]:
     return {"degrading": "true"} | ({"forecast": "alarm limit of " + ", ".join(told)} if told else {})
 
 
+def promql(params: Params) -> Translation:
+    hot = f"{metric('module_temperature')} >= ignoring (limit) ({metric('module_temperature_limit_high_alarm')} > 0)"
+    faint = metric("module_rx_power_limit_low_alarm")
+    light = metric("module_rx_power_lane0").partition("{")[0]
+    dark = f"max without (lane) ({light} <= ignoring (lane, limit) group_left () ({faint} > 0))"
+    return Translation(
+        (Alert(f"{hot} or {dark}"),),
+        differs=(
+            "only what is beyond the module's own alarm limits now; a drift that will be there within a day needs the "
+            "straight line through six hours and the other modules' mean, which a ruler cannot hold against noise"
+        ),
+    )
+
+
 RULE = Rule(
     name="optic_degrading",
     kind="link_errors",
@@ -121,5 +135,5 @@ RULE = Rule(
         "plates of the host or switch. `mlxlink -d DEVICE -m`, `ethtool -m IF` show both."
     ),
     yields_to=("link_flapping", "link_down", "nic_fault"),
-    promql=f"{metric('module_temperature')} >= {metric('module_temperature_limit_high_alarm')} > 0",
+    promql=promql,
 )

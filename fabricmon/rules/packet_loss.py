@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from fabricmon.fleet.losses import IDLE, MTU, WINDOW, WINDOWS, Limits
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import Alert, Translation, increase
+from fabricmon.rules.promql import Alert, Recording, Translation, any_of, increase, total
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -116,19 +116,28 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
     )
 
 
+LOST, SENT = "fabricmon:port:packets_lost", "fabricmon:port:packets_sent"
+"""Recordings of SPAN."""
+
+
 def promql(params: Params) -> Translation:
-    lost = " + ".join(increase(column, SPAN) for column in ("seq_nak_rx", "ack_timeout", "implied_nak"))
-    return translated(lost, f"{increase('xmit', SPAN)} / {MTU:g}", params)
+    lost = total(*(increase(column, SPAN) for column in ("seq_nak_rx", "ack_timeout", "implied_nak")))
+    sent = (increase("rdma_tx_packets", SPAN), increase("xmit_packets", SPAN), f"{increase('xmit', SPAN)} / {MTU:g}")
+    fired = f"{increase('ack_timeout', SPAN)} >= {params.windows * params.timeouts:g}"
+    recordings = (Recording(LOST, lost), Recording(SENT, any_of(*sent)))
+    return Translation((Alert(any_of(lossy(LOST, SENT, params), fired)),), recordings, differs=DIFFERS)
 
 
-def translated(lost: str, sent: str, params: Params) -> Translation:
-    """Expressions of what was lost and what was sent within SPAN as the condition of a ruler."""
+def lossy(lost: str, sent: str, params: Params) -> str:
+    """What was lost and what was sent within SPAN as the condition of a ruler."""
     limit = max(params.weak, params.elevated * params.usual)
-    return Translation(
-        (Alert(f"({lost}) >= {params.windows * params.least:g} and ({lost}) / ({sent}) > {limit:g}"),),
-        differs="it has no exact tail and no false discovery rate, and packets of InfiniBand are guessed from bytes",
-    )
+    return f"({lost} >= {params.windows * params.least:g} and {lost} / {sent} > {limit:g})"
 
+
+DIFFERS = (
+    "it looks at a minute instead of two of three windows of 10 s, has no exact tail and no false discovery rate, and "
+    "knows nothing of what a class of ports loses usually"
+)
 
 WHY = (
     "Packets have to be sent again: the peer reported a hole in their sequence, or did not answer in time. Windows are "

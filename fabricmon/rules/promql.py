@@ -6,7 +6,9 @@ intervals (conventions of the Prometheus documentation). Series that vanish end 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.model import Severity
@@ -71,6 +73,11 @@ class Translation:
         return ("near" if self.differs else "exact") if self.alerts else "not expressible"
 
 
+def unsaid(why: str) -> Callable[[Any], Translation]:
+    """A rule that PromQL cannot say, for this reason."""
+    return lambda _params: Translation(differs=why)
+
+
 def metric(column: str) -> str:
     """ "symbol_errors" -> "fabricmon_port_symbol_errors_total", with the labels of a column of a family.
 
@@ -94,6 +101,12 @@ def span(seconds: float) -> str:
 def increase(column: str, seconds: float) -> str:
     """The rise of a counter in the last `seconds`, at least SHORTEST."""
     return f"increase({metric(column)}[{span(max(seconds, SHORTEST))}])"
+
+
+def total(*values: str) -> str:
+    """The sum of those of the values of one component that are known."""
+    known = any_of(*values)
+    return "(" + " + ".join(f"({value} or 0 * ({known}))" for value in values) + ")"
 
 
 def greater(one: str, other: str) -> str:

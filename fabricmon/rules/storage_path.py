@@ -12,6 +12,7 @@ from fabricmon.fleet import link
 from fabricmon.fleet.pressure import MARKS, PACKETS, RECEIVE, TRANSMIT
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
+from fabricmon.rules.promql import ON_PORT, SHORTEST, Alert, Translation, any_of, increase, metric, span
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -87,6 +88,22 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
     return tuple(found) or (Evidence(component, "no reading of its pressure"),)
 
 
+def promql(params: Params) -> Translation:
+    def paused(column: str) -> str:
+        return f"max without (priority) (rate({metric(column).partition('{')[0]}[{span(SHORTEST)}]))"
+
+    marked = f"{increase('ecn_marked_rx', SHORTEST)} / {increase('rdma_rx_packets', SHORTEST)}"
+    held = any_of(
+        f"{paused('pfc_rx_pause_prio0')} >= {params.stalled:g}",
+        f"{paused('pfc_tx_pause_prio0')} >= {params.pausing:g}",
+        f"{marked} >= {params.marked:g}",
+    )
+    return Translation(
+        (Alert(f'({held}) and {ON_PORT} fabricmon_port_info{{role="{ROLE}"}}'),),
+        differs="a ruler does not know how long a tick of the wait counter is, so InfiniBand ports are not judged",
+    )
+
+
 RULE = Rule(
     name="storage_path",
     kind="storage_path",
@@ -111,4 +128,5 @@ RULE = Rule(
         "Spread checkpoints of several jobs over time where they coincide."
     ),
     yields_to=("link_down", "link_flapping", "link_errors", "link_degraded", "nic_fault"),
+    promql=promql,
 )

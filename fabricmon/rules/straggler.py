@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet.peers import EVERY, GAP, WINDOWS, Z
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
+from fabricmon.rules.promql import unsaid
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -112,6 +113,15 @@ RULE = Rule(
         "Run a bandwidth test between this adapter and a peer of the rail when the job is over."
     ),
     yields_to=(
-        "link_down", "link_flapping", "link_errors", "link_degrading", "link_degraded", "nic_fault",
+        "link_down",
+        "link_flapping",
+        "link_errors",
+        "link_degrading",
+        "link_degraded",
+        "nic_fault",
+    ),
+    promql=unsaid(
+        "peers are the ports of a rail that work for one job at the same moment, and the median of each of twelve "
+        "windows is kept; a ruler knows neither jobs nor when a port was idle within a window"
     ),
 )

@@ -64,6 +64,15 @@ LINK = {RATE: f"{NDR:.0f}x400", WIDTH: "4x400"}
 PEERS = {"n1": "25e9x40", "n2": "50e9x40", "n3": "50e9x40", "n4": "50e9x40"}
 EQUAL = dict.fromkeys(PEERS, "25e9x40")
 MAKE = {f"fabricmon_port_info{{instance={n},role=compute,link_layer=InfiniBand,board=B}}": "1x40" for n in PEERS}
+STORAGE = {"fabricmon_port_info{role=storage}": "1x80"}
+SEQUENCE, TIMERS = "fabricmon_port_seq_nak_rx_total", "fabricmon_port_ack_timeout_total"
+PACKETS = "fabricmon_port_xmit_packets_total"
+FLOW_LOST, FLOW_SENT = "fabricmon_flow_lost_total", "fabricmon_flow_packets_total"
+TEMPERATURE = "fabricmon_port_module_temperature_celsius"
+TEMPERATURE_LIMIT = "fabricmon_port_module_temperature_limit_celsius"
+LIGHT, LIGHT_LIMIT = "fabricmon_port_module_rx_power_watts", "fabricmon_port_module_rx_power_limit_watts"
+RX_PAUSE, TX_PAUSE = "fabricmon_port_pfc_rx_pause_seconds_total", "fabricmon_port_pfc_tx_pause_seconds_total"
+RECEIVED, NOTIFIED = "fabricmon_port_rcv_bytes_total", "fabricmon_port_cnp_handled_total"
 
 CASES: tuple[Case, ...] = (
     Case("link_down", "a link that was up is down", {**INFINIBAND, STATE: "4x20 1x20", PHYS: "5x20 2x20"}, 6,
@@ -138,6 +147,40 @@ CASES: tuple[Case, ...] = (
     Case("expected_inventory", "one that vanished is nic_fault's",
          {"fabricmon_node_hcas_found": "7x40", "fabricmon_node_hcas_lost": "1x40",
           "fabricmon_node_hcas_expected": "8x40", "fabricmon_node_hcas_certainty": "2x40"}, 8),
+    Case("packet_loss", "one packet of a thousand", {SEQUENCE: "0+15x40", PACKETS: "0+15000x40"}, 8, ("warning",)),
+    Case("packet_loss", "timers fire on a port that sends little", {TIMERS: "0+4x40", PACKETS: "0+1500000x40"}, 8,
+         ("warning",)),
+    Case("packet_loss", "a retry in a hundred million packets", {SEQUENCE: "0x20 1x20", PACKETS: "0+150000000x40"},
+         5.5),
+    Case("flow_loss", "one packet of a thousand", {FLOW_LOST: "0+15x40", FLOW_SENT: "0+15000x40"}, 8, ("warning",)),
+    Case("flow_loss", "none", {FLOW_LOST: "3x40", FLOW_SENT: "0+15000x40"}, 8),
+    Case("optic_degrading", "hotter than its own limit",
+         {TEMPERATURE: "60x10 76x60", f"{TEMPERATURE_LIMIT}{{limit=high_alarm}}": "75x70"}, 12, ("warning",)),
+    Case("optic_degrading", "no light on one lane",
+         {f"{LIGHT}{{lane=0}}": "0.001x70", f"{LIGHT}{{lane=1}}": "0x70",
+          f"{LIGHT_LIMIT}{{limit=low_alarm}}": "0.0001x70"}, 12, ("warning",)),
+    Case("optic_degrading", "warm, and a module that states no limit",
+         {TEMPERATURE: "74x60", f"{TEMPERATURE_LIMIT}{{limit=high_alarm}}": "75x60",
+          f"{TEMPERATURE}{{device=mlx5_1}}": "90x60", f"{TEMPERATURE_LIMIT}{{device=mlx5_1,limit=high_alarm}}": "0x60"},
+         12),
+    Case("storage_path", "paused for a quarter of the time", {**STORAGE, f"{RX_PAUSE}{{priority=3}}": "0+4x80"}, 14,
+         ("warning",)),
+    Case("storage_path", "a checkpoint of five minutes", {**STORAGE, f"{RX_PAUSE}{{priority=3}}": "0+8x20 160x60"}, 9),
+    Case("storage_path", "a compute port",
+         {"fabricmon_port_info{role=compute}": "1x80", f"{RX_PAUSE}{{priority=3}}": "0+4x80"}, 14),
+    Case("congestion", "paused half of the time for minutes", {f"{RX_PAUSE}{{priority=3}}": "0+8x60"}, 12,
+         ("info", "info 2")),
+    Case("congestion", "paused a thirtieth of the time", {f"{RX_PAUSE}{{priority=3}}": "0+0.5x60"}, 12),
+    Case("slow_receiver", "pauses its switch", {f"{TX_PAUSE}{{priority=3}}": "0+3x60"}, 12, ("warning",)),
+    Case("slow_receiver", "a moment", {f"{TX_PAUSE}{{priority=3}}": "0x20 1x40"}, 12),
+    Case("pfc_storm", "pauses all the time, and others wait",
+         {f"{TX_PAUSE}{{priority=3}}": "0+15x60",
+          **{f"{RX_PAUSE}{{instance=n{n},priority=3}}": "0+5x60" for n in range(2, 6)}}, 12, ("critical",)),
+    Case("pfc_storm", "pauses all the time, and nobody waits", {f"{TX_PAUSE}{{priority=3}}": "0+15x60"}, 12),
+    Case("incast", "full to the brim, many senders told to slow down",
+         {**LINK, RECEIVED: "0+735000000000x60",
+          **{f"{NOTIFIED}{{instance=n{n}}}": "0+300x60" for n in range(2, 8)}}, 12, ("warning",)),
+    Case("incast", "full to the brim, nobody told to slow down", {**LINK, RECEIVED: "0+735000000000x60"}, 12),
 )  # fmt: skip
 
 
