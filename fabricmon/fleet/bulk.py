@@ -76,7 +76,7 @@ class Block:
         table, every = self.fleet.tables[self.kind], bool(live.all()) and bool((self.rows >= 0).all())
         picked = slice(None) if every else np.flatnonzero(live[self.owner] & (self.rows >= 0))
         rows: Ints | slice = self.rows[picked]
-        if every and len(rows) and (np.diff(self.rows) == 1).all():
+        if every and len(self.rows) and (np.diff(self.rows) == 1).all():
             rows = slice(int(self.rows[0]), int(self.rows[-1]) + 1)
         for column in self.columns:
             table.cells[table.columns[column], rows] = values(column)[picked]

@@ -3,7 +3,8 @@
 Loss: the receiver sees a hole and asks again (a negative acknowledgement at the sender); where the last packets of a
 message are lost nobody asks, and the sender's timer fires. A dead peer answers nothing: timers fire until the queue
 pair gives up. Back-pressure: what arrives faster than a host takes it is paused, and the pause reaches the senders
-and, weaker, the neighbours below the same leaf. What arrives faster than a link takes it is marked, and senders slow down.
+and, weaker, the neighbours below the same leaf. What arrives faster than a link takes it is marked, and senders slow
+down.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ class Effects:
             return
         self._stale, world, flows = False, self._world, self.flows
         lossy = any(self.grays.values()) or any(self.cables.values())
-        wanted = world.show_flows or lossy or self.dead_switches or self.dead_cables
+        rerouted = flows.routed and self._unrouted
+        wanted = world.show_flows or lossy or self.dead_switches or self.dead_cables or rerouted
         if wanted and (self._unrouted or not flows.routed):
             self._unrouted = False
             before = list(flows.words)
@@ -113,7 +115,8 @@ class Effects:
         world, flows, ports = self._world, self.flows, self._world.layout.ports
         running = self._running()
         offered = world.traffic.peak() * world.links.rate
-        demand = np.bincount(flows.target, offered[flows.source] * flows.weight * running, ports)
+        wanted = offered[flows.source] * flows.weight * running
+        demand: Floats = np.bincount(flows.target, wanted, ports).astype(float)
         self._extra, self._into = np.zeros(ports), np.zeros(ports)
         for burst in self.bursts.values():
             at = np.array(burst.sources, np.intp)
@@ -209,7 +212,7 @@ class Effects:
         dead = np.flatnonzero(waits)
         if not len(dead):
             return
-        timeouts = random.poisson(QUEUE_PAIRS * dt / ACK_TIMEOUT, len(dead)).astype(float)
+        timeouts: Floats = random.poisson(QUEUE_PAIRS * dt / ACK_TIMEOUT, len(dead)).astype(float)
         self._at_ports("ack_timeout", flows.source[dead], timeouts)
         self.registers.count("flow_packets", timeouts * WINDOW, dead)
         self.registers.count("flow_lost", timeouts * WINDOW, dead)
@@ -228,7 +231,7 @@ class Effects:
     def _at_ports(self, column: str, rows: NDArray[np.intp], amounts: Floats) -> None:
         """Count on ports that may stand in `rows` more than once."""
         if amounts.any():
-            self._world.ports.count(column, np.bincount(rows, amounts, self._world.layout.ports))
+            self._world.ports.count(column, np.bincount(rows, amounts, self._world.layout.ports).astype(float))
 
     def begin(self, rows: NDArray[np.intp]) -> None:
         """A job sets up its connections on these ports: first transfers bring some retransmits."""

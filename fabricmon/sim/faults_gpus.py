@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from fabricmon.sim.layout import Layout
+from fabricmon.sim.layout import Ints, Layout
 from fabricmon.sim.script import Expected, Fault, Step
 from fabricmon.sim.world import World
 
 
 def nvlink_errors(
-    layout: Layout, gpu: str, start: float = 0.0, link: int = 7, rate: float = 150.0, inactive_after: float | None = None,
-    lasts: float | None = None,
+    layout: Layout, gpu: str, start: float = 0.0, link: int = 7, rate: float = 150.0,
+    inactive_after: float | None = None, lasts: float | None = None,
 ) -> Fault:
     """One NVLink of a GPU ("host-003/gpu3") has CRC errors, `rate` a second; later it may go inactive."""
     row = gpu_row(layout, gpu)
     if not 0 <= link < layout.nvlinks:
         raise ValueError(f"{gpu} has links 0 to {layout.nvlinks - 1}, not {link}")
-
-    def ail(world: World) -> None:
-        world.inside.crc[row, link], world.inside.replays[row, link] = rate, rate / 10
-
-    steps = [Step(start, f"{gpu} link {link}: {rate:g} CRC errors a second", ail)]
+    text = f"{gpu} link {link}: {rate:g} CRC errors a second"
+    steps = [Step(start, text, lambda w: _ail(w, row, link, rate))]
     expected = Expected("nvlink_degraded", f"gpu({gpu})")
     if inactive_after is not None:
         steps.append(Step(start + inactive_after, f"{gpu} link {link}: inactive", lambda w: _link(w, row, link, False)))
@@ -57,15 +54,17 @@ def nvlink_domain(
         for begin, row in zip(begins, rows.tolist(), strict=True)
     ]  # fmt: skip
     if lasts is not None:
-        steps.append(Step(start + lasts, f"{host}: NVLinks work again", lambda w: [_heal(w, r, link) for r in rows.tolist()] and None))
+        steps.append(Step(start + lasts, f"{host}: NVLinks work again", lambda w: _heal_all(w, rows, link)))
     return Fault("NVLink domain", tuple(steps), (Expected("fault_domain", f"nvlink_domain({host})"),))
 
 
 def gpu_row(layout: Layout, gpu: str) -> int:
     """Row of "host-003/gpu3". ValueError for none."""
     host, _, name = gpu.rpartition("/")
+    if not host:
+        raise ValueError(f"no GPU {gpu!r}; they are named like {layout.hosts[0]}/gpu0")
     rows = layout.gpu_rows(layout.host(host)).tolist()
-    found = [row for row in rows if layout.gpu_names[row] == name]
+    found: list[int] = [row for row in rows if layout.gpu_names[row] == name]
     if not found:
         raise ValueError(f"no GPU {gpu!r}; {host} has {len(rows)}")
     return found[0]
@@ -77,6 +76,11 @@ def _ail(world: World, row: int, link: int, rate: float) -> None:
 
 def _link(world: World, row: int, link: int, active: bool) -> None:
     world.inside.linked[row, link] = active
+
+
+def _heal_all(world: World, rows: Ints, link: int) -> None:
+    for row in rows.tolist():
+        _heal(world, row, link)
 
 
 def _heal(world: World, row: int, link: int) -> None:

@@ -108,7 +108,7 @@ def pcie_retrain(
     layout: Layout, port: str, start: float = 0.0, width: int = 4, gigatransfers: float = 16.0,
     lasts: float | None = None,
 ) -> Fault:
-    """An adapter's PCIe link trains with fewer lanes, or slower: what arrives faster than the host takes it is paused."""
+    """An adapter's PCIe link trains with fewer lanes, or slower: its host takes less than what arrives."""
     row = layout.port(port)
     link, name = int(layout.pcie_of[row]), layout.port_name(row)
     text = f"{name}: PCIe link retrains to x{width} at {gigatransfers:g} GT/s"

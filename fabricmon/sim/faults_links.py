@@ -41,7 +41,7 @@ def link_flap(
     layout: Layout, port: str, start: float = 0.0, downs: Sequence[float] = (0, 90, 150, 300, 420),
     down_for: float = 3.0,
 ) -> Fault:
-    """A link goes down for some seconds again and again, `downs` seconds after the start; each training leaves errors."""
+    """A link goes down for some seconds at each of `downs`, seconds after the start; each training leaves errors."""
     row = layout.port(port)
     name = layout.port_name(row)
     steps: list[Step] = []
@@ -71,7 +71,7 @@ def degrading_link(
     layout: Layout, port: str, start: float = 0.0, ramp: float = 6 * 3600.0, first: float = 1e-13,
     last: float = 1e-10, repaired: float | None = None,
 ) -> Fault:
-    """The error ratio after correction rises log-linearly in `ramp` seconds; `repaired` seconds later a new cable is in.
+    """The error ratio after correction rises log-linearly in `ramp` seconds; after `repaired` seconds the cable is new.
 
     The repair takes the link down once and ends with cleared counters, as operators do it.
     """

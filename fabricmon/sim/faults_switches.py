@@ -1,7 +1,7 @@
 """Faults of switches and of the cables between them. One function each. Pure.
 
-A switch is told by its name ("plane5-spine-003"), a leaf also as incidents name it ("su0/rail2"). What is lost on a path
-shows at the senders only; which of them, follows from the paths.
+A switch is told by its name ("plane5-spine-003"), a leaf also as incidents name it ("su0/rail2"). What is lost on a
+path shows at the senders only; which of them, follows from the paths.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def leaf_reboot(
         Step(start + lasts, f"leaf {name}: is back", lambda w: _rise(w, switch, rows)),
     ]
     if len(some):
-        steps.append(Step(start + lasts + after, f"leaf {name}: {len(some)} links drop again", lambda w: w.hold_down(some)))
+        text = f"leaf {name}: {len(some)} links drop again"
+        steps.append(Step(start + lasts + after, text, lambda w: w.hold_down(some)))
         steps.append(Step(start + lasts + after + again_for, "", lambda w: w.let_up(some)))
     return Fault("leaf reboot", tuple(steps), (Expected("fault_domain", f"leaf({name})"),))
 

@@ -288,7 +288,8 @@ class Layout:
             "role": "storage" if self.storage[row] else "compute",
         }
         if self.link_layer == "Ethernet":
-            labels["netdev"] = f"eth{self.device_number(row)}" + (f"p{self.numbers[row]}" if self.numbers[row] > 1 else "")
+            port = f"p{self.numbers[row]}" if self.numbers[row] > 1 else ""
+            labels["netdev"] = f"eth{self.device_number(row)}{port}"
         return labels
 
 

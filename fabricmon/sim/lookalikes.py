@@ -1,4 +1,4 @@
-"""What looks like a fault and is none: noise, resets, restarts, silence. One function each; none expects anything. Pure."""
+"""What looks like a fault and is none: resets, restarts, silence. One function each; none expects anything. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORD = 4
 def driver_reload(
     layout: Layout, hosts: Sequence[str] | str, start: float = 0.0, lasts: float = 15.0, again: float = 3.0
 ) -> Fault:
-    """The adapters' driver is loaded anew: devices vanish and are back with counters from 0, and each link drops twice."""
+    """The driver is loaded anew: devices vanish and are back with counters from 0, and each link drops twice."""
     named = [hosts] if isinstance(hosts, str) else list(hosts)
     rows = np.concatenate([layout.host_rows(layout.host(host)) for host in named]).astype(np.intp)
 
@@ -47,7 +47,8 @@ def counter_reset(layout: Layout, ports: Sequence[str] | str, start: float = 0.0
     """An operator clears the counters of some ports."""
     named = [ports] if isinstance(ports, str) else list(ports)
     rows = np.array([layout.port(port) for port in named], np.intp)
-    return Fault("counter reset (benign)", (Step(start, f"counters of {len(rows)} ports cleared", lambda w: w.ports.clear(rows)),))
+    step = Step(start, f"counters of {len(rows)} ports cleared", lambda w: w.ports.clear(rows))
+    return Fault("counter reset (benign)", (step,))
 
 
 def counter_saturated(layout: Layout, port: str, start: float = 0.0, column: str = "symbol_errors") -> Fault:
@@ -56,9 +57,8 @@ def counter_saturated(layout: Layout, port: str, start: float = 0.0, column: str
     name = layout.port_name(row)
     if column not in counting(Kind.PORT, layout.link_layer) or math.isnan(CATALOGUE[column].top):
         raise ValueError(f"no port of link layer {layout.link_layer} has a counter {column} that stops at its top")
-    return Fault(
-        "saturated counter (benign)", (Step(start, f"{name}: {column} at its top", lambda w: w.count((row,), column, 2.0**48)),)
-    )
+    step = Step(start, f"{name}: {column} at its top", lambda w: w.count((row,), column, 2.0**48))
+    return Fault("saturated counter (benign)", (step,))
 
 
 def counter_wrap(layout: Layout, port: str, start: float = 0.0, period: float = NARROW_PERIOD) -> Fault:
@@ -73,7 +73,8 @@ def counter_wrap(layout: Layout, port: str, start: float = 0.0, period: float = 
         world.speed.put(f"wrap {name}", row, share)
         world.arrives.put(f"wrap {name}", row, share)
 
-    return Fault("counters that wrap (benign)", (Step(start, f"{name}: 32-bit counters wrap every {period:g} s", narrow),))
+    step = Step(start, f"{name}: 32-bit counters wrap every {period:g} s", narrow)
+    return Fault("counters that wrap (benign)", (step,))
 
 
 def counters_frozen(layout: Layout, port: str, start: float = 0.0, lasts: float | None = None) -> Fault:
@@ -86,7 +87,9 @@ def counters_frozen(layout: Layout, port: str, start: float = 0.0, lasts: float 
     return Fault("frozen counters (benign)", tuple(steps))
 
 
-def agent_restart(layout: Layout, hosts: Sequence[str] | int, start: float = 0.0, lasts: float = 12.0, seed: int = 0) -> Fault:
+def agent_restart(
+    layout: Layout, hosts: Sequence[str] | int, start: float = 0.0, lasts: float = 12.0, seed: int = 0
+) -> Fault:
     """Agents are restarted: refused connections for a moment, then other processes with the same counters."""
     at = _hosts(layout, hosts, seed)
     return Fault(
@@ -98,38 +101,41 @@ def agent_restart(layout: Layout, hosts: Sequence[str] | int, start: float = 0.0
     )
 
 
-def clock_skew(layout: Layout, hosts: Sequence[str] | int, start: float = 0.0, seconds: float = 90.0, seed: int = 1) -> Fault:
+def clock_skew(
+    layout: Layout, hosts: Sequence[str] | int, start: float = 0.0, seconds: float = 90.0, seed: int = 1
+) -> Fault:
     """Wall clocks are off, by up to `seconds` either way."""
     at = _hosts(layout, hosts, seed)
     off = np.random.default_rng((seed, len(at))).uniform(-seconds, seconds, len(at))
-    return Fault("clock skew (benign)", (Step(start, f"{len(at)} wall clocks are off", lambda w: _skew(w, at, off)),))
+    step = Step(start, f"{len(at)} wall clocks are off", lambda w: _skew(w, at, off))
+    return Fault("clock skew (benign)", (step,))
 
 
 def clock_step(layout: Layout, host: str, start: float = 0.0, seconds: float = -3600.0) -> Fault:
     """One wall clock steps."""
     at = np.array([layout.host(host)])
     off = np.array([seconds])
-    return Fault("clock step (benign)", (Step(start, f"{host}: wall clock steps by {seconds:g} s", lambda w: _skew(w, at, off)),))
+    step = Step(start, f"{host}: wall clock steps by {seconds:g} s", lambda w: _skew(w, at, off))
+    return Fault("clock step (benign)", (step,))
 
 
 def agents_silent(
     layout: Layout, start: float = 0.0, share: float = 0.1, hosts: Sequence[str] = (), lasts: float | None = 3600.0,
     spread: float = 0.0, reachable: bool = True, seed: int = 2,
 ) -> Fault:
-    """Agents do not answer while their hosts work: `hosts`, or a random share of all, beginning within `spread` seconds."""
+    """Agents do not answer while their hosts work: `hosts`, or a random share, beginning within `spread` seconds."""
     at = _hosts(layout, list(hosts) if hosts else round(share * len(layout.hosts)), seed)
     begins = np.sort(np.random.default_rng((seed, len(at), 7)).uniform(0, spread, len(at)))
     steps = [Step(start, f"{len(at)} agents fall silent", lambda w: None)]
     for host, begin in zip(at.tolist(), begins.tolist(), strict=True):
-        one = np.array([host])
-        steps.append(Step(start + begin, "", lambda w, one=one: w.hosts.stop_agents(one, reachable)))  # type: ignore[misc]
-        if lasts is not None:
-            steps.append(Step(start + begin + lasts, "", lambda w, one=one: w.hosts.start_agents(one, w.now, reachable)))  # type: ignore[misc]
+        steps += _silence(host, start + begin, lasts, reachable)
     return Fault("silent agents (benign)", tuple(steps))
 
 
-def monitoring_partition(layout: Layout, start: float = 0.0, share: float = 0.5, lasts: float = 600.0, unit: str = "") -> Fault:
-    """The management network is cut: no answer from the first share of the hosts, or of one unit ("su1"); all work on."""
+def monitoring_partition(
+    layout: Layout, start: float = 0.0, share: float = 0.5, lasts: float = 600.0, unit: str = ""
+) -> Fault:
+    """The management network is cut: no answer from a share of the hosts, or from one unit ("su1"); all work on."""
     mine = [host for host in layout.hosts if not unit or layout.graph.hosts[host].get("unit") == unit]
     if not mine:
         raise ValueError(f"no host is of unit {unit!r}")
@@ -143,6 +149,15 @@ def retransmits(layout: Layout, hosts: Sequence[str] | int, start: float = 0.0, 
     at = _hosts(layout, hosts, seed)
     rows = np.flatnonzero(np.isin(layout.host_of, at) & ~layout.storage)
     return Fault("retransmits (benign)", (Step(start, "", lambda w: w.effects.begin(rows)),))
+
+
+def _silence(host: int, at: float, lasts: float | None, reachable: bool) -> list[Step]:
+    """One agent stops, and after a while answers again: as another process, unless only the way to it was cut."""
+    one = np.array([host])
+    steps = [Step(at, "", lambda w: w.hosts.stop_agents(one, reachable))]
+    if lasts is not None:
+        steps.append(Step(at + lasts, "", lambda w: w.hosts.start_agents(one, w.now, anew=reachable)))
+    return steps
 
 
 def _hosts(layout: Layout, hosts: Sequence[str] | int, seed: int) -> NDArray[np.intp]:

@@ -20,7 +20,9 @@ BENCHMARKS: dict[str, str] = {
     "record": "tests.bench.record",
     "tick": "tests.bench.tick",
     "diagnose": "tests.bench.diagnose",
+    "impact": "tests.bench.impact",
     "sweep": "tests.bench.sweep",
+    "simulate": "tests.bench.simulate",
 }
 
 

@@ -11,19 +11,20 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricmon.cli import main
 from fabricmon.demo import Demo, Line, Told, compare, free_address, words
 from fabricmon.sim.fabric import Fabric, Shape
-from fabricmon.sim.faults import leaf_down, node_reboot
+from fabricmon.sim.faults import FAULTS
+from fabricmon.sim.layout import Layout
 from fabricmon.sim.timeline import timeline
 
 COMMAND = (sys.executable, "-m", "fabricmon.cli", "demo", "--listen", "127.0.0.1:0")
-FABRIC = Fabric(Shape(nodes=8, unit=4))
-LEAF = leaf_down(FABRIC, 3, 10.0)
-QUIET = node_reboot(FABRIC, 1, 5.0, 2.0)
+LAYOUT = Layout.of(Fabric(Shape(nodes=8, unit=4)).graph, storage=0)
+LEAF = FAULTS["leaf_down"](LAYOUT, "su0/rail3", start=10.0)
+QUIET = FAULTS["node_reboot"](LAYOUT, "host-001", start=5.0, lasts=2.0)
 
 
 def told(kind: str, component: str, first: float = 12.0) -> Told:
@@ -80,19 +81,19 @@ def test_a_bad_option_starts_nothing(options: list[str], capsys: pytest.CaptureF
 
 
 @given(st.integers(8, 64), st.integers(0, 10_000), st.floats(0.5, 20))
+@settings(max_examples=30, deadline=None)
 def test_faults_never_share_a_host_or_a_leaf(nodes: int, seed: int, speed: float) -> None:
-    fabric = Fabric(Shape(nodes=nodes, unit=min(32, -(-nodes // 2))))
-    faults = timeline(fabric, seed, speed, spare=1)
-    assert timeline(fabric, seed, speed, spare=1)[1].expected == faults[1].expected
+    layout = Layout.of(Fabric(Shape(nodes=nodes, unit=min(32, -(-nodes // 2)))).graph, storage=0)
+    faults = timeline(layout, seed, speed, spare=1)
+    assert timeline(layout, seed, speed, spare=1)[1].expected == faults[1].expected
     kinds = [expected.kind for fault in faults for expected in fault.expected]
     assert kinds == ["link_errors", "link_flapping", "fault_domain"]
     hosts = [words(fault.expected[0].component).pop() for fault in faults[:2]]
     hosts.append(faults[2].steps[0].text.split(":")[0])
     assert len(set(hosts)) == 3
-    assert fabric.hosts[0] not in hosts
-    dead = faults[3].expected[0].component
-    (leaf,) = [leaf for leaf in range(fabric.shape.leaves) if dead == f"leaf({fabric.leaf_name(leaf)})"]
-    names = {fabric.port_name(row) for row in fabric.leaf_rows(leaf)}
+    assert layout.hosts[0] not in hosts
+    dead = layout.switch(faults[3].expected[0].component.removeprefix("leaf(").removesuffix(")"))
+    names = {layout.port_name(row) for row in layout.leaf_rows(dead).tolist()}
     assert not names & {fault.expected[0].component.removeprefix("link(").removesuffix(")") for fault in faults[:2]}
     assert not {name.partition("/")[0] for name in names} & {hosts[2]}
 

@@ -14,15 +14,15 @@ import pytest
 from fabricmon import frame
 from fabricmon.collect import infiniband, infiniband_errors, infiniband_rare, infiniband_state
 from fabricmon.host.protocol import HostError
-from fabricmon.model import Inventory
-from fabricmon.sim import faults
-from fabricmon.sim.fabric import Fabric, Shape
+from fabricmon.model import Inventory, Kind
+from fabricmon.sim.faults import FAULTS
 from fabricmon.sim.host import CLASS, SimulatedHost
-from fabricmon.sim.machine import Columns, Machine, values_of
-from fabricmon.sim.plant import Plant
+from fabricmon.sim.layout import Layout
+from fabricmon.sim.machine import Machine, columns, values_of
 from fabricmon.sim.serve import Agents
+from fabricmon.sim.world import World
 
-FABRIC = Fabric(Shape(nodes=4, rails=2, unit=4, spines=1))
+LAYOUT = Layout.named("rail-optimised", units=1, hosts=4, rails=2, spines=1, storage=0, gpus=2)
 
 
 class Client:
@@ -71,14 +71,12 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def test_a_stream_is_a_hello_all_values_and_then_what_changed(session: aiohttp.ClientSession) -> None:
-    plant = Plant(FABRIC)
-    row = FABRIC.row(1, 1)
-    agents = Agents(plant, interval=1.0)
+    agents = Agents(World(LAYOUT), interval=1.0)
     await agents.start()
     try:
-        assert list(agents.targets) == list(FABRIC.hosts)
+        assert list(agents.targets) == list(LAYOUT.hosts)
         assert len(set(agents.targets.values())) == 4
-        agents.play([faults.flapping_cable(FABRIC, row, 1.0, (0,), 60)])
+        agents.play([FAULTS["link_flap"](LAYOUT, "host-001/mlx5_1", start=1.0, downs=(0,), down_for=60)])
         async with session.ws_connect(f"http://{agents.targets['host-001']}/stream?after=0") as ws:
             client = Client(ws)
             first = await client.next()
@@ -100,10 +98,10 @@ async def test_a_stream_is_a_hello_all_values_and_then_what_changed(session: aio
 
 async def test_a_rebooting_node_refuses_and_comes_back_as_another_boot(session: aiohttp.ClientSession) -> None:
     steps: list[str] = []
-    agents = Agents(Plant(FABRIC), interval=1.0, on_step=lambda step: steps.append(step.text))
+    agents = Agents(World(LAYOUT), interval=1.0, on_step=lambda step: steps.append(step.text))
     await agents.start()
     try:
-        agents.play([faults.node_reboot(FABRIC, 2, 0.5, 1.0)])
+        agents.play([FAULTS["node_reboot"](LAYOUT, "host-002", start=0.5, lasts=1.0)])
         url = f"http://{agents.targets['host-002']}/stream"
         async with session.ws_connect(url) as ws:
             client = Client(ws)
@@ -135,7 +133,7 @@ async def test_a_rebooting_node_refuses_and_comes_back_as_another_boot(session: 
 
 
 async def test_agents_say_goodbye_when_they_stop(session: aiohttp.ClientSession) -> None:
-    agents = Agents(Plant(FABRIC))
+    agents = Agents(World(LAYOUT))
     await agents.start()
     async with session.ws_connect(f"http://{agents.targets['host-000']}/stream") as ws:
         client = Client(ws)
@@ -147,24 +145,27 @@ async def test_agents_say_goodbye_when_they_stop(session: aiohttp.ClientSession)
 
 
 def test_counters_are_read_at_their_interval_and_states_every_time() -> None:
-    plant = Plant(FABRIC)
-    machine = Machine(plant, 0, interval=10)
+    world = World(LAYOUT)
+    machine = Machine(world, 0, interval=10, state_interval=1)
     taken = []
     for second in range(25):
-        plant.advance(second)
-        taken.append(list(machine.read(Columns(plant), 1000.0 + second).taken))
-    assert len({state for state, *_ in taken}) == 25
-    assert len({counters for _, counters, _ in taken}) == 3
+        world.advance(second)
+        taken.append(list(machine.read(columns(world), 1000.0 + second).taken))
+    collectors = [part.collector for part in machine.snapshot.inventory.parts]
+    reads = {name: len({times[at] for times in taken}) for at, name in enumerate(collectors)}
+    assert reads["infiniband_state"] == reads["inventory"] == 25
+    assert reads["infiniband"] == reads["gpu"] == reads["pcie"] == 3
 
 
 def test_a_simulated_host_feeds_the_real_collectors() -> None:
-    plant = Plant(FABRIC)
-    plant.hold_down((FABRIC.row(3, 0),))
-    plant.add(FABRIC.row(3, 1), "symbol_errors", 99999)
-    plant.advance(3)
-    host, machine = SimulatedHost(plant, 3), Machine(plant, 3)
-    expected = values_of(machine.read(Columns(plant), 0.0))
-    labels = {c.name: c.labels for part in machine.snapshot.inventory.parts for c in part.components}
+    world = World(LAYOUT)
+    world.hold_down((LAYOUT.port("host-003/mlx5_0"),))
+    world.count((LAYOUT.port("host-003/mlx5_1"),), "symbol_errors", 99999)
+    world.advance(3)
+    host, machine = SimulatedHost(world, 3), Machine(world, 3)
+    parts = machine.read(columns(world), 0.0).inventory.parts
+    labels = {c.name: c.labels for part in parts if part.kind is Kind.PORT for c in part.components}
+    expected = {name: row for name, row in values_of(machine.snapshot).items() if name in labels}
     found: dict[str, dict[str, float]] = {}
     for module in (infiniband_state, infiniband, infiniband_errors, infiniband_rare):
         for reading in (s.read() for s in module.open(host, module.Config()).sessions().values()):
@@ -181,7 +182,6 @@ def test_a_simulated_host_feeds_the_real_collectors() -> None:
                     facts = ("link_layer", "node_guid", "port_guid", "firmware", "pci", "driver")
                     for key in (*named, *facts) if module in (infiniband_state, infiniband) else named:
                         assert component.labels[key] == simulated[key], key
-    expected = {name: row for name, row in expected.items() if row}  # GPUs have no counters
     assert found.keys() == expected.keys()
     for name, row in expected.items():
         assert found[name].keys() == row.keys()
@@ -191,13 +191,13 @@ def test_a_simulated_host_feeds_the_real_collectors() -> None:
 
 
 def test_a_host_that_is_off_answers_nothing() -> None:
-    plant = Plant(FABRIC)
-    host = SimulatedHost(plant, 0)
+    world = World(LAYOUT)
+    host = SimulatedHost(world, 0)
     reader = host.bulk([f"{CLASS}/mlx5_0/ports/1/counters/symbol_error"])
     out = array("d", [7.0])
     assert reader.read(out, 0) == []
     assert out[0] == 0
-    plant.switch_off(0)
+    world.switch_off(0)
     with pytest.raises(HostError, match="No such device"):
         host.list(CLASS)
     ((at, error),) = reader.read(out, 0)

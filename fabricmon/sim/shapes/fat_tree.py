@@ -64,7 +64,8 @@ def rail_optimised(
             for rail in range(rails)
         }
     else:
-        top = dict.fromkeys(range(rails), [lay.switch(name) for name in numbered("spine", spines)])
+        shared = [lay.switch(name) for name in numbered("spine", spines)]
+        top = dict.fromkeys(range(rails), shared)
     for number, name in enumerate(names):
         lay.host(name)
         for rail in range(rails):
