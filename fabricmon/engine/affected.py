@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,10 +12,14 @@ from fabricmon.engine.case import Case, Key
 from fabricmon.engine.reach import Reach
 from fabricmon.jobs.impact import EFFECTS, Effect, Strike, carried, impact_of, label
 from fabricmon.jobs.model import Jobs, Roster
-from fabricmon.model import Impact, Kind, Severity, Symptom
+from fabricmon.model import Impact, Severity, Symptom
 
 GONE = frozenset({"host", "power"})
 """Words of components that fail as whole hosts."""
+AGAIN = 5.0
+"""Seconds for which an impact holds while claims, jobs and who answers are the same and no outage comes of age [D]: by
+so much a flapping link that is down now may be noticed late."""
+KEPT = 4096  # cases whose last impact is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +39,25 @@ class Sight:
     reach: Callable[[], Reach | None]
 
 
+class _Last(NamedTuple):
+    """What was found for a case at a moment, until when it holds, and what it was found of."""
+
+    at: float
+    until: float
+    roster: Roster
+    fresh: tuple[bool, ...]
+    kind: str
+    component: str
+    claims: frozenset[Key]
+    impact: Impact | None
+
+
 class Affected:
     """Keeps what schedulers said last and judges cases by it."""
 
     def __init__(self, sight: Sight) -> None:
         self._sight = sight
+        self._last: dict[tuple[str, str], _Last] = {}
         self.roster = Roster()
 
     def listen(self, sources: Iterable[Jobs]) -> bool:
@@ -56,16 +75,33 @@ class Affected:
             return list(cases)
         return [self._judged(case, former(case), now) for case in cases]
 
+    def _impact(self, case: Case, reach: Reach, now: float) -> Impact | None:
+        """What the symptoms of a case do now, or did a moment ago where nothing can have changed since."""
+        key, fresh = (case.family, case.identity), self.roster.fresh(now)
+        if (last := self._last.get(key)) is not None and last.at <= now < last.until:
+            same = last.roster is self.roster and last.kind == case.kind and last.component == case.component
+            if same and last.fresh == fresh and last.claims == case.claims:
+                return last.impact
+        domain = reach.domain(case.component)
+        strikes = self._strikes(case, domain.word)
+        if all(strike.effect is Effect.NONE for strike in strikes):
+            # What says nothing of traffic puts nobody at risk either, wherever it is.
+            return None
+        found = impact_of(strikes, domain, self.roster, now)
+        ages = [strike.since + budget for strike in strikes for budget in self.roster.budgets]
+        until = min((age for age in ages if age > now), default=now + AGAIN)
+        self._last.pop(key, None)
+        while len(self._last) >= KEPT:
+            del self._last[next(iter(self._last))]
+        self._last[key] = _Last(now, min(until, now + AGAIN), self.roster, fresh, case.kind, case.component,
+                                case.claims, found)  # fmt: skip
+        return found
+
     def _judged(self, case: Case, before: Impact | None, now: float) -> Case:
         reach = self._sight.reach()
         if reach is None:
             return case
-        domain = reach.domain(case.component)
-        strikes = self._strikes(case, domain.word)
-        if not any(strike.effect is not Effect.NONE for strike in strikes):
-            # What says nothing of traffic puts nobody at risk either, wherever it is.
-            domain = domain._replace(hosts=frozenset())
-        found = carried(before, impact_of(strikes, domain, self.roster, now), self.roster, now)
+        found = carried(before, self._impact(case, reach, now), self.roster, now)
         if found is None:
             return case
         severity, words = case.severity, label(found)
@@ -77,17 +113,19 @@ class Affected:
 
     def _strikes(self, case: Case, word: str) -> list[Strike]:
         gone = word == "power" or case.kind == "host_unreachable"
-        found: set[Strike] = set()
+        # Ports of one host that show the same are one strike, the earliest.
+        found: dict[tuple[str, str, str], float] = {}
         for key in case.claims:
             host = self._sight.host(key)
             if not host:
                 continue
-            of_node = key.component.kind is Kind.NODE
+            role = self._sight.role(key)
             for symptom in self._sight.symptoms(key):
-                effect = EFFECTS.get(symptom.kind, Effect.SLOW)
-                kind = symptom.kind
-                if of_node and kind == "agent_silent" and gone:
-                    effect, kind = Effect.OUTAGE, "host_unreachable"
-                role = self._sight.role(key)
-                found.add(Strike(host, kind, effect, symptom.since, word in GONE, role))
-        return sorted(found, key=lambda strike: (strike.host, strike.since, strike.kind, strike.role))
+                kind = "host_unreachable" if gone and symptom.kind == "agent_silent" else symptom.kind
+                at = host, kind, role
+                found[at] = min(symptom.since, found.get(at, symptom.since))
+        whole = word in GONE
+        return [
+            Strike(host, kind, EFFECTS.get(kind, Effect.SLOW), since, whole, role)
+            for (host, kind, role), since in sorted(found.items())
+        ]

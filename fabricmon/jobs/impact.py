@@ -102,8 +102,6 @@ def impact_of(strikes: Iterable[Strike], domain: Domain, roster: Roster, now: fl
     if not struck and not domain.hosts:
         return None
     fresh = [source for source in roster.sources if source.fresh(now)]
-    for here in struck.values():
-        here.sort(key=lambda strike: (strike.since, strike.kind, strike.role))
     found = _hit(struck, roster, fresh, now) + _at_risk(struck, domain, roster, fresh, now)
     state = roster.state(now)
     if not found and state == KNOWN:
@@ -128,25 +126,35 @@ def _hit(
     sources = {source.source: source for source in fresh}
     nodes: dict[tuple[str, str], list[str]] = {}
     jobs: dict[tuple[str, str], Job] = {}
+    signs: dict[tuple[str, str], dict[tuple[str, str, bool], Strike]] = {}
     shared: set[str] = set()
     for host in sorted(struck):
         here = [(source, job) for source, job in roster.on(host) if source in sources]
+        strikes = struck[host]
         for source, job in here:
-            jobs[source, job.id] = job
-            nodes.setdefault((source, job.id), []).append(host)
-        if len(here) > 1 and not any(strike.whole for strike in struck[host]):
+            key = source, job.id
+            jobs[key] = job
+            nodes.setdefault(key, []).append(host)
+            known = signs.setdefault(key, {})
+            for strike in strikes:
+                sort = strike.kind, strike.role, strike.whole
+                if sort not in known or strike.since < known[sort].since:
+                    known[sort] = strike
+        if len(here) > 1 and not any(strike.whole for strike in strikes):
             shared.add(host)
     found = []
     for (source, id), job in jobs.items():
-        hosts = nodes[source, id]
+        hosts, told = nodes[source, id], sorted(signs[source, id].values(), key=_order)
         survives = job.survives if job.survives is not None else sources[source].survives
-        judged = [_judged(job, strike, survives, now) for host in hosts for strike in struck[host]]
-        verdict, reason = max(judged, key=lambda one: one[0].rank)
+        verdict, reason = max((_judged(job, strike, survives, now) for strike in told), key=lambda one: one[0].rank)
         if shared.issuperset(hosts):
             reason += "; other jobs share its node, and which of them uses this part is not known"
-        since = min(strike.since for host in hosts for strike in struck[host])
-        found.append(_told(job, source, verdict, reason, hosts, since))
+        found.append(_told(job, source, verdict, reason, hosts, told[0].since))
     return found
+
+
+def _order(strike: Strike) -> tuple[float, str, str]:
+    return strike.since, strike.kind, strike.role
 
 
 def _judged(job: Job, strike: Strike, survives: float, now: float) -> tuple[JobVerdict, str]:
@@ -182,23 +190,26 @@ def _at_risk(
     struck: Mapping[str, list[Strike]], domain: Domain, roster: Roster, fresh: Sequence[Jobs], now: float
 ) -> list[JobImpact]:
     """Jobs with nodes in the part that failed, none of which shows it."""
+    if not domain.hosts:
+        return []
     names = {source.source for source in fresh}
     nodes: dict[tuple[str, str], list[str]] = {}
     jobs: dict[tuple[str, str], Job] = {}
     hit: set[tuple[str, str]] = set()
     for host in struck:
-        hit.update((source, job.id) for source, job in roster.on(host))
-    for host in sorted(domain.hosts):
+        for source, job in roster.on(host):
+            hit.add((source, job.id))
+    for host in domain.hosts:
         for source, job in roster.on(host):
             key = source, job.id
-            if source in names and key not in hit and len(job.nodes) > 1:
+            if key not in hit and source in names and len(job.nodes) > 1:
                 jobs[key] = job
                 nodes.setdefault(key, []).append(host)
     found = []
     for (source, id), job in jobs.items():
         if domain.crosses is not None and not domain.crosses(job.nodes):
             continue
-        hosts = nodes[source, id]
+        hosts = sorted(nodes[source, id])
         reason = f"{len(hosts)} of its {len(job.nodes)} nodes send through {domain.name}; none of them shows it yet"
         found.append(_told(job, source, JobVerdict.AT_RISK, reason, hosts, now))
     return found

@@ -120,17 +120,24 @@ def text(value: object) -> str:
 
 
 class Roster:
-    """All sources' jobs by host, at one moment."""
+    """All sources' jobs by host, at one moment.
+
+    budgets  seconds of outage that some job survives
+    """
 
     def __init__(self, sources: Sequence[Jobs] = ()) -> None:
         self.sources = tuple(sources)
-        self._by_host: dict[str, list[tuple[Jobs, Job]]] = {}
+        self._by_host: dict[str, list[tuple[str, Job]]] = {}
         for source in self.sources:
             for job in source.jobs:
                 for node in job.nodes:
-                    self._by_host.setdefault(node, []).append((source, job))
+                    self._by_host.setdefault(node, []).append((source.source, job))
         self._listed = {(s.source, job.id) for s in self.sources for job in s.jobs}
         self._hosts: dict[str, str] = {}
+        self.budgets = frozenset(
+            [s.survives for s in self.sources]
+            + [job.survives for s in self.sources for job in s.jobs if job.survives is not None]
+        )
 
     def with_answers(self, sources: Sequence[Jobs]) -> Roster:
         """The roster of newer answers; the index is made anew only where the jobs are others."""
@@ -145,24 +152,25 @@ class Roster:
 
     def on(self, host: str) -> Sequence[tuple[str, Job]]:
         """Source and job of each that runs on a host, fresh or not."""
-        return [(source.source, job) for source, job in self._by_host.get(self._name(host), ())]
+        name = self._hosts.get(host)
+        if name is None:
+            name = self._hosts[host] = host_name(host)
+        return self._by_host.get(name, ())
 
     def listed(self, source: str, job: str) -> bool:
         return (source, job) in self._listed
 
+    def fresh(self, now: float) -> tuple[bool, ...]:
+        """Which of the sources may be believed at wall time `now`."""
+        return tuple(source.fresh(now) for source in self.sources)
+
     def state(self, now: float) -> str:
         """KNOWN, PARTLY or UNKNOWN at wall time `now`."""
-        fresh = sum(source.fresh(now) for source in self.sources)
+        fresh = sum(self.fresh(now))
         return KNOWN if fresh == len(self.sources) else PARTLY if fresh else UNKNOWN
 
     def source(self, name: str) -> Jobs | None:
         return next((s for s in self.sources if s.source == name), None)
-
-    def _name(self, host: str) -> str:
-        known = self._hosts.get(host)
-        if known is None:
-            known = self._hosts[host] = host_name(host)
-        return known
 
 
 def budget(settings: Mapping[str, str], default: float | None = None) -> float | None:
