@@ -98,7 +98,7 @@ class Centre:
         self._seen: tuple[float, Overview, list[NodeView], list[Incident]] | None = None
         self._log = logs.get(part="centre")
         self._transitions = logs.Transitions(self._log)
-        engine.restore(state.incidents, now())
+        engine.restore([*state.past, *state.incidents], now())
         engine.maintenance(self.silences.windows(now()))
 
     def silences_changed(self) -> None:

@@ -51,6 +51,7 @@ class State(Struct):
     """What a restarted centre goes on from.
 
     incidents  all that fire and those resolved within an hour; told: the newest telling of each receiver and incident.
+    past       the newest of those resolved before, as far back as they are kept: who breaks again and again.
     """
 
     incidents: list[Incident]
@@ -59,3 +60,4 @@ class State(Struct):
     maintenance: list[Maintenance]
     nodes: list[ExpectedNode]
     backlog: dict[str, Backlog]
+    past: list[Incident] = []

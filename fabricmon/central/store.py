@@ -44,6 +44,7 @@ S = TypeVar("S", bound=Struct)
 KEEP_RESOLVED = 30 * 86400.0  # seconds; resolved incidents, transitions, ended silences, nodes not seen
 KEEP_FINISHED = 7 * 86400.0  # seconds; notifications delivered, superseded or failed
 RECENT = 3600.0  # seconds; resolved incidents that `load` still hands back, as long as an engine lists them
+PAST = 5000  # older ones that it hands back besides, the newest, for who breaks again and again
 
 
 class Store:
@@ -164,6 +165,14 @@ class Store:
                 maintenance=self._rows(Maintenance, "maintenance", "SELECT body FROM maintenance ORDER BY starts"),
                 nodes=self._rows(ExpectedNode, "nodes", "SELECT body FROM nodes"),
                 backlog=self._backlog(),
+                past=self._rows(
+                    Incident,
+                    "incidents",
+                    "SELECT body FROM incidents WHERE status <> 'firing' AND updated < ? AND severity <> 'info'"
+                    " ORDER BY updated DESC LIMIT ?",
+                    since,
+                    PAST,
+                ),
             )
 
         return self._worker.submit(read).result()

@@ -13,7 +13,7 @@ import numpy as np
 
 from fabricmon.engine.affected import Affected, Sight
 from fabricmon.engine.board import TABLES, Board, by_type, facts_of
-from fabricmon.engine.breaker import Breaker, MassAlarm
+from fabricmon.engine.breaker import Breaker
 from fabricmon.engine.case import Case, Key
 from fabricmon.engine.causes import NOTED, SYMPTOM_OF
 from fabricmon.engine.diagnose import Facts, Verdict, silence_leak
@@ -26,6 +26,7 @@ from fabricmon.engine.losses import Ports, unwell
 from fabricmon.engine.maintenance import Windows
 from fabricmon.engine.mismatch import Mismatches, Strays
 from fabricmon.engine.notices import Notices, Place, maintenance_case
+from fabricmon.engine.offences import Offences
 from fabricmon.engine.picture import Picture
 from fabricmon.engine.places import Places, power_of
 from fabricmon.engine.reach import Reach
@@ -53,7 +54,7 @@ from fabricmon.model import (
     Symptom,
     SymptomChange,
 )
-from fabricmon.rules import RULES
+from fabricmon.rules import RULES, mass_alarm, repeat_offender
 from fabricmon.rules.rule import Rule, Scope
 from fabricmon.topology.domains import Assigner
 from fabricmon.topology.graph import Graph
@@ -77,7 +78,6 @@ class Engine:
     params  rule name -> its parameter struct, or a mapping that becomes one
     fabric  name of the fabric; part of every incident's id, the same at all centres that watch it
     rules   the table of rules; those of FLEET scope are left out in an engine of NODE scope
-    mass_alarm  when many incidents are told as one
 
     Raises ParamsError for parameters that no rule understands.
     """
@@ -89,7 +89,6 @@ class Engine:
         params: Mapping[str, Any] | None = None,
         fabric: str = "",
         rules: Sequence[Rule] = RULES,
-        mass_alarm: MassAlarm | None = None,
     ) -> None:
         self.scope = scope
         self.fabric = fabric
@@ -112,8 +111,9 @@ class Engine:
         self._affected = Affected(Sight(self._speaking, self._host_of, self._role_of, self._reach_now))
         self._usual = Usual()
         self._mismatches, self._strays, self._learned = Mismatches(fabric), Strays(), Learned()
-        self._breaker = Breaker(fabric, mass_alarm or MassAlarm())
+        self._breaker = Breaker(fabric)
         self._alarm: list[Case] = []
+        self._offences = Offences()
         self._events: dict[ComponentId, Event] = {}
         self._since: dict[str, float] = {}
         self._diagnosed_at = -np.inf
@@ -155,6 +155,7 @@ class Engine:
         self.situation.restore(known, now)
         self._mismatches.restore(known, now)
         self._breaker.restore(known, now)
+        self._offences.note(known, now)
         self._broken(now, [])
 
     def reconfigure(self, params: Mapping[str, Any], graph: Graph | None, now: float) -> None:
@@ -282,15 +283,25 @@ class Engine:
         cases = self._affected.judged(cases, self.situation.impact, now)
         cases = self._strays.joined(cases, self._picture.graph)
         cases += self._maintenance_cases(now) + self._mismatches.cases(self._picture.graph, now) + self._alarm
-        return self._broken(now, self.situation.step(now, cases, self._is_open, self._healthy))
+        if (offenders := self.judges.by_rule.get(repeat_offender.RULE.name)) is not None:
+            cases += self._offences.cases(self._parts(), offenders.params, now)
+        changed = self.situation.step(now, cases, self._is_open, self._healthy)
+        self._offences.note(changed, now)
+        return self._broken(now, changed)
+
+    def _parts(self) -> dict[str, int]:
+        """How many parts of each sort there are, by the word of a component."""
+        ports, gpus = self.fleet.tables[Kind.PORT].n, self.fleet.tables[Kind.GPU].n
+        return {"link": ports, "nic": ports, "gpu": gpus, "pcie": ports + gpus, "host": len(self.fleet.nodes)}
 
     def _broken(self, now: float, changed: list[Incident]) -> list[Incident]:
         """What changed, and the mass alarm where that is one; it is told in the same tick as what set it off."""
-        if self.scope is not Scope.FLEET:
+        judge = self.judges.by_rule.get(mass_alarm.RULE.name)
+        if judge is None:
             return changed
         before = bool(self._alarm)
         firing = [record.incident for record in self.situation.firing.values()]
-        case = self._breaker.case(firing, len(self.fleet.nodes), now)
+        case = self._breaker.case(firing, len(self.fleet.nodes), judge.params, now)
         self._alarm = [] if case is None else [case]
         return changed if case is None or before else [*changed, self.situation.tell(case, now)]
 

@@ -14,6 +14,7 @@ from fabricmon.rules import (
     link_down,
     link_errors,
     link_flapping,
+    mass_alarm,
     nic_fault,
     nvlink_degraded,
     nvlink_down,
@@ -21,6 +22,7 @@ from fabricmon.rules import (
     packet_loss,
     pcie_degraded,
     pfc_storm,
+    repeat_offender,
     slow_receiver,
     storage_path,
     straggler,
@@ -53,4 +55,6 @@ RULES: tuple[Rule, ...] = (
     expected_inventory.RULE,
     packet_loss.RULE,
     flow_loss.RULE,
+    repeat_offender.RULE,
+    mass_alarm.RULE,
 )

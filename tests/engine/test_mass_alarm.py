@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from fabricmon.engine import Engine
-from fabricmon.engine.breaker import MassAlarm
 from fabricmon.notify.plan import decide
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.told import Told
 from fabricmon.rules.rule import Scope
 
-SETTINGS = MassAlarm(share=0.1, least=6)
+PARAMS = {"mass_alarm": {"share": 0.1, "least": 6}}
 OPS = Receiver("ops", repeat=0.0)
 
 
@@ -32,7 +31,7 @@ def test_many_at_once_are_one_notification_and_the_single_ones_follow_when_it_is
     world: Any,
 ) -> None:
     w = world(units=2, hosts=8, rails=4)
-    w.engine = Engine(Scope.FLEET, w.graph, {}, "test", mass_alarm=SETTINGS)
+    w.engine = Engine(Scope.FLEET, w.graph, PARAMS, "test")
     for host in w.hosts:
         w._tell_inventory(host)
     w.run(10)
@@ -61,7 +60,7 @@ def test_many_at_once_are_one_notification_and_the_single_ones_follow_when_it_is
 
 def test_one_cause_of_many_is_no_mass_alarm(world: Any) -> None:
     w = world(units=2, hosts=8, rails=4)
-    w.engine = Engine(Scope.FLEET, w.graph, {}, "test", mass_alarm=SETTINGS)
+    w.engine = Engine(Scope.FLEET, w.graph, PARAMS, "test")
     for host in w.hosts:
         w._tell_inventory(host)
     w.run(10)
@@ -73,14 +72,14 @@ def test_one_cause_of_many_is_no_mass_alarm(world: Any) -> None:
 
 def test_a_restart_keeps_the_alarm_until_it_is_calm(world: Any) -> None:
     w = world(units=2, hosts=8, rails=4)
-    w.engine = Engine(Scope.FLEET, w.graph, {}, "test", mass_alarm=SETTINGS)
+    w.engine = Engine(Scope.FLEET, w.graph, PARAMS, "test")
     for host in w.hosts:
         w._tell_inventory(host)
     w.run(10)
     w.break_links(spread(w))
     w.run(60)
     kept = w.engine.incidents()
-    w.engine = Engine(Scope.FLEET, w.graph, {}, "test", mass_alarm=SETTINGS)
+    w.engine = Engine(Scope.FLEET, w.graph, PARAMS, "test")
     w.engine.restore(kept, w.now)
     for host in w.hosts:
         w._tell_inventory(host)
