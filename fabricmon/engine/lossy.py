@@ -14,11 +14,11 @@ SETTLE = {"FL": 15.0, "EL": 30.0}
 window or two, and the fault that makes them lose may show itself. An agent counts as silent after 30 s (3.9)."""
 
 FINER = {
-    "plane": "its ports lose alike whatever leaf they are on: the evidence does not allow a finer answer than one of "
+    "plane": "its ports lose alike whatever leaf they are on: the evidence allows no finer answer than one of "
     "the {switches} {tier} switches of the plane",
-    "pod": "its ports lose alike whatever leaf they are on: the evidence does not allow a finer answer than one of the "
+    "pod": "its ports lose alike whatever leaf they are on: the evidence allows no finer answer than one of the "
     "{switches} {tier} switches of the pod",
-    "network": "no part of the network loses more than another: the evidence does not allow a finer answer",
+    "network": "no part of the network loses more than another: the evidence allows no finer answer",
 }
 
 

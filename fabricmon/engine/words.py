@@ -189,19 +189,19 @@ WORDS: Mapping[str, Words] = {
     "pod losing packets": Words(
         "Pod {name} loses packets above its leaves: {bad} of {of} ports",
         "Ports of all its leaves lose alike, and other pods lose less: one of its spines, or a cable to one, drops "
-        "silently. Nothing tells which: the evidence does not allow a finer answer.",
+        "silently. Nothing tells which: the evidence allows no finer answer.",
         "Read drop counters of the spines that are listed. Loss by flow, or counters of the switches, would name one.",
     ),
     "plane losing packets": Words(
         "Plane {name} loses packets above its leaves: {bad} of {of}",
         "What crosses this plane is lost whatever leaf it comes from: one of its top switches, or a cable to one, "
-        "drops silently. Nothing tells which: the evidence does not allow a finer answer.",
+        "drops silently. Nothing tells which: the evidence allows no finer answer.",
         "Read drop counters of the switches that are listed. Loss by flow, or counters of switches, would name one.",
     ),
     "network losing packets": Words(
         "Packets are lost all over network {name}: {bad} of {of} ports",
-        "Ports lose packets wherever they are, and no part of the network more than another: the evidence does not "
-        "allow a finer answer.",
+        "Ports lose packets wherever they are, and no part of the network more than another: the evidence allows "
+        "no finer answer.",
         "Ask what changed everywhere: routing, firmware, lossless settings, a job that overruns its receivers.",
     ),
 }
