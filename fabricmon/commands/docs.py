@@ -1,4 +1,5 @@
-"""Write docs/counters.md and docs/rules.md from the tables in the code, or check that they are current."""
+"""Write docs/counters.md, docs/rules.md and docs/prometheus-rules.md from the tables in the code, or check that they
+are current."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def documents() -> dict[str, str]:
     from fabricmon.catalogue import CATALOGUE
     from fabricmon.rules import RULES
 
-    return {"counters.md": counters(CATALOGUE), "rules.md": rules(RULES)}
+    return {"counters.md": counters(CATALOGUE), "rules.md": rules(RULES), "prometheus-rules.md": rulers(RULES)}
 
 
 def _content(path: Path) -> str | None:
@@ -137,6 +138,26 @@ def rules(table: Iterable[Rule]) -> str:
         if rule.yields_to:
             lines += ["", "Not told by itself beside: " + ", ".join(f"`{name}`" for name in rule.yields_to) + "."]
         lines += _promql(rule)
+    return "\n".join(lines) + "\n"
+
+
+def rulers(table: Iterable[Rule]) -> str:
+    """What a Prometheus-compatible ruler decides otherwise than fabricmon, rule by rule."""
+    from fabricmon.rules.rulefile import alert_name, differences
+
+    lines = [
+        "# Rules in PromQL, and what differs",
+        _GENERATED.format(source="`fabricmon/rules/`"),
+        "",
+        "How near the alerts of `fabricmon rules export` are to fabricmon's own rules. What differs for every rule is",
+        "in `docs/prometheus.md`; here is what differs besides. The expressions stand in `docs/rules.md`.",
+        "",
+    ]
+    rows = [
+        (f"`{name}`", f"`{alert_name(name)}`" if word != "not expressible" else "none", word, said or "nothing further")
+        for name, word, said in differences(table)
+    ]
+    lines += _table(("rule", "alert", "in PromQL", "what differs"), rows)
     return "\n".join(lines) + "\n"
 
 

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from fabricmon.fleet.losses import IDLE, MTU, WINDOW, WINDOWS, Limits
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import Alert, Recording, Translation, any_of, increase, total
+from fabricmon.rules.promql import Alert, Recording, Translation, any_of, increase, metric, span, total
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
 
@@ -121,11 +121,14 @@ LOST, SENT = "fabricmon:port:packets_lost", "fabricmon:port:packets_sent"
 
 
 def promql(params: Params) -> Translation:
-    lost = total(*(increase(column, SPAN) for column in ("seq_nak_rx", "ack_timeout", "implied_nak")))
+    columns = ("seq_nak_rx", "ack_timeout", "implied_nak")
+    lost = total(*(increase(column, SPAN) for column in columns))
+    often = any_of(*(f"changes({metric(column)}[{span(SPAN)}]) >= {params.windows}" for column in columns))
     sent = (increase("rdma_tx_packets", SPAN), increase("xmit_packets", SPAN), f"{increase('xmit', SPAN)} / {MTU:g}")
     fired = f"{increase('ack_timeout', SPAN)} >= {params.windows * params.timeouts:g}"
     recordings = (Recording(LOST, lost), Recording(SENT, any_of(*sent)))
-    return Translation((Alert(any_of(lossy(LOST, SENT, params), fired)),), recordings, differs=DIFFERS)
+    condition = f"({any_of(lossy(LOST, SENT, params), fired)}) and ({often})"
+    return Translation((Alert(condition),), recordings, differs=DIFFERS)
 
 
 def lossy(lost: str, sent: str, params: Params) -> str:

