@@ -51,7 +51,7 @@ class State(Struct):
     """What a restarted centre goes on from.
 
     incidents  all that fire and those resolved within an hour; told: the newest telling of each receiver and incident.
-    past       the newest of those resolved before, as far back as they are kept: who breaks again and again.
+    past       all that are kept, as ended, with the openings of their episodes as history: who breaks again and again.
     """
 
     incidents: list[Incident]

@@ -44,7 +44,7 @@ S = TypeVar("S", bound=Struct)
 KEEP_RESOLVED = 30 * 86400.0  # seconds; resolved incidents, transitions, ended silences, nodes not seen
 KEEP_FINISHED = 7 * 86400.0  # seconds; notifications delivered, superseded or failed
 RECENT = 3600.0  # seconds; resolved incidents that `load` still hands back, as long as an engine lists them
-PAST = 5000  # older ones that it hands back besides, the newest, for who breaks again and again
+PAST = 20_000  # openings that it hands back besides, the newest, for who breaks again and again
 
 
 class Store:
@@ -165,14 +165,7 @@ class Store:
                 maintenance=self._rows(Maintenance, "maintenance", "SELECT body FROM maintenance ORDER BY starts"),
                 nodes=self._rows(ExpectedNode, "nodes", "SELECT body FROM nodes"),
                 backlog=self._backlog(),
-                past=self._rows(
-                    Incident,
-                    "incidents",
-                    "SELECT body FROM incidents WHERE status <> 'firing' AND updated < ? AND severity <> 'info'"
-                    " ORDER BY updated DESC LIMIT ?",
-                    since,
-                    PAST,
-                ),
+                past=self._past(),
             )
 
         return self._worker.submit(read).result()
@@ -281,6 +274,23 @@ class Store:
             "SELECT receiver, count(*), min(created) FROM outbox WHERE state = 'pending' GROUP BY receiver"
         ).fetchall()
         return {receiver: Backlog(depth, oldest) for receiver, depth, oldest in found}
+
+    def _past(self) -> list[Incident]:
+        """Every incident of warning or higher that is kept, ended, with the openings of all its episodes as history."""
+        found = self._db.execute(
+            "SELECT incident, at, change, reason FROM transitions WHERE change IN ('opened', 'reopened', 'absorbed')"
+            " AND incident IN (SELECT id FROM incidents WHERE severity <> 'info') ORDER BY seq DESC LIMIT ?",
+            (PAST,),
+        ).fetchall()
+        history: dict[str, list[HistoryEntry]] = {}
+        for id, *entry in reversed(found):
+            history.setdefault(id, []).append(HistoryEntry(*entry))
+        past: list[Incident] = []
+        for id, entries in history.items():
+            for incident in self._rows(Incident, "incidents", "SELECT body FROM incidents WHERE id = ?", id):
+                changes = {"status": "resolved", "resolved": entries[-1].at, "history": tuple(entries)}
+                past.append(msgspec.structs.replace(incident, **changes))
+        return past
 
     def _rows(self, kind: type[S], table: str, sql: str, *values: object) -> list[S]:
         found = (self._unpack(kind, table, row[0]) for row in self._db.execute(sql, values).fetchall())

@@ -154,7 +154,8 @@ def certainty(count: int, expected: float, times: float) -> float:
     x = times * HALF * (1.0 + 2.0 * expected)
     if x > 600.0:
         return 0.0
-    return erfc(sqrt(x)) + exp(-x) * sum(x ** (j - 0.5) / gamma(j + 0.5) for j in range(1, min(count, 120) + 1))
+    more = sum(float(x ** (j - 0.5)) / gamma(j + 0.5) for j in range(1, min(count, 120) + 1))
+    return erfc(sqrt(x)) + exp(-x) * more
 
 
 def _part(incident: Incident) -> str:

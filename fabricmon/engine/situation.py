@@ -77,7 +77,8 @@ class Situation:
                 entry = HistoryEntry(now, "restored", "open before a restart; stays until its parts are seen healthy")
                 kept = msgspec.structs.replace(incident, history=_remember(incident.history, entry))
                 self.firing[incident.id] = Record(kept, None)
-            else:
+                self.resolved.pop(incident.id, None)
+            elif now - (incident.resolved or now) <= REMEMBER:
                 self.resolved[incident.id] = incident
 
     def onsets(self) -> dict[str, float]:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from fabricmon.central import database
 from fabricmon.central.database import FILE, MIGRATIONS
 from fabricmon.central.store import KEEP_FINISHED, KEEP_RESOLVED, Ack, Backlog, ExpectedNode, Store, StoreError
-from fabricmon.model import Face, HistoryEntry, Maintenance
+from fabricmon.model import Face, HistoryEntry, Maintenance, Severity
 from fabricmon.notify.silence import silence
 from fabricmon.notify.told import tellings
 from tests.notify.made import T0, incident, note
@@ -57,6 +57,23 @@ async def test_load_leaves_out_what_was_resolved_long_ago_and_nothing_that_fires
     assert [i.id for i in await store.incidents(["old", "never"])] == ["old"]
     assert [i.id for i in await store.resolved(T0 - 1)] == ["old"]
     store.close()
+
+
+async def test_all_openings_that_are_kept_come_back_for_who_breaks_again_and_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for n in range(3):
+        at = T0 + n * 86400.0
+        opened = (HistoryEntry(at, "reopened" if n else "opened", ""), HistoryEntry(at + 5, "members", ""))
+        await store.commit(incidents=[incident("again", history=opened)])
+        over = (*opened, HistoryEntry(at + 60, "resolved", ""))
+        await store.commit(incidents=[incident("again", status="resolved", resolved=at + 60, history=over)])
+    await store.commit(incidents=[incident("note", severity=Severity.INFO)])
+    (past,) = store.load(T0 + 5 * 86400).past
+    store.close()
+    assert (past.id, past.status) == ("again", "resolved")
+    assert [(e.at, e.change) for e in past.history] == [
+        (T0, "opened"), (T0 + 86400, "reopened"), (T0 + 2 * 86400, "reopened"),
+    ]  # fmt: skip
 
 
 async def test_the_same_commit_twice_is_one(tmp_path: Path) -> None:
