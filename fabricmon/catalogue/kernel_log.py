@@ -2,7 +2,8 @@
 
 A count begins at 0 when the agent starts and is unknown where the log cannot be read. Where a driver or the kernel
 leaves out repetitions it is a lower bound: the log is for causes, the device's own counters are for rates
-(kernel-log.md section 1). They stay on the node's /metrics; the centre hears of what matters by events.
+(kernel-log.md section 1). They stay on the node's /metrics; the centre hears of what matters by events, and of an
+adapter that says it is broken by its counts, since a rule judges those.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ _OF_NODE = {
     "sxid_correctable": "SXid messages of NVSwitches about corrected errors",
 }
 
+_JUDGED = ("firmware_faults", "pcie_fatal_errors")
+"""Concepts that a rule judges on ports (nic_fault); these columns travel."""
+
 _SOURCES = {Kind.PORT: "kernel_log", Kind.GPU: "kernel_log_gpu", Kind.NODE: "kernel_log_node"}
 
 
@@ -59,7 +63,7 @@ def column(kind: Kind, concept: str) -> str:
 
 def _count(kind: Kind, concept: str, help: str) -> Counter:
     rows = [p for p in PATTERNS if p.concept == concept]
-    name = column(kind, concept)
+    name, judged = column(kind, concept), kind is Kind.PORT and concept in _JUDGED
     return Counter(
         name=name,
         kind=kind,
@@ -70,7 +74,8 @@ def _count(kind: Kind, concept: str, help: str) -> Counter:
         source=_SOURCES[kind],
         keys=tuple(p.name for p in rows) or (concept,),
         help=help + (_BOUND if any(p.limited for p in rows) else ""),
-        wire=False,
+        wire=judged,
+        window=judged,
         family=f"log_{concept}" if kind is not Kind.PORT else "",
     )
 

@@ -188,7 +188,9 @@ class Session:
                     rows = {row[1]: rows.get(row[1], "") for row in self.places.device.values()}
                 components = tuple(Component(name, _labels(kind, name, pci)) for name, pci in sorted(rows.items()))
                 if components:
-                    parts.append(Part(NAME, kind, COLUMNS[kind], components, period, wire=False))
+                    travel, stay = gpus.by_wire(COLUMNS[kind])
+                    parts += [Part(NAME, kind, travel, components, period)] if travel else []
+                    parts.append(Part(NAME, kind, stay, components, period, wire=False))
         if tuple(parts) != self._parts:
             self._parts = tuple(parts)
 

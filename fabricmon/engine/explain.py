@@ -179,10 +179,16 @@ def _candidates(verdict: Verdict, board: Board, component: str, name: str) -> tu
         found.append(f"nic({node}/{rest.partition('/')[0]})" if (nic >= 0).any() else f"port({near})")
         if far:
             found.append(f"port({far})")
-    if verdict.domain == "nic" and "LD" in verdict.explained:
-        links = board.places.port.ids["link"][verdict.explained["LD"]]
+    if verdict.domain == "nic":
+        links = board.places.port.ids["link"][_down(verdict, board)]
         found.extend(f"link({board.places.names['link'][link]})" for link in links.tolist() if link >= 0)
     return tuple(dict.fromkeys(c for c in found if c != component))
+
+
+def _down(verdict: Verdict, board: Board) -> list[int]:
+    """Ports of an adapter whose link is down, explained or taken for an effect of what its device tells."""
+    rows = board.places.members(Kind.PORT, verdict.domain, verdict.group).tolist()
+    return [row for row in rows if any(row in judge.open for judge in board.judges.get("LD", ()))]
 
 
 def _named(alternative: Alternative, board: Board) -> str:

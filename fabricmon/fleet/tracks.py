@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fabricmon.fleet import link
 from fabricmon.fleet.arithmetic import Mark
+from fabricmon.fleet.device_errors import DeviceErrors
 from fabricmon.fleet.errors import Errors
 from fabricmon.fleet.facts import Facts
 from fabricmon.fleet.history import Downs
@@ -77,6 +78,7 @@ class Tracks:
         self.facts = Facts(capacity)
         self.downs = Downs(capacity)
         self.errors = Errors(capacity, settings)
+        self.devices = DeviceErrors(capacity)
         self.pressure = Pressure(capacity)
         self.modules = ModuleTrend(capacity)
         self.peers = Peers(capacity)
@@ -99,6 +101,7 @@ class Tracks:
         fallen = self._look(now)
         self._count_downs(fallen, now)
         self.errors.advance(table, self, now, settings)
+        self.devices.advance(self, now)
         self.losses.advance(table, now, self.facts.role)
         self.modules.advance(table, self, now)
         self._note_traffic(now)
@@ -139,8 +142,8 @@ class Tracks:
     def _count_downs(self, fallen: NDArray[np.intp], now: float) -> None:
         """Downs by port counter, by carrier counter and by what was seen; see `history`."""
         table = self.table
-        by_port, port_rise = self._risen("link_downed")
-        by_carrier, carrier_rise = self._risen("carrier_down_changes")
+        by_port, port_rise = self.risen("link_downed")
+        by_carrier, carrier_rise = self.risen("carrier_down_changes")
         # on InfiniBand the interface's carrier follows the subnet manager, too: only without the port's own counter
         own = ~self.facts.infiniband[by_carrier] | ~self._observed("link_downed", by_carrier)
         by_carrier, carrier_rise = by_carrier[own], carrier_rise[own]
@@ -156,7 +159,7 @@ class Tracks:
         excused |= self.link[rows] == link.ORDERED
         self.downs.tell(rows, counts, np.full(len(rows), now) - self._lag(rows), excused, now, self.settings.episode)
 
-    def _risen(self, column: str) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    def risen(self, column: str) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Rows read in this tick on which a counter rose, and by how much. A rise after a reset is not believed."""
         table, n = self.table, self.table.n
         at, lane = table.counted(column), table.lane(column)
@@ -185,7 +188,7 @@ class Tracks:
 
     def _note_traffic(self, now: float) -> None:
         for column in TRAFFIC:
-            rows, _ = self._risen(column)
+            rows, _ = self.risen(column)
             self.moved[rows] = now
 
     def resize(self, capacity: int) -> None:
@@ -193,6 +196,7 @@ class Tracks:
         self.facts.resize(capacity)
         self.downs.resize(capacity)
         self.errors.resize(capacity, self.settings)
+        self.devices.resize(capacity)
         self.pressure.resize(capacity)
         self.modules.resize(capacity)
         self.peers.resize(capacity)
@@ -207,6 +211,7 @@ class Tracks:
     def forget(self, rows: NDArray[np.intp]) -> None:
         self.downs.forget(rows)
         self.errors.forget(rows)
+        self.devices.forget(rows)
         self.pressure.forget(rows)
         self.modules.forget(rows)
         self.peers.forget(rows)

@@ -23,7 +23,7 @@ POLL = 10.0
 NDR = 400e9 / 8
 STATE = ("state", "phys_state", "rate", "width", "sm_lid")
 COUNTS = ("symbol_errors", "link_error_recoveries", "link_downed", "rcv_errors", "local_link_integrity_errors",
-          "excessive_buffer_overrun_errors", "xmit", "rcv")  # fmt: skip
+          "excessive_buffer_overrun_errors", "unrecoverable_error", "xmit", "rcv")  # fmt: skip
 NETDEV = ("carrier", "operstate", "admin_up", "carrier_down_changes", "carrier_up_changes", "netdev_rate")
 ACTIVE = {"state": 4.0, "phys_state": 5.0, "rate": NDR, "width": 4.0, "sm_lid": 1.0}
 DOWN = {"state": 1.0, "phys_state": 2.0, "rate": math.nan, "width": math.nan}

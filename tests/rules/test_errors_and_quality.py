@@ -230,6 +230,27 @@ def test_a_vanished_virtual_interface_is_nothing() -> None:
     assert "nic_fault" not in ports.told()
 
 
+def test_an_adapter_that_counts_errors_it_cannot_recover_from() -> None:
+    """S14: the device says so itself; it ends when it has not said so for five minutes."""
+    ports = Ports(hosts=2)
+    for at in ports.port.values():
+        at |= {"unrecoverable_error": 3.0}  # of long ago
+    settle(ports)
+    onset = ports.now
+    ports.port[0, 5]["unrecoverable_error"] += 2
+    ports.polls(3)
+    (symptom,) = ports.open("nic_fault")
+    assert symptom.severity is Severity.CRITICAL
+    assert symptom.component.name == "mlx5_5/1"
+    assert "2 errors that it cannot recover from" in symptom.evidence[0].text
+    assert ports.changes[0].at - onset <= 30
+    ports.polls(26)
+    assert ports.open("nic_fault")
+    ports.polls(6)
+    assert ports.told() == {"nic_fault"}
+    assert not ports.open("nic_fault")
+
+
 # --- agent_silent
 
 
