@@ -2,7 +2,7 @@
 
   fabricmon scenario run s01-single-cable-flap     a scenario of this package by name, or files of your own
   fabricmon scenario run --seeds 20 --jobs 2       all of this package, with seeds 1 to 20, two processes
-  fabricmon scenario run my.yaml --seed 7 --json   one JSON object a line
+  fabricmon scenario run my.yaml --seed 7 --verbose   and which incidents came, or --json: one object a line
   fabricmon scenario run --table docs/accuracy.md  writes the table as well
   fabricmon scenario list                          the scenarios of this package
 How to write one: docs/scenarios.md.

@@ -109,7 +109,7 @@ class Stage:
         self._inlet = Bulk(self.world)
         self._running: tuple[Listed, ...] = ()
         self._rows: dict[ComponentId, int] = {}
-        self._before = 0.0, np.zeros(self.layout.ports, np.bool_)
+        self._before = 0.0, self.world.sent.copy(), np.zeros(self.layout.ports, np.bool_)
 
     def windows(self) -> list[Maintenance]:
         return [
@@ -143,13 +143,13 @@ class Stage:
 
         Only where the whole poll was one stretch of a link that is up; a rate that no link can have is off anyway.
         """
-        before, was_up = self._before
+        before, sent, was_up = self._before
         world, now = self.world, self.world.now
         up = world.links.active & world.present & ~world.hosts.silent[self.layout.host_of]
-        self._before = now, up
+        self._before = now, world.sent.copy(), up
         if now <= before:
             return
-        true = world.traffic.carried(before, now)[0] * world.speed.value / (now - before)
+        true = (world.sent - sent) / (now - before) / world.links.rate
         table, shares = engine.fleet.tables[Kind.PORT], engine.utilisation().transmit
         for at in np.flatnonzero(np.isfinite(shares)).tolist():
             row = self._row(table.ids[at])

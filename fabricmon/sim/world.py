@@ -38,6 +38,7 @@ class World:
     now        seconds since the start of the simulation
     poll       seconds between two looks of the agents at their counters; no stretch of time is longer
     hosts      which of them run, answer, and since when
+    sent       bytes that each port really sent since the start, whatever its counters show
     links      states, rates and error ratios of all ports' links
     ports      what the ports' devices count
     inside     GPUs, NVLinks, PCIe
@@ -74,6 +75,7 @@ class World:
         self.random = np.random.default_rng(seed)
         self.traffic = Traffic(layout, seed, steady, tuple(jobs))
         self.hosts = Hosts(len(layout.hosts), self.random)
+        self.sent = np.zeros(n)
         self.links = Links(layout.rate)
         self.ports = Ports(layout, self.links, self.random)
         self.inside = Inside(layout, self.random)
@@ -151,6 +153,7 @@ class World:
         carried = np.minimum(dt, carried * self.speed.value * self.random.uniform(0.99, 1.01, on.size)) * on
         sent, got = self.effects.move(carried * self.links.rate, on, dt)
         got = got * self.arrives.value
+        self.sent += sent
         self.ports.move(sent, got)
         busy = on & ((sent > 0) | (got > 0))
         stalled = np.minimum(dt, (waits + self.stall.value * dt) * busy)
