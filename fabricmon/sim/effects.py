@@ -39,7 +39,7 @@ TAKEN = 0.95
 """Share of its PCIe link's payload rate that an adapter can hand to its host."""
 FULL = 0.97
 """Share of the line rate that arrives where more is sent: gaps and acknowledgements are the rest."""
-MARKED_MOST = 0.1
+MARKED_MOST = 0.11
 """Share of marked packets that rate control settles at in a very crowded queue."""
 PAUSED_SENDERS = (0.35, 0.7)
 """Share of a slow host's pausing that its senders feel, least and most; its neighbours below the leaf feel"""
@@ -98,7 +98,8 @@ class Effects:
         if wanted and (self._unrouted or not flows.routed):
             self._unrouted = False
             before = list(flows.words)
-            if flows.route(self.dead_switches, self.dead_cables) and world.show_flows and before:
+            moves = flows.route(self.dead_switches, self.dead_cables, world.show_flows)
+            if moves and world.show_flows and before:
                 moved = np.array([old != new for old, new in zip(before, flows.words, strict=True)], np.bool_)
                 world.hosts.reshape(np.unique(world.layout.host_of[flows.source[moved]]))
         merged: list[dict[int, float]] = [{}, {}]
@@ -172,7 +173,11 @@ class Effects:
         return np.array(found, np.intp)
 
     def _running(self) -> NDArray[np.bool_]:
-        return np.asarray(self._world.traffic.job_of[self.flows.source] == self.flows.job)
+        """Flows whose job is at work; those to a port that a burst keeps busy rest meanwhile."""
+        running = self._world.traffic.job_of[self.flows.source] == self.flows.job
+        if self.bursts:
+            running &= ~np.isin(self.flows.target, [burst.target for burst in self.bursts.values()])
+        return np.asarray(running)
 
     # --- as time passes
 

@@ -11,6 +11,8 @@ from fabricmon.sim.layout import Ints, Layout
 from fabricmon.sim.script import Expected, Fault, Step
 from fabricmon.sim.world import World
 
+CROWD = 4.0
+"""What the senders of an incast would like to send together, in line rates of the receiver."""
 DEVICE_ERRORS = 0.5
 """Errors per second of a bad device that it cannot mend."""
 
@@ -98,9 +100,18 @@ def straggler(
     """An adapter moves a share of what its rail peers move, without any other sign."""
     row, cause = np.array([layout.port(port)]), f"straggler {port} {start:g}"
     name = layout.port_name(int(row[0]))
-    steps = [Step(start, f"{name}: moves {share:.0%} of what its peers move", lambda w: w.speed.put(cause, row, share))]
+
+    def slow(world: World) -> None:
+        world.speed.put(cause, row, share)
+        world.arrives.put(cause, row, share)
+
+    def mend(world: World) -> None:
+        world.speed.take(cause)
+        world.arrives.take(cause)
+
+    steps = [Step(start, f"{name}: moves {share:.0%} of what its peers move", slow)]
     if lasts is not None:
-        steps.append(Step(start + lasts, f"{name}: as fast as its peers", lambda w: w.speed.take(cause)))
+        steps.append(Step(start + lasts, f"{name}: as fast as its peers", mend))
     return Fault("straggler", tuple(steps), (Expected("straggler", f"nic({name.rpartition('/')[0]})"),))
 
 
@@ -144,7 +155,7 @@ def incast(
         rows = tuple(int(mate) for mate in np.sort(picked))
     else:
         rows = tuple(layout.port(sender) for sender in senders)
-    burst = Burst(rows, row, float(layout.rate[row]) * 2.0 / max(1, len(rows)))
+    burst = Burst(rows, row, float(layout.rate[row]) * CROWD / max(1, len(rows)))
     return Fault(
         "incast",
         (

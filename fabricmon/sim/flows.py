@@ -7,7 +7,7 @@ fabric sprays packets over them (adaptive routing).
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -68,8 +68,10 @@ class Flows:
 
     # --- routes
 
-    def route(self, dead_switches: Iterable[int] = (), dead_cables: Iterable[int] = ()) -> bool:
-        """Lay every flow's path around what is dead. Returns whether any label changed."""
+    def route(
+        self, dead_switches: Iterable[int] = (), dead_cables: Iterable[int] = (), named: bool = True
+    ) -> bool:
+        """Lay every flow's path around what is dead. Returns whether any label changed; `named`: make labels at all."""
         dead = frozenset(dead_switches), frozenset(dead_cables)
         if self._routed and dead == self._dead:
             return False
@@ -89,7 +91,7 @@ class Flows:
                 found = self._path(paths, source, target, lane)
                 if found is None:
                     break
-                word = paths.words(found) if not self._spray else ""
+                word = paths.words(found) if named and not self._spray else ""
                 cables = (int(layout.cable[source]), *found.cables, int(layout.cable[target]))
                 number = len(flow_of)
                 flow_of.append(flow)
@@ -208,8 +210,17 @@ def _circulant(ring: list[int], strides: list[int], job: int) -> list[tuple[int,
 
 
 def _chosen(one: Ints, other: Ints, switch: int, seed: int, share: float) -> NDArray[np.bool_]:
-    """Which pairs of ports, told by their cables, are among the share that is bad: the same pair always, both ways."""
-    low, high = np.minimum(one, other), np.maximum(one, other)
-    limit = share * 1_000_000
-    pairs = zip(low.tolist(), high.tolist(), strict=True)
-    return np.array([mix(seed, switch, a, b) % 1_000_000 < limit for a, b in pairs], np.bool_)
+    """Which hops are between a pair of ports that is bad, both ways. Ports are told by their cables.
+
+    A broken crossbar hits every port alike: the pairs are taken in an order that spreads them over the ports.
+    """
+    hops = list(zip(np.minimum(one, other).tolist(), np.maximum(one, other).tolist(), strict=True))
+    rest = sorted(set(hops), key=lambda pair: mix(seed, switch, *pair))
+    bad: set[tuple[int, int]] = set()
+    hits: Counter[int] = Counter()
+    for _ in range(round(share * len(rest))):
+        pair = min(rest, key=lambda pair: max(hits[pair[0]], hits[pair[1]]) * len(hops) + hits[pair[0]] + hits[pair[1]])
+        rest.remove(pair)
+        bad.add(pair)
+        hits.update(pair)
+    return np.array([hop in bad for hop in hops], np.bool_)

@@ -1,7 +1,7 @@
 """A cluster of 10,000 hosts with 8 compute ports each, simulated and judged at once: how much faster than real time.
 
-One minute is the world's ten-second polls, the bulk inlet, and the centre's engine ticking after each. Processor time of
-this one thread, so that other work on the machine does not count; 1 is real time.
+A poll is ten seconds of the world, the bulk inlet, and a tick of the centre's engine. Processor time, so that other
+work on the machine does not count; 1 is real time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def main() -> list[tuple[str, float, str]]:
         script = Script([FAULTS["leaf_down"](layout, layout.leaf_name(layout.leaves[7]), start=35.0)])
         bulk.poll(engine, WALL)
         engine.tick(WALL)
-        rows.append((f"{link_layer}: build 10,000 hosts and let the engine know them", time.process_time() - began, "s"))
+        text = f"{link_layer}: build 10,000 hosts and let the engine know them"
+        rows.append((text, time.process_time() - began, "s"))
         times: dict[str, list[float]] = {"world": [], "inlet": [], "tick": []}
         for tick in range(1, POLLS + 1):
             at = [time.process_time()]

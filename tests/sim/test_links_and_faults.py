@@ -160,9 +160,10 @@ def test_a_gray_spine_costs_only_flows_through_it_the_share_it_loses() -> None:
 def test_half_a_gray_spine_costs_about_half_of_its_flows() -> None:
     layout = Layout.named("r1")
     found = World(layout, 3, jobs=[Job("train", layout.hosts, "all_to_all", peers=12)], flows=True)
-    Script([FAULTS["plane_gray"](layout, "5"), FAULTS["switch_gray"](layout, "plane3-spine-003", pairs=0.5)]).play(found, 20)
+    faults = [FAULTS["plane_gray"](layout, "5"), FAULTS["switch_gray"](layout, "plane3-spine-003", pairs=0.5)]
+    Script(faults).play(found, 20)
     lossy = found.flows.loss > 0
-    for name, least, most in (("plane5-", 1.0, 1.0), ("plane3-spine-003", 0.1, 0.9)):
+    for name, least, most in (("plane5-", 1.0, 1.0), ("plane3-spine-003", 0.3, 0.7)):
         through = np.array([name in words for words in found.flows.words])
         assert least <= lossy[through].mean() <= most
     elsewhere = np.array(["plane5" not in words and "plane3-spine-003" not in words for words in found.flows.words])
@@ -233,8 +234,8 @@ def test_incast_marks_at_the_receiver_and_slows_the_senders() -> None:
     marks = made.column(Kind.PORT, "ecn_marked_rx")
     assert set(np.flatnonzero(marks).tolist()) == {row}
     packets = 30 * 50e9 * 0.97 / 4122
-    assert 0.03 < marks[row] / packets < 0.12
-    assert len(np.flatnonzero(made.column(Kind.PORT, "cnp_handled"))) >= 10
+    assert 0.05 < marks[row] / packets < 0.1
+    assert len(np.flatnonzero(made.column(Kind.PORT, "cnp_handled"))) == 10
     assert not made.column(Kind.PORT, "pfc_tx_pause_prio3").any(), "the receiver sends no pause"
 
 
@@ -307,7 +308,8 @@ def test_a_driver_that_is_loaded_anew_brings_its_devices_back_with_counters_from
 
 
 def test_a_script_takes_its_steps_in_time_order_once() -> None:
-    one, two = FAULTS["leaf_down"](LAYOUT, LEAF, start=3, lasts=4), FAULTS["node_reboot"](LAYOUT, HOST, start=5, lasts=1)
+    one = FAULTS["leaf_down"](LAYOUT, LEAF, start=3, lasts=4)
+    two = FAULTS["node_reboot"](LAYOUT, HOST, start=5, lasts=1)
     script, made = Script([one, two]), world()
     taken = [step.at for until in (2.0, 4.0, 4.0, 20.0) for step in script.play(made, until)]
     assert taken == [3, 5, 6, 7]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -91,9 +93,10 @@ def test_one_seed_is_one_run_to_the_last_bit() -> None:
         layout = Layout.named("rail-optimised", units=2, hosts=4, rails=2, spines=2)
         world = World(layout, seed, jobs=[Job("a", layout.hosts[:6], "all_to_all")], flows=True, background=True)
         faults = [
-            FAULTS["switch_gray"](layout, "spine-001", start=20), FAULTS["link_flap"](layout, "host-001/mlx5_0", start=15),
+            FAULTS["switch_gray"](layout, "spine-001", start=20),
+            FAULTS["link_flap"](layout, "host-001/mlx5_0", start=15),
             FAULTS["host_crash"](layout, "host-004", start=30, lasts=60),
-        ]  # fmt: skip
+        ]
         Script(faults).play(world, 120)
         return bytes_of(world)
 
@@ -106,7 +109,7 @@ def test_one_seed_is_one_run_to_the_last_bit() -> None:
 def test_what_a_port_carries_does_not_depend_on_the_length_of_a_step(steps: list[float], pattern: str) -> None:
     traffic = Traffic(SMALL, 1, 0.4, (Job("a", SMALL.hosts[:2], pattern),))
     at = np.concatenate([[0.0], np.cumsum(steps)])
-    parts = [traffic.carried(float(a), float(b)) for a, b in zip(at, at[1:], strict=False)]
+    parts = [traffic.carried(float(a), float(b)) for a, b in pairwise(at)]
     whole = traffic.carried(0.0, float(at[-1]))
     assert sum(sent for sent, _ in parts) == pytest.approx(whole[0], abs=1e-6)
     assert sum(waits for _, waits in parts) == pytest.approx(whole[1], abs=1e-6)
