@@ -35,6 +35,8 @@ _PACKAGES = {
     "prometheus-alertmanager": "prometheus-alertmanager",
     "amtool": "prometheus-alertmanager",
     "prometheus-node-exporter": "prometheus-node-exporter",
+    "victoria-metrics": "victoria-metrics",
+    "vmalert": "victoria-metrics",
     "ibsim": "ibsim-utils",
     "opensm": "opensm",
     "ibnetdiscover": "infiniband-diags",
