@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet.arithmetic import NO_RATE
 from fabricmon.fleet.errors import line_rate
 from fabricmon.fleet.lane import Lane, Rows
-from fabricmon.fleet.slots import SLOT, Slots
+from fabricmon.fleet.slots import SLOT, WINDOW, Slots
 from fabricmon.fleet.traffic import SOURCES as TRAFFIC
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ LONG = 60
 """Slots of waiting that are kept: ten minutes (detection-methods 3.1)."""
 
 RECEIVE, TRANSMIT = range(2)
-MARKS, PACKETS, NOTICES, MISSES = range(4)
+MARKS, PACKETS, NOTICES = range(3)
 
 
 class Pressure:
@@ -80,23 +80,26 @@ class Pressure:
     scale      what `stalled` is where a port of this make waits all the time: 1 where time is measured
     pausing    share of time in which it kept its switch from sending
     traffic    RECEIVE, TRANSMIT: share of the line rate
-    arrivals   MARKS, PACKETS, NOTICES, MISSES: packets that came with a mark, packets that came, congestion
-               notifications acted on, packets that found nothing ready to take them; each per second
+    arrivals   MARKS, PACKETS, NOTICES: packets that came with a mark, packets that came, congestion notifications
+               acted on; each per second
+    missed     packets per second that found nothing ready to take them
     busy       the port carried traffic in its newest slot
     worked     `now` of the newest slot in which it did, NaN never
     usual      mean of `stalled` over the last hour of work, NaN before the first
     notified   the same of NOTICES
     estimated  `stalled` is an estimate: of ticks, or of pause frames
+    closed     rows of which a slot of `stalled` was closed at this tick
     pressed    `now` of the newest slot with at least PRESSED waiting, NaN never
     line       line rate in bytes per second as of this tick, NaN unknown
     storm      `now` at which the adapter's own count of pause storms last rose, NaN never
     """
 
     def __init__(self, capacity: int) -> None:
-        self.stalled = Slots(1, LONG, capacity)
-        self.pausing = Slots(1, 3, capacity)
-        self.traffic = Slots(2, 3, capacity)
-        self.arrivals = Slots(4, 9, capacity, shares=False)
+        self.stalled = Slots(1, capacity, LONG)
+        self.pausing = Slots(1, capacity)
+        self.traffic = Slots(2, capacity)
+        self.arrivals = Slots(3, capacity)
+        self.missed = Slots(1, capacity, 3 * WINDOW)
         self.busy = np.zeros(capacity, np.bool_)
         self.estimated = np.zeros(capacity, np.bool_)
         self.scale = np.ones(capacity, np.float32)
@@ -106,6 +109,7 @@ class Pressure:
         self.worked = np.full(capacity, np.nan)
         self.pressed = np.full(capacity, np.nan)
         self.storm = np.full(capacity, np.nan)
+        self.closed = np.zeros(0, np.intp)
         self.line = np.zeros(0)
         self._most: dict[int, float] = {}
         self._scaled = float("nan")
@@ -114,6 +118,7 @@ class Pressure:
         rate = line_rate(table)
         with np.errstate(invalid="ignore"):
             self.line = rate = np.where(rate > 0, rate, np.nan)
+        self.closed = np.zeros(0, np.intp)
         self._note_traffic(table, rate, now)
         self._note_ticks(table, tracks, now)
         self._note_pauses(table, tracks, rate, now)
@@ -139,7 +144,7 @@ class Pressure:
                 rows, seconds = _within(lane, _both(left, told), table.n)
                 line = rate[rows]
                 amounts = tuple(_rise(table, name, rows) / line for name in (received, sent))
-                closed = self.traffic.add(rows, seconds, amounts, now)
+                closed, _ = self.traffic.add(rows, seconds, amounts, now)
                 share = self.traffic.latest[:, closed]
                 with np.errstate(invalid="ignore"):
                     busy = np.fmax(share[RECEIVE], share[TRANSMIT]) >= BUSY
@@ -200,12 +205,13 @@ class Pressure:
                 self._stalled(rows, seconds, time, now)
 
     def _stalled(self, rows: Rows, seconds: Floats, waited: Floats, now: float) -> None:
-        closed = self.stalled.add(rows, seconds, (waited,), now)
+        closed, fills = self.stalled.add(rows, seconds, (waited,), now)
+        self.closed = np.concatenate([self.closed, closed])
         share = self.stalled.latest[0, closed]
         with np.errstate(invalid="ignore"):
             self.pressed[closed[share >= PRESSED * self.scale[closed]]] = now
-        worked = closed[self.busy[closed]]
-        self._remember(self.usual, self._slots[0], worked, self.stalled.latest[0, worked])
+        worked = self.busy[closed]
+        self._remember(self.usual, self._slots[0], closed[worked], fills[worked], share[worked])
 
     def _note_arrivals(self, table: Table, now: float) -> None:
         names = [name for name in (RECEIVED, MARKED, SLOWED, *STARVED) if table.counted(name) is not None]
@@ -215,21 +221,26 @@ class Pressure:
         rows, seconds = _within(lane, None, table.n)
         unknown = np.full(len(seconds), np.nan)
         one = {name: _rise(table, name, rows) for name in names}
-        missed = np.fmax(one.get(STARVED[0], unknown), one.get(STARVED[1], unknown))
-        amounts = (one.get(MARKED, unknown), one.get(RECEIVED, unknown), one.get(SLOWED, unknown), missed)
-        closed = self.arrivals.add(rows, seconds, amounts, now)
-        self._remember(self.notified, self._slots[1], closed, self.arrivals.latest[NOTICES, closed])
+        self.missed.add(rows, seconds, (np.fmax(one.get(STARVED[0], unknown), one.get(STARVED[1], unknown)),), now)
+        amounts = (one.get(MARKED, unknown), one.get(RECEIVED, unknown), one.get(SLOWED, unknown))
+        closed, fills = self.arrivals.add(rows, seconds, amounts, now)
+        self._remember(self.notified, self._slots[1], closed, fills, self.arrivals.latest[NOTICES, closed])
 
     def _remember(
-        self, mean: NDArray[np.float32], slots: NDArray[np.int16], rows: NDArray[np.intp], value: NDArray[np.float32]
+        self,
+        mean: NDArray[np.float32],
+        slots: NDArray[np.int16],
+        rows: NDArray[np.intp],
+        fills: NDArray[np.int16],
+        value: NDArray[np.float32],
     ) -> None:
-        """Take one slot into a mean over MEMORY seconds; the plain mean of all slots before there are so many."""
+        """Take slots into a mean over MEMORY seconds; the plain mean of all slots before there are so many."""
         told = ~np.isnan(value)
         if not told.all():
-            rows, value = rows[told], value[told]
-        number = slots[rows] + np.int16(1)
-        before = np.where(number == 1, value, mean[rows])
-        mean[rows] = before + (value - before) / number
+            rows, fills, value = rows[told], fills[told], value[told]
+        before, former = slots[rows], mean[rows]
+        number = before + fills
+        mean[rows] = np.where(before == 0, value, former + (value - former) * (fills / number).astype(np.float32))
         slots[rows] = np.minimum(number, HOUR)
 
     def usual_before(self, rows: NDArray[np.intp], slots: int) -> Floats:
@@ -257,7 +268,7 @@ class Pressure:
 
     def resize(self, capacity: int) -> None:
         more = capacity - len(self.busy)
-        for slots in (self.stalled, self.pausing, self.traffic, self.arrivals):
+        for slots in (self.stalled, self.pausing, self.traffic, self.arrivals, self.missed):
             slots.resize(capacity)
         self.busy = np.concatenate([self.busy, np.zeros(more, np.bool_)])
         self.estimated = np.concatenate([self.estimated, np.zeros(more, np.bool_)])
@@ -270,7 +281,7 @@ class Pressure:
         self.storm = np.concatenate([self.storm, np.full(more, np.nan)])
 
     def forget(self, rows: NDArray[np.intp]) -> None:
-        for slots in (self.stalled, self.pausing, self.traffic, self.arrivals):
+        for slots in (self.stalled, self.pausing, self.traffic, self.arrivals, self.missed):
             slots.forget(rows)
         self.busy[rows] = False
         self.estimated[rows] = False

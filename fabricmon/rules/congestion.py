@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.fleet import link
 from fabricmon.fleet.pressure import LONG, NOTICES, PRESSED, RECEIVE, SLOWEST_TICK, TRANSMIT
-from fabricmon.fleet.slots import SLOT, WINDOW
+from fabricmon.fleet.slots import SLOT, WINDOW, Slots
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.neighbours import others_mean
@@ -81,11 +81,28 @@ def _peers(view: View, rows: NDArray[np.intp]) -> NDArray[np.float64]:
 
 def _stands_out(view: View, rows: NDArray[np.intp], params: Params) -> NDArray[np.bool_]:
     pressure = view.tracks.pressure
-    recent, usual = pressure.stalled.recent[0, rows], pressure.usual_before(rows, RAISING * WINDOW)
+    recent = pressure.stalled.recent[0, rows]
     with np.errstate(invalid="ignore"):
-        return np.asarray(
-            (recent >= PRESSED) & (recent >= params.apart * _peers(view, rows)) & ~(recent < params.apart * usual)
-        )
+        found = np.asarray((recent >= PRESSED) & (recent >= params.apart * _peers(view, rows)))
+        at = np.flatnonzero(found)
+        found[at] = ~(recent[at] < params.apart * pressure.usual_before(rows[at], RAISING * WINDOW))
+    return found
+
+
+def _lasts(stalled: Slots, rows: NDArray[np.intp], scale: NDArray[np.float32], params: Params) -> NDArray[np.bool_]:
+    """Rows that waited for long enough: much in the newest windows, or something in all that are kept."""
+    with np.errstate(invalid="ignore"):
+        found = np.asarray((stalled.windows(0, rows, RAISING) / scale > params.high).all(axis=0))
+        rest = np.flatnonzero(~found)
+        if len(rest):
+            found[rest] = (stalled.windows(0, rows[rest], LONG // WINDOW) / scale[rest] > params.medium).all(axis=0)
+    return found
+
+
+def _marked(rows: NDArray[np.intp], n: int) -> NDArray[np.bool_]:
+    mask = np.zeros(n, np.bool_)
+    mask[rows] = True
+    return mask
 
 
 def test(view: View, params: Params) -> Outcome:
@@ -98,19 +115,18 @@ def test(view: View, params: Params) -> Outcome:
     with np.errstate(invalid="ignore"):
         working = pressure.busy[:n] | ((share > 0) & (view.now - pressure.worked[:n] < AFTER))
         lately = view.now - pressure.pressed[:n] < AFTER
-        rows = np.flatnonzero((share > min(params.medium, params.high)) & working)
+        pressed = (share > min(params.medium, params.high)) & working
         calm = share < params.calm
+    if not params.hold:  # between two slots nothing changes, and what is open stays open
+        pressed &= _marked(pressure.closed, n)
+    rows = np.flatnonzero(pressed)
+    compared = _compared(view, params)
+    if len(rows) and compared.any():
+        rows = rows[~compared[rows] | _stands_out(view, rows, params)]
     if len(rows):
-        windows = pressure.stalled.windows(0, rows, LONG // WINDOW) / scale[rows]
-        with np.errstate(invalid="ignore"):
-            found = np.asarray((windows[:RAISING] > params.high).all(axis=0) | (windows > params.medium).all(axis=0))
-            lasts = pressure.usual[rows] / scale[rows] > params.lasting
-        compared = _compared(view, params)[rows]
-        severity[rows[lasts & pressure.worked_an_hour(rows) & ~compared]] = Severity.WARNING.rank
-        guessed = found & compared
-        if guessed.any():
-            found[guessed] = _stands_out(view, rows[guessed], params)
-        fire[rows] = found
+        fire[rows] = _lasts(pressure.stalled, rows, scale[rows], params)
+        rows = rows[fire[rows] & ~compared[rows] & pressure.worked_an_hour(rows)]
+        severity[rows[pressure.usual[rows] / scale[rows] > params.lasting]] = Severity.WARNING.rank
     up = tracks.link[:n] == link.UP
     return Outcome(
         fire=fire,

@@ -105,13 +105,18 @@ def test(view: View, params: Params) -> Outcome:
         rows, full, signs = rows[keep], full[keep], signs[keep]
     if len(rows):
         groups, _ = neighbourhood(view)
-        share = np.full(n, np.nan)
-        busy = np.flatnonzero(pressure.busy[:n])
-        share[busy] = pressure.marked(busy)
+        alone = np.zeros(len(rows), np.bool_)
         with np.errstate(invalid="ignore"):
-            alone = full & ~(receive[rows] < params.apart * others_mean(receive, pressure.busy[:n], groups, rows))
-            alone |= signs & ~(share[rows] < params.apart * others_mean(share, pressure.busy[:n], groups, rows))
-        fire[rows] = alone & (senders(view, rows, groups, params) >= params.senders)
+            if full.any():
+                peers = others_mean(receive, pressure.busy[:n], groups, rows)
+                alone |= full & ~(receive[rows] < params.apart * peers)
+            if signs.any():
+                share, busy = np.full(n, np.nan), np.flatnonzero(pressure.busy[:n])
+                share[busy] = pressure.marked(busy)
+                alone |= signs & ~(share[rows] < params.apart * others_mean(share, pressure.busy[:n], groups, rows))
+        rows = rows[alone]
+        if len(rows):
+            fire[rows] = senders(view, rows, groups, params) >= params.senders
     known = view.present & (tracks.link[:n] == link.UP) & np.isfinite(receive) & pressure.traffic.known(n, view.now)
     return Outcome(
         fire=fire,

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from fabricmon.fleet import link
-from fabricmon.fleet.pressure import MISSES, RECEIVE
+from fabricmon.fleet.pressure import RECEIVE
 from fabricmon.fleet.slots import SLOT, WINDOW
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
@@ -54,7 +54,7 @@ def _peers(view: View, rows: NDArray[np.intp]) -> NDArray[np.float64]:
 def test(view: View, params: Params) -> Outcome:
     tracks, n = view.tracks, view.n
     pressure = tracks.pressure
-    pausing, missing = pressure.pausing.recent[0, :n], pressure.arrivals.recent[MISSES, :n]
+    pausing, missing = pressure.pausing.recent[0, :n], pressure.missed.recent[0, :n]
     fire = np.zeros(n, np.bool_)
     with np.errstate(invalid="ignore"):
         # two of three windows above the limit make the mean at least two thirds of it
@@ -63,12 +63,12 @@ def test(view: View, params: Params) -> Outcome:
     if len(rows):
         with np.errstate(invalid="ignore"):
             slots = (pressure.pausing.history(0, rows, WINDOW) >= params.pausing).sum(axis=0)
-            missed = (pressure.arrivals.windows(MISSES, rows, WINDOW) >= params.missed).sum(axis=0)
+            missed = (pressure.missed.windows(0, rows, WINDOW) >= params.missed).sum(axis=0)
             receives = pressure.traffic.recent[RECEIVE, rows]
             loaded = (receives > params.full) | (receives > params.above * _peers(view, rows))
         fire[rows] = ((slots >= 2) & ~loaded) | (missed >= 2)
     told = (np.isfinite(pausing) & pressure.pausing.known(n, view.now)) | (
-        np.isfinite(missing) & pressure.arrivals.known(n, view.now)
+        np.isfinite(missing) & pressure.missed.known(n, view.now)
     )
     up = tracks.link[:n] == link.UP
     return Outcome(
@@ -95,7 +95,7 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
         text = f"receives at {receives:.0%} of its line rate{others}"
         formula = f"slow only if below {params.full:.0%} and not above {params.above:g} times its peers (3.2)"
         found.append(Evidence(component, text, formula, receives, params.full, receives <= params.full))
-    missing = float(pressure.arrivals.recent[MISSES, row])
+    missing = float(pressure.missed.recent[0, row])
     if not np.isnan(missing):
         text = f"{missing:.0f} packets a second found no receive buffer"
         formula = f">= {params.missed:g} a second in 2 of {WINDOW} windows of 30 s (detection-methods 3.2)"
