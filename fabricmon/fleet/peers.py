@@ -6,7 +6,7 @@ window; idle ports are no peers. Of a window's share of the line rate, and of th
     z = (x - median) / max(1.4826 MAD, 2 % of |median|)
 
 is taken; a window is low at z > 3.5 in the bad direction and a gap above 8 %. Synchronous jobs make all equally slow,
-so pausing others counts as much as a low rate. The groups take turns: a tenth of them is compared each second.
+so pausing others counts as much as a low rate. The groups take turns, one fortieth every quarter of a second.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Ints = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
 EVERY = 10.0  # seconds of one window (detection-methods 2.5)
-TURNS = 10  # parts into which the groups are divided
+TURNS = 40  # parts into which the groups are divided: one a tick of the centre
 WINDOWS = 12  # windows remembered (2.5: 4/5 of the last 12)
 LEAST = 8  # active peers of a group (2.5)
 ACTIVE = 0.01
@@ -134,7 +134,10 @@ class Peers:
             return
         pausing = np.nan_to_num(pressure.pausing.latest[0, rows].astype(np.float64))
         usual, spread = _middle(group, share)
-        rests, jitter = _middle(group, pausing)
+        if pausing.max() > PAUSES:
+            rests, jitter = _middle(group, pausing)
+        else:
+            rests = jitter = np.zeros(len(rows))
         slow = (usual - share > Z * np.maximum(spread, 0.02 * usual)) & (share < (1.0 - GAP) * usual)
         slow |= pausing - rests > np.maximum(Z * jitter, PAUSES)
         many = np.bincount(group, slow)[group]

@@ -22,14 +22,14 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     windows  of the last 12 windows of 10 s at work, so many must be low (10: 4/5, detection-methods 2.5)
     calm     at most so many of them when it ends (2: design)
     idle     s; without work for so long there is nothing left to compare, and it ends (600: design)
-    hold     s; the windows are the hold (0)
+    hold     how long they must be: with them two minutes at least (30 s: detection-methods 2.6)
     clear    how long it must keep up with its peers (30 s: three windows)
     """
 
     windows: Annotated[int, Meta(ge=1, le=WINDOWS)] = 10
     calm: Annotated[int, Meta(ge=0, lt=WINDOWS)] = 2
     idle: Duration = Duration(600)
-    hold: Duration = Duration(0)
+    hold: Duration = Duration(30)
     clear: Duration = Duration(30)
 
 
@@ -97,7 +97,7 @@ RULE = Rule(
     params=Params,
     test=test,
     evidence=evidence,
-    hold=0.0,
+    hold=30.0,
     clear=30.0,
     title="Adapter slower than its peers",
     why=(
