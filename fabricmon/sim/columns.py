@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.inventory import COLUMNS as NODE_COLUMNS
 from fabricmon.model import Kind
+from fabricmon.sim.optics import COLUMNS as OPTICS
 
 PRIORITY = 3
 """The lossless priority: RoCE traffic is on it, and pause counters exist of it only."""
@@ -64,6 +65,8 @@ _ETHERNET_PHY = PartOf(
     ("fec_corrected_blocks", "fec_uncorrectable_blocks", "phy_corrected_bit_errors", "phy_uncorrected_symbols"),
 )
 
+_OPTICS = PartOf("optics", Kind.PORT, OPTICS)
+
 _GPU = PartOf(
     "gpu", Kind.GPU,
     ("gpu_fabric_state", "gpu_fabric_status", "gpu_fabric_health_verdict", "gpu_recovery_action", "gpu_xid_events"),
@@ -87,7 +90,7 @@ _NODE = PartOf("inventory", Kind.NODE, NODE_COLUMNS, state=True)
 FLOW = PartOf("flow", Kind.FLOW, ("flow_packets", "flow_lost"))
 """Delivered by worlds whose nodes tell of each flow."""
 
-_INSIDE = (_NODE, _GPU, _GPU_LINKS, _NVLINK, _PCIE)
+_INSIDE = (_OPTICS, _NODE, _GPU, _GPU_LINKS, _NVLINK, _PCIE)
 PARTS: dict[str, tuple[PartOf, ...]] = {
     "InfiniBand": (_INFINIBAND_STATE, _INFINIBAND, *_INSIDE),
     "Ethernet": (_ROCE_STATE, _ETHERNET, _ROCE_RDMA, _ROCE, _ETHERNET_PHY, *_INSIDE),

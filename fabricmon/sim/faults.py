@@ -21,6 +21,7 @@ FAULTS: Mapping[str, Callable[..., Fault]] = {
     "slow_flap": links.slow_flap,
     "link_errors": links.link_errors,
     "degrading_link": links.degrading_link,
+    "dirty_optic": links.dirty_optic,
     "slow_link": links.slow_link,
     "narrow_link": links.narrow_link,
     "leaf_down": switches.leaf_down,

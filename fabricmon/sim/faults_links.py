@@ -94,6 +94,23 @@ def degrading_link(
     return Fault("degrading link", tuple(steps), (Expected("link_errors", f"link({name})"),))
 
 
+def dirty_optic(
+    layout: Layout, port: str, start: float = 0.0, ramp: float = 6 * 3600.0, decibels: float = -8.0,
+    degrees: float = 0.0, ratio: float = 1e-10,
+) -> Fault:
+    """Dirt or a tired laser: less light arrives by and by, and errors come as the margin goes; it may heat up, too."""
+    row = layout.port(port)
+    name, rows = layout.port_name(row), np.array([row])
+    worse = degrading_link(layout, port, start, ramp, 1e-15, ratio)
+
+    def drift(world: World) -> None:
+        world.optics.drift(rows, decibels, degrees, ramp, world.now)
+        worse.steps[0].do(world)
+
+    text = f"{name}: light changes by {decibels:g} dB in {ramp:g} s, the error ratio rises to {ratio:.0e}"
+    return Fault("dirty optic", (Step(start, text, drift),), worse.expected)
+
+
 def slow_link(layout: Layout, port: str, start: float = 0.0, gbps: float = 200.0, width: int = 4) -> Fault:
     """After a reseat the link comes up at a lower rate, or with fewer lanes, without errors."""
     row = layout.port(port)

@@ -21,6 +21,8 @@ from fabricmon.sim.hosts import Hosts
 from fabricmon.sim.inside import GEN5, LANES, Inside
 from fabricmon.sim.layout import Layout
 from fabricmon.sim.links import Links
+from fabricmon.sim.optics import COLUMNS as OPTICS
+from fabricmon.sim.optics import Optics
 from fabricmon.sim.overlay import Overlay
 from fabricmon.sim.ports import DOWNS, Ports
 from fabricmon.sim.registers import Floats
@@ -41,6 +43,7 @@ class World:
     sent       bytes that each port really sent since the start, whatever its counters show
     links      states, rates and error ratios of all ports' links
     ports      what the ports' devices count
+    optics     the modules in the ports
     inside     GPUs, NVLinks, PCIe
     flows      who sends to whom; `show_flows`: nodes tell of each (evidence of level L2)
     effects    what loss, dead peers and slow hosts make others count
@@ -78,6 +81,7 @@ class World:
         self.sent = np.zeros(n)
         self.links = Links(layout.rate)
         self.ports = Ports(layout, self.links, self.random)
+        self.optics = Optics(n, np.random.default_rng((seed, 0x0071C5)))
         self.inside = Inside(layout, self.random)
         self.present = np.ones(n, np.bool_)
         self.stall = Overlay(n, 0.0, np.maximum)
@@ -106,7 +110,7 @@ class World:
     def column(self, kind: Kind, name: str) -> Floats:
         """One value a component of that kind, in the exported unit; NaN unknown. KeyError for a column it has not."""
         if kind is Kind.PORT:
-            return self.ports.value(name)
+            return self.optics.value(name, self.now) if name in OPTICS else self.ports.value(name)
         if kind is Kind.GPU:
             return self.inside.gpu(name)
         if kind is Kind.NVLINK:
@@ -146,6 +150,7 @@ class World:
 
     def _pass(self, start: float, end: float) -> None:
         dt = end - start
+        self.optics.look()
         on = self.links.active & self.present & ~self.hosts.off[self.layout.host_of]
         if self._background is not None:
             self._background.step(self, start, end)

@@ -106,6 +106,19 @@ def test_a_degrading_link_has_the_errors_its_ratio_says() -> None:
     assert seen[-1]["symbol_errors"].sum() == seen[-1]["symbol_errors"][ROW]
 
 
+def test_a_dirty_optic_gets_less_light_until_it_has_errors() -> None:
+    found = world()
+    script = Script([FAULTS["dirty_optic"](LAYOUT, PORT, ramp=600, decibels=-10)])
+    before = found.column(Kind.PORT, "module_rx_power_lane2")
+    script.play(found, 300)
+    half = found.column(Kind.PORT, "module_rx_power_lane2") / before
+    script.play(found, 600)
+    whole = found.column(Kind.PORT, "module_rx_power_lane2") / before
+    assert (half[ROW], whole[ROW]) == pytest.approx((0.316, 0.1), rel=0.1)
+    assert np.delete(whole, ROW) == pytest.approx(1.0, abs=0.1)
+    assert found.column(Kind.PORT, "symbol_errors")[ROW] > 100
+
+
 def test_a_replaced_cable_is_clean() -> None:
     found, _ = play(FAULTS["degrading_link"](LAYOUT, PORT, ramp=10, repaired=30), 60)
     assert found.ports.raw["symbol_errors"][ROW] == 0
