@@ -79,30 +79,13 @@ class Fabric:
         host, rail = divmod(row, self.shape.rails)
         return host // self.shape.unit * self.shape.rails + rail
 
-    def leaf_rows(self, leaf: int) -> tuple[int, ...]:
-        """The ports below a leaf."""
-        unit, rail = divmod(leaf, self.shape.rails)
-        first = unit * self.shape.unit
-        return tuple(self.row(host, rail) for host in range(first, min(first + self.shape.unit, self.shape.nodes)))
-
-    def host_rows(self, host: int) -> tuple[int, ...]:
-        return tuple(self.row(host, rail) for rail in range(self.shape.rails))
-
     def port_name(self, row: int) -> str:
         """"host-007/mlx5_3/1", as incidents write it."""
         host, rail = divmod(row, self.shape.rails)
         return f"{self.hosts[host]}/{self.devices[rail]}/1"
 
-    def leaf_name(self, leaf: int) -> str:
-        """"su0/rail2", as incidents write it."""
-        unit, rail = divmod(leaf, self.shape.rails)
-        return f"su{unit}/rail{rail}"
-
     def adapter_guid(self, row: int) -> int:
         return _ADAPTER_GUID + 0x10 * (row + 1)
-
-    def lid(self, row: int) -> int:
-        return 1 + self.shape.leaves + self.shape.spines + row
 
     def port_labels(self, row: int) -> dict[str, str]:
         """Static facts about a port, as the InfiniBand collector finds them below sysfs."""

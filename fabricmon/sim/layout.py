@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fabricmon.model import ComponentId, Kind
 from fabricmon.sim import shapes
+from fabricmon.sim.fabric import sysfs_guid
 from fabricmon.topology.domains import assign
 from fabricmon.topology.graph import Adapter, End, Graph
 from fabricmon.topology.infer import rail_index
@@ -272,7 +273,7 @@ class Layout:
 
     def labels(self, row: int) -> dict[str, str]:
         """Static facts about a port, as the RDMA collectors find them below sysfs."""
-        guid = sysfs_guid(self.guids[row])
+        guid = sysfs_guid(int(self.guids[row], 16))
         labels = {
             "device": self.devices[row],
             "port": str(self.numbers[row]),
@@ -291,12 +292,6 @@ class Layout:
             port = f"p{self.numbers[row]}" if self.numbers[row] > 1 else ""
             labels["netdev"] = f"eth{self.device_number(row)}{port}"
         return labels
-
-
-def sysfs_guid(guid: str) -> str:
-    """As sysfs writes it: "00bb:0000:0000:0010"."""
-    digits = f"{int(guid, 16):016x}"
-    return ":".join(digits[at : at + 4] for at in range(0, 16, 4))
 
 
 def _column(rows: list[tuple[int, str, int, bool, int, int, int, float, str]], at: int) -> Ints:
