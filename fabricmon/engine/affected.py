@@ -60,6 +60,16 @@ class Affected:
         self._last: dict[tuple[str, str], _Last] = {}
         self.roster = Roster()
 
+    def numbered(self, hosts: Sequence[str]) -> list[int]:
+        """Per host the number of the one job that runs there; -1 where none does, or several."""
+        numbers: dict[tuple[str, str], int] = {}
+        found: list[int] = []
+        for host in hosts:
+            here = self.roster.on(host)
+            alone = len(here) == 1
+            found.append(numbers.setdefault((here[0][0], here[0][1].id), len(numbers)) if alone else -1)
+        return found
+
     def listen(self, sources: Iterable[Jobs]) -> bool:
         """All sources' last answers; they replace those before. Whether jobs are others now."""
         before = self.roster

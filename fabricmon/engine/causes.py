@@ -151,7 +151,7 @@ MODES: tuple[Mode, ...] = (
     Mode("NVLink domain down", "nvlink_domain", "nvlink_domain", "fault_domain", 9.2, {"NL": 0.9}, 2, 0.5, ONE_CAUSE),
     Mode("NVLink domain with errors", "nvlink_domain", "nvlink_domain", "fault_domain", 9.2, {"NV": 0.9}, 2, 0.5,
          ONE_CAUSE),
-    Mode("PCIe link of a NIC degraded", "adapter", "nic", "pcie_degraded", 8.5, {"PC": 0.97}),
+    Mode("PCIe link of a NIC degraded", "adapter", "nic", "pcie_degraded", 8.5, {"PC": 0.97, "ST": 0.5}),
     # 3.2: a PCIe link below its width leads to pause, and that to storms. Whether it does depends on the load, so it is
     # a mode of its own.
     Mode("PCIe link of a NIC too slow for what it receives", "adapter", "nic", "pcie_degraded", 8.5,
@@ -192,6 +192,8 @@ of flows whose path changes from packet to packet."""
 GRAY_MODES: tuple[Mode, ...] = (
     Mode("link losing packets", "link", "link", "packet_loss", 8.0, {"EL": 0.9}),
     Mode("leaf losing packets", "leaf", "leaf", "fault_domain", 9.2, {"EL": 0.9}, severity=Severity.CRITICAL),
+    Mode("up-link of a leaf losing packets", "leaf", "leaf", "fault_domain", 8.0, {"EL": 0.35},
+         severity=Severity.WARNING),
     Mode("pod losing packets", "pod", "pod", "fault_domain", 9.2, {"EL": 0.9}, severity=Severity.CRITICAL),
     Mode("plane losing packets", "plane", "plane", "fault_domain", 9.2, {"EL": 0.9}, severity=Severity.CRITICAL),
     Mode("network losing packets", "network", "network", "fault_domain", 10.4, {"EL": 0.9}, severity=Severity.WARNING),

@@ -7,13 +7,14 @@ land when they come and are judged at the next tick: no arriving frame triggers 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fabricmon.engine.affected import Affected, Sight
+from fabricmon.engine.beyond import Beyond
 from fabricmon.engine.board import TABLES, Board, by_type, facts_of
-from fabricmon.engine.breaker import Breaker
 from fabricmon.engine.case import Case, Key
 from fabricmon.engine.causes import NOTED, SYMPTOM_OF
 from fabricmon.engine.diagnose import Facts, Verdict, silence_leak
@@ -24,9 +25,7 @@ from fabricmon.engine.judges import Judges
 from fabricmon.engine.learned import Learned
 from fabricmon.engine.losses import Ports, unwell
 from fabricmon.engine.maintenance import Windows
-from fabricmon.engine.mismatch import Mismatches, Strays
 from fabricmon.engine.notices import Notices, Place, maintenance_case
-from fabricmon.engine.offences import Offences
 from fabricmon.engine.picture import Picture
 from fabricmon.engine.places import Places, power_of
 from fabricmon.engine.reach import Reach
@@ -54,7 +53,7 @@ from fabricmon.model import (
     Symptom,
     SymptomChange,
 )
-from fabricmon.rules import RULES, mass_alarm, repeat_offender
+from fabricmon.rules import RULES
 from fabricmon.rules.rule import Rule, Scope
 from fabricmon.topology.domains import Assigner
 from fabricmon.topology.graph import Graph
@@ -110,10 +109,8 @@ class Engine:
         self._reach: Reach | None = None
         self._affected = Affected(Sight(self._speaking, self._host_of, self._role_of, self._reach_now))
         self._usual = Usual()
-        self._mismatches, self._strays, self._learned = Mismatches(fabric), Strays(), Learned()
-        self._breaker = Breaker(fabric)
-        self._alarm: list[Case] = []
-        self._offences = Offences()
+        self._learned = Learned()
+        self._beyond = Beyond(fabric, self.judges, self.situation)
         self._events: dict[ComponentId, Event] = {}
         self._since: dict[str, float] = {}
         self._diagnosed_at = -np.inf
@@ -153,10 +150,7 @@ class Engine:
         """What was known before a restart. Firing ones stay until their parts were seen healthy."""
         known = list(incidents)
         self.situation.restore(known, now)
-        self._mismatches.restore(known, now)
-        self._breaker.restore(known, now)
-        self._offences.note(known, now)
-        self._broken(now, [])
+        self._beyond.restore(known, now)
 
     def reconfigure(self, params: Mapping[str, Any], graph: Graph | None, now: float) -> None:
         """Other limits, another topology; what is open stays open and is judged by the new ones from the next tick.
@@ -179,6 +173,7 @@ class Engine:
         """What every source of jobs said last, all of them; each call replaces the one before."""
         if self._affected.listen(sources):
             self._diagnosed_at = -np.inf
+            self._employ()
 
     # --- the tick
 
@@ -228,10 +223,19 @@ class Engine:
         groups = {table.kind: self._inside.groups(table.kind, table.ids, table.labels) for table in inside}
         paths = self._assigner.flows(list(zip(flows.ids, flows.labels, strict=True)), domains)
         self._places = Places(domains, self._power, nodes.ids, groups, self._inside.names, self._apart(), paths)
-        ports.domains = self._places.domains
+        self._employ()
         self._places.learn(*self._learned.ids(ports.row, ports.n))
         self._reach = None
         self._placed, self._placed_at = state, now
+
+    def _employ(self) -> None:
+        """The fleet's domains, and among them the job of each port's host: stragglers are compared within their job."""
+        if self._places is None:
+            return
+        domains = self._places.domains
+        jobs = np.array([*self._affected.numbered(domains.names["host"]), -1], np.int32)
+        ids = domains.ids if (jobs < 0).all() else {**domains.ids, "job": jobs[domains.ids["host"]]}
+        self.fleet.tables[Kind.PORT].domains = replace(domains, ids=ids)
 
     def _learn(self, symptoms: Iterable[SymptomChange], now: float) -> None:
         """Groups of ports without a known leaf that go down together."""
@@ -281,29 +285,14 @@ class Engine:
         cases = [with_victims(case_of(verdict, moment), verdict, held_up, board) for verdict in verdicts]
         cases += self._notice_cases(cases)
         cases = self._affected.judged(cases, self.situation.impact, now)
-        cases = self._strays.joined(cases, self._picture.graph)
-        cases += self._maintenance_cases(now) + self._mismatches.cases(self._picture.graph, now) + self._alarm
-        if (offenders := self.judges.by_rule.get(repeat_offender.RULE.name)) is not None:
-            cases += self._offences.cases(self._parts(), offenders.params, now)
+        cases = self._beyond.with_others(cases, self._picture.graph, self._parts(), now) + self._maintenance_cases(now)
         changed = self.situation.step(now, cases, self._is_open, self._healthy)
-        self._offences.note(changed, now)
-        return self._broken(now, changed)
+        return self._beyond.after(changed, len(self.fleet.nodes), now)
 
     def _parts(self) -> dict[str, int]:
         """How many parts of each sort there are, by the word of a component."""
         ports, gpus = self.fleet.tables[Kind.PORT].n, self.fleet.tables[Kind.GPU].n
         return {"link": ports, "nic": ports, "gpu": gpus, "pcie": ports + gpus, "host": len(self.fleet.nodes)}
-
-    def _broken(self, now: float, changed: list[Incident]) -> list[Incident]:
-        """What changed, and the mass alarm where that is one; it is told in the same tick as what set it off."""
-        judge = self.judges.by_rule.get(mass_alarm.RULE.name)
-        if judge is None:
-            return changed
-        before = bool(self._alarm)
-        firing = [record.incident for record in self.situation.firing.values()]
-        case = self._breaker.case(firing, len(self.fleet.nodes), judge.params, now)
-        self._alarm = [] if case is None else [case]
-        return changed if case is None or before else [*changed, self.situation.tell(case, now)]
 
     def _ports(self, facts: Mapping[str, Facts], now: float) -> Ports:
         """What losses are judged with."""

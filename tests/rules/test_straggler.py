@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from fabricmon.model import Kind
 from tests.rules.bench_of_ports import NDR, Ports
 
 
@@ -71,6 +74,20 @@ def test_one_host_that_does_less_on_all_its_ports_is_not_blamed_without_jobs() -
     share[20] = 0.1
     work(ports, share, 30)
     assert not named(ports)
+
+
+def test_with_jobs_a_host_that_is_slow_among_its_own_is_found_and_other_jobs_are_left_alone() -> None:
+    ports = Ports(hosts=32, nics=2)
+    table = ports.fleet.tables[Kind.PORT]
+    assert table.domains is not None
+    job = (np.array([int(component.node[-3:]) for component in table.ids]) // 16).astype(np.int32)
+    table.domains = replace(table.domains, ids={**table.domains.ids, "job": job})
+    share = np.full((32, 2), 0.6)
+    share[16:] = 0.3
+    share[20] = 0.15
+    work(ports, share, 30)
+    assert named(ports) == ["host-020/mlx5_0/1", "host-020/mlx5_1/1"]
+    assert "of its job" in ports.open("straggler")[0].evidence[0].text
 
 
 def test_few_peers_give_no_verdict() -> None:
