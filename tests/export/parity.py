@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterable
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from fabricmon.catalogue.series import component
 from fabricmon.model import ComponentId
 from fabricmon.rules import RULES
-from fabricmon.rules.rulefile import Options, groups
+from fabricmon.rules.rulefile import EVALUATED, Options, groups
 from tests.export.recording import STEP, Episode, Recording
+from tests.rigs.daemons import fetch, fetch_json
 
 _SAMPLE = re.compile(r"\{([^}]*)\} ([-+0-9.eE]+)")
 _PAIR = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -58,6 +63,49 @@ def under_prometheus(recording: Recording, tool: str, folder: Path) -> list[Firi
         return []
     first, last = seconds
     return [Firing(*key, min(first[key]), max(last[key])) for key in sorted(first)]
+
+
+def under_victoria_metrics(
+    recording: Recording, url: str, vmalert: str, folder: Path, names: Sequence[str]
+) -> list[Firing]:
+    """The recording in a VictoriaMetrics, through vmalert's replay, by the rules of these names.
+
+    Between two rules a replay waits until what the first recorded can be found; it knows no `keep_firing_for`.
+    """
+    content = groups([rule for rule in RULES if rule.name in names], {}, Options(keep_firing=False))
+    for group in content:
+        group["rules"] = [entry for entry in group["rules"] if entry.get("record") != EVALUATED]
+    (folder / "replayed.yml").write_text(json.dumps({"groups": content}))
+    begin = int(time.time() // 60 * 60) - 3600 - int(recording.steps * STEP)
+    end = begin + int((recording.steps - 1) * STEP)
+    lines = [
+        f"{series} {value} {(begin + step * int(STEP)) * 1000}"
+        for series, values in recording.series.items()
+        for step, value in enumerate(values)
+        if value
+    ]
+    request = urllib.request.Request(f"{url}/api/v1/import/prometheus", "\n".join(lines).encode(), method="POST")
+    urllib.request.urlopen(request, timeout=60).close()
+    fetch(f"{url}/internal/force_flush")
+    command = [
+        vmalert, "-rule=replayed.yml", f"-datasource.url={url}", f"-remoteWrite.url={url}",
+        f"-replay.timeFrom={_rfc3339(begin)}", f"-replay.timeTo={_rfc3339(end)}", f"-evaluationInterval={STEP:.0f}s",
+        f"-datasource.queryStep={STEP:.0f}s", "-replay.rulesDelay=2s", "-remoteWrite.flushInterval=100ms",
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    fetch(f"{url}/internal/force_flush")
+    asked = urllib.parse.urlencode({
+        "query": 'ALERTS{alertstate="firing"}', "start": begin, "end": end, "step": f"{STEP:.0f}s", "nocache": 1,
+    })  # fmt: skip
+    found: dict[tuple[str, ComponentId], list[float]] = {}
+    for series in fetch_json(f"{url}/api/v1/query_range?{asked}")["data"]["result"]:
+        found.setdefault(_key(series["metric"]), []).extend(float(at) - begin for at, _ in series["values"])
+    return [Firing(*key, min(found[key]), max(found[key])) for key in sorted(found)]
+
+
+def _rfc3339(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _key(labels: dict[str, str]) -> tuple[str, ComponentId]:
