@@ -25,8 +25,7 @@ HARD = ("link_down", "link_flapping", "link_errors", "link_degraded", "nic_fault
 
 
 REPLAYED = tuple(rule for rule in HARD if rule != "link_down")
-"""link_down remembers by a recording that reads itself, which a replay does not; it is followed live
-(test_prometheus_rules_source.py)."""
+"""link_down is followed under vmalert as it runs, in test_prometheus_rules_source.py."""
 
 
 def port(layout: Layout, host: int, number: int) -> str:
