@@ -186,6 +186,10 @@ class Effects:
         world, flows = self._world, self.flows
         running = self._running()
         reached = on[flows.target] & ~flows.broken
+        wanted = running & (world.traffic.peak()[flows.source] > 0)
+        waits = wanted & ~(reached & on[flows.source])
+        waits &= ~world.hosts.off[world.layout.host_of[flows.source]] & world.present[flows.source]
+        sent = np.where(self._stalled(waits), 0.0, sent)
         weight = flows.weight * running
         blocked = np.bincount(flows.source, weight * ~reached, world.layout.ports)
         sent = sent * (1 - np.minimum(1.0, blocked))
@@ -193,17 +197,22 @@ class Effects:
         extra = np.minimum(self._extra * dt * on, np.maximum(0.0, lines - sent))
         way = sent[flows.source] * weight * reached / np.maximum(1e-9, 1 - blocked[flows.source])
         arrives = np.bincount(flows.target, way * (1 - flows.loss), world.layout.ports)
-        got = np.where(self._fed & self._in_job(), arrives, sent) + self._into * dt
-        self._lose(way, on, running & (world.traffic.peak()[flows.source] > 0), reached, dt)
+        got = np.where(self._fed & ~world.layout.storage, arrives, sent) + self._into * dt
+        self._lose(way, waits, dt)
         return sent + extra, np.minimum(got * self._taken, lines) * on
 
-    def _in_job(self) -> NDArray[np.bool_]:
-        return ~self._world.layout.storage
+    def _stalled(self, waits: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Ports of jobs that go on together or not at all, and of which some transfer waits for a dead peer."""
+        world = self._world
+        jobs = [at for at in np.unique(self.flows.job[waits]).tolist() if at >= 0 and world.traffic.jobs[at].together]
+        for at in jobs:
+            mine = waits & (self.flows.job == at)
+            if (self._waited[mine] >= RETRIES * ACK_TIMEOUT).any():
+                world.traffic.stop(world.traffic.jobs[at].name, world.now)
+        return np.isin(world.traffic.job_of, jobs) & ~world.layout.storage
 
-    def _lose(
-        self, way: Floats, on: NDArray[np.bool_], wanted: NDArray[np.bool_], reached: NDArray[np.bool_], dt: float
-    ) -> None:
-        world, flows, random = self._world, self.flows, self._world.random
+    def _lose(self, way: Floats, waits: NDArray[np.bool_], dt: float) -> None:
+        flows, random = self.flows, self._world.random
         packets = way / PACKET
         self.registers.grow("flow_packets", packets)
         lossy = np.flatnonzero((flows.loss > 0) & (way > 0))
@@ -211,8 +220,6 @@ class Effects:
             lost = random.binomial(np.maximum(packets[lossy], 0).astype(np.int64), flows.loss[lossy]).astype(float)
             self.registers.count("flow_lost", lost, lossy)
             self._retransmit(flows.source[lossy], flows.target[lossy], lost)
-        waits = wanted & ~(reached & on[flows.source])
-        waits &= ~world.hosts.off[world.layout.host_of[flows.source]] & world.present[flows.source]
         self._waited = np.where(waits, self._waited + dt, 0.0)
         dead = np.flatnonzero(waits)
         if not len(dead):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,8 @@ class Job:
     checkpoint_every  seconds between two checkpoints, 0 for none: all hosts write to storage at line rate for
     checkpoint_lasts  seconds, and compute ports are idle meanwhile
     peers             ports that each port sends to; neighbours in a ring, strided ones in a tree, others for all_to_all
+    together          a peer that answers nothing stalls all of the job, and ends it when its queue pairs give up; else
+                      the other transfers go on
     """
 
     name: str
@@ -79,6 +81,7 @@ class Job:
     checkpoint_every: float = 0.0
     checkpoint_lasts: float = 90.0
     peers: int = 2
+    together: bool = False
 
     def __post_init__(self) -> None:
         if self.pattern not in PATTERNS:
@@ -172,7 +175,7 @@ class Traffic:
     def stop(self, name: str, now: float) -> None:
         """The job ends now: it crashed, or somebody cancelled it."""
         self.jobs = tuple(
-            Job(**{**job.__dict__, "ends": min(job.ends, now)}) if job.name == name else job for job in self.jobs
+            replace(job, ends=min(job.ends, now)) if job.name == name else job for job in self.jobs
         )
         self.update(now)
 

@@ -158,6 +158,22 @@ def test_a_job_that_starts_brings_some_retransmits_and_no_loss_later() -> None:
     assert (world.column(Kind.PORT, "xmit") == sent).all(), "the job has ended"
 
 
+def test_a_job_that_goes_on_together_stalls_with_a_dead_host_and_then_ends() -> None:
+    def bytes_in(start: float, end: float, together: bool) -> np.ndarray:
+        world = World(SMALL, steady=0.0, jobs=[Job("a", SMALL.hosts, "all_to_all", peers=3, together=together)])
+        script = Script([FAULTS["host_crash"](SMALL, "host-003", start=20, lasts=80)])
+        script.play(world, start)
+        before = world.column(Kind.PORT, "xmit")
+        script.play(world, end)
+        mine = ~SMALL.storage & (SMALL.host_of != 3)
+        return (world.column(Kind.PORT, "xmit") - before)[mine]
+
+    assert (bytes_in(0, 20, True) > 0).all()
+    assert not bytes_in(21, 45, True).any()
+    assert not bytes_in(120, 160, True).any(), "it has ended, the host's return does not bring it back"
+    assert (bytes_in(21, 45, False) > 0).all()
+
+
 def test_jobs_are_placed_without_overlap_and_by_the_seed() -> None:
     layout = Layout.named("r1")
     one = place(layout, [20, 30, 10], 5)
