@@ -1,18 +1,21 @@
 """Loss that only ports tell of, and no hard fault explains: which part of the fabric loses packets? Pure.
 
-A port cannot say where its packets were lost, so the answer is the part whose ports lose and whose neighbours do not,
-and never finer than that (detection-methods 4.7). Hypotheses of one network are compared: nothing but background, one
-link, a leaf, the spines of a pod, the top switches of a plane, the network as a whole. Under each, ports inside lose
-with the probability that the kind of fault gives them, and ports outside with the share that is seen outside: that is
-the empirical background of 4.6, which also holds what the fault does to peers elsewhere. How much is lost decides
-between parts that contain each other: all that a port of a gray leaf sends goes through that leaf, and only some of
-what ports elsewhere send. One verdict a network and window at most.
+A port cannot say where its packets were lost, so the answer is a part, never finer than that (detection-methods 4.7).
+Hypotheses of one plane (one network, where it has no planes) are compared: mere background, one link, a leaf or one of
+its up-links, the spines of a pod, the top switches of the plane; and the whole network where several planes lose.
+
+How many ports lose tells whether anything is wrong; where they are tells what. Flows go both ways, so of the ports that
+a part above them makes lose, half and more are inside it and the others talk to those. Without such a part they are
+spread as the ports that have traffic are: that is the background within which a finer part has to stand out (4.6). A
+gray leaf makes all its ports lose, and more than others, since all that they send goes through it. A lossy link stands
+out by the amount: its peers lose only what they send to it. One verdict a network and window at most.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, lgamma, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +32,21 @@ BACKGROUND = 1e-3
 """Share of lossy ports that may be mere background: ten times the false rate of the detector [D]."""
 LEAST = {"link": 1, "leaf": 2, "pod": 3, "plane": 3, "network": 6}
 """Lossy ports from which a part is considered [D]."""
-SHARE = {"link": 1.0, "leaf": 0.6, "pod": 0.03, "plane": 0.02, "network": 0.05}
-"""Share of the observed ports of a part that must lose: all traffic of a port goes through its leaf; of its few flows
-one or none goes through a given switch above [D]."""
+INSIDE = {"leaf": 0.55, "pod": 0.6}
+"""Share of the lossy ports that are inside a part that makes them lose [D]: one half by symmetry, and those that talk
+with one another inside."""
+DISTINCT = {"leaf": 0.25, "pod": 0.4}
+"""A part that has a larger share of its plane's ports cannot be told from the plane [D]: of two leaves, either is at
+one end of every flow that crosses."""
+SPREAD = 10.0
+"""How evenly lossy ports are spread over parts that have nothing to do with the fault (concentration of a Dirichlet
+distribution) [D]. Jobs clump: their hosts are neighbours and talk with one another."""
+GRAY_LEAF = 0.8
+"""Share of a leaf's ports that lose when the leaf itself is gray, and not something above it [D]; ..."""
+ALIKE = 0.7
+"""... and their lower quartile is at least this part of the upper one: all that they send goes through it [D]."""
 STANDS_OUT = 1.25
-"""Times the loss elsewhere that the loss inside a part should be, so that it is this part and not what is above it [D]:
-a port elsewhere sends only some of its packets into a part, at most half where there are two parts."""
+"""Times the loss elsewhere that ports of a gray leaf lose [D]: ports elsewhere send only some of their packets there."""
 LINK_STANDS_OUT = 3.0
 """The same of one port: its peers lose only what they send to it [D]."""
 WEIGHT = 30.0
@@ -62,99 +74,134 @@ def gray(lossy: Facts, ratio: Floats) -> list[Verdict]:
         bad[lossy.rows] = ratio[lossy.rows] >= WEAK
     found: list[Verdict] = []
     for network in np.unique(ids["network"][bad]).tolist():
-        inside = np.flatnonzero((ids["network"] == network) & (lossy.known | bad))
         if network >= 0:
-            verdict = _of_network(lossy, inside, bad, {d: of[inside] for d, of in ids.items()}, ratio[inside])
+            rows = np.flatnonzero((ids["network"] == network) & (lossy.known | bad))
+            here = _Here(rows, bad[rows], ratio[rows], {domain: of[rows] for domain, of in ids.items()})
+            verdict = _verdict(lossy, here)
             found += [verdict] if verdict is not None else []
     return found
 
 
-def _of_network(
-    lossy: Facts, rows: Ints, bad: Mask, ids: dict[str, NDArray[np.int32]], ratio: Floats
-) -> Verdict | None:
-    """rows  observed PORT rows of the network; ids and ratio are theirs"""
-    shows = bad[rows]
-    ratio = np.where(shows, np.nan_to_num(ratio), 0.0)
-    count, size = int(shows.sum()), len(rows)
-    nothing = _log(count, size, BACKGROUND)
-    hypotheses: list[_Hypothesis] = []
-    for mode in GRAY_MODES:
-        groups = ids[mode.domain]
-        for group in np.unique(groups[shows]).tolist():
-            mine = groups == group
-            if group < 0 or (mode.domain == "network" and not _several(ids["plane"], shows)):
-                continue
-            k, m = int(shows[mine].sum()), int(mine.sum())
-            if k < LEAST[mode.domain] or k < SHARE[mode.domain] * m:
-                continue
-            outside = _log(count - k, size - m, _elsewhere(mode, count - k, size - m, k))
-            within = _log(k, m, max(mode.q["EL"], k / m) if mode.domain in ("link", "leaf") else k / m)
-            score = within + outside - mode.cost + _contrast(mode, mine, ids, shows, ratio) - nothing
-            hypotheses.append(_Hypothesis(mode, group, score, rows[mine & shows]))
+@dataclass(slots=True)
+class _Here:
+    """The observed ports of one network: PORT rows, whether they lose, how much, and their groups."""
+
+    rows: Ints
+    shows: Mask
+    ratio: Floats
+    ids: dict[str, NDArray[np.int32]]
+
+
+def _verdict(lossy: Facts, here: _Here) -> Verdict | None:
+    planes = here.ids["plane"]
+    hypotheses = [h for plane in np.unique(planes[here.shows]).tolist() for h in _of_plane(here, planes == plane)]
+    if len(np.unique(planes[here.shows])) > 1 or (planes < 0).all():
+        hypotheses += _whole(here)
+    hypotheses = sorted((h for h in hypotheses if h.score > 0.0), key=lambda h: (-h.score, h.mode.name, h.group))
     if not hypotheses:
         return None
-    hypotheses.sort(key=lambda h: (-h.score, h.mode.name, h.group))
     best = hypotheses[0]
-    if best.score <= 0.0:
-        return None
     top = best.score
     total = exp(-top) + sum(exp(h.score - top) for h in hypotheses)
-    near = [h for h in hypotheses if h.score >= top - AMBIGUOUS]
-    others = tuple(Alternative(h.mode, h.group, h.score) for h in hypotheses[1:])
-    explained = best.rows
-    began = lossy.onset[np.isin(lossy.rows, explained)]
-    inside = lossy.rows[np.isin(lossy.rows, rows)]
+    mine = [h for h in hypotheses if (h.mode.word, h.group) == (best.mode.word, best.group)]
+    others = [h for h in hypotheses if h not in mine]
+    near = [h for h in others if h.score >= top - AMBIGUOUS]
+    alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in others)
+    inside = here.rows[here.shows]
     return Verdict(
         modes=(best.mode,),
         group=best.group,
-        confidence=min(1.0, sum(exp(h.score - top) for h in near) / total),
-        alone=min(1.0, 1.0 / total),
-        gain=best.score,
-        explained={"EL": explained},
-        onset=float(began.min()),
-        silent={"EL": int((ids[best.mode.domain] == best.group).sum()) - len(explained)},
-        rivals=tuple(Alternative(h.mode, h.group, h.score) for h in near[1:]),
-        best_other=others[0] if others else None,
-        effects={"EL": np.setdiff1d(inside, explained)},
+        confidence=min(1.0, sum(exp(h.score - top) for h in (*mine, *near)) / total),
+        alone=min(1.0, sum(exp(h.score - top) for h in mine) / total),
+        gain=top,
+        explained={"EL": best.rows},
+        onset=float(lossy.onset[np.isin(lossy.rows, best.rows)].min()),
+        silent={"EL": int((here.ids[best.mode.domain] == best.group).sum()) - len(best.rows)},
+        rivals=alternatives[: len(near)],
+        best_other=alternatives[0] if alternatives else None,
+        effects={"EL": np.setdiff1d(inside, best.rows)},
     )
 
 
-def _log(count: int, size: int, p: float) -> float:
-    """Log-likelihood of `count` lossy ports among `size` that each lose with probability p."""
-    p = min(max(p, BACKGROUND), 1.0 - 1e-3)
-    return count * log(p) + (size - count) * log(1.0 - p)
-
-
-def _elsewhere(mode: Mode, count: int, size: int, inside: int) -> float:
-    """Share of ports elsewhere that lose: what is seen, at most what the peers of those inside can make."""
-    if not size:
-        return BACKGROUND
-    most = min(1.0, 2.0 * PEERS * inside / size) if mode.domain == "link" else 1.0
-    return min(count / size, most)
-
-
-def _several(plane: NDArray[np.int32], shows: Mask) -> bool:
-    """A network is blamed as a whole where it has no planes, or where several of them lose."""
-    return bool((plane < 0).all()) or len(np.unique(plane[shows & (plane >= 0)])) > 1
-
-
-def _contrast(
-    mode: Mode, mine: Mask, ids: dict[str, NDArray[np.int32]], shows: Mask, ratio: Floats
-) -> float:
-    """Nats by which the amounts speak for this part, rather than for what is around it."""
-    if mode.domain not in ("link", "leaf"):
+def _surprise(count: int, size: int) -> float:
+    """Nats by which so many lossy ports among so many are more than background."""
+    share = min(count / size, 1.0 - 1e-3)
+    if share <= BACKGROUND:
         return 0.0
-    around = ids["plane"] == ids["plane"][mine][0] if (ids["plane"][mine] >= 0).any() else np.ones(len(mine), np.bool_)
-    rest = around & ~mine & shows
-    if not rest.any():
+    return count * log(share / BACKGROUND) + (size - count) * log((1.0 - share) / (1.0 - BACKGROUND))
+
+
+def _whole(here: _Here) -> list[_Hypothesis]:
+    count = int(here.shows.sum())
+    if count < LEAST["network"]:
+        return []
+    mode = next(mode for mode in GRAY_MODES if mode.domain == "network")
+    score = _surprise(count, len(here.rows)) - mode.cost
+    return [_Hypothesis(mode, int(here.ids["network"][0]), score, here.rows[here.shows])]
+
+
+def _of_plane(here: _Here, scope: Mask) -> list[_Hypothesis]:
+    shows = here.shows & scope
+    count, size = int(shows.sum()), int(scope.sum())
+    surprise = _surprise(count, size)
+    found: list[_Hypothesis] = []
+    for mode in GRAY_MODES:
+        if mode.domain == "network" or count < LEAST[mode.domain]:
+            continue
+        for group in np.unique(here.ids[mode.domain][shows]).tolist():
+            if group < 0:
+                continue
+            mine = (here.ids[mode.domain] == group) & scope
+            where = _where(mode, here, mine, scope, shows)
+            if where is not None:
+                found.append(_Hypothesis(mode, group, surprise + where - mode.cost, here.rows[mine & shows]))
+    return found
+
+
+def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> float | None:
+    """Nats by which the places of the lossy ports, and how much they lose, speak for a part rather than for any part
+    of its plane; None where it cannot be told from the plane."""
+    k, m, count, size = int((shows & mine).sum()), int(mine.sum()), int(shows.sum()), int(scope.sum())
+    if mode.domain == "plane":
         return 0.0
-    inside = float(np.median(ratio[mine & shows]))
     if mode.domain == "link":
-        outside, needed = float(ratio[rest].max()), LINK_STANDS_OUT
-    else:
-        parts = ids[mode.domain][rest]
-        outside = max(float(np.median(ratio[rest][parts == part])) for part in np.unique(parts).tolist())
-        needed = STANDS_OUT
-    if outside <= 0.0 or inside <= 0.0:
+        # that one port is singled out costs as much as there are ports to choose from
+        return None if count - k > 2 * PEERS else _contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT)
+    if k < LEAST[mode.domain] or m > DISTINCT[mode.domain] * size:
+        return None
+    inside = INSIDE[mode.domain]
+    parts = here.ids[mode.domain]
+    where = _shared((k, count - k), (inside, 1.0 - inside))
+    where += _spread(parts, scope & ~mine, shows) - _spread(parts, scope, shows)
+    if mode.q["EL"] < 0.5 or mode.domain != "leaf":
+        return where
+    low, high = np.quantile(here.ratio[mine & shows], (0.25, 0.75)).tolist()
+    if k < GRAY_LEAF * m or low < ALIKE * high:
+        return None
+    return max(where, 0.0) + _contrast(here.ratio, mine & shows, shows & ~mine, STANDS_OUT)
+
+
+def _spread(parts: NDArray[np.int32], scope: Mask, shows: Mask) -> float:
+    """Log-likelihood of how the lossy ports of some leaves or pods are spread over these."""
+    numbers, size = np.unique(parts[scope], return_counts=True)
+    if len(numbers) < 2:
         return 0.0
-    return float(np.clip(WEIGHT * (log(inside / outside) - log(needed)), -MOST, MOST))
+    count = np.bincount(np.searchsorted(numbers, parts[scope & shows]), minlength=len(numbers))
+    return _shared(count.tolist(), (size / size.sum()).tolist())
+
+
+def _shared(counts: Sequence[int], shares: Sequence[float]) -> float:
+    """Log-likelihood of counts among parts that have these shares on average, and differ from them by SPREAD."""
+    each = sum(lgamma(SPREAD * a + k) - lgamma(SPREAD * a) for a, k in zip(shares, counts, strict=True) if k)
+    return each + lgamma(SPREAD) - lgamma(SPREAD + sum(counts))
+
+
+def _contrast(ratio: Floats, inside: Mask, outside: Mask, needed: float) -> float:
+    """Nats by which the amounts speak for a part rather than for what is around it."""
+    if not outside.any():
+        return 0.0
+    far = float(ratio[outside].max()) if needed == LINK_STANDS_OUT else float(np.median(ratio[outside]))
+    near = float(np.median(ratio[inside]))
+    if far <= 0.0 or near <= 0.0:
+        return 0.0
+    return float(np.clip(WEIGHT * (log(near / far) - log(needed)), -MOST, MOST))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fabricmon.engine.causes import FLOW_MODES, PEERS
 from fabricmon.engine.diagnose import Facts, Groups, Verdict, diagnose
-from fabricmon.engine.gray import gray
+from fabricmon.engine.gray import WEAK, gray
 from fabricmon.engine.search import Floats, Ints
 
 Mask = NDArray[np.bool_]
@@ -36,16 +36,35 @@ class Ports:
     """What losses are judged with, per PORT row.
 
     groups  of the rows
-    unwell  float[n], wall time from which a row may have lost what its peers sent it: its link or adapter failed, its
-            host fell silent; NaN: it did not
+    unwell  what was wrong with each
     ratio   float[n], share of packets that it lost, NaN unknown
     near    int[flows], row from which each flow goes, -1 unknown
     """
 
     groups: Groups
-    unwell: Floats
+    unwell: Unwell
     ratio: Floats
     near: Ints
+
+
+@dataclass(slots=True)
+class Unwell:
+    """What was wrong with PORT rows: wall times from when on, NaN for not at all.
+
+    worn     it lost some of what its peers sent it: errors
+    damaged  it lost some or all of it: a flap, a fault of its adapter
+    dead     it answered nothing: its link is down
+    silent   it answered nothing if its host is dead, whose agent fell silent
+    """
+
+    worn: Floats
+    damaged: Floats
+    dead: Floats
+    silent: Floats
+
+    def sick(self) -> Mask:
+        """Rows whose own links fail; a silent agent alone says nothing of them."""
+        return np.asarray(np.isfinite(self.worn) | np.isfinite(self.damaged) | np.isfinite(self.dead))
 
 
 def place_losses(
@@ -61,7 +80,7 @@ def place_losses(
     flows, lossy = facts.get("FL"), facts.get("EL")
     if flows is not None and len(flows.rows):
         verdicts, left = _set_flows_aside(flows, verdicts, facts, ports)
-        soft = [v for v in diagnose({"FL": left}, 0.0, FLOW_MODES) if v.confidence >= SUSPECT]
+        soft = _apart([v for v in diagnose({"FL": left}, 0.0, FLOW_MODES) if v.confidence >= SUSPECT])
     if lossy is not None and len(lossy.rows):
         verdicts, left = _set_ports_aside(lossy, verdicts, ports)
         told = np.zeros(len(ports.ratio), np.bool_)
@@ -77,32 +96,57 @@ def place_losses(
     return verdicts, soft
 
 
-def unwell(facts: Mapping[str, Facts], groups: Groups, fell: Floats, now: float) -> Floats:
-    """`Ports.unwell` of all PORT rows.
+def _apart(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Without those whose flows another one explains nearly all: of a switch of which one half of the pairs of ports
+    loses packets, some cables lose on all their flows."""
+    kept: list[Verdict] = []
+    for verdict in sorted(verdicts, key=lambda v: -v.gain):
+        mine = verdict.explained["FL"]
+        if all(np.isin(mine, other.explained["FL"]).mean() < WITHIN for other in kept):
+            kept.append(verdict)
+    return kept
+
+
+WITHIN = 0.8
+"""Share of its flows from which a verdict says nothing that a greater one does not."""
+
+
+def unwell(facts: Mapping[str, Facts], groups: Groups, fell: Floats, now: float) -> Unwell:
+    """What was wrong with all PORT rows.
 
     groups  of the PORT rows
     fell    float[n], wall time of each row's last down, NaN never
     """
     with np.errstate(invalid="ignore"):
-        since = np.where(now - fell <= AFTER, fell, np.nan)
+        damaged = np.where(now - fell <= AFTER, fell, np.nan)
+    worn, dead, silent = (np.full(len(fell), np.nan) for _ in range(3))
     for kind in sorted(TEARING & facts.keys()):
-        found = facts[kind]
+        since, found = {"LD": dead, "LE": worn}.get(kind, damaged), facts[kind]
         since[found.rows] = np.fmin(since[found.rows], found.onset)
-    hosts, silent = groups.ids["host"], facts.get("AM")
-    if silent is not None and len(silent.rows):
-        of_nodes = silent.groups.ids["host"]
+    hosts, quiet = groups.ids["host"], facts.get("AM")
+    if quiet is not None and len(quiet.rows):
+        of_nodes = quiet.groups.ids["host"]
         began = np.full(int(max(hosts.max(initial=-1), of_nodes.max(initial=-1))) + 2, np.nan)
-        began[of_nodes[silent.rows]] = silent.onset - BEFORE
+        began[of_nodes[quiet.rows]] = quiet.onset
         began[-1] = np.nan
-        since = np.fmin(since, began[hosts])
-    return np.asarray(since)
+        silent = began[hosts]
+    return Unwell(worn, damaged, dead, silent)
 
 
 AFTER = 120.0
 """Seconds after a down for which losses of peers may still show: windows of two readings of 30 s, and a hold."""
+STALLED = 0.5
+"""Share of lost packets from which a port does nothing but wait for an answer [D]."""
 
 
-def witnesses(facts: Mapping[str, Facts], moved: Mask) -> Facts | None:
+def waits(ratio: Floats) -> Mask:
+    """Losses as a dead peer makes them: timers fire, and what is lost is next to nothing of what the port sends, or
+    next to all. A part of the fabric that drops packets loses some of them."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(~((ratio >= WEAK) & (ratio < STALLED)))
+
+
+def witnesses(facts: Mapping[str, Facts], ports: Ports, moved: Mask) -> Facts | None:
     """Whether the peers of silent hosts lose packets towards them: a symptom of NODE rows, known of silent ones only.
 
     With flows: those towards the host. Without: ports of at least two other hosts began to lose when it fell silent,
@@ -116,29 +160,53 @@ def witnesses(facts: Mapping[str, Facts], moved: Mask) -> Facts | None:
         return None
     hosts = silent.groups.ids["host"]
     shown, known = np.zeros(len(hosts), np.bool_), np.zeros(len(hosts), np.bool_)
-    ports, flows = facts.get("EL"), facts.get("FL")
+    lossy, flows = facts.get("EL"), facts.get("FL")
     if flows is not None and len(flows.known):
         towards = flows.groups.many["host"]
         mine = hosts[silent.rows].astype(np.int64)
-        bad = towards.count(mine, _mask(flows.rows, len(flows.known)))
-        seen = towards.count(mine, flows.known)
-        shown[silent.rows] = bad >= np.maximum(1.0, 0.5 * seen)
+        fine = ~_through_sick(flows, ports)
+        bad = towards.count(mine, fine & _mask(flows.rows, len(flows.known)))
+        seen = towards.count(mine, fine & flows.known)
+        shown[silent.rows] = (bad >= 1) & (bad >= FLOWS_SHARE * seen)
         known[silent.rows] = seen > 0
-    if ports is not None and len(ports.rows):
-        most = SLACK * 2 * PEERS * _ports_of(ports, hosts[silent.rows])
+    if lossy is not None and len(lossy.rows):
+        alone = replace(ports.unwell, silent=np.full_like(ports.unwell.silent, np.nan))
+        _, left = _set_ports_aside(lossy, (), replace(ports, unwell=alone))
+        told = left.rows[waits(ports.ratio[left.rows])]
+        began = left.onset[waits(ports.ratio[left.rows])]
+        power = silent.groups.ids["power"]
         for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
-            near = np.abs(ports.onset - onset) <= NEAR
-            others = _hosts_of(ports, ports.rows[near])
-            others = others[others != hosts[row]]
-            if not known[row] and len(np.unique(others)) >= 2 and near.sum() <= most:
-                shown[row] = known[row] = True
+            together = silent.rows[np.abs(silent.onset - onset) <= BEFORE + NEAR]
+            near = (began >= onset - BEFORE) & (began <= onset + NEAR)
+            others = np.setdiff1d(lossy.groups.ids["host"][told[near]], hosts[together])
+            most = SLACK * 2 * PEERS * _ports_of(lossy, hosts[together])
+            if known[row] or len(others) < 2 or near.sum() > most or not _foremost(row, together, power):
+                continue
+            shown[row] = known[row] = True
     quiet = silent.rows[~known[silent.rows] & moved[silent.rows]]
-    if ports is not None and ports.known.any():
+    if lossy is not None and lossy.known.any():
         known[quiet] = True
-    rows = silent.rows[shown[silent.rows]]
     at = np.flatnonzero(shown[silent.rows])
     known &= _mask(silent.rows, len(known))
-    return Facts(silent.groups, rows, silent.onset[at], known)
+    return Facts(silent.groups, silent.rows[at], silent.onset[at], known)
+
+
+FLOWS_SHARE = 0.5
+"""Share of the flows towards a host that must be lossy, where they are known [D]."""
+
+
+def _foremost(row: int, together: Ints, power: NDArray[np.int32]) -> bool:
+    """Of the hosts that fell silent together, this one or its power domain is the one that the ports lose packets
+    towards: it is alone, or more of its domain fell silent than of any other."""
+    if len(together) == 1:
+        return True
+    domains = power[together]
+    numbers, counts = np.unique(domains[domains >= 0], return_counts=True)
+    if power[row] < 0 or not len(numbers):
+        return False
+    mine = int(counts[numbers == power[row]][0])
+    rest = int(counts[numbers != power[row]].max(initial=0))
+    return mine > 1 and mine > rest
 
 
 NEAR = 60.0
@@ -149,11 +217,6 @@ NEAR = 60.0
 def _ports_of(ports: Facts, hosts: NDArray[np.int32]) -> int:
     ids = ports.groups.ids["host"]
     return int(np.isin(ids, hosts[hosts >= 0]).sum())
-
-
-def _hosts_of(ports: Facts, rows: Ints) -> NDArray[np.int32]:
-    ids = ports.groups.ids["host"]
-    return np.asarray(ids[rows])
 
 
 def _mask(rows: Ints, n: int) -> Mask:
@@ -183,9 +246,15 @@ def _set_flows_aside(
         rows = np.flatnonzero(touched & lossy & ~gone)
         gone |= touched
         found.append(replace(verdict, effects={**verdict.effects, "FL": rows}) if len(rows) else verdict)
-    for group in _groups(ports.groups, "link", np.flatnonzero(np.isfinite(ports.unwell))):
-        gone[flows.groups.many["link"].members(group)] = True
-    return found, _without(flows, gone)
+    return found, _without(flows, gone | _through_sick(flows, ports))
+
+
+def _through_sick(flows: Facts, ports: Ports) -> Mask:
+    """Flows at one of whose ends a link fails."""
+    found = np.zeros(len(flows.known), np.bool_)
+    for group in _groups(ports.groups, "link", np.flatnonzero(ports.unwell.sick())):
+        found[flows.groups.many["link"].members(group)] = True
+    return found
 
 
 def _struck(verdict: Verdict, flows: Groups, facts: Mapping[str, Facts]) -> dict[str, list[int]]:
@@ -206,24 +275,38 @@ TEARING = frozenset({"LD", "LF", "LE", "NE"})
 
 def _set_ports_aside(lossy: Facts, hard: Sequence[Verdict], ports: Ports) -> tuple[list[Verdict], Facts]:
     """Ports that lose because a peer failed. Nobody knows who is whose peer: in the plane of `k` failed ports up to
-    2 x PEERS x k others are accounted for, if they did not begin before."""
-    found = list(hard)
+    2 x PEERS x k others are accounted for, if they did not begin before, and lose as peers of such ports do."""
+    found, state = list(hard), ports.unwell
     plane = _planes(ports.groups)
-    failed = np.flatnonzero(np.isfinite(ports.unwell))
     gone = np.zeros(len(lossy.known), np.bool_)
-    own = _mask(failed, len(gone))
-    for number in np.unique(plane[failed]).tolist():
-        here = failed[plane[failed] == number]
-        began = float(ports.unwell[here].min()) - BEFORE
-        at = np.flatnonzero((plane[lossy.rows] == number) & ~own[lossy.rows] & (lossy.onset >= began))
-        if len(at) <= SLACK * 2 * PEERS * len(here) + 1:
-            gone[lossy.rows[at]] = True
-            _blame(found, lossy.rows[at], plane, number)
+    own = state.sick()
+    waiting = waits(ports.ratio[lossy.rows])
+    for since, alike, until in (
+        (state.worn, ~waiting, np.inf),
+        (state.damaged, np.ones(len(lossy.rows), np.bool_), np.inf),
+        (state.dead, waiting, np.inf),
+        (state.silent, waiting, NEAR),
+    ):
+        failed = np.flatnonzero(np.isfinite(since))
+        for number in np.unique(plane[failed]).tolist():
+            here = failed[plane[failed] == number]
+            at = np.flatnonzero((plane[lossy.rows] == number) & ~own[lossy.rows] & alike)
+            at = at[_after(lossy.onset[at], since[here], until)]
+            if len(at) and len(at) <= SLACK * 2 * PEERS * len(here) + 1:
+                gone[lossy.rows[at]] = True
+                _blame(found, lossy.rows[at], plane, number)
     mine = lossy.rows[own[lossy.rows]]
     gone[mine] = True
     for number in np.unique(plane[mine]).tolist():
         _blame(found, mine[plane[mine] == number], plane, number)
     return found, _without(lossy, gone)
+
+
+def _after(onset: Floats, since: Floats, until: float) -> Mask:
+    """Onsets from BEFORE one of some moments until so many seconds after it."""
+    at = np.sort(since)
+    last = np.searchsorted(at, onset + BEFORE, side="right") - 1
+    return np.asarray((last >= 0) & (onset - at[np.maximum(last, 0)] <= until))
 
 
 def _blame(verdicts: list[Verdict], rows: Ints, plane: Ints, number: int) -> None:

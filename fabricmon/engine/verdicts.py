@@ -24,11 +24,31 @@ def verdicts_of(
     moved    bool[n] of the NODE rows: a port of the host carried traffic shortly before its last frame
     """
     hard = {kind: found for kind, found in facts.items() if kind not in SOFT}
-    seen = witnesses(facts, moved)
+    seen = witnesses(facts, ports, moved)
     found = diagnose(hard | ({"PW": seen} if seen is not None else {}), silence)
     found = [_without_witness(verdict) for verdict in found if set(verdict.explained) != {"PW"}]
+    found = _without_cut_off(found, ports)
     found, soft = place_losses(facts, found, ports)
     return found + fallback(board, hard, found) + soft
+
+
+def _without_cut_off(verdicts: Sequence[Verdict], ports: Ports) -> list[Verdict]:
+    """Without dead hosts that merely hang below a leaf that is down: nobody reaches them, whatever they are."""
+    leaves = {v.group for v in verdicts if v.domain == "leaf" and v.explained.keys() & {"LD", "LF"}}
+    if not leaves:
+        return list(verdicts)
+    host, leaf = ports.groups.ids["host"], ports.groups.ids["leaf"]
+
+    def cut_off(verdict: Verdict) -> bool:
+        mine = leaf[host == verdict.group]
+        mine = mine[mine >= 0]
+        return len(mine) > 0 and bool(np.isin(mine, sorted(leaves)).mean() >= CUT_OFF)
+
+    return [v for v in verdicts if v.modes[0].name != "host dead" or not cut_off(v)]
+
+
+CUT_OFF = 0.5
+"""Share of a host's ports below leaves that are down from which its silence is theirs [D]."""
 
 
 def _without_witness(verdict: Verdict) -> Verdict:

@@ -158,6 +158,12 @@ WORDS: Mapping[str, Words] = {
         "silently.",
         "Read drop and parity counters of the switch, then reload or replace it. Its cables need no attention.",
     ),
+    "up-link of a leaf losing packets": Words(
+        "An up-link of leaf {name} loses packets, or the leaf: {bad} of {of} ports see it",
+        "Half of the ports that lose are below this leaf, and the others talk to it: what they share is the leaf and "
+        "its up-links. The evidence allows no finer answer.",
+        "Read error and drop counters of the leaf's up-links, at both ends.",
+    ),
     "half of a leaf losing packets": Words(
         "Part of leaf {name} loses packets: {bad} of {of} flows through it",
         "The lossy flows have this switch in common, about half of those through it: some of its ports or one of its "

@@ -1,0 +1,278 @@
+"""Random faults and the symptoms that they make, as the judges would hand them to the diagnosis.
+
+Losses follow from real paths (sim/flows.py); whether a symptom that is there is shown, and what is shown without any
+fault, is drawn with the probabilities of detection-methods 4.2 and 2.4. Nothing here knows what the diagnosis assumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.engine.diagnose import Facts, silence_leak
+from fabricmon.engine.losses import Ports, unwell
+from fabricmon.model import Kind
+from fabricmon.sim.flows import Gray
+from fabricmon.topology.infer import is_nvlink
+from tests.accuracy.fabrics import Fabric
+
+Ints = NDArray[np.int64]
+
+BEGIN = 1_000_000.0
+PACKETS = 5e7  # of a busy port in the windows that are kept: about 30 s at a quarter of 400 Gb/s
+WEAK = 1e-5
+LEAST = 3  # lost packets
+SEEN = 0.97  # of what is there to be seen
+STRAY = {"LD": 1e-6, "LF": 1e-6, "LE": 1e-6, "NE": 1e-6, "EL": 1e-4, "FL": 1e-5}
+SILENT = 0.01  # share of agents that are silent for reasons of their own, since some time of the last day
+
+VISIBLE: Mapping[str, float] = {
+    "host dead": 6.9, "cable down": 7.6, "cable flapping": 7.6, "cable flapping, with loss": 8.0, "cable errors": 7.6,
+    "cable errors, with loss": 8.0, "NIC bad": 8.5, "NIC dead": 8.9, "NIC lossy": 8.9, "leaf down": 9.2,
+    "leaf reboot": 9.2, "leaf gray": 9.2, "power lost": 10.4,
+}  # fmt: skip
+CORE: Mapping[str, float] = {
+    "uplink cable": 8.0, "spine": 9.2, "core": 9.2, "half a spine": 9.9, "half a core": 9.9, "transit cable": 8.0,
+    "transit switch": 9.2,
+}  # fmt: skip
+"""-logit of the priors (detection-methods 4.2)."""
+
+
+@dataclass
+class Truth:
+    """word, name: as an incident's component; same: others that no evidence of this level tells apart from it;
+    tier: of a fault above the leaves, "" else; seen: lossy ports, lossy flows; signs: other symptoms;
+    ends: leaf and pod at an end of a cable between switches."""
+
+    fault: str
+    word: str
+    name: str
+    same: set[tuple[str, str]] = field(default_factory=set)
+    tier: str = ""
+    seen: tuple[int, int] = (0, 0)
+    signs: int = 0
+    ends: set[tuple[str, str]] = field(default_factory=set)
+
+    def is_it(self, word: str, name: str) -> bool:
+        return (word, name) == (self.word, self.name) or (word, name) in self.same
+
+
+@dataclass
+class Trial:
+    facts: dict[str, Facts]
+    silence: float
+    ports: Ports
+    moved: NDArray[np.bool_]
+    truths: list[Truth]
+
+
+class _Evidence:
+    def __init__(self, fabric: Fabric, random: np.random.Generator) -> None:
+        n, hosts = fabric.ports, len(fabric.layout.hosts)
+        self.fabric, self.random = fabric, random
+        self.shown: dict[str, dict[int, float]] = {kind: {} for kind in ("LD", "LF", "LE", "NE", "AM", "EL", "FL")}
+        self.silent = random.random(hosts) < SILENT
+        self.dead = np.zeros(hosts, np.bool_)
+        self.broken = np.zeros(n, np.bool_)  # ports that nothing reaches
+        self.grays: list[Gray] = []
+        self.cables: dict[int, float] = {}
+        self.rows: dict[int, float] = {}
+
+    def show(self, kind: str, rows: Ints | NDArray[np.int32], share: float) -> None:
+        for row in np.asarray(rows).tolist():
+            if self.random.random() < share:
+                self.shown[kind][row] = BEGIN + self.random.uniform(0, 15)
+
+    # --- faults
+
+    def struck(self, fault: str) -> Truth | None:
+        before = sum(map(len, self.shown.values()))
+        truth = self.strike(fault)
+        if truth is not None:
+            truth.signs = sum(map(len, self.shown.values())) - before
+        return truth
+
+    def strike(self, fault: str) -> Truth | None:
+        """Make one; None where the fabric has no such part."""
+        layout, random = self.fabric.layout, self.random
+        row = int(random.choice(np.flatnonzero(self.fabric.carries)))
+        one = np.array([row])
+        if fault in ("host dead", "power lost"):
+            return self._dark(fault, int(layout.host_of[row]))
+        if fault.startswith("leaf"):
+            return self._leaf(fault, int(layout.leaf[row]))
+        if fault in CORE:
+            return self._core(fault)
+        link = Truth(fault, "link", layout.link_name(row), {("nic", _nic(layout.port_name(row)))})
+        ratio = float(10 ** random.uniform(-3, -1.3))
+        if fault == "cable down":
+            self.show("LD", one, SEEN)
+            self.broken[row] = True
+        elif fault.startswith("cable flapping"):
+            self.show("LF", one, 0.95)
+            self.show("LD", one, 0.35)
+            self.show("LE", one, 0.4)
+            self.rows |= {row: ratio} if "loss" in fault else {}
+        elif fault.startswith("cable errors"):
+            self.show("LE", one, 0.95)
+            self.rows |= {row: ratio} if "loss" in fault else {}
+        else:
+            mine = np.flatnonzero((layout.host_of == layout.host_of[row]) & _same(layout.devices, row))
+            link = Truth(fault, "nic", _nic(layout.port_name(row)), {("link", layout.link_name(r)) for r in mine.tolist()})
+            self._nic(fault, mine, ratio)
+        return link
+
+    def _nic(self, fault: str, rows: Ints, ratio: float) -> None:
+        for row in rows.tolist():
+            if fault == "NIC dead":
+                self.broken[row] = True
+            elif fault == "NIC lossy":
+                self.rows[row] = ratio
+        self.show("NE", rows[:1], 0.9 if fault == "NIC bad" else 0.8)
+        if fault == "NIC bad":
+            self.show("LE", rows, 0.2)
+        if fault == "NIC dead":
+            self.show("LD", rows, SEEN)
+
+    def _dark(self, fault: str, host: int) -> Truth:
+        layout = self.fabric.layout
+        power = layout.graph.hosts[layout.hosts[host]]["power"]
+        hosts = np.array([host]) if fault == "host dead" else np.array(layout.power_hosts(power))
+        self.dead[hosts] = True
+        self.broken[np.isin(layout.host_of, hosts)] = True
+        name = ("host", layout.hosts[host]) if fault == "host dead" else ("power", power)
+        return Truth(fault, *name)
+
+    def _leaf(self, fault: str, switch: int) -> Truth:
+        rows = self.fabric.layout.leaf_rows(switch)
+        if fault == "leaf down":
+            self.show("LD", rows, SEEN)
+            self.broken[rows] = True
+        elif fault == "leaf reboot":
+            self.show("LD", rows, 0.4)
+            self.show("LF", rows, 0.9)
+            self.broken[rows] = True
+        else:
+            self.grays.append(Gray(switch, float(10 ** self.random.uniform(-3, -1.5))))
+        return Truth(fault, "leaf", self.fabric.layout.leaf_name(switch))
+
+    def _core(self, fault: str) -> Truth | None:
+        layout, graph = self.fabric.layout, self.fabric.layout.graph
+        ratio = float(10 ** self.random.uniform(-3, -1.5))
+        level = {at: graph.switches[id].level for at, id in enumerate(layout.switches) if not is_nvlink(graph.switches[id])}
+        top = max(level.values())
+        if "cable" in fault:
+            ends = [(at, [graph.switches[e.node].level for e in (c.a, c.b) if e.node in graph.switches])
+                    for at, c in enumerate(graph.cables)]  # fmt: skip
+            between = [at for at, found in ends if len(found) == 2 and min(found) >= 0
+                       and not is_nvlink(graph.switches[graph.cables[at].a.node])]  # fmt: skip
+            some = between if (fault == "uplink cable") == (top > 0) else []
+            if not some:
+                return None
+            cable = int(self.random.choice(some))
+            self.cables[cable] = ratio
+            high = max(ends[cable][1])
+            truth = Truth(fault, "link", graph.title(graph.cables[cable]), tier=("leaf", "spine", "core")[min(high, 2)])
+            number = {id: at for at, id in enumerate(layout.switches)}
+            for end in (graph.cables[cable].a, graph.cables[cable].b):
+                truth.ends.add(("leaf", layout.leaf_name(number[end.node])))
+                for group, pod in enumerate(self.fabric.places.names["pod"]):
+                    if graph.name(end.node) in self.fabric.places.about("pod", group)["names"].split():
+                        truth.ends.add(("pod", pod))
+            return truth
+        wanted = {"spine": 1, "core": 2, "switch": 0}[fault.split()[-1]]
+        some = [at for at, found in level.items() if found == wanted and (wanted > 0) == (top > 0)]
+        if not some:
+            return None
+        switch = int(self.random.choice(some))
+        self.grays.append(Gray(switch, ratio, 0.5 if "half" in fault else 1.0))
+        word = ("leaf", "spine", "core")[wanted]
+        return Truth(fault, word, layout.leaf_name(switch), tier=word)
+
+    # --- what is seen of them
+
+    def trial(self, truths: list[Truth], level: str) -> Trial:
+        fabric, random = self.fabric, self.random
+        layout, flows, n = fabric.layout, fabric.flows, fabric.ports
+        flows.lose(self.grays, self.cables, self.rows)
+        silent = self.silent | self.dead
+        reached = ~self.broken[flows.target] & ~self.broken[flows.source]
+        loss = np.where(reached, flows.loss, 0.0)
+        seen = ~silent[layout.host_of]
+        sent = PACKETS * flows.weight
+        lost = random.binomial(sent.astype(np.int64), loss)
+        ratio = np.bincount(flows.source, lost, n) / np.maximum(1.0, np.bincount(flows.source, sent, n))
+        waits = np.bincount(flows.source, ~reached, n) > 0  # timers fire, whatever share of packets that is
+        lossy = ((ratio >= WEAK) | waits) & ~self.broken & fabric.carries
+        self.show("EL", np.flatnonzero(lossy), SEEN)
+        bad = ((lost >= LEAST) & (lost >= WEAK * sent)) | ~reached
+        self.show("FL", np.flatnonzero(bad), SEEN)
+        self.show("AM", np.flatnonzero(self.dead), 1.0)
+        for host in np.flatnonzero(self.silent & ~self.dead).tolist():
+            self.shown["AM"][host] = BEGIN - random.uniform(0, 86400)
+        for kind, share in STRAY.items():
+            size = len(flows.source) if kind == "FL" else n
+            for row in random.integers(0, size, random.poisson(share * size)).tolist():
+                self.shown[kind].setdefault(row, BEGIN - random.uniform(0, 600))
+        for truth in truths:
+            truth.seen = int((lossy & seen).sum()), int((bad & seen[flows.source]).sum())
+        facts = self._facts(seen, level)
+        groups = fabric.places.port
+        fell = np.full(n, np.nan)
+        of_el = np.full(n, np.nan)
+        of_el[facts["EL"].rows] = np.maximum(ratio, 2e-8)[facts["EL"].rows]
+        noise = facts["EL"].rows[ratio[facts["EL"].rows] == 0]
+        of_el[noise] = np.where(waits[noise], 1e-7, 10 ** random.uniform(-5, -3, len(noise)))
+        near = fabric.places.near if level == "L2" else np.zeros(0, np.int64)
+        ports = Ports(groups, unwell(facts, groups, fell, BEGIN + 60), of_el, near)
+        power = fabric.places.of[Kind.NODE].ids["power"]
+        alive = np.zeros(len(layout.hosts), np.bool_)
+        alive[layout.host_of[fabric.carries]] = True
+        return Trial(facts, silence_leak(power, silent), ports, alive, truths)
+
+    def _facts(self, seen: NDArray[np.bool_], level: str) -> dict[str, Facts]:
+        fabric, facts = self.fabric, {}
+        for kind, shown in self.shown.items():
+            if kind == "FL" and level != "L2":
+                continue
+            if kind == "AM":
+                groups, known = fabric.places.of[Kind.NODE], np.ones(len(fabric.layout.hosts), np.bool_)
+            elif kind == "FL":
+                groups, known = fabric.places.of[Kind.FLOW], seen[fabric.flows.source] & ~self.broken[fabric.flows.source]
+            else:
+                groups, known = fabric.places.port, seen.copy()
+                if kind == "EL":
+                    known = known & fabric.carries & ~self.broken
+            rows = np.array(sorted(row for row in shown if known[row]), np.int64)
+            onset = np.array([shown[row] for row in rows.tolist()])
+            facts[kind] = Facts(groups, rows, onset, known)
+        return facts
+
+
+def trial(fabric: Fabric, seed: tuple[int, ...], table: Mapping[str, float], level: str) -> Trial:
+    """A random fault of a table, weighted by its priors; one time in ten a second one that is seen by hosts."""
+    random = np.random.default_rng(seed)
+    made = _Evidence(fabric, random)
+    truths: list[Truth] = []
+    names = list(table)
+    weights = np.array([exp(-(cost - 6.9)) for cost in table.values()])
+    while not truths:
+        found = made.struck(names[int(random.choice(len(names), p=weights / weights.sum()))])
+        truths += [found] if found is not None else []
+    if random.random() < 0.1:
+        names = [name for name in VISIBLE if name != "power lost"]
+        found = made.struck(names[int(random.integers(len(names)))])
+        truths += [found] if found is not None and not found.is_it(truths[0].word, truths[0].name) else []
+    return made.trial(truths, level)
+
+
+def _nic(port: str) -> str:
+    return port.rpartition("/")[0]
+
+
+def _same(devices: tuple[str, ...], row: int) -> NDArray[np.bool_]:
+    return np.array([device == devices[row] for device in devices], np.bool_)
