@@ -20,7 +20,7 @@ from math import exp, lgamma, log
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricmon.engine.causes import GRAY_MODES, PEERS, Mode
+from fabricmon.engine.causes import GRAY_MODES, LEAK, PEERS, Mode
 from fabricmon.engine.diagnose import AMBIGUOUS, Alternative, Facts, Verdict
 from fabricmon.engine.search import Floats, Ints
 
@@ -28,6 +28,8 @@ Mask = NDArray[np.bool_]
 
 WEAK = 1e-5
 """Share of packets from which a loss may be of the fabric (3.5): timers that fire without one tell of dead peers."""
+STRONG = 5e-3
+"""Share of packets of a strong loss (3.5)."""
 BACKGROUND = 1e-3
 """Share of lossy ports that may be mere background: ten times the false rate of the detector [D]."""
 LEAST = {"link": 1, "leaf": 2, "pod": 3, "plane": 3, "network": 6}
@@ -41,12 +43,15 @@ one end of every flow that crosses."""
 SPREAD = 10.0
 """How evenly lossy ports are spread over parts that have nothing to do with the fault (concentration of a Dirichlet
 distribution) [D]. Jobs clump: their hosts are neighbours and talk with one another."""
+CERTAIN = 40.0
+"""The same of the share INSIDE [D]."""
+GRAY_LEAST = 4  # lossy ports of a gray leaf: those of fewer may have one lossy flow each by chance
 GRAY_LEAF = 0.8
 """Share of a leaf's ports that lose when the leaf itself is gray, and not something above it [D]; ..."""
 ALIKE = 0.7
 """... and their lower quartile is at least this part of the upper one: all that they send goes through it [D]."""
 STANDS_OUT = 1.25
-"""Times the loss elsewhere that ports of a gray leaf lose [D]: ports elsewhere send only some of their packets there."""
+"""Times the loss elsewhere that ports of a gray leaf lose [D]: others send only some of their packets there."""
 LINK_STANDS_OUT = 3.0
 """The same of one port: its peers lose only what they send to it [D]."""
 WEIGHT = 30.0
@@ -154,8 +159,17 @@ def _of_plane(here: _Here, scope: Mask) -> list[_Hypothesis]:
             mine = (here.ids[mode.domain] == group) & scope
             where = _where(mode, here, mine, scope, shows)
             if where is not None:
-                found.append(_Hypothesis(mode, group, surprise + where - mode.cost, here.rows[mine & shows]))
+                # where and how much never say more than that there is a fault at all
+                score = max(surprise, _strong(mode, here, mine)) + min(where, surprise) - mode.cost
+                found.append(_Hypothesis(mode, group, score, here.rows[mine & shows]))
     return found
+
+
+def _strong(mode: Mode, here: _Here, mine: Mask) -> float:
+    """Nats of a link whose port loses so much that no detector would say so by mistake, and nobody else does."""
+    if mode.domain != "link" or not (here.ratio[mine] >= STRONG).any() or (here.ratio[~mine] >= STRONG).any():
+        return 0.0
+    return log(mode.q["EL"] / LEAK["LE"])
 
 
 def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> float | None:
@@ -171,12 +185,12 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
         return None
     inside = INSIDE[mode.domain]
     parts = here.ids[mode.domain]
-    where = _shared((k, count - k), (inside, 1.0 - inside))
+    where = _shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
     where += _spread(parts, scope & ~mine, shows) - _spread(parts, scope, shows)
     if mode.q["EL"] < 0.5 or mode.domain != "leaf":
         return where
     low, high = np.quantile(here.ratio[mine & shows], (0.25, 0.75)).tolist()
-    if k < GRAY_LEAF * m or low < ALIKE * high:
+    if k < GRAY_LEAST or k < GRAY_LEAF * m or low < ALIKE * high:
         return None
     return max(where, 0.0) + _contrast(here.ratio, mine & shows, shows & ~mine, STANDS_OUT)
 
@@ -190,10 +204,10 @@ def _spread(parts: NDArray[np.int32], scope: Mask, shows: Mask) -> float:
     return _shared(count.tolist(), (size / size.sum()).tolist())
 
 
-def _shared(counts: Sequence[int], shares: Sequence[float]) -> float:
-    """Log-likelihood of counts among parts that have these shares on average, and differ from them by SPREAD."""
-    each = sum(lgamma(SPREAD * a + k) - lgamma(SPREAD * a) for a, k in zip(shares, counts, strict=True) if k)
-    return each + lgamma(SPREAD) - lgamma(SPREAD + sum(counts))
+def _shared(counts: Sequence[int], shares: Sequence[float], even: float = SPREAD) -> float:
+    """Log-likelihood of counts among parts that have these shares on average: Dirichlet-multinomial."""
+    each = sum(lgamma(even * a + k) - lgamma(even * a) for a, k in zip(shares, counts, strict=True) if k)
+    return each + lgamma(even) - lgamma(even + sum(counts))
 
 
 def _contrast(ratio: Floats, inside: Mask, outside: Mask, needed: float) -> float:

@@ -45,7 +45,8 @@ def noisy_or(fabric: Fabric, trial: Trial) -> list[Answer]:
             continue  # a note, not a verdict on the fabric
         names = fabric.places.names
         others = tuple((a.mode.word, names[a.mode.domain][a.group]) for a in verdict.rivals)
-        tier = fabric.places.about(mode.domain, verdict.group).get("tier", "") if mode.domain in ("pod", "plane") else ""
+        about = fabric.places.about(mode.domain, verdict.group)
+        tier = about.get("tier", "") if mode.domain in ("pod", "plane") else ""
         answers.append(Answer(mode.word, names[mode.domain][verdict.group], verdict.confidence, others, tier))
     return answers
 

@@ -21,7 +21,7 @@ class Score:
     told, right    verdicts of SURE confidence, and those of them that are right
     faults, found  faults that anything could show, and those of them that a right verdict names
     first          trials of one fault whose surest verdict is right, of `asked`
-    tiers          core faults whose verdict names the right tier, of `tiered` (L1)
+    tiers          trials of one core fault whose surest verdict names the right tier, of `tiered` (L1)
     sure           (confidence, right) of every verdict
     """
 
@@ -77,13 +77,13 @@ def _count(score: Score, case: Trial, answers: list[Answer], level: str) -> str:
         hit = any(_right(answer, truth, level) for answer in sure)
         score.found += hit
         said += [] if hit else ["missed"]
-        if truth.tier and level == "L1" and score.fabric in TREES:
-            score.tiered += 1
-            score.tiers += any(_tier(answer, truth) for answer in sure)
         if len(case.truths) == 1:
             score.asked += 1
             best = max(answers, key=lambda answer: answer.confidence, default=None)
             score.first += best is not None and _right(best, truth, level)
+            if truth.tier and level == "L1" and score.fabric in TREES:
+                score.tiered += 1
+                score.tiers += best is not None and _tier(best, truth)
     return ", ".join(said)
 
 
