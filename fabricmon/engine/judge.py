@@ -83,6 +83,8 @@ class Judge:
         state[start] = PENDING
         state[(state == PENDING) & ~fire] = OK
         opening = (state == PENDING) & (now - self.entered[rows] >= self.hold)
+        if outcome.confirmed is not None:
+            opening &= outcome.confirmed[rows]
         state[opening] = FIRING
 
         state[(state == CLEARING) & ~clear] = FIRING

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from fabricmon.catalogue.port import OPER_STATES, PHYS_STATES, PORT_STATES
 from fabricmon.fleet import link
@@ -14,6 +15,12 @@ from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.promql import ON_PORT, Alert, Recording, Translation, any_of, metric, span
 from fabricmon.rules.rule import Outcome, Rule, Scope
 from fabricmon.units import Duration
+
+WITNESSES = ("state", "carrier", "operstate")
+"""Columns that tell whether a link is up."""
+MOMENT = 1e-3  # seconds by which a reading must be newer to be another one
+OVERDUE = 1.5  # periods without a reading after which the next one is not waited for [D]
+LATEST = 600.0  # seconds after which a link that is down was surely read again, or its readings are overdue
 
 
 class Params(Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,7 +43,7 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
 def test(view: View, params: Params) -> Outcome:
     tracks, n = view.tracks, view.n
     state, since = tracks.link[:n], tracks.since[:n]
-    fresh = view.fresh("state") | view.fresh("carrier") | view.fresh("operstate")
+    fresh = np.logical_or.reduce([view.fresh(column) for column in WITNESSES])
     with np.errstate(invalid="ignore"):
         settling = view.now - view.table.begun[:n] < params.grace
         waiting = (state == link.INIT) & (view.now - since < params.configuring)
@@ -48,7 +55,28 @@ def test(view: View, params: Params) -> Outcome:
         known=known,
         value=np.where(down, view.now - since, 0.0),
         since=since,
+        confirmed=_confirmed(view, down, params),
     )
+
+
+def _confirmed(view: View, down: NDArray[np.bool_], params: Params) -> NDArray[np.bool_]:
+    """Links that a second reading found down, or whose second reading is overdue.
+
+    One that is down at one look may be up a moment later; the time until the next look says nothing. What a sweep
+    tells is told at once: it looks seldom, and its own look takes seconds.
+    """
+    confirmed = np.ones(view.n, np.bool_)
+    if not params.hold:
+        return confirmed
+    since, swept = view.tracks.since[: view.n], view.tracks.facts.swept[: view.n]
+    with np.errstate(invalid="ignore"):
+        rows = np.flatnonzero(down & ~swept & (view.now - since < LATEST))
+        if len(rows):
+            age, period = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+            for column in WITNESSES:
+                age, period = np.fmin(age, view.age(column)[rows]), np.fmin(period, view.period(column)[rows])
+            confirmed[rows] = (view.now - age > since[rows] + MOMENT) | (age > OVERDUE * period)
+    return confirmed
 
 
 def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:

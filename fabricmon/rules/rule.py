@@ -34,6 +34,7 @@ class Outcome:
     value     the number that was compared, for evidence and sorting; NaN where unknown
     severity  rank (Severity.rank) per row, or None: the rule's own
     since     wall time of the first evidence per row, or None: the first tick that fired
+    confirmed a reading after the first one says the same, so that the time between them may count as held; None: all
     """
 
     fire: NDArray[np.bool_]
@@ -42,6 +43,7 @@ class Outcome:
     value: NDArray[np.float64]
     severity: NDArray[np.int8] | None = None
     since: NDArray[np.float64] | None = None
+    confirmed: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ def test_a_link_that_goes_down_is_told_after_the_hold_and_ends_when_it_is_up() -
     ports = warm(Ports())
     ports.down(0, 3)
     assert not ports.poll()
-    assert not ports.judge(4.0)
-    (change,) = ports.judge(1.0)
+    assert not ports.poll(4.0)
+    (change,) = ports.poll(1.0)
     assert change.symptom.rule == "link_down"
     assert change.symptom.component.name == "mlx5_3/1"
     assert change.symptom.since == ports.now - 5
@@ -37,6 +37,27 @@ def test_a_link_that_goes_down_is_told_after_the_hold_and_ends_when_it_is_up() -
     ports.poll(5.0)
     closed = ports.poll()
     assert [(c.symptom.rule, c.opened) for c in closed] == [("link_down", False)]
+
+
+def test_one_look_that_saw_a_link_down_does_not_hold_until_the_next() -> None:
+    """S01: read every 10 s, a link that is down for 3 s is seen down once or never."""
+    ports = warm(Ports())
+    ports.down(0, 3)
+    assert not ports.poll()
+    assert not ports.judge(9.0)
+    ports.up(0, 3)
+    assert not ports.poll(1.0)
+    ports.down(0, 4)
+    ports.poll()
+    assert [c.symptom.component.name for c in ports.poll()] == ["mlx5_4/1"]
+
+
+def test_a_link_that_is_down_when_its_node_stops_telling_is_told() -> None:
+    ports = warm(Ports())
+    ports.down(0, 3)
+    ports.poll()
+    assert not ports.judge(14.0)
+    assert [c.symptom.rule for c in ports.judge(2.0)] == ["link_down"]
 
 
 def test_no_hold_tells_at_once() -> None:
