@@ -1,0 +1,173 @@
+"""Whose fault a loss of packets is: simulated fabrics, with flows and without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fabricmon.engine import Engine
+from fabricmon.model import Incident, Severity
+from fabricmon.rules.rule import Scope
+from fabricmon.sim import shapes
+from fabricmon.sim.faults import FAULTS
+from fabricmon.sim.inlet import Bulk
+from fabricmon.sim.layout import Layout
+from fabricmon.sim.traffic import Job
+from fabricmon.sim.world import World
+from fabricmon.topology.paths import Many, spans
+from fabricmon.topology.stages import stages
+
+START = 1_800_000_000.0
+
+
+class Run:
+    """Four units of eight hosts with two rails, each rail a plane of four spines; every port sends to ten peers."""
+
+    def __init__(self, *, flows: bool, spray: bool = False, layout: Layout | None = None, seed: int = 1) -> None:
+        graph = shapes.rail_optimised(4, 8, 2, 4, planes=True)
+        self.layout = layout or Layout.of(graph, gpus=1, nvlinks=1, storage=0, power_hosts=4)
+        job = Job("train", self.layout.hosts, "all_to_all", peers=10)
+        self.world = World(self.layout, seed, jobs=[job], flows=flows, spray=spray)
+        self.engine = Engine(Scope.FLEET, self.layout.graph, {}, "test")
+        self.inlet = Bulk(self.world)
+        self.run(80.0)
+
+    def strike(self, fault: str, *where: str, **how: float) -> None:
+        for step in FAULTS[fault](self.layout, *where, start=self.world.now, **how).steps:
+            if step.at <= self.world.now:
+                step.do(self.world)
+
+    def run(self, seconds: float) -> None:
+        until = self.world.now + seconds
+        while self.world.now < until:
+            self.world.advance(self.world.now + 5.0)
+            self.inlet.poll(self.engine, START + self.world.now)
+            self.engine.tick(START + self.world.now)
+        assert self.engine.judges.last_failure == {}
+
+    def told(self, least: Severity = Severity.WARNING) -> list[Incident]:
+        return [i for i in self.engine.incidents() if i.status == "firing" and i.severity.rank >= least.rank]
+
+    def components(self) -> list[str]:
+        return [incident.component for incident in self.told()]
+
+
+def test_flows_name_the_gray_spine_and_ports_are_explained_by_it() -> None:
+    run = Run(flows=True)
+    run.strike("switch_gray", "plane1-spine-002", ratio=0.01)
+    run.run(60)
+    (incident,) = run.told()
+    assert (incident.kind, incident.component) == ("fault_domain", "spine(plane1-spine-002)")
+    assert incident.severity is Severity.CRITICAL
+    assert incident.confidence >= 0.9
+    assert any("explained by it: packet loss on" in e.text for e in incident.evidence)
+    assert any("evidence level L2" in e.text for e in incident.evidence)
+
+
+def test_without_flows_it_is_the_plane_and_all_its_spines_are_candidates() -> None:
+    run = Run(flows=False)
+    run.strike("switch_gray", "plane1-spine-002", ratio=0.01)
+    run.run(90)
+    (incident,) = run.told()
+    assert (incident.kind, incident.component) == ("fault_domain", "plane(1)")
+    assert [c for c in incident.candidates if c.startswith("spine(")] == [
+        f"spine(plane1-spine-{n:03d})" for n in range(4)
+    ]
+    assert any("no finer answer" in e.text for e in incident.evidence)
+    assert incident.labels["tier"] == "spine"
+
+
+def test_sprayed_flows_name_the_plane_too() -> None:
+    run = Run(flows=True, spray=True)
+    run.strike("switch_gray", "plane1-spine-002", ratio=0.05)
+    run.run(90)
+    assert run.components() == ["plane(1)"]
+
+
+def test_a_gray_cable_between_switches_is_named_with_its_two_ends() -> None:
+    run = Run(flows=True)
+    run.strike("uplink_gray", "su2-rail0-leaf", "plane0-spine-003", ratio=0.01)
+    run.run(60)
+    (incident,) = run.told()
+    assert incident.kind == "packet_loss"
+    assert incident.component.startswith("link(su2-rail0-leaf/")
+    assert len(incident.candidates) == 2
+    assert all(candidate.startswith("port(") for candidate in incident.candidates)
+
+
+@pytest.mark.parametrize("flows", [False, True])
+def test_a_dead_leaf_is_one_incident_and_what_its_peers_lose_is_explained(flows: bool) -> None:
+    run = Run(flows=flows)
+    run.strike("leaf_down", "su1/rail1")
+    run.run(120)
+    (incident,) = run.told()
+    assert (incident.kind, incident.component) == ("fault_domain", "leaf(su1/rail1)")
+    assert len(run.engine.judges.by_rule["packet_loss"].open) > 3
+
+
+@pytest.mark.parametrize("flows", [False, True])
+def test_a_dead_host_is_unreachable_when_its_peers_say_so(flows: bool) -> None:
+    run = Run(flows=flows)
+    run.strike("host_crash", "host-013")
+    run.run(90)
+    (incident,) = run.told()
+    assert (incident.kind, incident.component) == ("host_unreachable", "host(host-013)")
+
+
+@pytest.mark.parametrize("flows", [False, True])
+def test_a_silent_agent_whose_host_still_answers_its_peers_is_a_note(flows: bool) -> None:
+    run = Run(flows=flows)
+    run.strike("agents_silent", "host-013")
+    run.run(120)
+    assert run.told() == []
+    assert [i.kind for i in run.told(Severity.INFO)] == ["agent_silent"]
+
+
+@pytest.mark.parametrize("flows", [False, True])
+def test_peers_tell_a_loss_of_power_from_a_cut_in_the_monitoring(flows: bool) -> None:
+    dark, cut = Run(flows=flows), Run(flows=flows)
+    dark.strike("power_loss", "power-2")
+    cut.strike("monitoring_partition", "power-2")
+    for run in (dark, cut):
+        run.run(100)
+    assert [(i.kind, i.component) for i in dark.told()] == [("fault_domain", "power(power-2)")]
+    assert "peers lose what they send" in dark.told()[0].why
+    assert not any(i.component == "power(power-2)" for i in cut.told(Severity.INFO))
+
+
+def test_a_spine_that_recovers_is_resolved() -> None:
+    run = Run(flows=True)
+    run.strike("switch_gray", "plane1-spine-002", ratio=0.01, lasts=60.0)
+    run.run(60)
+    assert run.components() == ["spine(plane1-spine-002)"]
+    run.world.stop_losing(next(iter(run.world.effects.grays)))
+    run.run(150)
+    assert run.told(Severity.INFO) == []
+
+
+def test_pods_and_planes_of_a_tree_of_three_levels() -> None:
+    found = stages(shapes.fat_tree(8, 3))
+    assert len(found) == 32
+    assert len({of["pod"].name for of in found.values()}) == 8
+    one = next(iter(found.values()))
+    assert one["plane"].about["tier"] == "core"
+    assert one["plane"].about["switches"] == "16"
+    assert one["pod"].about["switches"] == "4"
+
+
+def test_a_torus_has_no_plane() -> None:
+    found = stages(shapes.torus3d(3, 3, 3))
+    assert all(of.keys() == {"network"} for of in found.values())
+
+
+def test_groups_of_rows_in_many() -> None:
+    many = Many(np.array([0, 2, 2, 5]), np.array([1, 3, 0, 1, 3], np.int32))
+    assert many.members(1).tolist() == [0, 2]
+    assert many.members(2).tolist() == []
+    assert many.members(9).tolist() == []
+    at, groups = many.of(np.array([2, 0]))
+    assert list(zip(at.tolist(), groups.tolist(), strict=True)) == [(0, 0), (0, 1), (0, 3), (1, 1), (1, 3)]
+    known = np.array([True, True, False])
+    assert many.count(np.array([0, 1, 3, 7]), known).tolist() == [0.0, 1.0, 1.0, 0.0]
+    at, entries = spans(np.array([0, 2, 2, 5]), np.array([1]))
+    assert len(at) == len(entries) == 0
