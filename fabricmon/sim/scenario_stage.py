@@ -135,7 +135,7 @@ class Stage:
         if self.scenario.scheduler:
             running = [job for job in self.world.traffic.jobs if job.running(now)]
             if [job.name for job in running] != [job.id for job in self._running]:
-                self._running = tuple(Listed(j.name, j.name, "user", j.hosts, started=START + j.starts) for j in running)
+                self._running = tuple(Listed(j.name, "", "", j.hosts, started=START + j.starts) for j in running)
             engine.jobs([Jobs("scheduler", START + now, self._running)], START + now)
 
     def look_at_rates(self, engine: Engine) -> None:

@@ -33,4 +33,4 @@ def test_all_scenarios_of_the_catalogue_are_there() -> None:
 def test_a_scenario_comes_out_as_its_file_says(path, seed: int) -> None:
     result = run(load(path), seed)
     failures = [*result.missed, *result.late, *result.wrong, *result.false]
-    assert failures == [], [f"{incident.kind} {incident.component} {incident.at:.0f} s" for incident in result.incidents]
+    assert failures == [], [f"{came.kind} {came.component} {came.at:.0f} s" for came in result.incidents]
