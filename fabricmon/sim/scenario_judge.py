@@ -254,7 +254,7 @@ def _forbidden(rules: Iterable[Forbidden], versions: Sequence[Version]) -> list[
                 and all(_any((like,), incident.labels.get(label, "")) for label, like in rule.labels.items())
             ):
                 hits.setdefault(incident.id, version)
-        failures += [Failure(f"no {_said(rule.kind)} {_said(rule.component)}", _tell(v)) for v in hits.values()]
+        failures += [Failure(f"no {_said(rule.kind)} at {_said(rule.component)}", _tell(v)) for v in hits.values()]
     return failures
 
 
@@ -333,7 +333,7 @@ def _each(value: T | tuple[T, ...]) -> tuple[T, ...]:
 
 def _said(value: str | tuple[str, ...]) -> str:
     text = " or ".join(_each(value))
-    return "of any kind" if text == "*" else text
+    return "anything" if text == "*" else text
 
 
 def _what(required: Required) -> str:
