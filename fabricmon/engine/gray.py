@@ -45,12 +45,16 @@ SPREAD = 10.0
 distribution) [D]. Jobs clump: their hosts are neighbours and talk with one another."""
 CERTAIN = 40.0
 """The same of the share INSIDE [D]."""
-GRAY_LEAST = 4  # lossy ports of a gray leaf: those of fewer may have one lossy flow each by chance
+FILLED, FEW = 0.8, 0.2
+"""From this share of its ports that lose, a part may be at fault though less than half of the lossy ports are inside,
+but no less than the second share [D]."""
+GRAY_LEAST = 8
+"""Lossy ports of a gray leaf, or all that it has: a few may be one job that talks to another leaf only [D]."""
 GRAY_LEAF = 0.8
 """Share of a leaf's ports that lose when the leaf itself is gray, and not something above it [D]; ..."""
-ALIKE = 0.7
+ALIKE = 0.9
 """... and their lower quartile is at least this part of the upper one: all that they send goes through it [D]."""
-STANDS_OUT = 1.25
+STANDS_OUT = 1.4
 """Times the loss elsewhere that ports of a gray leaf lose [D]: others send only some of their packets there."""
 LINK_STANDS_OUT = 3.0
 """The same of one port: its peers lose only what they send to it [D]."""
@@ -77,11 +81,12 @@ def gray(lossy: Facts, ratio: Floats) -> list[Verdict]:
     bad = np.zeros(len(lossy.known), np.bool_)
     with np.errstate(invalid="ignore"):
         bad[lossy.rows] = ratio[lossy.rows] >= WEAK
+    sizes = np.bincount(ids["leaf"] + 1)[1:]
     found: list[Verdict] = []
     for network in np.unique(ids["network"][bad]).tolist():
         if network >= 0:
             rows = np.flatnonzero((ids["network"] == network) & (lossy.known | bad))
-            here = _Here(rows, bad[rows], ratio[rows], {domain: of[rows] for domain, of in ids.items()})
+            here = _Here(rows, bad[rows], ratio[rows], {domain: of[rows] for domain, of in ids.items()}, sizes)
             verdict = _verdict(lossy, here)
             found += [verdict] if verdict is not None else []
     return found
@@ -89,12 +94,14 @@ def gray(lossy: Facts, ratio: Floats) -> list[Verdict]:
 
 @dataclass(slots=True)
 class _Here:
-    """The observed ports of one network: PORT rows, whether they lose, how much, and their groups."""
+    """The observed ports of one network: PORT rows, whether they lose, how much, and their groups; of every leaf how
+    many ports it has, observed or not."""
 
     rows: Ints
     shows: Mask
     ratio: Floats
     ids: dict[str, NDArray[np.int32]]
+    sizes: Ints
 
 
 def _verdict(lossy: Facts, here: _Here) -> Verdict | None:
@@ -184,13 +191,17 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
     if k < LEAST[mode.domain] or m > DISTINCT[mode.domain] * size:
         return None
     inside = INSIDE[mode.domain]
+    if k >= FILLED * m and k >= FEW * count:  # no more of its ports could lose
+        inside = min(inside, k / count)
     parts = here.ids[mode.domain]
     where = _shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
     where += _spread(parts, scope & ~mine, shows) - _spread(parts, scope, shows)
-    if mode.q["EL"] < 0.5 or mode.domain != "leaf":
+    if mode.domain != "leaf":
         return where
+    if mode.q["EL"] < 0.5:  # what a switch that carries others' packets, too, makes lose is not around it
+        return where if (here.ids["plane"][mine] >= 0).any() else None
     low, high = np.quantile(here.ratio[mine & shows], (0.25, 0.75)).tolist()
-    if k < GRAY_LEAST or k < GRAY_LEAF * m or low < ALIKE * high:
+    if k < min(GRAY_LEAST, here.sizes[int(here.ids["leaf"][mine][0])]) or k < GRAY_LEAF * m or low < ALIKE * high:
         return None
     return max(where, 0.0) + _contrast(here.ratio, mine & shows, shows & ~mine, STANDS_OUT)
 

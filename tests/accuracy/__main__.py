@@ -14,7 +14,7 @@ from tests.accuracy.table import document
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.accuracy", description=__doc__)
     parser.add_argument("--fabric", choices=list(FABRICS), action="append", help="default: all")
-    parser.add_argument("--trials", type=int, default=200, help="of each fabric and sort of fault (200)")
+    parser.add_argument("--trials", type=int, default=100, help="of each fabric, level and sort of fault (100)")
     parser.add_argument("--seed", type=int, default=1, help="another one, other faults and jobs (1)")
     parser.add_argument("--level", choices=("L1", "L2"), action="append", help="default: both")
     parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables as Markdown")

@@ -161,7 +161,10 @@ class _Evidence:
             self.broken[rows] = True
         else:
             self.grays.append(Gray(switch, float(10 ** self.random.uniform(-3, -1.5))))
-        return Truth(fault, "leaf", self.fabric.layout.leaf_name(switch))
+        truth = Truth(fault, "leaf", self.fabric.layout.leaf_name(switch))
+        if len(rows) == 1:  # nothing tells a switch of one host from its cable
+            truth.same.add(("link", self.fabric.layout.link_name(int(rows[0]))))
+        return truth
 
     def _core(self, fault: str) -> Truth | None:
         layout, graph = self.fabric.layout, self.fabric.layout.graph

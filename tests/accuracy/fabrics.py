@@ -30,7 +30,7 @@ FABRICS: Mapping[str, Callable[[], Graph]] = {
     "torus": lambda: shapes.torus3d(16, 8, 8, 1),
     "NVL72": lambda: shapes.nvl72(57),
 }
-TREES = ("fat tree, 2 tiers", "fat tree, 3 tiers", "rail-optimised", "dual ToR")
+TREES = ("fat tree, 2 tiers", "fat tree, 3 tiers", "rail-optimised", "dual ToR", "NVL72")
 
 
 @dataclass

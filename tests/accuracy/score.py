@@ -63,7 +63,7 @@ def _count(score: Score, case: Trial, answers: list[Answer], level: str) -> str:
     """Adds one trial; what was wrong, "" for nothing."""
     said: list[str] = []
     for answer in answers:
-        good = any(_right(answer, truth, level) for truth in case.truths)
+        good = any(_right(answer, truth, level, score.fabric) for truth in case.truths)
         score.sure.append((answer.confidence, good))
         if answer.confidence >= SURE:
             score.told += 1
@@ -74,13 +74,13 @@ def _count(score: Score, case: Trial, answers: list[Answer], level: str) -> str:
         if (truth.tier != "") != (score.sort == "core") or not _visible(truth, level, score.fabric):
             continue
         score.faults += 1
-        hit = any(_right(answer, truth, level) for answer in sure)
+        hit = any(_right(answer, truth, level, score.fabric) for answer in sure)
         score.found += hit
         said += [] if hit else ["missed"]
         if len(case.truths) == 1:
             score.asked += 1
             best = max(answers, key=lambda answer: answer.confidence, default=None)
-            score.first += best is not None and _right(best, truth, level)
+            score.first += best is not None and _right(best, truth, level, score.fabric)
             if truth.tier and level == "L1" and score.fabric in TREES:
                 score.tiered += 1
                 score.tiers += best is not None and _tier(best, truth)
@@ -98,14 +98,16 @@ def _visible(truth: Truth, level: str, fabric: str) -> bool:
     return truth.signs > 0 or own
 
 
-def _right(answer: Answer, truth: Truth, level: str) -> bool:
+def _right(answer: Answer, truth: Truth, level: str, fabric: str) -> bool:
     if truth.is_it(answer.word, answer.name) or any(truth.is_it(*other) for other in answer.others):
         return True
-    if truth.tier and level == "L1":
+    # without tiers a leaf carries the packets of others, too
+    transit = truth.tier or (truth.fault == "leaf gray" and fabric not in TREES)
+    if transit and level == "L1":
         return _tier(answer, truth) or answer.word == "network"
     return False
 
 
 def _tier(answer: Answer, truth: Truth) -> bool:
     """A cable's tier is also told by what is at its end (4.7: "its leaf, or its plane")."""
-    return answer.tier == truth.tier or (answer.word, answer.name) in truth.ends
+    return (bool(truth.tier) and answer.tier == truth.tier) or (answer.word, answer.name) in truth.ends

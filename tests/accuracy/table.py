@@ -27,9 +27,9 @@ def document(scores: Sequence[Score], trials: int, seed: int) -> str:
         "",
         f"A verdict counts when its confidence is at least {SURE}; it is right when it names the part that broke, or "
         "when that part is in its ambiguity group. An adapter and its own cable count as one part: no evidence of a "
-        "port tells them apart. At level L1, which has no flows, a verdict on what is above the leaves is right when it "
-        "names the tier, or of a cable what is at its end (on fabrics without tiers: the network). Faults that show on "
-        'fewer than two ports or flows are not asked for. "First answer right" and "right tier" are of the surest '
+        "port tells them apart. At level L1, which has no flows, a verdict on what is above the leaves is right when "
+        "it names the tier, or of a cable what is at its end (on fabrics without tiers: the network). Faults that show "
+        'on fewer than two ports or flows are not asked for. "First answer right" and "right tier" are of the surest '
         "verdict in trials of one fault.",
         "",
         "Beside it, on the same evidence: greedy set cover (the part that most unexplained symptoms share, if 40 % of "
