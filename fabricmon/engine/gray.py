@@ -47,7 +47,7 @@ CERTAIN = 40.0
 """The same of the share INSIDE [D]."""
 FILLED, FEW = 0.8, 0.2
 """From this share of its ports that lose, a part may be at fault though less than half of the lossy ports are inside,
-but no less than the second share [D]."""
+but no less than the second share, and ports elsewhere lose half as often at most [D]."""
 GRAY_LEAST = 8
 """Lossy ports of a gray leaf, or all that it has: a few may be one job that talks to another leaf only [D]."""
 GRAY_LEAF = 0.8
@@ -112,8 +112,9 @@ def _verdict(lossy: Facts, here: _Here) -> Verdict | None:
     hypotheses = sorted((h for h in hypotheses if h.score > 0.0), key=lambda h: (-h.score, h.mode.name, h.group))
     if not hypotheses:
         return None
-    best = hypotheses[0]
-    top = best.score
+    top = hypotheses[0].score
+    # never finer than the evidence: what cannot be told from the plane is the plane
+    best = next((h for h in hypotheses if h.mode.domain == "plane" and h.score >= top - AMBIGUOUS), hypotheses[0])
     total = exp(-top) + sum(exp(h.score - top) for h in hypotheses)
     mine = [h for h in hypotheses if (h.mode.word, h.group) == (best.mode.word, best.group)]
     others = [h for h in hypotheses if h not in mine]
@@ -125,7 +126,7 @@ def _verdict(lossy: Facts, here: _Here) -> Verdict | None:
         group=best.group,
         confidence=min(1.0, sum(exp(h.score - top) for h in (*mine, *near)) / total),
         alone=min(1.0, sum(exp(h.score - top) for h in mine) / total),
-        gain=top,
+        gain=best.score,
         explained={"EL": best.rows},
         onset=float(lossy.onset[np.isin(lossy.rows, best.rows)].min()),
         silent={"EL": int((here.ids[best.mode.domain] == best.group).sum()) - len(best.rows)},
@@ -191,7 +192,7 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
     if k < LEAST[mode.domain] or m > DISTINCT[mode.domain] * size:
         return None
     inside = INSIDE[mode.domain]
-    if k >= FILLED * m and k >= FEW * count:  # no more of its ports could lose
+    if k >= FILLED * m and k >= FEW * count and 2 * (count - k) * m < k * (size - m):  # no more of its ports could lose
         inside = min(inside, k / count)
     parts = here.ids[mode.domain]
     where = _shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
