@@ -1,4 +1,4 @@
-"""A few random faults on one fabric, so that the accuracy command keeps working; `python -m tests.accuracy` does many."""
+"""A few random faults on one fabric, so that the accuracy command keeps working; it does many of them itself."""
 
 from __future__ import annotations
 
