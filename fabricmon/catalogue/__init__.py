@@ -8,7 +8,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fabricmon.catalogue import fabric, flow, gpu, infiniband, inventory, kernel_log, nvlink, pcie, phy, port, qos, rdma, roce
+from fabricmon.catalogue import (
+    fabric,
+    flow,
+    gpu,
+    infiniband,
+    inventory,
+    kernel_log,
+    nvlink,
+    pcie,
+    phy,
+    port,
+    qos,
+    rdma,
+    roce,
+)
 from fabricmon.catalogue.counter import Category, Counter, Growth
 
 __all__ = ["CATALOGUE", "RAW", "Category", "Counter", "Growth", "Metric", "column_of", "counter_at", "metric_of"]

@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fabricmon.senders.webhook import body, signature
 from fabricmon.model import Impact, JobImpact, JobVerdict
+from fabricmon.senders.webhook import body, signature
 from tests.notify.made import incident, note
 
 HIT = JobImpact("4711", "train-70b", "mara", "slurm", JobVerdict.STALL, "it waits", ("host-007",), 1, 64, 1.0, 2.0)
