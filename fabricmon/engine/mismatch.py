@@ -5,7 +5,9 @@ It is resolved when the graph in force does not have it any more. Many findings 
 
 A port that goes down with a group it is not in, within TOGETHER seconds, is most likely filed in the wrong place: where
 5 % of the records were wrong, each drew an extra verdict (detection-methods 4.9). It joins the group's incident, and a
-note says so until another topology is given.
+note says so until another topology is given. It must be able to belong there: the adapter has the name that the group's
+adapters have (one rail), or its host has an adapter in that group that stayed up (the two are swapped). A link of
+another rail that fails in the same seconds is a fault of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import msgspec
 
 from fabricmon.engine.case import Case
 from fabricmon.engine.situation import incident_id
-from fabricmon.model import Evidence, Incident, Members, Severity
+from fabricmon.model import ComponentId, Evidence, Incident, Members, Severity
 from fabricmon.topology.graph import Finding, Graph
 
 KIND = "topology_mismatch"
@@ -143,11 +145,13 @@ class Strays:
     def __init__(self) -> None:
         self._graph: Graph | None = None
         self._seen: dict[str, Case] = {}
+        self._leaves: dict[tuple[str, str], str] = {}
 
     def joined(self, cases: Sequence[Case], graph: Graph | None) -> list[Case]:
         """The cases with strays made part of the group they went with, and the notes about them."""
         if graph is not self._graph:
             self._graph, self._seen = graph, {}
+            self._leaves = _leaves(graph) if graph is not None else {}
         groups = [case for case in cases if case.group and case.kind == "fault_domain" and _downs(case)]
         if not groups or graph is None:
             return [*cases, *self._seen.values()]
@@ -166,8 +170,21 @@ class Strays:
     def _group_of(self, case: Case, groups: Sequence[Case]) -> Case | None:
         if case.family != "link" or case.kind != "link_down":
             return None
-        near = [group for group in groups if abs(group.onset - case.onset) <= TOGETHER]
+        near = [
+            group for group in groups if abs(group.onset - case.onset) <= TOGETHER and self._may_belong(case, group)
+        ]
         return min(near, key=lambda group: (abs(group.onset - case.onset), group.identity), default=None)
+
+    def _may_belong(self, case: Case, group: Case) -> bool:
+        down = {_adapter(key.component) for key in group.claims if key.rule == "link_down"}
+        own = {_adapter(key.component) for key in case.claims}
+        if {device for _, device in own} & {device for _, device in down}:
+            return True
+        leaves = {self._leaves[adapter] for adapter in down if adapter in self._leaves}
+        hosts = {host for host, _ in own}
+        return any(
+            leaf in leaves and adapter[0] in hosts and adapter not in down for adapter, leaf in self._leaves.items()
+        )
 
     def _note(self, case: Case, group: Case) -> None:
         after = case.onset - group.onset
@@ -192,6 +209,22 @@ class Strays:
         )
         while len(self._seen) > STRAYS:
             del self._seen[next(iter(self._seen))]
+
+
+def _adapter(component: ComponentId) -> tuple[str, str]:
+    """Host and device: "host-007/mlx5_3/1" -> ("host-007", "mlx5_3")."""
+    return component.node, component.name.partition("/")[0]
+
+
+def _leaves(graph: Graph) -> dict[tuple[str, str], str]:
+    """(host, device) -> id of the switch it is filed on."""
+    found: dict[tuple[str, str], str] = {}
+    for link in graph.cables:
+        for near, far in ((link.a, link.b), (link.b, link.a)):
+            adapter = graph.adapters.get(near.node)
+            if adapter is not None and far.node in graph.switches:
+                found[adapter.host, adapter.name] = far.node
+    return found
 
 
 def _downs(case: Case) -> bool:

@@ -88,6 +88,23 @@ def test_a_port_that_goes_with_another_leaf_joins_it_and_raises_a_note(world: An
     assert not [i for i in w.firing("info") if i.kind == "link_down"]
 
 
+def test_a_link_of_another_rail_in_the_same_seconds_is_a_fault_of_its_own(world: Any) -> None:
+    w = world(units=2, hosts=8, rails=2)
+    w.break_links(w.ports(w.hosts[:8], 0) | {("host-010", 1)})
+    w.run(40)
+    assert {(i.kind, i.component) for i in w.firing()} == {
+        ("fault_domain", "leaf(su0/rail0)"), ("link_down", "link(host-010/mlx5_1/1, leaf-1-1/11)"),
+    }  # fmt: skip
+
+
+def test_of_two_swapped_adapters_the_one_that_goes_with_the_others_leaf_joins_it(world: Any) -> None:
+    w = world(units=2, hosts=8, rails=2)
+    w.break_links((w.ports(w.hosts[:8], 0) - {("host-003", 0)}) | {("host-003", 1)})
+    w.run(60)
+    assert [i.component for i in w.firing()] == ["leaf(su0/rail0)"]
+    assert any(i.labels.get("finding") == "stray_port" for i in w.firing("info"))
+
+
 def test_a_link_that_fails_at_another_time_is_its_own(world: Any) -> None:
     w = world(units=2, hosts=8, rails=2)
     w.break_links(w.ports(w.hosts[:8], 0))
