@@ -1,12 +1,15 @@
 """Centres that record: agents over sockets, a reload, a silence, a window; killed, started again, and judged again."""
 
 import asyncio
+import contextlib
 import os
 import signal
+import sqlite3
 import time
 
 import yaml
 
+from fabricmon.central.database import FILE
 from fabricmon.replay.reading import Recording
 from fabricmon.replay.records import Mark
 from fabricmon.replay.run import play
@@ -59,6 +62,12 @@ async def test_what_a_centre_decided_is_decided_again(start, agent, tmp_path):  
     assert marks >= {Mark.EVENT, Mark.MAINTENANCE, Mark.PLAN, Mark.RECONFIGURE, Mark.PRESENCE, Mark.RESTORE, Mark.END}
 
 
+def _durable(state):
+    """Ids of the incidents that the centre's store holds."""
+    with contextlib.closing(sqlite3.connect(state / FILE)) as db:
+        return {row[0] for row in db.execute("SELECT id FROM incidents")}
+
+
 async def test_killed_and_started_again_it_is_one_recording_of_two_runs(tmp_path):
     agent = await FakeAgent("host-007").start()  # noqa: F811
     directory, port = tmp_path / "recording", free_port()
@@ -72,10 +81,11 @@ async def test_killed_and_started_again_it_is_one_recording_of_two_runs(tmp_path
     with Daemon(tmp_path / "first.log", command) as centre:
         await wait(centre, lambda: fetch_json(f"{url}/api/v1/nodes")["nodes"][0]["presence"] == "live")
         await _down(agent)
-        await wait(centre, lambda: fetch_json(f"{url}/api/v1/incidents?status=firing")["incidents"])
+        await wait(centre, lambda: _durable(tmp_path / "state"))
         await wait(centre, lambda: sum(p.stat().st_size for p in directory.iterdir()) > 3000)
         os.kill(centre.process.pid, signal.SIGKILL)
         centre.process.wait()
+    durable = _durable(tmp_path / "state")
     with Daemon(tmp_path / "second.log", command) as centre:
         await wait(centre, lambda: "fabricmon_central_record_records_total" in fetch(f"{url}/metrics"))
         await wait(centre, lambda: fetch_json(f"{url}/api/v1/nodes")["nodes"][0]["presence"] == "live")
@@ -85,9 +95,8 @@ async def test_killed_and_started_again_it_is_one_recording_of_two_runs(tmp_path
     assert outcome.facts.runs == 2
     assert outcome.verification.named == []
     assert outcome.verification.ticks > 10
-    # whether the incident was durable at the moment of the kill is a race, and not what is looked at here
     restored = [item.thing for item in Recording([directory]).items() if item.mark is Mark.RESTORE]
-    assert len(restored) == 2
+    assert [{incident.id for incident in incidents} for incidents in restored] == [set(), durable]
 
 
 def test_a_recording_that_cannot_be_made_stops_the_start(tmp_path, capsys):
