@@ -25,7 +25,7 @@ run: $(STAMP)
 
 test: $(STAMP) check
 	@tests/setup-peers
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff check fabricmon tests

@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # `tests.rigs…` is importable however pytest was started
     sys.path.insert(0, str(ROOT))
 
+from tests.rigs import vm_run  # noqa: E402
+
 # What a test may ask for besides a program's name: how to see that it is there, and what to do where it is not.
 _THINGS: dict[str, tuple[Callable[[], bool], str]] = {
     "root": (lambda: os.geteuid() == 0, "run as root"),
@@ -100,6 +102,16 @@ def shared_dir() -> Path:
     """The folder of captured machines; the test skips without it."""
     need("captures")
     return shared()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        vm_run.begin()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        vm_run.end()
 
 
 # Cheap tests first: a broken build is told in seconds, and the slow rigs come when all else stands.

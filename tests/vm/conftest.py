@@ -10,14 +10,15 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.rigs.vm_run import CODE, OUT, PID, run_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 RIG = ROOT / "tests" / "rigs" / "rdma_vm"
@@ -26,7 +27,6 @@ BUILD_LIMIT = 900  # seconds; takes two to four minutes
 BUILDS_WITH = ("mmdebstrap", "mksquashfs", "cpio", "unshare")
 SCRIPTS = ("tests/vm/inside_vm.py", "tests/vm/inside_vm_ethernet.py")
 
-_STARTED = pytest.StashKey["tuple[subprocess.Popen[bytes], Path]"]()
 
 
 def _cache() -> Path:
@@ -46,44 +46,43 @@ def _missing() -> str:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     wanted = any(item.get_closest_marker("vm") for item in session.items)
-    if wanted and not _missing() and not session.config.option.collectonly:
-        out = Path(tempfile.mkdtemp(prefix="fabricmon-vm-"))
-        build = ["timeout", BUILD_LIMIT, RIG / "build", "-r", ROOT / "requirements.lock"]
-        run = [sys.executable, RIG / "run", "--project", ROOT, "--out", out, "--timeout", LIMIT, "--times"]
-        run += ["--", " && ".join(f"python3 {script}" for script in SCRIPTS)]
-        steps = [run] if os.environ.get("FABRICMON_NO_INSTALL") else [build, run]
-        with (out / "run.log").open("wb") as log:
-            process = subprocess.Popen(
-                ["nice", "-n", "19", "bash", "-c", " && ".join(shlex.join(map(str, step)) for step in steps)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # not the virtual environment's pip by chance: the very one that installs for the host
-                env={**os.environ, "FABRICMON_VM_PYTHON": sys.executable},
-                start_new_session=True,
-            )
-        session.config.stash[_STARTED] = (process, out)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    started = config.stash.get(_STARTED, None)
-    if started is not None:
-        process, out = started
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)  # tests before it ended the run
-            process.wait(30)
-        shutil.rmtree(out, ignore_errors=True)
+    if not wanted or _missing() or session.config.option.collectonly:
+        return
+    try:
+        (run_folder() / OUT).mkdir()
+    except FileExistsError:
+        return  # the other process of this run (pytest-xdist) has started it
+    out = run_folder() / OUT
+    build = ["timeout", BUILD_LIMIT, RIG / "build", "-r", ROOT / "requirements.lock"]
+    run = [sys.executable, RIG / "run", "--project", ROOT, "--out", out, "--timeout", LIMIT, "--times"]
+    run += ["--", " && ".join(f"python3 {script}" for script in SCRIPTS)]
+    steps = [run] if os.environ.get("FABRICMON_NO_INSTALL") else [build, run]
+    line = " && ".join(shlex.join(map(str, step)) for step in steps)
+    with (run_folder() / "log").open("wb") as log:
+        process = subprocess.Popen(
+            ["nice", "-n", "19", "bash", "-c", f"{line}; echo $? > {shlex.quote(str(run_folder() / CODE))}"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            # not the virtual environment's pip by chance: the very one that installs for the host
+            env={**os.environ, "FABRICMON_VM_PYTHON": sys.executable},
+            start_new_session=True,
+        )
+    (run_folder() / PID).write_text(str(process.pid))
 
 
 @pytest.fixture(scope="session")
-def vm(require: Callable[..., str], request: pytest.FixtureRequest) -> Path:
+def vm(require: Callable[..., str]) -> Path:
     """Folder of what the virtual machine reported."""
     if missing := _missing():
         require(missing.split()[0] if "(" not in missing else missing, "builds and boots the test machine")
-    process, out = request.config.stash[_STARTED]
-    code = process.wait(BUILD_LIMIT + LIMIT + 30)
-    told = (out / "run.log").read_text(errors="replace")
+    code, end = run_folder() / CODE, time.monotonic() + BUILD_LIMIT + LIMIT + 30
+    while not (code.exists() and code.read_text().endswith("\n")) and time.monotonic() < end:
+        time.sleep(0.2)
+    out = run_folder() / OUT
+    told = (run_folder() / "log").read_text(errors="replace")
     print(told)
     logs = "\n".join(f"{log.name}: {log.read_text()[-3000:]}" for log in out.glob("agent-*.log"))
-    assert code == 0, f"{told}\n{logs}"
+    ended = code.read_text().strip() if code.exists() else "never"
+    assert ended == "0", f"{told}\n{logs}"
     return out
