@@ -23,9 +23,12 @@ $(STAMP): requirements.lock requirements-dev.lock pyproject.toml
 run: $(STAMP)
 	$(BIN)/fabricmon demo
 
+# One process more than there are cores: many tests only wait.
+WORKERS ?= $(shell expr $$(nproc) + 1)
+
 test: $(STAMP) check
 	@tests/setup-peers
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff check fabricmon tests

@@ -166,6 +166,8 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
 
     about      what is simulated, for people
     poll       seconds between two reads of a node
+    tick       seconds between two looks of the engine at what it knows while a symptom is turning; None: every second
+               where nodes are read every 10 s
     duration   how long it goes on after its zero
     warmup     how long the fabric runs before, so that rules know what is usual
     flows      whether nodes tell of loss to each peer and its path (level L2), else their own counters only (L1)
@@ -181,6 +183,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     expect: Expect
     about: str = ""
     poll: Duration = Duration(10)
+    tick: Duration | None = None
     warmup: Duration = Duration(300)
     flows: bool = False
     spray: bool = False

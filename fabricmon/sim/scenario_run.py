@@ -84,7 +84,7 @@ def watch(scenario: Scenario, seed: int, progress: Callable[[float], None] = lam
         if scenario.expect.rates is not None:
             stage.look_at_rates(engine)
         upto = min(now + scenario.poll, end)
-        step = max(1.0, scenario.poll / TICKS)
+        step = max(1.0, scenario.poll / TICKS if scenario.tick is None else scenario.tick)
         between = now + step
         while between < upto - step / 2 and engine.waiting():
             log.tick(between)
