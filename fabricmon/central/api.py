@@ -25,6 +25,7 @@ from fabricmon.central.store import StoreError
 from fabricmon.fleet.utilisation import SOURCES, Utilisation
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Incident, Maintenance, NodeView, Presence, Severity, Symptom
+from fabricmon.notify.links import RUNBOOKS, Links
 from fabricmon.notify.silence import Silence
 from fabricmon.senders.post import read_secret
 from fabricmon.senders.webhook import document, rfc3339
@@ -76,9 +77,14 @@ class Api:
     """The handlers. `token_file` "" lets everyone change things."""
 
     def __init__(
-        self, centre: Centre, token_file: Callable[[], str], jobs: Callable[[], Sequence[Jobs]] = tuple
+        self,
+        centre: Centre,
+        token_file: Callable[[], str],
+        jobs: Callable[[], Sequence[Jobs]] = tuple,
+        links: Callable[[], Links] = Links,
     ) -> None:
         self._centre, self._silences, self._token_file, self._jobs = centre, centre.silences, token_file, jobs
+        self._links = links
 
     def add_routes(self, app: web.Application) -> None:
         """Put the API below PREFIX of an application."""
@@ -147,7 +153,10 @@ class Api:
     def _document(self, incident: Incident) -> dict[str, Any]:
         now = self._centre.now()
         by = [s.id for s in self._silences.active(now) if s.covers(incident)]
-        return {**document(incident), "silenced_by": by}
+        links = self._links()
+        # Without an address of its own the centre's path: the client knows where it asked.
+        runbook = links.runbook(incident.kind) or f"/{RUNBOOKS}/{incident.kind}"
+        return {**document(incident, links), "runbook": runbook, "silenced_by": by}
 
     async def symptoms(self, request: web.Request) -> web.Response:
         """Open symptoms: what rules found, before a cause was looked for."""

@@ -84,8 +84,8 @@ def static_targets(config: Root) -> list[Target]:
 
 def destinations(config: Root) -> list[Destination]:
     """Who is told."""
-    page = config.central.external_url
-    return [destination(name, s.kind, s.config, config.notify, page) for name, s in config.senders.items()]
+    links = config.central.as_links()
+    return [destination(name, s.kind, s.config, config.notify, links) for name, s in config.senders.items()]
 
 
 def placed(graph: Graph | None, places: Mapping[str, Mapping[str, str]]) -> Graph | None:
@@ -197,6 +197,7 @@ class Central:
             self._not_live,
             self._not_ready,
             self.jobs.jobs,
+            lambda: self._settings.as_links(),
         )
         try:
             listener = await listen(web.app, self._settings.listen)

@@ -63,7 +63,7 @@ def _card(i: Incident, silences: Sequence[Silence], at: float) -> str:
 <time title="{e(clock_time(i.since))}">{e(ago(at - i.since))}</time></div>
 <h3>{e(i.title)}</h3>
 {reading}{_jobs(i)}<p class="why">{prose(i.why)}</p>
-<p class="action"><b>Do</b> {prose(i.action)}</p>
+<p class="action"><b>Do</b> {prose(i.action)} <a class="runbook" href="runbooks/{e(i.kind)}">runbook</a></p>
 {_details(i)}
 </article>
 """

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from fabricmon.central.jobs_settings import JobsConfig
 from fabricmon.central.prometheus_settings import PrometheusConfig
+from fabricmon.notify.links import Links
 from fabricmon.replay.settings import RecordConfig
 from fabricmon.runtime.http import parse_address
 from fabricmon.units import Duration
@@ -64,6 +65,20 @@ class PullConfig(Struct, forbid_unknown_fields=True, frozen=True):
             raise ValueError("`connect_timeout` must be above 0")
 
 
+class LinksConfig(Struct, forbid_unknown_fields=True, frozen=True):
+    """Where links in notifications, on the page and in exported rules lead.
+
+    runbook  what to do about an incident: an address to which "/" and the incident's kind are added, or one with
+             "{kind}" in it; "": the centre's own runbooks below `external_url`.
+    """
+
+    runbook: str = ""
+
+    def __post_init__(self) -> None:
+        if self.runbook and not self.runbook.startswith(("http://", "https://")):
+            raise ValueError(f"`runbook` must be http://... or https://..., got {self.runbook!r}")
+
+
 class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     """The centre.
 
@@ -78,6 +93,7 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     token_file    bearer token that changing requests of the API must carry; "" lets everyone who reaches the
                   listener silence and announce maintenance.
     external_url  how people reach this page; put into notifications.
+    links         where other links lead.
     jobs          who knows which jobs run, to tell whom an incident hits.
     record        whether everything that comes in is recorded, for `fabricmon replay`.
     source        who judges: "agents": this centre, by their streams; "prometheus": a ruler that evaluates what
@@ -95,10 +111,15 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     tick: Duration = Duration(0.25)
     token_file: str = ""
     external_url: str = ""
+    links: LinksConfig = LinksConfig()
     jobs: JobsConfig = JobsConfig()
     record: RecordConfig = RecordConfig()
     source: Literal["agents", "prometheus", "both"] = "agents"
     prometheus: PrometheusConfig = PrometheusConfig()
+
+    def as_links(self) -> Links:
+        """What links are made of."""
+        return Links(self.external_url, self.links.runbook)
 
     def __post_init__(self) -> None:
         if self.source != "agents" and not self.prometheus.url:

@@ -15,6 +15,7 @@ from fabricmon.central.centre import Centre
 from fabricmon.central.overview import sentence
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Severity
+from fabricmon.notify.links import Links
 from fabricmon.runtime.exposition import Format, accepts_gzip, gzip, negotiate
 from fabricmon.runtime.http import add_probes
 
@@ -42,6 +43,7 @@ class Web:
         live: Callable[[], str | None],
         ready: Callable[[], str | None],
         jobs: Callable[[], Sequence[Jobs]] = tuple,
+        links: Callable[[], Links] = Links,
     ) -> None:
         self._centre, self._warnings, self._metrics_page = centre, warnings, metrics_page
         self._made: dict[str, tuple[float, str]] = {}
@@ -53,7 +55,7 @@ class Web:
         router.add_get("/health", self._health)
         for name, kind in ASSETS.items():
             router.add_get(f"/static/{name}", _asset(name, kind))
-        api.Api(centre, token_file, jobs).add_routes(self.app)
+        api.Api(centre, token_file, jobs, links).add_routes(self.app)
         add_probes(self.app, live, ready)
 
     def scene(self) -> page.Scene:

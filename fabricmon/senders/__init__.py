@@ -2,8 +2,8 @@
 
 A sender module has `Config` (fields url or urls, min_severity, match, send_resolved, timeout, ...), `REFRESH`
 (seconds between two sayings of what stands, 0.0 for receivers of changes) and `async send(session, config,
-notification, page) -> Result`; one with a REFRESH has `async refresh(session, config, standing, page) -> Result` as
-well.
+notification, links) -> Result`; one with a REFRESH has `async refresh(session, config, standing, links) -> Result` as
+well. `links` (`notify/links.py`) has the address of an incident on the page and of the runbook of its kind.
 """
 
 from __future__ import annotations

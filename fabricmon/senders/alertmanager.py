@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from fabricmon.model import Face, Incident, Notification, Severity
+from fabricmon.notify.links import NO_LINKS, Links
 from fabricmon.notify.told import Telling, face
 from fabricmon.senders.post import post
 from fabricmon.senders.result import Outcome, Result
@@ -79,18 +80,23 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
         check_receiver(self.timeout, self.match)
 
 
-async def send(session: aiohttp.ClientSession, config: Config, notification: Notification, page: str = "") -> Result:
+async def send(
+    session: aiohttp.ClientSession, config: Config, notification: Notification, links: Links = NO_LINKS
+) -> Result:
     """One attempt at all Alertmanagers. DONE when one has it: they tell each other, and `refresh` tells all again."""
-    return await _post(session, config, alerts(config, notification, time.time(), page))
+    return await _post(session, config, alerts(config, notification, time.time(), links))
 
 
 async def refresh(
-    session: aiohttp.ClientSession, config: Config, standing: Sequence[tuple[Incident, Telling]], page: str = ""
+    session: aiohttp.ClientSession,
+    config: Config,
+    standing: Sequence[tuple[Incident, Telling]],
+    links: Links = NO_LINKS,
 ) -> Result:
     """Say again what stands: every incident told as firing, and those told as resolved a short while ago."""
     now = time.time()
     all_alerts = [
-        alert(config, incident, look, now, page)
+        alert(config, incident, look, now, links)
         for incident, telling in standing
         for look in (telling.faces if incident.status != "firing" else telling.faces[-1:])
     ]
@@ -101,21 +107,21 @@ async def refresh(
     return next((r for r in results if r.outcome is not Outcome.DONE), Result(Outcome.DONE, "refreshed"))
 
 
-def alerts(config: Config, notification: Notification, now: float, page: str = "") -> list[dict[str, Any]]:
+def alerts(config: Config, notification: Notification, now: float, links: Links = NO_LINKS) -> list[dict[str, Any]]:
     """The alerts of a notification: each incident's present face, and an end for each face it had before."""
     made = []
     for incident in notification.incidents:
         current = face(incident)
         made += [
-            alert(config, incident, former, now, page) | {"endsAt": rfc3339(now)}
+            alert(config, incident, former, now, links) | {"endsAt": rfc3339(now)}
             for former in notification.before.get(incident.id, ())
             if former != current
         ]
-        made.append(alert(config, incident, current, now, page))
+        made.append(alert(config, incident, current, now, links))
     return made
 
 
-def alert(config: Config, incident: Incident, look: Face, now: float, page: str = "") -> dict[str, Any]:
+def alert(config: Config, incident: Incident, look: Face, now: float, links: Links = NO_LINKS) -> dict[str, Any]:
     """One alert: labels from the face, everything else from the incident as it is now."""
     labels = {
         "alertname": alertname(look.kind),
@@ -136,6 +142,7 @@ def alert(config: Config, incident: Incident, look: Face, now: float, page: str 
         "candidates": ", ".join(incident.candidates),
         "evidence": "\n".join(f"{e.component}: {e.text}" for e in incident.evidence),
         "jobs": incident.labels.get("jobs", ""),
+        "runbook_url": links.runbook(look.kind),
         **{f"label_{re.sub('[^a-zA-Z0-9_]', '_', k)}": v for k, v in sorted(incident.labels.items()) if k != "jobs"},
     }
     firing = incident.status == "firing"
@@ -147,8 +154,8 @@ def alert(config: Config, incident: Incident, look: Face, now: float, page: str 
         "startsAt": rfc3339(min(incident.since, ends - 0.001)) or rfc3339(ends - 0.001),
         "endsAt": rfc3339(ends),
     }
-    if page:
-        made["generatorURL"] = f"{page.rstrip('/')}/#{incident.id}"
+    if url := links.incident(incident.id):
+        made["generatorURL"] = url
     return made
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 
 from fabricmon.model import Incident, Notification
+from fabricmon.notify.links import NO_LINKS, Links
 from fabricmon.notify.matchers import parse
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.settings import NotifyConfig
@@ -22,12 +23,12 @@ NO_NOTIFY = NotifyConfig()
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """One entry below `senders:`. `page` is where people reach the centre's page, "" where nobody said."""
+    """One entry below `senders:`."""
 
     receiver: Receiver
     module: ModuleType
     config: Any
-    page: str = ""
+    links: Links = NO_LINKS
 
     @property
     def name(self) -> str:
@@ -39,15 +40,17 @@ class Destination:
         return float(self.module.REFRESH)
 
     async def send(self, session: aiohttp.ClientSession, notification: Notification) -> Result:
-        result: Result = await self.module.send(session, self.config, notification, self.page)
+        result: Result = await self.module.send(session, self.config, notification, self.links)
         return result
 
     async def refresh(self, session: aiohttp.ClientSession, standing: Sequence[tuple[Incident, Telling]]) -> Result:
-        result: Result = await self.module.refresh(session, self.config, standing, self.page)
+        result: Result = await self.module.refresh(session, self.config, standing, self.links)
         return result
 
 
-def destination(name: str, kind: str, config: Any, notify: NotifyConfig = NO_NOTIFY, page: str = "") -> Destination:
+def destination(
+    name: str, kind: str, config: Any, notify: NotifyConfig = NO_NOTIFY, links: Links = NO_LINKS
+) -> Destination:
     """The destination of one configured sender; KeyError for a kind that SENDERS has not."""
     module = SENDERS[kind]
     receiver = Receiver(
@@ -59,4 +62,4 @@ def destination(name: str, kind: str, config: Any, notify: NotifyConfig = NO_NOT
         repeat=0.0 if module.REFRESH else float(notify.repeat),
         batch=notify.batch,
     )
-    return Destination(receiver, module, config, page)
+    return Destination(receiver, module, config, links)

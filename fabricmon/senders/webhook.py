@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from fabricmon.model import Evidence, Impact, Incident, Notification, Severity
+from fabricmon.notify.links import NO_LINKS, Links
 from fabricmon.senders.post import post, read_secret
 from fabricmon.senders.result import Outcome, Result
 from fabricmon.senders.settings import check_headers, check_receiver, check_url
@@ -53,9 +54,11 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
         check_receiver(self.timeout, self.match)
 
 
-async def send(session: aiohttp.ClientSession, config: Config, notification: Notification, page: str = "") -> Result:
-    """One attempt. `page`: where people reach the centre's page, for a link to each incident; "": no links."""
-    sent = body(notification, page)
+async def send(
+    session: aiohttp.ClientSession, config: Config, notification: Notification, links: Links = NO_LINKS
+) -> Result:
+    """One attempt."""
+    sent = body(notification, links)
     headers = {**config.headers, "Idempotency-Key": notification.key}
     if config.secret_file:
         try:
@@ -72,9 +75,9 @@ def signature(secret: str, sent: bytes, timestamp: int) -> dict[str, str]:
     return {"X-Fabricmon-Timestamp": str(timestamp), "X-Fabricmon-Signature": f"sha256={mac.hexdigest()}"}
 
 
-def body(notification: Notification, page: str = "") -> bytes:
+def body(notification: Notification, links: Links = NO_LINKS) -> bytes:
     """The JSON of a notification; the same notification has the same bytes at every attempt."""
-    incidents = [document(incident, page) for incident in notification.incidents]
+    incidents = [document(incident, links) for incident in notification.incidents]
     return msgspec.json.encode(
         {
             "version": VERSION,
@@ -87,7 +90,7 @@ def body(notification: Notification, page: str = "") -> bytes:
     )
 
 
-def document(incident: Incident, page: str = "") -> dict[str, Any]:
+def document(incident: Incident, links: Links = NO_LINKS) -> dict[str, Any]:
     """One incident as it travels: times are RFC 3339 in UTC, what is unknown is null."""
     return {
         "id": incident.id,
@@ -110,7 +113,8 @@ def document(incident: Incident, page: str = "") -> dict[str, Any]:
         "history": [{"at": rfc3339(h.at), "change": h.change, "reason": h.reason} for h in incident.history],
         "revision": incident.revision,
         "impact": None if incident.impact is None else _impact(incident.impact),
-        **({"url": f"{page.rstrip('/')}/#{incident.id}"} if page else {}),
+        **({"url": url} if (url := links.incident(incident.id)) else {}),
+        **({"runbook": runbook} if (runbook := links.runbook(incident.kind)) else {}),
     }
 
 

@@ -16,6 +16,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabricmon.notify.links import Links
 from fabricmon.senders import webhook
 from fabricmon.senders.post import classify
 from fabricmon.senders.result import Outcome
@@ -59,7 +60,7 @@ async def send() -> AsyncIterator[Send]:
     async with aiohttp.ClientSession() as session:
 
         async def attempt(config: Config, key: str = "k1") -> webhook.Result:
-            return await webhook.send(session, config, note(key, incident(confidence=float("nan"))), "http://page/")
+            return await webhook.send(session, config, note(key, incident(confidence=float("nan"))), Links("http://page/"))
 
         yield attempt
 

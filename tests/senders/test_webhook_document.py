@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fabricmon.model import Impact, JobImpact, JobVerdict
+from fabricmon.notify.links import Links
 from fabricmon.senders.webhook import body, signature
 from tests.notify.made import incident, note
 
@@ -32,13 +33,13 @@ def shape(value: Any) -> Any:
 
 
 def test_the_example_has_the_fields_that_are_sent() -> None:
-    sent = json.loads(body(note("k", incident(impact=IMPACT)), "https://page"))
+    sent = json.loads(body(note("k", incident(impact=IMPACT)), Links("https://page")))
     example = json.loads(blocks("json")[0])
     assert shape(example) == shape(sent)
 
 
 def test_every_field_is_explained() -> None:
-    sent = json.loads(body(note("k", incident(impact=IMPACT)), "https://page"))
+    sent = json.loads(body(note("k", incident(impact=IMPACT)), Links("https://page")))
     explained = set(re.findall(r"`([a-z_]+)`", DOCUMENT))
     plain = {"version", "receiver", "incidents", "title", "why", "action", "labels", "history"}
     of_jobs = {*sent["incidents"][0]["impact"], *sent["incidents"][0]["impact"]["jobs"][0]}
