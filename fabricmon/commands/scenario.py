@@ -4,6 +4,7 @@
   fabricmon scenario run --seeds 20 --jobs 2       all of this package, with seeds 1 to 20, two processes
   fabricmon scenario run my.yaml --seed 7 --verbose   and which incidents came, or --json: one object a line
   fabricmon scenario run --table docs/accuracy.md  writes the table as well
+  fabricmon scenario run --seeds 20 --keep runs.jsonl   a long run that may be broken off and gone on with
   fabricmon scenario list                          the scenarios of this package
 How to write one: docs/scenarios.md.
 """
@@ -11,6 +12,7 @@ How to write one: docs/scenarios.md.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     runs.add_argument("--jobs", type=_number(1, MAX_JOBS), default=1, metavar="N", help="processes side by side (1)")
     runs.add_argument("--json", action="store_true", help="one JSON object a scenario and seed, then the total")
     runs.add_argument("--verbose", action="store_true", help="what failed and which incidents came, for each run")
+    runs.add_argument(
+        "--keep", metavar="FILE", help="add each result to this file; what is in it already is not run again"
+    )
     runs.add_argument("--table", metavar="FILE", help="write the results as a Markdown table with this command")
     verbs.add_parser("list", help="the scenarios of this package")
 
@@ -63,15 +68,20 @@ def run(args: argparse.Namespace) -> int:
             usable = False
     if not usable:
         return UNUSABLE
-    if args.table and not _writable(args.table):
+    if not all(_writable(name) for name in (args.table, args.keep) if name):
         return UNUSABLE
     seeds = range(1, args.seeds + 1) if args.seeds else [1 if args.seed is None else args.seed]
     work = [(scenario, seed) for scenario in scenarios for seed in seeds]
-    results: list[Result] = []
+    kept = _kept(args.keep) if args.keep else {}
+    results = [kept[scenario.name, seed] for scenario, seed in work if (scenario.name, seed) in kept]
+    todo = [(scenario, seed) for scenario, seed in work if (scenario.name, seed) not in kept]
     try:
-        for result in _all(work, args.jobs):
+        for result in _all(todo, args.jobs):
             results.append(result)
             _show(result, args)
+            if args.keep:
+                with Path(args.keep).open("a", encoding="utf-8") as file:
+                    file.write("\n" + msgspec.json.encode(result).decode() + "\n")  # the line before may be cut off
     except ScenarioError as error:
         print(error, file=sys.stderr)
         return UNUSABLE
@@ -108,10 +118,20 @@ def _writable(name: str) -> bool:
         return False
 
 
+def _kept(name: str) -> dict[tuple[str, int], Result]:
+    """Results by scenario and seed; a line that is none (cut off by a kill) is left out, so that run comes again."""
+    kept: dict[tuple[str, int], Result] = {}
+    for text in Path(name).read_text(encoding="utf-8").splitlines():
+        with contextlib.suppress(msgspec.DecodeError):
+            result = msgspec.json.decode(text, type=Result)
+            kept[result.scenario, result.seed] = result
+    return kept
+
+
 def _all(work: Sequence[tuple[Scenario, int]], jobs: int) -> Iterator[Result]:
     """Results in the order of the work, as soon as they are there."""
     progress = Progress(len(work))
-    if jobs == 1:
+    if jobs == 1 or not work:
         for number, (scenario, seed) in enumerate(work):
             result = run_one(scenario, seed, partial(progress.show, number, scenario.name))
             progress.clear()

@@ -48,6 +48,19 @@ def test_json_is_one_object_a_run_and_a_total(tmp_path: Path, capsys: pytest.Cap
     assert total["runs"] == total["ok"] == 1
 
 
+def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pulled.yaml").write_text(PULLED)
+    command = ["scenario", "run", str(tmp_path / "pulled.yaml"), "--keep", str(tmp_path / "runs.jsonl")]
+    assert cli.main([*command, "--seeds", "1"]) == 0
+    with (tmp_path / "runs.jsonl").open("a") as file:
+        file.write('{"scenario": "cable-pulled", "se')  # killed while it wrote
+    capsys.readouterr()
+    assert cli.main([*command, "--seeds", "2"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in out] == ["ok   cable-pulled seed 2", out[1].split(":")[0]]
+    assert out[1].startswith("2 of 2 runs as expected")
+
+
 def test_what_is_not_as_expected_is_exit_1_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "other.yaml"
     file.write_text(PULLED.replace("component: link(host-003", "component: link(host-002"))
