@@ -19,6 +19,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from fabricmon import __version__
+from fabricmon.central import api_acknowledge as acknowledging
 from fabricmon.central.centre import Centre
 from fabricmon.central.jobs_told import told
 from fabricmon.central.store import StoreError
@@ -92,6 +93,8 @@ class Api:
             ("GET", "/overview", self.overview),
             ("GET", "/incidents", self.incidents),
             ("GET", "/incidents/{id}", self.incident),
+            ("POST", "/incidents/{id}/acknowledgement", self.acknowledge),
+            ("DELETE", "/incidents/{id}/acknowledgement", self.end_acknowledgement),
             ("GET", "/symptoms", self.symptoms),
             ("GET", "/nodes", self.nodes),
             ("GET", "/ports", self.ports),
@@ -156,7 +159,8 @@ class Api:
         links = self._links()
         # Without an address of its own the centre's path: the client knows where it asked.
         runbook = links.runbook(incident.kind) or f"/{RUNBOOKS}/{incident.kind}"
-        return {**document(incident, links), "runbook": runbook, "silenced_by": by}
+        taken = acknowledging.told(self._centre.acknowledgements.of(incident))
+        return {**document(incident, links), "runbook": runbook, "silenced_by": by, "acknowledged": taken}
 
     async def symptoms(self, request: web.Request) -> web.Response:
         """Open symptoms: what rules found, before a cause was looked for."""
@@ -206,7 +210,26 @@ class Api:
         query = _query(request, "node", "source", "limit")
         return answer(told(self._jobs(), self._centre.look()[3], self._centre.now(), query, _limit(query)))
 
-    # ---------------------------------------------------------------- silences and maintenance
+    # ---------------------------------------------------------------- acknowledgements, silences and maintenance
+
+    async def acknowledge(self, request: web.Request) -> web.Response:
+        """Somebody takes an incident on."""
+        self._authorise(request)
+        wanted = request.match_info["id"][:MAX_WORD]
+        body = await _body(request, acknowledging.NewAcknowledgement)
+        found = await acknowledging.acknowledge(self._centre, wanted, body, self._document)
+        if found is None:
+            raise Refused(404, f"no incident {wanted!r}")
+        return answer(found, 201)
+
+    async def end_acknowledgement(self, request: web.Request) -> web.Response:
+        """Nobody has it any more."""
+        self._authorise(request)
+        wanted = request.match_info["id"][:MAX_WORD]
+        found = await acknowledging.withdraw(self._centre, wanted, self._document)
+        if found is None:
+            raise Refused(404, f"no incident {wanted!r}, or nobody has taken it on")
+        return answer(found)
 
     async def silences(self, request: web.Request) -> web.Response:
         """Silences that are or will be active; with `all=true` ended ones too."""

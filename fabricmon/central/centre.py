@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from fabricmon.central.acknowledgements import Acknowledgements
 from fabricmon.central.outbox import Outbox
 from fabricmon.central.overview import Overview, overview
 from fabricmon.central.silences import Silences
@@ -89,6 +90,7 @@ class Centre:
         self.fabric, self.engine, self.store, self.outbox = fabric, engine, store, outbox
         self.now, self._planned_by = now, planned_by
         self.silences = Silences(store, state)
+        self.acknowledgements = Acknowledgements(store, state)
         self.told = Told(state.told)
         self.receivers: Sequence[Receiver] = ()
         self.ticks = Ticks()
@@ -139,7 +141,8 @@ class Centre:
                 if owed:
                     incidents = incidents + await self.store.incidents(owed)
                 silences = self.silences.all()
-                notes = plan.decide(incidents, self.told, self.receivers, silences, now, self.outbox.full)
+                taken = self.acknowledgements.by_incident
+                notes = plan.decide(incidents, self.told, self.receivers, silences, now, self.outbox.full, taken)
                 saved = list(self._unsaved.values())
                 if not saved and not notes:
                     break

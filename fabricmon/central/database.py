@@ -50,6 +50,17 @@ MIGRATIONS = (
     ) WITHOUT ROWID;
     CREATE TABLE nodes (name TEXT PRIMARY KEY, last_seen REAL NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
     """,
+    # Who has taken an incident on; what a receiver answered that further words on an incident need; what was done.
+    """
+    CREATE TABLE acknowledgements (incident TEXT PRIMARY KEY, at REAL NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
+    CREATE TABLE receipts (
+        receiver TEXT NOT NULL, incident TEXT NOT NULL, at REAL NOT NULL, value TEXT NOT NULL,
+        PRIMARY KEY (receiver, incident)
+    ) WITHOUT ROWID;
+    CREATE TABLE deeds (seq INTEGER PRIMARY KEY AUTOINCREMENT, actor TEXT NOT NULL, at REAL NOT NULL,
+        body BLOB NOT NULL);
+    CREATE INDEX deeds_at ON deeds (actor, at);
+    """,
 )
 
 

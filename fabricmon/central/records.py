@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from fabricmon.model import Incident, Maintenance, Notification
+from fabricmon.notify.acknowledge import Acknowledgement
 from fabricmon.notify.silence import Silence
 from fabricmon.notify.told import Telling
 
@@ -31,13 +32,18 @@ class Pending(Struct, frozen=True):
 
 
 class Ack(Struct, frozen=True):
-    """What became of a notification: state is "sent", "failed" (refused for good) or "superseded"."""
+    """What became of a notification: state is "sent", "failed" (refused for good) or "superseded".
+
+    receipts  incident id -> what the receiver answered that further words on that incident need
+    """
 
     key: str
     state: str
     at: float
     attempts: int = 1
     error: str = ""
+    receiver: str = ""
+    receipts: dict[str, str] = {}
 
 
 class Backlog(Struct, frozen=True):
@@ -61,3 +67,4 @@ class State(Struct):
     nodes: list[ExpectedNode]
     backlog: dict[str, Backlog]
     past: list[Incident] = []
+    acknowledgements: list[Acknowledgement] = []

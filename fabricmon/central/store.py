@@ -20,6 +20,8 @@ from fabricmon.central.database import StoreError, open_database
 from fabricmon.central.records import FAILED, PENDING, SENT, SUPERSEDED, Ack, Backlog, ExpectedNode, Pending, State
 from fabricmon.central.worker import Worker
 from fabricmon.model import HistoryEntry, Incident, Maintenance, Notification
+from fabricmon.notify.acknowledge import Acknowledgement
+from fabricmon.notify.acting import Deed
 from fabricmon.notify.silence import Silence
 from fabricmon.notify.told import Telling, tellings
 from fabricmon.runtime import logs
@@ -80,10 +82,14 @@ class Store:
         nodes: Sequence[ExpectedNode] = (),
         forgotten: Sequence[str] = (),
         acked: Sequence[Ack] = (),
+        acknowledgements: Sequence[Acknowledgement] = (),
+        withdrawn: Sequence[str] = (),
+        deeds: Sequence[Deed] = (),
     ) -> None:
         """Make all of it durable in one transaction; StoreError where that failed, and then none of it is true.
 
         forgotten  names of expected nodes that are expected no longer.
+        withdrawn  ids of incidents that nobody has taken on any more.
         An incident, silence, window or node replaces what was known under its id. A notification whose key is there
         already is there already: to commit again what may or may not have been committed does no harm.
         """
@@ -122,8 +128,18 @@ class Store:
                 " WHERE key = ? AND state = 'pending'",
                 [(a.state, a.at, a.attempts, a.error[:1000], a.key) for a in acked],
             )
+            db.executemany(
+                "INSERT OR REPLACE INTO receipts VALUES (?,?,?,?)",
+                [(a.receiver, id, a.at, value) for a in acked for id, value in a.receipts.items()],
+            )
+            for taken, body in self._packed(acknowledgements):
+                db.execute("INSERT OR REPLACE INTO acknowledgements VALUES (?,?,?)", (taken.incident, taken.at, body))
+            db.executemany("DELETE FROM acknowledgements WHERE incident = ?", [(id,) for id in withdrawn])
+            for deed, body in self._packed(deeds):
+                db.execute("INSERT INTO deeds (actor, at, body) VALUES (?,?,?)", (deed.actor, deed.at, body))
 
-        if any((incidents, notifications, silences, maintenance, nodes, forgotten, acked)):
+        told = (incidents, notifications, silences, maintenance, nodes, forgotten, acked)
+        if any((*told, acknowledgements, withdrawn, deeds)):
             await self._call(lambda: self._transaction(write))
 
     async def prune(self, now: float) -> int:
@@ -145,6 +161,9 @@ class Store:
             run("DELETE FROM silences WHERE ends < ?", (old,))
             run("DELETE FROM maintenance WHERE ends < ?", (old,))
             run("DELETE FROM nodes WHERE last_seen < ?", (old,))
+            for table in ("acknowledgements", "receipts"):
+                run(f"DELETE FROM {table} WHERE at < ? AND incident NOT IN (SELECT id FROM incidents)", (old,))
+            run("DELETE FROM deeds WHERE at < ?", (old,))
             return self._db.total_changes - before
 
         return await self._call(lambda: self._transaction(write))
@@ -166,6 +185,12 @@ class Store:
                 nodes=self._rows(ExpectedNode, "nodes", "SELECT body FROM nodes"),
                 backlog=self._backlog(),
                 past=self._past(),
+                acknowledgements=self._rows(
+                    Acknowledgement,
+                    "acknowledgements",
+                    "SELECT a.body FROM acknowledgements a JOIN incidents i"
+                    " ON i.id = a.incident AND i.status = 'firing'",
+                ),
             )
 
         return self._worker.submit(read).result()
@@ -221,6 +246,22 @@ class Store:
             return found
 
         return await self._call(read)
+
+    async def receipts(self, receiver: str, ids: Iterable[str]) -> dict[str, str]:
+        """What this receiver answered last to a word on these incidents, by incident id."""
+        wanted = list(ids)
+
+        def read() -> dict[str, str]:
+            marks = ",".join("?" * len(wanted))
+            sql = f"SELECT incident, value FROM receipts WHERE receiver = ? AND incident IN ({marks})"
+            return dict(self._db.execute(sql, (receiver, *wanted)).fetchall())
+
+        return await self._call(read)
+
+    async def deeds(self, actor: str, since: float) -> list[Deed]:
+        """What this actor did after `since` (wall), oldest first."""
+        sql = "SELECT body FROM deeds WHERE actor = ? AND at >= ? ORDER BY seq"
+        return await self._call(lambda: self._rows(Deed, "deeds", sql, actor, since))
 
     async def resolved(self, since: float, limit: int = 1000) -> list[Incident]:
         """Incidents that were resolved and not changed after `since` (wall), newest first."""

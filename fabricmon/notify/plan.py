@@ -12,13 +12,17 @@ import hashlib
 from collections.abc import Collection, Container, Iterable, Sequence
 from typing import NamedTuple
 
-from fabricmon.model import Face, Incident, Notification
+from fabricmon.model import Face, Incident, Notification, Severity
+from fabricmon.notify.acknowledge import Acknowledgement, Acknowledgements, opened, with_word
 from fabricmon.notify.inhibit import DOMAINS, MASS_ALARM, inhibited_by
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.silence import Silence, silenced_by
 from fabricmon.notify.told import Told
 
 MAX_TELLINGS = 2000  # incidents told in one call, all receivers together; what is left is found by the next call
+
+
+NOBODY: Acknowledgements = {}
 
 
 class Verdict(NamedTuple):
@@ -35,11 +39,13 @@ def decide(
     silences: Sequence[Silence],
     now: float,
     full: Container[str] = (),
+    acknowledgements: Acknowledgements = NOBODY,
 ) -> list[Notification]:
     """The notifications that are due at wall time `now`, the most severe first, oldest first within a severity.
 
-    incidents  all that fire, and every resolved one that a receiver may not yet know of (see `owed`)
-    full       names of receivers whose outbox takes no more; they are told later what is true then
+    incidents         all that fire, and every resolved one that a receiver may not yet know of (see `owed`)
+    full              names of receivers whose outbox takes no more; they are told later what is true then
+    acknowledgements  who has taken on what; those that cover an incident no more change nothing
     """
     everything = sorted(incidents, key=lambda i: (-i.severity.rank, i.since, i.id))
     domains = [i for i in everything if (i.kind in DOMAINS or i.kind == MASS_ALARM) and i.status == "firing"]
@@ -49,11 +55,14 @@ def decide(
         if receiver.name in full:
             continue
         groups: dict[str, list[Incident]] = {}
+        gathering = _gathers(receiver, told, now)
         for incident in everything:
-            verdict = judge(incident, told, receiver, silences, domains, now)
-            if verdict.tell and left:
+            ack = acknowledgements.get(incident.id)
+            ack = ack if ack is not None and ack.covers(incident) else None
+            verdict = judge(incident, told, receiver, silences, domains, now, ack)
+            if verdict.tell and left and not (gathering and incident.severity is not Severity.CRITICAL):
                 left -= 1
-                groups.setdefault(verdict.reason, []).append(incident)
+                groups.setdefault(verdict.reason, []).append(with_word(incident, ack))
         for reason, group in groups.items():
             for start in range(0, len(group), receiver.batch):
                 batch = tuple(group[start : start + receiver.batch])
@@ -68,8 +77,10 @@ def judge(
     silences: Sequence[Silence],
     domains: Collection[Incident],
     now: float,
+    ack: Acknowledgement | None = None,
 ) -> Verdict:
-    """What `decide` thinks of one incident and one receiver; `domains` are the incidents that may inhibit it."""
+    """What `decide` thinks of one incident and one receiver; `domains` are the incidents that may inhibit it, `ack`
+    the acknowledgement that covers it."""
     last = told.get(receiver.name, incident.id)
     if incident.status != "firing":
         # Whatever a silence or a changed route says: who was told that it fires is told that it ended.
@@ -89,6 +100,12 @@ def judge(
         larger = inhibited_by(incident, domains)
         if larger is not None:
             return Verdict(False, f"inhibited by {larger.id}")
+        if receiver.after:
+            if ack is not None:
+                return Verdict(False, f"taken on by {ack.author}")
+            if now - opened(incident) < receiver.after:
+                return Verdict(False, f"told when nobody takes it on within {_hours(receiver.after)}")
+            return Verdict(True, f"not taken on for {_hours(receiver.after)}")
         ended = any(s.ends <= now and s.ends > incident.since and s.covers(incident) for s in silences)
         return Verdict(True, "silence ended" if ended else "new incident")
     # The engine raises the revision with whatever a receiver should know, so one revision is news once only.
@@ -99,9 +116,19 @@ def judge(
             return Verdict(True, "cause sharpened")
         if any(entry.change == "crash" and entry.at > last.at for entry in incident.history):
             return Verdict(True, "job crashes")
+    if ack is not None:
+        if receiver.acknowledged and ack.at > last.taken_on:
+            return Verdict(True, "acknowledged")
+        return Verdict(False, f"taken on by {ack.author}")
     if receiver.repeat and now - last.at >= receiver.repeat:
         return Verdict(True, f"repeat after {_hours(receiver.repeat)}")
     return Verdict(False, "told already")
+
+
+def _gathers(receiver: Receiver, told: Told, now: float) -> bool:
+    """Whether this receiver was told of something so recently that news wait for the next digest."""
+    newest = told.newest(receiver.name)
+    return bool(receiver.digest) and newest is not None and 0 <= now - newest < receiver.digest
 
 
 def owed(told: Told, incidents: Iterable[Incident], receivers: Iterable[Receiver]) -> set[str]:

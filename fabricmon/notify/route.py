@@ -22,6 +22,11 @@ class Receiver(Struct, frozen=True):
     send_resolved  tell also that an incident which was told has ended
     repeat         seconds until a firing incident is told again; 0: never, the receiver repeats by itself
     batch          incidents in one notification at most
+    after          seconds for which an incident must have been open, and taken on by nobody, before this receiver is
+                   told: it is the next in line; 0.0: told at once
+    digest         seconds between two notifications at least; what is due meanwhile waits and comes together, except
+                   what is critical; 0.0: told at once
+    acknowledged   tell also that somebody has taken on what was told
     """
 
     name: str
@@ -30,6 +35,9 @@ class Receiver(Struct, frozen=True):
     send_resolved: bool = True
     repeat: float = REPEAT
     batch: int = 20
+    after: float = 0.0
+    digest: float = 0.0
+    acknowledged: bool = False
 
     def takes(self, incident: Incident) -> bool:
         return incident.severity.rank >= self.min_severity.rank and matches(self.matchers, incident)

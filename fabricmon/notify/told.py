@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 from msgspec import Struct
 
 from fabricmon.model import Face, Incident, Notification
+from fabricmon.notify.acknowledge import said
 
 MAX_TELLINGS = 100_000  # that are remembered; of more, resolved ones are forgotten, oldest first
 MAX_FACES = 16  # faces of one episode that are remembered, newest kept
@@ -24,6 +25,7 @@ class Telling(Struct, frozen=True):
     revision  Incident.revision then
     at        wall time at which it was decided, not delivered
     faces     every face told in this episode, oldest first; the last is the newest
+    taken_on  wall time of the acknowledgement that was told in it, 0.0: none
     """
 
     receiver: str
@@ -32,6 +34,7 @@ class Telling(Struct, frozen=True):
     revision: int
     at: float
     faces: tuple[Face, ...]
+    taken_on: float = 0.0
 
     @property
     def firing(self) -> bool:
@@ -55,8 +58,17 @@ def tellings(notification: Notification) -> list[Telling]:
         seen.pop(face(incident), None)
         seen[face(incident)] = None
         faces = tuple(seen)[-MAX_FACES:]
+        told = said(incident)
         made.append(
-            Telling(notification.receiver, incident.id, incident.status, incident.revision, notification.created, faces)
+            Telling(
+                notification.receiver,
+                incident.id,
+                incident.status,
+                incident.revision,
+                notification.created,
+                faces,
+                told.at if told is not None else 0.0,
+            )
         )
     return made
 
@@ -66,14 +78,25 @@ class Told:
 
     def __init__(self, tellings: Iterable[Telling] = ()) -> None:
         self._last: dict[tuple[str, str], Telling] = {(t.receiver, t.incident): t for t in tellings}
+        self._newest: dict[str, float] = {}
+        for telling in self._last.values():
+            self._note(telling)
 
     def get(self, receiver: str, incident: str) -> Telling | None:
         return self._last.get((receiver, incident))
+
+    def newest(self, receiver: str) -> float | None:
+        """Wall time at which this receiver was told of anything last; None: never."""
+        return self._newest.get(receiver)
+
+    def _note(self, telling: Telling) -> None:
+        self._newest[telling.receiver] = max(telling.at, self._newest.get(telling.receiver, telling.at))
 
     def add(self, notification: Notification) -> None:
         """Call it when the notification was committed, not before."""
         for telling in tellings(notification):
             self._last[telling.receiver, telling.incident] = telling
+            self._note(telling)
         if len(self._last) > MAX_TELLINGS:
             ended = sorted((t.at, key) for key, t in self._last.items() if not t.firing)
             for _, key in ended[: MAX_TELLINGS // 10]:
