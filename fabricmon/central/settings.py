@@ -68,15 +68,19 @@ class PullConfig(Struct, forbid_unknown_fields=True, frozen=True):
 class LinksConfig(Struct, forbid_unknown_fields=True, frozen=True):
     """Where links in notifications, on the page and in exported rules lead.
 
-    runbook  what to do about an incident: an address to which "/" and the incident's kind are added, or one with
-             "{kind}" in it; "": the centre's own runbooks below `external_url`.
+    runbook    what to do about an incident: an address to which "/" and the incident's kind are added, or one with
+               "{kind}" in it; "": the centre's own runbooks below `external_url`.
+    dashboard  the readings around an incident: Grafana's address, where our dashboards are loaded, or an address with
+             "{node}", "{component}", "{kind}" or "{id}" in it; "": no such link.
     """
 
     runbook: str = ""
+    dashboard: str = ""
 
     def __post_init__(self) -> None:
-        if self.runbook and not self.runbook.startswith(("http://", "https://")):
-            raise ValueError(f"`runbook` must be http://... or https://..., got {self.runbook!r}")
+        for name, url in (("runbook", self.runbook), ("dashboard", self.dashboard)):
+            if url and not url.startswith(("http://", "https://")):
+                raise ValueError(f"`{name}` must be http://... or https://..., got {url!r}")
 
 
 class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
@@ -119,7 +123,7 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
 
     def as_links(self) -> Links:
         """What links are made of."""
-        return Links(self.external_url, self.links.runbook)
+        return Links(self.external_url, self.links.runbook, self.links.dashboard)
 
     def __post_init__(self) -> None:
         if self.source != "agents" and not self.prometheus.url:

@@ -143,6 +143,7 @@ def alert(config: Config, incident: Incident, look: Face, now: float, links: Lin
         "evidence": "\n".join(f"{e.component}: {e.text}" for e in incident.evidence),
         "jobs": incident.labels.get("jobs", ""),
         "runbook_url": links.runbook(look.kind),
+        "dashboard_url": links.dashboard(incident),
         **{f"label_{re.sub('[^a-zA-Z0-9_]', '_', k)}": v for k, v in sorted(incident.labels.items()) if k != "jobs"},
     }
     firing = incident.status == "firing"

@@ -115,6 +115,7 @@ def document(incident: Incident, links: Links = NO_LINKS) -> dict[str, Any]:
         "impact": None if incident.impact is None else _impact(incident.impact),
         **({"url": url} if (url := links.incident(incident.id)) else {}),
         **({"runbook": runbook} if (runbook := links.runbook(incident.kind)) else {}),
+        **({"dashboard": dashboard} if (dashboard := links.dashboard(incident)) else {}),
     }
 
 

@@ -33,13 +33,13 @@ def shape(value: Any) -> Any:
 
 
 def test_the_example_has_the_fields_that_are_sent() -> None:
-    sent = json.loads(body(note("k", incident(impact=IMPACT)), Links("https://page")))
+    sent = json.loads(body(note("k", incident(impact=IMPACT)), Links("https://page", dashboards="https://grafana")))
     example = json.loads(blocks("json")[0])
     assert shape(example) == shape(sent)
 
 
 def test_every_field_is_explained() -> None:
-    sent = json.loads(body(note("k", incident(impact=IMPACT)), Links("https://page")))
+    sent = json.loads(body(note("k", incident(impact=IMPACT)), Links("https://page", dashboards="https://grafana")))
     explained = set(re.findall(r"`([a-z_]+)`", DOCUMENT))
     plain = {"version", "receiver", "incidents", "title", "why", "action", "labels", "history"}
     of_jobs = {*sent["incidents"][0]["impact"], *sent["incidents"][0]["impact"]["jobs"][0]}
