@@ -69,7 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(module.run(args))
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        from fabricmon.runtime import logs
+
+        logs.complain(str(error))
         return USAGE
     except KeyboardInterrupt:
         return 130

@@ -6,21 +6,39 @@ import asyncio
 import gc
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+import msgspec
 
 from fabricmon import __version__
 from fabricmon.agent.api import Api
 from fabricmon.agent.judge import TICK
 from fabricmon.agent.node import Node, identify
+from fabricmon.agent.report import Health, sentence
 from fabricmon.agent.settings import AgentConfig
+from fabricmon.config import ConfigError
 from fabricmon.host.protocol import Host
-from fabricmon.runtime import logs
+from fabricmon.runtime import logs, reloads
+from fabricmon.runtime.exposition import Family
 from fabricmon.runtime.http import Address, listen
+from fabricmon.runtime.reader import Overdue, Reader
+from fabricmon.runtime.reloads import Reloads
 from fabricmon.runtime.sdnotify import Notifier
 
 STOP_LIMIT = 4.0
 """Seconds after a signal by which the process ends, whatever still hangs."""
+
+RELOAD_LIMIT = 20.0
+"""Seconds to read the configuration again; a file on a dead mount takes for ever."""
+
+STATUS_PERIOD = 30.0
+"""Seconds between two looks at what the service manager is told of the node, where it watches no watchdog."""
+
+AT_START = ("listen", "node", "path", "exclude", "judge", "max_streams", "max_events")
+"""Settings of `agent:` that are read at the start only."""
+
+Reread = Callable[[], Any]
 
 
 class Agent:
@@ -28,11 +46,16 @@ class Agent:
 
     config      has `agent`, `collect` and `rules` (fabricmon.config.Root, or fabricmon.agent.node.Settings)
     collectors  the table of the package unless a test has another
+    reread      reads the configuration again, for `reload`
     listening   set once the agent serves on `addresses`, with `node` and `api` made
     """
 
-    def __init__(self, config: Any, host: Host, collectors: Mapping[str, Any] | None = None) -> None:
-        self._config, self._host, self._collectors = config, host, collectors
+    def __init__(
+        self, config: Any, host: Host, collectors: Mapping[str, Any] | None = None, reread: Reread | None = None
+    ) -> None:
+        self._config, self._host, self._collectors, self._reread = config, host, collectors, reread
+        self._reloads = Reloads(succeeded=time.time())
+        self._warnings: tuple[str, ...] = ()
         self._log = logs.get()
         self._notify = Notifier()
         self.addresses: list[Address] = []
@@ -46,7 +69,7 @@ class Agent:
         identity = await identify(self._host, settings.node or self._host.name)
         self.node = node = Node(self._config, self._host, identity, self._collectors, lambda: self.api.wake())
         self.api = Api(
-            node.state, settings.max_streams, self._host.monotonic, node.families, node.health,
+            node.state, settings.max_streams, self._host.monotonic, self._families, self._health,
             node.schedule.board.first_round, node.not_ready, node.not_live,
         )
         listener = await listen(self.api.app, settings.listen)
@@ -60,8 +83,8 @@ class Agent:
                 group.create_task(self._report_ready(), name="ready")
                 if settings.judge:
                     group.create_task(self._tick(), name="judge")
-                if self._notify.watchdog:
-                    group.create_task(self._watchdog(self._notify.watchdog), name="watchdog")
+                if self._notify.listened_to:
+                    group.create_task(self._tell(), name="service manager")
         finally:
             self._notify.stopping("stopping")
             await listener.close()
@@ -76,33 +99,82 @@ class Agent:
 
     async def _report_ready(self) -> None:
         await self.node.schedule.board.first_round.wait()
-        inventory = self.node.state.inventory
-        rows = {(part.kind, c.name) for part in inventory.parts for c in part.components}
-        self._log.info("first round done", rows=len(rows), values=inventory.size)
+        rows, values = self._extent()
+        self._log.info("first round done", rows=rows, values=values)
         # A node on which nothing can be read is ready too: its agent has that to tell, and a service manager
         # that killed it for being late would silence it.
-        self._notify.ready(self.node.not_ready() or f"{len(rows)} rows, {inventory.size} values")
+        self._notify.ready(self._sentence())
 
-    async def _watchdog(self, period: float) -> None:
-        """WATCHDOG only while collectors move: a loop that spins over dead collectors must not look alive."""
+    async def _tell(self) -> None:
+        """Keep the service manager told: STATUS, and WATCHDOG only while collectors move, for a loop that spins over
+        dead collectors must not look alive."""
+        await self.node.schedule.board.first_round.wait()
         while True:
             if self.node.schedule.moved(time.monotonic()):
                 self._notify.alive()
-            await asyncio.sleep(period)
+            self._notify.status(self._sentence())
+            await asyncio.sleep(self._notify.watchdog or STATUS_PERIOD)
+
+    def _extent(self) -> tuple[int, int]:
+        """Rows and values of this node."""
+        inventory = self.node.state.inventory
+        return len({(part.kind, c.name) for part in inventory.parts for c in part.components}), inventory.size
+
+    def _sentence(self) -> str:
+        return sentence(self._health(), *self._extent())
+
+    def _health(self) -> Health:
+        return msgspec.structs.replace(self.node.health(), warnings=self._warnings)
+
+    def _families(self) -> Iterable[Family]:
+        yield from self.node.families()
+        yield from reloads.families(self._reloads, "fabricmon_agent")
+
+    async def reload(self) -> None:
+        """Read the configuration again: limits of the rules, settings of collectors, the log. A bad one changes
+        nothing; what is read at the start only is named."""
+        if self._reread is None:
+            return
+        self._notify.reloading(time.monotonic_ns() // 1000)
+        self._reloads.count += 1
+        reader = Reader("reload")
+        try:
+            config = await reader.call(self._reread, RELOAD_LIMIT)
+            anew = self.node.reconfigure(config)
+        except (ConfigError, Overdue, ValueError) as error:
+            self._reloads.refused()
+            self._warnings = (f"the configuration was refused, the one before is in use: {error}",)
+            self._log.error("configuration refused; the one before stays in use", problems=str(error))
+        else:
+            self._reloads.accepted(time.time())
+            late = [name for name in AT_START if getattr(config.agent, name) != getattr(self._config.agent, name)]
+            self._warnings = tuple(f"agent.{name} takes effect at the next start" for name in late)
+            logs.configure(config.log.format, config.log.level)
+            self._log.info("configuration read again", collectors_anew=",".join(anew) or "none")
+            for name in late:
+                self._log.warning("takes effect at the next start only", setting=f"agent.{name}")
+        finally:
+            reader.close()
+        self._notify.ready(self._sentence())
 
 
-async def run(config: Any, host: Host) -> None:
-    """Run an agent until SIGTERM or SIGINT; returns within STOP_LIMIT of it even if a read hangs for ever."""
+async def run(config: Any, host: Host, reread: Reread | None = None) -> None:
+    """Run an agent until SIGTERM or SIGINT; returns within STOP_LIMIT of it even if a read hangs for ever.
+
+    SIGHUP reads the configuration again by `reread`.
+    """
     loop = asyncio.get_running_loop()
-    one = Agent(config, host)
+    one = Agent(config, host, reread=reread)
     agent = asyncio.create_task(one.run())
     settling = asyncio.create_task(_settled(one))
-    stop = asyncio.Event()
+    stop, again = asyncio.Event(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    waiting = asyncio.create_task(stop.wait())
-    await asyncio.wait({agent, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    loop.add_signal_handler(signal.SIGHUP, again.set)
+    waiting, reloading = asyncio.create_task(stop.wait()), asyncio.create_task(_reloads(one, again))
+    await asyncio.wait({agent, waiting, reloading}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
+    reloading.cancel()
     settling.cancel()
     if not agent.done():
         logs.get().info("agent stops")
@@ -110,6 +182,15 @@ async def run(config: Any, host: Host) -> None:
         await asyncio.wait({agent}, timeout=STOP_LIMIT)
     if agent.done() and not agent.cancelled():
         agent.result()
+
+
+async def _reloads(agent: Agent, again: asyncio.Event) -> None:
+    """Reload whenever asked, one after the other; what is asked for meanwhile is one more."""
+    await agent.listening.wait()
+    while True:
+        await again.wait()
+        again.clear()
+        await agent.reload()
 
 
 async def _settled(agent: Agent) -> None:

@@ -142,11 +142,13 @@ class Devices:
             for device, session in tuple(track.lane.sessions.items()):
                 if found.get(device) is not session:
                     track.lane.retire(device)
-                    if device not in found:
-                        self._board.gone(self._board.status[(self._name, device)])
             if not track.lane.sessions and track.task is not None:
                 self._tracks.remove(track)
                 track.task.cancel()
+        # Also those that an earlier run of this collector left behind, by a configuration that had them.
+        for (collector, device), status in tuple(self._board.status.items()):
+            if collector == self._name and device != SEARCH and device not in found:
+                self._board.gone(status)
         known = {device for track in self._tracks for device in track.lane.sessions}
         new = {device: session for device, session in found.items() if device not in known}
         for device in new:

@@ -114,6 +114,11 @@ class NodeJudge:
     def event(self, event: Event, now: float) -> None:
         self._engine.event(self._node, event, now)
 
+    def reconfigure(self, params: Mapping[str, Any], now: float) -> None:
+        """Other limits; what is open stays open until they say otherwise. ValueError changes nothing."""
+        self._engine.reconfigure(params, None, now)
+        self._wait = 0.0
+
     def symptoms(self) -> list[Symptom]:
         return self._engine.symptoms()
 

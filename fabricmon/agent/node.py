@@ -61,16 +61,29 @@ class Node:
             from fabricmon.collect import COLLECTORS
 
             collectors = COLLECTORS
-        chosen = {
-            name: (module, config.collect[name] if name in config.collect else module.Config())
-            for name, module in collectors.items()
-        }
+        self._collectors = collectors
+        chosen = self._chosen(config)
         self._host, self._wake = host, wake
         self.state = State(identity, tuple(chosen), config.agent.max_events)
         self._transitions = Transitions(logs.get())
         self._judge_error = ""
         self.schedule = Schedule(identity.node, host, chosen, self, Readers(), self._transitions)
         self._judge = NodeJudge(identity.node, config.rules, at_once) if config.agent.judge else None
+
+    def _chosen(self, config: Any) -> dict[str, tuple[Any, Any]]:
+        return {
+            name: (module, config.collect[name] if name in config.collect else module.Config())
+            for name, module in self._collectors.items()
+        }
+
+    def reconfigure(self, config: Any) -> list[str]:
+        """Other limits of the rules, other settings of collectors; the names of the collectors that start anew.
+
+        ValueError when a rule's parameters cannot be used; then nothing is changed.
+        """
+        if self._judge is not None:
+            self._judge.reconfigure(config.rules, time.time())
+        return self.schedule.reconfigure(self._chosen(config))
 
     # --- Sink of the schedule
 

@@ -49,6 +49,7 @@ class Health(Struct, frozen=True):
 
     status   pass | warn | critical | unknown; unknown: nothing could be judged, and `reason` says why.
     judged   rows that were read lately enough to be judged
+    warnings sentences about the agent itself
     """
 
     node: str
@@ -60,6 +61,14 @@ class Health(Struct, frozen=True):
     judged: int
     collectors: tuple[CollectorHealth, ...]
     symptoms: tuple[SymptomHealth, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def sentence(health: Health, rows: int, values: int) -> str:
+    """One line for the service manager: what is read, what is wrong with it, what is wrong with the agent itself."""
+    found = f", {len(health.symptoms)} symptom{'' if len(health.symptoms) == 1 else 's'}" if health.symptoms else ""
+    reason = f" ({health.reason})" if health.reason else ""
+    return "; ".join([f"{rows} rows, {values} values: {health.status}{found}{reason}", *health.warnings])
 
 
 def families(status: Mapping[Key, Status], symptoms: Sequence[Symptom] | None) -> Iterable[Family]:

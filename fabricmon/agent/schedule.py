@@ -34,6 +34,8 @@ class Schedule:
         self._node, self._host, self._readers = node, host, readers
         self._collectors = {name: pair for name, pair in collectors.items() if pair[1].enabled}
         self.board = Board(self._collectors, sink, transitions)
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def moved(self, now: float) -> bool:
         """Whether any run ended lately (three times the shortest pace, 30 s at least): what a watchdog wants to know.
@@ -47,10 +49,39 @@ class Schedule:
 
     async def run(self) -> None:
         """Run all collectors until cancelled."""
-        async with asyncio.TaskGroup() as group:
+        async with asyncio.TaskGroup() as self._group:
             for name in self._collectors:
-                group.create_task(keep(functools.partial(self._run_one, name), functools.partial(self._broken, name)),
-                                  name=f"collector {name}")
+                self._start(name)
+
+    def reconfigure(self, collectors: Mapping[str, tuple[Any, CollectorConfig]]) -> list[str]:
+        """Other settings; the names of the collectors whose settings changed. Only those start anew.
+
+        What they read stays until they read it again, or do not find its device again. What a collector read that is
+        disabled now goes.
+        """
+        enabled = {name: pair for name, pair in collectors.items() if pair[1].enabled}
+        changed = [name for name in {**self._collectors, **enabled} if self._collectors.get(name) != enabled.get(name)]
+        self._collectors = enabled
+        for name in changed:
+            if name in self._tasks:
+                self._tasks.pop(name).cancel()
+            if name not in enabled:
+                self._drop(name)
+            elif self._group is not None:
+                self._start(name)
+        return changed
+
+    def _start(self, name: str) -> None:
+        assert self._group is not None
+        self._tasks[name] = self._group.create_task(
+            keep(functools.partial(self._run_one, name), functools.partial(self._broken, name)),
+            name=f"collector {name}",
+        )
+
+    def _drop(self, name: str) -> None:
+        for status in [status for key, status in self.board.status.items() if key[0] == name]:
+            self.board.gone(status)
+        self.board.searched(name)
 
     async def _run_one(self, name: str) -> None:
         module, config = self._collectors[name]

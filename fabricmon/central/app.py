@@ -36,6 +36,7 @@ from fabricmon.rules.told import Told, told_rules
 from fabricmon.runtime import logs
 from fabricmon.runtime.http import Address, listen
 from fabricmon.runtime.reader import Overdue, Reader
+from fabricmon.runtime.reloads import Reloads
 from fabricmon.runtime.sdnotify import Notifier
 from fabricmon.senders.destination import Destination, destination
 from fabricmon.topology.graph import Graph
@@ -97,6 +98,16 @@ def placed(graph: Graph | None, places: Mapping[str, Mapping[str, str]]) -> Grap
     return msgspec.structs.replace(base, hosts={**base.hosts, **hosts})
 
 
+def check(config: Root) -> None:
+    """Everything that can be said of a configuration without starting anything. ConfigError when it cannot be used."""
+    graph = load_graph(config)
+    static_targets(config)
+    try:
+        Engine(Scope.FLEET, graph, params=config.rules)
+    except ParamsError as error:
+        raise ConfigError(Problem(config.path or "command line", 0, "rules", str(error))) from error
+
+
 class Central:
     """One centre. `run` serves until cancelled; the constructor checks everything that can be wrong beforehand.
 
@@ -116,7 +127,7 @@ class Central:
         self._log = logs.get(part="centre")
         self._clock = Clock()
         self._notify = Notifier()
-        self._reloads = metrics.Reloads(succeeded=time.time())
+        self._reloads = Reloads(succeeded=time.time())
         self._reload_error = ""
         self._transitions = logs.Transitions(self._log)
         self._tape: Tape | None = None
@@ -233,7 +244,7 @@ class Central:
         while True:
             least = await self.centre.tick()
             if self.centre.ticks.count == 1:
-                self._notify.ready(sentence(self.centre.look()[1]))
+                self._notify.ready(self._sentence())
             due = max(due + max(self._settings.tick, least), loop.time())
             await asyncio.sleep(due - loop.time())
 
@@ -242,7 +253,7 @@ class Central:
         while True:
             if self._not_live() is None:
                 self._notify.alive()
-                self._notify.status(sentence(self.centre.look()[1]))
+                self._notify.status(self._sentence())
             await asyncio.sleep(period)
 
     async def _remember(self) -> None:
@@ -288,15 +299,15 @@ class Central:
             self._log.info("configuration read again")
         finally:
             reader.close()
-        self._notify.ready(sentence(self.centre.look()[1]))
+        self._notify.ready(self._sentence())
 
     def _read_again(self) -> tuple[Root, Graph | None, list[Target]]:
         config = self._reread() if self._reread else self.config
         return config, load_graph(config), static_targets(config)
 
     def _refused(self, problems: str) -> None:
-        self._reloads.failures += 1
-        self._reloads.success, self._reload_error = False, problems
+        self._reloads.refused()
+        self._reload_error = problems
         self._log.error("configuration refused; the one before stays in use", problems=problems)
 
     def _apply(self, config: Root, graph: Graph | None, static: list[Target], told: list[Destination]) -> None:
@@ -307,7 +318,9 @@ class Central:
         for name in ("listen", "state", "fabric", "source", "record"):
             if getattr(settings, name) != getattr(self._settings, name):
                 self._log.warning("takes effect at the next start only", setting=f"central.{name}")
-        self._reloads.success, self._reloads.succeeded, self._reload_error = True, time.time(), ""
+        self._reloads.accepted(time.time())
+        self._reload_error = ""
+        logs.configure(config.log.format, config.log.level)
         self.config, self._settings, self._plan, self._static = config, settings, graph, static
         self._destinations = told
         self._placed = places
@@ -325,6 +338,10 @@ class Central:
         self.discovery.start()
 
     # ---------------------------------------------------------------- answers
+
+    def _sentence(self) -> str:
+        """One line for the service manager: the fabric, then what is wrong with the centre itself."""
+        return "; ".join([sentence(self.centre.look()[1]), *self.warnings()])
 
     def warnings(self) -> list[str]:
         """What is wrong with the centre itself, for the page."""

@@ -1,12 +1,11 @@
 """Read this node's fabric counters and serve them: /metrics for Prometheus, /stream for the centre, /health for
-`fabricmon check`. Needs no root. Stops on SIGTERM or SIGINT."""
+`fabricmon check`. Needs no root. Stops on SIGTERM or SIGINT; SIGHUP reads the configuration again."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import os
-import sys
 from typing import Any
 
 from fabricmon.host.protocol import Host, HostError
@@ -20,6 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="HOST:PORT to serve on, may be repeated (default 0.0.0.0:9790)")
     parser.add_argument("--node", metavar="NAME", help="name of this node in the fleet (default: host name)")
     add_host_arguments(parser)
+    parser.add_argument("--check", action="store_true",
+                        help="read the configuration, say what is wrong in it, and start nothing")
     parser.add_argument("--log.format", dest="log_format", choices=logs.FORMATS, help="default logfmt")
     parser.add_argument("--log.level", dest="log_level", choices=logs.LEVELS, help="default info")
 
@@ -66,17 +67,19 @@ def open_host(root: Any, archive: str | None) -> Host:
 def run(args: argparse.Namespace) -> int:
     """Serve until told to stop. 0 after a signal, 1 when the agent cannot serve."""
     root = load(args)
+    if args.check:
+        return 0
     logs.configure(root.log.format, root.log.level)
     try:
         host = open_host(root, args.host)
     except (HostError, OSError, ValueError) as error:
-        print(f"fabricmon agent: {error}", file=sys.stderr)
+        logs.complain(f"fabricmon agent: {error}")
         return 1
     from fabricmon.agent import app
 
     try:
-        asyncio.run(app.run(root, host))
+        asyncio.run(app.run(root, host, lambda: load(args)))
     except OSError as error:
-        print(f"fabricmon agent: {error}", file=sys.stderr)
+        logs.complain(f"fabricmon agent: {error}")
         return 1
     return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 
 from fabricmon import config
 from fabricmon.runtime import logs
@@ -26,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--alertmanager", metavar="URL", action="append", help="an Alertmanager to send alerts to, repeatable")
     add("--external-url", metavar="URL", help="how people reach this page, for links in notifications")
     add("--record", metavar="DIR", help="record everything that comes in there, for `fabricmon replay`")
+    add("--check", action="store_true", help="read the configuration, say what is wrong in it, and start nothing")
     add("--log.format", dest="log_format", choices=logs.FORMATS, help="default logfmt")
     add("--log.level", dest="log_level", choices=logs.LEVELS, help="default info")
 
@@ -60,14 +60,17 @@ def run(args: argparse.Namespace) -> int:
         return config.load(args.config, flags, uses=("central", "topology", "rules", "notify", "senders", "log"))
 
     root = read()
-    logs.configure(root.log.format, root.log.level)
     from fabricmon.central import app
     from fabricmon.central.store import StoreError
 
+    if args.check:
+        app.check(root)
+        return 0
+    logs.configure(root.log.format, root.log.level)
     try:
         asyncio.run(app.run(root, read))
     except (OSError, StoreError) as error:
-        print(f"fabricmon central: {error}", file=sys.stderr)
+        logs.complain(f"fabricmon central: {error}")
         return 1
     except BaseExceptionGroup as group:
         logs.get(part="centre").error("the centre cannot go on", exc_info=first_cause(group))

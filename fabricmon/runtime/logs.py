@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+from collections.abc import Mapping
 from typing import Any, Literal, TextIO
 
 import structlog
@@ -12,6 +14,9 @@ from structlog.typing import FilteringBoundLogger
 
 FORMATS = ("logfmt", "json")
 LEVELS = ("debug", "info", "warning", "error")
+
+PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2, "exception": 3}
+"""Syslog's numbers of our levels, which the journal takes from the start of a line (sd-daemon(3))."""
 
 MAX_TOPICS = 4096
 """Topics whose state `Transitions` remembers; the oldest is forgotten first (and may then be said again)."""
@@ -29,22 +34,31 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 def configure(format: str = "logfmt", level: str = "info", stream: TextIO | None = None) -> None:
-    """Set up logging for the whole process. ValueError for a format or level that does not exist."""
+    """Set up logging for the whole process. ValueError for a format or level that does not exist.
+
+    Where stderr is the journal each line begins with its priority, which the journal keeps, and has no time, which the
+    journal has.
+    """
     if format not in FORMATS:
         raise ValueError(f"log format must be one of {', '.join(FORMATS)}, got {format!r}")
     if level not in LEVELS:
         raise ValueError(f"log level must be one of {', '.join(LEVELS)}, got {level!r}")
     number = getattr(logging, level.upper())
     out = stream or sys.stderr
+    journal = to_journal(out)
+    first = ["level", "event"] if journal else ["ts", "level", "event"]
     last: Any = (
         structlog.processors.JSONRenderer()
         if format == "json"
-        else structlog.processors.LogfmtRenderer(key_order=["ts", "level", "event"], bool_as_flag=False)
+        else structlog.processors.LogfmtRenderer(key_order=first, bool_as_flag=False)
     )
+    if journal:
+        last = _prioritised(last)
+    stamp: Any = _as_is if journal else structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts")
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+            stamp,
             structlog.processors.format_exc_info,
             _one_line if format == "logfmt" else _as_is,
             last,
@@ -57,10 +71,7 @@ def configure(format: str = "logfmt", level: str = "info", stream: TextIO | None
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[
-                structlog.processors.add_log_level,
-                structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
-            ],
+            foreign_pre_chain=[structlog.processors.add_log_level, stamp],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
@@ -72,6 +83,21 @@ def configure(format: str = "logfmt", level: str = "info", stream: TextIO | None
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(number, logging.WARNING))
+
+
+def to_journal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether `stream` goes to systemd's journal: JOURNAL_STREAM names the device and inode of the one that does."""
+    try:
+        about = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return environ.get("JOURNAL_STREAM", "") == f"{about.st_dev}:{about.st_ino}"
+
+
+def complain(text: str) -> None:
+    """What a command has to say on stderr when it cannot go on, as it is; to the journal each line as an error."""
+    head = f"<{PRIORITY['error']}>" if to_journal(sys.stderr) else ""
+    sys.stderr.write("".join(f"{head}{line}\n" for line in text.splitlines()))
 
 
 def get(**bound: object) -> FilteringBoundLogger:
@@ -109,6 +135,16 @@ class Transitions:
 
     def forget(self, topic: str) -> None:
         self._states.pop(topic, None)
+
+
+def _prioritised(render: Any) -> Any:
+    """The renderer, with the level's priority before its line."""
+
+    def rendered(logger: object, name: str, fields: Any) -> str:
+        number = PRIORITY.get(fields.get("level", ""), PRIORITY["info"])
+        return f"<{number}>{render(logger, name, fields)}"
+
+    return rendered
 
 
 def _one_line(_logger: object, _name: str, fields: Any) -> Any:

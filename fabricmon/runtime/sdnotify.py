@@ -21,6 +21,11 @@ class Notifier:
         self._status = ""
 
     @property
+    def listened_to(self) -> bool:
+        """Whether a service manager hears what is told."""
+        return bool(self._address)
+
+    @property
     def watchdog(self) -> float | None:
         """Seconds between two WATCHDOG messages: half of what the service manager allows; None: it does not watch."""
         return self._watchdog / 2 if self._watchdog else None

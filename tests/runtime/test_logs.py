@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -80,3 +82,35 @@ def test_a_state_is_said_when_it_changes(out: io.StringIO) -> None:
     tell("bad", "b")
     assert tell("bad", "b") is False
     assert tell("bad", "mlx5_0") is True
+
+
+def test_the_journal_gets_priorities_and_no_second_time(
+    out: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "journal").open("w+") as stream:
+        about = os.fstat(stream.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{about.st_dev}:{about.st_ino}")
+        for format in logs.FORMATS:
+            logs.configure(format, "info", stream)
+            logs.get().error("no rows")
+            logs.get().info("two\nlines")
+            logging.getLogger("aiohttp.server").warning("chatter")
+        monkeypatch.setattr("sys.stderr", stream)
+        logs.complain("a.yaml:1: bad\na.yaml:2: worse")
+        stream.seek(0)
+        lines = stream.read().splitlines()
+    assert [line[:3] for line in lines] == ["<3>", "<6>", "<4>", "<3>", "<6>", "<4>", "<3>", "<3>"]
+    assert lines[0] == '<3>level=error event="no rows"'
+    assert json.loads(lines[4][3:]) == {"event": "two\nlines", "level": "info"}
+    assert lines[7] == "<3>a.yaml:2: worse"
+
+
+def test_another_stream_than_the_journals_is_left_as_it_is(
+    out: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+    with (tmp_path / "log").open("w") as stream:
+        assert not logs.to_journal(stream)
+    logs.configure("logfmt", "info", out)
+    logs.get().info("started")
+    assert out.getvalue().startswith("ts=")
