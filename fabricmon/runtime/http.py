@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from fabricmon.runtime.door import Connection, Door
+
 MAX_BODY = 2**20
 """Bytes of a request's body unless the application says otherwise."""
 
 MAX_HEADER = 8190
 """Bytes of the request line and of each header field."""
-
-MAX_CONNECTIONS = 512
-"""Open connections of one listener; further ones are closed at once."""
 
 KEEPALIVE = 75.0
 """Seconds an idle connection is kept; a scraper that comes every minute keeps its own."""
@@ -49,14 +48,16 @@ def parse_address(text: str) -> Address:
 class Listener:
     """A running HTTP server. `addresses` are the ones it really has (port 0 was chosen by the kernel)."""
 
-    def __init__(self, runner: web.AppRunner, servers: list[asyncio.Server]) -> None:
-        self._runner, self._servers = runner, servers
+    def __init__(self, runner: web.AppRunner, servers: list[asyncio.Server], door: Door) -> None:
+        self._runner, self._servers, self._door = runner, servers, door
         self.addresses = [Address(*sock.getsockname()[:2]) for server in servers for sock in server.sockets]
 
     async def close(self) -> None:
         """Stop accepting, let requests in progress end within the grace, run the application's clean-up."""
         for server in self._servers:
             server.close()
+        for handshake in list(self._door.handshakes):
+            handshake.cancel()
         await self._runner.cleanup()
 
 
@@ -65,10 +66,15 @@ async def listen(
     addresses: Iterable[str],
     *,
     grace: float = GRACE,
-    max_connections: int = MAX_CONNECTIONS,
+    door: Door | None = None,
 ) -> Listener:
-    """Serve `app` on every address. OSError when one cannot be had (then none is kept), ValueError when one is none."""
+    """Serve `app` on every address; `door` says how many may come in and whether by TLS.
+
+    OSError when an address cannot be had (then none is kept), ValueError when one is none.
+    """
     parsed = [parse_address(a) for a in addresses]
+    door = door or Door()
+    door.watch(app)
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -83,7 +89,7 @@ async def listen(
     assert make is not None
 
     def accept() -> asyncio.BaseProtocol:
-        return _Refusal() if len(make.connections) >= max_connections else make()
+        return Connection(door, make)
 
     loop = asyncio.get_running_loop()
     servers: list[asyncio.Server] = []
@@ -96,7 +102,7 @@ async def listen(
             server.close()
         await runner.cleanup()
         raise
-    return Listener(runner, servers)
+    return Listener(runner, servers, door)
 
 
 def add_probes(app: web.Application, live: State, ready: State) -> None:
@@ -112,10 +118,3 @@ def add_probes(app: web.Application, live: State, ready: State) -> None:
     app.router.add_get("/-/live", answer(live))
     app.router.add_get("/-/healthy", answer(live))
     app.router.add_get("/-/ready", answer(ready))
-
-
-class _Refusal(asyncio.Protocol):
-    """The listener is full: close before a byte is read, so that the peer knows at once."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()

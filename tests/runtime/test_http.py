@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from fabricmon.runtime.door import Door
 from fabricmon.runtime.http import Address, add_probes, listen, parse_address
 
 
@@ -68,7 +69,7 @@ async def test_bodies_and_headers_are_limited() -> None:
 
 
 async def test_connections_are_limited_and_a_place_is_free_again() -> None:
-    listener = await listen(application(), ["127.0.0.1:0"], max_connections=2)
+    listener = await listen(application(), ["127.0.0.1:0"], door=Door(max_connections=2))
     host, port = listener.addresses[0]
     held = [await asyncio.open_connection(host, port) for _ in range(2)]
     await asyncio.sleep(0.05)
