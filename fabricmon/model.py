@@ -246,6 +246,19 @@ class Evidence(Struct, frozen=True):
     for_it: bool = True
 
 
+class RuledOut(Struct, frozen=True):
+    """Another cause that was thought of, and why it is not that one.
+
+    component  "leaf(su1/rail2)", or "32 separate faults"
+    reason     "31 of its 32 observed members show no sign of it"
+    behind     nats by which it is less likely; None: its members speak against it, so that it was no candidate
+    """
+
+    component: str
+    reason: str
+    behind: float | None = None
+
+
 class Symptom(Struct, frozen=True):
     """A rule is true of a component, after hysteresis. Opened and closed by the Judge."""
 
@@ -364,6 +377,7 @@ class Incident(Struct, frozen=True):
     history: tuple[HistoryEntry, ...] = ()
     revision: int = 0  # raised by each change that a receiver should know
     impact: Impact | None = None  # None: it can hit no job, or no source of jobs is configured
+    ruled_out: tuple[RuledOut, ...] = ()  # causes that the same symptoms would suggest, and why it is none of them
 
 
 class Face(Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from fabricmon.model import ComponentId, Evidence, Impact, Members, Severity
+from fabricmon.model import ComponentId, Evidence, Impact, Members, RuledOut, Severity
 
 
 class Key(NamedTuple):
@@ -48,6 +48,7 @@ class Case(Struct, frozen=True):
     calm       seconds without an open symptom before it is resolved
     covered    id of the maintenance window that covers it, "" for none: it is not opened
     impact     jobs hit or at risk, None where that is not asked
+    ruled_out  other causes that were thought of
     """
 
     family: str
@@ -73,3 +74,4 @@ class Case(Struct, frozen=True):
     calm: float = 0.0
     covered: str = ""
     impact: Impact | None = None
+    ruled_out: tuple[RuledOut, ...] = ()

@@ -20,6 +20,9 @@ from fabricmon.topology.paths import Many
 Mask = NDArray[np.bool_]
 
 AMBIGUOUS = log(10.0)  # 4.4: alternatives within ln 10 of the verdict cannot be told apart from it
+UNLIKELY = 5  # alternatives beyond AMBIGUOUS that a verdict keeps
+SINGLE = ("link", "nic", "gpu", "pcie", "host")
+"""Domains of what fails by itself, the finest first."""
 DECIBAN = 10.0 / log(10.0)  # decibans per nat
 
 
@@ -79,6 +82,9 @@ class Verdict:
     silent      symptom type -> observed members that speak against it
     rivals      ambiguity group, best first: other components within ln 10
     best_other  the best alternative of another component, near or not
+    unlikely    other components that would explain all of it, beyond ln 10; best first, at most UNLIKELY
+    apart       causes of single members that would explain it together, and nats by which that is worse; None: one
+                cause of a single member, or nothing else was found
     seen        peers saw it, too: they lose packets towards it
     effects     symptom type -> rows that are members of something else and show what this cause does to them
     """
@@ -95,6 +101,8 @@ class Verdict:
     best_other: Alternative | None
     effects: Mapping[str, Ints] = field(default_factory=dict)
     seen: bool = False
+    unlikely: tuple[Alternative, ...] = ()
+    apart: tuple[int, float] | None = None
 
     @property
     def domain(self) -> str:
@@ -257,6 +265,8 @@ class Candidates:
         top = max(float(gain.max()), 0.0)
         total = exp(-top) + float(np.exp(gain - top).sum())
         best: dict[tuple[str, int], Alternative] = {}
+        whole: set[tuple[str, int]] = set()
+        mine_at = self.problem.positive[self.problem.edges(first)]
         alone = together = 0.0
         for rival, g in zip(rivals.tolist(), gain.tolist(), strict=True):
             component = self.mode[rival].word, self.group[rival]
@@ -264,6 +274,9 @@ class Candidates:
                 alone += exp(g - top)
             elif component not in best or best[component].gain < g:
                 best[component] = Alternative(self.mode[rival], self.group[rival], g)
+                theirs = self.problem.positive[self.problem.edges(rival)]
+                if len(theirs) >= len(mine_at) and np.isin(mine_at, theirs).all():
+                    whole.add(component)
             if component == mine or g >= own - AMBIGUOUS:
                 together += exp(g - top)
         others = sorted(best.values(), key=lambda a: (-a.gain, a.mode.name, a.group))
@@ -291,7 +304,21 @@ class Candidates:
             silent=silent,
             rivals=tuple(a for a in others if a.gain >= own - AMBIGUOUS),
             best_other=others[0] if others else None,
+            unlikely=tuple(
+                a for a in others if a.gain < own - AMBIGUOUS and (a.mode.word, a.group) in whole
+            )[:UNLIKELY],
+            apart=_apart(others, own) if len(mine_at) > 1 else None,
         )
+
+
+def _apart(others: Sequence[Alternative], own: float) -> tuple[int, float] | None:
+    """Members that fail each by itself, against one cause of all: how many, and nats by which that is worse."""
+    for domain in SINGLE:
+        single = [a.gain for a in others if a.mode.domain == domain]
+        if len(single) > 1:
+            behind = own - sum(max(0.0, gain) for gain in single)
+            return (len(single), behind) if behind > AMBIGUOUS else None
+    return None
 
 
 def unexplained(facts: Mapping[str, Facts], verdicts: Sequence[Verdict]) -> dict[str, Ints]:

@@ -29,6 +29,7 @@ from fabricmon.engine.notices import Notices, Place, maintenance_case
 from fabricmon.engine.picture import Picture
 from fabricmon.engine.places import Places, power_of
 from fabricmon.engine.reach import Reach
+from fabricmon.engine.ruled_out import Counts
 from fabricmon.engine.search import Floats, Ints
 from fabricmon.engine.situation import Situation
 from fabricmon.engine.usual import Usual
@@ -280,6 +281,7 @@ class Engine:
             last_frame=self._last_frame,
             covered=lambda component, hosts: self._windows.covering(now, component, hosts),
             events=self._events,
+            counts=Counts(facts),
             topology=self._picture.graph.source if self._picture.graph is not None else "",
         )
         cases = [with_victims(case_of(verdict, moment), verdict, held_up, board) for verdict in verdicts]

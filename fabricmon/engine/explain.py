@@ -12,6 +12,7 @@ from fabricmon.engine.board import Board, Rows
 from fabricmon.engine.case import Case
 from fabricmon.engine.causes import GROUPS, SYMPTOM_OF, WORDS
 from fabricmon.engine.diagnose import Alternative, Verdict, odds_text
+from fabricmon.engine.ruled_out import Counts, ruled_out
 from fabricmon.engine.search import Floats
 from fabricmon.engine.situation import severest
 from fabricmon.model import ComponentId, Event, Evidence, Kind, Members, Severity, Symptom
@@ -57,6 +58,7 @@ class Moment:
     last_frame  node -> `now` of its newest frame, NaN before the first
     covered     (component word, hosts) -> id of the maintenance window that covers it, "" none
     events      the newest kernel event of a component
+    counts      who was observed and who shows what
     """
 
     now: float
@@ -66,6 +68,7 @@ class Moment:
     last_frame: Callable[[str], float]
     covered: Callable[[str, frozenset[str]], str]
     events: Mapping[ComponentId, Event]
+    counts: Counts
     topology: str = ""
 
 
@@ -125,6 +128,7 @@ def case_of(verdict: Verdict, moment: Moment) -> Case:
         linger=LINGER if group else 0.0,
         calm=GROUP_CALM if group and mode.domain != "host" else 0.0,
         covered=moment.covered(component, hosts),
+        ruled_out=ruled_out(verdict, component, moment.counts, board),
     )
 
 

@@ -190,6 +190,7 @@ class Situation:
             history=_remember(past, HistoryEntry(now, change, reason)),
             revision=max(int(now), before.revision + 1 if before is not None else 0),
             impact=case.impact,
+            ruled_out=case.ruled_out,
         )
         self.firing[id] = Record(incident, case, set(case.claims))
         self._own(id, case)
@@ -235,6 +236,7 @@ class Situation:
             history=history,
             revision=old.revision + tell,
             impact=case.impact,
+            ruled_out=case.ruled_out,
         )
         record.case = case
         if not tell and _face(new) == _face(old):

@@ -11,31 +11,26 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from msgspec import Struct
 
-from fabricmon.model import Evidence, Impact, Incident, Notification, Severity
+from fabricmon.model import Evidence, Impact, Incident, Notification
 from fabricmon.notify.links import NO_LINKS, Links
 from fabricmon.senders.post import post, read_secret
 from fabricmon.senders.result import Outcome, Result
-from fabricmon.senders.settings import check_headers, check_receiver, check_url
-from fabricmon.units import Duration
+from fabricmon.senders.routing import Paced
+from fabricmon.senders.settings import check_headers, check_url
 
 VERSION = "1"
 REFRESH = 0.0  # this receiver is told changes; it keeps no state that would need to be refreshed
 
 
-class Config(Struct, forbid_unknown_fields=True, frozen=True):
-    """A receiver of kind `webhook`.
+class Config(Paced, forbid_unknown_fields=True, frozen=True):
+    """A receiver of kind `webhook`; what it has besides stands in `routing.Paced`.
 
     url            where to POST.
     secret_file    file with the key of the signature; "": not signed.
     token_file     file with a bearer token for the Authorization header; "": none.
     ca_file        CA certificates (PEM) to trust instead of the system's.
     headers        further headers.
-    timeout        for one attempt, connecting included.
-    min_severity   info | warning | critical: less severe incidents are not sent.
-    match          matchers that must all hold, as in a silence: [kind=link_flapping, node=~"host-0.*"].
-    send_resolved  send also that an incident ended.
     """
 
     url: str
@@ -43,15 +38,11 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
     token_file: str = ""
     ca_file: str = ""
     headers: dict[str, str] = {}
-    timeout: Duration = Duration(10)
-    min_severity: Severity = Severity.WARNING
-    match: tuple[str, ...] = ()
-    send_resolved: bool = True
 
     def __post_init__(self) -> None:
         check_url(self.url)
         check_headers(self.headers)
-        check_receiver(self.timeout, self.match)
+        self.check()
 
 
 async def send(
@@ -109,6 +100,7 @@ def document(incident: Incident, links: Links = NO_LINKS) -> dict[str, Any]:
         "members": {"bad": incident.members.bad, "of": incident.members.of},
         "labels": incident.labels,
         "candidates": incident.candidates,
+        "ruled_out": [msgspec.to_builtins(other) for other in incident.ruled_out],
         "parts": incident.parts,
         "history": [{"at": rfc3339(h.at), "change": h.change, "reason": h.reason} for h in incident.history],
         "revision": incident.revision,
