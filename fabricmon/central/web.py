@@ -13,13 +13,14 @@ from fabricmon import __version__
 from fabricmon.central import api, page
 from fabricmon.central.centre import Centre
 from fabricmon.central.overview import sentence
+from fabricmon.central.runbook_site import RunbookSite
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Severity
 from fabricmon.notify.links import Links
 from fabricmon.runtime.exposition import Format, accepts_gzip, gzip, negotiate
 from fabricmon.runtime.http import add_probes
 
-ASSETS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+ASSETS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml", "runbook.css": "text/css"}
 SMALL = 1024  # bytes: what is smaller is not worth compressing
 
 SECURITY = {
@@ -56,6 +57,7 @@ class Web:
         for name, kind in ASSETS.items():
             router.add_get(f"/static/{name}", _asset(name, kind))
         api.Api(centre, token_file, jobs, links).add_routes(self.app)
+        RunbookSite(centre.engine, links).add_routes(self.app)
         add_probes(self.app, live, ready)
 
     def scene(self) -> page.Scene:

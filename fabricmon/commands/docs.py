@@ -1,21 +1,13 @@
-"""Write docs/counters.md, docs/rules.md and docs/prometheus-rules.md from the tables in the code, or check that they
-are current."""
+"""Write the documents that come from tables in the code (counters, rules, runbooks), or check that they are current."""
 
 from __future__ import annotations
 
 import argparse
-import inspect
-import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import msgspec
-from msgspec import Struct
-
-from fabricmon.units import Duration, Rate
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fabricmon.catalogue.counter import Counter
@@ -41,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.write:
         for name, text in documents().items():
-            (args.write / name).write_text(text, encoding="utf-8")
+            path = args.write / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
         return 0
     stale = [name for name, text in documents().items() if _content(args.check / name) != text]
     for name in stale:
@@ -54,7 +48,18 @@ def documents() -> dict[str, str]:
     from fabricmon.catalogue import CATALOGUE
     from fabricmon.rules import RULES
 
-    return {"counters.md": counters(CATALOGUE), "rules.md": rules(RULES), "prometheus-rules.md": rulers(RULES)}
+    found = {"counters.md": counters(CATALOGUE), "rules.md": rules(RULES), "prometheus-rules.md": rulers(RULES)}
+    return found | runbooks()
+
+
+def runbooks() -> dict[str, str]:
+    """File name -> text of every runbook, and their index."""
+    from fabricmon.runbooks import KINDS, written
+    from fabricmon.runbooks.chapter import index, runbook
+
+    made = {"runbooks/index.md": index()} | {f"runbooks/{kind}.md": runbook(kind, written(kind)) for kind in KINDS}
+    said = _GENERATED.format(source="`fabricmon/runbooks/` and `fabricmon/rules/`")
+    return {name: text.replace("\n", f"\n{said}\n", 1) for name, text in made.items()}
 
 
 def _content(path: Path) -> str | None:
@@ -131,7 +136,7 @@ def rules(table: Iterable[Rule]) -> str:
             "",
             f"*Why:* {rule.why}",
             "",
-            f"*What to do:* {rule.action}",
+            f"*What to do:* {rule.action} More: [runbook](runbooks/{rule.kind}.md).",
             "",
         ]
         lines += _table(("limit", "default", "meaning"), _limits(rule))
@@ -172,55 +177,7 @@ def _promql(rule: Rule) -> list[str]:
     return [*lines, "```"]
 
 
-def meanings(params: type[Struct]) -> dict[str, str]:
-    """What a params' docstring says of each limit: lines of `name  text`, the text going on in deeper lines."""
-    found: dict[str, str] = {}
-    name = ""
-    for line in inspect.cleandoc(params.__dict__.get("__doc__") or "").splitlines():
-        if row := re.match(r"(\w+)  +(\S.*)", line):
-            name, found[row[1]] = row[1], row[2]
-        elif name and line.startswith(" "):
-            found[name] += " " + line.strip()
-        else:
-            name = ""
-    return found
-
-
 def _limits(rule: Rule) -> list[tuple[str, ...]]:
-    said = meanings(rule.params)
-    fields = msgspec.structs.fields(rule.params)
-    rows = [(field.name, quantity(field.type, field.default)) for field in fields]
-    given = {field.name for field in fields}
-    rows += [(name, quantity(Duration, getattr(rule, name))) for name in ("hold", "clear") if name not in given]
-    return [(f"`{name}`", value, said.get(name, "")) for name, value in rows]
+    from fabricmon.rules.limits import limits
 
-
-def quantity(kind: Any, value: Any) -> str:
-    """A default as one would write it in the configuration: 90 s as `1m30s`, 5e10 bytes/s as `400Gb/s`."""
-    if value is msgspec.NODEFAULT or value in ({}, ()):
-        return "none"
-    if isinstance(value, tuple):
-        return ", ".join(f"`{one}`" for one in value)
-    writers: dict[Any, Callable[[float], str]] = {Duration: _duration, Rate: _rate}
-    for known, write in writers.items():
-        if kind is known or isinstance(value, known):
-            return write(float(value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _duration(seconds: float) -> str:
-    if seconds and seconds < 1:
-        return f"{seconds * 1000:g}ms"
-    text = ""
-    for name, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        whole, seconds = divmod(seconds, size)
-        text += f"{whole:g}{name}" if whole else ""
-    return text + (f"{seconds:g}s" if seconds or not text else "")
-
-
-def _rate(bytes_per_second: float) -> str:
-    bits = bytes_per_second * 8
-    for name, size in (("Tb/s", 1e12), ("Gb/s", 1e9), ("Mb/s", 1e6), ("kb/s", 1e3)):
-        if bits >= size:
-            return f"{bits / size:g}{name}"
-    return f"{bits:g}b/s"
+    return [(f"`{limit.name}`", limit.default, limit.meaning) for limit in limits(rule)]

@@ -183,7 +183,7 @@ RULE = Rule(
         "Reset: counters began anew; differences over that moment are not formed."
     ),
     action=(
-        "Saturated: note the values, then clear the port's counters (`perfquery -x LID PORT`), so that new errors "
+        "Saturated: note the values, then clear the port's counters (`perfquery -R LID PORT`), so that new errors "
         "show. Unreadable or not refreshed: look at the agent's log and self-metrics for the source it names. Frozen: "
         "compare with the switch port's counters; firmware that has stopped counting needs a reset of the adapter."
     ),
