@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "maintenance": ("fabricmon.commands.maintenance", "announce planned work at the centre"),
     "topology": ("fabricmon.commands.topology", "show what a fabric description says and what is odd in it"),
     "fabric": ("fabricmon.commands.fabric", "sweep the InfiniBand fabric once: nodes, links, counters of every port"),
+    "install-units": ("fabricmon.commands.install_units", "make agent or centre a service of this machine (systemd)"),
     "config": ("fabricmon.commands.config", "check a configuration, show it with all defaults"),
     "rules": ("fabricmon.commands.rules", "write the rules for Prometheus and what speaks its language"),
     "capture": ("fabricmon.commands.capture", "write this host's fabric state as one archive"),

@@ -1,0 +1,229 @@
+"""Make fabricmon a service of this machine: units, users and a place for the settings. Needs root.
+
+fabricmon install-units --agent      on a node
+fabricmon install-units --central    on the machine of the centre
+
+Can be repeated, after an update for example: what nobody has edited is brought up to date, the rest stays. Nothing is
+started: the last lines say how. --uninstall stops the services and takes away what was not edited."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+from fabricmon.systemd.plan import DROP_INS, SERVICES, SHARED, Action, File, Step, install, uninstall, unusable
+
+PORTS = {"agent": 9790, "central": 9791}
+PATIENCE = 60.0
+"""Seconds that one program of systemd may take."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to install and where."""
+    add = parser.add_argument
+    add("--agent", action="store_true", help="the agent, on every node")
+    add("--central", action="store_true", help="the centre, on one machine")
+    add("--kernel-log", action="store_true", help="the agent may read the kernel log (Xid errors, AER, firmware)")
+    add("--umad", action="store_true", help="the agent may sweep the InfiniBand fabric (collect.fabric)")
+    add("--root", metavar="DIR", default="/", help="the machine is an image that lies there")
+    add("--prefix", metavar="DIR", help="the program is DIR/bin/fabricmon (default: the one that runs now)")
+    add("--dry-run", action="store_true", help="say what would be done and do nothing")
+    add("--force", action="store_true", help="replace units that were edited, too")
+    add("--uninstall", action="store_true", help="take it away again")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when all is in place, 1 when it cannot be, 2 when nothing was asked for."""
+    names = [name for name in SERVICES if getattr(args, name)]
+    if not names and not args.uninstall:
+        print("fabricmon install-units: say what: --agent on a node, --central for the centre", file=sys.stderr)
+        return 2
+    if (args.kernel_log or args.umad) and "agent" not in names and not args.uninstall:
+        print("fabricmon install-units: --kernel-log and --umad belong to --agent", file=sys.stderr)
+        return 2
+    root = Path(args.root).absolute()
+    try:
+        if args.uninstall:
+            return _uninstall(root, names or list(SERVICES), args.dry_run)
+        return _install(root, names, args)
+    except PermissionError as error:
+        print(f"fabricmon install-units: {error.filename}: no permission; run it as root", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"fabricmon install-units: {error}", file=sys.stderr)
+        return 1
+
+
+def _install(root: Path, names: list[str], args: argparse.Namespace) -> int:
+    program = f"{Path(args.prefix).absolute()}/bin/fabricmon" if args.prefix else _own_program()
+    obstacle = unusable(program) or _unreachable(root, program)
+    if obstacle:
+        print(f"fabricmon install-units: {obstacle}", file=sys.stderr)
+        return 1
+    files = [file for name in names for file in SERVICES[name]]
+    present = _present(root, [*files, *DROP_INS.values()])
+    if "agent" in names:
+        asked = {"kernel-log": args.kernel_log, "umad": args.umad}
+        files += [file for name, file in DROP_INS.items() if asked[name] or file.path in present]
+    steps = install(files, _packaged, present, program, args.force)
+    _tell(steps, args.dry_run)
+    if not args.dry_run:
+        for step in steps:
+            if step.action in (Action.WRITE, Action.UPDATE):
+                _write(root, step)
+        _settle(root, steps, names)
+    _next(root, names, any(step.action is not Action.SAME for step in steps))
+    return 0
+
+
+def _uninstall(root: Path, names: list[str], dry_run: bool) -> int:
+    left = [name for name in SERVICES if name not in names and _present(root, SERVICES[name][2:3])]
+    files = [file for name in names for file in SERVICES[name] if not (left and file in SHARED)]
+    if "agent" in names:
+        files += DROP_INS.values()
+    present = _present(root, files)
+    steps = uninstall(files, present)
+    running = [f"fabricmon-{name}" for name in names if SERVICES[name][2].path in present]
+    if not dry_run and running and _live(root):
+        _do("systemctl", "disable", "--now", *running)
+    _tell(steps, dry_run)
+    if not dry_run:
+        for step in steps:
+            if step.action is Action.REMOVE:
+                _remove(root, step)
+        if _live(root):
+            _do("systemctl", "daemon-reload")
+    print("The services' users stay, and so does /var/lib/fabricmon with incidents and silences." if steps else
+          "nothing to take away")
+    return 0
+
+
+# --- the machine
+
+
+def _packaged(name: str) -> str:
+    return resources.files("fabricmon.systemd").joinpath("files", name).read_text(encoding="utf-8")
+
+
+def _own_program() -> str:
+    """Absolute path of the program that runs now."""
+    called = shutil.which(sys.argv[0]) or ""
+    if Path(called).name == "fabricmon":
+        return os.path.abspath(called)
+    return str(Path(sys.executable).with_name("fabricmon"))
+
+
+def _at(root: Path, path: str) -> Path:
+    return root / path.lstrip("/")
+
+
+def _present(root: Path, files: list[File] | tuple[File, ...]) -> dict[str, str]:
+    found = {}
+    for file in files:
+        try:
+            found[file.path] = _at(root, file.path).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def _write(root: Path, step: Step) -> None:
+    """Whole or not at all; readable by everyone, as the services' users must read it."""
+    path = _at(root, step.path)
+    for folder in reversed([folder for folder in path.parents if not folder.exists()]):
+        folder.mkdir()
+        folder.chmod(0o755)
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(step.text, encoding="utf-8")
+    new.chmod(0o644)
+    new.replace(path)
+
+
+def _remove(root: Path, step: Step) -> None:
+    path = _at(root, step.path)
+    path.unlink(missing_ok=True)
+    folder = path.parent
+    if (folder.name == "fabricmon" or folder.name.endswith(".service.d")) and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _unreachable(root: Path, program: str) -> str | None:
+    """Why the services' users could not run the program; None when they can."""
+    path = _at(root, program)
+    if not path.exists():
+        return f"{path} does not exist; --prefix says where the program is"
+    interpreter = path.with_name("python")
+    places = [path, interpreter.resolve()] if root == Path("/") and interpreter.exists() else [path]
+    for place in places:
+        if (reason := unusable(str(place))) and root == Path("/"):
+            return f"{program} runs {reason}" if place != path else reason
+        for part in (place, *place.parents):
+            if part == root:
+                break
+            if not part.stat().st_mode & stat.S_IXOTH:
+                return f"{part} is closed to the services' users: chmod o+x {part}"
+    return None
+
+
+def _live(root: Path) -> bool:
+    """Whether `root` is this machine, and systemd runs on it."""
+    return root == Path("/") and Path("/run/systemd/system").is_dir()
+
+
+def _settle(root: Path, steps: list[Step], names: list[str]) -> None:
+    """Users, the folder of settings, and systemd's own view of the units."""
+    at = [] if root == Path("/") else [f"--root={root}"]
+    # By name, not by path: with --root= a path would be one of this machine.
+    _do("systemd-sysusers", *at, *(Path(SERVICES[name][0].path).name for name in names))
+    _do("systemd-tmpfiles", "--create", *at, *(Path(file.path).name for file in SHARED))
+    if _live(root) and any(step.action in (Action.WRITE, Action.UPDATE) for step in steps):
+        _do("systemctl", "daemon-reload")
+
+
+def _do(*command: str) -> None:
+    """Run one program of systemd; what it could not do is said, for the files are in place all the same."""
+    line = " ".join(command)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except FileNotFoundError:
+        print(f"not done  {line}: no such program here; the machine's boot does it", file=sys.stderr)
+    except subprocess.TimeoutExpired:
+        print(f"not done  {line}: no answer within {PATIENCE:g} s", file=sys.stderr)
+    else:
+        if done.returncode:
+            print(f"failed    {line}: {(done.stderr or done.stdout).strip()}", file=sys.stderr)
+        else:
+            print(f"{'ran':<9} {line}")
+
+
+# --- words
+
+
+def _tell(steps: list[Step], dry_run: bool) -> None:
+    for step in steps:
+        would = {Action.WRITE: "would write", Action.UPDATE: "would update", Action.REMOVE: "would remove"}
+        word = would.get(step.action, step.action.value) if dry_run else step.action.value
+        print(f"{word:<9} {step.path}{f' ({step.why})' if step.why else ''}")
+
+
+def _next(root: Path, names: list[str], changed: bool) -> None:
+    if root != Path("/"):
+        print(f"\nNext, on the machine that {root} becomes: systemctl enable --now "
+              + " ".join(f"fabricmon-{name}" for name in names))
+        return
+    units = " ".join(f"fabricmon-{name}" for name in names)
+    print("\nNext:")
+    if "central" in names:
+        print("  edit /etc/fabricmon/central.yaml     which agents to follow, whom to tell")
+    print(f"  systemctl enable --now {units}")
+    if changed:
+        print(f"  systemctl restart {units}     where it ran before")
+    for name in names:
+        what = "metrics" if name == "agent" else "health"
+        print(f"  curl -s localhost:{PORTS[name]}/{what}")
