@@ -38,6 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--format", choices=FORMATS, default="prometheus", help="a rule file (default), or a PrometheusRule object")
     add("--config", metavar="FILE", help="configuration whose rules' limits are taken; without it the defaults")
     add(
+        "--runbook-url",
+        metavar="URL",
+        help="where the runbooks are: http://centre:9791/runbooks (default: as the configuration says)",
+    )
+    add(
         "--selector",
         metavar="MATCHERS",
         type=_of(_SELECTOR, "list of label matchers"),
@@ -73,9 +78,12 @@ def run(args: argparse.Namespace) -> int:
         said = f"no such rule: {', '.join(unknown)}" if unknown else "--label wants NAME=VALUE"
         print(f"fabricmon rules export: {said}", file=sys.stderr)
         return 2
-    params = config.load(args.config, uses=("rules",)).rules
+    own = {} if args.runbook_url is None else {"central.links.runbook": args.runbook_url}
+    root = config.load(args.config, own, uses=("rules", "central"))
+    runbook = root.central.as_links().runbook("{kind}")
     rules = [rule for rule in RULES if not args.rule or rule.name in args.rule]
-    content = groups(rules, params, Options(args.selector or "", args.node_label, args.keep_firing))
+    options = Options(args.selector or "", args.node_label, args.keep_firing, runbook)
+    content = groups(rules, root.rules, options)
     document = {"groups": content} if args.format == "prometheus" else kubernetes(content, args.name, labels)
     text = f"# Written by `fabricmon rules export` {__version__}; differences from fabricmon: docs/prometheus.md\n"
     text += _yaml(document)

@@ -35,11 +35,13 @@ class Options(Struct, frozen=True):
                  all series of the agents are taken, and those of `up` whose job begins with "fabricmon"
     node_label   the label that has the node's name
     keep_firing  write `keep_firing_for` (Prometheus 2.42, vmalert 1.92): an alert goes on for a rule's clear time
+    runbook      address of the runbooks, "{kind}" standing for the kind of incident; "": alerts have no link
     """
 
     selector: str = ""
     node_label: str = "instance"
     keep_firing: bool = True
+    runbook: str = ""
 
 
 def alert_name(rule: str) -> str:
@@ -134,6 +136,8 @@ def _alerting(rule: Rule, params: Any, alert: Alert, options: Options) -> dict[s
         "description": _plain(rule.why),
         "action": _plain(rule.action),
     }
+    if options.runbook:
+        entry["annotations"]["runbook_url"] = options.runbook.replace("{kind}", rule.kind)
     return entry
 
 

@@ -1,0 +1,163 @@
+"""Every kind of incident has a runbook, whole and readable, and whoever tells of an incident links to it."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from importlib import resources
+from pathlib import Path
+
+import pytest
+import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from fabricmon.central.runbook_site import RunbookSite, on_site
+from fabricmon.cli import main
+from fabricmon.commands.docs import documents
+from fabricmon.engine import mismatch
+from fabricmon.engine.breaker import KIND as MASS_ALARM
+from fabricmon.engine.causes import FLOW_MODES, GRAY_MODES, MODES
+from fabricmon.engine.engine import Engine
+from fabricmon.engine.notices import maintenance_case
+from fabricmon.model import Maintenance
+from fabricmon.notify.links import Links
+from fabricmon.rules import RULES, Scope
+from fabricmon.rules.limits import limits
+from fabricmon.runbooks import KINDS, chapter, written
+from fabricmon.runbooks.markdown import render
+from fabricmon.senders.alertmanager import Config, alerts
+from fabricmon.senders.webhook import body
+from tests.notify.made import incident, note
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
+
+
+def test_every_kind_of_incident_has_one_and_none_is_left_over() -> None:
+    window = maintenance_case(Maintenance("m", 0.0, 1.0), (), 0)
+    told = {rule.kind for rule in RULES} | {mode.kind for mode in (*MODES, *FLOW_MODES, *GRAY_MODES)}
+    told |= {mismatch.KIND, MASS_ALARM, window.kind}
+    assert set(KINDS) == told
+    files = resources.files("fabricmon.runbooks").joinpath("text").iterdir()
+    assert {entry.name.removesuffix(".md") for entry in files} == told
+    assert {path.stem for path in DOCS.glob("*.md")} == told | {"index"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_person_finds_everything_in_its_place(kind: str) -> None:
+    parts = re.split(r"^## (.*)$", written(kind), flags=re.MULTILINE)
+    assert parts[0] == "", "nothing before the first heading"
+    assert tuple(parts[1::2]) == chapter.SECTIONS
+    assert [heading for heading, text in zip(parts[1::2], parts[2::2], strict=True) if len(text.split()) < 4] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_limit_stands_in_it_with_its_source(kind: str) -> None:
+    text = documents()[f"runbooks/{kind}.md"]
+    for rule in chapter.rules_of(kind):
+        for limit in limits(rule):
+            assert f"| `rules.{rule.name}.{limit.name}` | {limit.default} | {limit.meaning} |" in text
+
+
+class Page(HTMLParser):
+    """Checks that tags nest, and keeps the words."""
+
+    VOID = frozenset({"meta", "link", "img", "br"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+        self.words = ""
+        self.code = False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.links.append(dict(attrs)["href"] or "")
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "code" not in self.open:
+            self.words += data
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_of_the_markup_is_left_on_the_page(kind: str) -> None:
+    page = Page(render(documents()[f"runbooks/{kind}.md"], on_site))
+    assert page.open == []
+    assert re.findall(r"```|\]\(|\*\*|^#+ |<!--", page.words, re.MULTILINE) == []
+    assert {link.partition("#")[0] for link in page.links} - {""} <= set(KINDS)
+
+
+def test_text_is_no_markup() -> None:
+    made = render('# <b>&\n\n`<i>` [<x>](javascript:alert(1)) "q"\n\n```\n<script>\n```\n', on_site)
+    assert "<script>" not in made
+    assert "<b>" not in made
+    assert "<i>" not in made
+    assert "javascript" not in made
+
+
+async def served(links: Links, *paths: str, params: dict[str, object] | None = None) -> list[tuple[int, str, str]]:
+    app = web.Application()
+    RunbookSite(Engine(Scope.FLEET, None, params=params or {}), lambda: links).add_routes(app)
+    async with TestClient(TestServer(app)) as client:
+        found = []
+        for path in paths:
+            answer = await client.get(path, allow_redirects=False)
+            found.append((answer.status, answer.headers.get("Location", ""), await answer.text()))
+        return found
+
+
+async def test_the_centre_serves_them_all_and_nothing_else() -> None:
+    listed, *pages = await served(Links(), "/runbooks/", *(f"/runbooks/{kind}" for kind in KINDS))
+    assert {link for link in Page(listed[2]).links if link in KINDS} == set(KINDS)
+    for (status, _, text), title in zip(pages, KINDS.values(), strict=True):
+        assert status == 200
+        assert "<h1 id=" in text
+        assert title in text
+        assert Page(text).open == []
+    assert [status for status, _, _ in await served(Links(), "/runbooks/nothing", "/runbooks/..%2fpage")] == [404, 404]
+    assert (await served(Links(), "/runbooks"))[0][:2] == (301, "runbooks/")
+
+
+async def test_limits_in_force_stand_beside_the_defaults() -> None:
+    (page, source) = await served(
+        Links(), "/runbooks/link_down", "/runbooks/link_down.md", params={"link_down": {"hold": "17s"}}
+    )
+    assert "| `rules.link_down.hold` | 17s | 5s |" in source[2]
+    assert "<td>17s</td><td>5s</td>" in page[2]
+
+
+async def test_a_site_with_runbooks_of_its_own_is_led_there() -> None:
+    own = Links(runbooks="https://wiki.example/fabric/{kind}.html")
+    assert (await served(own, "/runbooks/incast"))[0][:2] == (302, "https://wiki.example/fabric/incast.html")
+
+
+def test_who_tells_of_an_incident_links_to_its_runbook() -> None:
+    centre = Links("https://fabric.example/")
+    assert centre.runbook("link_down") == "https://fabric.example/runbooks/link_down"
+    assert Links("https://fabric.example", "https://wiki.example/r/").runbook("incast") == "https://wiki.example/r/incast"
+    assert Links().runbook("link_down") == ""
+    one = incident()
+    (sent,) = json.loads(body(note("k", one), centre))["incidents"]
+    assert sent["runbook"] == f"https://fabric.example/runbooks/{one.kind}"
+    (alert,) = alerts(Config(("http://am:9093",)), note("k", one), 0.0, centre)
+    assert alert["annotations"]["runbook_url"] == sent["runbook"]
+    assert "runbook_url" not in alerts(Config(("http://am:9093",)), note("k", one), 0.0)[0]["annotations"]
+
+
+def test_exported_alerts_link_to_it(tmp_path: Path) -> None:
+    config, made = tmp_path / "fabricmon.yaml", tmp_path / "rules.yml"
+    config.write_text("central: {external_url: 'https://fabric.example'}\n")
+    assert main(["rules", "export", "--config", str(config), "-o", str(made)]) == 0
+    found = [rule for group in yaml.safe_load(made.read_text())["groups"] for rule in group["rules"] if "alert" in rule]
+    assert found
+    for rule in found:
+        assert rule["annotations"]["runbook_url"] == f"https://fabric.example/runbooks/{rule['labels']['kind']}"
