@@ -7,7 +7,7 @@ import gc
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,11 +20,18 @@ from fabricmon.agent.settings import AgentConfig
 from fabricmon.config import ConfigError
 from fabricmon.host.protocol import Host
 from fabricmon.runtime import logs, reloads
+from fabricmon.runtime.door import Door
 from fabricmon.runtime.exposition import Family
 from fabricmon.runtime.http import Address, listen
 from fabricmon.runtime.reader import Overdue, Reader
 from fabricmon.runtime.reloads import Reloads
 from fabricmon.runtime.sdnotify import Notifier
+from fabricmon.web.settings import WebConfig
+
+if TYPE_CHECKING:
+    from fabricmon.web.gate import Gate
+    from fabricmon.web.loaded import Loaded
+    from fabricmon.web.watched import Watched
 
 STOP_LIMIT = 4.0
 """Seconds after a signal by which the process ends, whatever still hangs."""
@@ -58,6 +65,8 @@ class Agent:
         self._warnings: tuple[str, ...] = ()
         self._log = logs.get()
         self._notify = Notifier()
+        self._gate = _gate(config.agent.web)
+        self._door = self._gate.door if self._gate is not None else Door()
         self.addresses: list[Address] = []
         self.listening = asyncio.Event()
         self.node: Node
@@ -72,7 +81,9 @@ class Agent:
             node.state, settings.max_streams, self._host.monotonic, self._families, self._health,
             node.schedule.board.first_round, node.not_ready, node.not_live,
         )
-        listener = await listen(self.api.app, settings.listen)
+        if self._gate is not None:
+            self._gate.guard(self.api.app)
+        listener = await listen(self.api.app, settings.listen, door=self._door)
         self.addresses = listener.addresses
         self._log.info("agent listens", node=identity.node, version=__version__,
                        addresses=", ".join(map(str, self.addresses)))
@@ -81,6 +92,8 @@ class Agent:
             async with asyncio.TaskGroup() as group:
                 group.create_task(node.schedule.run(), name="schedule")
                 group.create_task(self._report_ready(), name="ready")
+                if self._gate is not None:
+                    group.create_task(self._gate.run(), name="gate")
                 if settings.judge:
                     group.create_task(self._tick(), name="judge")
                 if self._notify.listened_to:
@@ -124,11 +137,18 @@ class Agent:
         return sentence(self._health(), *self._extent())
 
     def _health(self) -> Health:
-        return msgspec.structs.replace(self.node.health(), warnings=self._warnings)
+        told = self._gate.warnings() if self._gate is not None else ()
+        return msgspec.structs.replace(self.node.health(), warnings=(*self._warnings, *told))
 
     def _families(self) -> Iterable[Family]:
         yield from self.node.families()
         yield from reloads.families(self._reloads, "fabricmon_agent")
+        yield from self._gate.families() if self._gate is not None else self._door.families()
+
+    def _read_again(self) -> tuple[Any, Watched[Loaded] | None]:
+        assert self._reread is not None
+        config = self._reread()
+        return config, self._gate.prepare(config.agent.web) if self._gate is not None else None
 
     async def reload(self) -> None:
         """Read the configuration again: limits of the rules, settings of collectors, the log. A bad one changes
@@ -139,8 +159,10 @@ class Agent:
         self._reloads.count += 1
         reader = Reader("reload")
         try:
-            config = await reader.call(self._reread, RELOAD_LIMIT)
+            config, web = await reader.call(self._read_again, RELOAD_LIMIT)
             anew = self.node.reconfigure(config)
+            if self._gate is not None and web is not None:
+                self._gate.take(web, config.agent.web)
         except (ConfigError, Overdue, ValueError) as error:
             self._reloads.refused()
             self._warnings = (f"the configuration was refused, the one before is in use: {error}",)
@@ -148,6 +170,8 @@ class Agent:
         else:
             self._reloads.accepted(time.time())
             late = [name for name in AT_START if getattr(config.agent, name) != getattr(self._config.agent, name)]
+            if self._gate is None and config.agent.web != WebConfig():
+                late.append("web")
             self._warnings = tuple(f"agent.{name} takes effect at the next start" for name in late)
             logs.configure(config.log.format, config.log.level)
             self._log.info("configuration read again", collectors_anew=",".join(anew) or "none")
@@ -156,6 +180,15 @@ class Agent:
         finally:
             reader.close()
         self._notify.ready(self._sentence())
+
+
+def _gate(web: WebConfig) -> Gate | None:
+    """The security of the listener; None where the settings ask for none, and then nothing of it is even imported."""
+    if web == WebConfig():
+        return None
+    from fabricmon.web.gate import Gate
+
+    return Gate(web, "agent")
 
 
 async def run(config: Any, host: Host, reread: Reread | None = None) -> None:

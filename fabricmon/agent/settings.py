@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from fabricmon.runtime.http import parse_address
+from fabricmon.web.settings import WebConfig
 
 
 class PathConfig(Struct, forbid_unknown_fields=True, frozen=True):
@@ -33,6 +34,7 @@ class AgentConfig(Struct, forbid_unknown_fields=True, frozen=True):
                   centre judges, and the agent does without NumPy (14 of 60 MiB).
     max_streams   centres (or other readers of /stream) at one time; a further one is refused.
     max_events    newest kernel events that are kept for a centre that comes back.
+    web           security of the listener.
     """
 
     listen: tuple[str, ...] = ("0.0.0.0:9790",)
@@ -42,6 +44,7 @@ class AgentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     judge: bool = True
     max_streams: Annotated[int, Meta(ge=1, le=256)] = 8
     max_events: Annotated[int, Meta(ge=1, le=65536)] = 1024
+    web: WebConfig = WebConfig()
 
     def __post_init__(self) -> None:
         if not self.listen:

@@ -22,7 +22,7 @@ from fabricmon.central.prometheus_source import PrometheusSource
 from fabricmon.central.pull import Pull
 from fabricmon.central.settings import CentralConfig
 from fabricmon.central.store import Store, StoreError
-from fabricmon.central.targets import Discovery, DnsSource, FileSource, Source, Target, TargetError, parse_address
+from fabricmon.central.targets import Discovery, DnsSource, FileSource, Source, Target, TargetError, parse_target
 from fabricmon.central.web import Web
 from fabricmon.config import ConfigError, Problem, Root
 from fabricmon.engine.engine import Engine
@@ -40,6 +40,10 @@ from fabricmon.runtime.reloads import Reloads
 from fabricmon.runtime.sdnotify import Notifier
 from fabricmon.senders.destination import Destination, destination
 from fabricmon.topology.graph import Graph
+from fabricmon.web.gate import Gate
+from fabricmon.web.link import Link, Presented
+from fabricmon.web.loaded import Loaded
+from fabricmon.web.watched import Watched
 
 STOP_LIMIT = 10.0  # seconds after a signal by which the process ends
 REMEMBER = 5.0  # seconds between two looks for nodes that are new or have moved
@@ -75,7 +79,7 @@ def static_targets(config: Root) -> list[Target]:
     problems, found = [], []
     for i, text in enumerate(config.central.targets):
         try:
-            found.append(Target(parse_address(text)))
+            found.append(parse_target(text))
         except TargetError as error:
             problems.append(Problem(config.path or "command line", 0, f"central.targets[{i}]", str(error)))
     if problems:
@@ -122,6 +126,8 @@ class Central:
         self._static = static_targets(config)
         self._sources = _sources(settings)
         self._destinations = destinations(config)
+        self.gate = Gate(settings.web, "central", settings.token_file, settings.external_url)
+        self.link = Link(settings.agents)
         self.addresses: list[Address] = []
         self.listening = asyncio.Event()
         self._log = logs.get(part="centre")
@@ -155,7 +161,7 @@ class Central:
             if self._told is not None
             else None
         )
-        self.pull = Pull(settings.pull, self.engine, self._clock.now)
+        self.pull = Pull(settings.pull, self.engine, self._clock.now, self.link)
         self.pull.known = self.memory.addresses()
         self.discovery = self._discover()
 
@@ -200,18 +206,20 @@ class Central:
         """Serve until cancelled. OSError when an address cannot be had."""
         web = Web(
             self.centre,
-            lambda: self._settings.token_file,
             self.warnings,
             lambda wanted: metrics.page(
-                self.centre, self.pull, self.discovery, self._clock, self._reloads, wanted, self._tape, self.jobs
+                self.centre, self.pull, self.discovery, self._clock, self._reloads, wanted, self._tape, self.jobs,
+                self.gate.families(),
             ),
             self._not_live,
             self._not_ready,
             self.jobs.jobs,
             lambda: self._settings.as_links(),
+            self.gate.access,
         )
+        self.gate.guard(web.app)
         try:
-            listener = await listen(web.app, self._settings.listen)
+            listener = await listen(web.app, self._settings.listen, door=self.gate.door)
         except BaseException:
             self._close()
             raise
@@ -222,6 +230,8 @@ class Central:
                 group.create_task(self._tick(), name="tick")
                 group.create_task(self.outbox.run(), name="outbox")
                 group.create_task(self.pull.run(), name="pull")
+                group.create_task(self.gate.run(), name="gate")
+                group.create_task(self.link.run(), name="link")
                 if self.ruler is not None:
                     group.create_task(self.ruler.run(), name="ruler")
                 group.create_task(self.jobs.run(), name="jobs")
@@ -288,8 +298,10 @@ class Central:
         reader = Reader("reload")
         try:
             # A large topology takes seconds to read, a file on a dead mount for ever.
-            config, graph, static = await reader.call(self._read_again, RELOAD_LIMIT)
+            config, graph, static, gate, link = await reader.call(self._read_again, RELOAD_LIMIT)
             self._apply(config, graph, static, destinations(config))
+            self.gate.take(gate, config.central.web, config.central.external_url)
+            self.link.take(link, config.central.agents)
             await self.jobs.configure(config.central.jobs)
         except (ConfigError, Overdue) as error:
             self._refused(str(error))
@@ -301,9 +313,11 @@ class Central:
             reader.close()
         self._notify.ready(self._sentence())
 
-    def _read_again(self) -> tuple[Root, Graph | None, list[Target]]:
+    def _read_again(self) -> tuple[Root, Graph | None, list[Target], Watched[Loaded], Watched[Presented]]:
         config = self._reread() if self._reread else self.config
-        return config, load_graph(config), static_targets(config)
+        settings: CentralConfig = config.central
+        gate, link = self.gate.prepare(settings.web, settings.token_file), self.link.prepare(settings.agents)
+        return config, load_graph(config), static_targets(config), gate, link
 
     def _refused(self, problems: str) -> None:
         self._reloads.refused()
@@ -361,7 +375,7 @@ class Central:
         for name, state in self.discovery.states.items():
             if state.error:
                 found.append(f"Targets of {name} are those it gave before: {state.error}")
-        found += self.jobs.warnings()
+        found += [*self.jobs.warnings(), *self.gate.warnings(), *self.link.warnings()]
         if self.discovery.refused:
             found.append(f"{self.discovery.refused} targets are beyond central.pull.max_targets and not followed")
         cloned = self.centre.look()[1].nodes[Presence.CLONED]

@@ -44,8 +44,9 @@ def page(
     format: Format,
     tape: Tape | None = None,
     feed: JobFeed | None = None,
+    more: Iterable[Family] = (),
 ) -> bytes:
-    """What a scraper gets, not compressed."""
+    """What a scraper gets, not compressed; `more` comes from elsewhere."""
     pieces = render(
         [
             *_incidents(centre),
@@ -58,6 +59,7 @@ def page(
             *_telling(centre),
             *_configuration(reloads),
             *(_recording(tape) if tape is not None else ()),
+            *more,
             *process_families(__version__, "central"),
         ],
         format,

@@ -23,6 +23,8 @@ from fabricmon.central.stream import MAX_DETAIL, Ended, Stream, failure
 from fabricmon.central.targets import Target
 from fabricmon.model import Event, Inventory, Presence
 from fabricmon.runtime import logs
+from fabricmon.web.link import Link
+from fabricmon.web.settings import LinkConfig
 
 SWEEP = 1.0  # seconds between two looks at who went silent
 MAX_MESSAGES = 5000  # from one agent within BUDGET_TIME; a healthy one sends below 20 a second
@@ -58,11 +60,14 @@ class Counts:
 class Pull:
     """Follows the targets it is told of. `follow` may be called at any time; `run` keeps watch until cancelled."""
 
-    def __init__(self, config: PullConfig, engine: Engine, now: Callable[[], float]) -> None:
+    def __init__(
+        self, config: PullConfig, engine: Engine, now: Callable[[], float], link: Link | None = None
+    ) -> None:
         self.counts = Counts()
         self.register = Register(engine, config.slow_after, config.lost_after)
         self.known: dict[str, str] = {}  # address -> node it was at last, from the store
         self._config, self._engine, self._now = config, engine, now
+        self._link = link or Link(LinkConfig())
         self._log = logs.get(part="pull")
         self._transitions = logs.Transitions(self._log, limit=2 * config.max_targets)
         self._connecting = asyncio.Semaphore(config.connecting)
@@ -167,7 +172,8 @@ class Pull:
         try:
             async with self._connecting, asyncio.timeout(config.connect_timeout):
                 socket = await self._client().ws_connect(
-                    peer.target.url,
+                    peer.target.url(self._link.encrypts(peer.target.scheme)),
+                    **self._link.options(peer.target.scheme),
                     params={} if stream.after is None else {"after": str(stream.after)},
                     max_msg_size=config.max_message,
                     compress=0,
@@ -211,6 +217,10 @@ class Pull:
                 stream.after, stream.started, stream.again = 0, inventory.identity.started, True
                 raise Ended(Presence.SLOW, "the agent was restarted; its events are asked for from the first")
             stream.started = inventory.identity.started
+            node, expected = inventory.identity.node, stream.peer.target.expected_node
+            impostor = self._link.impostor(node, expected, socket.get_extra_info("peercert"))
+            if impostor:
+                raise ValueError(impostor)
             stream.feeds = self.register.hello(stream.peer, inventory.identity, self._now())
         except ValueError as error:
             raise self._incompatible(error) from error

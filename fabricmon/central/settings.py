@@ -12,6 +12,7 @@ from fabricmon.notify.links import Links
 from fabricmon.replay.settings import RecordConfig
 from fabricmon.runtime.http import parse_address
 from fabricmon.units import Duration
+from fabricmon.web.settings import LinkConfig, WebConfig
 
 Port = Annotated[int, Meta(ge=1, le=65535)]
 
@@ -90,12 +91,14 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     state         directory of the database: incidents, silences, expected nodes, notifications not yet delivered.
     fabric        name of this fabric in incidents and on the page; part of incident ids, so two centres of one
                   fabric must agree on it.
-    targets       agents as "host:port", "host" (port 9790) or "host:port/prefix".
+    targets       agents as "host:port", "host" (port 9790) or "host:port/prefix"; "https://" before it for TLS.
     target_files  files in the Prometheus file_sd format (JSON or YAML), read again when they change.
     dns           agents found by DNS name.
     tick          shortest period of judging; the centre takes five times its own last tick where that is longer.
-    token_file    bearer token that changing requests of the API must carry; "" lets everyone who reaches the
-                  listener silence and announce maintenance.
+    web           security of the listener.
+    agents        security of the links to agents.
+    token_file    bearer tokens that may change things through the API, one a line; "": none. Without any security
+                  everyone who reaches the listener may silence and announce maintenance.
     external_url  how people reach this page; put into notifications.
     links         where other links lead.
     jobs          who knows which jobs run, to tell whom an incident hits.
@@ -113,6 +116,8 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     dns: tuple[DnsTargets, ...] = ()
     pull: PullConfig = PullConfig()
     tick: Duration = Duration(0.25)
+    web: WebConfig = WebConfig()
+    agents: LinkConfig = LinkConfig()
     token_file: str = ""
     external_url: str = ""
     links: LinksConfig = LinksConfig()

@@ -49,10 +49,22 @@ class Stream:
             raise ValueError("a difference came before all values")
 
 
+def _tls(error: Exception) -> str:
+    """What OpenSSL says, without where in its sources."""
+    text = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
+    return str(text).replace("_", " ").lower()[:MAX_DETAIL]
+
+
 def failure(error: Exception) -> Ended:
     """What a failed attempt says of the agent and its node."""
     if isinstance(error, TimeoutError):
         return Ended(Presence.UNREACHABLE, "no answer")
+    if isinstance(error, aiohttp.WSServerHandshakeError) and error.status in (401, 403):
+        return Ended(Presence.INCOMPATIBLE, f"it does not let this centre in: HTTP {error.status} (central.agents)")
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return Ended(Presence.INCOMPATIBLE, f"its certificate is not trusted: {_tls(error.certificate_error)}")
+    if isinstance(error, aiohttp.ClientSSLError):
+        return Ended(Presence.INCOMPATIBLE, f"no TLS with it: {_tls(error)}")
     if isinstance(error, aiohttp.WSServerHandshakeError):
         return Ended(Presence.REFUSED, f"HTTP {error.status} in place of a stream")
     if isinstance(error, aiohttp.ClientConnectorDNSError):

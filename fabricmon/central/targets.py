@@ -43,11 +43,13 @@ class Target:
     labels   what the source says of the node: `node` is the name to expect, `rack`, `power`, `unit` go to the
              topology.
     source   where it comes from, in words: "configuration", "file /etc/fabricmon/nodes.json", "dns agents.example".
+    scheme   "https", "http", or "" for what `central.agents` says.
     """
 
     address: str
     labels: dict[str, str] = field(default_factory=dict, hash=False)
     source: str = "configuration"
+    scheme: str = ""
 
     @property
     def expected_node(self) -> str:
@@ -55,10 +57,9 @@ class Target:
         host = self.address.split("/", 1)[0].rsplit(":", 1)[0].strip("[]")
         return self.labels.get("node") or host
 
-    @property
-    def url(self) -> str:
+    def url(self, encrypted: bool) -> str:
         """Where the stream is."""
-        return f"http://{self.address}/stream"
+        return f"{'https' if encrypted else 'http'}://{self.address}/stream"
 
 
 def parse_address(text: str) -> str:
@@ -74,10 +75,20 @@ def parse_address(text: str) -> str:
     return f"{host}:{number}{(prefix or '').rstrip('/')}"
 
 
+def parse_target(text: str) -> Target:
+    """An address, with `http://` or `https://` before it where it is not to be as `central.agents` says. TargetError
+    else."""
+    scheme, there, address = text.rpartition("://")
+    if there and scheme not in ("http", "https"):
+        raise TargetError(f"{text!r}: expected http:// or https://, or neither")
+    return Target(parse_address(address), scheme=scheme)
+
+
 def parse_file_sd(data: bytes, source: str, as_json: bool) -> list[Target]:
     """Targets of a file in the Prometheus file_sd format. TargetError names the group that is wrong.
 
-    Labels that begin with `__` are for Prometheus's relabelling and are left out.
+    The label `__scheme__` is http or https; others that begin with `__` are for Prometheus's relabelling and are left
+    out.
     """
     try:
         groups = msgspec.json.decode(data) if as_json else yaml.load(data, Loader=_LOADER)
@@ -90,17 +101,24 @@ def parse_file_sd(data: bytes, source: str, as_json: bool) -> list[Target]:
         if not isinstance(group, dict) or not isinstance(group.get("targets"), list):
             raise TargetError(f"[{i}]: expected a group with a list `targets`")
         labels = _labels(group.get("labels") or {}, i)
+        scheme = _scheme((group.get("labels") or {}).get("__scheme__", ""), i)
         for text in group["targets"]:
             if not isinstance(text, str):
                 raise TargetError(f"[{i}].targets: expected text, got {text!r}")
             try:
-                found.append(Target(parse_address(text), labels, source))
+                found.append(Target(parse_address(text), labels, source, scheme))
             except TargetError as error:
                 raise TargetError(f"[{i}].targets: {error}") from error
     return found
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _scheme(scheme: object, group: int) -> str:
+    if scheme in ("", "http", "https"):
+        return str(scheme)
+    raise TargetError(f"[{group}].labels: __scheme__: expected http or https, got {scheme!r}")
 
 
 def _labels(labels: object, group: int) -> dict[str, str]:

@@ -33,18 +33,18 @@ SECURITY = {
 
 class Web:
     """`warnings` are sentences about the centre itself; `metrics_page` renders /metrics in a format; `jobs` is what
-    every source of jobs said last."""
+    every source of jobs said last; `access` tells a caller what it may do."""
 
     def __init__(
         self,
         centre: Centre,
-        token_file: Callable[[], str],
         warnings: Callable[[], list[str]],
         metrics_page: Callable[[Format], bytes],
         live: Callable[[], str | None],
         ready: Callable[[], str | None],
         jobs: Callable[[], Sequence[Jobs]] = tuple,
         links: Callable[[], Links] = Links,
+        access: api.Handler | None = None,
     ) -> None:
         self._centre, self._warnings, self._metrics_page = centre, warnings, metrics_page
         self._made: dict[str, tuple[float, str]] = {}
@@ -56,8 +56,10 @@ class Web:
         router.add_get("/health", self._health)
         for name, kind in ASSETS.items():
             router.add_get(f"/static/{name}", _asset(name, kind))
-        api.Api(centre, token_file, jobs, links).add_routes(self.app)
+        api.Api(centre, jobs, links).add_routes(self.app)
         RunbookSite(centre.engine, links).add_routes(self.app)
+        if access is not None:
+            router.add_get(f"{api.PREFIX}/access", access)
         add_probes(self.app, live, ready)
 
     def scene(self) -> page.Scene:

@@ -18,6 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--listen", metavar="ADDR", action="append",
                         help="HOST:PORT to serve on, may be repeated (default 0.0.0.0:9790)")
     parser.add_argument("--node", metavar="NAME", help="name of this node in the fleet (default: host name)")
+    parser.add_argument("--web-config", "--web.config.file", dest="web_config", metavar="FILE",
+                        help="TLS, users and headers of the listener, in the form of Prometheus's exporters")
     add_host_arguments(parser)
     parser.add_argument("--check", action="store_true",
                         help="read the configuration, say what is wrong in it, and start nothing")
@@ -39,6 +41,7 @@ def load(args: argparse.Namespace) -> Any:
     flags = {
         "agent.listen": getattr(args, "listen", None),
         "agent.node": getattr(args, "node", None),
+        "agent.web.config_file": getattr(args, "web_config", None),
         "agent.path.sysfs": args.sysfs,
         "agent.path.procfs": args.procfs,
         "log.format": getattr(args, "log_format", None),
@@ -68,6 +71,9 @@ def run(args: argparse.Namespace) -> int:
     """Serve until told to stop. 0 after a signal, 1 when the agent cannot serve."""
     root = load(args)
     if args.check:
+        from fabricmon.web.loaded import load as load_security
+
+        load_security(root.agent.web, "", "agent")
         return 0
     logs.configure(root.log.format, root.log.level)
     try:

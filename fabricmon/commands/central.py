@@ -24,6 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--webhook", metavar="URL", action="append", help="POST incidents there, repeatable")
     add("--alertmanager", metavar="URL", action="append", help="an Alertmanager to send alerts to, repeatable")
     add("--external-url", metavar="URL", help="how people reach this page, for links in notifications")
+    add("--web-config", "--web.config.file", dest="web_config", metavar="FILE",
+        help="TLS, users and headers of the listener, in the form of Prometheus's exporters")
     add("--record", metavar="DIR", help="record everything that comes in there, for `fabricmon replay`")
     add("--check", action="store_true", help="read the configuration, say what is wrong in it, and start nothing")
     add("--log.format", dest="log_format", choices=logs.FORMATS, help="default logfmt")
@@ -39,6 +41,7 @@ def overrides(args: argparse.Namespace) -> dict[str, object]:
         "central.targets": args.target,
         "central.target_files": args.targets_file,
         "central.external_url": args.external_url,
+        "central.web.config_file": args.web_config,
         "central.record.directory": args.record,
         "topology.file": None if args.topology is None else "",
         "topology.files": args.topology,

@@ -30,10 +30,29 @@ def run(args: argparse.Namespace) -> int:
     """0 for a good configuration; ConfigError, which the command line makes 2, for a bad one."""
     root = config.load(args.file)
     if args.verb == "check":
+        check_security(root)
         print(f"{args.file or 'defaults'}: ok")
         return 0
     print(yaml.safe_dump(shown(root), sort_keys=False, allow_unicode=True, width=120), end="")
     return 0
+
+
+def check_security(root: config.Root) -> None:
+    """Read the files that security settings name. ConfigError with all that is wrong in them."""
+    from fabricmon.web import link, loaded
+
+    problems: list[config.Problem] = []
+    for read in (
+        lambda: loaded.load(root.agent.web, "", "agent"),
+        lambda: loaded.load(root.central.web, root.central.token_file, "central"),
+        lambda: link.load(root.central.agents),
+    ):
+        try:
+            read()
+        except config.ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise config.ConfigError(*dict.fromkeys(problems))
 
 
 def shown(root: config.Root) -> dict[str, Any]:

@@ -68,9 +68,7 @@ class Gate:
         self._rate: Buckets | None = None
         self._attempts = Buckets(1 / ATTEMPT_PERIOD, ATTEMPTS)
         self._configure(settings, external_url)
-        self.watched: Watched[Loaded] = Watched(
-            "web", lambda: load(settings, change_token_file, where), self._changed
-        )
+        self.watched = self.prepare(settings, change_token_file)
         self._changed(self.watched.value)
         self.door = Door(self._context, self._admit)
 
@@ -83,9 +81,13 @@ class Gate:
         own = {socket.gethostname(), socket.gethostname().partition(".")[0], parts.hostname or ""}
         self._hosts = frozenset(name.lower().rstrip(".") for name in (*settings.hosts, *own) if name)
 
-    def reconfigure(self, settings: WebConfig, change_token_file: str = "", external_url: str = "") -> None:
-        """Other settings, in force from the next request and connection on. ConfigError, and then nothing changed."""
-        self.watched.reconfigure(lambda: load(settings, change_token_file, self._where))
+    def prepare(self, settings: WebConfig, change_token_file: str = "") -> Watched[Loaded]:
+        """Read what other settings lead to, for `take`; in any thread. ConfigError for a bad file."""
+        return Watched("web", lambda: load(settings, change_token_file, self._where), self._changed)
+
+    def take(self, prepared: Watched[Loaded], settings: WebConfig, external_url: str = "") -> None:
+        """Other settings, in force from the next request and connection on."""
+        self.watched.take(prepared)
         self._configure(settings, external_url)
 
     def _changed(self, now: Loaded) -> None:

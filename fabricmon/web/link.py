@@ -19,7 +19,7 @@ from fabricmon.web.watched import Watched
 class Presented:
     """What is shown and asked now.
 
-    context  for targets that are reached by TLS
+    context  for targets that are reached by TLS; None: as the system does
     headers  of each request
     """
 
@@ -32,12 +32,25 @@ class Link:
 
     def __init__(self, config: LinkConfig) -> None:
         self._config = config
-        self.watched: Watched[Presented] = Watched("agents", lambda: load(config))
+        self.watched = self.prepare(config)
 
-    def configure(self, config: LinkConfig) -> None:
-        """Other settings, from the next connection on. ConfigError, and then nothing is changed."""
-        self.watched.reconfigure(lambda: load(config))
+    def prepare(self, config: LinkConfig) -> Watched[Presented]:
+        """Read what other settings lead to, for `take`; in any thread. ConfigError for a bad file."""
+        return Watched("agents", lambda: load(config))
+
+    def take(self, prepared: Watched[Presented], config: LinkConfig) -> None:
+        """Other settings, from the next connection on."""
+        self.watched.take(prepared)
         self._config = config
+
+    async def run(self) -> None:
+        """Read files again that change, until cancelled."""
+        await self.watched.run()
+
+    def warnings(self) -> list[str]:
+        """Sentences for people."""
+        error = self.watched.error
+        return [f"Files for the links to agents were refused, those before are in use: {error}"] if error else []
 
     def options(self, scheme: str) -> dict[str, Any]:
         """Arguments of a connection to an agent whose target says `scheme` ("" says nothing): `headers`, and for TLS
@@ -45,7 +58,7 @@ class Link:
         now = self.watched.value
         found: dict[str, Any] = {"headers": now.headers}
         if self.encrypts(scheme):
-            found["ssl"] = now.context
+            found["ssl"] = now.context if now.context is not None else True
             if self._config.server_name:
                 found["server_hostname"] = self._config.server_name
         return found
@@ -68,10 +81,7 @@ class Link:
 
 
 def load(config: LinkConfig) -> tuple[Presented, Sequence[str]]:
-    """What the settings lead to, and the files it stands in. ConfigError with all that cannot be used.
-
-    The context is there even where the configuration says no TLS, for single targets that do.
-    """
+    """What the settings lead to, and the files it stands in. ConfigError with all that cannot be used."""
     files = [
         path
         for path in (config.ca_file, config.cert_file, config.key_file, config.token_file, config.password_file)
@@ -79,7 +89,8 @@ def load(config: LinkConfig) -> tuple[Presented, Sequence[str]]:
     ]
     problems, context, headers = [], None, {}
     try:
-        context = tls.client_context(config.ca_file, config.cert_file, config.key_file)
+        if config.tls or config.ca_file or config.cert_file:
+            context = tls.client_context(config.ca_file, config.cert_file, config.key_file)
     except ValueError as error:
         problems.append(Problem("configuration", 0, "central.agents", str(error)))
     for path, key in ((config.token_file, "token_file"), (config.password_file, "password_file")):

@@ -52,11 +52,10 @@ class Watched(Generic[T]):
         """Where the present state came from."""
         return self._files
 
-    def reconfigure(self, load: Callable[[], tuple[T, Sequence[str]]]) -> None:
-        """Other files from now on. Raises what `load` raises, and then nothing is changed. Blocks like `load`."""
-        value, files = load()
-        self._load = load
-        self._take(value, files, _marks(files))
+    def take(self, other: Watched[T]) -> None:
+        """What another one read holds from now on: other settings, checked before anything is changed."""
+        self._load = other._load
+        self._take(other.value, other._files, other._marks)
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
