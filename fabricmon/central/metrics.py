@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from fabricmon import __version__
 from fabricmon.central.centre import Centre
 from fabricmon.central.clock import Clock
 from fabricmon.central.jobs import JobFeed
+from fabricmon.central.metrics_fabric import MAX_GROUPS, conditions, utilisation
 from fabricmon.central.pull import Pull
 from fabricmon.central.targets import Discovery
 from fabricmon.model import Incident, Severity
+from fabricmon.notify.matchers import nodes_of
 from fabricmon.replay.tape import Tape
 from fabricmon.rules import RULES
 from fabricmon.runtime.exposition import EOF, Family, Format, render
 from fabricmon.runtime.metrics import process_families
+from fabricmon.runtime.reloads import Reloads
+from fabricmon.runtime.reloads import families as reload_families
 
-MAX_GROUPS = 1024  # rails that get series of their own, by name; a fabric has 8 a scalable unit
 MAX_INCIDENTS = 500  # open incidents that get a series of their own, the severest first; all are counted
 
 # The words of kinds that fabricmon has rules or causes for: their series are there with 0 before the first incident,
 # for `increase()` and alerts do not see a series that is born at 1.
 KINDS = sorted({rule.kind for rule in RULES} | {"fault_domain", "host_unreachable", "maintenance"})
-
-
-@dataclass(slots=True)
-class Reloads:
-    """How the last reading of the configuration went: success is None before the first reload."""
-
-    count: int = 0
-    failures: int = 0
-    success: bool = True
-    succeeded: float = 0.0
 
 
 def page(
@@ -51,13 +43,13 @@ def page(
         [
             *_incidents(centre),
             *_nodes(centre),
-            *_utilisation(centre),
+            *_fabric(centre),
             *_streams(pull),
             *_targets(pull, discovery),
             *(_jobs(feed, centre.now()) if feed is not None else ()),
             *_judging(centre, clock),
             *_telling(centre),
-            *_configuration(reloads),
+            *reload_families(reloads, "fabricmon_central"),
             *(_recording(tape) if tape is not None else ()),
             *more,
             *process_families(__version__, "central"),
@@ -98,6 +90,19 @@ def _incidents(centre: Centre) -> Iterator[Family]:
         "ratio",
     )
     yield Family(
+        "fabricmon_incident_start_timestamp_seconds",
+        "gauge",
+        f"When each open incident began, since the Unix epoch; the {MAX_INCIDENTS} severest",
+        [(_labels(i), i.since) for i in firing[:MAX_INCIDENTS]],
+        "seconds",
+    )
+    yield Family(
+        "fabricmon_incident_affected_members",
+        "gauge",
+        f"Bad members of each open incident's component: ports of a leaf, for example; the {MAX_INCIDENTS} severest",
+        [(_labels(i), float(i.members.bad)) for i in firing[:MAX_INCIDENTS] if i.members.of],
+    )
+    yield Family(
         "fabricmon_symptoms",
         "gauge",
         "Open symptoms by rule, before causes are found for them",
@@ -106,11 +111,14 @@ def _incidents(centre: Centre) -> Iterator[Family]:
 
 
 def _labels(incident: Incident) -> dict[str, str]:
+    """Identity of an open incident's series; `node` where it is about one node, for a link to it."""
+    nodes = nodes_of(incident)
     return {
         "id": incident.id,
         "kind": incident.kind,
         "severity": incident.severity.value,
         "component": incident.component,
+        "node": nodes[0] if nodes else "",
     }
 
 
@@ -123,29 +131,12 @@ def _nodes(centre: Centre) -> Iterator[Family]:
     yield _gauge("nodes_in_maintenance", "Nodes in a maintenance window", o.maintenance)
 
 
-def _utilisation(centre: Centre) -> Iterator[Family]:
+def _fabric(centre: Centre) -> Iterator[Family]:
     now = centre.engine.utilisation()
-    rails, tiers = now.rails(), now.tiers()
-    for word, shares, what in (
-        ("rail", rails[:MAX_GROUPS], "hosts' ports of the rail"),
-        ("tier", tiers[:MAX_GROUPS], "the tier's ports: adapter is hosts' own, 0-1 between leaves and next level"),
-    ):
-        for direction, verb in (("receive", "Received"), ("transmit", "Sent")):
-            yield Family(
-                f"fabricmon_{word}_{direction}_utilisation_ratio",
-                "gauge",
-                f"{verb} bytes as a share of the line rates of {what}, as far as they are known",
-                [({word: s.name}, getattr(s, direction)) for s in shares if s.known],
-                "ratio",
-            )
-        for name, help, field in (
-            ("ports", "Ports of the", "of"),
-            ("utilisation_known_ports", "Ports that the utilisation is of, of the", "known"),
-        ):
-            samples = [({word: s.name}, float(getattr(s, field))) for s in shares]
-            yield Family(f"fabricmon_{word}_{name}", "gauge", f"{help} {word}", samples)
+    yield from utilisation(now)
+    yield from conditions(now.view)
     yield _gauge("rails_left_out", f"Rails beyond the first {MAX_GROUPS}, which have no series",
-                 max(0, len(rails) - MAX_GROUPS))  # fmt: skip
+                 max(0, len(now.rails()) - MAX_GROUPS))  # fmt: skip
 
 
 def _streams(pull: Pull) -> Iterator[Family]:
@@ -226,16 +217,6 @@ def _telling(centre: Centre) -> Iterator[Family]:
     yield Family("fabricmon_outbox_oldest_seconds", "gauge", "Age of the oldest notification not delivered yet",
                  [({"receiver": r}, max(0.0, now - d.oldest) if d.depth and d.oldest is not None else 0.0)
                   for r, d in deliveries], "seconds")  # fmt: skip
-
-
-def _configuration(reloads: Reloads) -> Iterator[Family]:
-    yield _gauge("config_last_reload_success", "Whether the configuration in use is the one last read",
-                 reloads.success)  # fmt: skip
-    yield _gauge("config_last_reload_success_timestamp_seconds", "When the configuration in use was read",
-                 reloads.succeeded, "seconds")  # fmt: skip
-    yield _counter("config_reloads", "Times the configuration was read again", reloads.count)
-    yield _counter("config_reload_failures", "Times a configuration was refused and the old one kept",
-                   reloads.failures)  # fmt: skip
 
 
 def _recording(tape: Tape) -> Iterator[Family]:
