@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fabricmon import __version__
 from fabricmon.central import api_acknowledge as acknowledging
+from fabricmon.central import api_busy as busy
 from fabricmon.central.centre import Centre
 from fabricmon.central.jobs_told import told
 from fabricmon.central.store import StoreError
@@ -26,6 +27,7 @@ from fabricmon.fleet.utilisation import SOURCES, Utilisation
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Incident, Maintenance, NodeView, Presence, Severity, Symptom
 from fabricmon.notify.links import RUNBOOKS, Links
+from fabricmon.notify.matchers import nodes_of
 from fabricmon.notify.silence import Silence
 from fabricmon.senders.webhook import document, rfc3339
 from fabricmon.topology.graph import Graph
@@ -95,6 +97,7 @@ class Api:
             ("GET", "/symptoms", self.symptoms),
             ("GET", "/nodes", self.nodes),
             ("GET", "/ports", self.ports),
+            ("GET", "/rails", self.rails),
             ("GET", "/topology", self.topology),
             ("GET", "/jobs", self.jobs),
             ("GET", "/silences", self.silences),
@@ -112,11 +115,19 @@ class Api:
         """Counts: nodes by presence, ports, open incidents by severity."""
         _query(request)
         _, o, _, _ = self._centre.look()
-        return answer({**msgspec.to_builtins(o), "at": rfc3339(o.at), "version": __version__})
+        judged = self._centre.ticks.at
+        return answer(
+            {
+                **msgspec.to_builtins(o),
+                "at": rfc3339(o.at),
+                "judged": rfc3339(judged) if judged else None,
+                "version": __version__,
+            }
+        )
 
     async def incidents(self, request: web.Request) -> web.Response:
         """Open incidents and those resolved within the hour, or what `status` and `since` ask for."""
-        query = _query(request, "status", "since", "severity", "kind", "limit")
+        query = _query(request, "status", "since", "severity", "kind", "node", "id", "limit")
         status = _one_of(query, "status", ("firing", "resolved"))
         severity = _one_of(query, "severity", tuple(s.value for s in Severity))
         since = _time(query["since"], "since") if "since" in query else None
@@ -125,12 +136,17 @@ class Api:
         if since is not None and status != "firing":
             for incident in await self._centre.store.resolved(since, MAX_LIMIT):
                 known.setdefault(incident.id, incident)
+        if "id" in query:
+            for incident in await self._centre.store.beginning(query["id"], limit):
+                known.setdefault(incident.id, incident)
         found = [
             i
             for i in known.values()
             if (status is None or i.status == status)
             and (severity is None or i.severity.rank >= Severity(severity).rank)
             and ("kind" not in query or i.kind == query["kind"])
+            and ("node" not in query or query["node"] in _touched(i))
+            and ("id" not in query or i.id.startswith(query["id"]))
             and (since is None or max(i.updated, i.since) >= since)
         ]
         found.sort(key=order)
@@ -180,19 +196,25 @@ class Api:
         return _list("nodes", found, _limit(query), _node)
 
     async def ports(self, request: web.Request) -> web.Response:
-        """Ports and how busy they are; the busiest first, or of one node by name."""
-        query = _query(request, "node", "limit")
+        """Ports and how busy they are; the busiest first (or by `sort`), or of one node by name."""
+        query = _query(request, "node", "sort", "limit")
+        sort = _one_of(query, "sort", busy.SORTS)
         limit, of = _limit(query), self._centre.engine.utilisation()
-        view, ids = of.view, of.view.table.ids
+        view, ids, held = of.view, of.view.table.ids, busy.held_up(of)
         rows = np.flatnonzero(view.present)
         if "node" in query:
             rows = np.array([row for row in rows.tolist() if ids[row].node == query["node"]], np.intp)
             rows = np.array(sorted(rows.tolist(), key=lambda row: ids[row]), np.intp)
-        else:
-            busy = np.fmax(of.receive, of.transmit)[rows]
-            rows = rows[np.argsort(-np.where(np.isnan(busy), -1.0, busy), kind="stable")]
+        if "node" not in query or sort is not None:
+            rows = busy.order(of, held, rows, sort or "busy")
         places = {domain: view.group(domain) for domain in ("link", "leaf", "rail", "tier")}
-        return answer({"ports": [_port(of, places, row) for row in rows[:limit].tolist()], "total": len(rows)})
+        found = [{**_port(of, places, row), **busy.fields(held, row)} for row in rows[:limit].tolist()]
+        return answer({"ports": found, "total": len(rows)})
+
+    async def rails(self, request: web.Request) -> web.Response:
+        """How busy rails and tiers are."""
+        _query(request)
+        return answer(busy.rails(self._centre.engine.utilisation()))
 
     async def topology(self, request: web.Request) -> web.Response:
         """The plan of the fabric the centre judges by; 404 without one."""
@@ -385,6 +407,11 @@ def answer(body: Any, status: int = 200) -> web.Response:
 def order(incident: Incident) -> tuple[bool, int, float, str]:
     """Open before resolved, the severest first, then the newest."""
     return (incident.status != "firing", -incident.severity.rank, -incident.since, incident.id)
+
+
+def _touched(incident: Incident) -> set[str]:
+    """Nodes that an incident names: what it is about, and its bad members."""
+    return {*nodes_of(incident), *(part.partition("/")[0] for part in incident.parts)}
 
 
 def _list(name: str, found: list[T], limit: int, each: Callable[[T], Any]) -> web.Response:

@@ -275,6 +275,19 @@ class Store:
             )
         )
 
+    async def beginning(self, prefix: str, limit: int = 1000) -> list[Incident]:
+        """Incidents whose id begins so, newest change first."""
+        return await self._call(
+            lambda: self._rows(
+                Incident,
+                "incidents",
+                "SELECT body FROM incidents WHERE substr(id, 1, ?) = ? ORDER BY updated DESC LIMIT ?",
+                len(prefix),
+                prefix,
+                limit,
+            )
+        )
+
     async def history(self, incident: str, limit: int = 1000) -> list[HistoryEntry]:
         """All transitions kept of an incident, oldest first: more than Incident.history, which is bounded."""
 

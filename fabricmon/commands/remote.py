@@ -1,39 +1,70 @@
-"""Asking a centre's API from the command line: where it is, its token, and its errors as one line."""
+"""Asking a centre's API from the command line: where it is, how one is let in, and its errors as one line."""
 
 from __future__ import annotations
 
 import argparse
+import base64
 import getpass
 import json
 import os
-import urllib.error
-import urllib.request
+import time
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
+from urllib.parse import SplitResult, quote, urlsplit
 
-TIMEOUT = 10.0  # seconds
+TIMEOUT = 10.0  # seconds for a connection, and without a byte of the answer
 MAX_ANSWER = 64 << 20  # bytes
+MAX_SECRET = 65536  # bytes of a file with a token or a password
 DEFAULT = "http://127.0.0.1:9791"
+API = "/api/v1"
+UNREACHED = "is its address right (--centre URL or $FABRICMON_CENTRE), and does the centre run there?"
 
 
 class RemoteError(Exception):
-    """The centre could not be asked, or refused; the text is one line for a person."""
+    """The centre could not be asked, or refused; the text is one line for a person. `status` is that of HTTP, 0 where
+    there was no answer."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the centre said, and `received`: this machine's wall time then."""
+
+    body: dict[str, Any]
+    received: float
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, as_json: bool = True) -> None:
     """Which centre, and how one is let in."""
-    parser.add_argument(
+    group = parser.add_argument_group("the centre", "what is not said here is taken from the variable in brackets")
+    add = group.add_argument
+    add(
+        "--centre",
         "--central",
+        dest="central",
         metavar="URL",
-        default=os.environ.get("FABRICMON_CENTRAL", DEFAULT),
-        help=f"the centre (default $FABRICMON_CENTRAL or {DEFAULT})",
+        default=os.environ.get("FABRICMON_CENTRE") or os.environ.get("FABRICMON_CENTRAL") or DEFAULT,
+        help=f"where it is [FABRICMON_CENTRE], else {DEFAULT}",
     )
-    parser.add_argument(
-        "--token-file",
-        metavar="FILE",
-        default=os.environ.get("FABRICMON_TOKEN_FILE", ""),
-        help="bearer token for changes (default $FABRICMON_TOKEN_FILE)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the centre's answer as JSON")
+    for flag, what in (
+        ("token", "a bearer token"),
+        ("user", "USER:PASSWORD"),
+        ("ca", "certificates of who may vouch for the centre, in place of the system's"),
+        ("cert", "this client's certificate"),
+        ("key", "the key of that certificate, where it is a file of its own"),
+    ):
+        add(
+            f"--{flag}-file",
+            metavar="FILE",
+            default=os.environ.get(f"FABRICMON_{flag.upper()}_FILE", ""),
+            help=f"{what} [FABRICMON_{flag.upper()}_FILE]",
+        )
+    if as_json:
+        parser.add_argument("--json", action="store_true", help="print the centre's answer as JSON (docs/api.md)")
 
 
 def author() -> str:
@@ -44,35 +75,129 @@ def author() -> str:
         return str(os.getuid())
 
 
-def ask(args: argparse.Namespace, method: str, path: str, body: Any = None) -> dict[str, Any]:
-    """The centre's JSON answer. RemoteError for everything else."""
-    url = args.central if "://" in args.central else f"http://{args.central}"
-    headers = {"Content-Type": "application/json"}
-    if args.token_file:
+def words(text: str) -> str:
+    """A part of a path."""
+    return quote(text, safe="")
+
+
+class Client:
+    """One connection to a centre, kept open between questions."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        """RemoteError for an address that is none and for files that cannot be read."""
+        self.url: str = args.central if "://" in args.central else f"http://{args.central}"
+        self._parts = _parts(self.url)
+        self._headers = {"Accept": "application/json", "User-Agent": "fabricmon-cli", **_credentials(args)}
+        self._connection = self._open(args)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Answer:
+        """The centre's JSON answer to a path below the API. RemoteError for everything else."""
+        headers = dict(self._headers)
+        data = None
+        if body is not None or method != "GET":
+            headers["Content-Type"] = "application/json"
+            data = None if body is None else json.dumps(body).encode()
+        target = self._parts.path.rstrip("/") + API + path
         try:
-            with open(args.token_file, encoding="utf-8") as file:
-                headers["Authorization"] = f"Bearer {file.read(65536).strip()}"
-        except (OSError, UnicodeError) as error:
-            raise RemoteError(f"{args.token_file}: {error}") from error
-    data = None if body is None else json.dumps(body).encode()
-    try:
-        request = urllib.request.Request(url.rstrip("/") + path, data=data, method=method, headers=headers)
+            status, reason, content = self._exchange(method, target, data, headers)
+        except HTTPException as error:
+            raise RemoteError(f"{self.url} does not speak HTTP ({type(error).__name__}): {UNREACHED}") from error
+        except OSError as error:
+            raise RemoteError(f"no answer from the centre at {self.url} ({_why(error)}): {UNREACHED}") from error
+        if len(content) > MAX_ANSWER:
+            raise RemoteError(f"{self.url}: the answer has more than {MAX_ANSWER} bytes")
+        try:
+            answer = json.loads(content)
+        except ValueError as error:
+            if status >= 400:
+                raise RemoteError(f"{self.url}: HTTP {status} {reason}", status) from error
+            answer = None
+        if status >= 400 and isinstance(answer, dict) and "error" in answer:
+            raise RemoteError(_refusal(status, str(answer["error"])), status)
+        if status not in (200, 201) or not isinstance(answer, dict):
+            raise RemoteError(f"{self.url} is no fabricmon centre (HTTP {status} to {target}): {UNREACHED}", status)
+        return Answer(answer, time.time())
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _exchange(
+        self, method: str, target: str, data: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, str, bytes]:
+        for fresh in (self._connection.sock is None, True):
+            try:
+                self._connection.request(method, target, data, headers)
+                response = self._connection.getresponse()
+                return response.status, response.reason, response.read(MAX_ANSWER + 1)
+            except (OSError, HTTPException) as error:
+                self._connection.close()
+                # a connection that the centre closed while nothing was asked says so at the next question
+                if fresh or method != "GET" or isinstance(error, TimeoutError):
+                    raise
+        raise AssertionError("unreachable")
+
+    def _open(self, args: argparse.Namespace) -> HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
         # No proxy of the environment: the centre is a machine of this site, and the token is for it alone.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=TIMEOUT) as response:
-            answer = json.loads(response.read(MAX_ANSWER))
-    except urllib.error.HTTPError as error:
-        raise RemoteError(_reason(error)) from error
-    except (OSError, ValueError) as error:
-        raise RemoteError(f"{url}: {getattr(error, 'reason', None) or error}") from error
-    if not isinstance(answer, dict):
-        raise RemoteError(f"{url}: that is no fabricmon centre")
-    return answer
+        if self._parts.scheme == "http":
+            return HTTPConnection(host, port or 80, timeout=TIMEOUT)
+        import ssl
+
+        try:
+            context = ssl.create_default_context(cafile=args.ca_file or None)
+            if args.cert_file:
+                context.load_cert_chain(args.cert_file, args.key_file or None)
+        except (OSError, ValueError) as error:
+            files = ", ".join(name for name in (args.ca_file, args.cert_file, args.key_file) if name)
+            raise RemoteError(f"{files}: {_why(error)}") from error
+        return HTTPSConnection(host, port or 443, timeout=TIMEOUT, context=context)
 
 
-def _reason(error: urllib.error.HTTPError) -> str:
+def ask(args: argparse.Namespace, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    """One question: `Client.ask` of a connection of its own."""
+    client = Client(args)
     try:
-        said = json.loads(error.read(65536))["error"]
-    except (ValueError, KeyError, TypeError, OSError):
-        return f"HTTP {error.code} {error.reason}"
-    return str(said)
+        return client.ask(method, path, body).body
+    finally:
+        client.close()
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises for what is no port
+    except ValueError as error:
+        raise RemoteError(f"{url} is no address of a centre: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise RemoteError(f"{url} is no address of a centre: expected such as http://centre:9791")
+    return parts
+
+
+def _credentials(args: argparse.Namespace) -> dict[str, str]:
+    if args.token_file:
+        return {"Authorization": f"Bearer {_secret(args.token_file)}"}
+    if args.user_file:
+        return {"Authorization": f"Basic {base64.b64encode(_secret(args.user_file).encode()).decode()}"}
+    return {}
+
+
+def _secret(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read(MAX_SECRET).strip()
+    except (OSError, UnicodeError) as error:
+        raise RemoteError(f"{path}: {_why(error)}") from error
+
+
+def _why(error: Exception) -> str:
+    reason = getattr(error, "verify_message", "") or getattr(error, "strerror", None) or str(error)
+    if getattr(error, "reason", "") == "WRONG_VERSION_NUMBER":
+        reason = "it speaks no TLS there: http:// ?"
+    return str(reason) or type(error).__name__
+
+
+def _refusal(status: int, said: str) -> str:
+    """What the centre said, and what helps."""
+    if status == 401:
+        return f"the centre refuses: {said}; give --token-file or --user-file, or their variables (--help)"
+    return f"the centre refuses: {said}" if status == 403 else said
