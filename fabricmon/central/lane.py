@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aiohttp
 
-from fabricmon.central.records import FAILED, SENT, SUPERSEDED, Ack
+from fabricmon.central.records import FAILED, PENDING, SENT, SUPERSEDED, Ack
 from fabricmon.central.store import Store, StoreError
 from fabricmon.model import Notification
 from fabricmon.notify.coalesce import superseded
@@ -22,7 +23,7 @@ from fabricmon.notify.settings import NotifyConfig
 from fabricmon.runtime import logs
 from fabricmon.senders.alertmanager import RESEND_RESOLVED
 from fabricmon.senders.destination import Destination
-from fabricmon.senders.result import Outcome, Result
+from fabricmon.senders.result import NO_RECEIPTS, Outcome, Result
 
 PAGE = 64  # notifications in memory
 MAX_RETRY_AFTER = 3600.0  # seconds a receiver may ask us to wait
@@ -156,7 +157,8 @@ class Lane:
         """Send once; what is done with, for better or worse, is so in the store when this returns."""
         delivery = self.delivery
         try:
-            result = await self.destination.send(session, note)
+            receipts = await self._receipts(note)
+            result = await self.destination.send(session, note, receipts)
         except Exception as error:
             # A sender's own fault must not lose what it could not send, nor hold up what it can.
             result = Result(Outcome.RETRY, f"sender failed: {error!r}", answered=True)
@@ -164,11 +166,14 @@ class Lane:
         if result.outcome is Outcome.RETRY:
             delivery.retried += 1
             delivery.error = result.reason
+            if result.receipts:  # part of it is told; that is not told again
+                await self._mark(Ack(note.key, PENDING, time.time(), 0, "", self.destination.name, result.receipts))
             self._tell("delivery", False, result.reason)
             return result
         done = result.outcome is Outcome.DONE
         state, refusal = (SENT, "") if done else (FAILED, result.reason)
-        await self._mark(Ack(note.key, state, time.time(), self._failures.get(note.key, 0) + 1, refusal))
+        tries = self._failures.get(note.key, 0) + 1
+        await self._mark(Ack(note.key, state, time.time(), tries, refusal, self.destination.name, result.receipts))
         delivery.attempts, delivery.error = 0, refusal
         delivery.depth = max(0, delivery.depth - 1)
         if done:
@@ -184,6 +189,12 @@ class Lane:
                 reason=result.reason,
             )
         return result
+
+    async def _receipts(self, note: Notification) -> Mapping[str, str]:
+        """What this receiver answered before that it needs to go on; nothing for those that need nothing."""
+        if not self.destination.keeps:
+            return NO_RECEIPTS
+        return await self._store.receipts(self.destination.name, [incident.id for incident in note.incidents])
 
     async def _mark(self, ack: Ack) -> None:
         """Have it in the store what became of a notification. While the store fails nothing more is sent: a receiver

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from fabricmon.model import Incident, Maintenance, Notification
@@ -32,7 +34,8 @@ class Pending(Struct, frozen=True):
 
 
 class Ack(Struct, frozen=True):
-    """What became of a notification: state is "sent", "failed" (refused for good) or "superseded".
+    """What became of a notification: state is "sent", "failed" (refused for good) or "superseded"; "pending" where it
+    still waits and only the receipts are to be kept.
 
     receipts  incident id -> what the receiver answered that further words on that incident need
     """
@@ -43,7 +46,7 @@ class Ack(Struct, frozen=True):
     attempts: int = 1
     error: str = ""
     receiver: str = ""
-    receipts: dict[str, str] = {}
+    receipts: Mapping[str, str] = {}
 
 
 class Backlog(Struct, frozen=True):

@@ -126,7 +126,7 @@ class Store:
             db.executemany(
                 "UPDATE outbox SET state = ?, finished = ?, attempts = ?, error = ?"
                 " WHERE key = ? AND state = 'pending'",
-                [(a.state, a.at, a.attempts, a.error[:1000], a.key) for a in acked],
+                [(a.state, a.at, a.attempts, a.error[:1000], a.key) for a in acked if a.state != PENDING],
             )
             db.executemany(
                 "INSERT OR REPLACE INTO receipts VALUES (?,?,?,?)",

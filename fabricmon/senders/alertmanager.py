@@ -22,16 +22,15 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from msgspec import Struct
 
-from fabricmon.model import Face, Incident, Notification, Severity
+from fabricmon.model import Face, Incident, Notification
 from fabricmon.notify.links import NO_LINKS, Links
 from fabricmon.notify.told import Telling, face
 from fabricmon.senders.post import post
 from fabricmon.senders.result import Outcome, Result
-from fabricmon.senders.settings import check_headers, check_receiver, check_url
+from fabricmon.senders.routing import Routing
+from fabricmon.senders.settings import check_headers, check_url
 from fabricmon.senders.webhook import rfc3339
-from fabricmon.units import Duration
 
 REFRESH = 60.0
 AHEAD = 240.0  # Prometheus: 4 times its resend delay; three refreshes may fail before an alert ends
@@ -44,18 +43,17 @@ MAX_ANNOTATION = 4000  # characters of one annotation
 OURS = ("alertname", "kind", "component", "severity", "incident", "fabric")
 
 
-class Config(Struct, forbid_unknown_fields=True, frozen=True):
-    """A receiver of kind `alertmanager`. Repeating is Alertmanager's own business (`repeat_interval` there).
+class Config(Routing, forbid_unknown_fields=True, frozen=True):
+    """A receiver of kind `alertmanager`; what it has besides stands in `routing.Routing`.
+
+    Repeating is Alertmanager's own business (`repeat_interval` there). Without `send_resolved` alerts end by
+    themselves after 4 minutes.
 
     urls           every Alertmanager of the cluster ("http://am-0:9093"), not a balancer in front of them.
     labels         static labels on every alert, to route by: {cluster: training-1}.
     token_file     file with a bearer token; "": none.
     ca_file        CA certificates (PEM) to trust instead of the system's.
     headers        further headers.
-    timeout        for one attempt at one Alertmanager, connecting included.
-    min_severity   info | warning | critical: less severe incidents are not sent.
-    match          matchers that must all hold, as in a silence.
-    send_resolved  end alerts when their incidents end; without it they end by themselves after 4 minutes.
     """
 
     urls: tuple[str, ...]
@@ -63,10 +61,6 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
     token_file: str = ""
     ca_file: str = ""
     headers: dict[str, str] = {}
-    timeout: Duration = Duration(10)
-    min_severity: Severity = Severity.WARNING
-    match: tuple[str, ...] = ()
-    send_resolved: bool = True
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.urls) <= MAX_URLS:
@@ -77,7 +71,7 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
             if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) or name in OURS:
                 raise ValueError(f"`labels`: {name!r} is no label name, or one that fabricmon sets")
         check_headers(self.headers)
-        check_receiver(self.timeout, self.match)
+        self.check()
 
 
 async def send(

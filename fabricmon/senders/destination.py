@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -11,12 +11,11 @@ import aiohttp
 
 from fabricmon.model import Incident, Notification
 from fabricmon.notify.links import NO_LINKS, Links
-from fabricmon.notify.matchers import parse
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.settings import NotifyConfig
 from fabricmon.notify.told import Telling
 from fabricmon.senders import SENDERS
-from fabricmon.senders.result import Result
+from fabricmon.senders.result import NO_RECEIPTS, Result
 
 NO_NOTIFY = NotifyConfig()
 
@@ -39,8 +38,17 @@ class Destination:
         """Seconds between two sayings of what stands; 0.0: this receiver is told changes only."""
         return float(self.module.REFRESH)
 
-    async def send(self, session: aiohttp.ClientSession, notification: Notification) -> Result:
-        result: Result = await self.module.send(session, self.config, notification, self.links)
+    @property
+    def keeps(self) -> bool:
+        """Whether `send` answers with receipts and wants those it gave before."""
+        return bool(getattr(self.module, "KEEPS", False))
+
+    async def send(
+        self, session: aiohttp.ClientSession, notification: Notification, receipts: Mapping[str, str] = NO_RECEIPTS
+    ) -> Result:
+        """One attempt; `receipts` are those of the notification's incidents, by incident id."""
+        kept = (receipts,) if self.keeps else ()
+        result: Result = await self.module.send(session, self.config, notification, self.links, *kept)
         return result
 
     async def refresh(self, session: aiohttp.ClientSession, standing: Sequence[tuple[Incident, Telling]]) -> Result:
@@ -53,13 +61,6 @@ def destination(
 ) -> Destination:
     """The destination of one configured sender; KeyError for a kind that SENDERS has not."""
     module = SENDERS[kind]
-    receiver = Receiver(
-        name=name,
-        min_severity=config.min_severity,
-        matchers=tuple(parse(text) for text in config.match),
-        send_resolved=config.send_resolved,
-        # What is refreshed is never news a second time: that receiver repeats to people by itself.
-        repeat=0.0 if module.REFRESH else float(notify.repeat),
-        batch=notify.batch,
-    )
+    acknowledged = bool(getattr(module, "ACKNOWLEDGES", False))
+    receiver: Receiver = config.receiver(name, notify, bool(module.REFRESH), acknowledged)
     return Destination(receiver, module, config, links)

@@ -9,6 +9,7 @@ import ssl
 import time
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import aiohttp
 
@@ -20,6 +21,18 @@ MAX_ANSWER = 2048  # bytes of an answer that are read, for the reason
 MAX_SECRET = 64 << 10  # bytes of a secret file
 # Statuses besides 5xx that mean "later": request timeout, too early, too many requests.
 LATER = frozenset({408, 425, 429})
+
+
+class Answer(NamedTuple):
+    """What a server answered: its status, the beginning of the body, and its Retry-After."""
+
+    status: int
+    text: str
+    retry_after: str
+
+    def result(self) -> Result:
+        """What it means by its status alone."""
+        return classify(self.status, self.text, self.retry_after, time.time())
 
 
 async def post(
@@ -36,11 +49,27 @@ async def post(
     2xx is DONE. Network errors, timeouts, 3xx, 408, 425, 429 and 5xx are RETRY; every other answer is NEVER.
     Redirects are not followed: a POST that becomes a GET elsewhere tells nobody.
     """
+    answer = await ask(session, url, body, headers, within, token_file, ca_file)
+    return answer if isinstance(answer, Result) else answer.result()
+
+
+async def ask(
+    session: aiohttp.ClientSession,
+    url: str,
+    body: bytes,
+    headers: dict[str, str],
+    within: float,
+    token_file: str = "",
+    ca_file: str = "",
+    most: int = MAX_ANSWER,
+) -> Answer | Result:
+    """The same for senders that read what the server answered, `most` bytes of it; a Result where there was no
+    answer."""
     sent = {"Content-Type": "application/json", "User-Agent": USER_AGENT, **headers}
     try:
         if token_file:
             sent["Authorization"] = f"Bearer {read_secret(token_file)}"
-        tls = _tls(ca_file) if ca_file else True
+        tls = tls_by(ca_file) if ca_file else True
     except (OSError, ValueError) as error:
         # A secret that is being rotated comes back; what waits for it is not lost.
         return Result(Outcome.RETRY, f"secret or CA file: {error}")
@@ -53,14 +82,22 @@ async def post(
             timeout=aiohttp.ClientTimeout(total=within),
             allow_redirects=False,
         ) as answer:
-            text = (await answer.content.read(MAX_ANSWER)).decode(errors="replace").strip()
-            return classify(answer.status, text, answer.headers.get("Retry-After", ""), time.time())
+            text = await _beginning(answer, most)
+            return Answer(answer.status, text, answer.headers.get("Retry-After", ""))
     except TimeoutError:
         return Result(Outcome.RETRY, f"no answer within {within:g} s")
     except aiohttp.InvalidURL as error:
         return Result(Outcome.NEVER, f"no valid URL: {error}")
     except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError, ValueError) as error:
         return Result(Outcome.RETRY, f"{type(error).__name__}: {error}")
+
+
+async def _beginning(answer: aiohttp.ClientResponse, most: int) -> str:
+    """The first `most` bytes of a body, however many pieces they come in."""
+    data = b""
+    while len(data) < most and (piece := await answer.content.read(most - len(data))):
+        data += piece
+    return data.decode(errors="replace").strip()
 
 
 def classify(status: int, text: str, retry_after: str, now: float) -> Result:
@@ -98,6 +135,20 @@ def _seconds(text: str, now: float) -> float | None:
     return max(0.0, value) if math.isfinite(value) else None
 
 
+def tls_by(ca_file: str) -> ssl.SSLContext:
+    """TLS that trusts a file of CA certificates, as the file is now. OSError (ssl.SSLError is one) for a bad file."""
+    about = Path(ca_file).stat()
+    return _tls(ca_file, about.st_mtime_ns, about.st_ino)
+
+
 @lru_cache(maxsize=16)
-def _tls(ca_file: str) -> ssl.SSLContext:
+def _tls(ca_file: str, modified: int, inode: int) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=ca_file)
+
+
+def without(result: Result, *secrets: str) -> Result:
+    """The result with no secret in its reason, whatever a server or a library repeated there."""
+    reason = result.reason
+    for secret in filter(None, secrets):
+        reason = reason.replace(secret, "***")
+    return result._replace(reason=reason)

@@ -1,0 +1,119 @@
+"""Mails: plain text and HTML of the same words, and headers by which a mail program sets an incident in one thread.
+
+The id of a message is made from the notification's key, so a mail that is sent twice is the same mail. What comes
+later refers to the first mail of the episode. Everything from outside is escaped in HTML; nothing is loaded from
+anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.utils import format_datetime
+from html import escape
+from typing import NamedTuple
+
+from fabricmon.model import Incident, Notification, Severity
+from fabricmon.notify.links import Links
+from fabricmon.notify.template import Line, text
+from fabricmon.senders.routing import Worded, Words, summary, words
+
+DETAILED = 3  # incidents that are told one by one; more come as one digest
+COLOURS = {Severity.CRITICAL: "#b71c1c", Severity.WARNING: "#e67e00", Severity.INFO: "#1565c0"}
+RESOLVED = "#2e7d32"
+
+
+class Envelope(NamedTuple):
+    """Who it is from and for: addresses as they stand in the headers, and the domain of message ids."""
+
+    sender: str
+    to: tuple[str, ...]
+    domain: str
+
+
+def single(
+    config: Worded, incident: Incident, notification: Notification, links: Links, envelope: Envelope, thread: str
+) -> EmailMessage:
+    """A mail about one incident; `thread` is the id of the first mail about it, "" where this is that."""
+    said = words(config, incident, notification, links)
+    mail = _mail(notification, envelope, said.title, identity(notification, incident.id, envelope), thread)
+    mail["X-Fabricmon-Incident"] = incident.id
+    _urgent(mail, [incident])
+    mail.set_content(text(said.lines) + "\n")
+    colour = COLOURS[incident.severity] if incident.status == "firing" else RESOLVED
+    mail.add_alternative(_page(said.title, colour, _table(said.lines)), subtype="html")
+    return mail
+
+
+def digest(
+    config: Worded, incidents: Sequence[Incident], notification: Notification, links: Links, envelope: Envelope
+) -> EmailMessage:
+    """One mail about many incidents."""
+    title = summary(notification)
+    mail = _mail(notification, envelope, title, identity(notification, "digest", envelope), "")
+    _urgent(mail, incidents)
+    said = [words(config, incident, notification, links) for incident in incidents]
+    mail.set_content("\n\n".join(f"{each.title}\n{text(each.lines)}" for each in said) + "\n")
+    firing = [i.severity for i in incidents if i.status == "firing"]
+    colour = COLOURS[max(firing, key=lambda severity: severity.rank)] if firing else RESOLVED
+    mail.add_alternative(_page(title, colour, "".join(map(_section, said))), subtype="html")
+    return mail
+
+
+def identity(notification: Notification, about: str, envelope: Envelope) -> str:
+    """The Message-ID of a notification's mail about an incident: the same at every attempt."""
+    return f"<{notification.key}.{about}@{envelope.domain}>"
+
+
+def domain_of(address: str) -> str:
+    """The domain of an address, for message ids. ValueError for what is no address."""
+    found = Address(addr_spec=address)
+    if not found.domain or not found.username:
+        raise ValueError(f"{address!r} is no mail address")
+    return found.domain
+
+
+def _mail(notification: Notification, envelope: Envelope, subject: str, id: str, thread: str) -> EmailMessage:
+    mail = EmailMessage()
+    mail["Subject"] = subject
+    mail["From"] = envelope.sender
+    mail["To"] = ", ".join(envelope.to)
+    mail["Date"] = format_datetime(datetime.fromtimestamp(notification.created, UTC))
+    mail["Message-ID"] = id
+    if thread and thread != id:
+        mail["In-Reply-To"] = mail["References"] = thread
+    mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no holiday notes come back
+    mail["X-Fabricmon-Key"] = notification.key
+    return mail
+
+
+def _urgent(mail: EmailMessage, incidents: Sequence[Incident]) -> None:
+    if any(i.severity is Severity.CRITICAL and i.status == "firing" for i in incidents):
+        mail["Importance"] = "high"
+        mail["X-Priority"] = "1"
+
+
+def _page(title: str, colour: str, inner: str) -> str:
+    return (
+        '<!DOCTYPE html><html><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"></head>'
+        '<body style="font-family:system-ui,sans-serif;font-size:15px;line-height:1.4;margin:0;padding:16px">'
+        f'<h2 style="font-size:18px;margin:0 0 12px;padding:8px 12px;border-left:6px solid {colour}">{escape(title)}'
+        f"</h2>{inner}</body></html>\n"
+    )
+
+
+def _section(said: Words) -> str:
+    return f'<h3 style="font-size:16px;margin:20px 0 6px">{escape(said.title)}</h3>{_table(said.lines)}'
+
+
+def _table(lines: Sequence[Line]) -> str:
+    rows = []
+    for heading, value in lines:
+        shown = "<br>".join(map(escape, value.split("\n")))
+        if value.startswith(("http://", "https://")) and not any(c in value for c in " \n\"'<>"):
+            shown = f'<a href="{escape(value)}">{shown}</a>'
+        head = '<th style="text-align:left;vertical-align:top;padding:3px 14px 3px 0;white-space:nowrap">'
+        rows.append(f'<tr>{head}{escape(heading)}</th><td style="padding:3px 0">{shown}</td></tr>')
+    return f'<table style="border-collapse:collapse">{"".join(rows)}</table>'
