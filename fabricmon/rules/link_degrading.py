@@ -82,7 +82,7 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
     low, high = (float(trend.slope[row] + sign * Z95 * trend.error[row]) for sign in (-1, 1))
     when = "it is crossed now" if seconds[0] <= 0 else f"crosses {10 ** limit[0]:.2g} in {_words(float(seconds[0]))}"
     text = (
-        f"bit error ratio {10 ** float(trend.level[row]):.2g} by the fit, "
+        f"degrading: bit error ratio {10 ** float(trend.level[row]):.2g} by the fit, "
         f"{trend.slope[row]:+.2f} decades an hour (95 %: {low:+.2f} to {high:+.2f}); {when}"
     )
     formula = (
