@@ -6,18 +6,19 @@ import asyncio
 import secrets
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
-import msgspec
-
-from fabricmon import __version__, sources
+from fabricmon import __version__
 from fabricmon.central import metrics
 from fabricmon.central.centre import Centre
 from fabricmon.central.clock import Clock
 from fabricmon.central.jobs import JobFeed
+from fabricmon.central.kubernetes_feed import KubernetesFeed
 from fabricmon.central.memory import Memory
 from fabricmon.central.outbox import Outbox
 from fabricmon.central.overview import sentence
+from fabricmon.central.plan import Plan, load, placed
 from fabricmon.central.prometheus_source import PrometheusSource
 from fabricmon.central.pull import Pull
 from fabricmon.central.settings import CentralConfig
@@ -53,27 +54,6 @@ STALLED = 30.0  # seconds without a tick after which the centre is not alive
 Reread = Callable[[], Root]
 
 
-def load_graph(config: Root) -> Graph | None:
-    """The plan of the fabric that the configuration names; ConfigError where it cannot be used."""
-    topology, where = config.topology, config.path or "command line"
-    named = {f"topology.files[{at}]": path for at, path in enumerate(topology.files)}
-    if topology.file:
-        named = {"topology.file": topology.file, **named}
-    try:
-        names = sources.node_names(topology.node_names if named else "")
-    except sources.SourceError as error:
-        raise ConfigError(Problem(where, 0, "topology.node_names", str(error))) from error
-    graphs, problems = [], []
-    for key, path in named.items():
-        try:
-            graphs.append(sources.read(path, names))
-        except sources.SourceError as error:
-            problems.append(Problem(where, 0, key, str(error)))
-    if problems:
-        raise ConfigError(*problems)
-    return sources.merged(graphs) if graphs else None
-
-
 def static_targets(config: Root) -> list[Target]:
     """The targets the configuration itself lists; ConfigError for one that is none."""
     problems, found = [], []
@@ -93,18 +73,9 @@ def destinations(config: Root) -> list[Destination]:
     return [destination(name, s.kind, s.config, config.notify, links) for name, s in config.senders.items()]
 
 
-def placed(graph: Graph | None, places: Mapping[str, Mapping[str, str]]) -> Graph | None:
-    """The graph with what targets and configuration say of where hosts stand. What the plan itself says wins."""
-    if not places:
-        return graph
-    base = graph or Graph({}, {}, ())
-    hosts = {host: {**labels, **base.hosts.get(host, {})} for host, labels in places.items()}
-    return msgspec.structs.replace(base, hosts={**base.hosts, **hosts})
-
-
 def check(config: Root) -> None:
     """Everything that can be said of a configuration without starting anything. ConfigError when it cannot be used."""
-    graph = load_graph(config)
+    graph = load(config).graph
     static_targets(config)
     try:
         Engine(Scope.FLEET, graph, params=config.rules)
@@ -122,9 +93,10 @@ class Central:
         """`reread` reads the configuration again for `reload`. Raises ConfigError, and StoreError for the state."""
         settings: CentralConfig = config.central
         self.config, self._settings, self._reread = config, settings, reread
-        self._plan = load_graph(config)
+        self._plan = load(config)
         self._static = static_targets(config)
         self._sources = _sources(settings)
+        self._kubernetes = _kubernetes(settings)
         self._destinations = destinations(config)
         self.gate = Gate(settings.web, "central", settings.token_file, settings.external_url)
         self.link = Link(settings.agents)
@@ -143,7 +115,7 @@ class Central:
         self.memory = Memory(self.store, state.nodes, self._clock.now())
         self._placed = self._places(config)
         try:
-            self.engine, self._recorded = self._engine(config, placed(self._plan, self._placed))
+            self.engine, self._recorded = self._engine(config, placed(self._plan.graph, self._placed))
         except ParamsError as error:
             self.store.close()
             raise ConfigError(Problem(config.path or "command line", 0, "rules", str(error))) from error
@@ -192,14 +164,16 @@ class Central:
 
     def _discover(self) -> Discovery:
         """Discovery over the present sources, which begin with what they gave before a restart."""
-        found = Discovery(
-            self._static, self._sources, self._settings.pull.max_targets, self.pull.follow, self._source_failed
-        )
+        followers = [self._kubernetes] if self._kubernetes is not None else []
+        limit, failed = self._settings.pull.max_targets, self._source_failed
+        found = Discovery(self._static, self._sources, limit, self.pull.follow, failed, followers)
+        for name, state in found.states.items():
+            state.targets = self.memory.targets(name)
         for source in self._sources:
-            before = self.memory.targets(source.name)
-            found.states[source.name].targets = before
             if isinstance(source, DnsSource):
-                source.expect(target.address for target in before)
+                source.expect(target.address for target in found.states[source.name].targets)
+        for follower in followers:
+            follower.expect(found.states[follower.name].targets)
         return found
 
     async def run(self) -> None:
@@ -276,10 +250,25 @@ class Central:
                 self._transitions.tell("memory", "saved", "nodes are remembered again", bad=False)
             except StoreError as error:
                 self._transitions.tell("memory", "failing", "nodes cannot be remembered", bad=True, error=str(error))
-            places = self._places(self.config)
-            if places != self._placed:
-                self._placed = places
-                self.engine.reconfigure(self.config.rules, placed(self._plan, places), now)
+            places, plan = self._places(self.config), await self._planned()
+            if places != self._placed or plan is not self._plan:
+                self._placed, self._plan = places, plan
+                self.engine.reconfigure(self.config.rules, placed(plan.graph, places), now)
+
+    async def _planned(self) -> Plan:
+        """The plan as the labels of Kubernetes' nodes are now; the present one where they are the same."""
+        plan = self._plan
+        nodes = self._kubernetes.placement() if self._kubernetes is not None else None
+        if nodes is plan.nodes:
+            return plan
+        reader = Reader("plan")
+        try:
+            again = await reader.call(partial(plan.with_nodes, nodes), RELOAD_LIMIT)
+        except Overdue:
+            return plan
+        finally:
+            reader.close()
+        return again if self._plan is plan else self._plan  # a reload came between
 
     def _places(self, config: Root) -> dict[str, dict[str, str]]:
         """Where nodes stand: what their targets say, over it what the configuration says."""
@@ -313,29 +302,29 @@ class Central:
             reader.close()
         self._notify.ready(self._sentence())
 
-    def _read_again(self) -> tuple[Root, Graph | None, list[Target], Watched[Loaded], Watched[Presented]]:
+    def _read_again(self) -> tuple[Root, Plan, list[Target], Watched[Loaded], Watched[Presented]]:
         config = self._reread() if self._reread else self.config
         settings: CentralConfig = config.central
         gate, link = self.gate.prepare(settings.web, settings.token_file), self.link.prepare(settings.agents)
-        return config, load_graph(config), static_targets(config), gate, link
+        return config, load(config, self._plan.nodes), static_targets(config), gate, link
 
     def _refused(self, problems: str) -> None:
         self._reloads.refused()
         self._reload_error = problems
         self._log.error("configuration refused; the one before stays in use", problems=problems)
 
-    def _apply(self, config: Root, graph: Graph | None, static: list[Target], told: list[Destination]) -> None:
+    def _apply(self, config: Root, plan: Plan, static: list[Target], told: list[Destination]) -> None:
         """The engine first: it refuses parameters it does not understand, and then nothing is changed."""
         settings: CentralConfig = config.central
         places = self._places(config)
-        self.engine.reconfigure(config.rules, placed(graph, places), self._clock.now())
+        self.engine.reconfigure(config.rules, placed(plan.graph, places), self._clock.now())
         for name in ("listen", "state", "fabric", "source", "record"):
             if getattr(settings, name) != getattr(self._settings, name):
                 self._log.warning("takes effect at the next start only", setting=f"central.{name}")
         self._reloads.accepted(time.time())
         self._reload_error = ""
         logs.configure(config.log.format, config.log.level)
-        self.config, self._settings, self._plan, self._static = config, settings, graph, static
+        self.config, self._settings, self._plan, self._static = config, settings, plan, static
         self._destinations = told
         self._placed = places
         self.centre.receivers = [d.receiver for d in told]
@@ -347,6 +336,8 @@ class Central:
         states = self.discovery.states
         self.discovery.stop()
         self._sources = _sources(settings)
+        if self._kubernetes is None or self._kubernetes.config != settings.kubernetes:
+            self._kubernetes = _kubernetes(settings)
         self.discovery = self._discover()
         self.discovery.states.update((name, s) for name, s in states.items() if name in self.discovery.states)
         self.discovery.start()
@@ -403,6 +394,10 @@ class Central:
 
 def _sources(settings: CentralConfig) -> Sequence[Source]:
     return [*map(FileSource, settings.target_files), *map(DnsSource, settings.dns)]
+
+
+def _kubernetes(settings: CentralConfig) -> KubernetesFeed | None:
+    return KubernetesFeed(settings.kubernetes) if settings.kubernetes.enabled else None
 
 
 async def run(config: Root, reread: Reread | None = None) -> None:

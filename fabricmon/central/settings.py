@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from fabricmon.central.jobs_settings import JobsConfig
+from fabricmon.central.kubernetes_settings import KubernetesConfig
 from fabricmon.central.prometheus_settings import PrometheusConfig
 from fabricmon.notify.links import Links
 from fabricmon.replay.settings import RecordConfig
@@ -94,6 +95,7 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     targets       agents as "host:port", "host" (port 9790) or "host:port/prefix"; "https://" before it for TLS.
     target_files  files in the Prometheus file_sd format (JSON or YAML), read again when they change.
     dns           agents found by DNS name.
+    kubernetes    agents found through the Kubernetes API, and where nodes stand by their labels.
     tick          shortest period of judging; the centre takes five times its own last tick where that is longer.
     web           security of the listener.
     agents        security of the links to agents.
@@ -114,6 +116,7 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     targets: tuple[str, ...] = ()
     target_files: tuple[str, ...] = ()
     dns: tuple[DnsTargets, ...] = ()
+    kubernetes: KubernetesConfig = KubernetesConfig()
     pull: PullConfig = PullConfig()
     tick: Duration = Duration(0.25)
     web: WebConfig = WebConfig()

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -21,6 +22,7 @@ import yaml
 
 from fabricmon.central import dns
 from fabricmon.central.settings import DnsTargets
+from fabricmon.runtime.supervise import first_cause, keep
 
 DEFAULT_PORT = 9790  # of an agent
 FILE_PERIOD = 2.0  # seconds between two looks whether a target file changed
@@ -207,6 +209,15 @@ class DnsSource:
         return [f"[{a}]:{self.config.port}" if ":" in a else f"{a}:{self.config.port}" for a in found]
 
 
+class Follower(Protocol):
+    """Somewhere targets come from that tells of itself: `follow` runs in the event loop until cancelled, and tells
+    what it gives now (None: as before) and what is wrong ("": nothing)."""
+
+    name: str
+
+    async def follow(self, tell: Callable[[list[Target] | None, str], None]) -> None: ...
+
+
 # --------------------------------------------------------------------------------------------------------
 # All of them together
 
@@ -249,11 +260,13 @@ class Discovery:
         limit: int,
         changed: Callable[[dict[str, Target]], None],
         failed: Callable[[str, str], None],
+        followers: Sequence[Follower] = (),
     ) -> None:
-        self.states = {source.name: SourceState() for source in sources}
+        self.states = {name: SourceState() for name in (*(s.name for s in sources), *(f.name for f in followers))}
         self.refused = 0
         self._static, self._sources, self._limit = list(static), list(sources), limit
         self._changed, self._failed = changed, failed
+        self._followers, self._following = list(followers), list[asyncio.Task[None]]()
         self._stop = threading.Event()
 
     def start(self) -> None:
@@ -262,10 +275,22 @@ class Discovery:
         self._tell()
         for source in self._sources:
             threading.Thread(target=self._watch, args=(source, loop), name=source.name[:15], daemon=True).start()
+        for follower in self._followers:
+            self._following.append(loop.create_task(self._follow(follower), name=follower.name[:15]))
 
     def stop(self) -> None:
         """Threads end after what they are doing; nothing is told any more."""
         self._stop.set()
+        for task in self._following:
+            task.cancel()
+
+    async def _follow(self, follower: Follower) -> None:
+        """A fault of ours in one source costs that source a moment only."""
+
+        def failed(error: Exception) -> None:
+            self._looked(follower.name, None, f"{type(error).__name__}: {first_cause(error)}")
+
+        await keep(partial(follower.follow, partial(self._looked, follower.name)), failed)
 
     def _watch(self, source: Source, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stop.is_set():

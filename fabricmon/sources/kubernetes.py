@@ -7,13 +7,16 @@ of AWS is the farthest one. Here level 0 is always the nearest.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
+
+import msgspec
 
 from fabricmon.sources.error import SourceError
 from fabricmon.sources.placement import Placement
 from fabricmon.sources.text import load_json
-from fabricmon.topology.graph import Graph
+from fabricmon.topology.graph import Graph, Origin, Role
 from fabricmon.topology.names import NodeNames
 
 LADDERS: tuple[tuple[str, ...], ...] = (
@@ -61,6 +64,9 @@ PLACES: dict[str, str] = {
 }
 """Label -> host label of the graph. Where several give one host label the first in this table counts."""
 
+KNOWN = frozenset([*PLACES, *(label for ladder in LADDERS for label in ladder)])
+"""Labels that say where a node stands."""
+
 _NO_CLIQUE = re.compile(r"^0{8}-(0{4}-){3}0{12}(\.|$)")
 _SLICE = "cloud.google.com/gke-tpu-topology"
 _POOL = "cloud.google.com/gke-nodepool"
@@ -89,6 +95,18 @@ def parse(text: str, path: str, names: NodeNames) -> Graph:
     if not found.hosts:
         raise SourceError(path, "items", "holds no node")
     return found.graph()
+
+
+def placement(nodes: Mapping[str, Mapping[str, str]], origin: str) -> Graph | None:
+    """The same of nodes whose labels are known already, by name; None where no label says where a node stands."""
+    found = Placement()
+    for name, labels in sorted(nodes.items()):
+        if not KNOWN.isdisjoint(labels):
+            _place(found, name, {key: value for key, value in labels.items() if value})
+    if not found.hosts:
+        return None
+    source = Origin("kubernetes", origin, Role.PLACEMENT)
+    return msgspec.structs.replace(found.graph(), source=str(source), origins=(source,))
 
 
 def _node(item: Any) -> tuple[str, dict[str, str]] | None:

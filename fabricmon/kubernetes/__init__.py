@@ -1,0 +1,1 @@
+"""The Kubernetes API as fabricmon speaks it: one client, LIST and WATCH on it, and the objects that are read."""
