@@ -17,6 +17,7 @@ from fabricmon.central.outbox import Outbox
 from fabricmon.central.overview import Overview, overview
 from fabricmon.central.silences import Silences
 from fabricmon.central.store import State, Store, StoreError
+from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.utilisation import Utilisation
 from fabricmon.model import Change, Incident, Maintenance, NodeView, Symptom
 from fabricmon.notify import plan
@@ -34,6 +35,8 @@ MAX_ROUNDS = 50  # plans in a row when more is due than one plan tells
 
 class Engine(Protocol):
     """What the centre asks of the engine (fabricmon.engine.engine.Engine)."""
+
+    fleet: Fleet
 
     def tick(self, now: float) -> Change: ...
 

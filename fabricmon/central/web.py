@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from importlib import resources
 
 import msgspec
 from aiohttp import web
 
 from fabricmon import __version__
-from fabricmon.central import api, page
+from fabricmon.central import api
 from fabricmon.central.centre import Centre
 from fabricmon.central.overview import sentence
+from fabricmon.central.page.document import CSP
+from fabricmon.central.page.routes import SMALL, Page
 from fabricmon.central.runbook_site import RunbookSite
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Severity
@@ -20,11 +20,8 @@ from fabricmon.notify.links import Links
 from fabricmon.runtime.exposition import Format, accepts_gzip, gzip, negotiate
 from fabricmon.runtime.http import add_probes
 
-ASSETS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml", "runbook.css": "text/css"}
-SMALL = 1024  # bytes: what is smaller is not worth compressing
-
 SECURITY = {
-    "Content-Security-Policy": page.CSP,
+    "Content-Security-Policy": CSP,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -47,53 +44,16 @@ class Web:
         access: api.Handler | None = None,
     ) -> None:
         self._centre, self._warnings, self._metrics_page = centre, warnings, metrics_page
-        self._made: dict[str, tuple[float, str]] = {}
         self.app = web.Application(client_max_size=api.MAX_BODY, middlewares=[secure, api.errors])
         router = self.app.router
-        router.add_get("/", self._page)
-        router.add_get("/fragment", self._fragment)
+        Page(centre, warnings).add_routes(self.app)
         router.add_get("/metrics", self._metrics)
         router.add_get("/health", self._health)
-        for name, kind in ASSETS.items():
-            router.add_get(f"/static/{name}", _asset(name, kind))
         api.Api(centre, jobs, links).add_routes(self.app)
         RunbookSite(centre.engine, links).add_routes(self.app)
         if access is not None:
             router.add_get(f"{api.PREFIX}/access", access)
         add_probes(self.app, live, ready)
-
-    def scene(self) -> page.Scene:
-        """What the page shows now."""
-        at, overview, nodes, incidents = self._centre.look()
-        silences = self._centre.silences
-        deliveries = {
-            name: (d.depth, d.error if d.attempts else "") for name, d in self._centre.outbox.deliveries().items()
-        }
-        return page.Scene(
-            at=at,
-            overview=overview,
-            nodes=nodes,
-            incidents=incidents,
-            silences=[s for s in silences.all() if s.ends > at],
-            windows=silences.windows(at),
-            receivers=page.receivers(deliveries),
-            warnings=self._warnings(),
-        )
-
-    async def _page(self, request: web.Request) -> web.Response:
-        return self._html(request, "document", page.document)
-
-    async def _fragment(self, request: web.Request) -> web.Response:
-        return self._html(request, "fragment", page.fragment)
-
-    def _html(self, request: web.Request, name: str, make: Callable[[page.Scene], str]) -> web.Response:
-        """Made once for all who look within the same second."""
-        scene = self.scene()
-        made = self._made.get(name)
-        if made is None or made[0] != scene.at:
-            made = self._made[name] = (scene.at, make(scene))
-        response = web.Response(text=made[1], content_type="text/html", headers={"Cache-Control": "no-store"})
-        return _packed(request, response)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         wanted = negotiate(request.headers.get("Accept", ""))
@@ -137,17 +97,3 @@ def _packed(request: web.Request, response: web.Response) -> web.Response:
         response.headers["Content-Encoding"] = "gzip"
     response.headers.add("Vary", "Accept-Encoding")
     return response
-
-
-def _asset(name: str, kind: str) -> api.Handler:
-    """A file of ours, read once; asked for again it is compared by its digest."""
-    data = resources.files("fabricmon.central").joinpath("static", name).read_bytes()
-    tag = hashlib.sha256(data).hexdigest()[:16]
-
-    async def serve(request: web.Request) -> web.Response:
-        headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
-        if f'"{tag}"' in request.headers.get("If-None-Match", ""):
-            return web.Response(status=304, headers=headers)
-        return web.Response(body=data, content_type=kind, charset="utf-8", headers=headers)
-
-    return serve

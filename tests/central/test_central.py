@@ -321,7 +321,7 @@ async def test_changes_need_json_a_bounded_body_and_the_token(start, tmp_path):
 
 async def test_browsers_are_told_what_the_page_may_do(start):
     centre = await start()
-    for path in ("/", "/fragment", "/static/page.css", "/static/page.js", "/static/icon.svg", "/metrics", "/nothing"):
+    for path in ("/", "/page/live", "/static/page.css", "/static/main.js", "/static/icon.svg", "/metrics", "/nothing"):
         _, headers, _ = await centre.text(path)
         assert "default-src 'none'" in headers["Content-Security-Policy"], path
         assert headers["X-Content-Type-Options"] == "nosniff"

@@ -6,7 +6,7 @@ from fabricmon.central.centre import PLAN_PERIOD, RETRY, Centre
 from fabricmon.central.store import State, StoreError
 from fabricmon.model import Change, Severity
 from fabricmon.notify.route import Receiver
-from tests.central.scenes import incident
+from tests.page.scenes import incident
 
 
 class Engine:

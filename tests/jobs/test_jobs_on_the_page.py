@@ -1,13 +1,13 @@
 """Jobs on an incident's card and at the API."""
 
-from fabricmon.central import page
-from fabricmon.central.cards import MAX_JOBS
 from fabricmon.central.jobs_told import told
 from fabricmon.central.overview import overview
-from fabricmon.central.page import Scene
+from fabricmon.central.page.cards import MAX_JOBS
+from fabricmon.central.page.document import document
+from fabricmon.central.page.scene import Scene
 from fabricmon.jobs.model import Job, Jobs
 from fabricmon.model import Impact, JobImpact, JobVerdict
-from tests.central.scenes import NOW, incident, node
+from tests.page.scenes import NOW, incident, node
 
 
 def hit(id="4711", name="train", verdict=JobVerdict.CRASH, **more):
@@ -17,7 +17,7 @@ def hit(id="4711", name="train", verdict=JobVerdict.CRASH, **more):
 def card(impact):
     incidents = [incident(impact=impact)]
     nodes = [node("host-007")]
-    return page.document(Scene(NOW, overview("east", nodes, incidents, 1, NOW), nodes, incidents))
+    return document(Scene(NOW, overview("east", nodes, incidents, 1, NOW), nodes, incidents))
 
 
 def test_a_card_names_its_jobs_with_verdict_and_reason():

@@ -1,7 +1,7 @@
 """Made-up states of a fabric for the page's tests."""
 
 from fabricmon.central.overview import overview
-from fabricmon.central.page import Receiver, Scene
+from fabricmon.central.page.scene import Receiver, Scene
 from fabricmon.model import (
     Evidence,
     HistoryEntry,

@@ -1,0 +1,294 @@
+"""The whole page: one HTML document that is complete without a script, and its middle part by itself for updates.
+
+The page's Content-Security-Policy allows no inline script or style and nothing from elsewhere, so a node cannot write
+into it even if one place were forgotten, and a site without a way out sees the same page.
+
+`clock` is now where times are put into words here; None where the page's script does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fabricmon import __version__
+from fabricmon.central.overview import TROUBLED
+from fabricmon.central.page.cards import opened, order, resolved_lines
+from fabricmon.central.page.filter import Filter
+from fabricmon.central.page.mosaic import mosaic
+from fabricmon.central.page.scene import Scene, headline
+from fabricmon.central.page.text import bar, e, moment, more, node_link
+from fabricmon.central.words import clock_time, count, kind_words
+from fabricmon.model import NodeView, Presence, Severity
+
+MAX_SILENT = 100  # nodes that are not live
+MAX_WINDOWS = 20  # silences, and as many maintenance windows
+
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
+)
+
+PRESENCE = {
+    Presence.LIVE: "live",
+    Presence.SLOW: "slow: connected, frames are late",
+    Presence.REFUSED: "agent dead: the node answers, nothing listens",
+    Presence.UNREACHABLE: "unreachable: no answer from the node",
+    Presence.CLONED: "cloned: two agents use this name",
+    Presence.INCOMPATIBLE: "incompatible: speaks another version",
+    Presence.NEVER: "never seen",
+}
+
+
+_STATES = (
+    ("well", "well"),
+    ("symptom", "symptom"),
+    ("warning", "warning"),
+    ("critical", "critical"),
+    ("unknown", "unknown"),
+    ("maintenance", "maintenance"),
+    ("off", "down, unused"),
+)
+
+MAP = f"""<section id="map" class="map" hidden aria-labelledby="map-title">
+<div class="over"><h2 id="map-title">Fabric <span class="n count"></span> <span class="focused"></span></h2>
+<span class="grow"></span><button type="button" class="quietly all">All units</button></div>
+<p class="legend">{"".join(
+    f'<span data-state="{state}"><i class="{state}" aria-hidden="true"></i>{words} <b></b></span>'
+    for state, words in _STATES
+)}</p>
+<div class="frame">
+<canvas tabindex="0" role="application" aria-roledescription="map" aria-label="Map of the fabric"></canvas>
+<div class="ring" hidden></div><div class="tip" hidden></div></div>
+<div class="unseen" role="status" aria-live="polite"></div>
+<p class="note key">A column is a node, a line a rail; the square above is the node itself, the dot before a line its
+leaf.</p>
+<details><summary>As a table</summary><div class="wide" tabindex="0" role="region" aria-label="Units"><table>
+<thead><tr><th>unit</th><th class="n">nodes</th><th class="n">lines</th><th class="n">critical</th>
+<th class="n">warning</th><th class="n">unknown</th><th class="n">symptom</th><th class="n">maintenance</th>
+</tr></thead>
+<tbody></tbody></table></div></details>
+</section>
+"""
+"""The map's frame; its script fills it. Counts are of nodes and ports together."""
+
+
+def document(scene: Scene, wanted: Filter | None = None) -> str:
+    """The whole page."""
+    wanted = wanted or Filter()
+    return shell(
+        headline(scene)[1],
+        scene.overview.fabric,
+        f'<div id="live">\n{fragment(scene, wanted, scene.at)}\n</div>\n{MAP}'
+        f"<noscript>{mosaic(scene.nodes, [i for i in scene.incidents if i.status == 'firing'])}</noscript>",
+        f"as of <time>{clock_time(scene.at)}</time>",
+        _search(scene, wanted),
+        refresh=True,
+    )
+
+
+def shell(title: str, fabric: str, main: str, pulse: str, search: str = "", refresh: bool = False) -> str:
+    """A page around its middle. `main`, `pulse` and `search` are HTML, title and fabric are words; `refresh`: without a
+    script the browser asks again."""
+    again = '<noscript><meta http-equiv="refresh" content="10"></noscript>\n' if refresh else ""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{e(f"{title} · {fabric or 'fabricmon'}")}</title>
+<link rel="icon" href="static/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="static/page.css">
+<link rel="stylesheet" href="static/map.css">
+<link rel="stylesheet" href="static/detail.css">
+<script type="module" src="static/main.js"></script>
+{again}</head>
+<body>
+<a class="skip" href="#main">Skip to what is wrong</a>
+<header class="bar">
+<a class="brand" href="."><img src="static/icon.svg" alt="" width="26" height="26"><b>fabricmon</b></a>
+<span class="fabric">{e(fabric)}</span>
+{search or '<span class="grow"></span>'}
+<span id="pulse" class="pulse">{pulse}</span>
+<button id="theme" class="quietly" type="button" hidden>auto</button>
+</header>
+<main id="main" tabindex="-1">
+{main}
+</main>
+<aside id="panel" class="panel" aria-labelledby="panel-title" hidden></aside>
+<div id="said" class="unseen" role="status" aria-live="polite"></div>
+<footer class="foot">
+<a href="api/v1/incidents">incidents</a> <a href="api/v1/symptoms">symptoms</a> <a href="api/v1/nodes">nodes</a>
+<a href="api/v1/topology">topology</a> <a href="api/v1/jobs">jobs</a>
+<a href="api/v1/silences">silences</a> <a href="metrics">metrics</a>
+<span class="grow"></span><span>fabricmon {e(__version__)}</span>
+</footer>
+</body>
+</html>
+"""
+
+
+def fragment(scene: Scene, wanted: Filter | None = None, clock: float | None = None) -> str:
+    """What changes: the page's script puts it in place of the one before."""
+    o, wanted = scene.overview, wanted or Filter()
+    firing = sorted((i for i in scene.incidents if i.status == "firing"), key=order)
+    resolved = sorted((i for i in scene.incidents if i.status != "firing"), key=lambda i: -(i.resolved or i.updated))
+    shown = [i for i in firing if wanted.incident(i)]
+    return "\n".join(
+        part
+        for part in (
+            _warnings(scene.warnings),
+            _headline(scene),
+            _tiles(scene),
+            opened(shown, len(firing), scene.silences, scene.at, o.known, clock),
+            _silent(scene, wanted, clock),
+            _windows(scene, clock),
+            resolved_lines([i for i in resolved if wanted.incident(i)], clock),
+        )
+        if part
+    )
+
+
+def _headline(scene: Scene) -> str:
+    state, text = headline(scene)
+    o = scene.overview
+    seen = f"{count(o.ports, 'port')} on {o.live} of {count(o.expected, 'node')} seen live"
+    silent = f", {count(o.ports_silent, 'port')} silent" if o.ports_silent else ""
+    below = "point `central.targets` or `--target` at the agents" if not o.expected else seen + silent
+    return (
+        f'<section id="headline" class="headline {state}" data-title="{e(text)}"><h1>{e(text)}</h1>'
+        f"<p>{e(below)}</p></section>"
+    )
+
+
+def _warnings(warnings: Iterable[str]) -> str:
+    lines = "".join(f'<p class="alarm" role="alert">{e(text)}</p>' for text in warnings)
+    return f'<div id="warnings">{lines}</div>' if lines else ""
+
+
+# --------------------------------------------------------------------------------------------------------
+# Looking for something
+
+
+def _search(scene: Scene, wanted: Filter) -> str:
+    kinds = sorted({i.kind for i in scene.incidents} | ({wanted.kind} if wanted.kind else set()))
+    rails = sorted(
+        {i.labels["rail"] for i in scene.incidents if i.labels.get("rail")} | ({wanted.rail} if wanted.rail else set())
+    )
+    severities = [(s.value, s.value if s is Severity.CRITICAL else f"{s.value} or worse") for s in reversed(Severity)]
+    return (
+        '<form id="search" class="search" role="search" method="get" action=".">'
+        f'<input type="search" name="q" value="{e(wanted.q)}" placeholder="Node, component, kind …" maxlength="256" '
+        'aria-label="Search incidents and nodes" autocomplete="off" spellcheck="false">'
+        + _select("severity", "Severity", severities, wanted.severity)
+        + _select("kind", "Kind", [(kind, kind_words(kind)) for kind in kinds], wanted.kind)
+        + _select("rail", "Rail", [(rail, f"rail {rail}") for rail in rails], wanted.rail)
+        + '<noscript><button type="submit">Search</button></noscript></form>'
+    )
+
+
+def _select(name: str, label: str, options: Sequence[tuple[str, str]], chosen: str) -> str:
+    rows = "".join(
+        f'<option value="{e(value)}"{" selected" if value == chosen else ""}>{e(words)}</option>'
+        for value, words in options
+    )
+    every = f"any {label.lower()}"
+    return f'<select name="{name}" aria-label="{label}"><option value="">{every}</option>{rows}</select>'
+
+
+# --------------------------------------------------------------------------------------------------------
+# Numbers
+
+
+def _tiles(scene: Scene) -> str:
+    o = scene.overview
+    tiles = [
+        _tile(severity.value, severity.value, str(o.firing[severity]), "open", bool(o.firing[severity]))
+        for severity in reversed(Severity)
+    ]
+    share = [(p.value, o.nodes[p]) for p in Presence]
+    troubled = ", ".join(f"{o.nodes[p]} {p.value}" for p in TROUBLED if o.nodes[p])
+    text = troubled or ("all live" if o.expected else "none expected")
+    tiles.append(_tile("nodes", "nodes live", f"{o.live:,}<small>/{o.expected:,}</small>", text, True, bar(share)))
+    shared = [("live", o.ports), ("unreachable", o.ports_silent)]
+    text = f"{o.ports_silent:,} silent" if o.ports_silent else "none silent"
+    tiles.append(_tile("ports", "ports live", f"{o.ports:,}", text, True, bar(shared)))
+    waiting = sum(r.waiting for r in scene.receivers)
+    broken = [r for r in scene.receivers if r.error]
+    if not scene.receivers:
+        text = "no receiver configured"
+    elif broken:
+        text = f"{broken[0].name}: {broken[0].error}"
+    else:
+        text = f"{count(len(scene.receivers), 'receiver')}, all delivered" if not waiting else "being delivered"
+    tiles.append(_tile("told" + (" bad" if broken else ""), "notifications waiting", str(waiting), text, True))
+    return f'<section id="tiles" class="tiles" aria-label="Counts">{"".join(tiles)}</section>'
+
+
+def _tile(name: str, label: str, value: str, text: str, lit: bool, below: str = "") -> str:
+    dim = "" if lit else " dim"
+    return (
+        f'<div class="tile {name}{dim}"><span class="label">{e(label)}</span><b>{value}</b>{below}'
+        f'<span class="text" title="{e(text)}">{e(text)}</span></div>'
+    )
+
+
+# --------------------------------------------------------------------------------------------------------
+# What is silent, and what was announced
+
+
+def _silent(scene: Scene, wanted: Filter, clock: float | None) -> str:
+    rank = {presence: i for i, presence in enumerate(TROUBLED)}
+    found = [n for n in scene.nodes if n.presence in rank and wanted.node(n)]
+    silent = sorted(found, key=lambda n: (rank[n.presence], n.node))
+    if not silent:
+        return ""
+    rows = "".join(_silent_row(n, clock) for n in silent[:MAX_SILENT])
+    return (
+        f'<section id="silent" class="silent"><h2>Not seen <span class="n">{len(silent):,}</span></h2>'
+        "<p class='note'>Nothing is known of these: they count neither as healthy nor as broken.</p>"
+        "<div class='wide' tabindex='0' role='region' aria-label='Nodes not seen'><table><thead><tr><th>node</th>"
+        "<th>presence</th><th>detail</th><th>since</th><th>last frame</th><th>ports</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>{more(len(silent), MAX_SILENT, 'api/v1/nodes')}</section>"
+    )
+
+
+def _silent_row(n: NodeView, clock: float | None) -> str:
+    last = moment(n.last_frame, clock) if n.last_frame is not None else "never"
+    work = ' <span class="badge">maintenance</span>' if n.maintenance else ""
+    words = e(PRESENCE[n.presence])
+    return (
+        f'<tr><td>{node_link(n.node)}{work}</td><td><span class="presence {n.presence.value}" title="{words}">'
+        f"{n.presence.value}</span></td><td>{e(n.detail)}</td><td>{moment(n.since, clock)}</td><td>{last}</td>"
+        f"<td>{n.ports or ''}</td></tr>"
+    )
+
+
+def _windows(scene: Scene, clock: float | None) -> str:
+    rows = []
+    for s in sorted((s for s in scene.silences if s.ends > scene.at), key=lambda s: s.ends)[:MAX_WINDOWS]:
+        what = " ".join(f"<code>{e(str(m))}</code>" for m in s.matchers)
+        rows.append(_window("silence", s.id, what, (s.starts, s.ends), s.author, s.comment, scene.at, clock))
+    for w in sorted((w for w in scene.windows if w.ends > scene.at), key=lambda w: w.ends)[:MAX_WINDOWS]:
+        what = " ".join(f"<code>{e(name)}</code>" for name in (*w.hosts, *w.components)[:12])
+        rows.append(_window("maintenance", w.id, what, (w.starts, w.ends), w.author, w.comment, scene.at, clock))
+    if not rows:
+        return ""
+    return (
+        "<section id='windows' class='windows'><h2>Announced</h2><div class='wide' tabindex='0' role='region' "
+        "aria-label='Silences and maintenance'><table><thead><tr><th>what</th><th>covers</th><th>when</th><th>by</th>"
+        f"<th>comment</th><th></th></tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
+    )
+
+
+def _window(
+    word: str, id: str, what: str, span: tuple[float, float], author: str, comment: str, at: float, clock: float | None
+) -> str:
+    starts, ends = span
+    when = f"begins {moment(starts, clock, 'until')}" if starts > at else f"ends {moment(ends, clock, 'until')}"
+    api = "silences" if word == "silence" else "maintenance"
+    end = f'<button class="quietly" type="button" data-end="{api}/{e(id)}">End now</button>'
+    return (
+        f'<tr id="{e(id)}"><td><span class="badge">{word}</span></td><td>{what}</td><td>{when}</td>'
+        f"<td>{e(author)}</td><td>{e(comment)}</td><td class='do'>{end}</td></tr>"
+    )

@@ -1,0 +1,100 @@
+"""One incident in full: what speaks for it and against it, what else it could be, whom it hits, how it went. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fabricmon.central.page.cards import about, covering, extent, hush, jobs_of, severity_badge
+from fabricmon.central.page.text import Link, e, moment, more, prose
+from fabricmon.central.words import kind_words, span
+from fabricmon.model import Evidence, HistoryEntry, Incident, RuledOut
+from fabricmon.notify.silence import Silence
+
+MAX_JOBS = 32  # as many as an incident keeps
+MAX_EVIDENCE = 64
+MAX_HISTORY = 200
+MAX_RULED_OUT = 16
+
+
+def incident_detail(
+    i: Incident,
+    history: Sequence[HistoryEntry],
+    silences: Sequence[Silence],
+    at: float,
+    clock: float | None,
+    link: Link,
+) -> str:
+    """The middle of its page. `history` is all that is kept of it, oldest first."""
+    silence = covering(i, silences, at)
+    ended = i.resolved or i.updated
+    state = (
+        f"since {moment(i.since, clock)}"
+        if i.status == "firing"
+        else f"resolved {moment(ended, clock)}, after {span(ended - i.since)}"
+    )
+    firing = i.status == "firing"
+    buttons = (
+        f'<button class="button" type="button" data-acknowledge="{e(i.id)}">Acknowledge</button>'
+        f'<button class="button" type="button" data-silence="{e(i.id)}">Silence</button>'
+        if firing
+        else ""
+    )
+    return f"""<div class="incident {i.severity.value if firing else "over"}" data-id="{e(i.id)}" {about(i)}>
+<div class="lead">{severity_badge(i)}<span class="kind">{e(kind_words(i.kind))}</span>{hush(i, silence)}
+<span>{state}</span>{extent(i)}</div>
+<h2 id="panel-title" tabindex="-1">{e(i.title)}</h2>
+<p class="where">{link(i.component)}</p>
+<div class="do">{buttons}<a class="runbook" href="runbooks/{e(i.kind)}">Runbook</a></div>
+</div>
+{_section("What to do", f"<p class='action'>{prose(i.action)}</p>")}
+{_section("Why", f"<p>{prose(i.why)}</p>")}
+{_section("Jobs hit", jobs_of(i, MAX_JOBS))}
+{_evidence(i.evidence, link)}
+{_section("The evidence cannot tell these apart", _names(i.candidates, link))}
+{_ruled_out(i.ruled_out)}
+{_section(f"Members <span class='n'>{len(i.parts)}</span>", _names(i.parts, link))}
+{_history(history, clock)}
+{_section("Labels", _labels(i))}
+<p class="id">id <code>{e(i.id)}</code> · <a href="api/v1/incidents/{e(i.id)}">as JSON</a></p>"""
+
+
+def _section(heading: str, inside: str) -> str:
+    return f"<section><h3>{heading}</h3>{inside}</section>" if inside else ""
+
+
+def _names(names: Sequence[str], link: Link) -> str:
+    return f"<p class='names'>{' '.join(map(link, names))}</p>" if names else ""
+
+
+def _labels(i: Incident) -> str:
+    names = " ".join(f"<code>{e(k)}={e(v)}</code>" for k, v in sorted(i.labels.items()))
+    return f"<p class='names'>{names}</p>" if names else ""
+
+
+def _evidence(evidence: Sequence[Evidence], link: Link) -> str:
+    """What speaks for it, then what speaks against it, each under its own heading."""
+    blocks = []
+    for heading, side, is_for in (("Evidence for it", "for", True), ("Evidence against it", "against", False)):
+        found = [v for v in evidence if v.for_it is is_for]
+        if found:
+            rows = "".join(
+                f'<li class="{side}">{link(v.component)} {e(v.text)}'
+                + (f'<span class="formula">{e(v.formula)}</span>' if v.formula else "")
+                + "</li>"
+                for v in found[:MAX_EVIDENCE]
+            )
+            count = f"{heading} <span class='n'>{len(found)}</span>"
+            blocks.append(_section(count, f"<ul class='evidence'>{rows}</ul>{more(len(found), MAX_EVIDENCE)}"))
+    return "\n".join(blocks)
+
+
+def _ruled_out(others: Sequence[RuledOut]) -> str:
+    rows = "".join(f"<li><code>{e(o.component)}</code> {e(o.reason)}</li>" for o in others[:MAX_RULED_OUT])
+    return _section("Ruled out", f"<ul class='evidence ruled-out'>{rows}</ul>" if rows else "")
+
+
+def _history(history: Sequence[HistoryEntry], clock: float | None) -> str:
+    rows = "".join(
+        f"<li>{moment(h.at, clock)} <b>{e(h.change)}</b> {e(h.reason)}</li>" for h in reversed(history[-MAX_HISTORY:])
+    )
+    return _section("History", f"<ol class='history'>{rows}</ol>{more(len(history), MAX_HISTORY)}" if rows else "")

@@ -1,0 +1,202 @@
+"""One node, or one of its components, in full: how it stands, what is open on it, what it counts. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fabricmon.catalogue.counter import Category
+from fabricmon.central.page.cards import SIGNS, order
+from fabricmon.central.page.document import PRESENCE
+from fabricmon.central.page.known import Line, Value
+from fabricmon.central.page.text import Link, address, component_link, e, moment, node_link
+from fabricmon.central.words import kind_words, span
+from fabricmon.model import ComponentId, Incident, NodeView, Presence, Symptom
+
+MAX_SYMPTOMS = 64
+MAX_INCIDENTS = 24
+
+CATEGORIES = {
+    Category.ERROR: "Errors",
+    Category.CONGESTION: "Congestion",
+    Category.RETRANSMISSION: "Retransmissions",
+    Category.TRAFFIC: "Traffic",
+    Category.STATE: "State",
+    Category.CONFIGURATION: "Configuration",
+    Category.MANAGEMENT: "Management",
+    None: "Not in the catalogue",
+}
+
+
+def node_detail(
+    n: NodeView,
+    ports: Sequence[Line],
+    others: Sequence[tuple[ComponentId, dict[str, str]]],
+    incidents: Sequence[Incident],
+    symptoms: Sequence[Symptom],
+    clock: float | None,
+    link: Link,
+) -> str:
+    """The middle of a node's page. `incidents` are those that name it or a part of it."""
+    word = "live" if n.presence is Presence.LIVE else "silent"
+    last = moment(n.last_frame, clock) if n.last_frame is not None else "never"
+    facts = [
+        ("since", moment(n.since, clock)),
+        ("last frame", last),
+        ("detail", e(n.detail)),
+        ("agent", e(n.version)),
+        ("ports", str(n.ports or "")),
+        ("GPUs", str(n.gpus or "")),
+        ("maintenance", e(n.maintenance)),
+    ]
+    unseen = (
+        ""
+        if n.presence is Presence.LIVE
+        else "<p class='note'>It is not seen now: what stands here is what it said last, and says nothing of how it "
+        "does.</p>"
+    )
+    return f"""<div class="lead"><span class="presence {n.presence.value} {word}">{e(PRESENCE[n.presence])}</span></div>
+<h2 id="panel-title" tabindex="-1"><code>{e(n.node)}</code></h2>
+{unseen}{_facts(facts)}
+{_incidents(incidents)}
+{_symptoms(symptoms, link, clock)}
+{_ports(ports)}
+{_others(others)}
+<p class="id"><a href="{address("api/v1/ports", node=n.node)}">ports as JSON</a></p>"""
+
+
+def component_detail(
+    component: ComponentId,
+    labels: dict[str, str],
+    places: dict[str, str],
+    values: Sequence[Value],
+    incidents: Sequence[Incident],
+    symptoms: Sequence[Symptom],
+    live: bool,
+    clock: float | None,
+    link: Link,
+) -> str:
+    """The middle of a component's page; the page's script draws its last hours where `data-history` stands."""
+    kind, node, name = component
+    where = address("api/v1/history", kind=kind.value, node=node, name=name)
+    facts = [(place, e(words)) for place, words in places.items()]
+    facts += [(key, e(value)) for key, value in sorted(labels.items()) if value and key not in places]
+    unseen = (
+        ""
+        if live
+        else "<p class='note'>Its node is not seen now: these are the last readings, not how it does now.</p>"
+    )
+    return f"""<div class="lead"><span class="kind">{e(kind.value)} of</span> {node_link(node)}</div>
+<h2 id="panel-title" tabindex="-1"><code>{e(name)}</code></h2>
+{unseen}{_incidents(incidents)}
+{_symptoms(symptoms, link, clock)}
+<section><h3>The last hours</h3><div class="charts" data-history="{where}"><p class="note">Drawn by the page's script;
+<a href="{where}">as JSON</a>.</p></div></section>
+<section><h3>Where it is</h3>{_facts(facts)}</section>
+{_values(values)}"""
+
+
+def _facts(facts: Sequence[tuple[str, str]]) -> str:
+    rows = "".join(f"<div><dt>{e(name)}</dt><dd>{value}</dd></div>" for name, value in facts if value)
+    return f"<dl class='facts'>{rows}</dl>" if rows else ""
+
+
+def _incidents(incidents: Sequence[Incident]) -> str:
+    if not incidents:
+        return ""
+    rows = "".join(
+        f'<li class="{i.severity.value}"><i aria-hidden="true">{SIGNS.get(i.severity.value, "")}</i> '
+        f'<a href="{address("incident", id=i.id)}">{e(i.title)}</a> <span class="n">{e(i.severity.value)}, '
+        f"{'open' if i.status == 'firing' else 'resolved'}</span></li>"
+        for i in sorted(incidents, key=order)[:MAX_INCIDENTS]
+    )
+    return f"<section><h3>Incidents</h3><ul class='brief'>{rows}</ul></section>"
+
+
+def _symptoms(symptoms: Sequence[Symptom], link: Link, clock: float | None) -> str:
+    if not symptoms:
+        return ""
+    rows = "".join(
+        f'<li class="{s.severity.value}">{link(str(s.component))} {e(kind_words(s.kind))} '
+        f"{e(s.evidence[0].text if s.evidence else '')} · {moment(s.since, clock)}</li>"
+        for s in symptoms[:MAX_SYMPTOMS]
+    )
+    return f"<section><h3>Symptoms</h3><ul class='brief'>{rows}</ul></section>"
+
+
+def _ports(ports: Sequence[Line]) -> str:
+    if not ports:
+        return ""
+    rows = "".join(_port(line) for line in ports)
+    return (
+        "<section><h3>Ports</h3><div class='wide' tabindex='0' role='region' aria-label='Ports'><table class='ports'>"
+        "<thead><tr><th>port</th><th>state</th><th>rail</th><th>leaf</th><th class='n'>rate</th><th class='n'>in</th>"
+        f"<th class='n'>out</th></tr></thead><tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _port(line: Line) -> str:
+    state = "unknown" if line.up is None else "up" if line.up else "down"
+    sign = {"up": "", "down": "✕ ", "unknown": "? "}[state]
+    rate = f"{line.rate * 8 / 1e9:.0f} Gb/s" if math.isfinite(line.rate) else "unknown"
+    return (
+        f"<tr><td>{component_link(line.id, line.id.name)}</td><td class='{state}'>{sign}{state}</td>"
+        f"<td>{e(line.places.get('rail', ''))}</td><td>{e(line.places.get('leaf', ''))}</td><td class='n'>{rate}</td>"
+        f"<td class='n'>{_share(line.receive)}</td><td class='n'>{_share(line.transmit)}</td></tr>"
+    )
+
+
+def _share(ratio: float) -> str:
+    if not math.isfinite(ratio):
+        return "<span class='faint'>unknown</span>"
+    width = max(0.0, min(1.0, ratio)) * 100
+    filled = f"<rect class='live' width='{width:.0f}%' height='100%'/>"
+    return f"{ratio:.0%} <svg class='load' aria-hidden='true'>{filled}</svg>"
+
+
+def _others(others: Sequence[tuple[ComponentId, dict[str, str]]]) -> str:
+    if not others:
+        return ""
+    kinds: dict[str, list[str]] = {}
+    for component, _ in others:
+        kinds.setdefault(component.kind.value, []).append(component_link(component, component.name))
+    return "".join(
+        f"<section><h3>{e(kind)} <span class='n'>{len(links)}</span></h3>"
+        f"<p class='names'>{' '.join(links)}</p></section>"
+        for kind, links in kinds.items()
+    )
+
+
+def _values(values: Sequence[Value]) -> str:
+    """Counters by what they tell of; those that never counted are folded away."""
+    blocks = []
+    for category, heading in CATEGORIES.items():
+        found = [v for v in values if v.category is category]
+        if not found:
+            continue
+        loud = [v for v in found if v.value != 0]
+        quiet = [v for v in found if v.value == 0]
+        rows = "".join(map(_value, loud))
+        table = f"<table class='values'><tbody>{rows}</tbody></table>" if rows else ""
+        names = " ".join(f"<code title='{e(v.help)}'>{e(v.name)}</code>" for v in quiet)
+        folded = (
+            f"<details><summary>{len(quiet)} at 0</summary><p class='names'>{names}</p></details>" if quiet else ""
+        )
+        blocks.append(f"<section><h3>{e(heading)}</h3>{table}{folded}</section>")
+    return "".join(blocks)
+
+
+def _value(v: Value) -> str:
+    text = number(v.value)
+    old = "" if v.fresh else f" <span class='faint'>read {e(span(v.age))} ago</span>"
+    name = f"<th scope='row'><code>{e(v.name)}</code></th>"
+    return f"<tr title='{e(v.help)}'>{name}<td class='n'>{text} {e(v.unit)}{old}</td></tr>"
+
+
+def number(value: float) -> str:
+    """ "12", "1,234,567", "0.0021", "4.1e-12", "unknown"."""
+    if not math.isfinite(value):
+        return "unknown"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:.4g}"

@@ -1,0 +1,184 @@
+"""Where everything is on the map: units of nodes, in each a line a rail, in each line a cell a node. Pure.
+
+A unit is what the topology calls one (a scalable unit, a block, a rack); where it tells of none, nodes below the same
+leaf; else nodes in the order of their names, CHUNK at a time. A line is a rail of the unit, and below the rails ports
+that are on none, by their role. The plan changes when nodes, ports or the topology do; how everything does is
+`health.py`, cell by cell in the same order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.fleet.table import Table
+from fabricmon.topology.graph import Graph
+
+CHUNK = 32  # nodes of a unit that nothing else makes one
+MAX_LINES = 24  # of a unit; ports beyond are on the node's page
+MAX_SWITCHES = 4096  # above the leaves; further ones are not drawn
+UNIT_LABELS = ("unit", "block", "rack")
+NO_ROW = -1
+
+
+@dataclass(slots=True)
+class Line:
+    """One line of cells. `port` is what most of its ports are called, `odd` the names of the others by cell; `leaf`
+    the fault domain most of them hang at, "" for none."""
+
+    name: str
+    leaf: str
+    port: str
+    odd: dict[int, str]
+    rows: NDArray[np.int32]
+
+
+@dataclass(slots=True)
+class Unit:
+    name: str
+    nodes: list[str]
+    lines: list[Line] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Plan:
+    """The map. `rows` and `generation` are of all cells in order: unit, line, node."""
+
+    units: list[Unit]
+    tiers: list[tuple[str, list[str]]]
+    rows: NDArray[np.int32]
+    generation: NDArray[np.int64]
+
+    @property
+    def nodes(self) -> list[str]:
+        """All of them in the order of the map."""
+        return [node for unit in self.units for node in unit.nodes]
+
+    def document(self) -> dict[str, Any]:
+        """As it travels."""
+        return {
+            "units": [
+                {
+                    "name": unit.name,
+                    "nodes": unit.nodes,
+                    "lines": [
+                        {"name": line.name, "leaf": line.leaf, "port": line.port, "odd": line.odd}
+                        for line in unit.lines
+                    ],
+                }
+                for unit in self.units
+            ],
+            "tiers": [{"name": name, "switches": switches} for name, switches in self.tiers],
+        }
+
+
+def plan(nodes: Sequence[str], table: Table, graph: Graph | None) -> Plan:
+    """Of these nodes and the PORT table; swept rows are ports elsewhere and idle ones no part of the fabric."""
+    cells = _cells(table)
+    hosts = graph.hosts if graph is not None else {}
+    units = [_unit(name, names, cells, table) for name, names in _grouped(nodes, hosts, cells)]
+    rows = [line.rows for unit in units for line in unit.lines]
+    every = np.concatenate(rows) if rows else np.zeros(0, np.int32)
+    return Plan(units, _tiers(graph), every, table.generation[every] if len(every) else np.zeros(0, np.int64))
+
+
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sorts "host-9" before "host-10"."""
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
+
+
+@dataclass(slots=True, frozen=True)
+class _Cell:
+    row: int
+    line: str
+    leaf: str
+
+
+def _cells(table: Table) -> dict[str, list[_Cell]]:
+    """Node -> its ports, by their names."""
+    domains, found = table.domains, defaultdict(list)
+    known = min(table.n, len(domains.ids["rail"])) if domains is not None else 0
+    rails = domains.ids["rail"] if domains is not None else None
+    leaves = domains.ids["leaf"] if domains is not None else None
+    for row, (component, labels) in enumerate(zip(table.ids, table.labels, strict=True)):
+        role = labels.get("role", "")
+        if not component.node or "swept" in labels or role == "idle" or not table.present[row]:
+            continue
+        line = leaf = ""
+        if row < known and rails is not None and leaves is not None and domains is not None:
+            if rails[row] >= 0:
+                line = domains.names["rail"][rails[row]].rpartition("/")[2]
+            if leaves[row] >= 0:
+                leaf = domains.names["leaf"][leaves[row]]
+        found[component.node].append(_Cell(row, line if line else f"{role or 'unknown'} ports", leaf))
+    for cells in found.values():
+        cells.sort(key=lambda cell: natural(table.ids[cell.row].name))
+    return found
+
+
+def _grouped(
+    nodes: Sequence[str], hosts: Mapping[str, Mapping[str, str]], cells: Mapping[str, list[_Cell]]
+) -> list[tuple[str, list[str]]]:
+    """Units with their nodes, in the order of their names; those of no unit last."""
+    units: dict[str, list[str]] = defaultdict(list)
+    for node in sorted(nodes, key=natural):
+        labels = hosts.get(node, {})
+        name = next((labels[key] for key in UNIT_LABELS if labels.get(key)), "")
+        if not name:
+            leaf = next((cell.leaf for cell in cells.get(node, ()) if cell.leaf), "")
+            name = re.sub(r"/rail[^/]*$", "", leaf)
+        units[name].append(node)
+    loose = units.pop("", [])
+    found = [(name, units[name]) for name in sorted(units, key=natural)]
+    for at in range(0, len(loose), CHUNK):
+        part = loose[at : at + CHUNK]
+        found.append((part[0] if len(part) == 1 else f"{part[0]} … {part[-1]}", part))
+    return found
+
+
+def _unit(name: str, nodes: list[str], cells: Mapping[str, list[_Cell]], table: Table) -> Unit:
+    lines: dict[tuple[str, int], list[tuple[int, _Cell]]] = defaultdict(list)
+    for at, node in enumerate(nodes):
+        met: Counter[str] = Counter()
+        for cell in cells.get(node, ()):
+            lines[cell.line, met[cell.line]].append((at, cell))
+            met[cell.line] += 1
+    unit = Unit(name, nodes)
+    for key in sorted(lines, key=lambda key: (key[0].endswith("ports"), natural(key[0]), key[1]))[:MAX_LINES]:
+        unit.lines.append(_line(key, lines[key], len(nodes), table))
+    return unit
+
+
+def _line(key: tuple[str, int], found: Sequence[tuple[int, _Cell]], width: int, table: Table) -> Line:
+    rows = np.full(width, NO_ROW, np.int32)
+    for at, cell in found:
+        rows[at] = cell.row
+    names = {at: table.ids[cell.row].name for at, cell in found}
+    port = Counter(names.values()).most_common(1)[0][0]
+    leaves = Counter(cell.leaf for _, cell in found if cell.leaf).most_common(1)
+    name = key[0] if key[0].endswith("ports") else f"rail {key[0]}"
+    odd = {at: other for at, other in names.items() if other != port}
+    return Line(name, leaves[0][0] if leaves else "", port, odd, rows)
+
+
+def _tiers(graph: Graph | None) -> list[tuple[str, list[str]]]:
+    """Switches above the leaves, the highest level first."""
+    if graph is None:
+        return []
+    levels: dict[int, list[str]] = defaultdict(list)
+    for switch in graph.switches.values():
+        if switch.level is not None and switch.level > 0 and switch.labels.get("network") != "nvlink":
+            levels[switch.level].append(graph.name(switch.id))
+    found, room = [], MAX_SWITCHES
+    for level in sorted(levels, reverse=True):
+        names = sorted(levels[level], key=natural)[:room]
+        room -= len(names)
+        words = {1: "spines", 2: "cores"}.get(level, f"level {level}")
+        found.append((words, names))
+    return [(name, names) for name, names in found if names]

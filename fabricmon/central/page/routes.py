@@ -1,0 +1,310 @@
+"""The page's HTTP: documents, their parts, the map, and the stream that tells browsers when something changed.
+
+What is made for one browser serves all that ask in the same second; every answer carries its digest as ETag, so that
+what a browser has is not sent again. Nothing is made while nobody looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable
+from importlib import resources
+
+import msgspec
+from aiohttp import web
+
+from fabricmon.central import api
+from fabricmon.central.centre import Centre
+from fabricmon.central.page import document, known, scene
+from fabricmon.central.page.filter import Filter, filter_of
+from fabricmon.central.page.health import health
+from fabricmon.central.page.incident import incident_detail
+from fabricmon.central.page.node import component_detail, node_detail
+from fabricmon.central.page.plan import Plan, plan
+from fabricmon.central.words import clock_time
+from fabricmon.model import ComponentId, Incident, Kind, Presence, Symptom
+from fabricmon.runtime.exposition import accepts_gzip, gzip
+
+ASSETS = {
+    "page.css": "text/css",
+    "map.css": "text/css",
+    "detail.css": "text/css",
+    "main.js": "text/javascript",
+    "live.js": "text/javascript",
+    "morph.js": "text/javascript",
+    "map.js": "text/javascript",
+    "layout.js": "text/javascript",
+    "panel.js": "text/javascript",
+    "chart.js": "text/javascript",
+    "silence.js": "text/javascript",
+    "theme.js": "text/javascript",
+    "times.js": "text/javascript",
+    "runbook.css": "text/css",
+    "icon.svg": "image/svg+xml",
+}
+SMALL = 1024  # bytes: what is smaller is not worth compressing
+MAX_WATCHERS = 128  # browsers that are told of changes at once; further ones ask every few seconds
+BEAT = 1.0  # seconds between two looks for a change, while somebody watches
+HEARTBEAT = 5.0  # seconds after which a browser hears of us although nothing changed
+PLAN_EVERY = 10.0  # seconds between two makings of the map's plan, which takes 3 us a port
+MAX_KEPT = 32  # answers that are kept for the second they are good for: one a filter in use
+MAX_HISTORY = 500  # entries of an incident's history that are read for its page
+
+
+class Page:
+    """The handlers. `warnings` are sentences about the centre itself."""
+
+    def __init__(self, centre: Centre, warnings: Callable[[], list[str]]) -> None:
+        self._centre, self._warnings = centre, warnings
+        self._kept: dict[tuple[str, Filter | None], tuple[float, bytes, str]] = {}
+        self._plan: Plan | None = None
+        self._plan_of: tuple[object, ...] = ()
+        self._plan_at = float("-inf")
+        self._watchers = 0
+
+    def add_routes(self, app: web.Application) -> None:
+        router = app.router
+        for path, handler in (
+            ("/", self._document),
+            ("/page/live", self._live),
+            ("/page/plan", self._map_plan),
+            ("/page/health", self._map_health),
+            ("/page/events", self._events),
+            ("/incident", self._incident),
+            ("/node", self._node),
+            ("/component", self._component),
+        ):
+            router.add_get(path, handler)
+        for name, kind in ASSETS.items():
+            router.add_get(f"/static/{name}", _asset(name, kind))
+
+    def scene(self) -> scene.Scene:
+        """What the page shows now."""
+        at, overview, nodes, incidents = self._centre.look()
+        silences = self._centre.silences
+        deliveries = {
+            name: (d.depth, d.error if d.attempts else "") for name, d in self._centre.outbox.deliveries().items()
+        }
+        return scene.Scene(
+            at=at,
+            overview=overview,
+            nodes=nodes,
+            incidents=incidents,
+            silences=[s for s in silences.all() if s.ends > at],
+            windows=silences.windows(at),
+            receivers=scene.receivers(deliveries),
+            warnings=self._warnings(),
+        )
+
+    # ---------------------------------------------------------------- the page and its middle
+
+    async def _document(self, request: web.Request) -> web.Response:
+        wanted = filter_of(request.query)
+        return self._answer(request, ("document", wanted), lambda: document.document(self.scene(), wanted).encode())
+
+    async def _live(self, request: web.Request) -> web.Response:
+        wanted = filter_of(request.query)
+        return self._answer(request, ("live", wanted), lambda: document.fragment(self.scene(), wanted).encode())
+
+    async def _map_plan(self, request: web.Request) -> web.Response:
+        return self._answer(request, ("plan", None), lambda: msgspec.json.encode(self.plan().document()), "json")
+
+    async def _map_health(self, request: web.Request) -> web.Response:
+        return self._answer(request, ("health", None), self._health, "json")
+
+    def _health(self) -> bytes:
+        now, _, nodes, incidents = self._centre.look()
+        fleet, symptoms = self._centre.engine.fleet, self._centre.engine.symptoms()
+        found = health(self.plan(), fleet, nodes, incidents, symptoms, now)
+        return msgspec.json.encode({"plan": self._tag(("plan", None), self._plan_bytes), **found})
+
+    def plan(self) -> Plan:
+        """The map's plan, made anew when nodes, ports or the topology changed, and then not often."""
+        engine, now = self._centre.engine, self._centre.now()
+        table = engine.fleet.tables[Kind.PORT]
+        state = (table.changes, id(table.domains), tuple(engine.fleet.nodes), id(engine.topology()))
+        due = now - self._plan_at >= PLAN_EVERY or now < self._plan_at
+        if self._plan is None or (due and state != self._plan_of):
+            self._plan = plan(list(engine.fleet.nodes), table, engine.topology())
+            self._plan_of, self._plan_at = state, now
+        return self._plan
+
+    def _plan_bytes(self) -> bytes:
+        return msgspec.json.encode(self.plan().document())
+
+    # ---------------------------------------------------------------- one thing in full
+
+    async def _incident(self, request: web.Request) -> web.Response:
+        wanted = request.query.get("id", "")[: api.MAX_WORD]
+        now, _, _, incidents = self._centre.look()
+        found = next((i for i in incidents if i.id == wanted), None)
+        if found is None:
+            found = next(iter(await self._centre.store.incidents([wanted])), None)
+        if found is None:
+            return self._missing(request, "No such incident", "It may be older than what is kept, 30 days.")
+        history = await self._centre.store.history(wanted) or found.history
+        clock, fleet = self._clock(request), self._centre.engine.fleet
+        html = incident_detail(
+            found,
+            list(history)[-MAX_HISTORY:],
+            self._centre.silences.active(now),
+            now,
+            clock,
+            lambda word: known.link_of(fleet, word),
+        )
+        return self._detail(request, found.title, html)
+
+    async def _node(self, request: web.Request) -> web.Response:
+        name = request.query.get("name", "")[: api.MAX_WORD]
+        _, _, nodes, incidents = self._centre.look()
+        node = next((n for n in nodes if n.node == name), None)
+        if node is None:
+            return self._missing(request, "No such node", "No agent of that name is expected.")
+        engine = self._centre.engine
+        html = node_detail(
+            node,
+            known.ports_of(engine.utilisation(), engine.fleet, name),
+            [c for kind in (Kind.GPU, Kind.PCIE) for c in known.others_of(engine.fleet, name, kind)],
+            [i for i in incidents if _concerns(i, name)],
+            [s for s in engine.symptoms() if s.component.node == name],
+            self._clock(request),
+            lambda word: known.link_of(engine.fleet, word),
+        )
+        return self._detail(request, name, html)
+
+    async def _component(self, request: web.Request) -> web.Response:
+        component = component_of(request)
+        engine = self._centre.engine
+        row = engine.fleet.tables[component.kind].row(component) if component else None
+        if component is None or row is None:
+            return self._missing(request, "No such component", "No agent has told of it.")
+        now, _, nodes, incidents = self._centre.look()
+        html = component_detail(
+            component,
+            engine.fleet.tables[component.kind].labels[row],
+            known.places_of(engine.fleet, component, now),
+            known.values_of(engine.fleet, component, now),
+            [i for i in incidents if str(component) in i.parts or str(component) in i.component],
+            _symptoms_of(engine.symptoms(), component),
+            any(n.node == component.node and n.presence is Presence.LIVE for n in nodes),
+            self._clock(request),
+            lambda word: known.link_of(engine.fleet, word),
+        )
+        return self._detail(request, str(component), html)
+
+    def _clock(self, request: web.Request) -> float | None:
+        """Whose words times are in: ours where the whole page is asked for."""
+        return None if "part" in request.query else self._centre.now()
+
+    def _detail(self, request: web.Request, title: str, html: str, status: int = 200) -> web.Response:
+        if "part" not in request.query:
+            back = '<p class="back"><a href=".">Everything</a></p>'
+            body = f'{back}<div class="panel whole">{html}</div>'
+            pulse = f"as of <time>{clock_time(self._centre.now())}</time>"
+            html = document.shell(title, self._centre.fabric, body, pulse)
+        body_bytes = html.encode()
+        return _sent(request, body_bytes, _digest(body_bytes), "html", status)
+
+    def _missing(self, request: web.Request, title: str, text: str) -> web.Response:
+        html = f'<h2 id="panel-title" tabindex="-1">{title}</h2><p class="note">{text}</p>'
+        return self._detail(request, title, html, 404)
+
+    # ---------------------------------------------------------------- what changed
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        """Server-sent events: `look` with the digests of what the page and the map show now."""
+        if self._watchers >= MAX_WATCHERS:
+            raise web.HTTPServiceUnavailable(text="too many watch; ask again later\n", headers={"Retry-After": "10"})
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store"}
+        )
+        self._watchers += 1
+        try:
+            await response.prepare(request)
+            told, said = "", 0.0
+            loop = asyncio.get_running_loop()
+            while True:
+                news = self._news()
+                if news != told or loop.time() - said >= HEARTBEAT:
+                    data = json.dumps({"at": self._centre.now(), **json.loads(news)})
+                    await response.write(f"event: look\ndata: {data}\n\n".encode())
+                    told, said = news, loop.time()
+                await asyncio.sleep(BEAT)
+        except ConnectionError:
+            return response
+        finally:
+            self._watchers -= 1
+
+    def _news(self) -> str:
+        live = self._tag(("live", Filter()), lambda: document.fragment(self.scene(), Filter()).encode())
+        return json.dumps({"live": live, "map": self._tag(("health", None), self._health)})
+
+    # ---------------------------------------------------------------- answers
+
+    def _answer(
+        self,
+        request: web.Request,
+        key: tuple[str, Filter | None],
+        make: Callable[[], bytes],
+        form: str = "html",
+    ) -> web.Response:
+        self._tag(key, make)
+        _, body, tag = self._kept[key]
+        return _sent(request, body, tag, form)
+
+    def _tag(self, key: tuple[str, Filter | None], make: Callable[[], bytes]) -> str:
+        """The digest of an answer, which is made at most once a second."""
+        at = self._centre.look()[0]
+        kept = self._kept.get(key)
+        if kept is None or kept[0] != at:
+            body = make()
+            self._kept.pop(key, None)
+            self._kept[key] = kept = (at, body, _digest(body))
+            while len(self._kept) > MAX_KEPT:
+                del self._kept[next(iter(self._kept))]
+        return kept[2]
+
+
+def component_of(request: web.Request) -> ComponentId | None:
+    """What `kind`, `node` and `name` of a query name; None where that can be nothing."""
+    kind, node, name = (request.query.get(key, "")[: api.MAX_WORD] for key in ("kind", "node", "name"))
+    return ComponentId(Kind(kind), node, name) if kind in tuple(Kind) and node else None
+
+
+def _concerns(incident: Incident, node: str) -> bool:
+    return any(part.partition("/")[0] == node for part in incident.parts) or f"({node}" in incident.component
+
+
+def _symptoms_of(symptoms: list[Symptom], component: ComponentId) -> list[Symptom]:
+    return [s for s in symptoms if s.component == component]
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()[:16]
+
+
+def _sent(request: web.Request, body: bytes, tag: str, form: str, status: int = 200) -> web.Response:
+    """An answer, or 304 where the browser has it already."""
+    headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    if status == 200 and f'"{tag}"' in request.headers.get("If-None-Match", ""):
+        return web.Response(status=304, headers=headers)
+    if len(body) >= SMALL and accepts_gzip(request.headers.get("Accept-Encoding", "")):
+        body, headers["Content-Encoding"] = gzip(body), "gzip"
+    kind = "application/json" if form == "json" else "text/html"
+    return web.Response(body=body, status=status, content_type=kind, charset="utf-8", headers=headers)
+
+
+def _asset(name: str, kind: str) -> api.Handler:
+    """A file of ours, read once; asked for again it is compared by its digest."""
+    data = resources.files("fabricmon.central").joinpath("static", name).read_bytes()
+    tag = _digest(data)
+
+    async def serve(request: web.Request) -> web.Response:
+        headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
+        if f'"{tag}"' in request.headers.get("If-None-Match", ""):
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=data, content_type=kind, charset="utf-8", headers=headers)
+
+    return serve

@@ -1,0 +1,175 @@
+// Hears from the centre when something changed, and fetches what did. The stream says something at least every five
+// seconds; when it does not, the page says since when it knows nothing.
+import { morph, parse } from "./morph.js";
+import { centreSays, clock, now, span, tell } from "./times.js";
+
+const SILENT = 12000; // milliseconds without a word after which the centre counts as lost
+const RETRY = [1000, 2000, 4000, 8000, 15000]; // milliseconds between attempts
+const POLL = 5000; // milliseconds between looks where no stream can be had
+const PATIENCE = 10000; // milliseconds until a request without an answer counts as lost
+const TYPING = 200; // milliseconds after the last key before a search is made
+
+export async function get(path) {
+  const answer = await fetch(path, { cache: "no-cache", signal: AbortSignal.timeout(PATIENCE) });
+  if (!answer.ok && answer.status !== 404) throw new Error(`HTTP ${answer.status}`);
+  return answer;
+}
+
+export function say(text) {
+  document.getElementById("said").textContent = text;
+}
+
+export function follow(live, map, panel) {
+  const pulse = document.getElementById("pulse");
+  const form = document.getElementById("search");
+  let stream = null;
+  let attempt = 0;
+  let heard = Date.now();
+  let shown = "";
+  let known = null;
+  let timer = 0;
+
+  function query() {
+    const words = new URLSearchParams();
+    for (const [name, value] of new FormData(form)) if (value) words.set(name, value);
+    return words.toString();
+  }
+
+  function alive() {
+    heard = Date.now();
+    document.body.classList.remove("lost");
+    pulse.textContent = `live · ${clock(now())}`;
+  }
+
+  async function refreshPage() {
+    const words = query();
+    const html = await (await get(`page/live${words ? `?${words}` : ""}`)).text();
+    morph(live, parse(html));
+    tell(live);
+    const headline = live.querySelector("#headline");
+    const fabric = document.querySelector(".fabric").textContent;
+    if (headline) document.title = `${headline.dataset.title} · ${fabric || "fabricmon"}`;
+    options();
+    announce();
+  }
+
+  // What came and what went, for whom does not see it.
+  function announce() {
+    const cards = new Map([...live.querySelectorAll("article.incident")].map((card) => [card.dataset.id, card]));
+    if (known && !query()) {
+      const fresh = [...cards].filter(([id]) => !known.has(id));
+      const gone = [...known].filter(([id]) => !cards.has(id));
+      const title = (card) => card.querySelector("h3").textContent;
+      const words = [
+        ...fresh.slice(0, 3).map(([, card]) => `New ${card.querySelector(".severity").lastChild.textContent} incident: ${title(card)}.`),
+        ...gone.slice(0, 3).map(([, text]) => `No longer open: ${text}.`),
+      ];
+      if (words.length) say(words.join(" "));
+      for (const [, card] of fresh) card.classList.add("fresh");
+    }
+    if (!query()) known = new Map([...cards].map(([id, card]) => [id, card.querySelector("h3").textContent]));
+  }
+
+  // The kinds and rails there are to choose from.
+  function options() {
+    const open = live.querySelector("#open");
+    for (const name of ["kind", "rail"]) {
+      const select = form.elements[name];
+      const there = (open?.dataset[`${name}s`] || "").split("\n").filter(Boolean);
+      const had = new Set([...select.options].map((option) => option.value));
+      for (const value of there) {
+        if (!had.has(value)) select.add(new Option(name === "rail" ? `rail ${value}` : value.replaceAll("_", " "), value));
+      }
+    }
+  }
+
+  async function refresh() {
+    try {
+      await Promise.all([refreshPage(), map.refresh(), panel.refresh()]);
+      alive();
+    } catch {
+      lost();
+    }
+  }
+
+  function lost() {
+    const gone = Date.now() - heard;
+    if (gone < SILENT) return;
+    document.body.classList.add("lost");
+    pulse.textContent = `no word from the centre since ${clock(heard)} (${span(gone)})`;
+  }
+
+  function told(event) {
+    const news = JSON.parse(event.data);
+    centreSays(news.at);
+    attempt = 0;
+    alive();
+    const state = `${news.live} ${news.map}`;
+    if (state !== shown) {
+      shown = state;
+      refresh();
+    }
+  }
+
+  function open() {
+    close();
+    if (document.hidden) return;
+    stream = new EventSource("page/events");
+    stream.addEventListener("look", told);
+    stream.addEventListener("error", () => {
+      close();
+      const pause = RETRY[Math.min(attempt, RETRY.length - 1)];
+      attempt += 1;
+      timer = setTimeout(open, pause * (0.75 + Math.random() / 2));
+    });
+  }
+
+  function close() {
+    clearTimeout(timer);
+    stream?.close();
+    stream = null;
+  }
+
+  setInterval(() => {
+    if (document.hidden) return;
+    lost();
+    if (stream && Date.now() - heard > SILENT) open();
+  }, 1000);
+  setInterval(() => {
+    if (!document.hidden && attempt > 1) refresh(); // no stream to be had: ask
+  }, POLL);
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  addEventListener("pagehide", close);
+
+  let typing = 0;
+  function search() {
+    const words = query();
+    history.replaceState(null, "", `${location.pathname}${words ? `?${words}` : ""}${location.hash}`);
+    map.look(Object.fromEntries(new URLSearchParams(words)));
+    refreshPage().then(() => {
+      const open = live.querySelector("#open");
+      say(`${open ? open.querySelectorAll("article").length : 0} open incidents shown`);
+    }, lost);
+  }
+  form.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(search, TYPING);
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    search();
+  });
+  document.addEventListener("keydown", (event) => {
+    const typed = event.target.closest("input, textarea, select, dialog");
+    if (event.key === "/" && !typed && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      form.elements.q.focus();
+    }
+  });
+  map.look(Object.fromEntries(new FormData(form)));
+  announce();
+  options();
+  refresh();
+  open();
+  return { refresh };
+}
