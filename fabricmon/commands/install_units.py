@@ -78,7 +78,7 @@ def _install(root: Path, names: list[str], args: argparse.Namespace) -> int:
             if step.action in (Action.WRITE, Action.UPDATE):
                 _write(root, step)
         _settle(root, steps, names)
-    _next(root, names, any(step.action is not Action.SAME for step in steps))
+    _next(root, names, any(step.action is Action.UPDATE for step in steps))
     return 0
 
 
@@ -212,7 +212,7 @@ def _tell(steps: list[Step], dry_run: bool) -> None:
         print(f"{word:<9} {step.path}{f' ({step.why})' if step.why else ''}")
 
 
-def _next(root: Path, names: list[str], changed: bool) -> None:
+def _next(root: Path, names: list[str], updated: bool) -> None:
     if root != Path("/"):
         print(f"\nNext, on the machine that {root} becomes: systemctl enable --now "
               + " ".join(f"fabricmon-{name}" for name in names))
@@ -222,8 +222,8 @@ def _next(root: Path, names: list[str], changed: bool) -> None:
     if "central" in names:
         print("  edit /etc/fabricmon/central.yaml     which agents to follow, whom to tell")
     print(f"  systemctl enable --now {units}")
-    if changed:
-        print(f"  systemctl restart {units}     where it ran before")
+    if updated:
+        print(f"  systemctl restart {units}     to run by the updated units")
     for name in names:
         what = "metrics" if name == "agent" else "health"
         print(f"  curl -s localhost:{PORTS[name]}/{what}")
