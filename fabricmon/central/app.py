@@ -11,11 +11,13 @@ from functools import partial
 
 from fabricmon import __version__
 from fabricmon.central import metrics
+from fabricmon.central.acting import Actors, acting, standing
 from fabricmon.central.centre import Centre
 from fabricmon.central.clock import Clock
 from fabricmon.central.jobs import JobFeed
 from fabricmon.central.kubernetes_feed import KubernetesFeed
 from fabricmon.central.memory import Memory
+from fabricmon.central.metrics_acting import families as acting_families
 from fabricmon.central.outbox import Outbox
 from fabricmon.central.overview import sentence
 from fabricmon.central.plan import Plan, load, placed
@@ -39,6 +41,7 @@ from fabricmon.runtime.http import Address, listen
 from fabricmon.runtime.reader import Overdue, Reader
 from fabricmon.runtime.reloads import Reloads
 from fabricmon.runtime.sdnotify import Notifier
+from fabricmon.senders import ACTING
 from fabricmon.senders.destination import Destination, destination
 from fabricmon.topology.graph import Graph
 from fabricmon.web.gate import Gate
@@ -70,7 +73,8 @@ def static_targets(config: Root) -> list[Target]:
 def destinations(config: Root) -> list[Destination]:
     """Who is told."""
     links = config.central.as_links()
-    return [destination(name, s.kind, s.config, config.notify, links) for name, s in config.senders.items()]
+    told = ((name, s) for name, s in config.senders.items() if s.kind not in ACTING)
+    return [destination(name, s.kind, s.config, config.notify, links) for name, s in told]
 
 
 def check(config: Root) -> None:
@@ -127,6 +131,7 @@ class Central:
         self.centre = Centre(settings.fabric, self.engine, self.store, state, self.outbox, self._clock.now, *noted)
         self.centre.receivers = [d.receiver for d in self._destinations]
         self.centre.replan()
+        self.actors = Actors(self.store, lambda: standing(self.centre), acting(config))
         self.jobs = JobFeed(settings.jobs, self.engine, self._clock.now)
         self.ruler = (
             PrometheusSource(settings.prometheus, self.engine, self._told, RULES, self._clock.now)
@@ -183,7 +188,7 @@ class Central:
             self.warnings,
             lambda wanted: metrics.page(
                 self.centre, self.pull, self.discovery, self._clock, self._reloads, wanted, self._tape, self.jobs,
-                self.gate.families(),
+                [*self.gate.families(), *acting_families(self.actors)],
             ),
             self._not_live,
             self._not_ready,
@@ -203,6 +208,7 @@ class Central:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._tick(), name="tick")
                 group.create_task(self.outbox.run(), name="outbox")
+                group.create_task(self.actors.run(), name="actors")
                 group.create_task(self.pull.run(), name="pull")
                 group.create_task(self.gate.run(), name="gate")
                 group.create_task(self.link.run(), name="link")
@@ -329,6 +335,7 @@ class Central:
         self._placed = places
         self.centre.receivers = [d.receiver for d in told]
         self.outbox.configure(told, config.notify)
+        self.actors.configure(acting(config))
         self.pull.configure(settings.pull)
         if self.ruler is not None and settings.source != "agents":
             self.ruler.configure(settings.prometheus)
@@ -366,7 +373,7 @@ class Central:
         for name, state in self.discovery.states.items():
             if state.error:
                 found.append(f"Targets of {name} are those it gave before: {state.error}")
-        found += [*self.jobs.warnings(), *self.gate.warnings(), *self.link.warnings()]
+        found += [*self.jobs.warnings(), *self.actors.warnings(), *self.gate.warnings(), *self.link.warnings()]
         if self.discovery.refused:
             found.append(f"{self.discovery.refused} targets are beyond central.pull.max_targets and not followed")
         cloned = self.centre.look()[1].nodes[Presence.CLONED]

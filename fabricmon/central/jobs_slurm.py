@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
-import signal
 from collections.abc import Callable, Sequence
 
 import aiohttp
@@ -14,12 +10,11 @@ from fabricmon.central.jobs_settings import SlurmJobs
 from fabricmon.central.jobs_source import MAX_ANSWER, USER_AGENT, JobsError, Parser, body, refusal, tls
 from fabricmon.jobs import slurm
 from fabricmon.jobs.model import Listing
+from fabricmon.runtime.command import CommandError, output
 from fabricmon.senders.post import read_secret
 
 VERSIONS = tuple(f"v0.0.{number}" for number in range(44, 37, -1))
 """Versions of slurmrestd's answers that are understood, the newest first; Slurm keeps the last three or so."""
-MAX_WORDS = 2000  # bytes of a command's stderr that are kept
-CHUNK = 1 << 20
 
 
 class CommandSource:
@@ -38,52 +33,10 @@ class CommandSource:
         self._parser.close()
 
     async def _output(self) -> bytes:
-        program = os.path.basename(self.command[0])
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self.command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            raise JobsError(f"{program} cannot be run: {error}") from error
-        try:
-            async with asyncio.timeout(self.deadline):
-                assert process.stdout is not None
-                assert process.stderr is not None
-                data, words = await asyncio.gather(_all(process.stdout), _first(process.stderr))
-                status = await process.wait()
-        except TimeoutError as error:
-            raise JobsError(f"{program} gave no answer within {self.deadline:g} s") from error
-        finally:
-            if process.returncode is None:  # else its number may be another's by now
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
-        if status:
-            said = " ".join(words.decode(errors="replace").split())
-            raise JobsError(f"{program} failed with status {status}{f': {said}' if said else ''}")
-        return data
-
-
-async def _all(stream: asyncio.StreamReader) -> bytes:
-    chunks, size = [], 0
-    while chunk := await stream.read(CHUNK):
-        size += len(chunk)
-        if size > MAX_ANSWER:
-            raise JobsError(f"the command prints more than {MAX_ANSWER} bytes")
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-async def _first(stream: asyncio.StreamReader) -> bytes:
-    """The first words of a stream that is read to its end."""
-    kept = b""
-    while chunk := await stream.read(CHUNK):
-        kept = (kept + chunk)[:MAX_WORDS]
-    return kept
+            return await output(self.command, self.deadline, MAX_ANSWER)
+        except CommandError as error:
+            raise JobsError(str(error)) from error
 
 
 class RestSource:

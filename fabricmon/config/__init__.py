@@ -63,7 +63,7 @@ SECTIONS: dict[str, str] = {
 TABLES: dict[str, str] = {
     "collect": "fabricmon.collect:COLLECTORS",
     "rules": "fabricmon.rules:RULES",
-    "senders": "fabricmon.senders:SENDERS",
+    "senders": "fabricmon.senders:KINDS",
 }
 
 ORDER = ("agent", "collect", "central", "topology", "rules", "notify", "senders", "log")

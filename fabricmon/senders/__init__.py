@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from fabricmon.senders import alertmanager, email, pagerduty, slack, webhook
+from fabricmon.senders import alertmanager, email, pagerduty, slack, slurm, webhook
 
 SENDERS: dict[str, ModuleType] = {
     "webhook": webhook,
@@ -23,3 +23,10 @@ SENDERS: dict[str, ModuleType] = {
     "pagerduty": pagerduty,
     "email": email,
 }
+
+ACTING: dict[str, ModuleType] = {
+    "slurm": slurm,
+}
+
+KINDS: dict[str, ModuleType] = {**SENDERS, **ACTING}
+"""Every kind that may stand below `senders:` in the configuration."""

@@ -1,9 +1,9 @@
 """What a sender that acts is: it sees all that stands, not single notifications, and changes the world.
 
 A module of an acting kind stands in `senders.ACTING` and has `Config` (a subclass of `ActingConfig`) and
-`open(name, config, links) -> Actor`. The centre (`central/acting.py`) calls `Actor.act` every `period` seconds and
-whenever an incident changed, one call at a time. What may be done is decided by `notify.acting.decide`; what has been
-done is read from the world, so that a restart neither forgets nor repeats.
+`open(name, config, links) -> Actor`. The centre (`central/acting.py`) calls `Actor.act` every `period` seconds, one
+call at a time. What may be done is decided by `notify.acting.decide`; what has been done is read from the world, so
+that a restart neither forgets nor repeats.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ class Report:
     failed    node -> why it could not be done; it is tried again in the next call
     withheld  node -> why nothing is done there although an incident of a listed kind fires
     held      nodes that stand acted on now
+    dry       nothing was done: `done` is what would have been
     error     why the world could not be read or reached at all, "" where it could: then nothing was done
     """
 
@@ -108,6 +109,7 @@ class Report:
     failed: dict[str, str] = field(default_factory=dict)
     withheld: Mapping[str, str] = field(default_factory=dict)
     held: int = 0
+    dry: bool = False
     error: str = ""
 
 
