@@ -54,6 +54,11 @@ def journal(machine: Machine, unit: str, *options: str) -> str:
     return machine.ask(f"journalctl --no-pager -o cat -u {unit} {' '.join(options)}")
 
 
+def naming(lines: str, word: str) -> str:
+    """The last of these lines that has the word."""
+    return ([line for line in lines.splitlines() if word in line] or [f"no line has {word!r}"])[-1]
+
+
 def get(machine: Machine, unit: str, path: str) -> str:
     return machine.ask(f"curl -sS --max-time 10 localhost:{PORTS[unit]}{path}")
 
@@ -71,7 +76,7 @@ def blocks(document: str, *headings: str) -> list[str]:
 def wheels() -> Path:
     """What the lock names, for a machine without a network; hashes are checked when it is installed there."""
     folder = CACHE / "wheels"
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--dest", str(folder)]
+    command = [sys.executable, "-m", "pip", "download", "-qq", "--only-binary=:all:", "--dest", str(folder)]
     subprocess.run([*command, "--require-hashes", "-r", str(ROOT / "requirements.lock")], check=True, timeout=600)
     subprocess.run([*command, "setuptools>=68", "wheel"], check=True, timeout=600)
     return folder
@@ -147,7 +152,7 @@ def reloading(machine: Machine, unit: str) -> None:
     failed = machine.run(f"systemctl reload {unit}")
     errors = machine.ask(f"journalctl --no-pager -o cat -u {unit} -p err")
     seen("systemctl reload of a bad file fails, and the journal has the reason as an error",
-         failed.returncode != 0 and "intervall" in errors, errors.splitlines()[-1])  # fmt: skip
+         failed.returncode != 0 and "intervall" in errors, naming(errors, "intervall"))  # fmt: skip
     seen("the old configuration stays in use", (show(machine, unit, "MainPID"), value()) == (pid, "1"))
 
     machine.do(f"kill -HUP {pid}")
@@ -193,7 +198,7 @@ def stopping(machine: Machine, unit: str) -> None:
     seen("a start with a bad configuration fails once, with the reason, and is not tried again",
          failed.returncode != 0 and show(machine, unit, "ActiveState") == "failed"
          and show(machine, unit, "NRestarts") == "0",
-         machine.ask(f"journalctl --no-pager -o cat -u {unit} -p err -n 1"))  # fmt: skip
+         naming(machine.ask(f"journalctl --no-pager -o cat -u {unit} -p err"), "nonsense"))  # fmt: skip
     machine.do(f"cp /tmp/before.yaml {path}; systemctl reset-failed {unit}; systemctl start {unit}")
 
 
