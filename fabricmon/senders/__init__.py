@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from fabricmon.senders import alertmanager, email, pagerduty, slack, slurm, webhook
+from fabricmon.senders import alertmanager, email, kubernetes_node, pagerduty, slack, slurm, webhook
 
 SENDERS: dict[str, ModuleType] = {
     "webhook": webhook,
@@ -26,6 +26,7 @@ SENDERS: dict[str, ModuleType] = {
 
 ACTING: dict[str, ModuleType] = {
     "slurm": slurm,
+    "kubernetes_node": kubernetes_node,
 }
 
 KINDS: dict[str, ModuleType] = {**SENDERS, **ACTING}

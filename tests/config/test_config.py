@@ -108,7 +108,9 @@ def test_aliases_are_followed(write):
         ("central: {dns: [{type: A}]}\n", "F:1: central.dns[0]: 'name' is missing"),
         ("central: {pull: {slow_after: 20s}}\n",
          "F:1: central.pull: 'slow_after' must be above 0 and below 'lost_after'"),
-        ("senders: {ops: {url: 'http://x/'}}\n", "F:1: senders.ops: 'kind' is missing, one of: alertmanager, email, pagerduty, slack, slurm, webhook"),
+        ("senders: {ops: {url: 'http://x/'}}\n",
+         "F:1: senders.ops: 'kind' is missing, one of: "
+         "alertmanager, email, kubernetes_node, pagerduty, slack, slurm, webhook"),
         ("senders:\n  ops:\n    kind: webhok\n",
          "F:3: senders.ops.kind: unknown kind 'webhok', did you mean 'webhook'?"),
         ("senders: {ops: {kind: webhook}}\n", "F:1: senders.ops: 'url' is missing"),
