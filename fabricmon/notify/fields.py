@@ -91,7 +91,7 @@ def fields(incident: Incident, notification: Notification, links: Links) -> dict
         "id": incident.id,
         "kind": incident.kind,
         "component": incident.component,
-        "nodes": _names(nodes_of(incident)),
+        "nodes": incident.labels.get("node", "") or _names(nodes_of(incident)),
         "severity": incident.severity.value,
         "status": incident.status,
         "confidence": f"{incident.confidence:.2f}" if math.isfinite(incident.confidence) else "",

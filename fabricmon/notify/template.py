@@ -32,11 +32,11 @@ BODY = """\
 What: {what}
 Why: {why}
 How sure: {sure}
+Jobs hit: {jobs}
+What to do: {action}
 Evidence: {evidence}
 Against it: {against}
 Could also be: {candidates}
-Jobs hit: {jobs}
-What to do: {action}
 Since: {since}, for {lasted}
 Ended: {resolved}
 Taken on: {taken}
@@ -88,7 +88,7 @@ class Template(Struct, frozen=True):
 
 
 def parse(text: str) -> Template:
-    """A template as a person wrote it. TemplateError says where and what: "line 2, column 7: unknown field 'tittle'"."""
+    """A template as a person wrote it. TemplateError says where: "line 2, column 7: unknown field 'tittle', ..."."""
     if len(text) > MAX_TEMPLATE:
         raise TemplateError(f"at most {MAX_TEMPLATE} characters, this has {len(text)}")
     rows = text.rstrip("\n").split("\n")

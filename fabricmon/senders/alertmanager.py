@@ -81,6 +81,12 @@ async def send(
     return await _post(session, config, alerts(config, notification, time.time(), links))
 
 
+def preview(config: Config, notification: Notification, links: Links = NO_LINKS) -> str:
+    """What would be sent."""
+    made = alerts(config, notification, notification.created, links)
+    return msgspec.json.format(msgspec.json.encode(made)).decode()
+
+
 async def refresh(
     session: aiohttp.ClientSession,
     config: Config,

@@ -104,6 +104,17 @@ async def send(
     return without(result._replace(receipts=kept if result.outcome is Outcome.DONE else {}), password)
 
 
+def preview(config: Config, notification: Notification, links: Links = NO_LINKS) -> str:
+    """What would be sent: headers and the plain text; the HTML says the same."""
+    made, _ = mails(config, notification, links, NO_RECEIPTS)
+    shown = []
+    for mail in made:
+        plain = mail.get_body(("plain",))
+        head = "\n".join(f"{name}: {value}" for name, value in mail.items() if not name.startswith("Content"))
+        shown.append(f"{head}\n\n{plain.get_content() if plain is not None else ''}")
+    return "\n".join(shown)
+
+
 def mails(
     config: Config, notification: Notification, links: Links, receipts: Mapping[str, str]
 ) -> tuple[list[EmailMessage], dict[str, str]]:

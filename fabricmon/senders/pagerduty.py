@@ -62,7 +62,7 @@ async def send(
         key = read_secret(config.routing_key_file)
     except (OSError, ValueError) as error:
         return Result(Outcome.RETRY, f"routing key file: {error}")
-    refused = ""
+    refused, result = "", Result(Outcome.DONE, "nothing to tell", answered=True)
     for incident in notification.incidents:
         body = msgspec.json.encode({"routing_key": key, **event(config, incident, notification, links)})
         answer = await ask(session, config.url, body, {}, config.timeout, ca_file=config.ca_file)
@@ -73,7 +73,13 @@ async def send(
             refused = f"{incident.id}: {result.reason}"  # the others are told all the same
     if refused:
         return Result(Outcome.NEVER, refused, answered=True)
-    return Result(Outcome.DONE, "accepted", answered=True)
+    return Result(Outcome.DONE, result.reason, answered=True)
+
+
+def preview(config: Config, notification: Notification, links: Links = NO_LINKS) -> str:
+    """What would be sent, without the routing key."""
+    made = [{"routing_key": "***", **event(config, i, notification, links)} for i in notification.incidents]
+    return msgspec.json.format(msgspec.json.encode(made)).decode()
 
 
 def event(config: Config, incident: Incident, notification: Notification, links: Links) -> dict[str, Any]:

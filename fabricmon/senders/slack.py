@@ -112,6 +112,12 @@ async def send(
     return Result(Outcome.DONE, "posted", answered=True, receipts=done)
 
 
+def preview(config: Config, notification: Notification, links: Links = NO_LINKS) -> str:
+    """What would be posted."""
+    made = list(messages(config, notification, links).values())
+    return msgspec.json.format(msgspec.json.encode(made)).decode()
+
+
 def messages(config: Config, notification: Notification, links: Links) -> dict[str, dict[str, Any]]:
     """What is posted, by the id of the (first) incident it is about."""
     new = notification.reason not in ("resolved", "absorbed", "acknowledged")

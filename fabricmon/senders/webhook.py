@@ -60,6 +60,11 @@ async def send(
     return await post(session, config.url, sent, headers, config.timeout, config.token_file, config.ca_file)
 
 
+def preview(config: Config, notification: Notification, links: Links = NO_LINKS) -> str:
+    """What would be sent."""
+    return msgspec.json.format(body(notification, links)).decode()
+
+
 def signature(secret: str, sent: bytes, timestamp: int) -> dict[str, str]:
     """The headers that prove who sent a body and when: HMAC-SHA256 over "<timestamp>.<body>"."""
     mac = hmac.new(secret.encode(), f"{timestamp}.".encode() + sent, hashlib.sha256)
