@@ -135,7 +135,7 @@ class Api:
         try:
             await ws.prepare(request)
             if request.transport is not None:
-                request.transport.set_write_buffer_limits(high=0)
+                request.transport.set_write_buffer_limits(high=1)  # TLS takes 0 for "full even when empty"
             both = {
                 asyncio.create_task(self._read(ws)),
                 asyncio.create_task(self._send(ws, urgent, int(after) if after else None)),

@@ -46,7 +46,7 @@ class Policy:
     """Who may do what.
 
     users, reading, changing  there are users, tokens to read with, tokens to change with
-    certificates              nobody gets here without a verified certificate
+    certificates              callers may show a certificate
     """
 
     anonymous: Level
@@ -66,8 +66,8 @@ class Policy:
 
     def holder(self, sans: Sequence[str]) -> Caller:
         """The holder of a certificate with these names: the most that one of them may."""
-        known = [(self.roles.get(f"san:{name}", Level.READ), name) for name in sans]
-        level, name = max(known, key=lambda pair: pair[0], default=(Level.READ, "?"))
+        named = [(self.roles[f"san:{name}"], name) for name in sans if f"san:{name}" in self.roles]
+        level, name = max(named, default=(Level.READ, sans[0] if sans else "?"))
         return Caller(f"san:{name}", level)
 
     @property
@@ -78,12 +78,20 @@ class Policy:
 
 
 def policy_of(
-    anonymous: str, roles: Mapping[str, str], *, users: bool, reading: bool, changing: bool, certificates: bool
+    anonymous: str,
+    roles: Mapping[str, str],
+    *,
+    users: bool = False,
+    reading: bool = False,
+    changing: bool = False,
+    certificates: bool = False,
+    required: bool = False,
 ) -> Policy:
-    """The policy of settings; an `anonymous` of "" follows from what there is."""
+    """The policy of settings; an `anonymous` of "" follows from what there is. `required`: without a certificate nobody
+    gets as far as a request."""
     if anonymous:
         level = LEVELS[anonymous]
-    elif users or reading or certificates:
+    elif users or reading or required:
         level = Level.NOTHING
     else:
         level = Level.READ if changing else Level.CHANGE

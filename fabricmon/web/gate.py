@@ -31,9 +31,6 @@ from fabricmon.web.passwords import Crowded, Passwords
 from fabricmon.web.settings import WebConfig
 from fabricmon.web.watched import Watched
 
-CALLER = "fabricmon.caller"
-"""Key of a request under which its `Caller` is."""
-
 ATTEMPTS, ATTEMPT_PERIOD = 10, 2.0
 """Wrong passwords or tokens of one peer at once, and seconds for each further one; then it must wait, without any
 password being checked."""
@@ -112,7 +109,9 @@ class Gate:
 
     async def access(self, request: web.Request) -> web.Response:
         """Answer a caller who it is taken for and what it may do, and what would let it change things."""
-        caller: Caller = request[CALLER]
+        caller = await self._who(request)
+        if isinstance(caller, web.Response):
+            return caller
         policy = self.watched.value.policy
         body = {
             "caller": caller.name,
@@ -157,7 +156,6 @@ class Gate:
             if refused is not None:
                 status, text = refused
                 return self._answer(request, "unauthenticated" if status == 401 else "forbidden", status, text)
-            request[CALLER] = caller
             if need is not Level.CHANGE:
                 return await handler(request)
             return self._foreign(request, caller) or await self._change(request, caller, handler)

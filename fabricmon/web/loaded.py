@@ -77,7 +77,8 @@ def load(settings: WebConfig, change_token_file: str, where: str) -> tuple[Loade
         raise ConfigError(*problems)
     policy = policy_of(
         settings.anonymous, settings.roles, users=bool(made.basic_auth_users), reading=bool(tokens[0]),
-        changing=bool(tokens[1]), certificates=server is not None and server.requires,
+        changing=bool(tokens[1]), certificates=server is not None and bool(server.client_ca or server.client_ca_file),
+        required=server is not None and server.requires,
     )  # fmt: skip
     return (
         Loaded(
