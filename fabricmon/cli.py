@@ -1,52 +1,46 @@
-"""The command line: parses and dispatches. Each verb is a file in `fabricmon/commands/`."""
+"""The command line: parses and dispatches. Each command is a file in `fabricmon/commands/`, and a row in its table."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
+import os
 import sys
 from collections.abc import Sequence
 
 from fabricmon import __version__
+from fabricmon.commands.table import COMMANDS, groups, module_of, parser_of
 
-# verb -> (module, one line). A module offers `add_arguments(parser)` and `run(args) -> int` and is imported only when
-# its verb is used, so that `fabricmon check` does not pay for what the centre needs.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "agent": ("fabricmon.commands.agent", "read this node's fabric counters and serve /metrics and /stream"),
-    "central": ("fabricmon.commands.central", "follow all agents, find causes, notify"),
-    "check": ("fabricmon.commands.check", "is this node's fabric healthy? exit 0, 1 warning, 2 critical, 3 unknown"),
-    "silence": ("fabricmon.commands.silence", "add, list and expire silences at the centre"),
-    "maintenance": ("fabricmon.commands.maintenance", "announce planned work at the centre"),
-    "topology": ("fabricmon.commands.topology", "show what a fabric description says and what is odd in it"),
-    "fabric": ("fabricmon.commands.fabric", "sweep the InfiniBand fabric once: nodes, links, counters of every port"),
-    "install-units": ("fabricmon.commands.install_units", "make agent or centre a service of this machine (systemd)"),
-    "config": ("fabricmon.commands.config", "check a configuration, show it with all defaults"),
-    "rules": ("fabricmon.commands.rules", "write the rules for Prometheus and what speaks its language"),
-    "capture": ("fabricmon.commands.capture", "write this host's fabric state as one archive"),
-    "replay": ("fabricmon.commands.replay", "judge a recording again, as it was or by another configuration"),
-    "demo": ("fabricmon.commands.demo", "a simulated fabric, this machine's agent, a centre and its page"),
-    "scenario": ("fabricmon.commands.scenario", "run simulated fabrics with faults, judged by what must come of them"),
-    "docs": ("fabricmon.commands.docs", "write or check the generated documents"),
-    "version": ("fabricmon.commands.version", "print the version"),
-}
+__all__ = ["COMMANDS", "main"]
 
-OK, FAILED, USAGE = 0, 1, 2
+OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 def _overview() -> argparse.ArgumentParser:
     width = max(map(len, COMMANDS))
-    rows = "\n".join(f"  {verb:<{width}}  {text}" for verb, (_, text) in COMMANDS.items())
+    parts = [
+        f"{title}:\n" + "".join(f"  {verb:<{width}}  {COMMANDS[verb][1]}\n" for verb in verbs)
+        for title, verbs in groups()
+    ]
     parser = argparse.ArgumentParser(
         prog="fabricmon",
         usage="fabricmon COMMAND [OPTIONS]",
         description="Fabric telemetry and health monitoring for GPU clusters.",
-        epilog=f"commands:\n{rows}\n\n`fabricmon COMMAND --help` tells each command's options.",
+        epilog="\n".join(parts) + "\n`fabricmon COMMAND --help` tells each command's options, with examples.\n"
+        "No cluster at hand? `fabricmon demo` simulates one.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"fabricmon {__version__}")
-    parser.add_argument("command", choices=tuple(COMMANDS), metavar="COMMAND", help=argparse.SUPPRESS)
     return parser
+
+
+def _unknown(verb: str) -> int:
+    from difflib import get_close_matches
+
+    near = get_close_matches(verb, COMMANDS, 1, 0.5)
+    hint = f"did you mean {near[0]}? " if near else ""
+    print(f"fabricmon: no command {verb!r}; {hint}`fabricmon --help` lists them", file=sys.stderr)
+    return USAGE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,30 +49,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words:
         _overview().print_help(sys.stderr)
         return USAGE
-    verb = _overview().parse_args(words[:1]).command
-    module = importlib.import_module(COMMANDS[verb][0])
-    parser = argparse.ArgumentParser(
-        prog=f"fabricmon {verb}",
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    module.add_arguments(parser)
-    args = parser.parse_args(words[1:])
-    from fabricmon.config import ConfigError
-
+    if words[0] == "help":
+        words = [*words[1:2], "--help"]
+    if words[0].startswith("-"):
+        _overview().parse_args(words)
+        return USAGE
+    if words[0] not in COMMANDS:
+        return _unknown(words[0])
+    module = module_of(words[0])
+    args = parser_of(words[0], module).parse_args(words[1:])
     try:
         return int(module.run(args))
-    except ConfigError as error:
-        from fabricmon.runtime import logs
-
-        logs.complain(str(error))
-        return USAGE
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of a pipe (`| head`) has gone: nothing left to say
+        # the reader of a pipe (`| head`) has gone: nothing left to say, not at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except Exception as error:
+        from fabricmon.config import ConfigError  # what a command that reads no configuration need not import
+
+        if not isinstance(error, ConfigError):
+            raise
+        print(error, file=sys.stderr)
+        return USAGE
 
 
 if __name__ == "__main__":

@@ -190,8 +190,9 @@ class Api:
     async def nodes(self, request: web.Request) -> web.Response:
         """All nodes there should be and how they stand."""
         query = _query(request, "presence", "limit")
-        presence = _one_of(query, "presence", tuple(p.value for p in Presence))
-        found = [n for n in self._centre.look()[2] if presence is None or n.presence == presence]
+        presence = _one_of(query, "presence", (*(p.value for p in Presence), "silent"))
+        wanted = [p for p in Presence if presence in (None, p) or (presence == "silent" and p is not Presence.LIVE)]
+        found = [n for n in self._centre.look()[2] if n.presence in wanted]
         found.sort(key=lambda n: n.node)
         return _list("nodes", found, _limit(query), _node)
 

@@ -9,6 +9,7 @@ import json
 import os
 import time
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
@@ -32,10 +33,10 @@ class RemoteError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the centre said, and `received`: this machine's wall time then."""
+    """What the centre said, and `at`: the wall time at which it did, by its own clock where it tells."""
 
     body: dict[str, Any]
-    received: float
+    at: float
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, as_json: bool = True) -> None:
@@ -83,12 +84,12 @@ def words(text: str) -> str:
 class Client:
     """One connection to a centre, kept open between questions."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, args: argparse.Namespace, timeout: float = TIMEOUT) -> None:
         """RemoteError for an address that is none and for files that cannot be read."""
         self.url: str = args.central if "://" in args.central else f"http://{args.central}"
         self._parts = _parts(self.url)
         self._headers = {"Accept": "application/json", "User-Agent": "fabricmon-cli", **_credentials(args)}
-        self._connection = self._open(args)
+        self._connection = self._open(args, timeout)
 
     def ask(self, method: str, path: str, body: Any = None) -> Answer:
         """The centre's JSON answer to a path below the API. RemoteError for everything else."""
@@ -99,7 +100,7 @@ class Client:
             data = None if body is None else json.dumps(body).encode()
         target = self._parts.path.rstrip("/") + API + path
         try:
-            status, reason, content = self._exchange(method, target, data, headers)
+            status, reason, date, content = self._exchange(method, target, data, headers)
         except HTTPException as error:
             raise RemoteError(f"{self.url} does not speak HTTP ({type(error).__name__}): {UNREACHED}") from error
         except OSError as error:
@@ -116,19 +117,20 @@ class Client:
             raise RemoteError(_refusal(status, str(answer["error"])), status)
         if status not in (200, 201) or not isinstance(answer, dict):
             raise RemoteError(f"{self.url} is no fabricmon centre (HTTP {status} to {target}): {UNREACHED}", status)
-        return Answer(answer, time.time())
+        return Answer(answer, _wall(date))
 
     def close(self) -> None:
         self._connection.close()
 
     def _exchange(
         self, method: str, target: str, data: bytes | None, headers: dict[str, str]
-    ) -> tuple[int, str, bytes]:
+    ) -> tuple[int, str, str, bytes]:
         for fresh in (self._connection.sock is None, True):
             try:
                 self._connection.request(method, target, data, headers)
                 response = self._connection.getresponse()
-                return response.status, response.reason, response.read(MAX_ANSWER + 1)
+                date = response.headers.get("Date") or ""
+                return response.status, response.reason, date, response.read(MAX_ANSWER + 1)
             except (OSError, HTTPException) as error:
                 self._connection.close()
                 # a connection that the centre closed while nothing was asked says so at the next question
@@ -136,11 +138,11 @@ class Client:
                     raise
         raise AssertionError("unreachable")
 
-    def _open(self, args: argparse.Namespace) -> HTTPConnection:
+    def _open(self, args: argparse.Namespace, timeout: float) -> HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
         # No proxy of the environment: the centre is a machine of this site, and the token is for it alone.
         if self._parts.scheme == "http":
-            return HTTPConnection(host, port or 80, timeout=TIMEOUT)
+            return HTTPConnection(host, port or 80, timeout=timeout)
         import ssl
 
         try:
@@ -150,7 +152,7 @@ class Client:
         except (OSError, ValueError) as error:
             files = ", ".join(name for name in (args.ca_file, args.cert_file, args.key_file) if name)
             raise RemoteError(f"{files}: {_why(error)}") from error
-        return HTTPSConnection(host, port or 443, timeout=TIMEOUT, context=context)
+        return HTTPSConnection(host, port or 443, timeout=timeout, context=context)
 
 
 def ask(args: argparse.Namespace, method: str, path: str, body: Any = None) -> dict[str, Any]:
@@ -187,6 +189,13 @@ def _secret(path: str) -> str:
             return file.read(MAX_SECRET).strip()
     except (OSError, UnicodeError) as error:
         raise RemoteError(f"{path}: {_why(error)}") from error
+
+
+def _wall(date: str) -> float:
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return time.time()
 
 
 def _why(error: Exception) -> str:

@@ -1,0 +1,211 @@
+"""The completion scripts, written from the tree of the command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from fabricmon.commands.table import COMMANDS
+from fabricmon.commands.tree import FILES, NAMES, Option, Verb, verbs
+
+HEAD = "# Written by `fabricmon completion {shell}`; do not edit.\n"
+
+
+def script(shell: str) -> str:
+    """Of one of SHELLS."""
+    return HEAD.format(shell=shell) + {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](tuple(verbs()))
+
+
+def _kind(metavar: str, choices: Sequence[str]) -> str:
+    """How a value is completed: "words", "file", "dir", "ids", "nodes", or "" not at all."""
+    if choices:
+        return "words"
+    if metavar in FILES:
+        return "file" if metavar == "FILE" else "dir"
+    return NAMES.get(metavar, "")
+
+
+def _operand(verb: Verb) -> tuple[str, tuple[str, ...]]:
+    """The kind of a verb's first operand; of `silence expire ID` it is no incident."""
+    if verb.verbs or not verb.operands:
+        return "", ()
+    metavar, choices = verb.operands[0]
+    kind = _kind(metavar, choices)
+    return ("" if kind == "ids" and verb.path != ("explain",) else kind), choices
+
+
+# --------------------------------------------------------------------------------------------------------
+
+
+def _bash(found: Sequence[Verb]) -> str:
+    lines = [
+        "_fabricmon() {",
+        "    local cur prev path word i",
+        '    cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" path=""',
+        "    for ((i = 1; i < COMP_CWORD; i++)); do",
+        '        word="${COMP_WORDS[i]}"',
+        '        case "$path $word" in',
+    ]
+    lines += [f"            {shlex.quote(_typed(verb))}) path=\"$path $word\" ;;" for verb in found]
+    lines += ["        esac", "    done", '    case "$path $prev" in']
+    for verb in found:
+        for option in verb.options:
+            if option.value:
+                patterns = "|".join(shlex.quote(f" {' '.join(verb.path)} {flag}") for flag in option.flags)
+                lines.append(f"        {patterns}) {_bash_value(option)}; return ;;")
+    lines += ["    esac", '    case "$path" in']
+    first = shlex.quote(" ".join([*COMMANDS, "--help", "--version"]))
+    lines.append(f"        '') COMPREPLY=($(compgen -W {first} -- \"$cur\")) ;;")
+    for verb in found:
+        words = [name for name, _ in verb.verbs] + [flag for option in verb.options for flag in option.flags]
+        kind, choices = _operand(verb)
+        lines.append(f"        {shlex.quote(' ' + ' '.join(verb.path))})")
+        lines.append(f"            COMPREPLY=($(compgen -W {shlex.quote(' '.join([*words, *choices]))} -- \"$cur\"))")
+        if kind in ("file", "dir", "ids", "nodes"):
+            lines.append(f'            [[ $cur == -* ]] || {_bash_more(kind)}')
+        lines.append("            ;;")
+    lines += ["    esac", "}", "complete -F _fabricmon fabricmon"]
+    return "\n".join(lines) + "\n"
+
+
+def _typed(verb: Verb) -> str:
+    """The path before the last word, and that word, as `$path $word` has them."""
+    return "".join(f" {word}" for word in verb.path)
+
+
+def _bash_value(option: Option) -> str:
+    kind = _kind(option.value, option.choices)
+    if kind == "words":
+        return f'COMPREPLY=($(compgen -W {shlex.quote(" ".join(option.choices))} -- "$cur"))'
+    return _bash_more(kind) if kind else "COMPREPLY=()"
+
+
+def _bash_more(kind: str) -> str:
+    if kind in ("file", "dir"):
+        return f'compopt -o filenames; COMPREPLY+=($(compgen -{"f" if kind == "file" else "d"} -- "$cur"))'
+    return f'COMPREPLY+=($(compgen -W "$(fabricmon completion {kind} 2>/dev/null | cut -f1)" -- "$cur"))'
+
+
+# --------------------------------------------------------------------------------------------------------
+
+
+def _zsh(found: Sequence[Verb]) -> str:
+    lines = ["#compdef fabricmon", ""]
+    lines += [
+        "_fabricmon_asked() {",
+        "    local -a found",
+        "    found=(${(f)\"$(fabricmon completion $1 2>/dev/null | sed 's/:/\\\\:/g; s/\\t/:/')\"})",
+        "    (( $#found )) && _describe -t $1 $1 found",
+        "}",
+        "",
+    ]
+    for verb in found:
+        lines += [f"{_function(verb.path)}() {{"]
+        if verb.verbs:
+            lines += _zsh_verbs(verb.verbs, verb.path)
+        else:
+            arguments = [_zsh_option(option) for option in verb.options]
+            arguments += [_zsh_operand(verb)]
+            lines += ["    _arguments -s -S \\"]
+            lines += ["        " + " \\\n        ".join(shlex.quote(argument) for argument in arguments if argument)]
+        lines += ["}", ""]
+    lines += ["_fabricmon() {", *_zsh_verbs([(name, line) for name, (_, line) in COMMANDS.items()], ()), "}", ""]
+    lines += ['if [[ $funcstack[1] == _fabricmon ]]; then _fabricmon "$@"; else compdef _fabricmon fabricmon; fi']
+    return "\n".join(lines) + "\n"
+
+
+def _function(path: Sequence[str]) -> str:
+    return "_fabricmon_" + "_".join(path).replace("-", "_")
+
+
+def _zsh_verbs(below: Sequence[tuple[str, str]], path: tuple[str, ...]) -> list[str]:
+    rows = [f"        {shlex.quote(name + ':' + line.replace(':', ' -'))}" for name, line in below]
+    cases = [f"            {name}) {_function((*path, name))} ;;" for name, _ in below]
+    return [
+        "    local -a words_here",
+        "    words_here=(",
+        *rows,
+        "    )",
+        "    if (( CURRENT == 2 )); then",
+        "        _describe -t commands command words_here",
+        "    else",
+        "        shift words; (( CURRENT-- ))",
+        "        case $words[1] in",
+        *cases,
+        "        esac",
+        "    fi",
+    ]
+
+
+def _zsh_value(metavar: str, choices: Sequence[str]) -> str:
+    kind = _kind(metavar, choices)
+    if kind == "words":
+        return f"({' '.join(choices)})"
+    return {"file": "_files", "dir": "_files -/", "ids": "_fabricmon_asked ids", "nodes": "_fabricmon_asked nodes"}.get(
+        kind, " "
+    )
+
+
+def _zsh_option(option: Option) -> str:
+    said = "".join(" " if c in "[]:" else c for c in option.help)
+    flag = next((flag for flag in option.flags if flag.startswith("--")), option.flags[0])
+    value = f":{option.value}:{_zsh_value(option.value, option.choices)}" if option.value else ""
+    return f"*{flag}[{said}]{value}"
+
+
+def _zsh_operand(verb: Verb) -> str:
+    kind, choices = _operand(verb)
+    if not kind:
+        return ""
+    return f"*:{verb.operands[0][0]}:{_zsh_value(verb.operands[0][0], choices)}"
+
+
+# --------------------------------------------------------------------------------------------------------
+
+
+def _fish(found: Sequence[Verb]) -> str:
+    lines = [
+        "function __fabricmon_words",
+        "    for word in (commandline -opc)[2..-1]",
+        "        string match -q -- '-*' $word; or echo $word",
+        "    end",
+        "end",
+        "function __fabricmon_at",
+        "    set -l here (__fabricmon_words)",
+        '    test "$here" = "$argv"',
+        "end",
+        "function __fabricmon_below",
+        "    set -l here (__fabricmon_words)",
+        "    set -l n (count $argv)",
+        '    test (count $here) -ge $n; and test "$here[1..$n]" = "$argv"',
+        "end",
+        "complete -c fabricmon -f",
+    ]
+    first = "not __fish_seen_subcommand_from " + " ".join(COMMANDS)
+    for name, (_, about) in COMMANDS.items():
+        lines.append(f"complete -c fabricmon -n {shlex.quote(first)} -a {name} -d {shlex.quote(about)}")
+    for verb in found:
+        where = "__fabricmon_at" if verb.verbs else "__fabricmon_below"
+        here = f"complete -c fabricmon -n {shlex.quote(where + ' ' + ' '.join(verb.path))}"
+        lines += [f"{here} -a {name} -d {shlex.quote(line)}" for name, line in verb.verbs]
+        for option in verb.options:
+            flags = "".join(
+                f" -l {flag[2:]}" if flag.startswith("--") else f" -s {flag[1:]}" for flag in option.flags
+            )
+            lines.append(f"{here}{flags}{_fish_value(option.value, option.choices)} -d {shlex.quote(option.help)}")
+        kind, choices = _operand(verb)
+        if kind:
+            lines.append(f"{here}{_fish_words(kind, choices)}")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_value(metavar: str, choices: Sequence[str]) -> str:
+    return f" -r{_fish_words(_kind(metavar, choices), choices)}" if metavar else ""
+
+
+def _fish_words(kind: str, choices: Sequence[str]) -> str:
+    if kind == "words":
+        return f" -a {shlex.quote(' '.join(choices))}"
+    if kind in ("file", "dir"):
+        return " -F"
+    return f" -a '(fabricmon completion {kind})'" if kind else ""

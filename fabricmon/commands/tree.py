@@ -1,0 +1,74 @@
+"""What can be written on the command line, read from the parsers of all commands: for completion and the manual."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fabricmon.commands.table import groups, parser_of
+
+FILES = ("FILE", "DIR")
+NAMES = {"ID": "ids", "NAME": "nodes", "NODE": "nodes"}
+"""Metavars of what a centre knows: incidents and nodes."""
+
+
+class Option(NamedTuple):
+    """flags    "-o", "--output"
+    value    its metavar, "" for a switch
+    choices  the values that there are, () any
+    """
+
+    flags: tuple[str, ...]
+    value: str
+    choices: tuple[str, ...]
+    help: str
+
+
+class Verb(NamedTuple):
+    """path     ("silence", "add")
+    verbs    words that go on, with their lines
+    operands  metavars, or the words there are, of what is no option
+    """
+
+    path: tuple[str, ...]
+    about: str
+    parser: argparse.ArgumentParser
+    options: tuple[Option, ...]
+    verbs: tuple[tuple[str, str], ...]
+    operands: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def verbs() -> Iterator[Verb]:
+    """Every command and every verb below one, in the order of the help."""
+    from fabricmon.commands.table import COMMANDS
+
+    for _, names in groups():
+        for name in names:
+            yield from _below((name,), COMMANDS[name][1], parser_of(name))
+
+
+def _below(path: tuple[str, ...], about: str, parser: argparse.ArgumentParser) -> Iterator[Verb]:
+    options, operands, deeper = [], [], []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            lines = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            deeper = [(name, lines.get(name, ""), sub) for name, sub in action.choices.items()]
+        elif action.help == argparse.SUPPRESS:
+            continue
+        elif action.option_strings:
+            options.append(_option(parser, action))
+        else:
+            operands.append((str(action.metavar or action.dest), tuple(map(str, action.choices or ()))))
+    yield Verb(
+        path, about, parser, tuple(options), tuple((name, line) for name, line, _ in deeper), tuple(operands)
+    )
+    for name, line, sub in deeper:
+        yield from _below((*path, name), line, sub)
+
+
+def _option(parser: argparse.ArgumentParser, action: argparse.Action) -> Option:
+    value = "" if action.nargs == 0 else str(action.metavar or action.dest.upper())
+    choices = tuple(map(str, action.choices or ())) if value else ()
+    said = parser._get_formatter()._expand_help(action) if action.help else ""
+    return Option(tuple(action.option_strings), value, choices, said)

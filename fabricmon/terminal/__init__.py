@@ -1,0 +1,1 @@
+"""What the commands for people print: lines of text made of the centre's answers, and the terminal they go to."""

@@ -1,0 +1,291 @@
+"""`fabricmon top`: what is on the screen, and what keys do to it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fabricmon.central.words import clock_time, count, span
+from fabricmon.terminal import explain, nodes, status, table
+from fabricmon.terminal import incidents as listing
+from fabricmon.terminal.style import PRESENCE
+from fabricmon.terminal.table import Cell, Column
+from fabricmon.terminal.text import clean, clip, width
+from fabricmon.terminal.view import View
+from fabricmon.terminal.words import PRESENCES, UNKNOWN, bar, share
+
+SORTS = ("busy", "waiting", "pausing")
+SORT_WORDS = {"busy": "busiest", "waiting": "longest kept waiting", "pausing": "pausing others most"}
+WIDE = 110
+"""Terminal columns from which on rails stand beside ports."""
+RAIL_BAR = 14
+LEAST = 3
+"""Lines that a section has at least, its head included, before it is left out."""
+KEYS = "q quit   ↑↓ choose   enter explain   s sort ports   space hold   ? keys"
+HELP = (
+    "q           quit",
+    "↑ ↓ k j     choose an incident; in a text, scroll",
+    "enter       explain the chosen incident; escape, q or ← goes back",
+    "s           order the ports: busiest, longest kept waiting, pausing others most",
+    "space       hold the screen still, and go on",
+    "page up/dn  scroll by a screen; home and end to its ends",
+    "ctrl-l      draw anew",
+)
+RAILS = (Column("RAIL", least=6), Column("RX", right=True), Column("", drop=1), Column("TX", right=True),
+         Column("", drop=2), Column("KNOWN", right=True, drop=3))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Data:
+    """What the centre said: its documents, and `at`, its time then. `error` is why it does not answer now, and `lost`
+    since when (by the same clock as `now` of `lines`)."""
+
+    overview: Mapping[str, Any] = field(default_factory=dict)
+    incidents: Sequence[Mapping[str, Any]] = ()
+    silent: Sequence[Mapping[str, Any]] = ()
+    ports: Sequence[Mapping[str, Any]] = ()
+    rails: Sequence[Mapping[str, Any]] = ()
+    incident: Mapping[str, Any] | None = None
+    at: float = 0.0
+    where: str = ""
+    error: str = ""
+    lost: float = 0.0
+
+
+@dataclass(frozen=True)
+class State:
+    """What the person chose.
+
+    chosen  number of the incident in the list; its id is kept, so that the choice stays when others come
+    page    "list", "explain" or "keys"
+    offset  first line of a page that is shown
+    """
+
+    chosen: int = 0
+    chosen_id: str = ""
+    page: str = "list"
+    offset: int = 0
+    sort: str = SORTS[0]
+    held: bool = False
+    done: bool = False
+
+
+def press(state: State, key: str, data: Data, lines: int) -> State:
+    """The state after a key. `lines` of the terminal are a page."""
+    if key == "interrupt":
+        return replace(state, done=True)
+    if state.page != "list":
+        return _press_page(state, key, lines)
+    if key in ("q", "escape"):
+        return replace(state, done=key == "q")
+    if key in ("down", "j", "up", "k", "home", "end", "page up", "page down"):
+        last = max(len(data.incidents) - 1, 0)
+        step = {"down": 1, "j": 1, "up": -1, "k": -1, "page down": 10, "page up": -10, "home": -last, "end": last}[key]
+        return _choose(state, min(max(state.chosen + step, 0), last), data)
+    if key in ("enter", "right") and data.incidents:
+        return replace(_choose(state, min(state.chosen, len(data.incidents) - 1), data), page="explain", offset=0)
+    if key == "s":
+        return replace(state, sort=SORTS[(SORTS.index(state.sort) + 1) % len(SORTS)])
+    if key == " ":
+        return replace(state, held=not state.held)
+    return replace(state, page="keys", offset=0) if key in ("?", "h") else state
+
+
+def _press_page(state: State, key: str, lines: int) -> State:
+    if key in ("q", "escape", "left", "back", "enter"):
+        return replace(state, page="list", offset=0)
+    step = {"down": 1, "j": 1, "up": -1, "k": -1, "page down": lines - 3, " ": lines - 3, "page up": 3 - lines,
+            "home": -(1 << 30), "end": 1 << 30}.get(key, 0)  # fmt: skip
+    return replace(state, offset=max(0, state.offset + step))
+
+
+def _choose(state: State, number: int, data: Data) -> State:
+    id = str(data.incidents[number].get("id", "")) if number < len(data.incidents) else ""
+    return replace(state, chosen=number, chosen_id=id)
+
+
+def follow(state: State, data: Data) -> State:
+    """The chosen incident stays chosen wherever it is in the list now."""
+    ids = [str(incident.get("id", "")) for incident in data.incidents]
+    if state.chosen_id in ids:
+        return replace(state, chosen=ids.index(state.chosen_id))
+    if state.page == "explain":
+        return state
+    return _choose(state, min(state.chosen, max(len(ids) - 1, 0)), data)
+
+
+def lines(state: State, data: Data, view: View, height: int | None, now: float) -> tuple[list[str], State]:
+    """The screen, and the state with an offset that is within the page. `height` None: as long as it gets."""
+    head = list(_head(state, data, view, now))
+    if state.page == "list":
+        body = list(_body(state, data, view, None if height is None else height - len(head) - 1))
+    else:
+        page = list(_page(state, data, view))
+        room = max(1, (height or len(page) + 2) - len(head) - 1)
+        state = replace(state, offset=min(state.offset, max(0, len(page) - room)))
+        body = page[state.offset : state.offset + room]
+    if height is None:
+        return head + body, state
+    foot = KEYS if state.page == "list" else "escape back   ↑↓ page up/down scroll   q back"
+    room = max(0, height - 1 - len(head))
+    body = body[:room] + [""] * (room - len(body))
+    return [*head, *body, view.style(clip(foot, view.columns or 80), "faint")], state
+
+
+def _head(state: State, data: Data, view: View, now: float) -> Iterator[str]:
+    style = view.style
+    if not data.overview:
+        yield f"{style('fabricmon top', 'strong')}  {clean(data.error) if data.error else f'asking {data.where} ...'}"
+        yield ""
+        return
+    word, reason = status.verdict(data.overview)
+    if data.error:
+        word, reason = "unknown", f"no answer for {span(now - data.lost)}, what follows is old"
+    manner = {"pass": "good"}.get(word, word)
+    name = clean(data.overview.get("fabric") or "fabric")
+    clock = stamp_of(data.at)
+    left = f"{word.upper()}  {name}: {reason}"
+    right = f"{'HELD  ' if state.held else ''}{clock}"
+    room = (view.columns or 100) - width(right) - 2
+    left = clip(left, room)
+    shown = left.replace(word.upper(), style(word.upper(), manner), 1)
+    yield f"{shown}{' ' * (room - width(left))}  {style(right, 'faint')}"
+    facts = []
+    of = sum(data.overview["nodes"].values())
+    facts.append(f"{data.overview['nodes'].get('live', 0):,}/{of:,} nodes live")
+    facts += [
+        style(f"{data.overview['nodes'][presence]:,} {presence}", PRESENCE.get(presence, "unknown"))
+        for presence in PRESENCES
+        if data.overview["nodes"].get(presence)
+    ]
+    facts.append(f"{count(data.overview['ports'], 'port')}")
+    if data.overview["ports_silent"]:
+        facts.append(style(f"{data.overview['ports_silent']:,} of silent nodes", "unknown"))
+    old = status.age(data.overview)
+    facts.append("never judged" if old is None else "judged now" if old < 1 else f"judged {span(old)} ago")
+    yield ", ".join(facts)
+    if data.error:
+        yield style(clip(clean(data.error), view.columns or 200), "unknown")
+    yield ""
+
+
+def stamp_of(at: float) -> str:
+    """The centre's time of day."""
+    return clock_time(at)[11:] if at else ""
+
+
+def _body(state: State, data: Data, view: View, room: int | None) -> Iterator[str]:
+    if not data.overview:
+        return
+    open_count = sum(data.overview["firing"].values())
+    found = [list(_incidents(state, data, view, room))]
+    if data.silent:
+        found.append([view.style(f"SILENT ({status.silent(data.overview):,})", "head"),
+                      *list(nodes.listed(data.silent, view, 2, silent=True))[1:]])  # fmt: skip
+    rails = _rails(data, view)
+    ports = _ports(state, data, view)
+    if view.columns is not None and view.columns >= WIDE:
+        found.append(_beside(rails, ports, view, room))
+    else:
+        found += [rails, ports]
+    yield from _stacked([part for part in found if part], room, open_count)
+
+
+def _stacked(parts: Sequence[list[str]], room: int | None, first: int) -> Iterator[str]:
+    """One below the other, a blank line between; where the room is short, each gets its share, the first most."""
+    sizes = [len(part) for part in parts]
+    if room is not None:
+        while sum(sizes) + len(parts) - 1 > room and any(size > LEAST for size in sizes):
+            longest = max(range(len(sizes)), key=lambda at: sizes[at] - (4 if at == 0 else 0))
+            if sizes[longest] <= LEAST:
+                longest = max(range(len(sizes)), key=lambda at: sizes[at])
+            sizes[longest] -= 1
+    used = 0
+    for part, size in zip(parts, sizes, strict=True):
+        if room is not None and used + min(size, 2) > room:
+            return
+        if used:
+            yield ""
+        shown = part[:size]
+        yield from shown
+        used += len(shown) + 1
+
+
+def _incidents(state: State, data: Data, view: View, room: int | None) -> Iterator[str]:
+    if not data.incidents:
+        yield view.style("no open incident", "good" if data.overview["nodes"].get("live") else "unknown")
+        return
+    short = listing.short_ids(data.incidents)
+    rows = [listing.row(incident, short, view) for incident in data.incidents]
+    shown = list(table.lines(listing.COLUMNS, rows, view.style, view.columns, 2))
+    if room is None:
+        yield from shown
+        return
+    most = max(LEAST, room * 2 // 5)
+    first = max(0, min(state.chosen - most // 2, len(rows) - most))
+    yield shown[0]
+    for number in range(first, min(len(rows), first + most)):
+        line = shown[1 + number]
+        yield f"{view.style('>', 'strong')} {line[2:]}" if number == state.chosen else line
+    open_count = sum(data.overview["firing"].values())
+    if open_count > min(len(rows), first + most):
+        yield view.style(f"  and {open_count - min(len(rows), first + most):,} more", "faint")
+
+
+def _rails(data: Data, view: View) -> list[str]:
+    rows = [
+        [
+            Cell(clean(rail.get("name", ""))),
+            Cell(share(rail.get("receive_ratio")), nodes.manner(rail.get("receive_ratio"))),
+            Cell(bar(rail.get("receive_ratio"), RAIL_BAR).rstrip() or " ", "info"),
+            Cell(share(rail.get("transmit_ratio")), nodes.manner(rail.get("transmit_ratio"))),
+            Cell(bar(rail.get("transmit_ratio"), RAIL_BAR).rstrip() or " ", "info"),
+            Cell("" if rail.get("known") == rail.get("ports") else f"{rail.get('known', UNKNOWN)}/{rail.get('ports')}",
+                 "unknown"),
+        ]
+        for rail in data.rails
+    ]  # fmt: skip
+    if not rows:
+        return []
+    narrow = view if view.columns is None or view.columns < WIDE else view._replace(columns=view.columns * 2 // 5)
+    return list(table.lines(RAILS, rows, narrow.style, narrow.columns, 2))
+
+
+def _ports(state: State, data: Data, view: View) -> list[str]:
+    if not data.ports:
+        return []
+    broad = view.columns is not None and view.columns >= WIDE
+    inner = view._replace(columns=view.columns - view.columns * 2 // 5 - 2) if view.columns and broad else view
+    found = list(nodes.port_table(data.ports, inner, 2))
+    title = view.style(f"  PORTS, {SORT_WORDS[state.sort]} first", "head")
+    return [title, *found]
+
+
+def _beside(left: Sequence[str], right: Sequence[str], view: View, room: int | None) -> list[str]:
+    """Two blocks side by side; their texts may hold colours, so that widths are taken without them."""
+    assert view.columns is not None
+    half = view.columns * 2 // 5
+    rows = []
+    for at in range(max(len(left), len(right))):
+        near = left[at] if at < len(left) else ""
+        far = right[at] if at < len(right) else ""
+        rows.append(near + " " * max(1, half - width(bare(near))) + far)
+    return rows
+
+
+def bare(text: str) -> str:
+    """Without colours."""
+    if "\x1b" not in text:
+        return text
+    parts = text.split("\x1b[")
+    return parts[0] + "".join(part.partition("m")[2] for part in parts[1:])
+
+
+def _page(state: State, data: Data, view: View) -> Iterator[str]:
+    if state.page == "keys":
+        yield from (f"  {line}" for line in HELP)
+    elif data.incident is None or data.incident.get("id") != state.chosen_id:
+        yield f"  asking for {clean(state.chosen_id)} ..."
+    else:
+        yield from explain.told(data.incident, view)

@@ -1,0 +1,76 @@
+"""Values of the centre's answers as a person reads them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from fabricmon.central.words import span
+from fabricmon.terminal.text import clean
+
+UNKNOWN = "?"
+SEVERITIES = ("critical", "warning", "info")
+PRESENCES = ("slow", "refused", "unreachable", "cloned", "incompatible", "never")
+"""What a node can be besides live."""
+
+
+def wall(text: object) -> float | None:
+    """Seconds since 1970 of a time in an answer; None where it is none."""
+    if not isinstance(text, str):
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def since(text: object, now: float) -> str:
+    """How long ago, "?" where that is unknown."""
+    at = wall(text)
+    return UNKNOWN if at is None else span(now - at)
+
+
+def stamp(text: object, now: float | None = None) -> str:
+    """A time to the second in UTC; of the day of `now` without the date."""
+    at = wall(text)
+    if at is None:
+        return UNKNOWN
+    when = datetime.fromtimestamp(at, UTC)
+    if now is not None and when.date() == datetime.fromtimestamp(now, UTC).date():
+        return f"{when:%H:%M:%S}"
+    return f"{when:%Y-%m-%d %H:%M:%S}"
+
+
+def share(ratio: object) -> str:
+    """ "43%", "<1%", "?"."""
+    if not isinstance(ratio, int | float):
+        return UNKNOWN
+    return "<1%" if 0 < ratio < 0.005 else f"{ratio:.0%}"
+
+
+def gigabits(bytes_per_second: object) -> str:
+    """ "400 Gb/s"."""
+    if not isinstance(bytes_per_second, int | float):
+        return UNKNOWN
+    return f"{bytes_per_second * 8e-9:g} Gb/s"
+
+
+def counts(of: Mapping[str, Any], order: Iterable[str]) -> str:
+    """ "1 critical, 2 warnings" of what is there."""
+    found = []
+    for name in order:
+        number = of.get(name) or 0
+        if number:
+            plural = "s" if name == "warning" and number != 1 else ""
+            found.append(f"{number:,} {clean(name)}{plural}")
+    return ", ".join(found)
+
+
+def bar(ratio: object, columns: int) -> str:
+    """A share as a bar in eighths of a column; what is unknown is dots."""
+    if not isinstance(ratio, int | float):
+        return "·" * columns
+    eighths = round(min(max(float(ratio), 0.0), 1.0) * columns * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + ("▏▎▍▌▋▊▉"[rest - 1] if rest else "")).ljust(columns)
