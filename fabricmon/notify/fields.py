@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -55,7 +56,9 @@ MOST_LINE = 500  # characters of one line of a value with several
 MOST_LINES = 8  # lines of such a value; of more the rest is counted
 MOST_NAMES = 12  # names in a list of names
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]+")
+UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode categories of characters that show nothing and do something: controls, marks that turn text around, halves of
+pairs, line ends."""
 
 _VERDICTS = {
     JobVerdict.CRASH: "crashes",
@@ -114,8 +117,13 @@ def label(incident: Incident, name: str) -> str:
 
 def plain(text: str, most: int) -> str:
     """One line of harmless text of at most `most` characters."""
-    clean = _CONTROL.sub(" ", text).strip()
+    clean = text if text.isprintable() else _seen(text[: 4 * most])
+    clean = clean.strip()
     return clean if len(clean) <= most else clean[: most - 1].rstrip() + "…"
+
+
+def _seen(text: str) -> str:
+    return re.sub(" +", " ", "".join(" " if unicodedata.category(c) in UNSEEN else c for c in text))
 
 
 def listed(lines: Iterable[str]) -> str:
