@@ -66,7 +66,7 @@ def failure(error: Exception) -> Ended:
     if isinstance(error, aiohttp.ClientSSLError):
         return Ended(Presence.INCOMPATIBLE, f"no TLS with it: {_tls(error)}")
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        said = "it ended the connection without an answer; one of the two asks for TLS or a certificate (central.agents)?"
+        said = "it ended the connection without an answer; does it ask for TLS or a certificate (central.agents)?"
         return Ended(Presence.INCOMPATIBLE, said)
     if isinstance(error, aiohttp.WSServerHandshakeError):
         return Ended(Presence.REFUSED, f"HTTP {error.status} in place of a stream")
