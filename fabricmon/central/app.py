@@ -14,6 +14,7 @@ from fabricmon.central import metrics
 from fabricmon.central.acting import Actors, acting, standing
 from fabricmon.central.centre import Centre
 from fabricmon.central.clock import Clock
+from fabricmon.central.history import History
 from fabricmon.central.jobs import JobFeed
 from fabricmon.central.kubernetes_feed import KubernetesFeed
 from fabricmon.central.memory import Memory
@@ -140,6 +141,7 @@ class Central:
         )
         self.pull = Pull(settings.pull, self.engine, self._clock.now, self.link)
         self.pull.known = self.memory.addresses()
+        self.history = History(self.engine, self._clock.now)
         self.discovery = self._discover()
 
     def _engine(self, config: Root, graph: Graph | None) -> tuple[Engine, RecordedEngine | None]:
@@ -195,6 +197,7 @@ class Central:
             self.jobs.jobs,
             lambda: self._settings.as_links(),
             self.gate.access,
+            self.history,
         )
         self.gate.guard(web.app)
         try:
@@ -215,6 +218,7 @@ class Central:
                 if self.ruler is not None:
                     group.create_task(self.ruler.run(), name="ruler")
                 group.create_task(self.jobs.run(), name="jobs")
+                group.create_task(self.history.run(), name="history")
                 group.create_task(self._remember(), name="remember")
                 if self._notify.watchdog:
                     group.create_task(self._watchdog(self._notify.watchdog), name="watchdog")

@@ -10,6 +10,7 @@ from aiohttp import web
 from fabricmon import __version__
 from fabricmon.central import api
 from fabricmon.central.centre import Centre
+from fabricmon.central.history import History
 from fabricmon.central.overview import sentence
 from fabricmon.central.page.document import CSP
 from fabricmon.central.page.routes import SMALL, Page
@@ -30,7 +31,7 @@ SECURITY = {
 
 class Web:
     """`warnings` are sentences about the centre itself; `metrics_page` renders /metrics in a format; `jobs` is what
-    every source of jobs said last; `access` tells a caller what it may do."""
+    every source of jobs said last; `access` tells a caller what it may do, `history` what was in the last hours."""
 
     def __init__(
         self,
@@ -42,11 +43,12 @@ class Web:
         jobs: Callable[[], Sequence[Jobs]] = tuple,
         links: Callable[[], Links] = Links,
         access: api.Handler | None = None,
+        history: History | None = None,
     ) -> None:
         self._centre, self._warnings, self._metrics_page = centre, warnings, metrics_page
         self.app = web.Application(client_max_size=api.MAX_BODY, middlewares=[secure, api.errors])
         router = self.app.router
-        Page(centre, warnings).add_routes(self.app)
+        Page(centre, warnings, history).add_routes(self.app)
         router.add_get("/metrics", self._metrics)
         router.add_get("/health", self._health)
         api.Api(centre, jobs, links).add_routes(self.app)

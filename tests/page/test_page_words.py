@@ -93,7 +93,8 @@ def test_an_incident_in_full_says_what_is_for_it_and_what_is_against_it():
     ruled_out = (RuledOut("rail(su0/3)", "63 of its 64 members show no link down"),)
     text = Tree(detail(incident(candidates=("power(pdu-7)",), ruled_out=ruled_out))).text
     order = ("Link flaps", "What to do", "Reseat the cable", "Evidence for it", "half-life 900 s",
-             "Evidence against it", "31 of 31 other links are up", "cannot tell these apart", "power(pdu-7)", "Ruled out", "rail(su0/3)",
+             "Evidence against it", "31 of 31 other links are up", "cannot tell these apart",
+             "power(pdu-7)", "Ruled out", "rail(su0/3)",
              "History", "third down within 300 s", "Labels", "rail=3")  # fmt: skip
     at = 0
     for word in order:
@@ -119,7 +120,8 @@ def test_times_are_left_to_the_script_where_there_is_one():
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [(Filter(q="leaf"), 2), (Filter(q="LEAF su1"), 1), (Filter(severity="warning"), 3),
-     (Filter(severity="critical"), 1), (Filter(kind="link_errors"), 1), (Filter(rail="3"), 3), (Filter(q="nothing"), 0), (Filter(), 4)],
+     (Filter(severity="critical"), 1), (Filter(kind="link_errors"), 1),
+     (Filter(rail="3"), 3), (Filter(q="nothing"), 0), (Filter(), 4)],
 )  # fmt: skip
 def test_looking_for_something(wanted, found):
     text = fragment(busy(), wanted)

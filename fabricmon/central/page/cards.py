@@ -61,10 +61,10 @@ def _card(i: Incident, silences: Sequence[Silence], at: float, clock: float | No
     where = address("incident", id=i.id)
     name = e(i.id)
     return f"""<article class="incident {i.severity.value}{quiet}" id="incident/{name}" data-id="{name}" {about(i)}>
-<div class="lead">{severity_badge(i)}<span class="kind">{e(kind_words(i.kind))}</span>
-<code class="component">{e(i.component)}</code>{hush(i, silence)}<span class="grow"></span>
-{extent(i)}{moment(i.since, clock)}</div>
+<div class="lead">{severity_badge(i)}<span class="kind">{e(kind_words(i.kind))}</span>{hush(i, silence)}
+<span class="grow"></span>{moment(i.since, clock)}</div>
 <h3><a href="{where}">{e(i.title)}</a></h3>
+<div class="lead"><code class="component">{e(i.component)}</code>{extent(i)}</div>
 {reading}{jobs_of(i, MAX_JOBS)}<p class="action"><b>Do</b> {prose(i.action)}</p>
 <div class="do"><a class="button" href="{where}">Why</a>
 <button class="button" type="button" data-acknowledge="{name}">Acknowledge</button>

@@ -46,7 +46,7 @@ _STATES = (
     ("critical", "critical"),
     ("unknown", "unknown"),
     ("maintenance", "maintenance"),
-    ("off", "down, unused"),
+    ("off", "down, no symptom"),
 )
 
 MAP = f"""<section id="map" class="map" hidden aria-labelledby="map-title">

@@ -28,7 +28,7 @@ def incident_detail(
     silence = covering(i, silences, at)
     ended = i.resolved or i.updated
     state = (
-        f"since {moment(i.since, clock)}"
+        f"began {moment(i.since, clock)}"
         if i.status == "firing"
         else f"resolved {moment(ended, clock)}, after {span(ended - i.since)}"
     )

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from fabricmon.central import api
 from fabricmon.central.centre import Centre
+from fabricmon.central.history import History
 from fabricmon.central.page import document, known, scene
 from fabricmon.central.page.filter import Filter, filter_of
 from fabricmon.central.page.health import health
@@ -56,8 +57,8 @@ MAX_HISTORY = 500  # entries of an incident's history that are read for its page
 class Page:
     """The handlers. `warnings` are sentences about the centre itself."""
 
-    def __init__(self, centre: Centre, warnings: Callable[[], list[str]]) -> None:
-        self._centre, self._warnings = centre, warnings
+    def __init__(self, centre: Centre, warnings: Callable[[], list[str]], history: History | None = None) -> None:
+        self._centre, self._warnings, self._history = centre, warnings, history
         self._kept: dict[tuple[str, Filter | None], tuple[float, bytes, str]] = {}
         self._plan: Plan | None = None
         self._plan_of: tuple[object, ...] = ()
@@ -75,6 +76,7 @@ class Page:
             ("/incident", self._incident),
             ("/node", self._node),
             ("/component", self._component),
+            (f"{api.PREFIX}/history", self._past),
         ):
             router.add_get(path, handler)
         for name, kind in ASSETS.items():
@@ -193,6 +195,15 @@ class Page:
             lambda word: known.link_of(engine.fleet, word),
         )
         return self._detail(request, str(component), html)
+
+    async def _past(self, request: web.Request) -> web.Response:
+        """A component's last hours; it is followed closely from now on."""
+        component = component_of(request)
+        if component is None:
+            raise api.Refused(400, "kind, node and name of a component are needed")
+        if self._history is None or self._centre.engine.fleet.tables[component.kind].row(component) is None:
+            raise api.Refused(404, f"no {component.kind} {str(component)!r}")
+        return api.answer(self._history.of(component))
 
     def _clock(self, request: web.Request) -> float | None:
         """Whose words times are in: ours where the whole page is asked for."""

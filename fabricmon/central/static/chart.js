@@ -1,4 +1,4 @@
-// A component's last hours, one small chart a counter. Where nothing is known there is a gap with hatching, never a
+// A component's last hours, one small chart a counter. Where nothing is known there is a tinted gap, never a
 // line through it: two readings are joined only if none was due between them.
 import { get } from "./live.js";
 import { clock, span } from "./times.js";
@@ -29,7 +29,8 @@ export function readable(value, unit) {
   const [size, letter] = PREFIXES.find(([least]) => Math.abs(value) >= least) || [1, ""];
   const number = value / size;
   const digits = value === 0 ? "0" : Math.abs(number) >= 100 || Number.isInteger(number) ? number.toFixed(0) : number.toPrecision(3);
-  return `${digits}${letter || unit ? " " : ""}${letter}${unit}`;
+  const short = unit.replace(/^bytes/, "B").replace(/^seconds/, "s").replace(/^bits/, "b");
+  return short.startsWith("/") || !short ? `${digits}${letter}${short}` : `${digits} ${letter}${short}`;
 }
 
 // Runs of readings without anything missing between them, and the spaces in between.
@@ -70,7 +71,7 @@ function draw(series, from, to, step) {
       plot.append(svg("path", { d: `${path}L${x(run.at(-1)[0]).toFixed(1)} ${y(0)}L${x(run[0][0]).toFixed(1)} ${y(0)}Z`, class: "under" }));
       plot.append(svg("path", { d: path, class: "line" }));
     } else {
-      plot.append(svg("line", { x1: x(run[0][0]) - 2, x2: x(run[0][0]) + 2, y1: y(run[0][1]), y2: y(run[0][1]), class: "line" }));
+      plot.append(svg("line", { x1: x(run[0][0]) - 1, x2: x(run[0][0]), y1: y(run[0][1]), y2: y(run[0][1]), class: "dot" }));
     }
   }
   const last = known.at(-1);
@@ -115,7 +116,7 @@ export async function charts(root) {
     const { from, to, step, series = [], quiet = [] } = told;
     const parts = series.map((one) => draw(one, from, to, one.step || step));
     const first = `from ${clock(from * 1000)} to ${clock(to * 1000)}`;
-    const notes = [element("p", "note", series.length ? `${first}; hatched: unknown` : told.error || "Nothing is kept yet; it is from now on, while this is open.")];
+    const notes = [element("p", "note", series.length ? `${first}; tinted: unknown` : told.error || "Nothing is kept yet; it is from now on, while this is open.")];
     if (quiet.length) {
       const names = element("p", "names", ...quiet.flatMap((name) => [element("code", "", name), " "]));
       const folded = element("details", "", element("summary", "", `${quiet.length} counters did not move`), names);

@@ -6,7 +6,7 @@ import { arrange, corner, whatIsAt } from "./layout.js";
 const STATES = ["none", "off", "well", "maintenance", "symptom", "unknown", "warning", "critical"];
 const WORDS = {
   none: "not watched",
-  off: "down, and nobody minds",
+  off: "down, without a symptom",
   well: "well",
   maintenance: "in maintenance",
   symptom: "suspicious: a symptom, or a notice",
@@ -94,7 +94,7 @@ export class FabricMap {
     const began = performance.now();
     const width = this.frame.clientWidth;
     const alone = this.shown().only;
-    const high = document.body.classList.contains("large") ? 620 : 460;
+    const high = document.body.classList.contains("large") ? 620 : 560;
     this.layout = alone ? this.one(alone, width) : arrange(this.plan, width, high);
     const { layout, canvas } = this;
     const dots = devicePixelRatio || 1;
