@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from fabricmon.fleet import conditions as fleet
 from fabricmon.fleet.conditions import Condition
+from fabricmon.fleet.pressure import PRESSED
 from fabricmon.fleet.utilisation import Utilisation
 from fabricmon.fleet.view import View
 from fabricmon.runtime.exposition import Family
@@ -17,7 +18,7 @@ _TIERS = "adapter is hosts' own, 0-1 between leaves and the next level"
 _GAUGES: tuple[tuple[str, str, str, str], ...] = (
     ("waiting_ratio", "waiting", "Share of the last 30 s in which ports had data and might not send, mean", "ratio"),
     ("worst_waiting_ratio", "worst", "The same share of the port that waited most", "ratio"),
-    ("pressed_ports", "pressed", f"Ports that waited {fleet.PRESSED:.0%} of the last 30 s or more", ""),
+    ("pressed_ports", "pressed", f"Ports that waited {PRESSED:.0%} of the last 30 s or more", ""),
     ("pausing_ratio", "pausing", "Share of the last 30 s in which ports kept their switch from sending, mean", "ratio"),
     ("worst_pausing_ratio", "stopping", "The same share of the port that paused most", "ratio"),
     ("congestion_marks_per_second", "marks", "Packets with a congestion mark (ECN) that ports received", ""),

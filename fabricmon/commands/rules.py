@@ -17,12 +17,14 @@ from typing import Any
 from fabricmon import __version__, config
 
 FORMATS = ("prometheus", "kubernetes")
-_LABEL = re.compile(r"[a-zA-Z_]\w*")
+LABEL = re.compile(r"[a-zA-Z_]\w*")
 _MATCHER = r"""[a-zA-Z_]\w*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\]|\\.)*\""""
-_SELECTOR = re.compile(rf"{_MATCHER}(?:\s*,\s*{_MATCHER})*")
+SELECTOR = re.compile(rf"{_MATCHER}(?:\s*,\s*{_MATCHER})*")
 
 
-def _of(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
+def matching(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
+    """An argument that matches a pattern as a whole."""
+
     def check(text: str) -> str:
         if not pattern.fullmatch(text):
             raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
@@ -45,17 +47,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--selector",
         metavar="MATCHERS",
-        type=_of(_SELECTOR, "list of label matchers"),
+        type=matching(SELECTOR, "list of label matchers"),
         help="matchers of the agents' series, as in PromQL: 'job=\"fabric\"' (default: job begins with fabricmon)",
     )
     add(
         "--node-label",
         metavar="LABEL",
         default="instance",
-        type=_of(_LABEL, "label name"),
+        type=matching(LABEL, "label name"),
         help="the label that has a node's name in texts (default instance)",
     )
     add("--rule", metavar="NAME", action="append", default=[], help="only this rule, repeatable")
+    add("--dashboards", action="store_true", help="also the recording rules of the dashboards (docs/dashboards.md)")
     add(
         "--no-keep-firing-for",
         dest="keep_firing",
@@ -84,9 +87,13 @@ def run(args: argparse.Namespace) -> int:
     rules = [rule for rule in RULES if not args.rule or rule.name in args.rule]
     options = Options(args.selector or "", args.node_label, args.keep_firing, runbook)
     content = groups(rules, root.rules, options)
+    if args.dashboards:
+        from fabricmon.dashboards import recordings
+
+        content += recordings.groups(args.selector or "")
     document = {"groups": content} if args.format == "prometheus" else kubernetes(content, args.name, labels)
     text = f"# Written by `fabricmon rules export` {__version__}; differences from fabricmon: docs/prometheus.md\n"
-    text += _yaml(document)
+    text += yaml_text(document)
     if args.output:
         args.output.write_text(text, encoding="utf-8")
     else:
@@ -94,7 +101,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _yaml(document: dict[str, Any]) -> str:
+def yaml_text(document: dict[str, Any]) -> str:
+    """A rule file's text, keys in the order given."""
     import yaml
 
     text: str = yaml.safe_dump(document, sort_keys=False, width=110, allow_unicode=True)

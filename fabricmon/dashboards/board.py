@@ -1,0 +1,128 @@
+"""A dashboard: variables, rows of panels laid out from left to right, links to the other dashboards. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fabricmon.dashboards.panel import DATASOURCE, Json, Panel, Row
+
+COLUMNS = 24
+"""Width of Grafana's grid."""
+
+TAG = "fabricmon"
+"""By it dashboards find each other."""
+
+SCHEMA = 39
+"""Version of the classic dashboard JSON: read by Grafana 10 to 13."""
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """One dashboard. `uid` is part of its address and never changes; `since`: time range it opens with."""
+
+    uid: str
+    title: str
+    description: str
+    variables: tuple[Json, ...]
+    rows: tuple[Row, ...]
+    since: str = "now-6h"
+    refresh: str = "30s"
+
+    def document(self) -> Json:
+        """As Grafana reads it from a file."""
+        return {
+            "uid": self.uid,
+            "title": self.title,
+            "description": self.description,
+            "tags": [TAG],
+            "timezone": "browser",
+            "schemaVersion": SCHEMA,
+            "version": 1,
+            "editable": True,
+            "graphTooltip": 1,
+            "refresh": self.refresh,
+            "time": {"from": self.since, "to": "now"},
+            "links": [_others()],
+            "annotations": {"list": []},
+            "templating": {"list": [_datasource(), *self.variables]},
+            "panels": list(_placed(self.rows)),
+        }
+
+
+def _placed(rows: Sequence[Row]) -> Iterator[Json]:
+    number, y = 0, 0
+    for row in rows:
+        number += 1
+        heading: Json = {"id": number, "type": "row", "title": row.title, "collapsed": row.folded,
+                         "gridPos": {"h": 1, "w": COLUMNS, "x": 0, "y": y}, "panels": []}  # fmt: skip
+        y += 1
+        inside, bottom = [], y
+        for panel, x, top in _flow(row.panels, y):
+            number += 1
+            inside.append(panel.document(number, x, top))
+            bottom = max(bottom, top + panel.height)
+        if row.folded:
+            yield {**heading, "panels": inside}
+        else:
+            yield heading
+            yield from inside
+            y = bottom
+
+
+def _flow(panels: Sequence[Panel], y: int) -> Iterator[tuple[Panel, int, int]]:
+    """Panels side by side as long as they fit; the next line begins below the tallest."""
+    x, tallest = 0, 0
+    for panel in panels:
+        if x + panel.width > COLUMNS:
+            x, y, tallest = 0, y + tallest, 0
+        yield panel, x, y
+        x, tallest = x + panel.width, max(tallest, panel.height)
+
+
+def _others() -> Json:
+    """Links to all dashboards of the tag, at the same time range and with the same variables."""
+    return {
+        "type": "dashboards", "title": "fabricmon", "tags": [TAG], "asDropdown": False, "includeVars": True,
+        "keepTime": True, "targetBlank": False, "icon": "external link", "tooltip": "", "url": "",
+    }  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------------
+# Variables
+
+
+def _datasource() -> Json:
+    return {
+        "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {},
+        "hide": 0, "includeAll": False, "multi": False, "options": [], "refresh": 1, "regex": "",
+    }  # fmt: skip
+
+
+def choice(
+    name: str, label: str, query: str, *, regex: str = "", several: bool = False, hidden: bool = False
+) -> Json:
+    """A list of values that the data source is asked for; `several`: any of them, or all."""
+    found: Json = {
+        "name": name,
+        "label": label,
+        "type": "query",
+        "datasource": DATASOURCE,
+        "query": {"query": query, "refId": name},
+        "current": {"text": ["All"], "value": ["$__all"]} if several else {},
+        "includeAll": several,
+        "multi": several,
+        "hide": 2 if hidden else 0,
+        "options": [],
+        "refresh": 2,
+        "regex": regex,
+        "sort": 7,
+    }
+    return {**found, "allValue": ".*"} if several else found
+
+
+def filter_text(name: str, label: str, default: str) -> Json:
+    """A regular expression that a person types: a list of thousands would be of no use."""
+    chosen = {"text": default, "value": default, "selected": True}
+    return {"name": name, "label": label, "type": "textbox", "query": default, "current": chosen, "hide": 0,
+            "options": [chosen]}  # fmt: skip

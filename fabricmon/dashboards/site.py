@@ -1,0 +1,122 @@
+"""What dashboards need to know of a site, and the pieces of queries that they share. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fabricmon.dashboards.board import choice, filter_text
+from fabricmon.dashboards.panel import Json, link
+from fabricmon.model import Severity
+from fabricmon.rules import RULES
+
+NODE_UID, INCIDENTS_UID = "fabricmon-node", "fabricmon-incidents"
+
+_RULES = {rule.name: rule for rule in RULES}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """node: the label that has a node's name. rules: limits that thresholds are drawn at, defaults where none."""
+
+    node: str = "instance"
+    rules: Mapping[str, Any] = field(default_factory=dict)
+
+    def limits(self, rule: str) -> Any:
+        """The params of a rule."""
+        own = self.rules.get(rule)
+        return _RULES[rule].params() if own is None else own
+
+    @property
+    def among(self) -> str:
+        """Matcher of the nodes that the filter names."""
+        return f'{self.node}=~"$nodes"'
+
+    @property
+    def of_node(self) -> str:
+        """Matcher of the chosen node; the port behind its name is no part of the choice."""
+        return f'{self.node}=~"$node(:[0-9]+)?"'
+
+    @property
+    def port(self) -> str:
+        """Legend of a port among those of many nodes."""
+        return f"{{{{{self.node}}}}} {{{{device}}}}"
+
+    @property
+    def to_node(self) -> Json:
+        """From a series to the dashboard of its node."""
+        return _to_node("${__field.labels." + self.node + "}")
+
+    @property
+    def row_to_node(self) -> Json:
+        """From a row of a table to the dashboard of its node."""
+        return _to_node("${__data.fields.Node}")
+
+    def nodes(self) -> Json:
+        return filter_text("nodes", "Nodes (regular expression)", ".*")
+
+    def node_list(self) -> Json:
+        query = f'label_values(fabricmon_build_info{{component="agent"}}, {self.node})'
+        return choice("node", "Node", query, regex=r"/^(.+?)(?::\d+)?$/")
+
+
+def _to_node(value: str) -> Json:
+    return link("Readings of this node", f"/d/{NODE_UID}?var-node={value}&${{datasource:queryparam}}&${{__url_time_range}}")
+
+
+def to_incidents() -> Json:
+    return link("Open incidents", f"/d/{INCIDENTS_UID}?${{datasource:queryparam}}&${{__url_time_range}}")
+
+
+def greatest(series: str, count: int = 10) -> str:
+    """The series that were greatest at any moment of the time range: the same ones all along it."""
+    return f"{series} and topk({count}, max_over_time({series}[$__range] @ end()))"
+
+
+def smallest(series: str, count: int = 10) -> str:
+    """The series that were smallest at any moment of the time range."""
+    return f"{series} and bottomk({count}, min_over_time({series}[$__range] @ end()))"
+
+
+def by_rail_index(expr: str, operation: str) -> str:
+    """Rails of all units together by their number: eight lines, however large the fabric."""
+    return f'{operation} by (index) (label_replace({expr}, "index", "$1", "rail", ".*?([0-9]+)"))'
+
+
+SEVERITIES = {Severity.CRITICAL: "red", Severity.WARNING: "orange", Severity.INFO: "blue"}
+
+PORT_STATES: dict[float, tuple[str, str]] = {
+    1: ("down", "red"),
+    2: ("initialising", "orange"),
+    3: ("armed", "yellow"),
+    4: ("active", "green"),
+    5: ("active, deferred", "yellow"),
+}
+FABRIC_STATES: dict[float, tuple[str, str]] = {
+    0: ("not supported", "text"),
+    1: ("not started", "orange"),
+    2: ("in progress", "yellow"),
+    3: ("completed", "green"),
+}
+HEALTH: dict[float, tuple[str, str]] = {
+    0: ("not supported", "text"),
+    1: ("healthy", "green"),
+    2: ("unhealthy", "red"),
+    3: ("limited capacity", "orange"),
+}
+RECOVERY: dict[float, tuple[str, str]] = {
+    0: ("nothing", "green"),
+    1: ("reset the GPU", "red"),
+    2: ("reboot the node", "red"),
+    3: ("drain peer-to-peer traffic", "orange"),
+    4: ("drain and reset", "red"),
+    5: ("recover the IMEX domain", "red"),
+}
+NVLINK_STATES: dict[float, tuple[str, str]] = {
+    0: ("inactive", "red"),
+    1: ("active", "green"),
+    2: ("asleep", "blue"),
+    3: ("no traffic", "blue"),
+}
+YES_NO: dict[float, tuple[str, str]] = {0: ("no", "red"), 1: ("yes", "green")}
