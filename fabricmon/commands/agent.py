@@ -34,8 +34,11 @@ def add_host_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", metavar="FILE", help="read a recorded host, written by `fabricmon capture`, instead")
 
 
-def load(args: argparse.Namespace) -> Any:
-    """The configuration with the command line over it. ConfigError when something is wrong in it."""
+def load(args: argparse.Namespace, judges: bool = True) -> Any:
+    """The configuration with the command line over it. ConfigError when something is wrong in it.
+
+    `judges`: with the rules, if the agent is to judge; they are half of what a short command costs.
+    """
     from fabricmon import config
 
     flags = {
@@ -51,7 +54,7 @@ def load(args: argparse.Namespace) -> Any:
     # NumPy comes in with the rules. Its linear algebra, of which nothing is used, would keep a buffer per processor.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     root = config.load(args.config, given, uses=("agent", "collect", "log"))
-    if root.agent.judge:
+    if judges and root.agent.judge:
         root = config.load(args.config, given, uses=("agent", "collect", "rules", "log"))
     return root
 

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the health of the node; the exit code says it too."""
-    root = load(args)
+    root = load(args, judges=False)
     logs.configure("logfmt", "error")
     direct = args.direct or bool(args.host) or bool(args.sysfs)
     note = ""
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             source = f"agent at {address}"
     if direct:
         try:
-            health = _read(root, args.host)
+            health = _read(load(args), args.host)
         except Exception as error:
             print(f"UNKNOWN: cannot read this node: {error}", file=sys.stderr)
             return CODES["unknown"]
