@@ -105,6 +105,7 @@ def case_of(verdict: Verdict, moment: Moment) -> Case:
         texts[0] = f"Suspected: {texts[0]}"
     unsettled, wait = lossy.unsettled(verdict) if lossy.only(verdict) else _unsettled(verdict, moment)
     group = mode.domain in GROUPS
+    candidates = _candidates(verdict, board, component, name)
     return Case(
         family=mode.word,
         identity=f"{mode.word}({name.partition(', ')[0] if mode.word == 'link' else name})",
@@ -120,7 +121,7 @@ def case_of(verdict: Verdict, moment: Moment) -> Case:
         claims=board.keys({k: rows.tolist() for k, rows in verdict.explained.items()}) | lossy.claims(verdict, board),
         onset=verdict.onset,
         labels=labels,
-        candidates=_candidates(verdict, board, component, name),
+        candidates=candidates,
         parts=tuple(str(c) for c in parts[:PARTS]),
         group=group,
         wait=wait,
@@ -128,7 +129,7 @@ def case_of(verdict: Verdict, moment: Moment) -> Case:
         linger=LINGER if group else 0.0,
         calm=GROUP_CALM if group and mode.domain != "host" else 0.0,
         covered=moment.covered(component, hosts),
-        ruled_out=ruled_out(verdict, component, moment.counts, board),
+        ruled_out=ruled_out(verdict, (component, *candidates), moment.counts, board),
     )
 
 

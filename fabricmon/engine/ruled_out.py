@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import e, log10
 
 import numpy as np
@@ -50,13 +50,14 @@ def _at(counts: list[int], group: int) -> int:
     return counts[group] if group < len(counts) else 0
 
 
-def ruled_out(verdict: Verdict, component: str, counts: Counts, board: Board) -> tuple[RuledOut, ...]:
-    """Other causes of what a verdict explains, the narrow ones first; none where nothing was compared.
+def ruled_out(verdict: Verdict, possible: Iterable[str], counts: Counts, board: Board) -> tuple[RuledOut, ...]:
+    """Other causes of what a verdict explains, the narrow ones first; none where nothing was compared. `possible` are
+    the component itself and what the evidence cannot tell apart from it.
 
     A wider domain is ruled out by its members that are well, a single cause beside it by the odds, many causes at once
     by the odds that each came by itself.
     """
-    kept = {component, *(_name(rival, board) for rival in verdict.rivals)}
+    kept = {*possible, *(_name(rival, board) for rival in verdict.rivals)}
     odds = {_name(one, board): one.gain for one in verdict.unlikely}
     found: dict[str, RuledOut] = {}
     if verdict.apart is not None:

@@ -91,9 +91,11 @@ def _text(text: object, view: View) -> Iterator[str]:
 
 def _evidence(evidence: Sequence[Mapping[str, Any]], mark: str, view: View) -> Iterator[str]:
     rows: list[tuple[object, object]] = []
-    for entry in evidence:
+    for number, entry in enumerate(evidence):
         rows.append((entry.get("component"), entry.get("text")))
-        if entry.get("formula"):
+        after = evidence[number + 1] if number + 1 < len(evidence) else {}
+        again = entry.get("formula") == after.get("formula") and entry.get("component") == after.get("component")
+        if entry.get("formula") and not again:  # what went through one formula is told together
             rows.append((None, entry["formula"]))
     yield from _named(rows, mark, view)
 
