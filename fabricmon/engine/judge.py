@@ -22,6 +22,10 @@ from fabricmon.rules.rule import Outcome, Rule
 
 OK, PENDING, FIRING, CLEARING = 0, 1, 2, 3
 
+EDGE = 1e-3
+"""Seconds by which a time may fall short and is still over: a difference of wall times is right to a microsecond only,
+and a tick that comes just at the end of a hold must not wait for the next one."""
+
 Read = Callable[[int], tuple[tuple[Evidence, ...], dict[str, str]]]
 
 _SEVERITIES = (Severity.INFO, Severity.WARNING, Severity.CRITICAL)
@@ -82,7 +86,7 @@ class Judge:
         self.entered[rows[start]] = began[start]
         state[start] = PENDING
         state[(state == PENDING) & ~fire] = OK
-        opening = (state == PENDING) & (now - self.entered[rows] >= self.hold)
+        opening = (state == PENDING) & (now - self.entered[rows] >= self.hold - EDGE)
         if outcome.confirmed is not None:
             opening &= outcome.confirmed[rows]
         state[opening] = FIRING
@@ -91,7 +95,7 @@ class Judge:
         ending = (state == FIRING) & clear & ~fire
         self.entered[rows[ending]] = now
         state[ending] = CLEARING
-        closing = (state == CLEARING) & (now - self.entered[rows] >= self.clear)
+        closing = (state == CLEARING) & (now - self.entered[rows] >= self.clear - EDGE)
         state[closing] = OK
         self.state[rows] = state
 

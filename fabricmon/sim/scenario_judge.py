@@ -150,6 +150,7 @@ def _look(required: Required, stories: dict[str, list[Version]], seen: Seen, onl
     return best
 
 
+ROUNDED = 1e-3  # seconds: times of versions are kept in milliseconds
 _RANK = {"missed": 0, "late": 1, "wrong": 2, "found": 3}
 
 
@@ -167,9 +168,9 @@ def _one(
         most = max(v.incident.confidence for v in fit)
         return _Look("wrong", f"its confidence was {most:.3f} at most")
     first = sure[0]
-    if first.at > limit:
+    if first.at > limit + ROUNDED:
         return _Look("late", f"came {first.at - polled:.0f} s after the first poll that could see it")
-    if first.at < earliest:
+    if first.at < earliest - ROUNDED:
         return _Look("late", f"came at {first.at:.0f} s, not before {earliest:.0f} s was right")
     highest = max((v.incident.severity for v in said), key=lambda s: s.rank)
     if highest.rank > max(s.rank for s in listed):
