@@ -47,11 +47,11 @@ def run(args: argparse.Namespace) -> int:
                 "author": args.author if args.author is not None else remote.author(),
                 **({"starts": args.starts} if args.starts else {}),
             }
-            shown = [remote.ask(args, "POST", "/api/v1/maintenance", body)]
+            shown = [remote.ask(args, "POST", "/maintenance", body)]
         elif args.verb == "end":
-            shown = [remote.ask(args, "DELETE", f"/api/v1/maintenance/{quote(id, safe='')}") for id in args.ids]
+            shown = [remote.ask(args, "DELETE", f"/maintenance/{quote(id, safe='')}") for id in args.ids]
         else:
-            shown = remote.ask(args, "GET", "/api/v1/maintenance" + ("?all=true" if args.all else ""))["maintenance"]
+            shown = remote.ask(args, "GET", "/maintenance" + ("?all=true" if args.all else ""))["maintenance"]
     except remote.RemoteError as error:
         print(f"fabricmon maintenance: {error}", file=sys.stderr)
         return 1

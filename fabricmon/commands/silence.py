@@ -44,11 +44,11 @@ def run(args: argparse.Namespace) -> int:
                 "comment": args.comment,
                 "author": args.author if args.author is not None else remote.author(),
             }
-            shown = [remote.ask(args, "POST", "/api/v1/silences", body)]
+            shown = [remote.ask(args, "POST", "/silences", body)]
         elif args.verb == "expire":
-            shown = [remote.ask(args, "DELETE", f"/api/v1/silences/{quote(id, safe='')}") for id in args.ids]
+            shown = [remote.ask(args, "DELETE", f"/silences/{quote(id, safe='')}") for id in args.ids]
         else:
-            shown = remote.ask(args, "GET", "/api/v1/silences" + ("?all=true" if args.all else ""))["silences"]
+            shown = remote.ask(args, "GET", "/silences" + ("?all=true" if args.all else ""))["silences"]
     except remote.RemoteError as error:
         print(f"fabricmon silence: {error}", file=sys.stderr)
         return 1
