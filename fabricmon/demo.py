@@ -22,6 +22,7 @@ from aiohttp import web
 
 from fabricmon import config
 from fabricmon.agent.app import Agent
+from fabricmon.agent.pages import Pages
 from fabricmon.central.app import Central
 from fabricmon.host.live import LiveHost
 from fabricmon.runtime import logs
@@ -136,7 +137,7 @@ class Demo:
         self.interval = max(1.0, 10.0 / options.speed)
         self.world = World(self.layout, options.seed, self.interval)
         self.agents = Agents(
-            self.world, address=LOOPBACK, interval=self.interval, on_step=self._step, without=(0,)
+            self.world, address=LOOPBACK, interval=self.interval, on_step=self._step, without=(0,), page=Pages()
         )
         self.receiver = Receiver(self._event, lambda: self.agents.seconds)
         self.address = free_address(options.listen)

@@ -12,6 +12,7 @@ from functools import partial
 from fabricmon import __version__
 from fabricmon.central import metrics
 from fabricmon.central.acting import Actors, acting, standing
+from fabricmon.central.api_targets import handler as targets
 from fabricmon.central.centre import Centre
 from fabricmon.central.clock import Clock
 from fabricmon.central.history import History
@@ -19,6 +20,7 @@ from fabricmon.central.jobs import JobFeed
 from fabricmon.central.kubernetes_feed import KubernetesFeed
 from fabricmon.central.memory import Memory
 from fabricmon.central.metrics_acting import families as acting_families
+from fabricmon.central.metrics_fabric import about
 from fabricmon.central.outbox import Outbox
 from fabricmon.central.overview import sentence
 from fabricmon.central.plan import Plan, load, placed
@@ -190,7 +192,7 @@ class Central:
             self.warnings,
             lambda wanted: metrics.page(
                 self.centre, self.pull, self.discovery, self._clock, self._reloads, wanted, self._tape, self.jobs,
-                [*self.gate.families(), *acting_families(self.actors)],
+                [*self.gate.families(), *acting_families(self.actors), *about(self._settings)],
             ),
             self._not_live,
             self._not_ready,
@@ -198,6 +200,7 @@ class Central:
             lambda: self._settings.as_links(),
             self.gate.access,
             self.history,
+            targets(self.pull.register.peers.values, lambda peer: self.link.encrypts(peer.target.scheme)),
         )
         self.gate.guard(web.app)
         try:

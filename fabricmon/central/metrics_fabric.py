@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from fabricmon.central.settings import CentralConfig
 from fabricmon.fleet import conditions as fleet
 from fabricmon.fleet.conditions import Condition
 from fabricmon.fleet.pressure import PRESSED
@@ -26,6 +27,13 @@ _GAUGES: tuple[tuple[str, str, str, str], ...] = (
     ("missed_packets_per_second", "missed", "Packets that arrived while no receive buffer was ready", ""),
 )
 """Name after the group's word, field of Condition, help, unit."""
+
+
+def about(settings: CentralConfig) -> Iterator[Family]:
+    """Which fabric this is, and where people reach the page."""
+    labels = {"fabric": settings.fabric, "page": settings.external_url.rstrip("/")}
+    yield Family("fabricmon_central_info", "gauge", "The fabric and the address of the page; the value is always 1",
+                 [(labels, 1.0)])  # fmt: skip
 
 
 def utilisation(now: Utilisation) -> Iterator[Family]:

@@ -44,6 +44,7 @@ class Web:
         links: Callable[[], Links] = Links,
         access: api.Handler | None = None,
         history: History | None = None,
+        targets: api.Handler | None = None,
     ) -> None:
         self._centre, self._warnings, self._metrics_page = centre, warnings, metrics_page
         self.app = web.Application(client_max_size=api.MAX_BODY, middlewares=[secure, api.errors])
@@ -55,6 +56,8 @@ class Web:
         RunbookSite(centre.engine, links).add_routes(self.app)
         if access is not None:
             router.add_get(f"{api.PREFIX}/access", access)
+        if targets is not None:
+            router.add_get(f"{api.PREFIX}/targets", targets)
         add_probes(self.app, live, ready)
 
     async def _metrics(self, request: web.Request) -> web.Response:

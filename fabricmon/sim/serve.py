@@ -18,6 +18,7 @@ import aiohttp
 from aiohttp import web
 
 from fabricmon import frame
+from fabricmon.model import Snapshot
 from fabricmon.sim.machine import STATE_PERIOD, Machine, columns
 from fabricmon.sim.script import Fault, Script, Step
 from fabricmon.sim.world import World
@@ -31,6 +32,7 @@ SEND_TIMEOUT = 10.0
 """Seconds a client may block one message before its stream is closed."""
 CLOSE_TIMEOUT = 1.0
 """Seconds a client has to answer the end of its stream."""
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
 REBIND_TRIES, REBIND_WAIT = 50, 0.1
 """A node that comes back wants its old port; another program may hold it for a moment."""
 
@@ -53,13 +55,15 @@ class Agents:
     interval        seconds between two reads of a node's counters; states are read every second
     on_step         called with each step of the script as it happens
     without         hosts that somebody else serves
+    page            what a scraper gets of a node at /metrics, as text 0.0.4; None: nothing
     """
 
     def __init__(
         self, world: World, *, address: str = "127.0.0.1", interval: float = 10.0,
         on_step: Callable[[Step], None] = lambda step: None, without: Collection[int] = (),
+        page: Callable[[Snapshot], bytes] | None = None,
     ) -> None:
-        self.world, self._address, self._on_step = world, address, on_step
+        self.world, self._address, self._on_step, self._page = world, address, on_step, page
         self.script = Script(())
         hosts = [host for host in range(len(world.layout.hosts)) if host not in without]
         self.nodes = {host: Node(Machine(world, host, interval, STATE_PERIOD), 0) for host in hosts}
@@ -83,6 +87,8 @@ class Agents:
         """Open all listeners and let time run on a sound fabric."""
         app = web.Application()
         app.router.add_get("/stream", self._stream)
+        if self._page is not None:
+            app.router.add_get("/metrics", self._metrics)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
         every = columns(self.world)
@@ -174,11 +180,20 @@ class Agents:
                 await ws.send_str(frame.encode_goodbye(frame.Goodbye(goodbye)))
                 await asyncio.wait_for(ws.close(code=aiohttp.WSCloseCode.GOING_AWAY), CLOSE_TIMEOUT)
 
+    def _node(self, request: web.Request) -> Node:
+        assert request.transport is not None
+        return self._by_port[request.transport.get_extra_info("sockname")[1]]
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        assert self._page is not None
+        page = self._page(self._node(request).machine.snapshot)
+        return web.Response(body=page, headers={"Content-Type": TEXT})
+
     # --- streams
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
-        node = self._by_port[request.transport.get_extra_info("sockname")[1]]
+        node = self._node(request)
         if len(node.clients) >= CLIENTS:
             raise web.HTTPServiceUnavailable(text="too many streams\n")
         ws = web.WebSocketResponse(heartbeat=15.0, compress=False)

@@ -12,7 +12,7 @@ from enum import IntEnum
 from urllib.parse import urlsplit
 
 PROBES = ("/-/live", "/-/healthy", "/-/ready")
-SCRAPED = ("/metrics", "/health")
+SCRAPED = ("/metrics", "/health", "/api/v1/targets")
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 

@@ -1,0 +1,29 @@
+"""The /metrics pages of many simulated agents in one process: each as a real agent's, without what only one has of its
+own (collectors, processor time)."""
+
+from __future__ import annotations
+
+import math
+
+from fabricmon import __version__
+from fabricmon.agent.expose import Page
+from fabricmon.model import Snapshot
+from fabricmon.runtime.exposition import Family, Format, render
+
+
+class Pages:
+    """Keeps the laid-out page of each node. Call it with the node's newest snapshot."""
+
+    def __init__(self) -> None:
+        self._pages: dict[str, Page] = {}
+        info = Family("fabricmon_build_info", "gauge", "Version of this program; the value is always 1",
+                      [({"version": __version__, "component": "agent"}, 1.0)])  # fmt: skip
+        self._own = "".join(render([info], Format.TEXT))
+
+    def __call__(self, snapshot: Snapshot) -> bytes:
+        node = snapshot.inventory.identity.node
+        page = self._pages.get(node)
+        if page is None or page.inventory is not snapshot.inventory:
+            page = self._pages[node] = Page(snapshot.inventory)
+        now = max((taken for taken in snapshot.taken if not math.isnan(taken)), default=0.0)
+        return ("".join(page.render(snapshot, now, Format.TEXT)) + self._own).encode()
