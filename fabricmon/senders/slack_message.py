@@ -112,4 +112,4 @@ def _bar(incident: Incident, said: Words) -> str:
 
 def _message(title: str, head: str, bar: str, blocks: list[dict[str, Any]]) -> dict[str, Any]:
     """`text` is shown above the attachment; `fallback` where attachments cannot be."""
-    return {"text": head, "attachments": [{"color": bar, "fallback": title, "blocks": blocks}]}
+    return {"text": head, "attachments": [{"color": bar, "fallback": escape(title), "blocks": blocks}]}

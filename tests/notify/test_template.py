@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import unicodedata
 
 import pytest
@@ -105,12 +106,8 @@ def test_any_value_makes_lines_that_can_be_sent(title, component):
 
 @given(st.text(alphabet="{}ab.!:{}why\n ", max_size=60))
 def test_any_text_is_a_template_or_refused(template):
-    try:
-        made = parse(template)
-    except TemplateError as error:
-        assert str(error)
-    else:
-        text(made.render(lambda name: "v"))
+    with contextlib.suppress(TemplateError):
+        text(parse(template).render(lambda name: "v"))
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,9 @@ async def send() -> AsyncIterator[Send]:
     async with aiohttp.ClientSession() as session:
 
         async def attempt(config: Config, key: str = "k1") -> webhook.Result:
-            return await webhook.send(session, config, note(key, incident(confidence=float("nan"))), Links("http://page/"))
+            return await webhook.send(
+                session, config, note(key, incident(confidence=float("nan"))), Links("http://page/")
+            )
 
         yield attempt
 

@@ -1,0 +1,268 @@
+"""Slack as its service sees us: an incoming webhook, and a bot with threads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from fabricmon.model import HistoryEntry, Severity
+from fabricmon.notify.links import NO_LINKS
+from fabricmon.senders import slack
+from fabricmon.senders.result import Outcome, Result
+from fabricmon.senders.slack_message import escape
+from fabricmon.units import Duration
+from tests.notify.made import T0, incident
+from tests.senders.incidents import LINKS, ended, leaf, telling
+from tests.senders.service import Service
+
+SECRET = "B0123/xyzSECRETxyz"
+
+
+class Slack(Service):
+    """The Web API: keeps messages by ts, refuses what Slack refuses."""
+
+    def __init__(self) -> None:
+        super().__init__(usual=self.answer)
+        self.messages: dict[str, dict[str, Any]] = {}
+
+    def answer(self, body: dict[str, Any]) -> web.Response:
+        for attachment in body.get("attachments", []):
+            check_blocks(attachment["blocks"])
+        if not body.get("text") or body.get("channel") not in ("#fabric", "C01"):
+            return web.json_response({"ok": False, "error": "channel_not_found"})
+        if "ts" in body:  # chat.update
+            if body["ts"] not in self.messages:
+                return web.json_response({"ok": False, "error": "message_not_found"})
+            self.messages[body["ts"]] |= body
+            return web.json_response({"ok": True, "ts": body["ts"], "channel": "C01"})
+        ts = f"1800000000.{len(self.messages):06}"
+        self.messages[ts] = dict(body)
+        # Slack repeats the message: the answer is longer than what we sent.
+        return web.json_response({"ok": True, "ts": ts, "channel": "C01", "message": body, "pad": "x" * 5000})
+
+
+def check_blocks(blocks: list[dict[str, Any]]) -> None:
+    """The shape of Block Kit that we use, with its limits."""
+    assert 1 <= len(blocks) <= 50
+    for block in blocks:
+        assert set(block) == {"type", "text"}
+        assert block["type"] == "section"
+        assert set(block["text"]) == {"type", "text"}
+        assert block["text"]["type"] == "mrkdwn"
+        assert 1 <= len(block["text"]["text"]) <= 3000
+    assert sum(len(block["text"]["text"]) for block in blocks) <= 13_000
+
+
+async def sent(config: slack.Config, note: Any, receipts: Any = None, links: Any = LINKS) -> Result:
+    async with aiohttp.ClientSession() as session:
+        return await slack.send(session, config, note, links, receipts or {})
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    (tmp_path / "token").write_text("xoxb-1-SECRET\n")
+    return tmp_path
+
+
+def bot(service: Service, secrets: Path, **changes: Any) -> slack.Config:
+    fields: dict[str, Any] = {"token_file": str(secrets / "token"), "channel": "#fabric", "api": f"{service.url}/api"}
+    return slack.Config(**{**fields, **changes}, timeout=Duration(5))
+
+
+def hook(service: Service, secrets: Path, **changes: Any) -> slack.Config:
+    (secrets / "url").write_text(f"{service.url}/services/{SECRET}\n")
+    return slack.Config(url_file=str(secrets / "url"), timeout=Duration(5), **changes)
+
+
+# ---------------------------------------------------------------- incoming webhook
+
+
+async def test_a_webhook_gets_one_message_an_incident(secrets):
+    async with Service() as service:
+        result = await sent(hook(service, secrets), telling(leaf(), incident("b")))
+        assert result.outcome is Outcome.DONE
+        assert [got.path for got in service.got] == [f"/services/{SECRET}"] * 2
+        message = service.got[0].body
+        assert "Leaf su1/rail2 is down" in message["text"]
+        assert "https://fabricmon.example/#5f1d6d0f3c2b9a47" in message["text"]
+        check_blocks(message["attachments"][0]["blocks"])
+        assert "train-70b#4711 of mara crashes" in json.dumps(message)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "outcome"),
+    [
+        (200, "ok", Outcome.DONE),
+        (400, "invalid_payload", Outcome.NEVER),
+        (403, "action_prohibited", Outcome.RETRY),  # for the site to put right; what waits is told then
+        (404, "no_service", Outcome.RETRY),
+        (410, "channel_is_archived", Outcome.RETRY),
+        (429, "rate_limited", Outcome.RETRY),
+        (500, "rollup_error", Outcome.RETRY),
+    ],
+)
+async def test_what_an_answer_of_the_webhook_means(status, text, outcome, secrets):
+    async with Service(usual=lambda _: web.Response(status=status, text=text, headers={"Retry-After": "7"})) as service:
+        result = await sent(hook(service, secrets), telling(leaf()))
+    assert result.outcome is outcome
+    assert outcome is Outcome.DONE or text in result.reason
+    assert status != 429 or result.retry_after == 7.0
+
+
+async def test_half_of_a_notification_is_not_told_twice(secrets):
+    async with Service() as service:
+        service.answers = [lambda _: web.Response(), lambda _: web.Response(status=503)]
+        note = telling(leaf(), incident("b"))
+        first = await sent(hook(service, secrets), note)
+        assert first.outcome is Outcome.RETRY
+        again = await sent(hook(service, secrets), note, first.receipts)
+        assert again.outcome is Outcome.DONE
+    assert ["Leaf" in got.body["text"] for got in service.got] == [True, False, False]
+
+
+async def test_the_address_is_a_secret(secrets):
+    async with Service(usual=lambda _: web.Response(status=500, text=f"no {service.url}/services/{SECRET}")) as service:
+        assert SECRET not in (await sent(hook(service, secrets), telling(leaf()))).reason
+    (secrets / "url").write_text(f"not an address {SECRET}")
+    result = await sent(slack.Config(url_file=str(secrets / "url")), telling(leaf()))
+    assert result.outcome is Outcome.RETRY
+    assert SECRET not in result.reason
+    assert SECRET not in slack.preview(slack.Config(url_file=str(secrets / "url")), telling(leaf()), LINKS)
+
+
+# ---------------------------------------------------------------- bot
+
+
+async def test_an_incident_lives_in_one_thread(secrets):
+    async with Slack() as service:
+        config, fault = bot(service, secrets, mention="<!here>"), leaf(severity=Severity.WARNING)
+        first = await sent(config, telling(fault))
+        assert first.outcome is Outcome.DONE
+        assert service.got[0].headers["Authorization"] == "Bearer xoxb-1-SECRET"
+        receipts = dict(first.receipts)
+
+        for reason, told in (
+            ("severity rose", leaf()),
+            ("acknowledged", leaf(history=(HistoryEntry(T0 + 60, "acknowledged", "by mara: on it"),))),
+            ("resolved", ended(leaf())),
+        ):
+            result = await sent(config, telling(told, reason=reason, key=f"key-{reason}"), receipts)
+            assert result.outcome is Outcome.DONE
+            receipts |= result.receipts
+    (root, *replies) = service.messages.values()
+    assert [m.get("thread_ts") for m in replies] == ["1800000000.000000"] * 3
+    assert [m.get("reply_broadcast") for m in replies] == [True, False, False]
+    assert replies[0]["text"].startswith("<!here> ")
+    assert "taken on by mara: on it" in replies[1]["text"]
+    assert "over after 10 min" in replies[2]["text"]
+    assert "[RESOLVED]" in root["text"]  # the first message shows how it stands
+    assert root["attachments"][0]["color"] == "#2e7d32"
+    assert [got.path.rsplit("/")[-1] for got in service.got] == [
+        "chat.postMessage",
+        *["chat.update", "chat.postMessage"] * 3,
+    ]
+
+
+async def test_what_comes_back_later_gets_a_message_of_its_own(secrets):
+    async with Slack() as service:
+        config = bot(service, secrets)
+        first = await sent(config, telling(leaf()))
+        await sent(config, telling(leaf(), key="another episode"), first.receipts)
+    assert [m.get("thread_ts") for m in service.messages.values()] == [None, None]
+
+
+async def test_many_come_as_one_digest_and_end_in_its_thread(secrets):
+    many = [incident(f"i-{n}", title=f"Link {n} flaps") for n in range(40)]
+    async with Slack() as service:
+        config = bot(service, secrets)
+        first = await sent(config, telling(*many))
+        assert len(service.messages) == 1
+        assert len(first.receipts) == 40
+        body = service.got[0].body
+        assert "40 incidents" in body["text"]
+        assert "Link 39 flaps" in json.dumps(body)
+        await sent(config, telling(ended(many[7]), reason="resolved", key="end"), first.receipts)
+    (root, reply) = service.messages.values()
+    assert reply["thread_ts"] == "1800000000.000000"
+    assert "40 incidents" in root["text"]  # the digest is about others too and stays
+
+
+async def test_a_message_that_somebody_deleted_does_not_stop_the_word(secrets):
+    async with Slack() as service:
+        config = bot(service, secrets)
+        first = await sent(config, telling(leaf()))
+        service.answers = [lambda _: web.json_response({"ok": False, "error": "message_not_found"})]
+        result = await sent(config, telling(ended(leaf()), reason="resolved", key="end"), first.receipts)
+    assert result.outcome is Outcome.DONE
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "answered"),
+    [("ratelimited", Outcome.RETRY, True), ("internal_error", Outcome.RETRY, True), ("invalid_auth", Outcome.RETRY, False),
+     ("not_in_channel", Outcome.RETRY, False), ("msg_blocks_too_long", Outcome.NEVER, True)],
+)  # fmt: skip
+async def test_what_an_error_of_the_api_means(error, outcome, answered, secrets):
+    async with Service(usual=lambda _: web.json_response({"ok": False, "error": error})) as service:
+        result = await sent(bot(service, secrets), telling(leaf()))
+    assert (result.outcome, result.answered) == (outcome, answered)
+    assert error in result.reason
+
+
+async def test_something_that_is_not_slack(secrets):
+    async with Service(usual=lambda _: web.Response(text="<html>")) as service:
+        assert (await sent(bot(service, secrets), telling(leaf()))).outcome is Outcome.RETRY
+
+
+async def test_whom_to_call(secrets):
+    async with Slack() as service:
+        config = bot(service, secrets, mention="<!subteam^S01>")
+        await sent(config, telling(incident("a"), leaf("b")))
+    a, b = service.messages.values()
+    assert "subteam" not in a["text"]  # a warning
+    assert b["text"].startswith("<!subteam^S01> ")
+
+
+# ---------------------------------------------------------------- messages
+
+
+def test_names_cannot_call_anybody_or_link_anywhere():
+    fault = leaf(title="<!channel> <https://evil|x> & co", component="*leaf* <@U1>")
+    (message,) = slack.messages(slack.Config(url_file="/dev/null"), telling(fault), LINKS).values()
+    written = json.dumps(message)
+    for bad in ("<!channel>", "<https://evil", "<@U1>"):
+        assert bad not in written
+    assert escape("<!channel>") in written
+
+
+def test_the_longest_incident_fits():
+    fault = leaf(why="w" * 50_000, action="&" * 50_000, title="t" * 900, candidates=tuple("c" * 300 for _ in range(99)))
+    (message,) = slack.messages(slack.Config(url_file="/dev/null", body="{why}{why}{action}\n" * 80), telling(fault),
+                                LINKS).values()  # fmt: skip
+    check_blocks(message["attachments"][0]["blocks"])
+    assert "more_" in message["attachments"][0]["blocks"][-1]["text"]["text"]
+    many = slack.messages(slack.Config(url_file="/dev/null"), telling(*[leaf(str(n), title="<" * 900) for n in range(100)]),
+                          LINKS)  # fmt: skip
+    check_blocks(next(iter(many.values()))["attachments"][0]["blocks"])
+
+
+def test_without_a_page_there_are_no_links():
+    (message,) = slack.messages(slack.Config(url_file="/dev/null"), telling(leaf()), NO_LINKS).values()
+    assert "http" not in json.dumps(message)
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [({}, "url_file"), ({"url_file": "/a", "token_file": "/b", "channel": "c"}, "not both"), ({"token_file": "/b"}, "channel"),
+     ({"url_file": "/a", "mention": "<!everyone> hi"}, "mention"), ({"url_file": "/a", "title": "{tittle}"}, "column 1"),
+     ({"url_file": "/a", "body": "x\n{0}"}, "line 2"), ({"url_file": "/a", "title": "a\nb"}, "one line"),
+     ({"url_file": "/a", "digest": Duration(-1)}, "digest"), ({"url_file": "/a", "repeat": Duration(1)}, "repeat"),
+     ({"url_file": "/a", "after": Duration(9e9)}, "after")],
+)  # fmt: skip
+def test_a_configuration_that_makes_no_sense_is_refused(fields, word):
+    with pytest.raises(ValueError, match=word):
+        slack.Config(**fields)
