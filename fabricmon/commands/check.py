@@ -12,13 +12,16 @@ import sys
 import textwrap
 import time
 import urllib.error
-import urllib.request
+from http.client import HTTPException
 from typing import Any
+from urllib.request import Request
 
 import msgspec
 
 from fabricmon.agent.report import CollectorHealth, Health, SymptomHealth
+from fabricmon.commands import own_agent
 from fabricmon.commands.agent import add_host_arguments, load, open_host
+from fabricmon.commands.own_agent import Way
 from fabricmon.model import Severity
 from fabricmon.runtime import logs
 from fabricmon.runtime.http import Address, parse_address
@@ -43,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--direct", action="store_true", help="do not ask an agent, read the node twice instead")
     parser.add_argument("--config", metavar="FILE", help="configuration of the agent; without it the defaults hold")
     add_host_arguments(parser)
+    own_agent.add_arguments(parser)
     parser.add_argument("--timeout", metavar="SECONDS", type=float, default=5.0, help="for the agent's answer")
     parser.add_argument("--json", action="store_true", help="print the whole answer as JSON")
     parser.add_argument("-v", "--verbose", action="store_true", help="say why each symptom matters and what to do")
@@ -57,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
     if not direct:
         address = args.agent or _reachable(root.agent.listen[0])
         try:
-            health = ask(address, args.timeout)
-        except (_NoAgent, ValueError) as error:
+            health = ask(own_agent.way(address, root.agent.web, args), args.timeout)
+        except (_NoAgent, ValueError, OSError) as error:
             if args.agent:
                 print(f"UNKNOWN: {error}", file=sys.stderr)
                 return CODES["unknown"]
@@ -80,24 +84,26 @@ def run(args: argparse.Namespace) -> int:
     return CODES.get(health.status, CODES["unknown"])
 
 
-def ask(address: str, timeout: float) -> Health:
+def ask(way: Way, timeout: float) -> Health:
     """The answer of an agent. _NoAgent when there is none or it is none."""
-    host, port = parse_address(address)
-    # Never through a proxy: the agent is on this node or next to it.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    where = way.url.partition("://")[2]
     try:
-        with opener.open(f"http://{Address(host or '127.0.0.1', port)}/health", timeout=timeout) as answer:
+        with way.opener().open(Request(f"{way.url}/health", headers=way.headers), timeout=timeout) as answer:
             body = answer.read(MAX_ANSWER + 1)
         if len(body) > MAX_ANSWER:
-            raise _NoAgent(f"the answer of {address} has more than {MAX_ANSWER} bytes")
+            raise _NoAgent(f"the answer of {where} has more than {MAX_ANSWER} bytes")
         return msgspec.json.decode(body, type=Health)
     except urllib.error.HTTPError as error:
-        raise _NoAgent(f"{address} is no fabricmon agent: it answers {error.code} to /health") from error
+        if error.code in (401, 403):
+            said = error.read(300).decode(errors="replace").strip()
+            raise _NoAgent(f"the agent at {where} refuses: {said} (--token-file, --user-file)") from error
+        raise _NoAgent(f"{where} is no fabricmon agent: it answers {error.code} to /health") from error
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise _NoAgent(f"{address} is no fabricmon agent of this version: {error}") from error
-    except OSError as error:
+        raise _NoAgent(f"{where} is no fabricmon agent of this version: {error}") from error
+    except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise _NoAgent(f"no agent answers at {address} ({getattr(reason, 'strerror', None) or reason})") from error
+        told = getattr(reason, "verify_message", "") or getattr(reason, "strerror", None) or reason
+        raise _NoAgent(f"no agent answers at {where} ({told})") from error
 
 
 def render(health: Health, source: str, note: str = "", *, verbose: bool = False, width: int = 120) -> str:

@@ -186,7 +186,7 @@ def _credentials(args: argparse.Namespace) -> dict[str, str]:
 def _secret(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
-            return file.read(MAX_SECRET).strip()
+            return file.read(MAX_SECRET).strip().partition("\n")[0].strip()  # of several tokens the first
     except (OSError, UnicodeError) as error:
         raise RemoteError(f"{path}: {_why(error)}") from error
 

@@ -12,13 +12,18 @@ from tests.rigs.daemons import Daemon, fetch, fetch_json, free_port
 
 
 class Prometheus(Daemon):
-    """Scrapes `targets` (job -> addresses) every second; the first time about 5 s after it is ready."""
+    """Scrapes `targets` (job -> addresses) every second; the first time about 5 s after it is ready. `options` are
+    further keys of a job's scrape configuration."""
 
-    def __init__(self, program: str, directory: Path, targets: Mapping[str, list[str]]) -> None:
+    def __init__(
+        self, program: str, directory: Path, targets: Mapping[str, list[str]],
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
         config = {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
             "scrape_configs": [
-                {"job_name": job, "static_configs": [{"targets": addresses}]} for job, addresses in targets.items()
+                {"job_name": job, "static_configs": [{"targets": addresses}], **(options or {}).get(job, {})}
+                for job, addresses in targets.items()
             ],
         }
         path = directory / "prometheus.yml"
