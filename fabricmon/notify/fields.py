@@ -64,7 +64,7 @@ _VERDICTS = {
     JobVerdict.CRASH: "crashes",
     JobVerdict.STALL: "stalls",
     JobVerdict.SLOW: "is slow",
-    JobVerdict.AT_RISK: "at risk",
+    JobVerdict.AT_RISK: "is at risk",
 }
 
 

@@ -1,4 +1,4 @@
-"""A mail server on loopback that speaks SMTP as RFC 5321 says, with STARTTLS, AUTH PLAIN and LOGIN, and keeps the mails."""
+"""A mail server on loopback: SMTP by RFC 5321, with STARTTLS, AUTH PLAIN and LOGIN. Keeps the mails."""
 
 from __future__ import annotations
 

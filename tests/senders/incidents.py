@@ -8,7 +8,25 @@ from fabricmon.model import Evidence, Face, Impact, Incident, JobImpact, JobVerd
 from fabricmon.notify.links import Links
 from tests.notify.made import T0, incident, note
 
-LINKS = Links("https://fabricmon.example")
+
+class Fixed(Links):
+    """Addresses that stay the same wherever the centre's page puts an incident."""
+
+    def incident(self, id: str) -> str:
+        return f"https://fabricmon.example/#{id}"
+
+    def runbook(self, kind: str) -> str:
+        return f"https://fabricmon.example/runbooks/{kind}"
+
+
+LINKS = Fixed("https://fabricmon.example")
+
+
+OUT = "links are out for longer than its communication survives"
+JOBS = (
+    JobImpact("4711", "train-70b", "mara", "slurm", JobVerdict.CRASH, OUT, ("host-000",), 32, 64, T0),
+    JobImpact("4712", "eval", "jon", "slurm", JobVerdict.AT_RISK, "it has nodes there", ("host-001",), 1, 8, T0),
+)
 
 
 def leaf(id: str = "5f1d6d0f3c2b9a47", **changes: Any) -> Incident:
@@ -30,14 +48,8 @@ def leaf(id: str = "5f1d6d0f3c2b9a47", **changes: Any) -> Incident:
             Evidence("host-007/mlx5_2/1", "phys_state is Polling"),
             Evidence("pdu-3", "two of its leaves are up", for_it=False),
         ),
-        "impact": Impact(
-            "known", "slurm", T0 + 10,
-            (JobImpact("4711", "train-70b", "mara", "slurm", JobVerdict.CRASH,
-                       "links are out for longer than its communication survives", ("host-000",), 32, 64, T0),
-             JobImpact("4712", "eval", "jon", "slurm", JobVerdict.AT_RISK, "it has nodes there", ("host-001",), 1, 8, T0)),
-            2,
-        ),
-    }  # fmt: skip
+        "impact": Impact("known", "slurm", T0 + 10, JOBS, 2),
+    }
     return incident(id, **{**fields, **changes})
 
 

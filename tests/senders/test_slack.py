@@ -162,10 +162,8 @@ async def test_an_incident_lives_in_one_thread(secrets):
     assert "over after 10 min" in replies[2]["text"]
     assert "[RESOLVED]" in root["text"]  # the first message shows how it stands
     assert root["attachments"][0]["color"] == "#2e7d32"
-    assert [got.path.rsplit("/")[-1] for got in service.got] == [
-        "chat.postMessage",
-        *["chat.update", "chat.postMessage"] * 3,
-    ]
+    methods = [got.path.rsplit("/")[-1] for got in service.got]
+    assert methods == ["chat.postMessage", *["chat.update", "chat.postMessage"] * 3]
 
 
 async def test_what_comes_back_later_gets_a_message_of_its_own(secrets):
@@ -203,8 +201,8 @@ async def test_a_message_that_somebody_deleted_does_not_stop_the_word(secrets):
 
 @pytest.mark.parametrize(
     ("error", "outcome", "answered"),
-    [("ratelimited", Outcome.RETRY, True), ("internal_error", Outcome.RETRY, True), ("invalid_auth", Outcome.RETRY, False),
-     ("not_in_channel", Outcome.RETRY, False), ("msg_blocks_too_long", Outcome.NEVER, True)],
+    [("ratelimited", Outcome.RETRY, True), ("internal_error", Outcome.RETRY, True),
+     ("invalid_auth", Outcome.RETRY, False), ("not_in_channel", Outcome.RETRY, False), ("msg_blocks_too_long", Outcome.NEVER, True)],
 )  # fmt: skip
 async def test_what_an_error_of_the_api_means(error, outcome, answered, secrets):
     async with Service(usual=lambda _: web.json_response({"ok": False, "error": error})) as service:
@@ -245,8 +243,8 @@ def test_the_longest_incident_fits():
                                 LINKS).values()  # fmt: skip
     check_blocks(message["attachments"][0]["blocks"])
     assert "more_" in message["attachments"][0]["blocks"][-1]["text"]["text"]
-    many = slack.messages(slack.Config(url_file="/dev/null"), telling(*[leaf(str(n), title="<" * 900) for n in range(100)]),
-                          LINKS)  # fmt: skip
+    hundred = telling(*[leaf(str(n), title="<" * 900) for n in range(100)])
+    many = slack.messages(slack.Config(url_file="/dev/null"), hundred, LINKS)
     check_blocks(next(iter(many.values()))["attachments"][0]["blocks"])
 
 
@@ -257,8 +255,9 @@ def test_without_a_page_there_are_no_links():
 
 @pytest.mark.parametrize(
     ("fields", "word"),
-    [({}, "url_file"), ({"url_file": "/a", "token_file": "/b", "channel": "c"}, "not both"), ({"token_file": "/b"}, "channel"),
-     ({"url_file": "/a", "mention": "<!everyone> hi"}, "mention"), ({"url_file": "/a", "title": "{tittle}"}, "column 1"),
+    [({}, "url_file"), ({"url_file": "/a", "token_file": "/b", "channel": "c"}, "not both"),
+     ({"token_file": "/b"}, "channel"), ({"url_file": "/a", "mention": "<!everyone> hi"}, "mention"),
+     ({"url_file": "/a", "title": "{tittle}"}, "column 1"),
      ({"url_file": "/a", "body": "x\n{0}"}, "line 2"), ({"url_file": "/a", "title": "a\nb"}, "one line"),
      ({"url_file": "/a", "digest": Duration(-1)}, "digest"), ({"url_file": "/a", "repeat": Duration(1)}, "repeat"),
      ({"url_file": "/a", "after": Duration(9e9)}, "after")],
