@@ -11,6 +11,12 @@ from typing import Any
 from fabricmon.host.protocol import Host, HostError
 from fabricmon.runtime import logs
 
+EXAMPLES = """\
+fabricmon agent
+fabricmon agent --config /etc/fabricmon/fabricmon.yaml
+fabricmon agent --listen 127.0.0.1:9790 --host node.host
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A flag stands over the configuration file."""

@@ -20,9 +20,17 @@ import msgspec
 
 from fabricmon import __version__
 from fabricmon.commands.agent import add_host_arguments, load, open_host
+from fabricmon.terminal.console import Progress
 
 if TYPE_CHECKING:
     from fabricmon.host.protocol import Host
+
+
+EXAMPLES = """\
+fabricmon capture -o node.host
+fabricmon capture -o node.host --anonymise
+fabricmon agent --host node.host
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,13 +105,16 @@ def record(host: Host, collect: Mapping[str, Any]) -> Counts:
     counts = Counts()
     host.boot_id()
     host.machine_id()
+    progress = Progress()
     for name, module in COLLECTORS.items():
         if getattr(module, "WIDE", False):
             continue  # it reads more than this host
+        progress.tell(f"reading {name}")
         config = collect[name]
         _run(host, module, config, counts)
         if getattr(config, "netlink", False):
             _run(host, module, msgspec.structs.replace(config, netlink=False), Counts())
+    progress.clear()
     return counts
 
 

@@ -10,6 +10,11 @@ from fabricmon import config
 from fabricmon.runtime import logs
 from fabricmon.runtime.supervise import first_cause
 
+EXAMPLES = """\
+fabricmon central --config /etc/fabricmon/fabricmon.yaml
+fabricmon central --state ./state --target node-1:9790 --target node-2:9790 --webhook http://your.receiver/hook
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A flag stands over the configuration file."""

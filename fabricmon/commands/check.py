@@ -26,6 +26,12 @@ from fabricmon.model import Severity
 from fabricmon.runtime import logs
 from fabricmon.runtime.http import Address, parse_address
 
+EXAMPLES = """\
+fabricmon check
+fabricmon check -v
+fabricmon check --direct --json
+fabricmon check --agent node-7:9790
+"""
 CODES = {"pass": 0, "warn": 1, "critical": 2, "unknown": 3}
 WORDS = {Severity.CRITICAL: "CRITICAL", Severity.WARNING: "WARNING", Severity.INFO: "INFO"}
 MAX_ANSWER = 4 << 20

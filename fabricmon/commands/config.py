@@ -1,7 +1,5 @@
-"""Check a configuration, or show it with all defaults filled in.
-
-fabricmon config check fabricmon.yaml    exit 0, or 2 with one line for each mistake
-fabricmon config show fabricmon.yaml     the settings in use, as YAML"""
+"""Check a configuration: exit 0, or 2 with one line for each mistake. Or show it with all
+defaults filled in, as YAML."""
 
 from __future__ import annotations
 
@@ -18,6 +16,12 @@ from fabricmon.units import Duration, Rate
 
 _DURATIONS = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"), (1.0, "s"), (1e-3, "ms"))
 _RATES = ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "Kb/s"), (1.0, "b/s"))
+
+
+EXAMPLES = """\
+fabricmon config check fabricmon.yaml
+fabricmon config show fabricmon.yaml
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

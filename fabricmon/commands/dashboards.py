@@ -1,8 +1,4 @@
-"""Grafana dashboards and the recording rules behind them, as files (docs/dashboards.md).
-
-fabricmon dashboards --write /var/lib/grafana/dashboards/fabricmon
-fabricmon dashboards --write . --config /etc/fabricmon/fabricmon.yaml --selector 'cluster="east"' --node-label node
-"""
+"""Grafana dashboards and the recording rules behind them, as files (docs/dashboards.md)."""
 
 from __future__ import annotations
 
@@ -13,6 +9,10 @@ from pathlib import Path
 from fabricmon import config
 from fabricmon.commands.rules import LABEL, SELECTOR, matching, yaml_text
 
+EXAMPLES = """\
+fabricmon dashboards --write /var/lib/grafana/dashboards/fabricmon
+fabricmon dashboards --write . --config /etc/fabricmon/fabricmon.yaml --selector 'cluster="east"' --node-label node
+"""
 RECORDINGS = "recording-rules.yml"
 
 

@@ -16,6 +16,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fabricmon.demo import Demo, Line
 
+EXAMPLES = """\
+fabricmon demo
+fabricmon demo --nodes 16 --speed 4
+fabricmon demo --once
+"""
 OK, FAILED, USAGE = 0, 1, 2
 ONCE_SPEED = 8.0
 

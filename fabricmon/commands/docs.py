@@ -24,6 +24,12 @@ _GROWTH = {
 }
 
 
+EXAMPLES = """\
+fabricmon docs --write docs
+fabricmon docs --check docs
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--write", metavar="DIR", type=Path, help="write the documents into this directory")

@@ -10,7 +10,13 @@ import sys
 import time
 
 from fabricmon.fabric.transport import TransportError
+from fabricmon.terminal import console
 
+EXAMPLES = """\
+fabricmon fabric
+fabricmon fabric --device mlx5_0 --json > fabric.json
+fabricmon fabric --ibnetdiscover > fabric.txt
+"""
 OK, FAILED, PARTIAL = 0, 1, 3
 
 
@@ -58,13 +64,15 @@ def run(args: argparse.Namespace) -> int:
         return FAILED
     try:
         exchange = Exchange(transport, Pace(args.window, args.timeout, max(1, args.tries)))
-        subnet = discover(exchange, until)
+        with console.elapsed("walking the fabric"):
+            subnet = discover(exchange, until)
         walked = time.monotonic()
         if args.ibnetdiscover:
             sys.stdout.write(ibnetdiscover(subnet))
             return OK if subnet.whole and not subnet.cut else PARTIAL
         ports = [At(node.guid, port.number) for node, port in subnet.linked()]
-        values = Sweep(exchange, subnet, ports).run(until)
+        with console.elapsed(f"reading {len(ports):,} ports"):
+            values = Sweep(exchange, subnet, ports).run(until)
     except TransportError as error:
         print(f"fabricmon fabric: {error.strerror}", file=sys.stderr)
         return FAILED

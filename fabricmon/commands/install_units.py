@@ -1,8 +1,5 @@
 """Make fabricmon a service of this machine: units, users and a place for the settings. Needs root.
 
-fabricmon install-units --agent      on a node
-fabricmon install-units --central    on the machine of the centre
-
 Can be repeated, after an update for example: what nobody has edited is brought up to date, the rest stays. Nothing is
 started: the last lines say how. --uninstall stops the services and takes away what was not edited."""
 
@@ -19,6 +16,11 @@ from pathlib import Path
 
 from fabricmon.systemd.plan import DROP_INS, SERVICES, SHARED, Action, File, Step, install, uninstall, unusable
 
+EXAMPLES = """\
+fabricmon install-units --agent     # on a node
+fabricmon install-units --central   # on the machine of the centre
+fabricmon install-units --agent --uninstall
+"""
 PORTS = {"agent": 9790, "central": 9791}
 PATIENCE = 60.0
 """Seconds that one program of systemd may take."""

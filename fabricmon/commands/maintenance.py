@@ -1,9 +1,4 @@
-"""Announced work: what it covers makes no incident of warning or higher until it ends.
-
-fabricmon maintenance add --host host-040 --for 20m --comment "new firmware"
-fabricmon maintenance add --host "host-04*" --component "leaf(su1/rail2)" --for 2h
-fabricmon maintenance list
-fabricmon maintenance end m-0123456789ab"""
+"""Announced work: what it covers makes no incident of warning or higher until it ends."""
 
 from __future__ import annotations
 
@@ -13,6 +8,13 @@ from urllib.parse import quote
 
 from fabricmon.commands import remote
 from fabricmon.commands.silence import show
+
+EXAMPLES = """\
+fabricmon maintenance add --host host-040 --for 20m --comment "new firmware"
+fabricmon maintenance add --host "host-04*" --component "leaf(su1/rail2)" --for 2h
+fabricmon maintenance list
+fabricmon maintenance end m-0123456789ab
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

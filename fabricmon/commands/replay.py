@@ -11,18 +11,22 @@ import argparse
 import json
 import math
 import sys
-import time
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from fabricmon.terminal import console
 
 if TYPE_CHECKING:
     from fabricmon.replay.compare import Comparison
     from fabricmon.replay.reading import Recording
     from fabricmon.replay.run import Facts, Other, Outcome
 
-PROGRESS_AFTER = 1.0  # seconds without a word on a terminal
-PROGRESS_EVERY = 0.5
+EXAMPLES = """\
+fabricmon replay /var/lib/fabricmon/recording
+fabricmon replay recording --config other.yaml --from 2026-03-01T14:00
+fabricmon replay recording --anonymise shareable
+"""
 NAMED = 10  # ticks that differ and are shown; --json has up to 100
 EXIT_SAME, EXIT_DIFFERENT, EXIT_UNREADABLE = 0, 1, 2
 
@@ -58,16 +62,13 @@ def run(args: argparse.Namespace) -> int:
     """0, 1 or 2 as above; with --config 0 whatever differs."""
     from fabricmon.engine.judges import ParamsError
     from fabricmon.replay.reading import Recording, RecordingError
-    from fabricmon.replay.run import play
 
     try:
         recording = Recording(args.recording, args.since)
         if args.anonymise:
             return _anonymise(recording, args)
         other = _other(args.config) if args.config else None
-        progress = _Progress(recording)
-        outcome = play(recording, other, args.since, args.until, progress.tell)
-        progress.end()
+        outcome = _played(recording, other, args)
     except RecordingError as error:
         print(f"fabricmon replay: {error}", file=sys.stderr)
         return EXIT_UNREADABLE
@@ -79,6 +80,19 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(_lines(outcome, recording)))
     return EXIT_DIFFERENT if other is None and outcome.verification.different else EXIT_SAME
+
+
+def _played(recording: Recording, other: Other | None, args: argparse.Namespace) -> Outcome:
+    from fabricmon.replay.run import play
+
+    with console.Progress() as progress:
+
+        def tell(facts: Facts) -> None:
+            if progress.due():
+                share = recording.done / max(1, recording.bytes)
+                progress.tell(f"{share:4.0%}  {_clock(facts.last)}  {facts.frames:,} frames, {facts.ticks:,} ticks")
+
+        return play(recording, other, args.since, args.until, tell)
 
 
 def _other(path: str) -> Other:
@@ -110,33 +124,13 @@ def _anonymise(recording: Recording, args: argparse.Namespace) -> int:
 
     try:
         key = Path(args.key_file).read_bytes() if args.key_file else b""
-        counts = anonymise(recording, args.anonymise, key)
+        with console.elapsed("writing the recording anew"):
+            counts = anonymise(recording, args.anonymise, key)
     except (OSError, ValueError) as error:
         print(f"fabricmon replay: {error}", file=sys.stderr)
         return EXIT_UNREADABLE
     print(f"{args.anonymise}: {counts.segments} segments, {counts.records} records, {counts.names} names replaced")
     return EXIT_SAME
-
-
-class _Progress:
-    """One line on a terminal, rewritten while the recording is read."""
-
-    def __init__(self, recording: Recording) -> None:
-        self._recording, self._shown = recording, sys.stderr.isatty()
-        self._next = time.monotonic() + PROGRESS_AFTER
-        self._said = False
-
-    def tell(self, facts: Facts) -> None:
-        if not self._shown or time.monotonic() < self._next:
-            return
-        self._next, self._said = time.monotonic() + PROGRESS_EVERY, True
-        share = self._recording.done / max(1, self._recording.bytes)
-        line = f"{share:4.0%}  {_clock(facts.last)}  {facts.frames:,} frames, {facts.ticks:,} ticks"
-        print(f"\r{line:<72}", end="", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        if self._said:
-            print(f"\r{'':<72}\r", end="", file=sys.stderr, flush=True)
 
 
 # --------------------------------------------------------------------------------------------------------

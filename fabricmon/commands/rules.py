@@ -1,9 +1,4 @@
-"""The rules for other engines: a rule file for Prometheus, Thanos, Mimir, VictoriaMetrics (docs/prometheus.md).
-
-fabricmon rules export > fabricmon.rules.yml
-fabricmon rules export --config fabricmon.yaml --selector 'job="fabric"' -o fabricmon.rules.yml
-fabricmon rules export --format kubernetes --label release=kube-prometheus-stack | kubectl apply -f -
-"""
+"""The rules for other engines: a rule file for Prometheus, Thanos, Mimir, VictoriaMetrics (docs/prometheus.md)."""
 
 from __future__ import annotations
 
@@ -16,6 +11,11 @@ from typing import Any
 
 from fabricmon import __version__, config
 
+EXAMPLES = """\
+fabricmon rules export > fabricmon.rules.yml
+fabricmon rules export --config fabricmon.yaml --selector 'job="fabric"' -o fabricmon.rules.yml
+fabricmon rules export --format kubernetes --label release=kube-prometheus-stack | kubectl apply -f -
+"""
 FORMATS = ("prometheus", "kubernetes")
 LABEL = re.compile(r"[a-zA-Z_]\w*")
 _MATCHER = r"""[a-zA-Z_]\w*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\]|\\.)*\""""

@@ -1,20 +1,12 @@
 """Run scenarios: simulated fabrics with faults, judged by what must and must not come of them.
 
-  fabricmon scenario run s01-single-cable-flap     a scenario of this package by name, or files of your own
-  fabricmon scenario run --seeds 20 --jobs 2       all of this package, with seeds 1 to 20, two processes
-  fabricmon scenario run my.yaml --seed 7 --verbose   and which incidents came, or --json: one object a line
-  fabricmon scenario run --table docs/accuracy.md  writes the table as well
-  fabricmon scenario run --seeds 20 --keep runs.jsonl   a long run that may be broken off and gone on with
-  fabricmon scenario list                          the scenarios of this package
-How to write one: docs/scenarios.md.
-"""
+They are of this package, by name or the beginning of it, or files of your own. How to write one: docs/scenarios.md."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import partial
@@ -29,7 +21,16 @@ from fabricmon.sim.scenario_file import ScenarioFileError, load
 from fabricmon.sim.scenario_run import Result
 from fabricmon.sim.scenario_run import run as run_one
 from fabricmon.sim.scenario_table import line, table, total
+from fabricmon.terminal.console import Progress
 
+EXAMPLES = """\
+fabricmon scenario list
+fabricmon scenario run s01
+fabricmon scenario run my.yaml --seed 7 --verbose
+fabricmon scenario run --seeds 20 --jobs 2 --json
+fabricmon scenario run --table docs/accuracy.md
+fabricmon scenario run --seeds 20 --keep runs.jsonl   # may be broken off and gone on with
+"""
 OK, FAILED, UNUSABLE = 0, 1, 2
 MAX_SEEDS = 10_000
 MAX_JOBS = 256
@@ -130,10 +131,15 @@ def _kept(name: str) -> dict[tuple[str, int], Result]:
 
 def _all(work: Sequence[tuple[Scenario, int]], jobs: int) -> Iterator[Result]:
     """Results in the order of the work, as soon as they are there."""
-    progress = Progress(len(work))
+    progress = Progress()
+
+    def tell(done: int, what: str, share: float) -> None:
+        if progress.due():
+            progress.tell(f"{done} of {len(work)}, {what} {share:.0%}")
+
     if jobs == 1 or not work:
         for number, (scenario, seed) in enumerate(work):
-            result = run_one(scenario, seed, partial(progress.show, number, scenario.name))
+            result = run_one(scenario, seed, partial(tell, number, scenario.name))
             progress.clear()
             yield result
         return
@@ -149,25 +155,8 @@ def _all(work: Sequence[tuple[Scenario, int]], jobs: int) -> Iterator[Result]:
                 progress.clear()
                 yield done.pop(told)
                 told += 1
-            progress.show(len(work) - len(pending), f"{min(jobs, len(pending))} running", 0.0)
+            progress.tell(f"{len(work) - len(pending)} of {len(work)}, {min(jobs, len(pending))} running")
         progress.clear()
-
-
-class Progress:
-    """One line on a terminal, at most twice a second; nothing where the output is none."""
-
-    def __init__(self, of: int) -> None:
-        self.of, self.live, self.last = of, sys.stderr.isatty(), 0.0
-
-    def show(self, done: int, what: str, share: float) -> None:
-        now = time.monotonic()
-        if self.live and now - self.last >= 0.5:
-            self.last = now
-            print(f"\r\x1b[K{done} of {self.of}, {what} {share:.0%}", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        if self.live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def _show(result: Result, args: argparse.Namespace) -> None:

@@ -1,9 +1,5 @@
 """Silences: incidents that nobody is told of for a while. They stay on the page.
 
-  fabricmon silence add kind=link_flapping node=host-007 --for 2h --comment "cable is ordered"
-  fabricmon silence list
-  fabricmon silence expire s-0123456789ab
-
 A matcher is NAME=VALUE, NAME!=VALUE, NAME=~REGEX or NAME!~REGEX; names are kind, component, node, severity, id, or a
 label of the incident. All matchers of a silence must hold."""
 
@@ -16,6 +12,12 @@ from typing import Any
 from urllib.parse import quote
 
 from fabricmon.commands import remote
+
+EXAMPLES = """\
+fabricmon silence add kind=link_flapping node=host-007 --for 2h --comment "cable is ordered"
+fabricmon silence list
+fabricmon silence expire s-0123456789ab
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,10 +1,8 @@
-"""Show what fabric descriptions say: switches, hosts, links by tier and rail, the shape, and what is odd in it.
+"""How the fabric is cabled: switches, hosts, links by tier and rail, the shape, and what is odd in it.
 
-  fabricmon topology show fabric.txt             one file: dump, cable plan, Slurm, Kubernetes, LLDP (docs/topology.md)
-  fabricmon topology show fabric.txt plan.yaml   several of one fabric, laid over each other and compared
-  ibnetdiscover | fabricmon topology show /dev/stdin
-  fabricmon topology affinity                    how close this host's GPUs and adapters are (PIX to SYS)
-"""
+Of the centre it is what it judges by; of files what they say: dump, cable plan, Slurm, Kubernetes, LLDP
+(docs/topology.md), several of one fabric laid over each other and compared. `affinity` tells of this host how close its
+GPUs and adapters are (PIX to SYS)."""
 
 from __future__ import annotations
 
@@ -18,10 +16,16 @@ from typing import Any
 import msgspec
 
 from fabricmon import sources
-from fabricmon.commands import affinity
+from fabricmon.commands import affinity, remote
 from fabricmon.topology.graph import Cable, Graph
 from fabricmon.topology.infer import is_nvlink, natural, tier
 
+EXAMPLES = """\
+fabricmon topology
+fabricmon topology show fabric.txt plan.yaml
+ibnetdiscover | fabricmon topology show /dev/stdin
+fabricmon topology affinity
+"""
 OK, ODD, UNUSABLE = 0, 1, 2
 NAMED = 8
 """Components of one finding that are printed; --json has all."""
@@ -32,20 +36,30 @@ VERSION = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    show = verbs.add_parser("show", help="print what the files say together; exit 2 where one cannot be used")
-    show.add_argument("files", nargs="+", metavar="FILE")
+    parser.set_defaults(files=[], node_name_map="")
+    _add_form(parser)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", description="without one, ask the centre")
+    show = verbs.add_parser("show", help="what the centre knows, or what files say together")
+    show.add_argument("files", nargs="*", metavar="FILE", help="none: ask the centre")
     show.add_argument("--node-name-map", default="", metavar="FILE", help="GUID to name, wins over descriptions")
-    show.add_argument("--json", action="store_true", help="one JSON object with the whole graph")
-    show.add_argument("--strict", action="store_true", help="exit 1 where anything is odd")
+    _add_form(show)
     near = verbs.add_parser("affinity", help="print how close GPUs and network adapters of a node are over PCIe")
     affinity.add_arguments(near)
 
 
+def _add_form(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON object with the whole graph")
+    parser.add_argument("--strict", action="store_true", help="exit 1 where anything is odd")
+    remote.add_arguments(parser, as_json=False)
+
+
 def run(args: argparse.Namespace) -> int:
-    """0; 1 with --strict and a finding; 2 where a file cannot be used (what the others say is shown)."""
+    """0; 1 with --strict and a finding; 2 where a file cannot be used (what the others say is shown) or the centre
+    cannot be asked."""
     if args.verb == "affinity":
         return affinity.run(args)
+    if not args.files:
+        return _of_the_centre(args)
     worst = OK
     graphs = []
     try:
@@ -67,6 +81,26 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(report(graph)))
     return max(worst, ODD) if args.strict and graph.findings else worst
+
+
+def _of_the_centre(args: argparse.Namespace) -> int:
+    try:
+        graph = graph_of(remote.ask(args, "GET", "/topology"))
+    except remote.RemoteError as error:
+        print(f"fabricmon topology: {error}", file=sys.stderr)
+        return UNUSABLE
+    except msgspec.ValidationError as error:
+        print(f"fabricmon topology: the centre is of another version, its topology is none we know: {error}",
+              file=sys.stderr)  # fmt: skip
+        return UNUSABLE
+    print(msgspec.json.encode(document(graph)).decode() if args.json else "\n".join(report(graph)))
+    return ODD if args.strict and graph.findings else OK
+
+
+def graph_of(answer: dict[str, Any]) -> Graph:
+    """The graph that a centre told. msgspec.ValidationError for what is none."""
+    keyed = {name: {node["id"]: node for node in answer.get(name, ())} for name in ("switches", "adapters")}
+    return msgspec.convert({**answer, **keyed}, Graph)
 
 
 def document(graph: Graph) -> dict[str, Any]:

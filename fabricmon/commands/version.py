@@ -7,6 +7,8 @@ import platform
 
 from fabricmon import __version__
 
+EXAMPLES = "fabricmon version\n"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """No options."""

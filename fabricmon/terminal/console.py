@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from fabricmon.terminal.style import Style, wanted
 from fabricmon.terminal.view import View
@@ -42,6 +44,28 @@ def show(lines: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
+@contextlib.contextmanager
+def elapsed(text: str) -> Iterator[None]:
+    """Say what goes on, and for how long, while something runs that cannot tell how far it is."""
+    with Progress() as progress:
+        if not progress.live:
+            yield
+            return
+        ended, began = threading.Event(), time.monotonic()
+
+        def tell() -> None:
+            while not ended.wait(Progress.EVERY):
+                progress.tell(f"{text}, {time.monotonic() - began:.0f} s")
+
+        thread = threading.Thread(target=tell, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
 def _to_stderr(text: str) -> None:
     sys.stderr.write(text)
     sys.stderr.flush()
@@ -54,13 +78,13 @@ class Progress:
     AFTER, EVERY = 1.0, 0.5  # seconds
 
     def __init__(self, after: float = AFTER) -> None:
-        self._live = sys.stderr.isatty()
+        self.live = sys.stderr.isatty()
         self._next = time.monotonic() + after
         self._said = False
 
     def due(self) -> bool:
         """Whether `tell` would print now: for who has to make the text first."""
-        return self._live and time.monotonic() >= self._next
+        return self.live and time.monotonic() >= self._next
 
     def tell(self, text: str) -> None:
         """What is going on now, in place of what was said before."""

@@ -28,7 +28,7 @@ COLUMNS = (
 SILENT = (*COLUMNS[:4], Column("PORTS", right=True, drop=4), Column("DETAIL", least=12, drop=1))
 
 PORTS = (
-    Column("PORT", least=12),
+    Column("PORT"),
     Column("RATE", right=True, drop=2),
     Column("RECEIVE", right=True),
     Column("", drop=4),

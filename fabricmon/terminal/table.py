@@ -75,6 +75,7 @@ def _fit(columns: Sequence[Column], widths: list[int], kept: list[int], limit: i
         widest = max(shrinking, key=lambda at: widths[at])
         widths[widest] -= 1
         over -= 1
-    if over > 0 and kept:  # a terminal narrower than anything useful: the last column gives
-        widths[kept[-1]] = max(1, widths[kept[-1]] - over)
+    if over > 0 and kept:  # a terminal narrower than anything useful: the widest column gives
+        widest = max(kept, key=lambda at: widths[at])
+        widths[widest] = max(1, widths[widest] - over)
     return kept

@@ -20,6 +20,7 @@ SORT_WORDS = {"busy": "busiest", "waiting": "longest kept waiting", "pausing": "
 WIDE = 110
 """Terminal columns from which on rails stand beside ports."""
 RAIL_BAR = 14
+BESIDE = 2  # blanks between two blocks
 LEAST = 3
 """Lines that a section has at least, its head included, before it is left out."""
 KEYS = "q quit   ↑↓ choose   enter explain   s sort ports   space hold   ? keys"
@@ -184,11 +185,12 @@ def _body(state: State, data: Data, view: View, room: int | None) -> Iterator[st
         found.append([view.style(f"SILENT ({status.silent(data.overview):,})", "head"),
                       *list(nodes.listed(data.silent, view, 2, silent=True))[1:]])  # fmt: skip
     rails = _rails(data, view)
-    ports = _ports(state, data, view)
-    if view.columns is not None and view.columns >= WIDE:
-        found.append(_beside(rails, ports, view, room))
+    if rails and view.columns is not None and view.columns >= WIDE:
+        broad = max(width(bare(line)) for line in rails) + BESIDE
+        ports = _ports(state, data, view._replace(columns=view.columns - broad))
+        found.append(_beside(rails, ports, broad))
     else:
-        found += [rails, ports]
+        found += [rails, _ports(state, data, view)]
     yield from _stacked([part for part in found if part], room, open_count)
 
 
@@ -248,29 +250,23 @@ def _rails(data: Data, view: View) -> list[str]:
     ]  # fmt: skip
     if not rows:
         return []
-    narrow = view if view.columns is None or view.columns < WIDE else view._replace(columns=view.columns * 2 // 5)
-    return list(table.lines(RAILS, rows, narrow.style, narrow.columns, 2))
+    return list(table.lines(RAILS, rows, view.style, view.columns, 2))
 
 
 def _ports(state: State, data: Data, view: View) -> list[str]:
     if not data.ports:
         return []
-    broad = view.columns is not None and view.columns >= WIDE
-    inner = view._replace(columns=view.columns - view.columns * 2 // 5 - 2) if view.columns and broad else view
-    found = list(nodes.port_table(data.ports, inner, 2))
     title = view.style(f"  PORTS, {SORT_WORDS[state.sort]} first", "head")
-    return [title, *found]
+    return [title, *nodes.port_table(data.ports, view, 2)]
 
 
-def _beside(left: Sequence[str], right: Sequence[str], view: View, room: int | None) -> list[str]:
-    """Two blocks side by side; their texts may hold colours, so that widths are taken without them."""
-    assert view.columns is not None
-    half = view.columns * 2 // 5
+def _beside(left: Sequence[str], right: Sequence[str], broad: int) -> list[str]:
+    """Two blocks side by side, the right one from column `broad` on."""
     rows = []
     for at in range(max(len(left), len(right))):
         near = left[at] if at < len(left) else ""
         far = right[at] if at < len(right) else ""
-        rows.append(near + " " * max(1, half - width(bare(near))) + far)
+        rows.append((near + " " * (broad - width(bare(near))) + far).rstrip())
     return rows
 
 
