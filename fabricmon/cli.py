@@ -71,7 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         if not isinstance(error, ConfigError):
             raise
-        print(error, file=sys.stderr)
+        from fabricmon.runtime import logs
+
+        logs.complain(str(error))
         return USAGE
 
 

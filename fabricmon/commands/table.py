@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "capture": ("fabricmon.commands.capture", "write this host's fabric state as one archive"),
     "agent": ("fabricmon.commands.agent", "read this node's fabric counters and serve /metrics and /stream"),
     "central": ("fabricmon.commands.central", "follow all agents, find causes, notify"),
+    "alive": ("fabricmon.commands.alive", "does the agent or centre of this container answer? for its health check"),
     "install-units": ("fabricmon.commands.install_units", "make agent or centre a service of this machine (systemd)"),
     "config": ("fabricmon.commands.config", "check a configuration, show it with all defaults"),
     "rules": ("fabricmon.commands.rules", "write the rules for Prometheus and what speaks its language"),
@@ -44,7 +45,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Ask the centre", ("status", "top", "incidents", "explain", "nodes", "topology")),
     ("Tell the centre", ("acknowledge", "silence", "maintenance", "notify")),
     ("Look at this node and its fabric", ("check", "fabric", "capture")),
-    ("Run and set up", ("agent", "central", "install-units", "config", "rules", "dashboards", "completion")),
+    ("Run and set up", ("agent", "central", "alive", "install-units", "config", "rules", "dashboards", "completion")),
     ("Try out and judge again", ("demo", "scenario", "replay")),
 )
 """How `fabricmon --help` and the manual order them; what is in none comes last."""

@@ -1,0 +1,122 @@
+"""Does the agent or centre that runs here answer? For the health check of a container: exit 0 yes, 1 no.
+
+Whatever configuration and flags it was started with, it is found by what the kernel says: the processes of this user
+and the ports that they listen on. It is alive when it answers /-/live with success, or will not answer us at all
+because we show no certificate or password. Costs a tenth of a second of one core."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import http.client
+import os
+import socket
+import ssl
+import sys
+from collections.abc import Iterator
+
+EXAMPLES = """\
+fabricmon alive
+fabricmon alive --address 127.0.0.1:9790
+"""
+
+LISTEN = "0A"  # state of a listening socket in /proc/net/tcp (proc(5))
+CLOSED_TO_US = (401, 403)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where to ask, if not where the kernel says."""
+    parser.add_argument("--address", metavar="HOST:PORT", help="ask there (default: by the sockets of this user)")
+    parser.add_argument("--timeout", metavar="SECONDS", type=float, default=3.0, help="for the answer (default 3)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """One line that says how it stands."""
+    if args.address:
+        host, _, port = args.address.rpartition(":")
+        if not port.isdigit():
+            print(f"fabricmon alive: expected HOST:PORT, got {args.address!r}", file=sys.stderr)
+            return 2
+        places = [(host.strip("[]") or "127.0.0.1", int(port))]
+    else:
+        places = list(listening(own_sockets()))
+    if not places:
+        print("not alive: no process of this user listens on a port")
+        return 1
+    said = []
+    for host, port in places:
+        reason = ask(host, port, args.timeout)
+        if reason is None:
+            print(f"alive: {host}:{port}")
+            return 0
+        said.append(f"{host}:{port}: {reason}")
+    print(f"not alive: {'; '.join(said)}")
+    return 1
+
+
+def ask(host: str, port: int, timeout: float) -> str | None:
+    """Why nothing lives there; None when something does."""
+    try:
+        return _verdict(http.client.HTTPConnection(host, port, timeout=timeout))
+    except http.client.HTTPException:
+        pass  # it speaks TLS, of which HTTP's client can make nothing
+    except OSError as error:
+        if not isinstance(error, ConnectionResetError):
+            return str(error)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Whether it answers is the question, not who it is: the address is this machine's own.
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        return _verdict(http.client.HTTPSConnection(host, port, timeout=timeout, context=context))
+    except ssl.SSLError as error:
+        alert = "ALERT" in (error.reason or "")
+        return None if alert else str(error)  # an alert is an answer: it wants a certificate of us
+    except (http.client.HTTPException, OSError) as error:
+        return str(error) or type(error).__name__
+
+
+def _verdict(connection: http.client.HTTPConnection) -> str | None:
+    try:
+        connection.request("GET", "/-/live")
+        answer = connection.getresponse()
+        text = answer.read(1000).decode(errors="replace").strip()
+    finally:
+        connection.close()
+    if answer.status == 200 or answer.status in CLOSED_TO_US:
+        return None
+    return f"{answer.status} {text}"
+
+
+def own_sockets() -> set[str]:
+    """Inodes of the sockets of all processes whose files we may look at: those of this user."""
+    found = set()
+    for path in glob.glob("/proc/[0-9]*/fd/*"):
+        try:
+            target = os.readlink(path)
+        except OSError:
+            continue  # it ended, or belongs to somebody else
+        if target.startswith("socket:["):
+            found.add(target[8:-1])
+    return found
+
+
+def listening(inodes: set[str]) -> Iterator[tuple[str, int]]:
+    """Address and port of those sockets that listen; where any address will do, loopback."""
+    for family, path in ((socket.AF_INET, "/proc/net/tcp"), (socket.AF_INET6, "/proc/net/tcp6")):
+        try:
+            with open(path, encoding="ascii") as file:
+                rows = file.read().splitlines()[1:]
+        except OSError:
+            continue  # no IPv6 here
+        for row in rows:
+            fields = row.split()
+            if fields[3] == LISTEN and fields[9] in inodes:
+                yield address(family, fields[1])
+
+
+def address(family: socket.AddressFamily, text: str) -> tuple[str, int]:
+    """`0100007F:263E` as the kernel prints it: words of 32 bits in the machine's own order, and the port."""
+    digits, _, port = text.partition(":")
+    words = [int(digits[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(digits), 8)]
+    host = socket.inet_ntop(family, b"".join(words))
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), int(port, 16)
