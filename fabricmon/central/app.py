@@ -383,6 +383,9 @@ class Central:
         found += [*self.jobs.warnings(), *self.actors.warnings(), *self.gate.warnings(), *self.link.warnings()]
         if self.discovery.refused:
             found.append(f"{self.discovery.refused} targets are beyond central.pull.max_targets and not followed")
+        disputed = self.pull.claims.disputed
+        if disputed:
+            found.append(f"{len(disputed)} nodes tell GUIDs that others told before: {', '.join(sorted(disputed)[:5])}")
         cloned = self.centre.look()[1].nodes[Presence.CLONED]
         if cloned:
             found.append(f"{cloned} node names are used by two agents each")

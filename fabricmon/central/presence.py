@@ -174,6 +174,10 @@ class Register:
                 self._settle(node, now)
         return close
 
+    def heard(self, node: str) -> bool:
+        """An agent's frames of that node arrive."""
+        return any(peer.feeds for peer in self._by_node.get(node, ()))
+
     def counts(self) -> dict[Presence, int]:
         """Nodes by presence, all presences named."""
         counts = dict.fromkeys(Presence, 0)

@@ -16,6 +16,7 @@ import aiohttp
 
 from fabricmon import __version__
 from fabricmon import frame as wire
+from fabricmon.central.claims import Claims, swept
 from fabricmon.central.presence import Peer, Register, Sink
 from fabricmon.central.resolver import DaemonResolver
 from fabricmon.central.settings import PullConfig
@@ -66,6 +67,7 @@ class Pull:
         self.counts = Counts()
         self.register = Register(engine, config.slow_after, config.lost_after)
         self.known: dict[str, str] = {}  # address -> node it was at last, from the store
+        self.claims = Claims(self.register.heard)
         self._config, self._engine, self._now = config, engine, now
         self._link = link or Link(LinkConfig())
         self._log = logs.get(part="pull")
@@ -81,6 +83,7 @@ class Pull:
         peers = self.register.peers
         for address in [a for a in peers if a not in targets]:
             self._tasks.pop(address).cancel()
+            self.claims.forget(peers[address].node)
             self.register.drop(peers[address], now)
             self._transitions.forget(address)
         for address, target in targets.items():
@@ -288,6 +291,11 @@ class Pull:
 
     def _inventory(self, stream: Stream, inventory: Inventory) -> None:
         self.counts.inventories += 1
+        refused = self._link.overreach(stream.peer.node, swept(inventory))
+        if refused:
+            raise ValueError(refused)
+        if stream.feeds:
+            inventory = self.claims.settle(stream.peer.node, inventory)
         stream.inventory, stream.complete = inventory, False
         stream.size, stream.parts = inventory.size, len(inventory.parts)
         if stream.feeds:

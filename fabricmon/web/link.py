@@ -6,6 +6,7 @@ import base64
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from fabricmon.config.source import ConfigError, Problem
@@ -78,6 +79,14 @@ class Link:
             if node not in names and not any(name.startswith(f"{node}.") for name in names):
                 return f"it says it is {node}, its certificate says {', '.join(names)[:200] or 'nothing'}"
         return ""
+
+    def overreach(self, node: str, swept: int) -> str:
+        """"" or why a node's word on `swept` ports elsewhere is not taken."""
+        config = self._config
+        believed = config.sweepers or (("*",) if config.node_names == "said" else ())
+        if not swept or any(fnmatchcase(node, pattern) for pattern in believed):
+            return ""
+        return f"it tells of {swept} ports elsewhere, and central.agents.sweepers does not name it"
 
 
 def load(config: LinkConfig) -> tuple[Presented, Sequence[str]]:

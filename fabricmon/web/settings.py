@@ -46,6 +46,8 @@ class LinkConfig(Struct, forbid_unknown_fields=True, frozen=True):
     password_file  one line.
     node_names     whose word is taken for which node an agent speaks: "said": its own; "target": that of its target
                    (label `node`, else host), "certificate": its certificate, in which the name must stand.
+    sweepers       nodes whose sweeps of the fabric are taken, with wildcards: they alone tell of ports that are not
+                   their own. None named: all while `node_names` is "said", else none.
     """
 
     tls: bool = False
@@ -57,6 +59,7 @@ class LinkConfig(Struct, forbid_unknown_fields=True, frozen=True):
     username: str = ""
     password_file: str = ""
     node_names: Literal["said", "target", "certificate"] = "said"
+    sweepers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if bool(self.username) != bool(self.password_file):

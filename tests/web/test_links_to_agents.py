@@ -165,6 +165,19 @@ async def test_an_agent_speaks_for_its_own_node_only(authority, web_config):
             assert {node for node, _ in sink.inventories} <= {"node-1"}
 
 
+def test_sweeps_are_taken_of_whom_the_site_named():
+    said = "it tells of 5 ports elsewhere, and central.agents.sweepers does not name it"
+    for config, first, second in (
+        (LinkConfig(), "", ""),
+        (LinkConfig(node_names="target"), said, said),
+        (LinkConfig(node_names="target", sweepers=("sm-*",)), "", said),
+        (LinkConfig(sweepers=("sm-*",)), "", said),
+    ):
+        link = Link(config)
+        assert (link.overreach("sm-1", 5), link.overreach("node-1", 5), link.overreach("node-1", 0)) == (
+            first, second, "")  # fmt: skip
+
+
 @pytest.mark.parametrize(("settings", "said"), [
     ({"ca_file": "/nowhere"}, "central.agents: /nowhere cannot be read: No such file"),
     ({"tls": True, "cert_file": "/nowhere"}, "central.agents: /nowhere cannot be read"),
