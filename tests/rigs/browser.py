@@ -148,7 +148,7 @@ class Tab:
 
     async def click(self, selector: str, dx: float = 0.5, dy: float = 0.5) -> None:
         """A real click into an element, at these shares of its width and height."""
-        await self.until(f"document.querySelector({json.dumps(selector)})")
+        await self.until(f"!!document.querySelector({json.dumps(selector)})")
         box = await self.value(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
             " e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"

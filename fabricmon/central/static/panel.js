@@ -5,6 +5,7 @@ import { get } from "./live.js";
 import { morph, parse } from "./morph.js";
 import { tell } from "./times.js";
 
+const CHARTS = 15000; // milliseconds between two points of a chart
 const KINDS = ["port", "gpu", "nvlink", "pcie", "flow"];
 
 // Address of the part of the page for a hash, null where it names nothing; older links name an incident by its id alone.
@@ -74,6 +75,7 @@ export function openPanel(panel, map) {
     if (!path) {
       turn += 1;
       panel.hidden = true;
+      body.replaceChildren();
       document.body.classList.remove("beside");
       if (before && opener?.isConnected) opener.focus({ preventScroll: true });
       return;
@@ -106,6 +108,9 @@ export function openPanel(panel, map) {
     event.preventDefault();
     location.hash = hash;
   });
+  setInterval(() => {
+    if (path && !document.hidden) charts(body);
+  }, CHARTS);
   addEventListener("hashchange", route);
   addEventListener("popstate", route);
   route();
