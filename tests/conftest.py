@@ -50,6 +50,7 @@ _PACKAGES = {
     "chromium": "chromium",
     "gcc": "gcc",
     "systemd-analyze": "systemd",
+    "kustomize": "kustomize",
 }
 
 

@@ -47,15 +47,15 @@ class FakeAgent:
         self._sockets = {}
         self._runner = None
 
-    async def start(self, port=0):
+    async def start(self, port=0, host="127.0.0.1"):
         app = web.Application()
         app.router.add_get("/stream", self._stream)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", port)
+        site = web.TCPSite(self._runner, host, port)
         await site.start()
         self.port = site._server.sockets[0].getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
+        self.address = f"{host}:{self.port}"
         return self
 
     async def stop(self):
