@@ -17,6 +17,7 @@ from fabricmon.agent.report import Health
 from fabricmon.agent.state import State
 from fabricmon.model import Inventory
 from fabricmon.runtime import logs
+from fabricmon.runtime.door import peer_of
 from fabricmon.runtime.exposition import EOF, Family, Format, accepts_gzip, gzip, negotiate, render
 from fabricmon.runtime.http import add_probes
 from fabricmon.runtime.metrics import process_families
@@ -55,6 +56,7 @@ class Api:
         self._state, self._max_streams = state, max_streams
         self._monotonic, self._families, self._health, self._started = monotonic, families, health, started
         self._streams: dict[asyncio.Event, web.WebSocketResponse] = {}  # by what wakes the sender
+        self._peers: dict[asyncio.Event, str] = {}
         self._page: Page | None = None
         self._log = logs.get()
         self._refused = 0
@@ -121,9 +123,11 @@ class Api:
         after = request.query.get("after", "")
         if after and not (after.isascii() and after.isdigit() and len(after) < 20):
             return web.Response(status=400, text="after: expected the number of the last event seen\n")
-        if len(self._streams) >= self._max_streams:
+        peer = peer_of((request.remote or "",))
+        share = max(2, self._max_streams // 2)  # of one peer: no other machine shuts the centre out alone
+        if len(self._streams) >= self._max_streams or list(self._peers.values()).count(peer) >= share:
             self._refused += 1
-            return web.Response(status=503, text=f"{self._max_streams} streams are open already\n",
+            return web.Response(status=503, text=f"{self._max_streams} streams are open already, or {share} of yours\n",
                                 headers={"Retry-After": "10"})
         # writer_limit 1: wait for a free socket after each message, so that a slow reader gets the newest
         # difference later instead of a queue of old ones.
@@ -131,7 +135,7 @@ class Api:
         if not ws.can_prepare(request).ok:
             return web.Response(status=426, text="/stream is a WebSocket\n", headers={"Upgrade": "websocket"})
         urgent = asyncio.Event()
-        self._streams[urgent] = ws
+        self._streams[urgent], self._peers[urgent] = ws, peer
         try:
             await ws.prepare(request)
             if request.transport is not None:
@@ -151,7 +155,7 @@ class Api:
                     self._log.error("stream ended by a defect", exc_info=error)
                     await ws.close(code=WSCloseCode.INTERNAL_ERROR)
         finally:
-            del self._streams[urgent]
+            del self._streams[urgent], self._peers[urgent]
         return ws
 
     @staticmethod

@@ -32,7 +32,8 @@ class AgentConfig(Struct, forbid_unknown_fields=True, frozen=True):
                   ["mlx5_1[0-3]", "0000:05:00.*"]. For the adapters of HGX B200/B300 that serve the fabric manager.
     judge         judge this node's own rows every second, for /health and `fabricmon check`. Without it only the
                   centre judges, and the agent does without NumPy (14 of 60 MiB).
-    max_streams   centres (or other readers of /stream) at one time; a further one is refused.
+    max_streams   centres (or other readers of /stream) at one time; a further one is refused, and one beyond half of
+                  them (two at least) to one peer.
     max_events    newest kernel events that are kept for a centre that comes back.
     web           security of the listener.
     """

@@ -6,6 +6,7 @@ read and who may change is not its business: `web/gate.py` stands before it.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
@@ -35,6 +36,7 @@ from fabricmon.units import Duration
 
 PREFIX = "/api/v1"
 MAX_BODY = 64 << 10  # bytes of a request
+BODY_LIMIT = 10.0  # seconds for a request's body
 LIMIT, MAX_LIMIT = 1000, 50_000  # entries of one answer: unless asked otherwise, and at most
 MAX_WORD = 256  # characters of a query value
 
@@ -386,7 +388,12 @@ async def _body(request: web.Request, tp: type[S]) -> S:
     if request.content_type != "application/json":
         raise Refused(415, "expected Content-Type: application/json")
     try:
-        return msgspec.json.decode(await request.read(), type=tp)
+        async with asyncio.timeout(BODY_LIMIT):
+            data = await request.read()
+    except TimeoutError as error:
+        raise Refused(408, f"the body did not come within {BODY_LIMIT:g} s") from error
+    try:
+        return msgspec.json.decode(data, type=tp)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Refused(400, str(error).replace("`", "'")) from error
 

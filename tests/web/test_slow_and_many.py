@@ -1,12 +1,15 @@
 """Peers that are slow on purpose or too many: they lose their place, others do not notice."""
 
 import asyncio
+import contextlib
 import ssl
 
+import aiohttp
 import pytest
 
 from fabricmon.runtime import door
 from fabricmon.runtime.door import Door, Seldom, peer_of
+from tests.agent.fakes import FakeCollector, Running
 from tests.web.conftest import client, status, until
 
 
@@ -61,8 +64,6 @@ async def test_a_second_request_is_timed_too_and_waiting_between_two_is_not(serv
 
 
 async def test_a_stream_that_says_nothing_is_no_slow_request(serve):
-    import aiohttp
-
     at = await serve(door={"header_limit": 0.1})
     async with aiohttp.ClientSession() as http, http.ws_connect(f"http://{at.address}/stream") as stream:
         await asyncio.sleep(0.4)
@@ -111,6 +112,23 @@ async def test_one_peer_cannot_take_all_places(serve):
         one.close()
     await until(lambda: at.gate.door.open == 0)
     assert at.gate.door._peers == {}
+
+
+async def test_one_peer_cannot_take_all_streams_of_an_agent():
+    async with Running(FakeCollector(), max_streams=4) as running, contextlib.AsyncExitStack() as stack:
+        url, kept = running.url("/stream"), []
+
+        async def open_from(address):
+            connector = aiohttp.TCPConnector(local_addr=(address, 0))
+            http = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
+            try:
+                kept.append(await http.ws_connect(url))
+            except aiohttp.WSServerHandshakeError as error:
+                return error.status
+            return 101
+
+        seen = [await open_from(address) for address in ("127.0.0.2",) * 3 + ("127.0.0.1",) * 3]
+        assert seen == [101, 101, 503, 101, 101, 503]
 
 
 async def test_who_does_not_read_is_cut_off(serve):
