@@ -1,0 +1,146 @@
+"""All dashboards on real data: `python -m tests.dashboards`, with --help for its options.
+
+A simulated fabric with faults, its agents and its centre are scraped by a real Prometheus, which finds them by the
+centre's own list of targets and evaluates the recording rules. Then every query of every panel is asked. Exit 1 where a
+query fails, names a label that no series has, returns too many series, or returns nothing although it is not in EMPTY.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fabricmon.dashboards import documents
+from fabricmon.dashboards.recordings import groups
+from fabricmon.dashboards.site import Site
+from tests.dashboards.ask import Answer, Asker
+from tests.dashboards.plant import BENCH
+from tests.rigs.daemons import Daemon, fetch, free_port, wait_for
+
+SCRAPE = 2.0
+MOST = 200
+"""Series at most that a panel may get of this fabric of 32 nodes; none may grow with it (test_dashboards_as_files)."""
+
+EMPTY: dict[str, str] = {
+    "fabricmon_tier_waiting_ratio 0-1": "cables between switches are known where the fabric is swept only",
+}
+"""Panels that may be empty here, and why."""
+
+
+def prometheus(folder: Path, centre: str, bench: str) -> tuple[Daemon, str]:
+    """A Prometheus that scrapes them all and evaluates the recording rules every five seconds."""
+    program = shutil.which("prometheus")
+    if program is None:
+        raise SystemExit("prometheus is not installed")
+    content = groups()
+    for group in content:
+        group["interval"] = "5s"
+    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": content}))
+    jobs: list[dict[str, Any]] = [
+        {"job_name": "fabricmon-central", "static_configs": [{"targets": [centre]}]},
+        {"job_name": "fabricmon-agent",
+         "http_sd_configs": [{"url": f"http://{centre}/api/v1/targets", "refresh_interval": "5s"}]},
+    ]  # fmt: skip
+    if bench:
+        group = {"targets": [bench], "labels": {"instance": BENCH}}
+        jobs.append({"job_name": "fabricmon-bench", "static_configs": [group]})
+    settings = {"scrape_interval": f"{SCRAPE:g}s", "scrape_timeout": f"{SCRAPE:g}s", "evaluation_interval": "5s"}
+    whole = {"global": settings, "rule_files": [str(folder / "rules.yml")], "scrape_configs": jobs}
+    (folder / "prometheus.yml").write_text(json.dumps(whole))
+    address = f"127.0.0.1:{free_port()}"
+    command = [program, f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'tsdb'}",
+               f"--web.listen-address={address}", "--log.level=warn"]  # fmt: skip
+    return Daemon(folder / "prometheus.log", command), f"http://{address}"
+
+
+def failing_rules(url: str) -> list[str]:
+    found = json.loads(fetch(f"{url}/api/v1/rules"))["data"]["groups"]
+    return [f"{rule['name']}: {rule.get('lastError', rule['health'])}"
+            for group in found for rule in group["rules"] if rule["health"] != "ok"]  # fmt: skip
+
+
+def judged(name: str, answer: Answer) -> str:
+    """What is wrong with an answer; "" for nothing."""
+    if answer.error:
+        return f"error: {answer.error}"
+    if answer.missing:
+        return f"no series has {', '.join(answer.missing)}"
+    if answer.series > MOST:
+        return f"{answer.series} series"
+    if not answer.points:
+        why = EMPTY.get(f"{name}/{answer.title}/{answer.ref}") or EMPTY.get(f"{name}/{answer.title}")
+        return f"(empty: {why})" if why else "empty"
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=420.0, help="how long faults are played before the questions")
+    parser.add_argument("--no-bench", dest="bench", action="store_false", help="without the node that has all counters")
+    parser.add_argument("--quiet", action="store_true", help="a fabric without a fault")
+    parser.add_argument("--data", type=Path, help="write each dashboard and what its panels got there, for pictures")
+    parser.add_argument("--node", default="", help="the node that the dashboard of one node shows")
+    args = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="fabricmon-dashboards-"))
+    centre, bench = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    bench = bench if args.bench else ""
+    command = [sys.executable, "-m", "tests.dashboards.plant", "--listen", centre]
+    command += ["--bench", bench] if bench else []
+    command += ["--quiet"] if args.quiet else []
+    with Daemon(folder / "plant.log", command) as plant:
+        plant.wait_until("the plant", lambda: "plays" in plant.tail(), 120)
+        began = time.monotonic()
+        server, url = prometheus(folder, centre, bench)
+        with server:
+            server.wait_until("Prometheus", lambda: fetch(f"{url}/-/ready"))
+            wait_for("all scraped", lambda: "32" in fetch(f"{url}/api/v1/query?query=count(up==1)"), 60)
+            while time.monotonic() - began < args.seconds:
+                time.sleep(1)
+                if plant.process.poll() is not None:
+                    raise SystemExit(f"the plant ended:\n{plant.tail()}")
+            return report(url, args, time.monotonic() - began, folder)
+
+
+def report(url: str, args: argparse.Namespace, seconds: float, folder: Path) -> int:
+    bad = 0
+    for line in failing_rules(url):
+        print(f"recording rule {line}")
+        bad += 1
+    asker = Asker(url, seconds, SCRAPE, {"node": args.node or BENCH if args.bench else args.node or "host-003"})
+    print(f"{'dashboard':<26}{'queries':>8}{'with data':>10}{'empty':>7}{'series':>8}{'slowest':>10}")
+    wrong = []
+    for name, text in documents(Site()).items():
+        document = json.loads(text)
+        answers = asker.ask(document)
+        said = [(answer, judged(name.removeprefix("fabricmon-").removesuffix(".json"), answer)) for answer in answers]
+        wrong += [(name, answer, word) for answer, word in said if word]
+        bad += sum(bool(word) and not word.startswith("(") for _, word in said)
+        print(f"{name:<26}{len(answers):>8}{sum(bool(a.points) for a in answers):>10}"
+              f"{sum(not a.points for a in answers):>7}{max(a.series for a in answers):>8}"
+              f"{max(a.milliseconds for a in answers):>7.0f} ms")  # fmt: skip
+        if args.data:
+            keep(args.data, name, text, answers)
+    for name, answer, word in wrong:
+        print(f"{name}: {answer.title} ({answer.ref}): {word}\n      {answer.expr[:300]}")
+    shutil.rmtree(folder, ignore_errors=True)
+    return 1 if bad else 0
+
+
+def keep(folder: Path, name: str, text: str, answers: list[Answer]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+    data = [{"dashboard": name, "panel": a.panel, "repeat": {}, "refId": a.ref, "instant": a.instant, "expr": a.expr,
+             **a.result} for a in answers if a.result]  # fmt: skip
+    (folder / f"{name}.data").write_text(json.dumps(data))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
