@@ -40,6 +40,7 @@ bench: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/fabricmon docs --write docs
+	$(BIN)/fabricmon man --source > fabricmon/manual/fabricmon.1
 
 # New versions of the dependencies, with the hashes of their files.
 lock:

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from fabricmon.commands.table import COMMANDS
 from fabricmon.commands.tree import FILES, NAMES, Option, Verb, verbs
 
+INCIDENTS = ("explain", "acknowledge")
+"""Commands whose ID is that of an incident."""
 HEAD = "# Written by `fabricmon completion {shell}`; do not edit.\n"
 
 
 def script(shell: str) -> str:
     """Of one of SHELLS."""
-    return HEAD.format(shell=shell) + {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](tuple(verbs()))
+    first = "#compdef fabricmon\n" if shell == "zsh" else ""  # zsh looks for it in the first line
+    return first + HEAD.format(shell=shell) + {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](tuple(verbs()))
 
 
 def _kind(metavar: str, choices: Sequence[str]) -> str:
@@ -26,12 +29,13 @@ def _kind(metavar: str, choices: Sequence[str]) -> str:
 
 
 def _operand(verb: Verb) -> tuple[str, tuple[str, ...]]:
-    """The kind of a verb's first operand; of `silence expire ID` it is no incident."""
-    if verb.verbs or not verb.operands:
+    """How what is no option is completed, and the words that it may be. Ids that are no incident's are not."""
+    if verb.verbs:
         return "", ()
-    metavar, choices = verb.operands[0]
-    kind = _kind(metavar, choices)
-    return ("" if kind == "ids" and verb.path != ("explain",) else kind), choices
+    choices = tuple(choice for _, some in verb.operands for choice in some)
+    kinds = [kind for metavar, some in verb.operands if (kind := _kind(metavar, some)) not in ("", "words")]
+    kind = kinds[0] if kinds else "words" if choices else ""
+    return ("" if kind == "ids" and verb.path[0] not in INCIDENTS else kind), choices
 
 
 # --------------------------------------------------------------------------------------------------------
@@ -57,13 +61,20 @@ def _bash(found: Sequence[Verb]) -> str:
     first = shlex.quote(" ".join([*COMMANDS, "--help", "--version"]))
     lines.append(f"        '') COMPREPLY=($(compgen -W {first} -- \"$cur\")) ;;")
     for verb in found:
-        words = [name for name, _ in verb.verbs] + [flag for option in verb.options for flag in option.flags]
+        flags = " ".join(flag for option in verb.options for flag in option.flags)
         kind, choices = _operand(verb)
-        lines.append(f"        {shlex.quote(' ' + ' '.join(verb.path))})")
-        lines.append(f"            COMPREPLY=($(compgen -W {shlex.quote(' '.join([*words, *choices]))} -- \"$cur\"))")
-        if kind in ("file", "dir", "ids", "nodes"):
-            lines.append(f'            [[ $cur == -* ]] || {_bash_more(kind)}')
-        lines.append("            ;;")
+        words = " ".join([*(name for name, _ in verb.verbs), *choices]) or flags
+        lines += [
+            f"        {shlex.quote(' ' + ' '.join(verb.path))})",
+            "            if [[ $cur == -* ]]; then",
+            f'                COMPREPLY=($(compgen -W {shlex.quote(flags)} -- "$cur"))',
+            "            else",
+        ]
+        if verb.verbs or choices or not kind:
+            lines.append(f'                COMPREPLY=($(compgen -W {shlex.quote(words)} -- "$cur"))')
+        if kind not in ("", "words"):
+            lines.append(f"                {_bash_more(kind)}")
+        lines += ["            fi", "            ;;"]
     lines += ["    esac", "}", "complete -F _fabricmon fabricmon"]
     return "\n".join(lines) + "\n"
 
@@ -82,7 +93,7 @@ def _bash_value(option: Option) -> str:
 
 def _bash_more(kind: str) -> str:
     if kind in ("file", "dir"):
-        return f'compopt -o filenames; COMPREPLY+=($(compgen -{"f" if kind == "file" else "d"} -- "$cur"))'
+        return f'compopt -o filenames 2>/dev/null; COMPREPLY+=($(compgen -{"f" if kind == "file" else "d"} -- "$cur"))'
     return f'COMPREPLY+=($(compgen -W "$(fabricmon completion {kind} 2>/dev/null | cut -f1)" -- "$cur"))'
 
 
@@ -90,8 +101,8 @@ def _bash_more(kind: str) -> str:
 
 
 def _zsh(found: Sequence[Verb]) -> str:
-    lines = ["#compdef fabricmon", ""]
-    lines += [
+    lines = [
+        "",
         "_fabricmon_asked() {",
         "    local -a found",
         "    found=(${(f)\"$(fabricmon completion $1 2>/dev/null | sed 's/:/\\\\:/g; s/\\t/:/')\"})",
@@ -141,7 +152,7 @@ def _zsh_value(metavar: str, choices: Sequence[str]) -> str:
     kind = _kind(metavar, choices)
     if kind == "words":
         return f"({' '.join(choices)})"
-    return {"file": "_files", "dir": "_files -/", "ids": "_fabricmon_asked ids", "nodes": "_fabricmon_asked nodes"}.get(
+    return {"file": "_files", "dir": "_files -/", "ids": " _fabricmon_asked ids", "nodes": " _fabricmon_asked nodes"}.get(
         kind, " "
     )
 
@@ -157,7 +168,8 @@ def _zsh_operand(verb: Verb) -> str:
     kind, choices = _operand(verb)
     if not kind:
         return ""
-    return f"*:{verb.operands[0][0]}:{_zsh_value(verb.operands[0][0], choices)}"
+    metavars = [metavar for metavar, some in verb.operands if _kind(metavar, some) == kind]
+    return f"*:{metavars[0]}:{_zsh_value(metavars[0], choices if kind == 'words' else ())}"
 
 
 # --------------------------------------------------------------------------------------------------------
@@ -194,13 +206,15 @@ def _fish(found: Sequence[Verb]) -> str:
             )
             lines.append(f"{here}{flags}{_fish_value(option.value, option.choices)} -d {shlex.quote(option.help)}")
         kind, choices = _operand(verb)
-        if kind:
-            lines.append(f"{here}{_fish_words(kind, choices)}")
+        kinds = dict.fromkeys((kind, "words" if choices else ""))
+        lines += [f"{here}{_fish_words(one, choices)}" for one in kinds if one]
     return "\n".join(lines) + "\n"
 
 
 def _fish_value(metavar: str, choices: Sequence[str]) -> str:
-    return f" -r{_fish_words(_kind(metavar, choices), choices)}" if metavar else ""
+    kind = _kind(metavar, choices)
+    needs = "-r" if kind in ("file", "dir") else "-x"
+    return f" {needs}{_fish_words(kind, choices)}" if metavar else ""
 
 
 def _fish_words(kind: str, choices: Sequence[str]) -> str:

@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("fabricmon.commands.replay", "judge a recording again, as it was or by another configuration"),
     "docs": ("fabricmon.commands.docs", "write or check the generated documents"),
     "completion": ("fabricmon.commands.completion", "print what a shell needs to complete fabricmon's words"),
+    "man": ("fabricmon.commands.man", "show the manual page"),
     "version": ("fabricmon.commands.version", "print the version"),
 }
 

@@ -17,12 +17,14 @@ class Option(NamedTuple):
     """flags    "-o", "--output"
     value    its metavar, "" for a switch
     choices  the values that there are, () any
+    group    title of the group of options it belongs to
     """
 
     flags: tuple[str, ...]
     value: str
     choices: tuple[str, ...]
     help: str
+    group: str
 
 
 class Verb(NamedTuple):
@@ -50,6 +52,7 @@ def verbs() -> Iterator[Verb]:
 
 def _below(path: tuple[str, ...], about: str, parser: argparse.ArgumentParser) -> Iterator[Verb]:
     options, operands, deeper = [], [], []
+    groups_of = {id(action): group.title or "" for group in parser._action_groups for action in group._group_actions}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             lines = {choice.dest: choice.help or "" for choice in action._choices_actions}
@@ -57,7 +60,7 @@ def _below(path: tuple[str, ...], about: str, parser: argparse.ArgumentParser) -
         elif action.help == argparse.SUPPRESS:
             continue
         elif action.option_strings:
-            options.append(_option(parser, action))
+            options.append(_option(parser, action, groups_of.get(id(action), "")))
         else:
             operands.append((str(action.metavar or action.dest), tuple(map(str, action.choices or ()))))
     yield Verb(
@@ -67,8 +70,8 @@ def _below(path: tuple[str, ...], about: str, parser: argparse.ArgumentParser) -
         yield from _below((*path, name), line, sub)
 
 
-def _option(parser: argparse.ArgumentParser, action: argparse.Action) -> Option:
+def _option(parser: argparse.ArgumentParser, action: argparse.Action, group: str) -> Option:
     value = "" if action.nargs == 0 else str(action.metavar or action.dest.upper())
     choices = tuple(map(str, action.choices or ())) if value else ()
     said = parser._get_formatter()._expand_help(action) if action.help else ""
-    return Option(tuple(action.option_strings), value, choices, said)
+    return Option(tuple(action.option_strings), value, choices, said, group)
