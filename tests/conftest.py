@@ -50,6 +50,8 @@ _PACKAGES = {
     "chromium": "chromium",
     "gcc": "gcc",
     "systemd-analyze": "systemd",
+    "slurmctld": "slurmctld",
+    "scontrol": "slurm-client",
     "kustomize": "kustomize",
 }
 

@@ -1,7 +1,8 @@
 """Matchers: which incidents a silence or a receiver is about. Written as in Alertmanager: kind=link_flapping. Pure.
 
-A matcher compares one name of an incident: `id`, `kind`, `component`, `node`, `severity`, `status`, or else the
-incident's label of that name ("label.rack" and "rack" are the same). `node` stands for every node the component's
+A matcher compares one name of an incident: `id`, `kind`, `component`, `node`, `severity`, `status`, `job`, `user`, or
+else the incident's label of that name ("label.rack" and "rack" are the same). `job` is each job that it hits, by name
+and by id, `user` each of their users (of Kubernetes the namespace). `node` stands for every node the component's
 words name, so that node=host-007 meets link(host-007/mlx5_3/1, leaf-3/12) and nic(host-007/mlx5_3), but not the
 leaf those links end at: to silence one host must never silence what concerns thirty-two.
 """
@@ -16,7 +17,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from fabricmon.model import Incident
+from fabricmon.model import Incident, JobImpact
 
 MAX_TEXT = 256  # characters of a matcher's value
 MAX_SUBJECT = 256  # characters of an incident's value that a regular expression is shown
@@ -93,12 +94,20 @@ def _values(name: str, incident: Incident) -> tuple[str, ...]:
     match name:
         case "node":
             return nodes_of(incident) or ("",)
+        case "job":
+            return tuple(word for job in _jobs(incident) for word in (job.name, job.id) if word) or ("",)
+        case "user":
+            return tuple(job.user for job in _jobs(incident)) or ("",)
         case "id" | "kind" | "component" | "status":
             return (str(getattr(incident, name)),)
         case "severity":
             return (incident.severity.value,)
         case _:
             return (incident.labels.get(name, ""),)
+
+
+def _jobs(incident: Incident) -> tuple[JobImpact, ...]:
+    return incident.impact.jobs if incident.impact is not None else ()
 
 
 @lru_cache(maxsize=1024)

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 from collections.abc import Iterable, Mapping
 
 from fabricmon.kubernetes.client import CONFLICT, ApiError, Client, server
 from fabricmon.kubernetes.listwatch import ListWatch
-from fabricmon.kubernetes.objects import NODES, Condition, Node, Taint, node
+from fabricmon.kubernetes.objects import NODES, Condition, Node, Taint, node, seconds
 from fabricmon.notify.acting import Deed, Held, decide
 from fabricmon.notify.links import Links
 from fabricmon.notify.matchers import parse
@@ -151,7 +152,8 @@ class Actor:
         written = self._written.get(one.name)
         if written is None:
             return shown
-        if at - written[1] > BELIEVED or (shown and shown.last_heartbeat_time >= written[0].last_heartbeat_time):
+        seen = seconds(shown.last_heartbeat_time) if shown is not None else None
+        if at - written[1] > BELIEVED or (seen is not None and seen >= math.floor(written[1])):
             del self._written[one.name]
             return shown
         return written[0]

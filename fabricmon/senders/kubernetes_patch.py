@@ -38,7 +38,7 @@ def due(before: Condition | None, verdict: Verdict, now: float, heartbeat: float
 
 def condition(type: str, before: Condition | None, verdict: Verdict, now: float) -> Condition:
     """The condition to write; the time of its last transition stays while its status does."""
-    since = before.last_transition_time if before is not None and before.status == verdict.status else ""
+    since = before.last_transition_time if before is not None and before.status == verdict.status else None
     return Condition(type, verdict.status, verdict.reason, verdict.message, rfc3339(now), since or rfc3339(now))
 
 

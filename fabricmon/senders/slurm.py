@@ -124,7 +124,8 @@ class Drain:
             if incident is not None:
                 await self._slurm.update(node.name, "DRAIN", reason_of(incident.id, incident.title))
             else:
-                await self._slurm.update(node.name, "RESUME", "")
+                # Not RESUME: that would also put a node in service which is down for a reason of its own.
+                await self._slurm.update(node.name, "UNDRAIN", "")
             after = await self._slurm.node(node.name)
         except SlurmError as error:
             report.failed[deed.node] = str(error)

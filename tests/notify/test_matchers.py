@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabricmon.model import Severity
+from fabricmon.model import Impact, JobImpact, JobVerdict, Severity
 from fabricmon.notify.matchers import Matcher, MatcherError, Op, matches, nodes_of, parse
-from tests.notify.made import incident
+from tests.notify.made import T0, incident
 
 LINK = incident(component="link(host-007/mlx5_3/1, leaf-3/12)", severity=Severity.WARNING)
 LEAF = incident(component="leaf(su1/rail2)", kind="fault_domain", labels={})
@@ -99,3 +99,14 @@ def test_expressions_that_are_taken_are_cheap(text: str) -> None:
         return
     # The work of a taken expression is polynomial, so this returns; an exponential one would not.
     matches([made], incident(component="a" * 64 + "!"))
+
+
+def test_jobs_and_their_users():
+    job = JobImpact("4711", "train-70b", "mara", "slurm", JobVerdict.STALL, "", (), 1, 8, T0)
+    hit = incident(impact=Impact("known", "slurm", T0, (job,), 1))
+    for text in ("job=train-70b", "job=4711", "user=mara", "user=~ma.*", "job!=eval"):
+        assert matches([parse(text)], hit), text
+    for text in ("job=eval", "user=jon"):
+        assert not matches([parse(text)], hit), text
+    assert not matches([parse("job=~.+")], incident())
+    assert matches([parse("user!=mara")], incident())

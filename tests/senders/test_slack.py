@@ -202,7 +202,8 @@ async def test_a_message_that_somebody_deleted_does_not_stop_the_word(secrets):
 @pytest.mark.parametrize(
     ("error", "outcome", "answered"),
     [("ratelimited", Outcome.RETRY, True), ("internal_error", Outcome.RETRY, True),
-     ("invalid_auth", Outcome.RETRY, False), ("not_in_channel", Outcome.RETRY, False), ("msg_blocks_too_long", Outcome.NEVER, True)],
+     ("invalid_auth", Outcome.RETRY, False), ("not_in_channel", Outcome.RETRY, False),
+     ("msg_blocks_too_long", Outcome.NEVER, True)],
 )  # fmt: skip
 async def test_what_an_error_of_the_api_means(error, outcome, answered, secrets):
     async with Service(usual=lambda _: web.json_response({"ok": False, "error": error})) as service:
