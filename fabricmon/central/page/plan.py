@@ -12,7 +12,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,13 +89,13 @@ def plan(nodes: Sequence[str], table: Table, graph: Graph | None) -> Plan:
     return Plan(units, _tiers(graph), every, table.generation[every] if len(every) else np.zeros(0, np.int64))
 
 
+@lru_cache(maxsize=4096)
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sorts "host-9" before "host-10"."""
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
 
 
-@dataclass(slots=True, frozen=True)
-class _Cell:
+class _Cell(NamedTuple):
     row: int
     line: str
     leaf: str
@@ -102,24 +103,27 @@ class _Cell:
 
 def _cells(table: Table) -> dict[str, list[_Cell]]:
     """Node -> its ports, by their names."""
-    domains, found = table.domains, defaultdict(list)
-    known = min(table.n, len(domains.ids["rail"])) if domains is not None else 0
-    rails = domains.ids["rail"] if domains is not None else None
-    leaves = domains.ids["leaf"] if domains is not None else None
+    found = defaultdict(list)
+    rails, leaves = _groups(table, "rail"), _groups(table, "leaf")
+    present = table.present[: table.n].tolist()
     for row, (component, labels) in enumerate(zip(table.ids, table.labels, strict=True)):
         role = labels.get("role", "")
-        if not component.node or "swept" in labels or role == "idle" or not table.present[row]:
+        if not component.node or "swept" in labels or role == "idle" or not present[row]:
             continue
-        line = leaf = ""
-        if row < known and rails is not None and leaves is not None and domains is not None:
-            if rails[row] >= 0:
-                line = domains.names["rail"][rails[row]].rpartition("/")[2]
-            if leaves[row] >= 0:
-                leaf = domains.names["leaf"][leaves[row]]
-        found[component.node].append(_Cell(row, line if line else f"{role or 'unknown'} ports", leaf))
+        line = rails[row].rpartition("/")[2] or f"{role or 'unknown'} ports"
+        found[component.node].append(_Cell(row, line, leaves[row]))
     for cells in found.values():
         cells.sort(key=lambda cell: natural(table.ids[cell.row].name))
     return found
+
+
+def _groups(table: Table, domain: str) -> list[str]:
+    """Per row the name of its group in a fault domain, "" for none; rows come before their domains do."""
+    if table.domains is None:
+        return [""] * table.n
+    names = [*table.domains.names[domain], ""]
+    known = [names[group] for group in table.domains.ids[domain][: table.n].tolist()]
+    return known + [""] * (table.n - len(known))
 
 
 def _grouped(

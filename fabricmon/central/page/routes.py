@@ -49,7 +49,7 @@ SMALL = 1024  # bytes: what is smaller is not worth compressing
 MAX_WATCHERS = 128  # browsers that are told of changes at once; further ones ask every few seconds
 BEAT = 1.0  # seconds between two looks for a change, while somebody watches
 HEARTBEAT = 5.0  # seconds after which a browser hears of us although nothing changed
-PLAN_EVERY = 10.0  # seconds between two makings of the map's plan, which takes 3 us a port
+PLAN_EVERY = 10.0  # seconds between two makings of the map's plan, which takes 4 us a port
 MAX_KEPT = 32  # answers that are kept for the second they are good for: one a filter in use
 MAX_HISTORY = 500  # entries of an incident's history that are read for its page
 

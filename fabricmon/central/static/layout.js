@@ -3,6 +3,7 @@
 const SIZES = [22, 18, 15, 13, 11, 9, 7, 6, 5, 4, 3, 2]; // pixels of a cell, the largest that fits
 const GAP = 14; // pixels between units
 const LEAD = 2; // cells before a line, for its leaf
+const EDGE = 4; // pixels left free on both sides, for the frames around units
 const LETTERS = 6; // pixels of a letter of a unit's name
 
 export function arrange(plan, width, height) {
@@ -16,17 +17,17 @@ export function arrange(plan, width, height) {
 
 function place(plan, width, size) {
   const label = 16;
-  const room = Math.max(4, Math.floor(width / size) - LEAD);
+  const room = Math.max(4, Math.floor((width - 2 * EDGE) / size) - LEAD);
   const blocks = [];
   const tiers = [];
   let y = 0;
   for (const tier of plan.tiers) {
-    const cells = Math.max(size, 6);
+    const cells = Math.max(Math.min(size, 15), 10);
     const cols = Math.max(1, Math.floor((width - 70) / cells));
     tiers.push({ name: tier.name, switches: tier.switches, x: 70, y: y + 2, cell: cells, cols });
     y += Math.ceil(tier.switches.length / cols) * cells + 8;
   }
-  let x = 0;
+  let x = EDGE;
   let tallest = 0;
   let cell = 0;
   let node = 0;
@@ -37,8 +38,8 @@ function place(plan, width, size) {
     const band = (unit.lines.length + 1) * size + (size > 8 ? 4 : 2);
     const wide = (cols + LEAD) * size;
     const high = label + bands * band + 8;
-    if (x && x + wide > width) {
-      x = 0;
+    if (x > EDGE && x + wide > width - EDGE) {
+      x = EDGE;
       y += tallest;
       tallest = 0;
     }
