@@ -7,6 +7,7 @@ configuration names a site's own runbooks (`central.links.runbook`), a page lead
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Callable
 
 from aiohttp import web
@@ -16,7 +17,7 @@ from fabricmon.engine.engine import Engine
 from fabricmon.notify.links import RUNBOOKS, Links
 from fabricmon.runbooks import KINDS, written
 from fabricmon.runbooks.chapter import index, runbook
-from fabricmon.runbooks.markdown import render
+from fabricmon.runbooks.markdown import anchor, render
 
 ROOT = f"/{RUNBOOKS}/"
 SOURCE = ".md"
@@ -64,6 +65,12 @@ def on_site(to: str) -> str:
     return (kind + (f"#{place}" if place else "")) if kind in KINDS else ""
 
 
+def _contents(text: str) -> str:
+    """Links to the headings of a text, so that somebody in a hurry is where the hands are needed."""
+    links = [f'<a href="#{anchor(name)}">{html.escape(name)}</a>' for name in re.findall(r"^## (.+)$", text, re.M)]
+    return f'<nav aria-label="on this page">{"".join(links)}</nav>' if links else ""
+
+
 def _page(title: str, text: str) -> web.Response:
     return web.Response(
         text=f"""<!doctype html>
@@ -79,6 +86,7 @@ def _page(title: str, text: str) -> web.Response:
 <body>
 <header><a href=".."><img src="../static/icon.svg" alt="" width="26" height="26"><b>fabricmon</b></a>
 <a href=".">all runbooks</a></header>
+{_contents(text)}
 <main>
 {render(text, on_site)}
 </main>

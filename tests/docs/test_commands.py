@@ -218,3 +218,10 @@ def metrics(site: dict[str, Any]) -> frozenset[str]:
     for path in ROOT.glob("fabricmon/**/*.py"):
         found |= set(re.findall(r"[\"'](fabricmon_[a-z0-9_]+)[\"'{]", path.read_text()))
     return frozenset(found)
+
+
+def test_an_incident_leads_to_its_runbook(site: dict[str, Any]) -> None:
+    with urllib.request.urlopen(f"http://{site['centre']}/api/v1/incidents/{site['incident']}", timeout=10) as answer:
+        path = json.load(answer)["runbook"]
+    with urllib.request.urlopen(f"http://{site['centre']}{path}", timeout=10) as page:
+        assert "<h1" in page.read().decode()
