@@ -1,8 +1,8 @@
 """A centre reduced to what may lose a notification: a scripted engine, the plan, the store, the outbox. To be killed.
 
-`python -m tests.chaos.feed STATE URL SEED STEPS` walks through a script of incidents made from SEED. Its position
-in the script is committed with what it committed of it, so a restart goes on exactly where the last transaction
-ended, whenever that was.
+`python -m tests.chaos.feed STATE URL SEED STEPS [KEY_FILE]` walks through a script of incidents made from SEED. Its
+position in the script is committed with what it committed of it, so a restart goes on exactly where the last
+transaction ended, whenever that was. With a key the receiver is a pager.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fabricmon.model import Incident, Severity
 from fabricmon.notify.plan import decide
 from fabricmon.notify.settings import NotifyConfig
 from fabricmon.notify.told import Told
+from fabricmon.senders import pagerduty
 from fabricmon.senders.destination import destination
 from fabricmon.senders.webhook import Config
 from fabricmon.units import Duration
@@ -56,12 +57,15 @@ def script(seed: int, steps: int) -> list[list[Incident]]:
     return made
 
 
-async def main(state_directory: Path, url: str, seed: int, steps: int) -> None:
+async def main(state_directory: Path, url: str, seed: int, steps: int, key_file: str = "") -> None:
     store = Store(state_directory, T0)
     state = store.load(T0)
     told, world = Told(state.told), {i.id: i for i in state.incidents}
     done = int(state.nodes[0].last_seen - POSITION) if state.nodes else 0
-    dest = destination("ops", "webhook", Config(url, timeout=Duration(2)), NOTIFY)
+    kind, config = "webhook", Config(url, timeout=Duration(2))
+    if key_file:
+        kind, config = "pagerduty", pagerduty.Config(routing_key_file=key_file, url=url, timeout=Duration(2))
+    dest = destination("ops", kind, config, NOTIFY)
     outbox = Outbox(store, [dest], NOTIFY, state.backlog)
     running = asyncio.create_task(outbox.run())
     for step in range(done, steps):
@@ -81,4 +85,4 @@ async def main(state_directory: Path, url: str, seed: int, steps: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:]))
