@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Iterator
 
 from fabricmon.web import ciphers
+from fabricmon.web.buffers import shrink
 from fabricmon.web.certificate import not_after
 from fabricmon.web.file import TlsServer
 
@@ -21,6 +22,7 @@ _ASKED = {
 
 def server_context(config: TlsServer) -> tuple[ssl.SSLContext, float]:
     """The context, and the wall time at which its certificate ends. ValueError says what cannot be used and why."""
+    shrink()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ciphers.VERSIONS[config.min_version]
     context.maximum_version = ciphers.VERSIONS[config.max_version]
@@ -52,6 +54,7 @@ def client_context(ca_file: str, cert_file: str, key_file: str) -> ssl.SSLContex
 
     ValueError says which file cannot be used and why.
     """
+    shrink()
     context = ssl.create_default_context() if not ca_file else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if ca_file:
