@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         shown = []
         for id in args.ids:
-            path = f"/api/v1/incidents/{quote(id, safe='')}/acknowledgement"
+            path = f"/incidents/{quote(id, safe='')}/acknowledgement"
             body = {"author": author, "comment": args.comment}
             shown.append(remote.ask(args, "DELETE", path) if args.withdraw else remote.ask(args, "POST", path, body))
     except remote.RemoteError as error:

@@ -56,8 +56,8 @@ class ActingConfig(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     def __post_init__(self) -> None:
         check_kinds(self.kinds)
         check_receiver(self.timeout, self.match)
-        if not 5 <= self.period <= 3600:
-            raise ValueError("`period` must be between 5s and 1h")
+        if not 1 <= self.period <= 3600:
+            raise ValueError("`period` must be between 1s and 1h")
 
     def terms(self) -> Terms:
         """The same for the decision."""
