@@ -40,7 +40,7 @@ def tree() -> Path:
     if not made.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         new = Path(tempfile.mkdtemp(prefix="new-", dir=CACHE))
-        command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", release, str(new), _mirror()]
+        command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", release, str(new), mirror()]
         subprocess.run(command, check=True, timeout=600)
         (new / "etc/machine-id").write_text("")
         (new / "etc/hostname").write_text("node0\n")
@@ -49,7 +49,7 @@ def tree() -> Path:
     return made
 
 
-def _mirror() -> str:
+def mirror() -> str:
     """The mirror that this host's own apt uses."""
     for file in (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list")):
         for line in file.read_text().splitlines() if file.exists() else ():

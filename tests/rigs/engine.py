@@ -1,0 +1,123 @@
+"""A private Docker engine for the time of a `with`, and a base image for where no registry can be reached.
+
+No bridge, no firewall rules, its own data: nothing of an engine that the host may have is touched. Needs root, dockerd
+and docker, and for the base mmdebstrap with a Debian mirror.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache" / "engine"
+CLIENT = "/usr/bin/docker" if os.path.exists("/usr/bin/docker") else "docker"
+"""Debian's client has BuildKit in it, where a newer one asks for a plug-in."""
+
+NEEDED = ("dockerd", CLIENT, "mmdebstrap")
+PACKAGES = "python3,python3-venv,python3-pip,python-is-python3,ca-certificates"
+
+
+def missing() -> str:
+    """What this host lacks for an engine, "" when nothing."""
+    if os.geteuid() != 0:
+        return "root"
+    return ", ".join(name for name in NEEDED if shutil.which(name) is None)
+
+
+class Engine:
+    """dockerd on a socket of its own."""
+
+    def __enter__(self) -> Engine:
+        self._folder = Path(tempfile.mkdtemp(prefix="engine-"))
+        socket = f"unix://{self._folder}/docker.sock"
+        self._environ = {**os.environ, "DOCKER_HOST": socket, "DOCKER_BUILDKIT": "1"}
+        with (self._folder / "log").open("w") as log:
+            self._dockerd = subprocess.Popen(
+                ["dockerd", "--data-root", str(self._folder / "data"), "--exec-root", str(self._folder / "exec"),
+                 "--pidfile", str(self._folder / "pid"), "--host", socket, "--iptables=false", "--ip6tables=false",
+                 "--bridge=none"],
+                stdout=log, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        end = time.monotonic() + 60
+        while self.run("info").returncode:
+            if self._dockerd.poll() is not None or time.monotonic() > end:
+                said = (self._folder / "log").read_text()[-2000:]
+                self.__exit__()
+                raise RuntimeError(f"dockerd does not start:\n{said}")
+            time.sleep(0.2)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        running = self.run("ps", "--quiet").stdout.split() if self._dockerd.poll() is None else []
+        if running:
+            self.run("kill", *running)
+        self._dockerd.send_signal(signal.SIGTERM)
+        try:
+            self._dockerd.wait(30)
+        except subprocess.TimeoutExpired:
+            self._dockerd.kill()
+            self._dockerd.wait()
+        subprocess.run(["umount", str(self._folder / "exec/netns/default")], capture_output=True, check=False)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def run(self, *words: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+        """One command of the client; stdout and stderr come together."""
+        return subprocess.run([CLIENT, *words], env=self._environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False)  # fmt: skip
+
+    def do(self, *words: str, timeout: float = 120.0) -> str:
+        """What the client says; RuntimeError where it fails."""
+        done = self.run(*words, timeout=timeout)
+        if done.returncode:
+            raise RuntimeError(f"docker {' '.join(words)}\nexit {done.returncode}\n{done.stdout[-3000:]}")
+        return done.stdout.strip()
+
+    def build(self, tag: str, context: Path) -> None:
+        """Build the Dockerfile of a folder without using what was built before."""
+        options = ("--no-cache", "--network", "host", "--progress", "plain", "--tag", tag)
+        self.do("build", *options, str(context), timeout=600)
+
+    def base(self, name: str) -> None:
+        """The image `name`, from its registry or, where that cannot be reached, Debian's Python under its name.
+
+        What a Dockerfile takes from the official image's own /usr/local is not proved by the stand-in.
+        """
+        if self.run("pull", "--quiet", name, timeout=60).returncode == 0:
+            return
+        print(f"  no registry can be reached: {name} is Debian's own Python here")
+        tar = CACHE / f"{platform.freedesktop_os_release()['VERSION_CODENAME']}.tar"
+        if not tar.exists():
+            _make(tar)
+        with tar.open("rb") as file:
+            path = "ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin"
+            command = [CLIENT, "import", "--change", 'CMD ["python3"]', "--change", path, "-", name]
+            subprocess.run(
+                command, env=self._environ, stdin=file, stdout=subprocess.DEVNULL, check=True, timeout=120
+            )
+
+
+def _make(tar: Path) -> None:
+    """Debian with its Python. pip's settings and the certificates are those of this host, so that it reaches the same
+    index."""
+    from tests.rigs.machine import mirror
+
+    tar.parent.mkdir(parents=True, exist_ok=True)
+    hooks = [
+        'rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED',
+        "copy-in /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/",
+    ]
+    if Path("/etc/pip.conf").exists():
+        hooks.append("copy-in /etc/pip.conf /etc/")
+    new = tar.with_suffix(".new.tar")
+    release = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}"]
+    subprocess.run([*command, *(f"--customize-hook={hook}" for hook in hooks), release, str(new), mirror()],
+                   check=True, timeout=600)  # fmt: skip
+    new.rename(tar)
