@@ -43,6 +43,7 @@ Taken on: {taken}
 Told because: {reason}
 Incident: {url}
 Runbook: {runbook}
+Dashboard: {dashboard}
 """
 ENDED = """\
 What: {what}

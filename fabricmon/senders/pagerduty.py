@@ -105,8 +105,8 @@ def event(config: Config, incident: Incident, notification: Notification, links:
         "class": said.value("kind")[:MAX_WORD],
         "custom_details": {name: text for name, text in details.items() if text},
     }
-    addresses = (("Incident", said.value("url")), ("Runbook", said.value("runbook")))
-    made["links"] = [{"href": url, "text": text} for text, url in addresses if url]
+    addresses = (("Incident", "url"), ("Runbook", "runbook"), ("Dashboard", "dashboard"))
+    made["links"] = [{"href": said.value(name), "text": text} for text, name in addresses if said.value(name)]
     made["client"] = "fabricmon"
     if links.page:
         made["client_url"] = links.page

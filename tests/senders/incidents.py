@@ -18,6 +18,9 @@ class Fixed(Links):
     def runbook(self, kind: str) -> str:
         return f"https://fabricmon.example/runbooks/{kind}"
 
+    def dashboard(self, incident: Incident) -> str:
+        return f"https://grafana.example/d/incidents?var-id={incident.id}"
+
 
 LINKS = Fixed("https://fabricmon.example")
 

@@ -86,6 +86,7 @@ async def test_an_incident_is_one_alert_from_its_beginning_to_its_end(tmp_path):
     assert [link["href"] for link in bodies[1]["links"]] == [
         "https://fabricmon.example/#5f1d6d0f3c2b9a47",
         "https://fabricmon.example/runbooks/fault_domain",
+        "https://grafana.example/d/incidents?var-id=5f1d6d0f3c2b9a47",
     ]
 
 
