@@ -12,14 +12,15 @@ NODES = "/api/v1/nodes"
 
 
 class Condition(Struct, frozen=True, rename="camel"):
-    """One of a node's conditions. `status` is "True", "False" or "Unknown"; times in RFC 3339."""
+    """One of a node's conditions. `status` is "True", "False" or "Unknown"; times in RFC 3339, None where nobody said
+    one."""
 
     type: str
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
-    last_heartbeat_time: str = ""
-    last_transition_time: str = ""
+    last_heartbeat_time: str | None = None
+    last_transition_time: str | None = None
 
 
 class Taint(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -139,9 +140,9 @@ def rfc3339(wall: float) -> str:
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def seconds(text: str) -> float | None:
+def seconds(text: str | None) -> float | None:
     """A time of the API as wall time; None where it is none."""
     try:
-        return datetime.fromisoformat(text).timestamp()
+        return datetime.fromisoformat(text).timestamp() if text else None
     except (ValueError, OverflowError):
         return None

@@ -200,4 +200,8 @@ def _over(
         return False
     if was.resolved is None or now - was.resolved < terms.calm:
         return False
+    # What became part of a larger incident has ended as itself only: it is over when that one is.
+    larger = was.labels.get("absorbed_by", "")
+    if larger and any(i.id == larger and i.status == "firing" for i in incidents):
+        return False
     return not any(i.status == "firing" and i.kind in terms.kinds and held.node in nodes_of(i) for i in incidents)

@@ -90,9 +90,9 @@ class Actor:
         if self._begun is None:
             self._begun = standing.at
         names = pairs((n.node for n in standing.nodes), nodes)
-        await self._tell(standing, nodes, names, report)
-        if self._config.taint:
+        if self._config.taint:  # first: a condition makes another version of the node, and a taint asks for the one read
             await self._taint(standing, diary, nodes, names, report)
+        await self._tell(standing, nodes, names, report)
         return report
 
     # ---------------------------------------------------------------- what the cluster shows
