@@ -89,7 +89,8 @@ def _reasons(kind: str, rules: list[Rule]) -> str:
             lines.append(f"| {mode.name} | `{mode.word}(...)` | {shown} |")
     if rules:
         lines += ["", "What the incident itself advises: " + rules[0].action]
-    return "\n".join(lines) if len(lines) > 1 else ""
+    lines += ["", "What speaks for and against it in your case, and what was ruled out: `fabricmon explain ID`."]
+    return "\n".join(lines)
 
 
 def _limits(rules: list[Rule], params: Mapping[str, Struct] | None) -> str:

@@ -20,6 +20,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = frozenset({"sh", "console", "yaml", "json", "python", "promql", "text", "ini", "diff", "html"})
 
+ELSEWHERE = {
+    "docs/security.md": "tests/web/test_security_document.py",
+}
+"""Pages whose commands need another site than that of this folder -> who runs them."""
+
 _FENCE = re.compile(r"^(?:<!-- (?P<mark>.+?) -->\n)?```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -25,12 +25,15 @@ import pytest
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.cli import main
-from tests.docs.blocks import LANGUAGES, ROOT, Block, blocks, commands, pages
+from tests.docs.blocks import ELSEWHERE, LANGUAGES, ROOT, Block, blocks, commands, pages
 
 RUN_LIMIT = 60.0  # seconds for one block
 SHELL = re.compile(r"[|&;<>$`\n]|(?:^| )#")
 BLOCKS = [block for page in pages() for block in blocks(page)]
-RUN = sorted({b.page for b in BLOCKS if b.language in ("sh", "console") and not (b.hardware or b.reason)})
+RUN = sorted(
+    {b.page for b in BLOCKS if b.language in ("sh", "console") and not (b.hardware or b.reason)}
+    - {ROOT / page for page in ELSEWHERE}
+)
 
 
 def name(path: Path) -> str:
@@ -74,7 +77,7 @@ def here(site: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for folder in ("deploy", "dashboards", "docs"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FABRICMON_CENTRAL", f"http://{site['centre']}")
+    monkeypatch.setenv("FABRICMON_CENTRE", f"http://{site['centre']}")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin:/sbin")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("COLUMNS", "140")
@@ -169,6 +172,11 @@ def test_commands_do_what_the_page_says(page: Path, site: dict[str, Any], here: 
             elif missing := shown(stands_for(expected, site, here), said):
                 wrong.append(f"{block.place}: {command.strip()}\n  the output has no line {missing!r}:\n{said[-1500:]}")
     assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("page", ELSEWHERE)
+def test_pages_that_need_another_site_are_run_there(page: str) -> None:
+    assert Path(page).name in (ROOT / ELSEWHERE[page]).read_text()
 
 
 def test_every_fence_says_its_language() -> None:
