@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabricmon.dashboards.board import Board
 from fabricmon.dashboards.panel import ORANGE, RED, YELLOW, Column, Json, Query, Row, bars, series, stat, steps, table
-from fabricmon.dashboards.site import Site, by_rail_index, greatest
+from fabricmon.dashboards.site import Site, by_rail_index, compute, greatest
 
 UID = "fabricmon-congestion"
 
@@ -58,7 +58,7 @@ def _rails(site: Site) -> Row:
                Query(by_rail_index("fabricmon_rail_worst_waiting_ratio", "max"), "rail {{index}}"), unit="percentunit",
                most=1, limits=_shares(site), width=8, empty="unknown"),
         bars("Rails that wait most", "The ten rails whose ports wait most, now, as mean over their ports.",
-             Query("topk(10, fabricmon_rail_waiting_ratio)", "{{rail}}"), unit="percentunit", limits=_shares(site),
+             Query(f"topk(10, {compute('fabricmon_rail_waiting_ratio')})", "{{rail}}"), unit="percentunit", limits=_shares(site),
              most=1, width=8, decimals=1, empty="unknown"),
     ))  # fmt: skip
 

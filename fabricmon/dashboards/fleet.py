@@ -18,7 +18,7 @@ from fabricmon.dashboards.panel import (
     stat,
     steps,
 )
-from fabricmon.dashboards.site import Site, by_rail_index, greatest, to_incidents
+from fabricmon.dashboards.site import Site, by_rail_index, compute, greatest, to_incidents
 from fabricmon.model import Presence
 
 UID = "fabricmon-fabric"
@@ -67,13 +67,14 @@ def _incidents(site: Site) -> Row:
 
 
 def _traffic(site: Site) -> Row:
-    sent, received = "fabricmon_rail_transmit_utilisation_ratio", "fabricmon_rail_receive_utilisation_ratio"
+    transmit = "fabricmon_rail_transmit_utilisation_ratio"
+    sent, received = compute(transmit), compute("fabricmon_rail_receive_utilisation_ratio")
     congestion = site.limits("congestion")
     shares = steps((congestion.medium, YELLOW), (congestion.high, RED))
     return Row("Traffic", (
         series("Utilisation of the rails", "Bytes sent as a share of the line rates, by rail number, over all units. "
                "Jobs load all rails alike: one that lies below the others is slowed down by something.",
-               Query(by_rail_index(sent, "avg"), "rail {{index}}"), unit="percentunit", most=1, width=8),
+               Query(by_rail_index(transmit, "avg"), "rail {{index}}"), unit="percentunit", most=1, width=8),
         series("Spread over the rails", "The busiest, the middle and the idlest rail of all units. A wide spread while "
                "one job fills the fabric is a slow rail.",
                Query(f"max({sent})", "busiest"), Query(f"quantile(0.5, {sent})", "middle"),

@@ -57,7 +57,7 @@ def _downs(site: Site) -> Row:
     node, device = Column(site.node, "Node", links=(site.row_to_node,)), Column("device", "Device", width=120)
     return Row("Down and flapping", (
         series("Links down, by rail number", "Over all units. One step is one cable; a whole rail at once is a switch.",
-               Query(by_rail_index('fabricmon_rail_link_ports{state="down"}', "sum"), "rail {{index}}"), width=8,
+               Query(by_rail_index("fabricmon_rail_link_ports", "sum", 'state="down"'), "rail {{index}}"), width=8,
                stacked=True),
         table("Not active now", "Ports that are not active and not disabled by order; at most thirty. Empty is good.",
               [Query(f"topk(30, {away})")],
@@ -147,9 +147,9 @@ def _pcie(site: Site) -> Row:
         table("Lanes missing", "Share of the lanes that the way to the device could have. Less than 100 % slows it down; a "
               "reseat or a reboot often mends it. Empty is good.", [Query(f"bottomk(30, {width})")],
               [node, device, Column("Value", "Lanes", unit="percentunit", decimals=0, width=100, limits=below)],
-              width=12, empty="none", sort="Lanes", ascending=True),
+              width=12, height=6, empty="none", sort="Lanes", ascending=True),
         table("Slower than they could be", "Share of the speed that the way to the device could have. Empty is good.",
               [Query(f"bottomk(30, {speed})")],
               [node, device, Column("Value", "Speed", unit="percentunit", decimals=0, width=100, limits=below)],
-              width=12, empty="none", sort="Speed", ascending=True),
+              width=12, height=6, empty="none", sort="Speed", ascending=True),
     ))  # fmt: skip

@@ -56,18 +56,18 @@ def _ports(site: Site) -> str:
     return f'{site.of_node}, device=~"$device"'
 
 
-def moved(kind: Kind, categories: tuple[Category, ...], matchers: str, step: str = "1m") -> str:
+def moved(kind: Kind, categories: tuple[Category, ...], matchers: str) -> str:
     """The rate of every counter of these sorts that rises, with its name in the label `counter`.
 
     One query instead of one a counter: the metrics are listed from the catalogue, their name goes into a label before
-    rate() takes it away.
+    rate() takes it away. Over five minutes: some of them are read every two.
     """
     prefix = f"fabricmon_{kind}_"
     found = {c.metric for c in CATALOGUE.values() if c.kind is kind and c.category in categories and c.growth.counts}
     inner = "|".join(sorted(name.removeprefix(prefix).removesuffix("_total") for name in found))
     each = f'{{__name__=~"{prefix}({inner})_total", {matchers}}}'
     named = f'label_replace({each}, "counter", "$1", "__name__", "{prefix}(.+)_total")'
-    return f"rate({named}[$__rate_interval:{step}]) > 0"
+    return f"rate({named}[5m:30s]) > 0"
 
 
 def _now(site: Site) -> Row:
@@ -182,7 +182,7 @@ def _pressure(site: Site) -> Row:
                empty="not counted"),
         series("Everything else that tells of congestion", "Every such counter that rises, a second: marks, notifications, "
                "discards, missing buffers.",
-               Query(moved(Kind.PORT, (Category.CONGESTION,), ports, "30s"), "{{device}}/{{port}} {{counter}}"), width=24,
+               Query(moved(Kind.PORT, (Category.CONGESTION,), ports), "{{device}}/{{port}} {{counter}}"), width=24,
                height=8, empty="none", logarithmic=True, table_legend=True),
     ))  # fmt: skip
 
@@ -234,10 +234,10 @@ def _gpus(site: Site) -> Row:
                Query(f"rate(fabricmon_gpu_nvlink_tx_bytes_total{{{here}}}[$__rate_interval])", gpu), unit="Bps", width=8,
                empty="no GPUs"),
         series("Errors of GPUs", "Every error counter of a GPU that rises, a second: NVLink, PCIe, Xid.",
-               Query(moved(Kind.GPU, (Category.ERROR, Category.RETRANSMISSION), here, "30s"), f"{gpu} {{{{counter}}}}"),
+               Query(moved(Kind.GPU, (Category.ERROR, Category.RETRANSMISSION), here), f"{gpu} {{{{counter}}}}"),
                width=8, empty="none", logarithmic=True),
         series("Errors of single NVLinks", "Every error counter of an NVLink that rises, a second.",
-               Query(moved(Kind.NVLINK, (Category.ERROR, Category.RETRANSMISSION), here, "30s"),
+               Query(moved(Kind.NVLINK, (Category.ERROR, Category.RETRANSMISSION), here),
                      f"{gpu} link {{{{link}}}} {{{{counter}}}}"), width=8, empty="none", logarithmic=True),
         states("Single NVLinks that are not active", "Blue: asleep or without traffic, which is usual when idle.",
                Query(f"fabricmon_nvlink_state{{{here}}} != 1", f"{gpu} link {{{{link}}}}"), mappings=names(NVLINK_STATES),
@@ -265,12 +265,9 @@ def _pcie(site: Site) -> Row:
 
 
 def _log(site: Site) -> Row:
-    def messages(kind: Kind) -> str:
-        return moved(kind, (Category.ERROR,), site.of_node).replace(f"fabricmon_{kind}_(", f"fabricmon_{kind}_(")
-
     return Row("Kernel log and node", (
         series("Messages of the kernel log", "Grave messages about devices that are neither port nor GPU here, a second.",
-               Query(messages(Kind.NODE), "{{counter}}"), width=8, empty="none"),
+               Query(moved(Kind.NODE, (Category.ERROR,), site.of_node), "{{counter}}"), width=8, empty="none"),
         stat("Kernel log readable", "0: the agent may not read it, so what it would tell is unknown.",
              f"fabricmon_node_kernel_log_readable{{{site.of_node}}}",
              mappings=names({0: ("no", ORANGE), 1: ("yes", GREEN)}), graph=False, width=4, height=8, empty="unknown"),
@@ -286,7 +283,7 @@ def _settings(site: Site) -> Row:
     ports = _ports(site)
 
     def asked(name: str) -> Query:
-        return Query(f"fabricmon_port_{name}{{{ports}}}")
+        return Query(f"fabricmon_port_{name}{{{ports}}} + 0")
 
     return Row("Settings of lossless Ethernet", (
         table("Settings by port", "All ports of one rail should be alike in the whole fleet. PFC: priorities as bits (8 is "

@@ -43,7 +43,8 @@ def open_incidents(
             Column("Value #D", "Bad members", width=110),
             Column("id", "Incident", width=160),
         ]
-        queries += [Query(f"fabricmon_incident_{word}{{{matchers}}}") for word in ("confidence_ratio", "affected_members")]
+        # an operation takes the name away, which would keep rows of one incident apart
+        queries += [Query(f"fabricmon_incident_{word}{{{matchers}}} + 0") for word in ("confidence_ratio", "affected_members")]
     return table(
         title,
         "One row for one cause, the severest first, with the time it has been open. A click on the node leads to its "

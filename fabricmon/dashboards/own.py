@@ -79,7 +79,7 @@ def _streams() -> Row:
                Query("60 * rate(fabricmon_central_inventories_total[$__rate_interval])", "inventories"),
                Query("60 * rate(fabricmon_central_events_total[$__rate_interval])", "kernel events"), width=8),
         table("Sources of targets", "Who says which agents there should be. A source that fails keeps what it gave before.",
-              [Query("fabricmon_central_targets_source_targets"), Query("fabricmon_central_targets_source_success")],
+              [Query("fabricmon_central_targets_source_targets + 0"), Query("fabricmon_central_targets_source_success + 0")],
               [Column("source", "Source"), Column("Value #A", "Targets", width=90),
                Column("Value #B", "Read", width=80, limits=steps((1, GREEN), base=RED))], width=8,
               empty="only the configuration itself"),

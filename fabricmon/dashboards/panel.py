@@ -171,7 +171,7 @@ def series(
     defaults["custom"] = {
         "drawStyle": "line",
         "lineWidth": 1,
-        "fillOpacity": 35 if stacked else 8,
+        "fillOpacity": 35 if stacked else 4 if len(queries) == 1 and "{{" not in queries[0].legend else 0,
         "showPoints": "always" if points else "never",
         "spanNulls": False,
         "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
@@ -221,6 +221,8 @@ def table(
     overrides = []
     for column in columns:
         properties: Json = dict(column.extra)
+        if len(queries) > 1 and column.source.startswith("Value"):
+            properties["noValue"] = "–"  # a row that only other queries have
         if column.unit:
             properties["unit"] = column.unit
         if column.decimals is not None:
@@ -231,7 +233,8 @@ def table(
             properties |= {"thresholds": column.limits, "color": {"mode": "thresholds"},
                            "custom__cellOptions": {"type": "color-text"}}  # fmt: skip
         if column.mappings:
-            properties |= {"mappings": list(column.mappings), "custom__cellOptions": {"type": "color-text"}}
+            properties |= {"mappings": list(column.mappings), "custom__cellOptions": {"type": "color-text"},
+                           "custom__align": "left"}  # fmt: skip
         if column.links:
             properties["links"] = list(column.links)
         if properties:

@@ -79,9 +79,15 @@ def smallest(series: str, count: int = 10) -> str:
     return f"{series} and bottomk({count}, min_over_time({series}[$__range] @ end()))"
 
 
-def by_rail_index(expr: str, operation: str) -> str:
+def compute(metric: str, matchers: str = "") -> str:
+    """A metric by rail, without the rails of networks that jobs do not compute over."""
+    return f'{metric}{{rail!~"(storage|management)/.*"{f", {matchers}" if matchers else ""}}}'
+
+
+def by_rail_index(metric: str, operation: str, matchers: str = "") -> str:
     """Rails of all units together by their number: eight lines, however large the fabric."""
-    return f'{operation} by (index) (label_replace({expr}, "index", "$1", "rail", ".*?([0-9]+)"))'
+    series = compute(metric, matchers)
+    return f'{operation} by (index) (label_replace({series}, "index", "$1", "rail", "(?:.*[^0-9])?([0-9]+)"))'
 
 
 SEVERITIES = {Severity.CRITICAL: "red", Severity.WARNING: "orange", Severity.INFO: "blue"}

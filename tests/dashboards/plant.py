@@ -40,6 +40,11 @@ from fabricmon.sim.world import World
 
 POLL = 2.0  # seconds between two reads of a node's counters
 BENCH = "bench-1"
+TROUBLE = b"""\
+fabricmon_collector_success{collector="optics"} 0
+fabricmon_collector_stuck_devices{collector="optics"} 1
+"""
+"""What an agent says of a device that hangs."""
 
 
 def faults(layout: Layout) -> tuple[Fault, ...]:
@@ -63,7 +68,6 @@ def faults(layout: Layout) -> tuple[Fault, ...]:
         hosts.nic_lost(layout, port(11, 1), 70),
         hosts.host_crash(layout, layout.hosts[12], 90),
         hosts.straggler(layout, port(13, 4), 30),
-        hosts.storage_slow(layout, 60, (), 0.2, 0.4, 300),
         gpus.nvlink_errors(layout, f"{layout.hosts[14]}/gpu3", 20),
         gpus.nvlink_down(layout, f"{layout.hosts[15]}/gpu5", 60),
         switches.rail_congestion(layout, leaf, 100, 400),
@@ -101,7 +105,7 @@ class Bench:
                 values.extend(_value(column, row, passed) for column in part.columns)
         self.snapshot.values = values
         self.snapshot.taken = [passed] * len(self.snapshot.inventory.parts)
-        return pages(self.snapshot)
+        return pages(self.snapshot) + TROUBLE
 
 
 SET = {
@@ -140,7 +144,9 @@ def _value(column: str, row: int, passed: float) -> float:
 
 async def serve(listen: str, bench: str, quiet: bool) -> None:
     logs.configure(level="error")
-    layout = Layout.named("rail-optimised", units=2, hosts=16, rails=8, spines=4, gpus=8, link_layer="Ethernet")
+    layout = Layout.named(
+        "rail-optimised", units=2, hosts=16, rails=8, spines=4, gpus=8, storage=0, link_layer="Ethernet"
+    )
     world = World(layout, 1, POLL)
     pages = Pages()
     agents = Agents(world, interval=POLL, without=(0,), page=pages)
@@ -158,7 +164,9 @@ async def serve(listen: str, bench: str, quiet: bool) -> None:
         central = Central(config.load(None, {
             "central.listen": [listen], "central.state": str(Path(directory) / "state"), "central.fabric": "bench",
             "central.target_files": [str(found)], "central.external_url": f"http://{listen}",
+            "central.record.directory": str(Path(directory) / "record"),
             "senders.away": {"kind": "webhook", "url": "http://127.0.0.1:9/"},
+            "senders.refuses": {"kind": "webhook", "url": f"http://{listen}/refuses"},
         }))  # fmt: skip
         work.append(asyncio.create_task(central.run()))
         await central.listening.wait()
