@@ -152,9 +152,9 @@ def _zsh_value(metavar: str, choices: Sequence[str]) -> str:
     kind = _kind(metavar, choices)
     if kind == "words":
         return f"({' '.join(choices)})"
-    return {"file": "_files", "dir": "_files -/", "ids": " _fabricmon_asked ids", "nodes": " _fabricmon_asked nodes"}.get(
-        kind, " "
-    )
+    # a blank before a function: it is called with these words alone
+    asked = {"ids": " _fabricmon_asked ids", "nodes": " _fabricmon_asked nodes"}
+    return {"file": "_files", "dir": "_files -/", **asked}.get(kind, " ")
 
 
 def _zsh_option(option: Option) -> str:

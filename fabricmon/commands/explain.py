@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps(incident, indent=2, ensure_ascii=False))
         else:
-            console.show(explain.told(incident, view))
+            console.show(explain.told(incident, view, client.url))
         return 0
     several = answer.body["incidents"]
     if not several:

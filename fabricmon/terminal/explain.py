@@ -18,8 +18,8 @@ NAME = 30
 """Columns of a name beside its text; a longer one has a line of its own."""
 
 
-def told(incident: Mapping[str, Any], view: View) -> Iterator[str]:
-    """The document of `GET /incidents/{id}`, for a person."""
+def told(incident: Mapping[str, Any], view: View, where: str = "") -> Iterator[str]:
+    """The document of `GET /incidents/{id}`, for a person. `where` is the centre's address, for links of its own."""
     style = view.style
     narrow = view._replace(columns=None if view.columns is None else min(view.columns, WIDEST))
     yield from _head(incident, narrow)
@@ -28,8 +28,8 @@ def told(incident: Mapping[str, Any], view: View) -> Iterator[str]:
     against = [e for e in evidence if not e.get("for", True)]
     yield from _section("WHY", _text(incident.get("why"), narrow), narrow)
     action = list(_text(incident.get("action"), narrow))
-    if incident.get("runbook"):
-        action.append(f"  {clean(incident['runbook'])}")
+    if runbook := clean(incident.get("runbook") or ""):
+        action.append(f"  {where if runbook.startswith('/') else ''}{runbook}")
     yield from _section("WHAT TO DO", action, narrow)
     yield from _section("SPEAKS FOR IT", _evidence(speaks, "+", narrow), narrow)
     yield from _section("SPEAKS AGAINST IT", _evidence(against, "-", narrow), narrow)
@@ -94,8 +94,8 @@ def _evidence(evidence: Sequence[Mapping[str, Any]], mark: str, view: View) -> I
     for number, entry in enumerate(evidence):
         rows.append((entry.get("component"), entry.get("text")))
         after = evidence[number + 1] if number + 1 < len(evidence) else {}
-        again = entry.get("formula") == after.get("formula") and entry.get("component") == after.get("component")
-        if entry.get("formula") and not again:  # what went through one formula is told together
+        # what went through one formula is told together
+        if entry.get("formula") and entry.get("formula") != after.get("formula"):
             rows.append((None, entry["formula"]))
     yield from _named(rows, mark, view)
 

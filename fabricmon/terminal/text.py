@@ -51,6 +51,27 @@ def pad(text: str, columns: int, *, right: bool = False) -> str:
     return blanks + shown if right else shown + blanks
 
 
+def bare(text: str) -> str:
+    """Without the colours of `Style`."""
+    if "\x1b" not in text:
+        return text
+    first, *rest = text.split("\x1b[")
+    return first + "".join(part.partition("m")[2] for part in rest)
+
+
+def cut(text: str, columns: int) -> str:
+    """A text with colours, of at most so many columns; the colours end with it."""
+    if width(bare(text)) <= columns:
+        return text
+    found, room = [], columns
+    for number, part in enumerate(text.split("\x1b[")):
+        code, _, said = part.partition("m") if number else ("", "", part)
+        kept = _head(said, room) if room > 0 else ""
+        found.append(f"\x1b[{code}m{kept}" if number else kept)
+        room = room - width(kept) if kept == said else 0
+    return "".join(found)
+
+
 def wrapped(text: str, columns: int | None) -> Iterator[str]:
     """Lines of at most so many columns, broken at blanks, a word that is longer anywhere; None: one line."""
     if columns is None:
@@ -73,6 +94,7 @@ def wrapped(text: str, columns: int | None) -> Iterator[str]:
 
 
 def _head(word: str, columns: int) -> str:
+    """The first letters that fit, at least one."""
     used = 0
     for at, char in enumerate(word):
         used += _columns(char)

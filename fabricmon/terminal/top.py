@@ -11,7 +11,7 @@ from fabricmon.terminal import explain, nodes, status, table
 from fabricmon.terminal import incidents as listing
 from fabricmon.terminal.style import PRESENCE
 from fabricmon.terminal.table import Cell, Column
-from fabricmon.terminal.text import clean, clip, width
+from fabricmon.terminal.text import bare, clean, clip, cut, width
 from fabricmon.terminal.view import View
 from fabricmon.terminal.words import PRESENCES, UNKNOWN, bar, share
 
@@ -118,6 +118,11 @@ def follow(state: State, data: Data) -> State:
 
 def lines(state: State, data: Data, view: View, height: int | None, now: float) -> tuple[list[str], State]:
     """The screen, and the state with an offset that is within the page. `height` None: as long as it gets."""
+    shown, state = _lines(state, data, view, height, now)
+    return [line if view.columns is None else cut(line, view.columns) for line in shown[:height]], state
+
+
+def _lines(state: State, data: Data, view: View, height: int | None, now: float) -> tuple[list[str], State]:
     head = list(_head(state, data, view, now))
     if state.page == "list":
         body = list(_body(state, data, view, None if height is None else height - len(head) - 1))
@@ -270,18 +275,10 @@ def _beside(left: Sequence[str], right: Sequence[str], broad: int) -> list[str]:
     return rows
 
 
-def bare(text: str) -> str:
-    """Without colours."""
-    if "\x1b" not in text:
-        return text
-    parts = text.split("\x1b[")
-    return parts[0] + "".join(part.partition("m")[2] for part in parts[1:])
-
-
 def _page(state: State, data: Data, view: View) -> Iterator[str]:
     if state.page == "keys":
         yield from (f"  {line}" for line in HELP)
     elif data.incident is None or data.incident.get("id") != state.chosen_id:
         yield f"  asking for {clean(state.chosen_id)} ..."
     else:
-        yield from explain.told(data.incident, view)
+        yield from explain.told(data.incident, view, data.where)
