@@ -75,10 +75,15 @@ class History:
         coarse = self.trail.of(table, row) if row is not None and component.kind is Kind.PORT else {}
         close, quiet = self.closeup.of(component, table)
         made = [*_coarse(coarse), *sorted(map(_close, close), key=lambda one: _place(one["name"]))]
-        first = min((series["points"][0][0] for series in made if series["points"]), default=now)
-        begin = max(now - WINDOW, min(first, now - LEAST))
-        for series in made:
-            series["points"] = [point for point in series["points"] if point[0] >= begin]
+        begin = now
+        for period in (SLOT, 0.0):
+            # What is followed closely began later: it has the whole width of its charts to itself.
+            same = [series for series in made if (series["period"] == SLOT) is (period == SLOT)]
+            first = min((series["points"][0][0] for series in same if series["points"]), default=now)
+            for series in same:
+                series["from"] = max(now - WINDOW, min(first, now - LEAST))
+                series["points"] = [point for point in series["points"] if point[0] >= series["from"]]
+                begin = min(begin, series["from"])
         return {
             "kind": component.kind.value,
             "node": component.node,

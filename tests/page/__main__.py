@@ -122,17 +122,19 @@ async def settled(tab: Tab) -> None:
 async def pictures(browser: Browser, folder: Path) -> int:
     """The pictures of the documents, of a fabric of 128 nodes on a bad morning."""
     stage = Stage(folder, 128, past=PAST)
+    leaf, down, flap, crash = faults(stage, 128)
+    stage.then = {1500.0: [flap], 1100.0: [FAULTS["link_errors"](stage.layout, stage.layout.port_name(71 * 8 + 1))],
+                  240.0: [leaf, down], 150.0: [crash]}  # fmt: skip
     made = []
     async with stage:
-        stage.strike(faults(stage, 128))
-        await asyncio.sleep(75)
+        await asyncio.sleep(12)
         incident = next(i for i in stage.central.engine.incidents() if i.component.startswith("leaf"))
         port = next(i for i in stage.central.engine.incidents() if i.kind == "link_flapping").parts[0]
         node, name = port.split("/", 1)
         for file, where, size, dark, phone in (
-            ("page.png", "", (1440, 1000), False, False),
-            ("page-dark.png", f"#incident/{incident.id}", (1440, 1000), True, False),
-            ("page-component.png", f"#port/{node}/{name}", (1440, 1000), False, False),
+            ("page.png", "", (1360, 940), False, False),
+            ("page-dark.png", f"#incident/{incident.id}", (1360, 940), True, False),
+            ("page-component.png", f"#port/{node}/{name}", (1360, 940), False, False),
             ("page-phone.png", "", (390, 844), False, True),
         ):
             tab = await browser.tab(*size, dark=dark, phone=phone)

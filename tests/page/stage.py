@@ -23,15 +23,20 @@ class Stage:
     """`async with Stage(folder, nodes) as stage`: `stage.url` is its page.
 
     poll  seconds between two readings of all nodes
-    past  seconds of the fabric's life that the centre has seen when it opens, at one reading each 15 s
+    past  seconds of the fabric's life that the centre has seen when it opens, at one reading each 10 s
+
+    `then`: faults that came meanwhile, by how many seconds before it opens.
     """
 
-    def __init__(self, folder: Path, nodes: int = 64, poll: float = 1.0, past: float = 0.0, **central: Any) -> None:
+    def __init__(
+        self, folder: Path, nodes: int = 64, poll: float = 1.0, past: float = 0.0, **central: Any
+    ) -> None:
         logs.configure(level="error")
         self.layout = Layout.of(Fabric(Shape(nodes=nodes, unit=min(32, nodes // 2))).graph, storage=0)
-        self.world = World(self.layout, 1, poll, steady=0.45)
+        self.world = World(self.layout, 1, 10.0, steady=0.45)
         self._inlet, self._poll, self._past = Bulk(self.world), poll, past
         self._scripts: list[Script] = []
+        self.then: dict[float, list[Fault]] = {}
         settings = {"listen": ["127.0.0.1:0"], "state": str(folder / "state"), "fabric": "aurora", **central}
         self.central = Central(config.load(None, {f"central.{name}": value for name, value in settings.items()}))
         self.central.engine.reconfigure({}, self.layout.graph, time.time())
@@ -67,10 +72,12 @@ class Stage:
     def _live_through(self) -> None:
         """The hours before the page is opened, with the centre's own judging and keeping."""
         now = self.central._clock.now
-        begin, step = now() - self._past, 15.0
+        begin, step = now() - self._past, 10.0
         history = self.central.history
         for at in range(int(self._past / step)):
             wall = begin + at * step
+            for ago in [ago for ago in self.then if wall >= begin + self._past - ago]:
+                self.strike(self.then.pop(ago))
             self._read(self.world.now + step, wall)
             self.central.engine.tick(wall)
             history._now = lambda wall=wall: wall  # type: ignore[misc]

@@ -152,7 +152,7 @@ def fragment(scene: Scene, wanted: Filter | None = None, clock: float | None = N
 def _headline(scene: Scene) -> str:
     state, text = headline(scene)
     o = scene.overview
-    seen = f"{count(o.ports, 'port')} on {o.live} of {count(o.expected, 'node')} seen live"
+    seen = f"{count(o.ports, 'port')} on {o.live:,} of {count(o.expected, 'node')} seen live"
     silent = f", {count(o.ports_silent, 'port')} silent" if o.ports_silent else ""
     below = "point `central.targets` or `--target` at the agents" if not o.expected else seen + silent
     return (

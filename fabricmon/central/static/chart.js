@@ -29,7 +29,7 @@ export function readable(value, unit) {
   const [size, letter] = PREFIXES.find(([least]) => Math.abs(value) >= least) || [1, ""];
   const number = value / size;
   const digits = value === 0 ? "0" : Math.abs(number) >= 100 || Number.isInteger(number) ? number.toFixed(0) : number.toPrecision(3);
-  const short = unit.replace(/^bytes/, "B").replace(/^seconds/, "s").replace(/^bits/, "b");
+  const short = unit.replace(/^bytes/, "B").replace(/^seconds/, "s").replace(/^bits/, "b").replace(/^celsius/, "°C").replace(/^watts/, "W");
   return short.startsWith("/") || !short ? `${digits}${letter}${short}` : `${digits} ${letter}${short}`;
 }
 
@@ -78,15 +78,15 @@ function draw(series, from, to, step) {
   const unit = series.unit;
   const reading = element("span", "reading", last ? readable(last[1], unit) : "unknown");
   const most = known.length ? Math.max(...known.map(([, value]) => value)) : null;
-  const head = element("figcaption", "", element("b", "", series.title || series.name.replaceAll("_", " ")), reading, element("span", "most", `most ${readable(most, unit)}`));
+  const head = element("figcaption", "", element("b", "", series.title || series.name.replaceAll("_", " ")), reading, element("span", "most", `most ${readable(most, unit)} in ${span((to - from) * 1000)}`));
   head.title = series.help;
   const needle = element("i", "needle");
   needle.hidden = true;
   const box = element("div", "box", plot, needle);
   const figure = element("figure", "chart", head, box);
-  figure.setAttribute("role", "img");
+  box.setAttribute("role", "img");
   const missing = gaps.reduce((sum, [begin, end]) => sum + end - begin, 0);
-  figure.setAttribute("aria-label", `${series.title || series.name}: now ${last ? readable(last[1], unit) : "unknown"}, most ${readable(most, unit)}${missing ? `, unknown for ${span(missing * 1000)}` : ""}`);
+  box.setAttribute("aria-label", `${series.title || series.name}: now ${last ? readable(last[1], unit) : "unknown"}, most ${readable(most, unit)}${missing ? `, unknown for ${span(missing * 1000)}` : ""}`);
   box.addEventListener("pointermove", (event) => {
     const bounds = box.getBoundingClientRect();
     const at = from + ((event.clientX - bounds.left) / bounds.width) * (to - from);
@@ -114,7 +114,7 @@ export async function charts(root) {
     }
     if (!place.isConnected) continue;
     const { from, to, step, series = [], quiet = [] } = told;
-    const parts = series.map((one) => draw(one, from, to, one.step || step));
+    const parts = series.map((one) => draw(one, one.from, to, one.step || step));
     const first = `from ${clock(from * 1000)} to ${clock(to * 1000)}`;
     const notes = [element("p", "note", series.length ? `${first}; tinted: unknown` : told.error || "Nothing is kept yet; it is from now on, while this is open.")];
     if (quiet.length) {

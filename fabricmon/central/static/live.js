@@ -37,8 +37,15 @@ export function follow(live, map, panel) {
 
   function alive() {
     heard = Date.now();
+    if (document.body.classList.contains("lost")) title();
     document.body.classList.remove("lost");
     pulse.textContent = `live · ${clock(now())}`;
+  }
+
+  function title() {
+    const headline = live.querySelector("#headline");
+    const fabric = document.querySelector(".fabric").textContent;
+    if (headline) document.title = `${headline.dataset.title} · ${fabric || "fabricmon"}`;
   }
 
   async function refreshPage() {
@@ -46,9 +53,7 @@ export function follow(live, map, panel) {
     const html = await (await get(`page/live${words ? `?${words}` : ""}`)).text();
     morph(live, parse(html));
     tell(live);
-    const headline = live.querySelector("#headline");
-    const fabric = document.querySelector(".fabric").textContent;
-    if (headline) document.title = `${headline.dataset.title} · ${fabric || "fabricmon"}`;
+    title();
     options();
     announce();
   }
@@ -97,6 +102,7 @@ export function follow(live, map, panel) {
     if (gone < SILENT) return;
     document.body.classList.add("lost");
     pulse.textContent = `no word from the centre since ${clock(heard)} (${span(gone)})`;
+    document.title = `no word since ${clock(heard)} · ${document.querySelector(".fabric").textContent || "fabricmon"}`;
   }
 
   function told(event) {

@@ -13,7 +13,7 @@ export function theme(button) {
   const wear = (name) => {
     document.documentElement.dataset.theme = name;
     button.textContent = name || "auto";
-    button.setAttribute("aria-label", `Colours: ${name || "as the system"}`);
+    button.setAttribute("aria-label", `Colours: ${name || "auto, as the system"}`);
     document.dispatchEvent(new Event("theme"));
   };
   button.hidden = false;
