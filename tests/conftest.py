@@ -43,6 +43,7 @@ _PACKAGES = {
     "opensm": "opensm",
     "ibnetdiscover": "infiniband-diags",
     "ip": "iproute2",
+    "curl": "curl",
     "qemu-system-x86_64": "qemu-system-x86",
     "mmdebstrap": "mmdebstrap",
     "mksquashfs": "squashfs-tools",
