@@ -214,6 +214,13 @@ def opening_the_kernel_log(machine: Machine) -> None:
              "under"), machine.ask(f"systemd-analyze security --no-pager {unit}").splitlines()[-1].strip())  # fmt: skip
 
 
+def asked_by_slurm(machine: Machine) -> None:
+    for block in blocks("docs/install.md", "Slurm"):
+        print("\n".join(f"    $ {line}" for line in block.splitlines()))
+        said = machine.do(f"cd fabricmon && set -e\n{block}")
+        seen("a machine without a fabric is unknown and is not drained", "nothing drained" in said, said)
+
+
 def uninstalling(machine: Machine) -> None:
     said = machine.do("/opt/fabricmon/bin/fabricmon install-units --uninstall")
     left = machine.ask("find /etc -path '*fabricmon*' -type f; systemctl list-units --no-legend 'fabricmon*'")
@@ -246,6 +253,8 @@ def main() -> int:
                         part(machine, unit)
                 print("the kernel log")
                 opening_the_kernel_log(machine)
+                print("Slurm's health check")
+                asked_by_slurm(machine)
                 print("uninstalling")
                 uninstalling(machine)
             except (NotSo, RuntimeError) as error:
