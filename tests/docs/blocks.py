@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = frozenset({"sh", "console", "yaml", "json", "python", "promql", "text", "ini", "diff", "html"})
 
 ELSEWHERE = {
+    "docs/cli.md": "tests/terminal/documented.py",
     "docs/security.md": "tests/web/test_security_document.py",
 }
 """Pages whose commands need another site than that of this folder -> who runs them."""
