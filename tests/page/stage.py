@@ -44,7 +44,7 @@ class Stage:
         self.url = ""
 
     async def __aenter__(self) -> Stage:
-        self._live_through()
+        self.live_through()
         await self.serve()
         self._tasks.append(asyncio.create_task(self._feed()))
         return self
@@ -69,7 +69,7 @@ class Stage:
         """Faults whose second 0 is now."""
         self._scripts.append(Script(faults, self.world.now))
 
-    def _live_through(self) -> None:
+    def live_through(self) -> None:
         """The hours before the page is opened, with the centre's own judging and keeping."""
         now = self.central._clock.now
         begin, step = now() - self._past, 10.0

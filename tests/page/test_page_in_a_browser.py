@@ -29,7 +29,7 @@ async def test_somebody_finds_what_is_wrong_and_silences_it(require, tmp_path):
     chromium = require("chromium", "shows the status page")
     token = tmp_path / "token"
     token.write_text("s3cret\n")
-    stage, browser = Stage(tmp_path, past=900, token_file=str(token)), Browser(chromium, tmp_path / "profile")
+    stage, browser = Stage(tmp_path, past=660, token_file=str(token)), Browser(chromium, tmp_path / "profile")
     port = stage.layout.port_name(9 * 8 + 3)
     async with stage, browser:
         tab = await browser.tab()

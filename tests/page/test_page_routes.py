@@ -1,0 +1,122 @@
+"""What the page is served from: nothing is sent twice, nothing is made of a bad question, and a change is told of."""
+
+import asyncio
+import gzip
+import json
+
+import aiohttp
+import pytest
+
+from fabricmon.central.page import routes
+from fabricmon.model import ComponentId, Kind
+from fabricmon.sim.faults import FAULTS
+from tests.page.stage import Stage
+
+
+@pytest.fixture
+async def stage(tmp_path):
+    async with Stage(tmp_path, 16) as stage, aiohttp.ClientSession(auto_decompress=False) as session:
+        stage.session = session
+        yield stage
+
+
+async def get(stage, path, **headers):
+    async with stage.session.get(stage.url + path, headers=headers) as answer:
+        return answer.status, answer.headers, await answer.read()
+
+
+async def test_what_a_browser_has_is_not_sent_again(stage):
+    for path in ("page/plan", "page/health", "static/main.js", "node?name=host-003&part=1"):
+        status, headers, body = await get(stage, path)
+        assert (status, bool(body)) == (200, True), path
+        again, _, nothing = await get(stage, path, **{"If-None-Match": headers["ETag"]})
+        assert (again, nothing) == (304, b"") or path.startswith("node"), path
+
+
+async def test_answers_are_compressed_for_who_asks_for_it(stage):
+    _, plain, body = await get(stage, "page/plan", **{"Accept-Encoding": "identity"})
+    _, packed, small = await get(stage, "page/plan", **{"Accept-Encoding": "gzip"})
+    assert "Content-Encoding" not in plain
+    assert packed["Content-Encoding"] == "gzip"
+    assert gzip.decompress(small) == body
+    assert plain["ETag"] == packed["ETag"]
+
+
+async def test_every_asset_that_the_page_names_is_served(stage):
+    _, _, html = await get(stage, "", **{"Accept-Encoding": "identity"})
+    assert b"static/main.js" in html
+    for name, kind in routes.ASSETS.items():
+        status, headers, body = await get(stage, f"static/{name}")
+        assert (status, headers["Content-Type"].split(";")[0]) == (200, kind)
+        if kind == "text/javascript":
+            for line in body.decode().splitlines():
+                if line.startswith("import"):
+                    assert line.split('"./')[1].rstrip('";') in routes.ASSETS, line
+            assert b"http://" not in body.replace(b"http://www.w3.org/", b"")
+            assert b"https://" not in body
+
+
+ADDRESSES = (
+    ("incident?id=nothing", 404, "No such incident"), ("node?name=nobody", 404, "No such node"),
+    ("node", 404, "No such"),
+    ("component?kind=port&node=host-003&name=mlx5_3/1", 200, "mlx5_3/1"),
+    ("component?kind=nonsense&node=host-003&name=x", 404, "No such component"),
+    ("component?kind=port&node=%3Cscript%3E&name=x", 404, "No such component"),
+    ("node?name=host-003", 200, "Everything"), ("?q=%3Cscript%3E&severity=nonsense&more=1", 200, "&lt;script&gt;"),
+    ("api/v1/history?kind=port&node=host-003&name=nothing", 404, "no port"),
+    ("api/v1/history?kind=nonsense", 400, "are needed"),
+)  # fmt: skip
+
+
+async def test_one_thing_by_its_address(stage):
+    for path, status, words in ADDRESSES:
+        found, headers, body = await get(stage, path, **{"Accept-Encoding": "identity"})
+        assert (found, words in body.decode()) == (status, True), (path, body[:300])
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+
+
+async def test_the_last_hours_of_a_port_are_told_with_units_and_from_when(tmp_path):
+    stage = Stage(tmp_path, 16, past=400)
+    stage.live_through()
+    told = stage.central.history.of(ComponentId(Kind.PORT, "host-003", "mlx5_3/1"))
+    stage.central.store.close()
+    series = {s["name"]: s for s in told["series"]}
+    assert {"receive_ratio", "transmit_ratio", "errors"} <= series.keys()
+    assert series["receive_ratio"]["unit"] == "ratio"
+    assert all(told["from"] <= at <= told["to"] for s in told["series"] for at, _ in s["points"])
+    assert all(0 < value < 1 for _, value in series["receive_ratio"]["points"])
+
+
+async def look(answer):
+    """The next event of the stream."""
+    while not (line := await answer.content.readline()).startswith(b"data:"):
+        assert line, "the stream ended"
+    return json.loads(line[5:])
+
+
+async def test_a_change_is_told_of(stage):
+    async with stage.session.get(stage.url + "page/events") as answer:
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        first = await look(answer)
+        stage.strike([FAULTS["link_down"](stage.layout, stage.layout.port_name(9))])
+        while (told := await look(answer))["map"] == first["map"]:
+            pass
+        assert told["at"] > first["at"]
+        _, headers, body = await get(stage, "page/health", **{"Accept-Encoding": "identity"})
+        assert "1" in json.loads(body)["ports"] or "6" in json.loads(body)["ports"]
+        assert headers["ETag"]
+
+
+async def test_only_so_many_watch(stage, monkeypatch):
+    monkeypatch.setattr(routes, "MAX_WATCHERS", 2)
+    answers = [await stage.session.get(stage.url + "page/events") for _ in range(3)]
+    assert sorted(answer.status for answer in answers) == [200, 200, 503]
+    for answer in answers:
+        answer.close()
+    for _ in range(100):
+        again = await stage.session.get(stage.url + "page/events")
+        again.close()
+        if again.status == 200:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("those who left are still counted")
