@@ -29,6 +29,9 @@ REFRESH = 0.0
 KEEPS = True  # receipts: the Message-ID of the first mail of an episode
 
 PORTS = {"starttls": 587, "implicit": 465, "none": 25}
+SITE = frozenset({530, 534, 535, 538})
+"""Answers that ask for TLS or a login (RFC 3207, RFC 4954): for the site to put right; what waits is told then."""
+
 MAX_TO = 50  # recipients; more is a mailing list's work
 MAX_THREADS = 8  # mails under way at once, those stuck at a dead server included
 
@@ -142,7 +145,7 @@ def deliver(config: Config, made: Sequence[EmailMessage], password: str, trust: 
                 server.starttls(context=trust)
             if config.user:
                 server.login(config.user, password)
-            said = [_one(config, server, mail) for mail in made]
+            missed = "; ".join(filter(None, [_one(config, server, mail) for mail in made]))
             with contextlib.suppress(smtplib.SMTPException, OSError):  # it has them, whatever becomes of the goodbye
                 server.quit()
         finally:
@@ -154,11 +157,12 @@ def deliver(config: Config, made: Sequence[EmailMessage], password: str, trust: 
     except smtplib.SMTPRecipientsRefused as error:
         return _refused(where, error.recipients)
     except smtplib.SMTPResponseException as error:
-        outcome = Outcome.NEVER if error.smtp_code >= 500 else Outcome.RETRY
-        return Result(outcome, f"{where}: {_answer(error.smtp_code, error.smtp_error)}", answered=True)
+        said = f"{where}: {_answer(error.smtp_code, error.smtp_error)}"
+        if error.smtp_code in SITE:
+            return Result(Outcome.RETRY, said)
+        return Result(Outcome.NEVER if error.smtp_code >= 500 else Outcome.RETRY, said, answered=True)
     except (smtplib.SMTPException, OSError) as error:
         return Result(Outcome.RETRY, f"{where}: {type(error).__name__}: {error}")
-    missed = "; ".join(filter(None, said))
     return Result(Outcome.DONE, f"{where}: accepted" + (f", but not for {missed}" if missed else ""), answered=True)
 
 

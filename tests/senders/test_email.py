@@ -163,6 +163,13 @@ async def test_what_an_answer_means(verb, answer, outcome):
     assert answer[:9] in result.reason
 
 
+async def test_a_server_that_wants_a_login_is_for_the_site_to_put_right():
+    async with MailServer(answers={"MAIL": ["530 5.7.0 authentication required"]}) as server:
+        result = await sent(config(server), telling(leaf()))
+    assert (result.outcome, result.answered) == (Outcome.RETRY, False)
+    assert "530 5.7.0" in result.reason
+
+
 async def test_one_refused_recipient_does_not_keep_the_others_from_knowing():
     async with MailServer(answers={"RCPT": ["550 5.1.1 gone"]}) as server:
         result = await sent(config(server, to=("gone@example.com", "ops@example.com")), telling(leaf()))
