@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import ssl
+import subprocess
+import sys
 
 import aiohttp
 import pytest
@@ -154,6 +156,12 @@ def test_what_happens_often_is_said_seldom():
     seldom = Seldom()
     assert [seldom.due("a", t) for t in (0.0, 1.0, 59.0, 60.0, 61.0)] == [1, 0, 0, 3, 0]
     assert seldom.due("b", 61.0) == 1
+
+
+def test_an_agent_without_security_settings_imports_none_of_it():
+    look = "import sys, fabricmon.agent.app; print(*sorted(m for m in sys.modules if m.startswith('fabricmon.web')))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["fabricmon.web", "fabricmon.web.settings"]
 
 
 async def test_every_refusal_is_counted_by_a_series_that_was_there_before():
