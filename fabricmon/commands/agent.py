@@ -13,7 +13,7 @@ from fabricmon.runtime import logs
 
 EXAMPLES = """\
 fabricmon agent
-fabricmon agent --config /etc/fabricmon/fabricmon.yaml
+fabricmon agent --config /etc/fabricmon/agent.yaml
 fabricmon agent --listen 127.0.0.1:9790 --host node.host
 """
 

@@ -11,7 +11,7 @@ from fabricmon.runtime import logs
 from fabricmon.runtime.supervise import first_cause
 
 EXAMPLES = """\
-fabricmon central --config /etc/fabricmon/fabricmon.yaml
+fabricmon central --config /etc/fabricmon/central.yaml
 fabricmon central --state ./state --target node-1:9790 --target node-2:9790 --webhook http://your.receiver/hook
 """
 

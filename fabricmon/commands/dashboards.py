@@ -11,7 +11,7 @@ from fabricmon.commands.rules import LABEL, SELECTOR, matching, yaml_text
 
 EXAMPLES = """\
 fabricmon dashboards --write /var/lib/grafana/dashboards/fabricmon
-fabricmon dashboards --write . --config /etc/fabricmon/fabricmon.yaml --selector 'cluster="east"' --node-label node
+fabricmon dashboards --write . --config /etc/fabricmon/central.yaml --selector 'cluster="east"' --node-label node
 """
 RECORDINGS = "recording-rules.yml"
 

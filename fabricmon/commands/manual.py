@@ -26,7 +26,7 @@ ENVIRONMENT = (
     ("COLUMNS", "How wide output is that goes to no terminal; without it nothing is cut off there."),
 )
 FILES = (
-    ("/etc/fabricmon/fabricmon.yaml", "Where the units of systemd look for the configuration."),
+    ("/etc/fabricmon/agent.yaml, /etc/fabricmon/central.yaml", "Where systemd's units look for the configuration."),
     ("/var/lib/fabricmon", "Where the centre keeps incidents, silences and what is still to be told."),
 )
 CODES = (

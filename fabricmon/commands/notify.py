@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from fabricmon.senders.destination import Destination
 
 EXAMPLES = """\
-fabricmon notify test                                          every receiver of /etc/fabricmon/fabricmon.yaml
+fabricmon notify test                                          every receiver of /etc/fabricmon/central.yaml
 fabricmon notify test oncall --kind nic_fault                  one of them
 fabricmon notify preview chat --kind link_flapping --ended     nothing is sent
 fabricmon notify fields                                        what a template may name
 """
 
-USUAL = "/etc/fabricmon/fabricmon.yaml"
+USUAL = "/etc/fabricmon/central.yaml"
 PAUSE = 1.0  # seconds between beginning and end: some receivers take what comes at one moment in any order
 MANY = 25  # incidents of a preview at most
 

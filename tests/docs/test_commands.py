@@ -72,7 +72,7 @@ def here(site: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for file in made.iterdir():
         shutil.copy(file, tmp_path / "etc")
     shutil.copy(made / "ibnetdiscover.txt", tmp_path / "fabric.txt")
-    (tmp_path / "etc" / "fabricmon.yaml").write_text("central: {targets: [node-1]}\n")
+    (tmp_path / "etc" / "central.yaml").write_text("central: {targets: [node-1]}\n")
     (tmp_path / "new.yaml").write_text("rules: {link_down: {hold: 1s}}\n")
     for folder in ("deploy", "dashboards", "docs"):
         (tmp_path / folder).symlink_to(ROOT / folder)
