@@ -1,5 +1,5 @@
-"""The memory of a TLS connection. asyncio gives each a buffer of 256 KiB to decrypt into, filled with zeros at the start
-and so really taken: with 10,000 agents 3 GiB. A record of TLS has 16 KiB at most; two of them fit here."""
+"""The memory of a TLS connection. asyncio gives each a buffer of 256 KiB to decrypt into, filled with zeros at the
+start and so really taken: with 10,000 agents 3 GiB. A record of TLS has 16 KiB at most; two of them fit here."""
 
 from __future__ import annotations
 

@@ -58,23 +58,28 @@ class Watched(Generic[T]):
         self._take(other.value, other._files, other._marks)
 
     async def run(self) -> None:
-        """Look again and again until cancelled."""
-        reader = Reader(f"files of {self._name}")
+        """Look again and again until cancelled. Without files there is nothing to look at, and no thread to do it."""
+        reader: Reader | None = None
         try:
             while True:
                 await asyncio.sleep(PERIOD)
-                await self.look(reader)
+                if self._files:
+                    reader = reader or Reader(f"files of {self._name}")
+                    await self.look(reader)
         finally:
-            reader.close()
+            if reader is not None:
+                reader.close()
 
     async def look(self, reader: Reader) -> None:
         """Look once whether a file changed, and read all of them if so."""
+        load = self._load
         try:
             found = await reader.call(self._again, LIMIT)
         except (ConfigError, ValueError, Overdue, Busy) as error:
-            self._refuse(str(error))
+            if load is self._load:
+                self._refuse(str(error))
             return
-        if found is not None:
+        if found is not None and load is self._load:  # else other settings came while these were read
             self._take(*found)
 
     def _again(self) -> tuple[T, Sequence[str], list[Mark]] | None:
