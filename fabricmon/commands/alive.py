@@ -66,12 +66,19 @@ def ask(host: str, port: int, timeout: float) -> str | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # Whether it answers is the question, not who it is: the address is this machine's own.
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
     try:
-        return _verdict(http.client.HTTPSConnection(host, port, timeout=timeout, context=context))
+        connection.connect()
     except ssl.SSLError as error:
         alert = "ALERT" in (error.reason or "")
         return None if alert else str(error)  # an alert is an answer: it wants a certificate of us
-    except (http.client.HTTPException, OSError) as error:
+    except OSError as error:
+        return str(error) or type(error).__name__
+    try:
+        return _verdict(connection)
+    except (ssl.SSLError, ConnectionError, http.client.HTTPException):
+        return None  # it shook hands and then hung up: by TLS 1.3 the certificate it wants is missed only now
+    except OSError as error:
         return str(error) or type(error).__name__
 
 
