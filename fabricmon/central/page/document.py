@@ -106,7 +106,8 @@ def shell(title: str, fabric: str, main: str, pulse: str, search: str = "", refr
 <body>
 <a class="skip" href="#main">Skip to what is wrong</a>
 <header class="bar">
-<a class="brand" href="."><img src="static/icon.svg" alt="" width="26" height="26"><b>fabricmon</b></a>
+<a class="brand" href="." aria-label="fabricmon">
+<img src="static/icon.svg" alt="" width="26" height="26"><b>fabricmon</b></a>
 <span class="fabric">{e(fabric)}</span>
 {search or '<span class="grow"></span>'}
 <span id="pulse" class="pulse">{pulse}</span>

@@ -52,7 +52,8 @@ function place(plan, width, size) {
   }
   const names = plan.units.reduce((most, unit) => Math.max(most, unit.name.length), 0);
   const narrow = blocks.some((block) => block.wide < Math.min(names, 8) * LETTERS);
-  return { blocks, tiers, size, width, height: y + tallest, fits: size <= 13 || !narrow };
+  const whole = blocks.every((block) => block.bands === 1); // no unit goes on in a second row
+  return { blocks, tiers, size, width, height: y + tallest, fits: size <= 7 || (whole && (size <= 13 || !narrow)) };
 }
 
 // Top left corner of a cell; line -1 is the node itself.
