@@ -177,3 +177,12 @@ def test_units_come_with_the_package() -> None:
     packed = {path for pattern in patterns for path in (ROOT / "fabricmon").glob(pattern)}
     assert set((ROOT / "fabricmon/systemd/files").iterdir()) <= packed
     assert SOURCES.resolve() == ROOT / "fabricmon/systemd/files"
+
+
+def test_the_readme_installs_as_the_document_that_is_run_in_a_machine_does() -> None:
+    def commands(text: str, heading: str) -> list[str]:
+        block = text.split(f"\n## {heading}\n")[1].split("```")[1]
+        return block.splitlines()[1:]
+
+    readme = commands((ROOT / "README.md").read_text(), "Install")
+    assert readme == commands((ROOT / "docs/install.md").read_text(), "A node")[: len(readme)]
