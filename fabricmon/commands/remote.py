@@ -8,10 +8,9 @@ import getpass
 import json
 import os
 import time
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, quote, urlsplit
 
 TIMEOUT = 10.0  # seconds for a connection, and without a byte of the answer
@@ -31,8 +30,7 @@ class RemoteError(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What the centre said, and `at`: the wall time at which it did, by its own clock where it tells."""
 
     body: dict[str, Any]

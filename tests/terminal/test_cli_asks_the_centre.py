@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -126,6 +128,23 @@ def test_every_command_has_examples_and_a_place_in_the_help(centre):
         assert any(re.search(rf"\bfabricmon {verb}\b", line) for line in examples), verb
     said = run(centre.url, "--help").stdout
     assert all(f"  {verb} " in said for verb in COMMANDS)
+
+
+HEAVY = {"msgspec", "numpy", "aiohttp", "yaml", "structlog", "prometheus_client", "dataclasses", "fabricmon.config"}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["status"], ["explain", "a36b"], ["nodes"], ["completion", "ids"]])
+def test_what_a_person_waits_for_imports_only_what_it_needs(centre, words):
+    code = f"""
+import contextlib, io, os, sys
+os.environ["FABRICMON_CENTRE"] = {centre.url!r}
+from fabricmon.cli import main
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main({words!r})
+print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert HEAVY & set(done.stdout.split()) == set()
 
 
 def test_a_command_that_is_none_gets_the_nearest_one():
