@@ -236,6 +236,7 @@ def _incident(names: Names, incident: Incident) -> Incident:
         parts=tuple(map(names.text, incident.parts)),
         history=tuple(replace(entry, reason="") for entry in incident.history),
         impact=None,
+        ruled_out=(),
     )
 
 
