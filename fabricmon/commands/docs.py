@@ -130,7 +130,8 @@ def rules(table: Iterable[Rule]) -> str:
         "",
         "Each rule judges one kind of component. A rule opens a *symptom*; the diagnosis joins symptoms that have one",
         "cause into one *incident*. Unknown never opens and never closes anything. Limits are set below `rules:` in",
-        "the configuration, as `rules.<name>.<limit>`.",
+        "the configuration, as `rules.<name>.<limit>`. The names in brackets behind a limit are explained in",
+        "[sources.md](sources.md).",
     ]
     for rule in table:
         lines += [

@@ -96,7 +96,12 @@ def _reasons(kind: str, rules: list[Rule]) -> str:
 def _limits(rules: list[Rule], params: Mapping[str, Struct] | None) -> str:
     if not rules:
         return ""
-    lines = ["## Limits", "", "Each is a key of the configuration; a reload (SIGHUP) puts a change in force."]
+    lines = [
+        "## Limits",
+        "",
+        "Each is a key of the configuration; a reload (SIGHUP) puts a change in force. The names in brackets are",
+        "explained in [sources.md](../sources.md).",
+    ]
     for rule in rules:
         rows = limits(rule, (params or {}).get(rule.name))
         lines += ["", *_table(f"rules.{rule.name}", rows, here=params is not None)]

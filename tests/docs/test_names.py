@@ -123,6 +123,22 @@ def test_json_and_python_can_be_read(block: Block) -> None:
         compile(block.text, block.place, "exec")
 
 
+def test_every_source_of_a_limit_is_explained() -> None:
+    """The short names that stand behind limits, and in the evidence of incidents, have a row in docs/sources.md."""
+    families = "detection-methods|link-health|counters-[a-z-]+|kernel-log|node-inventory|peer-thresholds|topologies"
+    cited: set[tuple[str, str]] = set()
+    for path in [*ROOT.glob("fabricmon/rules/*.py"), *ROOT.glob("fabricmon/engine/*.py"), ROOT / "docs/rules.md"]:
+        pattern = rf"\b({families})(?:\.md)?,? (?:section )?(\d+(?:\.\d+)?)"
+        cited |= {(family, place) for family, place in re.findall(pattern, path.read_text())}
+    text = (ROOT / "docs/sources.md").read_text()
+    explained = set()
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        family = section.partition(":")[0].partition("\n")[0]
+        for cell in re.findall(r"^\| ([a-z-]*) ?((?:\d+(?:\.\d+)?(?:, )?)+) \|", section, re.MULTILINE):
+            explained |= {(cell[0] or family, place) for place in cell[1].split(", ")}
+    assert cited - explained == set()
+
+
 # Where the tools of `sh hardware` come from: a word that is none of them is a slip of the pen.
 TOOLS = {
     "ibstat": "infiniband-diags", "iblinkinfo": "infiniband-diags", "ibnetdiscover": "infiniband-diags",
