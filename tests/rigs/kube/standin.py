@@ -1,5 +1,5 @@
-"""A stand-in of the Kubernetes API over TLS: LIST in pages, WATCH with bookmarks and 410 Gone, tokens that expire, PATCH
-by strategic merge and by merge with 409 Conflict, dry runs, rights. Nodes and pods only."""
+"""A stand-in of the Kubernetes API over TLS: LIST in pages, WATCH with bookmarks and 410 Gone, tokens that expire,
+PATCH by strategic merge and by merge with 409 Conflict, dry runs, rights. Nodes and pods only."""
 
 from __future__ import annotations
 
