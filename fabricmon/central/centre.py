@@ -17,6 +17,7 @@ from fabricmon.central.outbox import Outbox
 from fabricmon.central.overview import Overview, overview
 from fabricmon.central.silences import Silences
 from fabricmon.central.store import State, Store, StoreError
+from fabricmon.engine.judges import Judges
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.utilisation import Utilisation
 from fabricmon.model import Change, Incident, Maintenance, NodeView, Symptom
@@ -37,6 +38,7 @@ class Engine(Protocol):
     """What the centre asks of the engine (fabricmon.engine.engine.Engine)."""
 
     fleet: Fleet
+    judges: Judges
 
     def tick(self, now: float) -> Change: ...
 

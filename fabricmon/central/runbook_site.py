@@ -13,7 +13,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from fabricmon import __version__
-from fabricmon.engine.engine import Engine
+from fabricmon.central.centre import Engine
 from fabricmon.notify.links import RUNBOOKS, Links
 from fabricmon.runbooks import KINDS, written
 from fabricmon.runbooks.chapter import index, runbook
