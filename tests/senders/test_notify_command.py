@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -123,14 +122,13 @@ def test_a_wrong_word_is_named(words, said, site, capsys):
     assert said in capsys.readouterr().err
 
 
-def test_a_template_that_cannot_be_used_stops_the_start_with_its_place(site):
+def test_a_template_that_cannot_be_used_stops_the_start_with_its_place(site, capsys):
     text = json.loads(site.read_text())
     text["senders"]["oncall"]["title"] = "{tittle}"
     site.write_text(json.dumps(text))
-    run = [sys.executable, "-m", "fabricmon.cli", "config", "check", str(site)]
-    found = subprocess.run(run, capture_output=True, text=True, timeout=60)
-    assert found.returncode == 2
-    assert "senders.oncall: 'title': line 1, column 1: unknown field 'tittle', did you mean 'title'?" in found.stderr
+    assert cli.main(["config", "check", str(site)]) == 2
+    said = capsys.readouterr().err
+    assert "senders.oncall: 'title': line 1, column 1: unknown field 'tittle', did you mean 'title'?" in said
 
 
 def test_the_fields_of_templates(capsys):
