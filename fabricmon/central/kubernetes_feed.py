@@ -38,6 +38,7 @@ class KubernetesFeed:
         self._agents: dict[str, Expected] = {}
         self._errors: dict[str, str] = {}
         self._placement: tuple[dict[str, dict[str, str]], Graph | None] = ({}, None)
+        self._turn = asyncio.Lock()
         self._log = logs.get(part="kubernetes")
         self._transitions = logs.Transitions(self._log)
 
@@ -60,7 +61,11 @@ class KubernetesFeed:
         return self._placement[1]
 
     async def follow(self, tell: Tell) -> None:
-        """Follow pods and nodes until cancelled."""
+        """Follow pods and nodes until cancelled. One at a time: the next begins when the one before has let go."""
+        async with self._turn:
+            await self._follow(tell)
+
+    async def _follow(self, tell: Tell) -> None:
         client, again = None, 1.0
         while client is None:
             try:

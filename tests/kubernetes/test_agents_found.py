@@ -92,7 +92,8 @@ async def feed(cluster, monkeypatch):
             made.targets = targets if targets is not None else made.targets
             made.errors.append(error)
 
-        running.append(asyncio.create_task(made.follow(tell)))
+        made.task = asyncio.create_task(made.follow(tell))
+        running.append(made.task)
         return made
 
     yield start
@@ -160,6 +161,24 @@ async def test_outside_a_cluster_the_reason_is_told(cluster, feed, monkeypatch):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     source = await feed(api="cluster")
     await until(lambda: source.errors and "not inside a cluster" in source.errors[-1])
+
+
+async def test_a_reload_goes_on_from_where_it_was(cluster, feed):
+    cluster.put(PODS, agent_pod("gpu-1", "10.0.0.1"))
+    source = await feed()
+    await until(lambda: cluster.watches and found(source))
+    listed = len([query for _, path, query in cluster.asked if path == PODS and "watch" not in query])
+    told = []
+    again = asyncio.create_task(source.follow(lambda targets, error: told.append(targets)))
+    await asyncio.sleep(0.1)
+    assert told == [], "the first has not let go"
+    source.task.cancel()
+    cluster.put(PODS, agent_pod("gpu-2", "10.0.0.2"))
+    await until(lambda: told and [t.expected_node for t in told[-1]] == ["gpu-1", "gpu-2"])
+    assert len([query for _, path, query in cluster.asked if path == PODS and "watch" not in query]) == listed
+    again.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await again
 
 
 async def test_labels_of_nodes_say_where_they_stand_as_they_are_now(cluster, feed):
