@@ -13,7 +13,7 @@ GAP = 2  # blanks between two columns
 
 class Column(NamedTuple):
     """least  columns of the terminal below which it does not shrink; 0: it never shrinks
-    drop   left out where it still does not fit, the highest number first; 0: never
+    drop   left out where it still does not fit, the highest number first, equal ones together; 0: never
     """
 
     head: str
@@ -66,7 +66,8 @@ def _fit(columns: Sequence[Column], widths: list[int], kept: list[int], limit: i
         given = [at for at in kept if columns[at].drop]
         if least <= limit or not given:
             break
-        kept = [at for at in kept if at != max(given, key=lambda at: columns[at].drop)]
+        worst = max(columns[at].drop for at in given)
+        kept = [at for at in kept if columns[at].drop != worst]
     over = sum(widths[at] for at in kept) + GAP * (len(kept) - 1) - limit
     while over > 0:
         shrinking = [at for at in kept if columns[at].least and widths[at] > columns[at].least]

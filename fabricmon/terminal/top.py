@@ -184,7 +184,6 @@ def stamp_of(at: float) -> str:
 def _body(state: State, data: Data, view: View, room: int | None) -> Iterator[str]:
     if not data.overview:
         return
-    open_count = sum(data.overview["firing"].values())
     found = [list(_incidents(state, data, view, room))]
     if data.silent:
         found.append([view.style(f"SILENT ({status.silent(data.overview):,})", "head"),
@@ -196,27 +195,30 @@ def _body(state: State, data: Data, view: View, room: int | None) -> Iterator[st
         found.append(_beside(rails, ports, broad))
     else:
         found += [rails, _ports(state, data, view)]
-    yield from _stacked([part for part in found if part], room, open_count)
+    yield from _stacked([part for part in found if part], room)
 
 
-def _stacked(parts: Sequence[list[str]], room: int | None, first: int) -> Iterator[str]:
-    """One below the other, a blank line between; where the room is short, each gets its share, the first most."""
+def _stacked(parts: Sequence[list[str]], room: int | None) -> Iterator[str]:
+    """One below the other, a blank line between. Where the room is short the longest of those after the first give,
+    and say how much."""
     sizes = [len(part) for part in parts]
     if room is not None:
-        while sum(sizes) + len(parts) - 1 > room and any(size > LEAST for size in sizes):
-            longest = max(range(len(sizes)), key=lambda at: sizes[at] - (4 if at == 0 else 0))
-            if sizes[longest] <= LEAST:
-                longest = max(range(len(sizes)), key=lambda at: sizes[at])
+        while sum(sizes) + len(parts) - 1 > room:
+            giving = [at for at in range(1, len(sizes)) if sizes[at] > LEAST] or [0]
+            longest = max(giving, key=lambda at: sizes[at])
+            if sizes[longest] <= 1:
+                break
             sizes[longest] -= 1
     used = 0
-    for part, size in zip(parts, sizes, strict=True):
+    for number, (part, size) in enumerate(zip(parts, sizes, strict=True)):
         if room is not None and used + min(size, 2) > room:
             return
         if used:
             yield ""
-        shown = part[:size]
-        yield from shown
-        used += len(shown) + 1
+        yield from part if size == len(part) or not number else part[: size - 1]
+        if size < len(part) and number:
+            yield f"  and {len(part) - size + 1} more"
+        used += size + 1
 
 
 def _incidents(state: State, data: Data, view: View, room: int | None) -> Iterator[str]:
