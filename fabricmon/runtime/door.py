@@ -23,8 +23,9 @@ MAX_CONNECTIONS = 512
 MAX_PER_PEER = 128
 """Of these from one peer: no single machine can take all places. A browser opens 6, a Prometheus server 1."""
 
-MAX_HANDSHAKES = 64
-"""TLS handshakes under way; one costs about a millisecond of processor time and is begun by anybody who connects."""
+MAX_HANDSHAKES, MAX_HANDSHAKES_PER_PEER = 64, 16
+"""TLS handshakes under way, and of these of one peer; anybody who connects begins one, and it costs about a millisecond
+of processor time."""
 
 HANDSHAKE_LIMIT = 10.0
 """Seconds for a TLS handshake."""
@@ -100,7 +101,7 @@ class Door:
         self.header_limit, self.stall_limit = header_limit, stall_limit
         self.refused = dict.fromkeys(REASONS, 0)
         self.open = 0
-        self.handshakes: set[asyncio.Task[None]] = set()
+        self.handshakes: dict[asyncio.Task[None], str] = {}  # whose
         self._peers: dict[str, int] = {}
         self._serving: dict[object, Connection] = {}  # by the protocol that speaks HTTP on it
         self._seldom = Seldom()
@@ -112,7 +113,8 @@ class Door:
             return "connections"
         if self._peers.get(peer, 0) >= self.max_per_peer:
             return "peer_connections"
-        if len(self.handshakes) >= MAX_HANDSHAKES:
+        begun = list(self.handshakes.values())
+        if len(begun) >= MAX_HANDSHAKES or begun.count(peer) >= MAX_HANDSHAKES_PER_PEER:
             return "handshakes"
         self.open += 1
         self._peers[peer] = self._peers.get(peer, 0) + 1
@@ -200,8 +202,8 @@ class Connection(asyncio.Protocol):
             return
         transport.pause_reading()
         task = self._loop.create_task(self._encrypt(transport, context))
-        self._door.handshakes.add(task)
-        task.add_done_callback(self._door.handshakes.discard)
+        self._door.handshakes[task] = peer
+        task.add_done_callback(self._door.handshakes.pop)
 
     def data_received(self, data: bytes) -> None:
         if self._handler is None:

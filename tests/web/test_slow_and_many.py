@@ -101,6 +101,15 @@ async def test_handshakes_under_way_are_limited(serve, authority, server, monkey
     held[1][1].close()
 
 
+async def test_silent_handshakes_of_one_peer_shut_nobody_else_out(serve, authority, server):
+    at = await serve({"tls_server_config": {"cert_file": str(server.cert), "key_file": str(server.key)}})
+    held = [await asyncio.open_connection("127.0.0.1", at.port, local_addr=("127.0.0.2", 0)) for _ in range(80)]
+    await until(lambda: at.gate.door.refused["handshakes"] == 80 - door.MAX_HANDSHAKES_PER_PEER)
+    assert await status(f"https://localhost:{at.port}/", ssl=client(authority.ca)) == 200
+    for _, writer in held:
+        writer.transport.abort()
+
+
 async def test_one_peer_cannot_take_all_places(serve):
     at = await serve(door={"max_connections": 10, "max_per_peer": 3})
     held = [await asyncio.open_connection("127.0.0.1", at.port, local_addr=("127.0.0.2", 0)) for _ in range(3)]
