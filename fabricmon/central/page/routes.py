@@ -64,6 +64,7 @@ class Page:
         self._plan_of: tuple[object, ...] = ()
         self._plan_at = float("-inf")
         self._watchers = 0
+        self._ending = False
 
     def add_routes(self, app: web.Application) -> None:
         router = app.router
@@ -79,6 +80,7 @@ class Page:
             (f"{api.PREFIX}/history", self._past),
         ):
             router.add_get(path, handler)
+        app.on_shutdown.append(self._end)
         for name, kind in ASSETS.items():
             router.add_get(f"/static/{name}", _asset(name, kind))
 
@@ -236,7 +238,7 @@ class Page:
             await response.prepare(request)
             told, said = "", 0.0
             loop = asyncio.get_running_loop()
-            while True:
+            while not self._ending:
                 news = self._news()
                 if news != told or loop.time() - said >= HEARTBEAT:
                     data = json.dumps({"at": self._centre.now(), **json.loads(news)})
@@ -244,9 +246,14 @@ class Page:
                     told, said = news, loop.time()
                 await asyncio.sleep(BEAT)
         except ConnectionError:
-            return response
+            pass  # it is no longer looked at
         finally:
             self._watchers -= 1
+        return response
+
+    async def _end(self, _app: web.Application) -> None:
+        """The centre stops: let go of who watches, within a beat."""
+        self._ending = True
 
     def _news(self) -> str:
         live = self._tag(("live", Filter()), lambda: document.fragment(self.scene(), Filter()).encode())
