@@ -63,6 +63,11 @@ class Browser:
                 self._process.kill()
                 self._process.wait()
 
+    async def version(self) -> str:
+        assert self._session is not None
+        async with self._session.get(f"{self._base}/json/version") as answer:
+            return str((await answer.json())["Browser"])
+
     async def tab(self, width: int = 1440, height: int = 1000, dark: bool = False, phone: bool = False) -> Tab:
         """An empty tab of that size."""
         assert self._session is not None
