@@ -149,6 +149,12 @@ def test_every_recording_is_shown() -> None:
     assert {rule.name for rule in RECORDINGS} - shown == set()
 
 
+def test_every_recording_is_explained() -> None:
+    document = (FOLDER.parent / "docs" / "dashboards.md").read_text()
+    explained = re.findall(r"^\| `(fabricmon:[\w:]+)` \| (.+) \|$", document, re.MULTILINE)
+    assert [name for name, _ in explained] == list(dict.fromkeys(rule.name for rule in RECORDINGS))
+
+
 def test_counters_are_those_of_the_catalogue() -> None:
     """Names of counters' series on ports, GPUs, NVLinks, PCIe links and nodes that nothing else exports."""
     known = {c.metric for c in CATALOGUE.values()} | {f"fabricmon_{kind}_info" for kind in Kind}
