@@ -90,7 +90,8 @@ class Actor:
         if self._begun is None:
             self._begun = standing.at
         names = pairs((n.node for n in standing.nodes), nodes)
-        if self._config.taint:  # first: a condition makes another version of the node, and a taint asks for the one read
+        # Taints first: a condition makes another version of the node, and a taint asks for the one that was read.
+        if self._config.taint:
             await self._taint(standing, diary, nodes, names, report)
         await self._tell(standing, nodes, names, report)
         return report
