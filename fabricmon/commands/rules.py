@@ -14,6 +14,7 @@ from fabricmon import __version__, config
 EXAMPLES = """\
 fabricmon rules export > fabricmon.rules.yml
 fabricmon rules export --config fabricmon.yaml --selector 'job="fabric"' -o fabricmon.rules.yml
+fabricmon rules export --dashboards -o fabricmon.rules.yml
 fabricmon rules export --format kubernetes --label release=kube-prometheus-stack | kubectl apply -f -
 """
 FORMATS = ("prometheus", "kubernetes")
