@@ -36,7 +36,7 @@ def test_commands_and_their_flags_exist(page):
             wrong.append(f"no command: {line}")
             continue
         asked = [words[0]]
-        if len(words) > 1 and re.search(rf"(?<![\w-]){re.escape(words[1])}(?=[,}}|])", usage(words[0])):
+        if len(words) > 1 and re.search(rf"(?<![\w-]){re.escape(words[1])}(?=[,}}|]|  )", usage(words[0])):
             asked.append(words[1])  # a verb below the verb: `silence add`
         wrong += [f"no {flag}: {line}" for flag in re.findall(r"--[a-z.-]+", line) if flag not in usage(*asked)]
     assert wrong == []
