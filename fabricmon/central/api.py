@@ -6,10 +6,8 @@ read and who may change is not its business: `web/gate.py` stands before it.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,6 +19,8 @@ from numpy.typing import NDArray
 from fabricmon import __version__
 from fabricmon.central import api_acknowledge as acknowledging
 from fabricmon.central import api_busy as busy
+from fabricmon.central import api_request as asked
+from fabricmon.central.api_request import MAX_LIMIT, MAX_WORD, Refused
 from fabricmon.central.centre import Centre
 from fabricmon.central.jobs_told import told
 from fabricmon.central.store import StoreError
@@ -32,25 +32,11 @@ from fabricmon.notify.matchers import nodes_of
 from fabricmon.notify.silence import Silence
 from fabricmon.senders.webhook import document, rfc3339
 from fabricmon.topology.graph import Graph
-from fabricmon.units import Duration
 
 PREFIX = "/api/v1"
-MAX_BODY = 64 << 10  # bytes of a request
-BODY_LIMIT = 10.0  # seconds for a request's body
-LIMIT, MAX_LIMIT = 1000, 50_000  # entries of one answer: unless asked otherwise, and at most
-MAX_WORD = 256  # characters of a query value
 
 T = TypeVar("T")
-S = TypeVar("S", bound=Struct)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class Refused(Exception):
-    """A request that cannot be served: HTTP status and one sentence."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
 
 
 class NewSilence(Struct, forbid_unknown_fields=True):
@@ -115,7 +101,7 @@ class Api:
 
     async def overview(self, request: web.Request) -> web.Response:
         """Counts: nodes by presence, ports, open incidents by severity."""
-        _query(request)
+        asked.query(request)
         _, o, _, _ = self._centre.look()
         judged = self._centre.ticks.at
         return answer(
@@ -129,11 +115,11 @@ class Api:
 
     async def incidents(self, request: web.Request) -> web.Response:
         """Open incidents and those resolved within the hour, or what `status` and `since` ask for."""
-        query = _query(request, "status", "since", "severity", "kind", "node", "id", "limit")
-        status = _one_of(query, "status", ("firing", "resolved"))
-        severity = _one_of(query, "severity", tuple(s.value for s in Severity))
-        since = _time(query["since"], "since") if "since" in query else None
-        limit = _limit(query)
+        query = asked.query(request, "status", "since", "severity", "kind", "node", "id", "limit")
+        status = asked.one_of(query, "status", ("firing", "resolved"))
+        severity = asked.one_of(query, "severity", tuple(s.value for s in Severity))
+        since = asked.moment(query["since"], "since") if "since" in query else None
+        limit = asked.limit(query)
         known = {i.id: i for i in self._centre.look()[3]}
         if since is not None and status != "firing":
             for incident in await self._centre.store.resolved(since, MAX_LIMIT):
@@ -156,7 +142,7 @@ class Api:
 
     async def incident(self, request: web.Request) -> web.Response:
         """One incident with its whole kept history."""
-        _query(request)
+        asked.query(request)
         wanted = request.match_info["id"][:MAX_WORD]
         found = next((i for i in self._centre.look()[3] if i.id == wanted), None)
         if found is None:
@@ -179,7 +165,7 @@ class Api:
 
     async def symptoms(self, request: web.Request) -> web.Response:
         """Open symptoms: what rules found, before a cause was looked for."""
-        query = _query(request, "rule", "node", "limit")
+        query = asked.query(request, "rule", "node", "limit")
         found = [
             s
             for s in self._centre.engine.symptoms()
@@ -187,22 +173,22 @@ class Api:
             and ("node" not in query or s.component.node == query["node"])
         ]
         found.sort(key=lambda s: (-s.severity.rank, s.since, s.component))
-        return _list("symptoms", found, _limit(query), _symptom)
+        return _list("symptoms", found, asked.limit(query), _symptom)
 
     async def nodes(self, request: web.Request) -> web.Response:
         """All nodes there should be and how they stand."""
-        query = _query(request, "presence", "limit")
-        presence = _one_of(query, "presence", (*(p.value for p in Presence), "silent"))
+        query = asked.query(request, "presence", "limit")
+        presence = asked.one_of(query, "presence", (*(p.value for p in Presence), "silent"))
         wanted = [p for p in Presence if presence in (None, p) or (presence == "silent" and p is not Presence.LIVE)]
         found = [n for n in self._centre.look()[2] if n.presence in wanted]
         found.sort(key=lambda n: n.node)
-        return _list("nodes", found, _limit(query), _node)
+        return _list("nodes", found, asked.limit(query), _node)
 
     async def ports(self, request: web.Request) -> web.Response:
         """Ports and how busy they are; the busiest first (or by `sort`), or of one node by name."""
-        query = _query(request, "node", "sort", "limit")
-        sort = _one_of(query, "sort", busy.SORTS)
-        limit, of = _limit(query), self._centre.engine.utilisation()
+        query = asked.query(request, "node", "sort", "limit")
+        sort = asked.one_of(query, "sort", busy.SORTS)
+        limit, of = asked.limit(query), self._centre.engine.utilisation()
         view, ids, held = of.view, of.view.table.ids, busy.held_up(of)
         rows = np.flatnonzero(view.present)
         if "node" in query:
@@ -216,12 +202,12 @@ class Api:
 
     async def rails(self, request: web.Request) -> web.Response:
         """How busy rails and tiers are."""
-        _query(request)
+        asked.query(request)
         return answer(busy.rails(self._centre.engine.utilisation()))
 
     async def topology(self, request: web.Request) -> web.Response:
         """The plan of the fabric the centre judges by; 404 without one."""
-        _query(request)
+        asked.query(request)
         graph = self._centre.engine.topology()
         if graph is None:
             raise Refused(404, "no topology was loaded; set topology.file")
@@ -229,15 +215,15 @@ class Api:
 
     async def jobs(self, request: web.Request) -> web.Response:
         """Jobs that run, those hit by an open incident first, and how their sources stand."""
-        query = _query(request, "node", "source", "limit")
-        return answer(told(self._jobs(), self._centre.look()[3], self._centre.now(), query, _limit(query)))
+        query = asked.query(request, "node", "source", "limit")
+        return answer(told(self._jobs(), self._centre.look()[3], self._centre.now(), query, asked.limit(query)))
 
     # ---------------------------------------------------------------- acknowledgements, silences and maintenance
 
     async def acknowledge(self, request: web.Request) -> web.Response:
         """Somebody takes an incident on."""
         wanted = request.match_info["id"][:MAX_WORD]
-        body = await _body(request, acknowledging.NewAcknowledgement)
+        body = await asked.body(request, acknowledging.NewAcknowledgement)
         found = await acknowledging.acknowledge(self._centre, wanted, body, self._document)
         if found is None:
             raise Refused(404, f"no incident {wanted!r}")
@@ -253,15 +239,15 @@ class Api:
 
     async def silences(self, request: web.Request) -> web.Response:
         """Silences that are or will be active; with `all=true` ended ones too."""
-        query = _query(request, "all", "limit")
+        query = asked.query(request, "all", "limit")
         now = self._centre.now()
         found = [s for s in self._silences.all() if "all" in query or s.ends > now]
-        return _list("silences", found, _limit(query), lambda s: _silence(s, now))
+        return _list("silences", found, asked.limit(query), lambda s: _silence(s, now))
 
     async def add_silence(self, request: web.Request) -> web.Response:
         """Make a silence."""
-        body, now = await _body(request, NewSilence), self._centre.now()
-        starts, ends = _period(body.starts, body.ends, body.duration, now)
+        body, now = await asked.body(request, NewSilence), self._centre.now()
+        starts, ends = asked.period(body.starts, body.ends, body.duration, now)
         made = await self._silences.add(body.matchers, starts, ends, body.author, body.comment, now)
         self._centre.silences_changed()
         return answer(_silence(made, now), 201)
@@ -277,15 +263,15 @@ class Api:
 
     async def maintenance(self, request: web.Request) -> web.Response:
         """Windows that are or will be active; with `all=true` ended ones too."""
-        query = _query(request, "all", "limit")
+        query = asked.query(request, "all", "limit")
         now = self._centre.now()
         found = [w for w in self._silences.all_maintenance() if "all" in query or w.ends > now]
-        return _list("maintenance", found, _limit(query), lambda w: _window(w, now))
+        return _list("maintenance", found, asked.limit(query), lambda w: _window(w, now))
 
     async def add_maintenance(self, request: web.Request) -> web.Response:
         """Announce work."""
-        body, now = await _body(request, NewMaintenance), self._centre.now()
-        starts, ends = _period(body.starts, body.ends, body.duration, now)
+        body, now = await asked.body(request, NewMaintenance), self._centre.now()
+        starts, ends = asked.period(body.starts, body.ends, body.duration, now)
         made = await self._silences.add_maintenance(
             starts, ends, now, body.hosts, body.components, body.author, body.comment
         )
@@ -321,81 +307,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         status, text = error.status, f"{error.reason}: {request.method} {request.path[:MAX_WORD]}"
     except ValueError as error:
         status, text = 400, str(error)
-    response = answer({"error": text}, status)
-    if status == 401:
-        response.headers["WWW-Authenticate"] = "Bearer"
-    return response
-
-
-def _query(request: web.Request, *known: str) -> dict[str, str]:
-    """The query's values; a word we do not know is refused, for it would be taken as an answer to it."""
-    for key, value in request.query.items():
-        if key not in known:
-            hint = f"; known here: {', '.join(known)}" if known else ""
-            raise Refused(400, f"unknown parameter {key[:MAX_WORD]!r}{hint}")
-        if len(value) > MAX_WORD:
-            raise Refused(400, f"{key}: longer than {MAX_WORD} characters")
-    return dict(request.query)
-
-
-def _one_of(query: dict[str, str], key: str, words: tuple[str, ...]) -> str | None:
-    value = query.get(key)
-    if value is not None and value not in words:
-        raise Refused(400, f"{key}: expected one of {', '.join(words)}, got {value!r}")
-    return value
-
-
-def _limit(query: dict[str, str]) -> int:
-    text = query.get("limit", str(LIMIT))
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_LIMIT:
-        raise Refused(400, f"limit: expected 1 to {MAX_LIMIT}, got {text!r}")
-    return int(text)
-
-
-def _time(value: str | float, name: str) -> float:
-    """Seconds since 1970 or RFC 3339 text as wall time."""
-    seconds = math.nan
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            moment = datetime.fromisoformat(str(value))
-            if moment.tzinfo is not None:
-                seconds = moment.timestamp()
-        except (ValueError, OverflowError):
-            pass
-    if not math.isfinite(seconds):
-        raise Refused(400, f"{name}: expected seconds since 1970 or a time such as 2026-01-31T12:00:00Z, got {value!r}")
-    return seconds
-
-
-def _period(
-    starts: str | float | None, ends: str | float | None, duration: str | None, now: float
-) -> tuple[float, float]:
-    begin = now if starts is None else _time(starts, "starts")
-    if (ends is None) == (duration is None):
-        raise Refused(400, "either `duration` or `ends` is needed")
-    if duration is not None:
-        try:
-            return begin, begin + Duration.parse(duration)
-        except ValueError as error:
-            raise Refused(400, f"duration: {error}") from error
-    assert ends is not None
-    return begin, _time(ends, "ends")
-
-
-async def _body(request: web.Request, tp: type[S]) -> S:
-    if request.content_type != "application/json":
-        raise Refused(415, "expected Content-Type: application/json")
-    try:
-        async with asyncio.timeout(BODY_LIMIT):
-            data = await request.read()
-    except TimeoutError as error:
-        raise Refused(408, f"the body did not come within {BODY_LIMIT:g} s") from error
-    try:
-        return msgspec.json.decode(data, type=tp)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise Refused(400, str(error).replace("`", "'")) from error
+    return answer({"error": text}, status)
 
 
 # --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from fabricmon import __version__
-from fabricmon.central import api
+from fabricmon.central import api, api_request
 from fabricmon.central.centre import Centre
 from fabricmon.central.history import History
 from fabricmon.central.overview import sentence
@@ -48,7 +48,7 @@ class Web:
         targets: api.Handler | None = None,
     ) -> None:
         self._centre, self._warnings, self._metrics_page = centre, warnings, metrics_page
-        self.app = web.Application(client_max_size=api.MAX_BODY, middlewares=[secure, api.errors])
+        self.app = web.Application(client_max_size=api_request.MAX_BODY, middlewares=[secure, api.errors])
         router = self.app.router
         Page(centre, warnings, history).add_routes(self.app)
         router.add_get("/metrics", self._metrics)

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from fabricmon.central import api
+from fabricmon.central import api, api_request
 from fabricmon.central.centre import Centre
 from fabricmon.central.outbox import Outbox
 from fabricmon.central.store import Store
@@ -96,7 +96,7 @@ class FixedCentre:
             if at % POLL == 0:
                 stage.poll(engine, float(at))
             await centre.tick()
-        app = web.Application(middlewares=[self._gate, api.errors], client_max_size=api.MAX_BODY)
+        app = web.Application(middlewares=[self._gate, api.errors], client_max_size=api_request.MAX_BODY)
         api.Api(centre).add_routes(app)
 
         async def dated(_request: web.Request, response: web.StreamResponse) -> None:

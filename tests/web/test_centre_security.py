@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from fabricmon import config
-from fabricmon.central import api
+from fabricmon.central import api_request
 from fabricmon.central.app import Central
 from tests.web.conftest import RIGHT, answer, client, status, until
 
@@ -38,7 +38,7 @@ async def centre(tmp_path):
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(centre, monkeypatch):
-    monkeypatch.setattr(api, "BODY_LIMIT", 0.2)
+    monkeypatch.setattr(api_request, "BODY_LIMIT", 0.2)
     _, address = await centre()
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))

@@ -15,7 +15,7 @@ from importlib import resources
 import msgspec
 from aiohttp import web
 
-from fabricmon.central import api
+from fabricmon.central import api, api_request
 from fabricmon.central.centre import Centre
 from fabricmon.central.history import History
 from fabricmon.central.page import document, known, scene
@@ -141,7 +141,7 @@ class Page:
     # ---------------------------------------------------------------- one thing in full
 
     async def _incident(self, request: web.Request) -> web.Response:
-        wanted = request.query.get("id", "")[: api.MAX_WORD]
+        wanted = request.query.get("id", "")[: api_request.MAX_WORD]
         now, _, _, incidents = self._centre.look()
         found = next((i for i in incidents if i.id == wanted), None)
         if found is None:
@@ -161,7 +161,7 @@ class Page:
         return self._detail(request, found.title, html)
 
     async def _node(self, request: web.Request) -> web.Response:
-        name = request.query.get("name", "")[: api.MAX_WORD]
+        name = request.query.get("name", "")[: api_request.MAX_WORD]
         _, _, nodes, incidents = self._centre.look()
         node = next((n for n in nodes if n.node == name), None)
         if node is None:
@@ -202,9 +202,9 @@ class Page:
         """A component's last hours; it is followed closely from now on."""
         component = component_of(request)
         if component is None:
-            raise api.Refused(400, "kind, node and name of a component are needed")
+            raise api_request.Refused(400, "kind, node and name of a component are needed")
         if self._history is None or self._centre.engine.fleet.tables[component.kind].row(component) is None:
-            raise api.Refused(404, f"no {component.kind} {str(component)!r}")
+            raise api_request.Refused(404, f"no {component.kind} {str(component)!r}")
         return api.answer(self._history.of(component))
 
     def _clock(self, request: web.Request) -> float | None:
@@ -287,7 +287,7 @@ class Page:
 
 def component_of(request: web.Request) -> ComponentId | None:
     """What `kind`, `node` and `name` of a query name; None where that can be nothing."""
-    kind, node, name = (request.query.get(key, "")[: api.MAX_WORD] for key in ("kind", "node", "name"))
+    kind, node, name = (request.query.get(key, "")[: api_request.MAX_WORD] for key in ("kind", "node", "name"))
     return ComponentId(Kind(kind), node, name) if kind in tuple(Kind) and node else None
 
 
