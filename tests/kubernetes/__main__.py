@@ -158,6 +158,8 @@ class Centre:
         if self.process is not None and self.process.returncode is None:
             self.process.send_signal(how)
             await self.process.wait()
+        if self.process is not None:
+            say(f"  the centre ended with {self.process.returncode}")
 
     def ask(self, path: str) -> Any:
         return json.loads(self.read(path))
