@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -44,8 +45,8 @@ def configure(format: str = "logfmt", level: str = "info", stream: TextIO | None
     if level not in LEVELS:
         raise ValueError(f"log level must be one of {', '.join(LEVELS)}, got {level!r}")
     number = getattr(logging, level.upper())
-    out = stream or sys.stderr
-    journal = to_journal(out)
+    journal = to_journal(stream or sys.stderr)
+    out: Any = Lossy(stream or sys.stderr)
     first = ["level", "event"] if journal else ["ts", "level", "event"]
     last: Any = (
         structlog.processors.JSONRenderer()
@@ -83,6 +84,29 @@ def configure(format: str = "logfmt", level: str = "info", stream: TextIO | None
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(number, logging.WARNING))
+
+
+class Lossy:
+    """A stream of which a line may be lost: a log that cannot be written (stderr closed, its disk full) must not end
+    what it would tell of.
+
+    lost  lines since the last one that was written
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.lost = 0
+
+    def write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self.lost = 0
+        except (OSError, ValueError):
+            self.lost += 1
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 def to_journal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:

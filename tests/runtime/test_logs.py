@@ -114,3 +114,14 @@ def test_another_stream_than_the_journals_is_left_as_it_is(
     logs.configure("logfmt", "info", out)
     logs.get().info("started")
     assert out.getvalue().startswith("ts=")
+
+
+def test_a_stream_that_is_closed_loses_lines_and_ends_nothing():
+    stream = io.StringIO()
+    logs.configure(stream=stream)
+    log = logs.get(part="test")
+    log.warning("before")
+    assert "before" in stream.getvalue()
+    stream.close()
+    log.warning("after")
+    logging.getLogger("library").warning("after")
