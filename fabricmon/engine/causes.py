@@ -191,14 +191,16 @@ of flows whose path changes from packet to packet."""
 
 GRAY_MODES: tuple[Mode, ...] = (
     Mode("link losing packets", "link", "link", "packet_loss", 8.0, {"EL": 0.9}),
+    Mode("NIC losing packets", "nic", "nic", "packet_loss", 8.9, {"EL": 0.9}),
     Mode("leaf losing packets", "leaf", "leaf", "fault_domain", 9.2, {"EL": 0.9}, severity=Severity.CRITICAL),
     Mode("up-link of a leaf losing packets", "leaf", "leaf", "fault_domain", 8.0, {"EL": 0.35},
          severity=Severity.WARNING),
-    Mode("pod losing packets", "pod", "pod", "fault_domain", 9.2, {"EL": 0.9}, severity=Severity.CRITICAL),
-    Mode("plane losing packets", "plane", "plane", "fault_domain", 9.2, {"EL": 0.9}, severity=Severity.CRITICAL),
+    Mode("pod losing packets", "pod", "pod", "fault_domain", 7.1, {"EL": 0.9}, severity=Severity.CRITICAL),
+    Mode("plane losing packets", "plane", "plane", "fault_domain", 7.8, {"EL": 0.9}, severity=Severity.CRITICAL),
     Mode("network losing packets", "network", "network", "fault_domain", 10.4, {"EL": 0.9}, severity=Severity.WARNING),
 )
-"""Causes of loss by ports alone (L1), see gray.py."""
+"""Causes of loss by ports alone (L1), see gray.py. A pod or plane is any one of its switches: 9.2 less the logarithm of
+how many there are, taken as eight of a pod and, of a plane, whose cables lead to few ports each, as four [D]."""
 
 PEERS = 12
 """Usual number of peers of a port (4.6)."""

@@ -1,21 +1,23 @@
 """Loss that only ports tell of, and no hard fault explains: which part of the fabric loses packets? Pure.
 
 A port cannot say where its packets were lost, so the answer is a part, never finer than that (detection-methods 4.7).
-Hypotheses of one plane (one network, where it has no planes) are compared: mere background, one link, a leaf or one of
-its up-links, the spines of a pod, the top switches of the plane; and the whole network where several planes lose.
+Hypotheses of one plane (one network, where it has no planes) are compared: mere background, one link or adapter, a leaf
+or one of its up-links, the spines of a pod, the top switches of the plane; and the whole network where several planes
+lose.
 
 How many ports lose tells whether anything is wrong; where they are tells what. Flows go both ways, so of the ports that
-a part above them makes lose, half and more are inside it and the others talk to those. Without such a part they are
-spread as the ports that have traffic are: that is the background within which a finer part has to stand out (4.6). A
-gray leaf makes all its ports lose, and more than others, since all that they send goes through it. A lossy link stands
-out by the amount: its peers lose only what they send to it. One verdict a network and window at most.
+a part above them makes lose, half are inside it as long as it has enough of them, and the others talk to those. Without
+such a part they are spread as the ports that have traffic are: that is the background within which a finer part has to
+stand out (4.6). A gray leaf makes all its ports lose, and more than others, since all that they send goes through it. A
+lossy link or adapter stands out by the amount: its peers lose only what they send to it. One verdict a network and
+window at most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, lgamma, log
+from math import exp, expm1, lgamma, log, log1p
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +32,16 @@ WEAK = 1e-5
 """Share of packets from which a loss may be of the fabric (3.5): timers that fire without one tell of dead peers."""
 STRONG = 5e-3
 """Share of packets of a strong loss (3.5)."""
-BACKGROUND = 1e-3
-"""Share of lossy ports that may be mere background: ten times the false rate of the detector [D]."""
-LEAST = {"link": 1, "leaf": 2, "pod": 3, "plane": 3, "network": 6}
+BACKGROUND = 5e-4
+"""Share of lossy ports that may be mere background: five times the false rate of the detector [D]."""
+LEAST = {"link": 1, "nic": 2, "leaf": 2, "pod": 3, "plane": 3, "network": 6}
 """Lossy ports from which a part is considered [D]."""
+NOMINAL = 1e-4
+"""Share of lossy ports by the detector's own false rate (2.4). What places and amounts say is believed up to what so
+many lossy ports say against it."""
 INSIDE = {"leaf": 0.55, "pod": 0.6}
-"""Share of the lossy ports that are inside a part that makes them lose [D]: one half by symmetry, and those that talk
-with one another inside."""
+"""Share of the lossy flows' ends that are inside a part that makes them lose [D]: one half by symmetry, and those that
+talk with one another inside."""
 DISTINCT = {"leaf": 0.25, "pod": 0.4}
 """A part that has a larger share of its plane's ports cannot be told from the plane [D]: of two leaves, either is at
 one end of every flow that crosses."""
@@ -45,19 +50,20 @@ SPREAD = 10.0
 distribution) [D]. Jobs clump: their hosts are neighbours and talk with one another."""
 CERTAIN = 40.0
 """The same of the share INSIDE [D]."""
-FILLED, FEW = 0.8, 0.2
-"""From this share of its ports that lose, a part may be at fault though less than half of the lossy ports are inside,
-but no less than the second share, and ports elsewhere lose half as often at most [D]."""
 GRAY_LEAST = 8
 """Lossy ports of a gray leaf, or all that it has: a few may be one job that talks to another leaf only [D]."""
+GRAY_FEW = 3
+"""The same where they lose LINK_STANDS_OUT times what others lose, which no fault above both leaves does [D]."""
 GRAY_LEAF = 0.8
-"""Share of a leaf's ports that lose when the leaf itself is gray, and not something above it [D]; ..."""
+"""Share of a leaf's ports, rounded down, that lose when the leaf itself is gray, and not something above it [D]; ..."""
 ALIKE = 0.9
 """... and their lower quartile is at least this part of the upper one: all that they send goes through it [D]."""
 STANDS_OUT = 1.4
 """Times the loss elsewhere that ports of a gray leaf lose [D]: others send only some of their packets there."""
+ELSEWHERE = 0.9
+"""Quantile of the loss elsewhere that is compared with: nobody loses more than the ports of the gray leaf [D]."""
 LINK_STANDS_OUT = 3.0
-"""The same of one port: its peers lose only what they send to it [D]."""
+"""The same of one port or one adapter: its peers lose only what they send to it [D]."""
 WEIGHT = 30.0
 """Nats per e-fold of that ratio, within +-MOST [D]: shares of packets are counted from hundreds of losses."""
 MOST = 25.0
@@ -77,7 +83,8 @@ def gray(lossy: Facts, ratio: Floats) -> list[Verdict]:
     lossy  of EL on PORT rows, less what hard faults explain
     ratio  per row share of packets lost
     """
-    ids = {domain: np.asarray(lossy.groups.ids[domain]) for domain in ("link", "leaf", "pod", "plane", "network")}
+    parts = ("link", "nic", "leaf", "pod", "plane", "network")
+    ids = {domain: np.asarray(lossy.groups.ids[domain]) for domain in parts}
     bad = np.zeros(len(lossy.known), np.bool_)
     with np.errstate(invalid="ignore"):
         bad[lossy.rows] = ratio[lossy.rows] >= WEAK
@@ -136,12 +143,12 @@ def _verdict(lossy: Facts, here: _Here) -> Verdict | None:
     )
 
 
-def _surprise(count: int, size: int) -> float:
+def _surprise(count: int, size: int, background: float) -> float:
     """Nats by which so many lossy ports among so many are more than background."""
     share = min(count / size, 1.0 - 1e-3)
-    if share <= BACKGROUND:
+    if share <= background:
         return 0.0
-    return count * log(share / BACKGROUND) + (size - count) * log((1.0 - share) / (1.0 - BACKGROUND))
+    return count * log(share / background) + (size - count) * log((1.0 - share) / (1.0 - background))
 
 
 def _whole(here: _Here) -> list[_Hypothesis]:
@@ -149,14 +156,14 @@ def _whole(here: _Here) -> list[_Hypothesis]:
     if count < LEAST["network"]:
         return []
     mode = next(mode for mode in GRAY_MODES if mode.domain == "network")
-    score = _surprise(count, len(here.rows)) - mode.cost
+    score = _surprise(count, len(here.rows), BACKGROUND) - mode.cost
     return [_Hypothesis(mode, int(here.ids["network"][0]), score, here.rows[here.shows])]
 
 
 def _of_plane(here: _Here, scope: Mask) -> list[_Hypothesis]:
     shows = here.shows & scope
     count, size = int(shows.sum()), int(scope.sum())
-    surprise = _surprise(count, size)
+    surprise, most = _surprise(count, size, BACKGROUND), _surprise(count, size, NOMINAL)
     found: list[_Hypothesis] = []
     for mode in GRAY_MODES:
         if mode.domain == "network" or count < LEAST[mode.domain]:
@@ -167,8 +174,7 @@ def _of_plane(here: _Here, scope: Mask) -> list[_Hypothesis]:
             mine = (here.ids[mode.domain] == group) & scope
             where = _where(mode, here, mine, scope, shows)
             if where is not None:
-                # where and how much never say more than that there is a fault at all
-                score = max(surprise, _strong(mode, here, mine)) + min(where, surprise) - mode.cost
+                score = max(surprise, _strong(mode, here, mine)) + min(where, most) - mode.cost
                 found.append(_Hypothesis(mode, group, score, here.rows[mine & shows]))
     return found
 
@@ -186,14 +192,13 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
     k, m, count, size = int((shows & mine).sum()), int(mine.sum()), int(shows.sum()), int(scope.sum())
     if mode.domain == "plane":
         return 0.0
-    if mode.domain == "link":
-        # that one port is singled out costs as much as there are ports to choose from
-        return None if count - k > 2 * PEERS else _contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT)
+    if mode.domain in ("link", "nic"):
+        if k < LEAST[mode.domain] or count - k > 2 * PEERS * k:
+            return None
+        return _contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT)
     if k < LEAST[mode.domain] or m > DISTINCT[mode.domain] * size:
         return None
-    inside = INSIDE[mode.domain]
-    if k >= FILLED * m and k >= FEW * count and 2 * (count - k) * m < k * (size - m):  # no more of its ports could lose
-        inside = min(inside, k / count)
+    inside = _inside(k, m, count - k, size - m, INSIDE[mode.domain])
     parts = here.ids[mode.domain]
     where = _shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
     where += _spread(parts, scope & ~mine, shows) - _spread(parts, scope, shows)
@@ -202,9 +207,28 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
     if mode.q["EL"] < 0.5:  # what a switch that carries others' packets, too, makes lose is not around it
         return where if (here.ids["plane"][mine] >= 0).any() else None
     low, high = np.quantile(here.ratio[mine & shows], (0.25, 0.75)).tolist()
-    if k < min(GRAY_LEAST, here.sizes[int(here.ids["leaf"][mine][0])]) or k < GRAY_LEAF * m or low < ALIKE * high:
+    clear = _contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT) > 0.0
+    least = GRAY_FEW if clear else min(GRAY_LEAST, here.sizes[int(here.ids["leaf"][mine][0])])
+    if k < least or k < int(GRAY_LEAF * m) or low < ALIKE * high:
         return None
     return max(where, 0.0) + _contrast(here.ratio, mine & shows, shows & ~mine, STANDS_OUT)
+
+
+def _inside(k: int, m: int, outside: int, rest: int, even: float) -> float:
+    """Share of the lossy ports that are inside a part of `m` ports of which `k` lose, if the part makes them lose.
+
+    As many flows leave it as enter it, so the shares are alike until its few ports are hit several times each: from `k`
+    of `m` hit ports follows how many flows hit them (occupancy), and from those how many of the `rest` are hit. Of a
+    part all of whose ports lose the number of flows is known from below only; above it is that of all their peers.
+    """
+    least, most = (_flows(k - 0.5, m), _flows(k + 0.5, m)) if k < m else (_flows(m - 0.5, m), float(m * PEERS))
+    there = [rest * -expm1(-flows * (1.0 - even) / even / rest) for flows in (least, max(least, most))]
+    return k / (k + min(max(outside, there[0]), there[1]))
+
+
+def _flows(hit: float, ports: int) -> float:
+    """Flows that hit so many of so many ports, on average, where each hits one by chance."""
+    return -ports * log1p(-min(hit, ports - 0.25) / ports)
 
 
 def _spread(parts: NDArray[np.int32], scope: Mask, shows: Mask) -> float:
@@ -226,7 +250,7 @@ def _contrast(ratio: Floats, inside: Mask, outside: Mask, needed: float) -> floa
     """Nats by which the amounts speak for a part rather than for what is around it."""
     if not outside.any():
         return 0.0
-    far = float(ratio[outside].max()) if needed == LINK_STANDS_OUT else float(np.median(ratio[outside]))
+    far = float(ratio[outside].max()) if needed == LINK_STANDS_OUT else float(np.quantile(ratio[outside], ELSEWHERE))
     near = float(np.median(ratio[inside]))
     if far <= 0.0 or near <= 0.0:
         return 0.0

@@ -15,7 +15,7 @@ window or two, and the fault that makes them lose may show itself. An agent coun
 
 FINER = {
     "plane": "its ports lose alike whatever leaf they are on: the evidence allows no finer answer than one of "
-    "the {switches} {tier} switches of the plane",
+    "the {switches} {tier} switches of the plane or one of their cables",
     "pod": "its ports lose alike whatever leaf they are on: the evidence allows no finer answer than one of the "
     "{switches} {tier} switches of the pod",
     "network": "no part of the network loses more than another: the evidence allows no finer answer",

@@ -110,4 +110,5 @@ def _right(answer: Answer, truth: Truth, level: str, fabric: str) -> bool:
 
 def _tier(answer: Answer, truth: Truth) -> bool:
     """A cable's tier is also told by what is at its end (4.7: "its leaf, or its plane")."""
-    return (bool(truth.tier) and answer.tier == truth.tier) or (answer.word, answer.name) in truth.ends
+    named = {(answer.word, answer.name), *answer.others}
+    return (bool(truth.tier) and answer.tier == truth.tier) or bool(named & truth.ends)
