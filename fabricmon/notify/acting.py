@@ -135,7 +135,7 @@ def decide(
                 wanted[hosts[0]] = incident
                 withheld.pop(hosts[0], None)
 
-    room = allowance(terms, nodes) - len(ours)
+    most = allowance(terms, nodes)
     left = terms.per_hour - sum(1 for d in deeds if not d.undo and now - d.at < HOUR)
     act: list[tuple[str, Incident]] = []
     for node, incident in wanted.items():
@@ -145,8 +145,8 @@ def decide(
             withheld[node] = f"mass alarm {alarm.id} fires: so much at once is not the fault of single nodes"
         elif node in taken:
             withheld[node] = taken[node]
-        elif len(act) >= room:
-            withheld[node] = f"{len(ours)} nodes are acted on already, more are not allowed at once"
+        elif len(ours) + len(act) >= most:
+            withheld[node] = f"nodes acted on at once: {len(ours) + len(act)}, and {most} is the most that is allowed"
         elif len(act) >= left:
             withheld[node] = f"{terms.per_hour} actions an hour are allowed, and were used"
         else:
