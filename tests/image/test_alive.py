@@ -91,11 +91,11 @@ def test_a_real_agent_is_found_whatever_port_it_has(tmp_path: Path) -> None:
     port = free_port()
     with Daemon(tmp_path / "log", [*FABRICMON, "agent", "--listen", f"127.0.0.1:{port}"]) as agent:
         agent.wait_until("the agent", lambda: fetch(f"http://127.0.0.1:{port}/-/live"))
-        inodes = {
-            target[8:-1]
-            for path in Path(f"/proc/{agent.process.pid}/fd").iterdir()
-            if (target := str(path.readlink())).startswith("socket:[")
-        }
+        inodes = set()
+        for path in Path(f"/proc/{agent.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed since
+                target = str(path.readlink())
+                inodes |= {target[8:-1]} if target.startswith("socket:[") else set()
         assert list(alive.listening(inodes)) == [("127.0.0.1", port)]
         done = subprocess.run([*FABRICMON, "alive", "--address", f"127.0.0.1:{port}"], capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (0, f"alive: 127.0.0.1:{port}\n")

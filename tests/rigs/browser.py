@@ -152,12 +152,17 @@ class Tab:
             await asyncio.sleep(0.05)
 
     async def click(self, selector: str, dx: float = 0.5, dy: float = 0.5) -> None:
-        """A real click into an element, at these shares of its width and height."""
-        await self.until(f"!!document.querySelector({json.dumps(selector)})")
-        box = await self.value(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            " e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"
-            " return [b.x, b.y, b.width, b.height]; })()"
+        """A real click into an element, at these shares of its width and height, once it stands still and nothing lies
+        before it: a person does not click at what moves either."""
+        box = await self.until(
+            f"(async () => {{ const found = () => document.querySelector({json.dumps(selector)}); if (!found()) return;"
+            " found().scrollIntoView({block: 'center', behavior: 'instant'});"
+            " const box = () => { const b = found()?.getBoundingClientRect();"
+            " return b && [b.x, b.y, b.width, b.height]; };"
+            " const before = box(); for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);"
+            " const now = box(); if (!now || String(before) !== String(now)) return;"
+            f" const hit = document.elementFromPoint(now[0] + {dx} * now[2], now[1] + {dy} * now[3]);"
+            " if (hit && (found().contains(hit) || hit.contains(found()))) return now; })()"
         )
         await self.click_at(box[0] + dx * box[2], box[1] + dy * box[3])
 
