@@ -22,10 +22,8 @@ SITE = (
     "mara",
     "carrier",
     "operations",
-    "0xaa",
-    "0xbb",
-    "0x0",
 )
+GUID = re.compile(r"\b0x[0-9a-f]{16}\b|\b[0-9a-f]{4}(?::[0-9a-f]{4}){3}\b")
 
 
 def _morning(made):
@@ -46,9 +44,16 @@ def test_no_name_of_the_site_is_in_it(pair):
     before, after = pair
     graph = next(item.thing for item in Recording([before]).items() if item.mark is Mark.GRAPH)
     names = re.compile("|".join(rf"\b{re.escape(name)}" for name in (*SITE, *graph.switches, *graph.adapters)))
-    said = [repr(item) for item in Recording([after]).items() if item.mark not in (Mark.FRAME, Mark.KNOWN_FRAME)]
+    said = _said(after)
     assert len(said) > 100
     assert {found for text in said for found in names.findall(text)} == set()
+    guids = {found for text in _said(before) for found in GUID.findall(text)}
+    assert len(guids) > 10
+    assert {found for text in said for found in GUID.findall(text)} & guids == set()
+
+
+def _said(folder):
+    return [repr(item) for item in Recording([folder]).items() if item.mark not in (Mark.FRAME, Mark.KNOWN_FRAME)]
 
 
 def test_it_is_judged_to_the_same_end(pair):
