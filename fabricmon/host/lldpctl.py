@@ -46,8 +46,10 @@ def _output(process: subprocess.Popen[bytes], limit: float, most: int) -> bytes:
     assert process.stdout is not None
     descriptor, until = process.stdout.fileno(), time.monotonic() + limit
     found = bytearray()
+    poll = select.poll()  # an agent keeps many files open, and select() knows no descriptor above 1023
+    poll.register(descriptor, select.POLLIN)
     while True:
-        ready, _, _ = select.select([descriptor], [], [], max(0.0, until - time.monotonic()))
+        ready = poll.poll(1e3 * max(0.0, until - time.monotonic()))
         if not ready:
             raise HostError(WHERE, errno.ETIMEDOUT, f"no answer within {limit:g} s")
         piece = os.read(descriptor, 65536)

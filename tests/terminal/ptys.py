@@ -48,7 +48,9 @@ class Terminal:
 
     def read(self, seconds: float = 0.1) -> bool:
         """Take what was written within that time; False when the program has closed the terminal."""
-        if not select.select([self.master], [], [], seconds)[0]:
+        poll = select.poll()  # which knows descriptors above 1023, too
+        poll.register(self.master, select.POLLIN)
+        if not poll.poll(1e3 * seconds):
             return True
         try:
             data = os.read(self.master, 65536)
