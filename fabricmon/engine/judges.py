@@ -49,7 +49,7 @@ def parameters(rules: Sequence[Rule], given: Mapping[str, Any]) -> dict[str, Any
 def _quantity(type_: type, value: Any) -> Any:
     if type_ in (Duration, Rate):
         return type_(value) if isinstance(value, int | float) else type_.parse(value)
-    raise NotImplementedError
+    raise TypeError(f"{type_.__name__} is not a quantity")
 
 
 HARD = frozenset({"link_down", "agent_silent", "nvlink_down", "pcie_degraded"})

@@ -166,7 +166,7 @@ class Record(NamedTuple):
 def _plain(value: Any) -> Any:
     if isinstance(value, float):  # durations and rates
         return float(value)
-    raise NotImplementedError(f"{type(value).__name__} in a recording")
+    raise TypeError(f"{type(value).__name__} in a recording")
 
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)

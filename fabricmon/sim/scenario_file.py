@@ -65,7 +65,7 @@ def parse(text: str, name: str = "scenario") -> Scenario:
 def _quantity(kind: type, value: Any) -> Any:
     if kind is Duration:
         return Duration(0) if value == 0 else Duration.parse(value)
-    raise NotImplementedError(kind)
+    raise TypeError(f"{kind.__name__} is not a quantity")
 
 
 def _placed(message: str, root: yaml.Node | None, name: str) -> str:

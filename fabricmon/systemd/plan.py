@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import PurePosixPath
 
 PACKAGED = "/opt/fabricmon/bin/fabricmon"
 """The program's path in the packaged units."""
@@ -18,7 +19,7 @@ PACKAGED = "/opt/fabricmon/bin/fabricmon"
 SEAL = "# fabricmon install-units: sha256 "
 
 UNITS = "/etc/systemd/system"
-HIDDEN = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")
+HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 """What the units' sandbox (ProtectHome=, PrivateTmp=) shows empty."""
 
 
@@ -135,6 +136,6 @@ def unusable(program: str) -> str | None:
     if not re.fullmatch(r"/[\w./+@-]+", program, re.ASCII):
         return f"{program!r}: a unit takes an absolute path without spaces, quotes, % or $"
     for place in HIDDEN:
-        if program.startswith(place):
+        if PurePosixPath(program).is_relative_to(place):
             return f"{program} lies under {place}, which the services do not see; install below /opt, for example"
     return None

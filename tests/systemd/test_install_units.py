@@ -11,7 +11,7 @@ import yaml
 
 from fabricmon import config
 from fabricmon.cli import main
-from fabricmon.systemd.plan import PACKAGED, SEAL, SERVICES, sealed, untouched, unusable
+from fabricmon.systemd.plan import HIDDEN, PACKAGED, SEAL, SERVICES, sealed, untouched, unusable
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "deploy" / "systemd"
@@ -117,8 +117,8 @@ def test_nothing_asked_for_is_a_usage_error(image: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(("program", "said"), [
-    ("/home/me/venv/bin/fabricmon", "lies under /home/"),
-    ("/root/.venv/bin/fabricmon", "lies under /root/"),
+    *((f"{folder}/venv/bin/fabricmon", f"lies under {folder}, ") for folder in HIDDEN),
+    ("/homes/venv/bin/fabricmon", ""),
     ("/opt/my venv/bin/fabricmon", "without spaces"),
     ("opt/fabricmon", "absolute path"),
     ("/opt/fabricmon/bin/fabricmon", ""),
