@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import PurePosixPath
 
 PACKAGED = "/opt/fabricmon/bin/fabricmon"
 """The program's path in the packaged units."""
@@ -136,6 +135,6 @@ def unusable(program: str) -> str | None:
     if not re.fullmatch(r"/[\w./+@-]+", program, re.ASCII):
         return f"{program!r}: a unit takes an absolute path without spaces, quotes, % or $"
     for place in HIDDEN:
-        if PurePosixPath(program).is_relative_to(place):
+        if f"{program}/".startswith(f"{place}/"):
             return f"{program} lies under {place}, which the services do not see; install below /opt, for example"
     return None
