@@ -21,6 +21,7 @@ if str(ROOT) not in sys.path:  # `tests.rigs…` is importable however pytest wa
     sys.path.insert(0, str(ROOT))
 
 from tests.rigs import vm_run  # noqa: E402
+from tests.rigs.certificates import Authority  # noqa: E402
 
 # What a test may ask for besides a program's name: how to see that it is there, and what to do where it is not.
 _THINGS: dict[str, tuple[Callable[[], bool], str]] = {
@@ -102,6 +103,13 @@ def need(thing: str, why: str = "") -> str:
 def require() -> Callable[..., str]:
     """`require("promtool", "why")` inside a test or fixture: see `need`."""
     return need
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Signs the certificates of a test's servers and clients."""
+    need("openssl", "makes certificates")
+    return Authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture(scope="session")

@@ -24,8 +24,8 @@ from fabricmon.collect import COLLECTORS
 from fabricmon.host.live import LiveHost
 from fabricmon.units import Duration
 from tests.agent.fakes import until
-from tests.bench.processes import free_port
 from tests.collect.nodes import build_dgx
+from tests.rigs.daemons import free_port
 
 PERIOD = 0.4
 WINDOW = 2.4

@@ -21,8 +21,9 @@ from typing import Any
 from fabricmon.agent import pace
 from fabricmon.collect import COLLECTORS
 from tests.bench.node_host import NodeHost
-from tests.bench.processes import free_port, rss, serving
+from tests.bench.processes import rss, serving
 from tests.collect.nodes import build_dgx
+from tests.rigs.daemons import free_port
 
 SECONDS = 30.0
 """For which the process is watched: three cycles of its slowest regular collectors."""

@@ -12,8 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench.processes import Scraper, cpu, free_port, rss, scrape, serving
+from tests.bench.processes import Scraper, cpu, rss, scrape, serving
 from tests.host.trees import build_hca_tree
+from tests.rigs.daemons import free_port
 
 SCRAPES = 100
 PERIODS = {"spaced": 0.1, "in a row": 0.01}  # seconds between two cycles of the collectors; scrapes go with them

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from fabricmon import frame
 from fabricmon.model import Component, Identity, Inventory, Kind, Part, Snapshot
+from tests.rigs.served import serve
 
 VALUES = 1_500
 CHANGED = 0.4  # of the values between two reads of a busy node: its traffic counters
@@ -99,11 +100,8 @@ async def _send(full: bytes, port_write: int) -> None:
 
     app = web.Application()
     app.router.add_get("/", stream)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    os.write(port_write, str(runner.addresses[0][1]).encode())
+    served = await serve(app)
+    os.write(port_write, str(served.port).encode())
     await done.wait()
     await asyncio.sleep(0.1)
 

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from fabricmon import frame
 from fabricmon.model import Component, Event, Identity, Inventory, Kind, Part, Snapshot
+from tests.rigs.served import serve
 
 COLUMNS = ("state", "phys_state", "link_downed", "rate")
 ACTIVE, LINK_UP, RATE = 4.0, 5.0, 50e9
@@ -45,16 +46,13 @@ class FakeAgent:
         self.address = ""
         self._seq = 0
         self._sockets = {}
-        self._runner = None
+        self._served = None
 
     async def start(self, port=0, host="127.0.0.1"):
         app = web.Application()
         app.router.add_get("/stream", self._stream)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
-        await site.start()
-        self.port = site._server.sockets[0].getsockname()[1]
+        self._served = await serve(app, host, port)
+        self.port = self._served.port
         self.address = f"{host}:{self.port}"
         return self
 
@@ -62,9 +60,9 @@ class FakeAgent:
         """As a killed process: connections end without a word."""
         for transport in self._sockets.values():
             transport.abort()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._served is not None:
+            await self._served.stop()
+            self._served = None
 
     @property
     def streams(self):

@@ -18,6 +18,7 @@ from fabricmon.central.metrics import KINDS
 from fabricmon.central.store import StoreError
 from fabricmon.rules import RULES
 from tests.central.streams import FakeAgent, until
+from tests.rigs.served import serve
 
 QUICK = {"connect_timeout": "1s", "retry_min": "20ms", "retry_max": "100ms", "slow_after": "500ms", "lost_after": "2s"}
 
@@ -31,12 +32,12 @@ class Hook:
     async def start(self):
         app = web.Application()
         app.router.add_post("/", self.post)
-        self.runner = web.AppRunner(app, access_log=None)
-        await self.runner.setup()
-        site = web.TCPSite(self.runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}/"
+        self.served = await serve(app)
+        self.url = f"{self.served.url}/"
         return self
+
+    async def stop(self):
+        await self.served.stop()
 
     async def post(self, request):
         self.told += json.loads(await request.read())["incidents"]
@@ -113,7 +114,7 @@ async def agent():
 async def hook():
     made = await Hook().start()
     yield made
-    await made.runner.cleanup()
+    await made.stop()
 
 
 async def live(centre, nodes=1):

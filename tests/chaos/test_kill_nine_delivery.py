@@ -7,11 +7,7 @@ exactly and no assertion depends on time.
 from __future__ import annotations
 
 import os
-import random
-import signal
 import sqlite3
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +17,10 @@ import pytest
 from fabricmon.central.database import FILE
 from fabricmon.model import Notification
 from tests.chaos.feed import script
-from tests.rigs.daemons import Daemon, fetch, free_port
+from tests.chaos.play import STEPS, Play
 from tests.rigs.receiver import posts
 
 RUNS = int(os.environ.get("FABRICMON_CHAOS_RUNS", "6"))
-STEPS = 40
-KILLS = 4
-
-
-def kill(daemon: Daemon) -> bool:
-    """Whether it was alive to be killed."""
-    daemon.process.send_signal(signal.SIGKILL)
-    return daemon.process.wait() == -signal.SIGKILL
 
 
 def committed(state: Path) -> dict[str, Notification]:
@@ -48,40 +36,10 @@ def committed(state: Path) -> dict[str, Notification]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("run", range(RUNS))
 def test_nothing_is_lost_and_nothing_changes_its_key(run: int, tmp_path: Path) -> None:
-    rng = random.Random(run)
-    port, file, state = free_port(), tmp_path / "received.jsonl", tmp_path / "state"
-    url = f"http://127.0.0.1:{port}/"
-
-    def receiver() -> Daemon:
-        return Daemon(tmp_path / "receiver.log", [sys.executable, "-m", "tests.rigs.receiver", port, file])
-
-    def centre() -> Daemon:
-        command = [sys.executable, "-m", "tests.chaos.feed", state, url, run, STEPS]
-        return Daemon(tmp_path / "centre.log", command)
-
-    hook, feed = receiver(), centre()
-    killed = 0
-    try:
-        for _ in range(KILLS):
-            # Mostly soon after the start, when it opens the state and delivers what waits; sometimes in the middle.
-            time.sleep(rng.choice((0.05, 0.4, 0.6, 0.9)) + rng.random() * 0.3)
-            if feed.process.poll() is not None:
-                break
-            victim = rng.choice(("centre", "receiver", "both"))
-            if victim in ("receiver", "both"):
-                kill(hook)
-                hook = receiver()
-            if victim in ("centre", "both"):
-                killed += kill(feed)
-                feed = centre()
-        hook.wait_until("receiver", lambda: fetch(url) == "")
-        assert feed.process.wait(60) == 0, feed.tail()
-    finally:
-        for daemon in (hook, feed):
-            kill(daemon)
-
-    assert "damaged" not in feed.log.read_text()
-    expected, got = committed(state), posts(file)
+    play = Play(tmp_path, run)
+    play.to_the_end((("centre",), ("receiver",), ("centre", "receiver")))
+    assert "damaged" not in play.centre_log.read_text()
+    expected, got = committed(play.state), posts(play.received)
     keys = [post["headers"]["Idempotency-Key"] for post in got]
     assert set(keys) >= set(expected), "every accepted notification arrived"
     bodies: dict[str, Any] = {}

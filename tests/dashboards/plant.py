@@ -37,6 +37,7 @@ from fabricmon.sim.layout import Layout
 from fabricmon.sim.script import Fault
 from fabricmon.sim.serve import TEXT, Agents
 from fabricmon.sim.world import World
+from tests.rigs import served
 
 POLL = 2.0  # seconds between two reads of a node's counters
 BENCH = "bench-1"
@@ -186,10 +187,8 @@ async def _bench(address: str, bench: Bench, pages: Pages) -> None:
 
     app = web.Application()
     app.router.add_get("/metrics", metrics)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
     host, _, port = address.rpartition(":")
-    await web.TCPSite(runner, host, int(port)).start()
+    await served.serve(app, host, int(port))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from fabricmon.sim.host import SimulatedHost
 from fabricmon.sim.layout import Layout
 from fabricmon.sim.serve import Agents
 from fabricmon.sim.world import World
+from tests.rigs.served import serve
 
 LOOPBACK = "127.0.0.1"
 READY = 60.0  # seconds
@@ -85,10 +86,7 @@ async def _receiver() -> str:
 
     app = web.Application()
     app.router.add_post("/", take)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, LOOPBACK, 0).start()
-    return f"http://{LOOPBACK}:{runner.addresses[0][1]}/"
+    return f"{(await serve(app)).url}/"
 
 
 if __name__ == "__main__":

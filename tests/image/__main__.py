@@ -12,26 +12,16 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
+from tests.rigs.clone import fresh_clone
 from tests.rigs.daemons import fetch, free_port, wait_for
 from tests.rigs.engine import ROOT, Engine, missing
+from tests.rigs.report import NotSo, seen
 
 CLOSED = ("--network", "host", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
 USERS = ("65532:65532", "12345:12345")
-
-
-class NotSo(Exception):
-    """Something is not as it must be."""
-
-
-def seen(what: str, so: object, detail: object = "") -> None:
-    """One line of the report."""
-    if not so:
-        raise NotSo(f"{what}: {detail}")
-    print(f"  {what}{f': {detail}' if detail != '' else ''}", flush=True)
 
 
 def layers(engine: Engine, image: str) -> list[str]:
@@ -122,21 +112,18 @@ def main() -> int:
         print(f"tests.image needs {lacks} (Debian: apt-get install docker.io mmdebstrap)", file=sys.stderr)
         return 2
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        clone = Path(folder) / "clone"
-        subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(clone)], check=True, timeout=120)
-        try:
-            with Engine() as engine:
-                print(f"engine {engine.do('version', '--format', '{{.Server.Version}}')}")
-                linted()
-                built(engine, clone)
-                for user in USERS:
-                    agent_runs(engine, user)
-                centre_runs(engine)
-                hung(engine)
-        except (NotSo, RuntimeError, TimeoutError) as error:
-            print(f"NOT SO  {error}", file=sys.stderr)
-            return 1
+    try:
+        with fresh_clone() as clone, Engine() as engine:
+            print(f"engine {engine.do('version', '--format', '{{.Server.Version}}')}")
+            linted()
+            built(engine, clone)
+            for user in USERS:
+                agent_runs(engine, user)
+            centre_runs(engine)
+            hung(engine)
+    except (NotSo, RuntimeError, TimeoutError) as error:
+        print(f"NOT SO  {error}", file=sys.stderr)
+        return 1
     print(f"all seen in {time.monotonic() - began:.0f} s")
     return 0
 

@@ -55,9 +55,8 @@ def test_silence_and_a_closed_port_are_no_answers() -> None:
     assert "refused" in (alive.ask("127.0.0.1", port, 0.2) or "")
 
 
-def test_a_listener_that_wants_a_certificate_of_us_answers(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    pair = authority.issue("node")
+def test_a_listener_that_wants_a_certificate_of_us_answers(authority: Authority) -> None:
+    pair = authority.issue("alive")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.cert, pair.key)
     for mode in (ssl.CERT_NONE, ssl.CERT_REQUIRED):

@@ -16,7 +16,11 @@ from fabricmon.central.jobs_settings import JobsConfig, KubernetesJobs, SlurmJob
 from fabricmon.runtime import logs
 from fabricmon.units import Duration
 from tests.central.streams import until
-from tests.jobs.made import LISTS, NUMBERS, Kubernetes, pod, slurm_answer, slurm_job
+from tests.jobs.made import LISTS, NUMBERS, pod, slurm_answer, slurm_job
+from tests.rigs.kube.standin import StandIn
+from tests.rigs.served import serve
+
+PODS = "/api/v1/pods"
 
 
 @pytest.fixture(autouse=True)
@@ -137,23 +141,19 @@ class Restd:
         body = slurm_answer([slurm_job(self.version, 1, "gpu1")], self.version)
         return web.Response(status=self.status, body=body, content_type="application/json")
 
-    async def start(self, socket):
+    async def serve(self, socket=""):
         app = web.Application()
         app.router.add_get("/slurm/{version}/jobs", self.jobs)
-        self.runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await self.runner.setup()
-        await (web.UnixSite(self.runner, socket) if socket else web.TCPSite(self.runner, "127.0.0.1", 0)).start()
-        return f"unix://{socket}" if socket else f"http://127.0.0.1:{self.runner.addresses[0][1]}"
+        return await serve(app, socket=socket)
 
 
 @pytest.mark.parametrize("unix", [False, True])
 async def test_slurmrestd_is_asked_in_its_own_version_with_the_token_of_the_file(follow, tmp_path, unix):
     restd = Restd(NUMBERS)
-    url = await restd.start(str(tmp_path / "restd.sock") if unix else "")
     token = tmp_path / "token"
     token.write_text("first\n")
-    try:
-        _, told = await follow(slurm=SlurmJobs(url=url, user="slurm", token_file=str(token)))
+    async with await restd.serve(str(tmp_path / "restd.sock") if unix else "") as served:
+        _, told = await follow(slurm=SlurmJobs(url=served.url, user="slurm", token_file=str(token)))
         await until(lambda: told.ids() == ["1"])
         versions = [version for version, _ in restd.asked]
         assert versions[0] == "v0.0.44"
@@ -163,18 +163,14 @@ async def test_slurmrestd_is_asked_in_its_own_version_with_the_token_of_the_file
         await until(lambda: restd.asked[-1][1]["X-SLURM-USER-TOKEN"] == "second")
         assert {version for version, _ in restd.asked[count:]} == {NUMBERS}, "what it speaks is remembered"
         assert restd.asked[-1][1]["X-SLURM-USER-NAME"] == "slurm"
-    finally:
-        await restd.runner.cleanup()
 
 
 async def test_a_slurmrestd_that_refuses_is_told_with_its_words(follow):
     restd = Restd(NUMBERS)
     restd.status = 401
-    try:
-        _, told = await follow(slurm=SlurmJobs(url=await restd.start("")))
+    async with await restd.serve() as served:
+        _, told = await follow(slurm=SlurmJobs(url=served.url))
         await until(lambda: "HTTP 401" in told.last.error)
-    finally:
-        await restd.runner.cleanup()
 
 
 # --- Kubernetes
@@ -182,7 +178,7 @@ async def test_a_slurmrestd_that_refuses_is_told_with_its_words(follow):
 
 @pytest.fixture
 async def cluster():
-    made = await Kubernetes().start()
+    made = await StandIn().start()
     yield made
     await made.stop()
 
@@ -194,44 +190,44 @@ def of(cluster, **more):
 async def test_all_pages_are_listed_and_then_changes_come_by_watch(follow, cluster, tmp_path):
     token = tmp_path / "token"
     token.write_text("secret\n")
+    cluster.tokens = {"secret"}
     for n in range(5):
-        cluster.put(pod(f"p{n}", f"gpu{n}", owner=("Job", "train")))
+        cluster.put(PODS, pod(f"p{n}", f"gpu{n}", owner=("Job", "train")))
     _, told = await follow(**of(cluster, token_file=str(token)))
     await until(lambda: told.ids() == ["team/train"])
     assert len(told.last.jobs[0].nodes) == 5
-    assert set(cluster.tokens) == {"Bearer secret"}
     await until(lambda: cluster.watches)
-    cluster.put(pod("other", "gpu9"))
+    cluster.put(PODS, pod("other", "gpu9"))
     await until(lambda: told.ids() == ["team/other", "team/train"])
-    cluster.put(pod("p0", "gpu0", owner=("Job", "train")), "DELETED")
+    cluster.delete(PODS, "p0")
     await until(lambda: told.last.jobs[1].nodes == ("gpu1", "gpu2", "gpu3", "gpu4"))
-    cluster.put(pod("other", "gpu9", phase="Failed"), "MODIFIED")
+    cluster.put(PODS, pod("other", "gpu9", phase="Failed"))
     await until(lambda: told.ids() == ["team/train"])
-    assert sum("watch" not in query for query in cluster.asked) == 3, "one LIST of three pages"
+    assert sum("watch" not in query for *_, query in cluster.asked) == 3, "one LIST of three pages"
 
 
 async def test_a_watch_that_ends_is_taken_up_from_its_bookmark(follow, cluster):
-    cluster.put(pod("a", "gpu1"))
+    cluster.put(PODS, pod("a", "gpu1"))
     _, told = await follow(**of(cluster))
     await until(lambda: cluster.watches)
-    cluster.bookmark()
+    cluster.bookmark(PODS)
     marked = cluster.version
     await asyncio.sleep(0.1)
     cluster.end_watches()
-    await until(lambda: len([q for q in cluster.asked if "watch" in q]) == 2)
-    assert cluster.asked[-1]["resourceVersion"] == str(marked)
+    await until(lambda: sum("watch" in query for *_, query in cluster.asked) == 2)
+    assert cluster.asked[-1][2]["resourceVersion"] == str(marked)
     await until(lambda: cluster.watches)
-    cluster.put(pod("b", "gpu2"))
+    cluster.put(PODS, pod("b", "gpu2"))
     await until(lambda: told.ids() == ["team/a", "team/b"])
 
 
 async def test_after_410_all_is_listed_anew_and_what_left_meanwhile_is_gone(follow, cluster):
-    cluster.put(pod("a", "gpu1"))
+    cluster.put(PODS, pod("a", "gpu1"))
     feed, told = await follow(**of(cluster))
     await until(lambda: cluster.watches)
-    cluster.pods.clear()
+    cluster.objects[PODS].clear()
     cluster.version += 10
-    cluster.put(pod("b", "gpu2"))
+    cluster.put(PODS, pod("b", "gpu2"))
     cluster.forget()
     cluster.say(json.dumps({"type": "ERROR", "object": {"code": 410, "reason": "Expired"}}).encode() + b"\n")
     await until(lambda: told.ids() == ["team/b"])
@@ -239,10 +235,10 @@ async def test_after_410_all_is_listed_anew_and_what_left_meanwhile_is_gone(foll
 
 
 async def test_a_version_too_old_at_the_start_of_a_watch_leads_to_a_new_list(follow, cluster):
-    cluster.put(pod("a", "gpu1"))
+    cluster.put(PODS, pod("a", "gpu1"))
     _, told = await follow(**of(cluster))
     await until(lambda: cluster.watches)
-    cluster.pods.clear()
+    cluster.objects[PODS].clear()
     cluster.version += 10
     cluster.forget()
     cluster.end_watches()
@@ -251,32 +247,32 @@ async def test_a_version_too_old_at_the_start_of_a_watch_leads_to_a_new_list(fol
 
 @pytest.mark.parametrize("status", [401, 403, 500])
 async def test_a_refusal_keeps_what_was_told_and_goes_away_again(follow, cluster, status):
-    cluster.put(pod("a", "gpu1"))
+    cluster.put(PODS, pod("a", "gpu1"))
     feed, told = await follow(**of(cluster))
     await until(lambda: cluster.watches)
-    cluster.refuse = [(status, '{"message": "pods is forbidden"}')]
+    cluster.refuse = [status]
     cluster.end_watches()
     await until(lambda: f"HTTP {status}" in told.last.error)
     assert told.ids() == ["team/a"]
-    cluster.put(pod("b", "gpu2"))
+    cluster.put(PODS, pod("b", "gpu2"))
     await until(lambda: told.ids() == ["team/a", "team/b"])
     assert told.last.error == ""
     assert feed.states["kubernetes"].failures == 1
 
 
 async def test_an_event_that_is_none_begins_anew(follow, cluster):
-    cluster.put(pod("a", "gpu1"))
+    cluster.put(PODS, pod("a", "gpu1"))
     feed, told = await follow(**of(cluster))
     await until(lambda: cluster.watches)
     cluster.say(b"<html>gateway\n")
     await until(lambda: feed.states["kubernetes"].failures == 1)
-    cluster.put(pod("b", "gpu2"))
+    cluster.put(PODS, pod("b", "gpu2"))
     await until(lambda: told.ids() == ["team/a", "team/b"])
 
 
 async def test_namespaces_are_followed_one_by_one(follow, cluster):
     for space in ("x", "y", "z"):
-        cluster.put(pod("a", "gpu1", namespace=space))
+        cluster.put(f"/api/v1/namespaces/{space}/pods", pod("a", "gpu1", namespace=space))
     feed, told = await follow(**of(cluster, namespaces=("x", "y")))
     await until(lambda: told.ids() == ["x/a", "y/a"])
     assert list(feed.states) == ["kubernetes x", "kubernetes y"]

@@ -9,7 +9,10 @@ from fabricmon import config
 from fabricmon.central.app import Central
 from tests.central.streams import FakeAgent, until
 from tests.central.test_central import QUICK, Hook, Running, live
-from tests.jobs.made import LISTS, Kubernetes, pod, slurm_answer, slurm_job
+from tests.jobs.made import LISTS, pod, slurm_answer, slurm_job
+from tests.rigs.kube.standin import StandIn
+
+PODS = "/api/v1/pods"
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ async def begin(tmp_path):
     for one in running:
         await one.stop()
     await agent.stop()
-    await hook.runner.cleanup()
+    await hook.stop()
 
 
 def impacts(hook):
@@ -90,10 +93,10 @@ async def test_a_scheduler_that_does_not_answer_is_told_as_unknown_and_warned_of
 
 
 async def test_a_pod_is_told_and_a_reload_asks_another_source(begin, tmp_path):
-    cluster = await Kubernetes().start()
+    cluster = await StandIn().start()
     try:
-        cluster.put(pod("p0", "host-007", owner=("PyTorchJob", "llama")))
-        cluster.put(pod("p1", "host-008", owner=("PyTorchJob", "llama")))
+        cluster.put(PODS, pod("p0", "host-007", owner=("PyTorchJob", "llama")))
+        cluster.put(PODS, pod("p1", "host-008", owner=("PyTorchJob", "llama")))
         centre, agent, hook = await begin({"kubernetes": {"api": cluster.url}})
         await until(lambda: cluster.watches)
         down = asyncio.create_task(agent.down(3, 60))
@@ -104,7 +107,7 @@ async def test_a_pod_is_told_and_a_reload_asks_another_source(begin, tmp_path):
         centre.path.write_text(yaml.safe_dump(text))
         await centre.central.reload()
         assert list(centre.central.jobs.states) == [f"file {tmp_path / 'jobs.json'}"]
-        await until(lambda: cluster.bookmark() or not cluster.watches)
+        await until(lambda: cluster.bookmark(PODS) or not cluster.watches)
         down.cancel()
     finally:
         await cluster.stop()

@@ -24,7 +24,8 @@ import yaml
 
 from tests.central.streams import FakeAgent
 from tests.rigs import kustomize
-from tests.rigs.kube.server import Server, free_port, running
+from tests.rigs.daemons import free_port
+from tests.rigs.kube.server import Server, running
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy" / "kubernetes"

@@ -6,19 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from fabricmon.runtime import logs
-from tests.rigs.certificates import Authority
 from tests.rigs.kube.standin import StandIn
 
 
 @pytest.fixture(autouse=True)
 def quiet():
     logs.configure(level="error", stream=io.StringIO())
-
-
-@pytest.fixture(scope="session")
-def authority(require, tmp_path_factory):
-    require("openssl", "makes certificates")
-    return Authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture(scope="session")

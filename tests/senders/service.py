@@ -9,6 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.rigs.served import serve
+
 Answer = Callable[[dict[str, Any]], web.Response]
 
 
@@ -33,14 +35,12 @@ class Service:
     async def __aenter__(self) -> Service:
         app = web.Application(client_max_size=1 << 20)
         app.router.add_post("/{path:.*}", self._take)
-        self._runner = web.AppRunner(app)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        self._served = await serve(app)
+        self.url = self._served.url
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._runner.cleanup()
+        await self._served.stop()
 
     async def _take(self, request: web.Request) -> web.Response:
         got = Got(request.path, dict(request.headers), json.loads(await request.read()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import ssl
 from collections.abc import Mapping
 from typing import Any
@@ -19,13 +18,6 @@ from tests.rigs.mail_server import MailServer
 from tests.senders.incidents import LINKS, ended, leaf, telling
 
 PASSWORD = "hunter2-SECRET"
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
-    return Authority(tmp_path_factory.mktemp("ca"))
 
 
 @pytest.fixture(scope="module")

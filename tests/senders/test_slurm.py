@@ -24,6 +24,7 @@ from fabricmon.senders.acting import Report, Standing
 from fabricmon.senders.slurm_nodes import SlurmNode, by_our_names, from_json, from_text, reason_of
 from fabricmon.units import Duration
 from tests.notify.made import T0, incident
+from tests.rigs.served import serve
 from tests.rigs.slurm import Slurmctld
 
 NOW = T0 + 5000.0
@@ -220,14 +221,12 @@ class Restd:
         app.router.add_get("/slurm/v0.0.41/nodes", self._nodes)
         app.router.add_get("/slurm/v0.0.41/node/{name}", self._nodes)
         app.router.add_post("/slurm/v0.0.41/node/{name}", self._update)
-        self._runner = web.AppRunner(app)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        self._served = await serve(app)
+        self.url = self._served.url
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._runner.cleanup()
+        await self._served.stop()
 
     async def _nodes(self, request: web.Request) -> web.Response:
         self.headers.append(dict(request.headers))

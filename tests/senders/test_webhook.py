@@ -24,6 +24,7 @@ from fabricmon.senders.webhook import Config
 from fabricmon.units import Duration
 from tests.notify.made import T0, incident, note
 from tests.rigs.daemons import free_port
+from tests.rigs.served import serve
 
 
 @dataclass
@@ -43,13 +44,9 @@ async def hook() -> AsyncIterator[Hook]:
 
     app = web.Application()
     app.router.add_post("/hook", take)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook"
-    yield made
-    await runner.cleanup()
+    async with await serve(app) as served:
+        made.url = f"{served.url}/hook"
+        yield made
 
 
 Send = Callable[..., Awaitable[webhook.Result]]

@@ -25,6 +25,7 @@ from fabricmon.senders.webhook import Config
 from fabricmon.units import Duration
 from tests.notify.made import incident, note
 from tests.rigs.daemons import free_port
+from tests.rigs.served import Served, serve
 
 QUICK = NotifyConfig(retry_min=Duration(0.01), retry_max=Duration(0.05), backlog=10)
 
@@ -37,7 +38,7 @@ class Hook:
         self.got: list[tuple[str, dict[str, Any]]] = []
         self.answers: list[int] = []
         self.chokes_on: set[str] = set()  # incident ids
-        self._runner: web.AppRunner | None = None
+        self._served: Served | None = None
 
     @property
     def keys(self) -> list[str]:
@@ -55,14 +56,12 @@ class Hook:
 
         app = web.Application()
         app.router.add_post("/", take)
-        self._runner = web.AppRunner(app)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+        self._served = await serve(app, port=self.port)
 
     async def down(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._served is not None:
+            await self._served.stop()
+            self._served = None
 
 
 @pytest.fixture

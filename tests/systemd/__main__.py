@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.rigs.clone import fresh_clone
 from tests.rigs.machine import CACHE, ROOT, Machine, missing
+from tests.rigs.report import NotSo, seen
 
 UNITS = ("fabricmon-agent", "fabricmon-central")
 PORTS = {"fabricmon-agent": 9790, "fabricmon-central": 9791}
@@ -23,17 +24,6 @@ QUICK = "[Service]\nWatchdogSec=4\nRestartSec=1\n"
 
 STOP = 5.0
 """Seconds a stop may take."""
-
-
-class NotSo(Exception):
-    """Something is not as it must be."""
-
-
-def seen(what: str, so: object, detail: object = "") -> None:
-    """One line of the report."""
-    if not so:
-        raise NotSo(f"{what}: {detail}")
-    print(f"  {what}{f': {detail}' if detail != '' else ''}", flush=True)
 
 
 def until(what: str, look: Callable[[], object], patience: float = 60.0) -> object:
@@ -236,9 +226,7 @@ def main() -> int:
         print(f"tests.systemd needs {lacks} (Debian: apt-get install systemd-container mmdebstrap)", file=sys.stderr)
         return 2
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        clone = Path(folder) / "clone"
-        subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(clone)], check=True, timeout=120)
+    with fresh_clone() as clone:
         head = subprocess.run(["git", "-C", str(clone), "log", "-1", "--format=%h"], capture_output=True, text=True)
         options = ["--bind=/dev/kmsg", "--capability=CAP_SYSLOG"]
         with Machine({clone: "/clone", wheels(): "/wheels"}, options) as machine:

@@ -18,6 +18,13 @@ import pyte
 PATIENCE = 30.0
 
 
+def _as_a_login_shell_would() -> None:
+    """Ctrl-C works also where the tests themselves run in the background, with SIGINT ignored."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Terminal:
     """`command` in a terminal of that size; the screen is kept by an emulator, as it would be shown."""
 
@@ -32,7 +39,7 @@ class Terminal:
             [str(word) for word in command],
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
             env={**kept, "TERM": "xterm-256color", **environment},
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_as_a_login_shell_would,
         )  # fmt: skip
         os.close(slave)
 

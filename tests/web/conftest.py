@@ -14,16 +14,9 @@ from fabricmon.runtime.http import add_probes, listen
 from fabricmon.web import watched
 from fabricmon.web.gate import Gate
 from fabricmon.web.settings import WebConfig
-from tests.rigs.certificates import Authority
 
 # "right" at the least cost, by libxcrypt
 RIGHT = "$2y$04$abcdefghijklmnopqrstuuFmEfrkTQnczNzw475xE2VhDrK1uwJiC"
-
-
-@pytest.fixture(scope="session")
-def authority(require, tmp_path_factory):
-    require("openssl", "makes certificates")
-    return Authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture(scope="session")

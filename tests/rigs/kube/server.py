@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tests.rigs.daemons import free_port
 
 NO_ADMISSION = "ServiceAccount"  # it would refuse pods whose token volume nobody makes
 
@@ -36,13 +37,6 @@ class Server:
     def token(self, namespace: str, account: str, seconds: int = 3600) -> str:
         """A token of a service account, as the kubelet asks for one."""
         return self.kubectl("-n", namespace, "create", "token", account, f"--duration={seconds}s").strip()
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
-"""A stand-in of the Kubernetes API over TLS: LIST in pages, WATCH with bookmarks and 410 Gone, tokens that expire,
-PATCH by strategic merge and by merge with 409 Conflict, dry runs, rights. Nodes and pods only."""
+"""A stand-in of the Kubernetes API, over TLS or in the clear: LIST in pages, WATCH with bookmarks and 410 Gone, tokens
+that expire, PATCH by strategic merge and by merge with 409 Conflict, dry runs, rights. Nodes and pods only."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.rigs.certificates import Pair
+from tests.rigs.served import Served, serve
 
 LIMIT = 2  # objects of a page, whatever was asked for
 
@@ -24,6 +25,7 @@ class StandIn:
     asked      (method, path, query) of every request
     patches    (path, query, body) of every PATCH that was accepted
     forbidden  (method, end of the path) that are answered with 403
+    refuse     status of the next answers, oldest first, whatever is asked
     stale      how many of the next `continue` are answered with 410
     """
 
@@ -35,29 +37,28 @@ class StandIn:
         self.asked: list[tuple[str, str, dict[str, str]]] = []
         self.patches: list[tuple[str, dict[str, str], dict[str, Any]]] = []
         self.forbidden: set[tuple[str, str]] = set()
+        self.refuse: list[int] = []
         self.stale = 0
         self.watches: list[tuple[str, asyncio.Queue[bytes | None]]] = []
-        self._runner: web.AppRunner | None = None
+        self._served: Served | None = None
 
-    async def start(self, pair: Pair, port: int = 0) -> StandIn:
+    async def start(self, pair: Pair | None = None, port: int = 0) -> StandIn:
+        """Without a certificate it speaks plain HTTP."""
         app = web.Application()
         app.router.add_get("/{path:.*}", self._get)
         app.router.add_patch("/{path:.*}", self._patch)
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(pair.cert, pair.key)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", port, ssl_context=context)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
-        self.url = f"https://127.0.0.1:{self.port}"
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if pair else None
+        if tls and pair:
+            tls.load_cert_chain(pair.cert, pair.key)
+        self._served = await serve(app, port=port, tls=tls)
+        self.port, self.url = self._served.port, self._served.url
         return self
 
     async def stop(self) -> None:
         self.end_watches()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._served is not None:
+            await self._served.stop()
+            self._served = None
 
     # ---------------------------------------------------------------- what happens in the cluster
 
@@ -109,6 +110,8 @@ class StandIn:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if self.tokens and token not in self.tokens:
             return _status(401, "Unauthorized", "Unauthorized")
+        if self.refuse:
+            return _status(self.refuse.pop(0), "Refused", "somebody is not allowed to do that")
         if any(request.method == method and request.path.endswith(end) for method, end in self.forbidden):
             return _status(403, "Forbidden", f'"{request.path}" is forbidden: User "someone" cannot do that')
         return None
