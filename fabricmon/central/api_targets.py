@@ -8,21 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
+from fabricmon.central.api import Handler, answer
+from fabricmon.central.api_request import query
 from fabricmon.central.presence import Peer
-
-Handler = Callable[[web.Request], Any]
 
 
 def document(peers: Iterable[Peer], encrypted: Callable[[Peer], bool]) -> list[Mapping[str, Any]]:
-    """A group a target, by node. The label `instance` is the node's name; `__` labels are for relabelling."""
+    """A group a node: the address that feeds it, else the first of its addresses. The label `instance` is the node's
+    name, and two addresses under it would write into the same series. `__` labels are for relabelling."""
+    of: dict[str, Peer] = {}
+    for peer in sorted(peers, key=lambda peer: (peer.node, not peer.feeds, peer.target.address)):
+        of.setdefault(peer.node, peer)
     groups: list[Mapping[str, Any]] = []
-    for peer in sorted(peers, key=lambda peer: (peer.node, peer.target.address)):
+    for node, peer in of.items():
         address, slash, prefix = peer.target.address.partition("/")
         labels = {f"__meta_fabricmon_{name}": value for name, value in peer.target.labels.items()}
-        labels |= {"__meta_fabricmon_node": peer.node, "instance": peer.node}
+        labels |= {"__meta_fabricmon_node": node, "instance": node}
         if slash:
             labels["__metrics_path__"] = f"/{prefix}/metrics"
         if encrypted(peer):
@@ -32,8 +35,8 @@ def document(peers: Iterable[Peer], encrypted: Callable[[Peer], bool]) -> list[M
 
 
 def handler(peers: Callable[[], Iterable[Peer]], encrypted: Callable[[Peer], bool]) -> Handler:
-    async def targets(_request: web.Request) -> web.Response:
-        body = msgspec.json.encode(document(peers(), encrypted))
-        return web.Response(body=body, content_type="application/json", headers={"Cache-Control": "no-store"})
+    async def targets(request: web.Request) -> web.Response:
+        query(request)
+        return answer(document(peers(), encrypted))
 
     return targets

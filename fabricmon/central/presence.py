@@ -6,6 +6,7 @@ two machines that claim one name. One peer at most feeds the engine with a node'
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -174,9 +175,14 @@ class Register:
                 self._settle(node, now)
         return close
 
-    def heard(self, node: str) -> bool:
-        """An agent's frames of that node arrive."""
-        return any(peer.feeds for peer in self._by_node.get(node, ()))
+    def heard(self, node: str) -> float:
+        """When the node was last heard: its agent's hello or a frame; minus infinity for never."""
+        return max((p.heard for p in self._by_node.get(node, ()) if p.identity is not None), default=-math.inf)
+
+    def renew(self, node: str) -> None:
+        """Close the node's stream at the next sweep, so that it begins anew, with an inventory."""
+        for peer in self._by_node.get(node, ()):
+            peer.reopen = peer.open and peer.feeds
 
     def counts(self) -> dict[Presence, int]:
         """Nodes by presence, all presences named."""

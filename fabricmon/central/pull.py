@@ -24,6 +24,7 @@ from fabricmon.central.stream import MAX_DETAIL, Ended, Stream, failure
 from fabricmon.central.targets import Target
 from fabricmon.model import Event, Inventory, Presence
 from fabricmon.runtime import logs
+from fabricmon.web.buffers import shrink
 from fabricmon.web.link import Link
 from fabricmon.web.settings import LinkConfig
 
@@ -65,7 +66,7 @@ class Pull:
         self, config: PullConfig, engine: Engine, now: Callable[[], float], link: Link | None = None
     ) -> None:
         self.counts = Counts()
-        self.register = Register(engine, config.slow_after, config.lost_after)
+        self.register = Register(self, config.slow_after, config.lost_after)
         self.known: dict[str, str] = {}  # address -> node it was at last, from the store
         self.claims = Claims(self.register.heard)
         self._config, self._engine, self._now = config, engine, now
@@ -83,7 +84,6 @@ class Pull:
         peers = self.register.peers
         for address in [a for a in peers if a not in targets]:
             self._tasks.pop(address).cancel()
-            self.claims.forget(peers[address].node)
             self.register.drop(peers[address], now)
             self._transitions.forget(address)
         for address, target in targets.items():
@@ -100,13 +100,25 @@ class Pull:
         self._connecting = asyncio.Semaphore(config.connecting)
         self.register.configure(config.slow_after, config.lost_after)
 
+    def presence(self, node: str, presence: Presence, detail: str, now: float) -> None:
+        """The register's word on a node, for the engine."""
+        self._engine.presence(node, presence, detail, now)
+
+    def forget(self, node: str, now: float) -> None:
+        """No target leads to the node any more."""
+        self.claims.forget(node)
+        self._engine.forget(node, now)
+
     async def run(self) -> None:
         """Watch the streams; end those that went silent. Returns only by cancellation, and then closes all."""
         loop = asyncio.get_running_loop()
         try:
             while True:
                 await asyncio.sleep(SWEEP)
-                for peer in self.register.sweep(self._now()):
+                now = self._now()
+                for node in self.claims.freed(now):
+                    self.register.renew(node)
+                for peer in self.register.sweep(now):
                     limit = self._limits.get(peer.target.address)
                     if limit is not None:
                         limit.reschedule(loop.time())
@@ -126,6 +138,7 @@ class Pull:
 
     def _client(self) -> aiohttp.ClientSession:
         if self._session is None:
+            shrink()
             connector = aiohttp.TCPConnector(
                 limit=0, force_close=True, ttl_dns_cache=DNS_CACHE, resolver=DaemonResolver()
             )
@@ -225,10 +238,10 @@ class Pull:
             if impostor:
                 raise ValueError(impostor)
             stream.feeds = self.register.hello(stream.peer, inventory.identity, self._now())
+            self._inventory(stream, inventory)
         except ValueError as error:
             raise self._incompatible(error) from error
         stream.greeted = True
-        self._inventory(stream, inventory)
 
     async def _read(self, socket: aiohttp.ClientWebSocketResponse, stream: Stream) -> None:
         """The hot path: one pass a message."""
@@ -295,7 +308,7 @@ class Pull:
         if refused:
             raise ValueError(refused)
         if stream.feeds:
-            inventory = self.claims.settle(stream.peer.node, inventory)
+            inventory = self.claims.settle(stream.peer.node, inventory, self._now())
         stream.inventory, stream.complete = inventory, False
         stream.size, stream.parts = inventory.size, len(inventory.parts)
         if stream.feeds:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from fabricmon.model import ComponentId
 from fabricmon.topology.graph import End, Graph, Switch
 from fabricmon.topology.infer import rail_index, tier
+from fabricmon.topology.names import guid_number
 from fabricmon.topology.paths import Many, Paths
 from fabricmon.topology.stages import stages
 
@@ -273,16 +274,6 @@ def device_and_port(component: ComponentId, labels: Labels) -> tuple[str, str]:
     return labels.get("device") or device, labels.get("port") or port
 
 
-def _guid(text: str | None) -> int | None:
-    """A GUID as a number, however it is written: "0x0011...", "0011:2233:4455:6677"; None where it is none."""
-    if not text:
-        return None
-    try:
-        return int(text.replace(":", ""), 16) or None
-    except ValueError:
-        return None
-
-
 def _short(host: str) -> str:
     return host.partition(".")[0].lower()
 
@@ -299,7 +290,7 @@ class _Join:
             self.far[cable.a], self.far[cable.b] = cable.b, cable.a
         self.by_guid: dict[int, str] = {}
         for node in (*graph.switches, *graph.adapters):
-            guid = _guid(node) if node.startswith("0x") else None
+            guid = guid_number(node) if node.startswith("0x") else None
             if guid is not None:
                 self.by_guid[guid] = node
         self.by_name: dict[tuple[str, str], str] = {}
@@ -335,7 +326,7 @@ class _Join:
 
     def swept(self, labels: Labels) -> _Place | None:
         """The place of a swept row, which names its node by GUID."""
-        node, port = self.by_guid.get(_guid(labels.get("node_guid")) or 0), labels.get("port", "")
+        node, port = self.by_guid.get(guid_number(labels.get("node_guid")) or 0), labels.get("port", "")
         end = End(node, int(port)) if node is not None and port.isdigit() else None
         number = self.cable_at.get(end) if end is not None else None
         if end is None or number is None:
@@ -356,7 +347,7 @@ class _Join:
     def _end(self, component: ComponentId, labels: Labels, device: str, port: str) -> End | None:
         at = int(port) if port.isdigit() else 1
         for label in ("port_guid", "node_guid"):
-            node = self.by_guid.get(_guid(labels.get(label)) or 0)
+            node = self.by_guid.get(guid_number(labels.get(label)) or 0)
             if node is not None and End(node, at) in self.cable_at:
                 return End(node, at)
         switch = self.switch_names.get(component.node)

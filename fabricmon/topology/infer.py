@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -26,9 +27,10 @@ _GPU = re.compile(r"^gpu\d+$", re.IGNORECASE)
 _FROM_ONE = re.compile(r"^HCA-\d+$", re.IGNORECASE)
 
 
+@lru_cache(maxsize=4096)
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key that puts leaf-2 before leaf-10."""
-    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.findall(r"\d+|\D+", text))
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.findall(r"\d+|\D+", text))
 
 
 def rail_index(device: str) -> int | None:

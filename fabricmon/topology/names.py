@@ -22,6 +22,16 @@ def guid(text: str) -> str:
     return f"0x{digits:0>16}"
 
 
+def guid_number(text: str | None) -> int | None:
+    """A GUID as a number, however it is written: "0x0011...", "0011:2233:4455:6677"; None where it is none or zero."""
+    if not text:
+        return None
+    try:
+        return int(text.replace(":", ""), 16) or None
+    except ValueError:
+        return None
+
+
 def is_aggregation(description: str, device: str = "") -> bool:
     """In-network aggregation (SHARP) shows up as a channel adapter of the switch it lives in."""
     return device.lower() == "0xcf09" or bool(_AGGREGATION.search(description))

@@ -24,3 +24,9 @@ def test_each_target_carries_its_nodes_name_and_what_its_source_says():
     assert second["labels"] == {
         "instance": "node-2", "__meta_fabricmon_node": "node-2", "__meta_fabricmon_rack": "r7"
     }  # fmt: skip
+
+
+def test_a_node_of_two_addresses_is_one_target_by_the_one_that_is_heard():
+    peers = [Peer(Target("10.0.0.1:9790"), "node-1"), Peer(Target("10.0.0.9:9790"), "node-1", feeds=True)]
+    (group,) = document(peers, lambda peer: False)
+    assert group["targets"] == ["10.0.0.9:9790"]

@@ -6,6 +6,7 @@ import math
 import socket
 import time
 
+import msgspec
 import pytest
 
 from fabricmon import frame
@@ -14,7 +15,7 @@ from fabricmon.central.settings import PullConfig
 from fabricmon.central.targets import Target
 from fabricmon.model import Inventory
 from fabricmon.units import Duration
-from tests.central.streams import FakeAgent, Sink, until
+from tests.central.streams import FakeAgent, Sink, ports, until
 
 QUICK = PullConfig(
     connect_timeout=Duration(1), slow_after=Duration(0.5), lost_after=Duration(1.5), retry_min=Duration(0.02),
@@ -263,3 +264,36 @@ async def test_labels_of_a_target_may_change_without_a_new_stream(pulling, agent
     follow(pulling, agent.address, rack="r2")
     assert pulling.register.peers[agent.address].target.labels == {"rack": "r2"}
     assert len(agent.asked) == 1
+
+
+async def test_a_guid_that_its_owner_gave_up_goes_to_who_says_it_and_a_name_that_is_gone_owns_nothing(pulling):
+    agents = [await FakeAgent(name, part=with_guid()).start() for name in ("host-1", "host-2")]
+    first, second = agents
+    try:
+        follow(pulling, first.address)
+        await until(lambda: pulling.sink.frames)
+        follow(pulling, first.address, second.address)
+        await until(lambda: pulling.claims.disputed == {"host-2": 1})
+        # the same machine under another address, and then the address it had is gone: the node was heard all the time
+        again = await FakeAgent("host-1", part=with_guid(), agent="agent-of-host-1").start()
+        agents.append(again)
+        follow(pulling, first.address, second.address, again.address)
+        await until(lambda: pulling.register.peers[again.address].open)
+        follow(pulling, second.address, again.address)
+        await until(lambda: pulling.register.peers[again.address].feeds)
+        assert pulling.claims.disputed == {"host-2": 1}
+        asked = len(second.asked)
+        follow(pulling, second.address)
+        await until(lambda: pulling.claims.disputed == {})
+        assert len(second.asked) > asked, "it was asked for its inventory anew"
+        assert pulling.sink.forgotten[-1] == "host-1"
+    finally:
+        for one in agents:
+            await one.stop()
+
+
+def with_guid():
+    made = ports(1)
+    (row,) = made.components
+    labelled = msgspec.structs.replace(row, labels={**row.labels, "node_guid": "0x0011223344556677"})
+    return msgspec.structs.replace(made, components=(labelled,))

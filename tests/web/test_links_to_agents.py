@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 
+import msgspec
 import pytest
 import yaml
 
@@ -16,7 +17,7 @@ from fabricmon.web import watched
 from fabricmon.web.link import Link
 from fabricmon.web.settings import LinkConfig, WebConfig
 from tests.agent.fakes import FakeCollector, FakeSession, Running
-from tests.central.streams import Sink, until
+from tests.central.streams import FakeAgent, Sink, ports, until
 from tests.rigs.certificates import Pair
 from tests.web.conftest import RIGHT
 
@@ -196,6 +197,26 @@ def test_what_is_wrong_is_told_before_anything_starts(settings, said):
 def test_settings_that_contradict_each_other(settings, said):
     with pytest.raises(ValueError, match=said):
         LinkConfig(**settings)
+
+
+async def test_a_sweep_of_a_node_that_may_not_sweep_is_a_word_that_is_refused_not_a_fault_of_ours():
+    fake = FakeAgent("node-1", part=swept_ports())
+    await fake.start()
+    try:
+        async with pulling(LinkConfig(node_names="target"), Target(fake.address, {"node": "node-1"})) as (sink, pull):
+            await until(lambda: pull.counts.bad_messages > 1)
+            state, why = sink.presences["node-1"]
+            assert state == "incompatible"
+            assert why == "it tells of 8 ports elsewhere, and central.agents.sweepers does not name it"
+            assert (pull.counts.failures, sink.inventories) == (0, [])
+    finally:
+        await fake.stop()
+
+
+def swept_ports():
+    made = ports()
+    rows = tuple(msgspec.structs.replace(c, labels={**c.labels, "swept": "switch"}) for c in made.components)
+    return msgspec.structs.replace(made, components=rows)
 
 
 def test_targets_say_how_they_are_reached():

@@ -12,7 +12,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from fabricmon.fleet.table import Table
 from fabricmon.topology.graph import Graph
+from fabricmon.topology.infer import natural
 
 CHUNK = 32  # nodes of a unit that nothing else makes one
 MAX_LINES = 24  # of a unit; ports beyond are on the node's page
@@ -87,12 +87,6 @@ def plan(nodes: Sequence[str], table: Table, graph: Graph | None) -> Plan:
     rows = [line.rows for unit in units for line in unit.lines]
     every = np.concatenate(rows) if rows else np.zeros(0, np.int32)
     return Plan(units, _tiers(graph), every, table.generation[every] if len(every) else np.zeros(0, np.int64))
-
-
-@lru_cache(maxsize=4096)
-def natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sorts "host-9" before "host-10"."""
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
 
 
 class _Cell(NamedTuple):
