@@ -185,6 +185,25 @@ def _unfit(terms: Terms, incident: Incident, silenced: Collection[str], node: No
     return ""
 
 
+def larger(incident: Incident) -> str:
+    """Id of the incident that this one became part of; "" where it did not."""
+    return incident.labels.get("absorbed_by", "")
+
+
+def _ended(id: str, by_id: Mapping[str, Incident]) -> float | None:
+    """When an incident ended, None for not yet or not known. What became part of a larger incident has ended as itself
+    only: it is over when that one is."""
+    followed: set[str] = set()
+    while True:
+        was = by_id.get(id)
+        if was is None or was.status == "firing" or was.resolved is None:
+            return None
+        followed.add(id)
+        id = larger(was)
+        if not id or id in followed:
+            return was.resolved
+
+
 def _over(
     terms: Terms,
     held: Held,
@@ -195,13 +214,7 @@ def _over(
 ) -> bool:
     """Whether the reason has gone: its incident is known to have ended long enough ago, the node is seen, and no
     other incident of the listed kinds fires there. An incident that nobody knows any more has not ended."""
-    node, was = known.get(held.node), by_id.get(held.incident)
-    if node is None or node.presence not in SEEN or was is None or was.status == "firing":
-        return False
-    if was.resolved is None or now - was.resolved < terms.calm:
-        return False
-    # What became part of a larger incident has ended as itself only: it is over when that one is.
-    larger = was.labels.get("absorbed_by", "")
-    if larger and any(i.id == larger and i.status == "firing" for i in incidents):
+    node, ended = known.get(held.node), _ended(held.incident, by_id)
+    if node is None or node.presence not in SEEN or ended is None or now - ended < terms.calm:
         return False
     return not any(i.status == "firing" and i.kind in terms.kinds and held.node in nodes_of(i) for i in incidents)

@@ -4,7 +4,8 @@ A matcher compares one name of an incident: `id`, `kind`, `component`, `node`, `
 else the incident's label of that name ("label.rack" and "rack" are the same). `job` is each job that it hits, by name
 and by id, `user` each of their users (of Kubernetes the namespace). `node` stands for every node the component's
 words name, so that node=host-007 meets link(host-007/mlx5_3/1, leaf-3/12) and nic(host-007/mlx5_3), but not the
-leaf those links end at: to silence one host must never silence what concerns thirty-two.
+leaf those links end at: to silence one host must never silence what concerns thirty-two. Nor does what is silenced for
+one job or user cover an incident that hits another's: see `covers`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
 
+import msgspec
 from msgspec import Struct
 
 from fabricmon.model import Incident, JobImpact
@@ -45,6 +47,7 @@ class Matcher(Struct, frozen=True):
 
 
 _WRITTEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*(=~|!~|!=|=)\s*(.*?)\s*", re.DOTALL)
+_OF_JOBS = ("job", "user")
 _NODES = re.compile(r"(?:link|nic|host|port|gpu|nvlink|pcie)\((.*)\)")
 
 
@@ -69,6 +72,15 @@ def matches(matchers: Iterable[Matcher], incident: Incident) -> bool:
     return all(_holds(m, incident) for m in matchers)
 
 
+def covers(matchers: Iterable[Matcher], incident: Incident) -> bool:
+    """All of them hold, whichever of its jobs one looks at: what a silence asks, while a receiver asks `matches`.
+
+    An incident tells of the jobs that it hits worst only (`Impact`). Where it hits more than it names, nothing is
+    known of the others, and no matcher of a job or a user holds.
+    """
+    return all(_holds_of_each_job(m, incident) if m.name in _OF_JOBS else _holds(m, incident) for m in matchers)
+
+
 def nodes_of(incident: Incident) -> tuple[str, ...]:
     """The nodes an incident's component names, and its `node` or `host` label; () where it is about more than
     that."""
@@ -77,6 +89,16 @@ def nodes_of(incident: Incident) -> tuple[str, ...]:
     if found is not None:
         names += [end.strip().split("/", 1)[0] for end in found[1].split(",")]
     return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _holds_of_each_job(matcher: Matcher, incident: Incident) -> bool:
+    impact = incident.impact
+    if impact is None or not (impact.jobs or impact.total):
+        return _holds(matcher, incident)
+    if len(impact.jobs) < impact.total:
+        return False
+    alone = (msgspec.structs.replace(impact, jobs=(job,), total=1) for job in impact.jobs)
+    return all(_holds(matcher, msgspec.structs.replace(incident, impact=one)) for one in alone)
 
 
 def _holds(matcher: Matcher, incident: Incident) -> bool:

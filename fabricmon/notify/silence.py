@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from fabricmon.model import Incident, Maintenance
-from fabricmon.notify.matchers import Matcher, matches, parse
+from fabricmon.notify.matchers import Matcher, covers, parse
 
 MAX_MATCHERS = 16
 MAX_NAMES = 1024
@@ -39,7 +39,7 @@ class Silence(Struct, frozen=True):
         return self.starts <= now < self.ends
 
     def covers(self, incident: Incident) -> bool:
-        return matches(self.matchers, incident)
+        return covers(self.matchers, incident)
 
 
 def silence(id: str, matchers: Sequence[str], starts: float, ends: float, author: str, comment: str = "") -> Silence:

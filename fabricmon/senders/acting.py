@@ -15,7 +15,7 @@ from typing import Annotated, Protocol
 from msgspec import Meta, Struct
 
 from fabricmon.model import Incident, NodeView, Severity
-from fabricmon.notify.acting import Deed, Terms, check_kinds
+from fabricmon.notify.acting import Deed, Terms, check_kinds, larger
 from fabricmon.notify.matchers import parse
 from fabricmon.senders.settings import check_receiver
 from fabricmon.units import Duration
@@ -121,6 +121,19 @@ class Diary(Protocol):
 
     async def incidents(self, ids: Collection[str]) -> Sequence[Incident]:
         """Incidents by id as last committed, also those resolved up to 30 days ago; unknown ids are left out."""
+
+
+async def past(diary: Diary, held: Collection[str], incidents: Sequence[Incident]) -> list[Incident]:
+    """The incidents behind `held` ids that are not among `incidents`, and those that they became part of."""
+    known = {i.id: i for i in incidents}
+    found: dict[str, Incident] = {}
+    wanted, seen = set(held), {""}
+    while wanted:
+        seen |= wanted
+        if strange := wanted - known.keys():
+            found |= {i.id: i for i in await diary.incidents(strange)}
+        wanted = {larger(i) for id in wanted if (i := known.get(id) or found.get(id))} - seen
+    return list(found.values())
 
 
 class Actor(Protocol):

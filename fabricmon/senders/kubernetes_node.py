@@ -26,7 +26,7 @@ from fabricmon.notify.links import Links
 from fabricmon.notify.matchers import parse
 from fabricmon.notify.node_condition import UNWATCHED, Verdict, verdicts
 from fabricmon.runtime import logs
-from fabricmon.senders.acting import Diary, Report, Standing
+from fabricmon.senders.acting import Diary, Report, Standing, past
 from fabricmon.senders.kubernetes_patch import (
     MERGE,
     STRATEGIC,
@@ -184,10 +184,9 @@ class Actor:
         at, theirs = standing.at, {name: mine for mine, name in names.items()}
         marks = {one.name: value for one in nodes.values() if (value := self._mark(one, at)) is not None}
         held = [Held(theirs.get(name, name), value) for name, value in marks.items()]
-        known = {i.id for i in standing.incidents}
-        past = await diary.incidents({h.incident for h in held} - known)
+        behind = await past(diary, {h.incident for h in held}, standing.incidents)
         taken = {n.node: "it is no node of the cluster" for n in standing.nodes if n.node not in names}
-        found = decide(self._terms, [*standing.incidents, *past], standing.silenced, standing.nodes, held, taken,
+        found = decide(self._terms, [*standing.incidents, *behind], standing.silenced, standing.nodes, held, taken,
                        standing.deeds, at)  # fmt: skip
         report.withheld = found.withheld
         for mine, incident in found.act:

@@ -17,7 +17,7 @@ from fabricmon.model import Incident
 from fabricmon.notify.acting import Deed, Held, decide
 from fabricmon.notify.links import NO_LINKS, Links
 from fabricmon.runtime.command import CommandError, output
-from fabricmon.senders.acting import ActingConfig, Diary, Report, Standing
+from fabricmon.senders.acting import ActingConfig, Diary, Report, Standing, past
 from fabricmon.senders.post import USER_AGENT, read_secret, tls_by
 from fabricmon.senders.slurm_nodes import SlurmNode, by_our_names, from_json, from_text, reason_of
 
@@ -84,12 +84,11 @@ class Drain:
         names = {node.name: name for name, node in nodes.items()}
         # Also those that the centre knows no more: they count, and are not touched.
         held = [Held(names.get(node.name, node.name), node.incident) for node in everything if node.incident]
-        known = {i.id for i in standing.incidents}
-        past = await diary.incidents({h.incident for h in held} - known)
+        behind = await past(diary, {h.incident for h in held}, standing.incidents)
         taken = {n.node: "Slurm knows no such node" for n in standing.nodes if n.node not in nodes}
         taken |= {name: node.taken for name, node in nodes.items() if node.taken}
         decision = decide(
-            self.config.terms(), [*standing.incidents, *past], standing.silenced, standing.nodes, held, taken,
+            self.config.terms(), [*standing.incidents, *behind], standing.silenced, standing.nodes, held, taken,
             standing.deeds, standing.at,
         )  # fmt: skip
         report = Report(withheld=decision.withheld, held=len(held), dry=self.config.dry_run)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricmon.model import Impact, JobImpact, JobVerdict, Severity
-from fabricmon.notify.matchers import Matcher, MatcherError, Op, matches, nodes_of, parse
+from fabricmon.notify.matchers import Matcher, MatcherError, Op, covers, matches, nodes_of, parse
 from tests.notify.made import T0, incident
 
 LINK = incident(component="link(host-007/mlx5_3/1, leaf-3/12)", severity=Severity.WARNING)
@@ -110,3 +110,25 @@ def test_jobs_and_their_users():
         assert not matches([parse(text)], hit), text
     assert not matches([parse("job=~.+")], incident())
     assert matches([parse("user!=mara")], incident())
+
+
+def test_a_silence_for_one_job_or_user_does_not_cover_an_incident_that_hits_another():
+    def job(id: str, name: str, user: str) -> JobImpact:
+        return JobImpact(id, name, user, "slurm", JobVerdict.STALL, "", (), 1, 8, T0)
+
+    def hits(*jobs: JobImpact, total: int = 0):
+        return incident(impact=Impact("known", "slurm", T0, jobs, total or len(jobs)))
+
+    train, other, foreign = job("1", "train", "mara"), job("2", "eval", "mara"), job("3", "train", "jon")
+    assert covers([parse("user=mara"), parse("kind=link_flapping")], hits(train, other))
+    assert covers([parse("job=train")], hits(train, foreign))
+    assert not covers([parse("user=mara")], hits(train, foreign))
+    assert matches([parse("user=mara")], hits(train, foreign))  # what a receiver asks
+    assert not covers([parse("job=1")], hits(train, other))
+    assert covers([parse("user!=jon")], hits(train, other))
+    assert not covers([parse("user!=jon")], hits(train, foreign))
+    for text in ("user=mara", "user!=jon", "job=~.*"):  # of the 40th job nothing is known
+        assert not covers([parse(text)], hits(train, other, total=40))
+    assert covers([parse("kind=link_flapping")], hits(train, other, total=40))
+    assert covers([parse("user!=mara")], incident())
+    assert not covers([parse("user=mara")], incident())

@@ -23,6 +23,7 @@ from fabricmon.senders import slurm
 from fabricmon.senders.acting import Report, Standing
 from fabricmon.senders.slurm_nodes import SlurmNode, by_our_names, from_json, from_text, reason_of
 from fabricmon.units import Duration
+from tests.conftest import strict
 from tests.notify.made import T0, incident
 from tests.rigs.served import serve
 from tests.rigs.slurm import Slurmctld
@@ -88,7 +89,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, require: Any) -> Iterator[S
     """A real slurmctld (as root it needs no munge); with none here a stand-in, but with CI=true it must be there."""
     folder = tmp_path_factory.mktemp("slurm")
     there = shutil.which("scontrol") and shutil.which("slurmctld", path="/usr/sbin:/sbin:/usr/bin")
-    if not (there and os.geteuid() == 0) and not os.environ.get("CI"):
+    if not (there and os.geteuid() == 0) and not strict():
         yield _stand_in(folder)
         return
     require("root")
@@ -132,6 +133,18 @@ async def test_a_node_is_drained_with_the_incident_in_its_reason_and_resumed_whe
     done = await site.act(diary=Diary(over(fault("host-007"))))
     assert [(d.node, d.verb) for d in done.done] == [("host-007", "resume")]
     assert not site.node("host-007").drained
+
+
+async def test_what_became_part_of_a_fault_that_still_stands_stays_drained(site):
+    await site.act(fault("host-007"))
+    part = replace(over(fault("host-007")), labels={"absorbed_by": "i-link"})
+    link = incident("i-link", status="resolved", resolved=NOW - 9000, labels={"absorbed_by": "i-leaf"})
+    leaf = incident("i-leaf", kind="fault_domain", component="leaf(su1/rail2)", resolved=NOW - 10)
+    for ended in (leaf, replace(leaf, status="resolved")):  # it fires; it is over since a moment ago
+        assert (await site.act(diary=Diary(part, link, ended))).done == []
+    assert site.node("host-007").drained
+    long_ago = replace(leaf, status="resolved", resolved=NOW - 700)
+    assert [d.verb for d in (await site.act(long_ago, diary=Diary(part, link))).done] == ["resume"]
 
 
 async def test_a_dry_run_says_and_does_nothing(site):
