@@ -88,29 +88,26 @@ def configure(format: str = "logfmt", level: str = "info", stream: TextIO | None
 
 class Lossy:
     """A stream of which a line may be lost: a log that cannot be written (stderr closed, its disk full) must not end
-    what it would tell of.
+    what it would tell of. `stream` None is stderr as Python has it where it was closed before the start."""
 
-    lost  lines since the last one that was written
-    """
-
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
-        self.lost = 0
 
     def write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-            self.lost = 0
-        except (OSError, ValueError):
-            self.lost += 1
+        if self._stream is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._stream.write(text)
 
     def flush(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.flush()
+        if self._stream is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._stream.flush()
 
 
-def to_journal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+def to_journal(stream: TextIO | None, environ: Mapping[str, str] = os.environ) -> bool:
     """Whether `stream` goes to systemd's journal: JOURNAL_STREAM names the device and inode of the one that does."""
+    if stream is None:
+        return False
     try:
         about = os.fstat(stream.fileno())
     except (OSError, ValueError):
@@ -121,7 +118,7 @@ def to_journal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
 def complain(text: str) -> None:
     """What a command has to say on stderr when it cannot go on, as it is; to the journal each line as an error."""
     head = f"<{PRIORITY['error']}>" if to_journal(sys.stderr) else ""
-    sys.stderr.write("".join(f"{head}{line}\n" for line in text.splitlines()))
+    Lossy(sys.stderr).write("".join(f"{head}{line}\n" for line in text.splitlines()))
 
 
 def get(**bound: object) -> FilteringBoundLogger:

@@ -125,3 +125,11 @@ def test_a_stream_that_is_closed_loses_lines_and_ends_nothing():
     stream.close()
     log.warning("after")
     logging.getLogger("library").warning("after")
+
+
+def test_without_a_stderr_at_all_nothing_is_said_and_nothing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)  # as Python has it after `2>&-`
+    logs.configure()
+    logs.get().error("nobody hears it")
+    logging.getLogger("library").warning("nor this")
+    logs.complain("a.yaml:1: bad")
