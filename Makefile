@@ -3,7 +3,7 @@
 #   make test   every check; installs what it may and says what it skipped and why
 #   make check  the static checks alone; PYTEST_ARGS="tests/fleet" make test runs one area
 #   make bench  benchmarks, beside their peers where those are installed
-#   make docs   regenerate docs/counters.md and docs/rules.md
+#   make docs   regenerate what is made of the code's tables: documents, manual, dashboards, exported rules
 #   make lock   new versions of the dependencies, with hashes
 PYTHON ?= python3
 VENV := .venv
@@ -41,6 +41,10 @@ bench: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/fabricmon docs --write docs
 	$(BIN)/fabricmon man --source > fabricmon/manual/fabricmon.1
+	$(BIN)/fabricmon dashboards --write dashboards
+	$(BIN)/fabricmon rules export --format kubernetes --dashboards --label app.kubernetes.io/name=fabricmon \
+	  --label app.kubernetes.io/instance=fabricmon --label app.kubernetes.io/part-of=fabricmon \
+	  -o deploy/kubernetes/components/prometheus-rules/rules.yaml
 
 # New versions of the dependencies, with the hashes of their files.
 lock:

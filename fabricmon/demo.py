@@ -26,7 +26,7 @@ from fabricmon.agent.pages import Pages
 from fabricmon.central.app import Central
 from fabricmon.host.live import LiveHost
 from fabricmon.runtime import logs
-from fabricmon.runtime.http import parse_address
+from fabricmon.runtime.address import parse_address
 from fabricmon.sim.dump import write
 from fabricmon.sim.fabric import Fabric, Shape
 from fabricmon.sim.host import SimulatedHost

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # `tests.rigs…` is importable however pytest was started
@@ -22,6 +23,16 @@ if str(ROOT) not in sys.path:  # `tests.rigs…` is importable however pytest wa
 
 from tests.rigs import vm_run  # noqa: E402
 from tests.rigs.certificates import Authority  # noqa: E402
+
+# No property has a deadline: how quick a shared machine is proves nothing.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
+
+# Tests ask this machine only, so nothing goes through a proxy of the caller's, in no process of the run. What fetches
+# packages for a test (tests/vm) gets the caller's own exceptions back.
+CALLERS_NO_PROXY = "FABRICMON_CALLERS_NO_PROXY"
+os.environ.setdefault(CALLERS_NO_PROXY, os.environ.get("no_proxy") or os.environ.get("NO_PROXY", ""))
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = "*"
 
 # What a test may ask for besides a program's name: how to see that it is there, and what to do where it is not.
 _THINGS: dict[str, tuple[Callable[[], bool], str]] = {

@@ -20,9 +20,10 @@ from fabricmon.agent.settings import AgentConfig
 from fabricmon.config import ConfigError
 from fabricmon.host.protocol import Host
 from fabricmon.runtime import logs, reloads
+from fabricmon.runtime.address import Address
 from fabricmon.runtime.door import Door
 from fabricmon.runtime.exposition import Family
-from fabricmon.runtime.http import Address, listen
+from fabricmon.runtime.http import listen
 from fabricmon.runtime.reader import Overdue, Reader
 from fabricmon.runtime.reloads import Reloads
 from fabricmon.runtime.sdnotify import Notifier

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from fabricmon.runtime.http import parse_address
+from fabricmon.runtime.address import parse_address
 from fabricmon.web.settings import WebConfig
 
 

@@ -374,17 +374,11 @@ def _port(of: Utilisation, places: Mapping[str, NDArray[np.int32]], row: int) ->
 
 
 def _graph(graph: Graph) -> dict[str, Any]:
+    """All that a graph has; nodes are lists, each has its id in it."""
     return {
-        "source": graph.source,
+        **{name: getattr(graph, name) for name in graph.__struct_fields__},
         "switches": list(graph.switches.values()),
         "adapters": list(graph.adapters.values()),
-        "cables": graph.cables,
-        "hosts": graph.hosts,
-        "attached": graph.attached,
-        "trunks": graph.trunks,
-        "shapes": graph.shapes,
-        "origins": graph.origins,
-        "findings": graph.findings,
     }
 
 

@@ -40,7 +40,8 @@ from fabricmon.rules import RULES
 from fabricmon.rules.rule import Scope
 from fabricmon.rules.told import Told, told_rules
 from fabricmon.runtime import logs
-from fabricmon.runtime.http import Address, listen
+from fabricmon.runtime.address import Address
+from fabricmon.runtime.http import listen
 from fabricmon.runtime.reader import Overdue, Reader
 from fabricmon.runtime.reloads import Reloads
 from fabricmon.runtime.sdnotify import Notifier
@@ -49,13 +50,16 @@ from fabricmon.senders.destination import Destination, destination
 from fabricmon.topology.graph import Graph
 from fabricmon.web.gate import Gate
 from fabricmon.web.link import Link, Presented
+from fabricmon.web.link import load as load_link
 from fabricmon.web.loaded import Loaded
+from fabricmon.web.loaded import load as load_security
 from fabricmon.web.watched import Watched
 
 STOP_LIMIT = 10.0  # seconds after a signal by which the process ends
 REMEMBER = 5.0  # seconds between two looks for nodes that are new or have moved
 RELOAD_LIMIT = 60.0  # seconds to read configuration and topology again
 STALLED = 30.0  # seconds without a tick after which the centre is not alive
+AT_START = ("listen", "state", "fabric", "source", "record")  # settings of `central:` that are read at the start only
 
 Reread = Callable[[], Root]
 
@@ -81,9 +85,27 @@ def destinations(config: Root) -> list[Destination]:
 
 
 def check(config: Root) -> None:
-    """Everything that can be said of a configuration without starting anything. ConfigError when it cannot be used."""
+    """Everything that can be said of a configuration without starting anything: what a start reads is read. ConfigError
+    with all that is wrong."""
+    settings: CentralConfig = config.central
+    problems: list[Problem] = []
+    for read in (
+        partial(_judged, config),
+        partial(static_targets, config),
+        partial(load_security, settings.web, settings.token_file, "central"),
+        partial(load_link, settings.agents),
+    ):
+        try:
+            read()
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _judged(config: Root) -> None:
+    """Topology and rules. ConfigError when one of them cannot be used."""
     graph = load(config).graph
-    static_targets(config)
     try:
         Engine(Scope.FLEET, graph, params=config.rules)
     except ParamsError as error:
@@ -331,7 +353,7 @@ class Central:
         settings: CentralConfig = config.central
         places = self._places(config)
         self.engine.reconfigure(config.rules, placed(plan.graph, places), self._clock.now())
-        for name in ("listen", "state", "fabric", "source", "record"):
+        for name in AT_START:
             if getattr(settings, name) != getattr(self._settings, name):
                 self._log.warning("takes effect at the next start only", setting=f"central.{name}")
         self._reloads.accepted(time.time())

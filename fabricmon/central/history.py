@@ -49,12 +49,12 @@ class History:
     async def run(self) -> None:
         """Look every STEP seconds until cancelled."""
         while True:
-            self.look()
+            self.look(self._now())
             await asyncio.sleep(STEP - self._now() % STEP)
 
-    def look(self) -> None:
-        """Take in what was read since the look before."""
-        now, fleet = self._now(), self._engine.fleet
+    def look(self, now: float) -> None:
+        """Take in what was read since the look before; `now` is wall seconds."""
+        fleet = self._engine.fleet
         self.trail.look(self._engine.utilisation(), now)
         self.closeup.look(self._wanted(fleet), fleet.tables, now)
 

@@ -11,7 +11,7 @@ from fabricmon.central.kubernetes_settings import KubernetesConfig
 from fabricmon.central.prometheus_settings import PrometheusConfig
 from fabricmon.notify.links import Links
 from fabricmon.replay.settings import RecordConfig
-from fabricmon.runtime.http import parse_address
+from fabricmon.runtime.address import parse_address
 from fabricmon.units import Duration
 from fabricmon.web.settings import LinkConfig, WebConfig
 

@@ -9,6 +9,8 @@ import sys
 from urllib.parse import quote
 
 from fabricmon.commands import remote
+from fabricmon.terminal import console
+from fabricmon.terminal.text import clean
 
 EXAMPLES = """\
 fabricmon acknowledge 5f1d6d0f3c2b9a47 --comment "cable is ordered"
@@ -39,8 +41,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(shown, indent=2, ensure_ascii=False))
         return 0
+    lines = []
     for incident in shown:
         taken = incident.get("acknowledged")
         who = f"taken on by {taken['author']}" if taken else "nobody has it"
-        print(f"{incident['id']}  {incident['title']}: {who}")
+        lines.append(f"{incident['id']}  {incident['title']}: {who}")
+    console.show(map(clean, lines))
     return 0

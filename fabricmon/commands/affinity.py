@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fabricmon.terminal import console
+from fabricmon.terminal.text import clean
 from fabricmon.topology.affinity import Device, Relation, matrix, nearest, of_kind
 
 if TYPE_CHECKING:
@@ -40,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
         if args.write_nccl_xml:
             Path(args.write_nccl_xml).write_text(nccl.render(devices), encoding="utf-8")
     except (HostError, OSError, ValueError) as error:
-        print(f"fabricmon topology affinity: {error}", file=sys.stderr)
+        print(clean(f"fabricmon topology affinity: {error}"), file=sys.stderr)
         return UNUSABLE
-    print(_json(devices) if args.json else "\n".join(report(devices)))
+    console.show([_json(devices)] if args.json else map(clean, report(devices)))
     return OK
 
 

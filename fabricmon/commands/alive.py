@@ -15,6 +15,9 @@ import ssl
 import sys
 from collections.abc import Iterator
 
+from fabricmon.runtime.address import parse_address
+from fabricmon.terminal.text import clean
+
 EXAMPLES = """\
 fabricmon alive
 fabricmon alive --address 127.0.0.1:9790
@@ -22,6 +25,7 @@ fabricmon alive --address 127.0.0.1:9790
 
 LISTEN = "0A"  # state of a listening socket in /proc/net/tcp (proc(5))
 CLOSED_TO_US = (401, 403)
+LONGEST = 3600.0  # seconds that --timeout may be; sockets raise for what they cannot count
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,13 +35,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """One line that says how it stands."""
-    if args.address:
-        host, _, port = args.address.rpartition(":")
-        if not port.isdigit():
-            print(f"fabricmon alive: expected HOST:PORT, got {args.address!r}", file=sys.stderr)
+    """One line that says how it stands. 0 alive, 1 not, 2 for an address or a timeout that is none."""
+    if not 0 < args.timeout <= LONGEST:
+        wanted = f"expected --timeout above 0 and at most {LONGEST:g} seconds"
+        print(f"fabricmon alive: {wanted}, got {args.timeout:g}", file=sys.stderr)
+        return 2
+    if args.address is not None:
+        try:
+            host, port = parse_address(args.address)
+        except ValueError as error:
+            print(f"fabricmon alive: {error}", file=sys.stderr)
             return 2
-        places = [(host.strip("[]") or "127.0.0.1", int(port))]
+        places = [(host or "127.0.0.1", port)]
     else:
         places = list(listening(own_sockets()))
     if not places:
@@ -49,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         if reason is None:
             print(f"alive: {host}:{port}")
             return 0
-        said.append(f"{host}:{port}: {reason}")
+        said.append(f"{host}:{port}: {clean(reason)}")
     print(f"not alive: {'; '.join(said)}")
     return 1
 

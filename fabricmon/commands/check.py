@@ -7,24 +7,28 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import shutil
 import sys
 import textwrap
 import time
 import urllib.error
 from http.client import HTTPException
-from typing import Any
 from urllib.request import Request
 
 import msgspec
 
+from fabricmon import config
 from fabricmon.agent.report import CollectorHealth, Health, SymptomHealth
+from fabricmon.agent.settings import AgentConfig
 from fabricmon.commands import own_agent
-from fabricmon.commands.agent import add_host_arguments, load, open_host
+from fabricmon.commands.agent import add_host_arguments, open_host
 from fabricmon.commands.own_agent import Way
 from fabricmon.model import Severity
 from fabricmon.runtime import logs
-from fabricmon.runtime.http import Address, parse_address
+from fabricmon.runtime.address import Address, parse_address
+from fabricmon.terminal import console
+from fabricmon.terminal.text import clean
 
 EXAMPLES = """\
 fabricmon check
@@ -59,34 +63,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the health of the node; the exit code says it too."""
-    root = load(args, judges=False)
+    """Print the health of the node; the exit code says it too. ConfigError for a configuration that is wrong."""
+    agent = _load(args).agent
     logs.configure("logfmt", "error")
     direct = args.direct or bool(args.host) or bool(args.sysfs)
     note = ""
     if not direct:
-        address = args.agent or _reachable(root.agent.listen[0])
+        address = args.agent or _reachable(agent.listen[0])
         try:
-            health = ask(own_agent.way(address, root.agent.web, args), args.timeout)
-        except (_NoAgent, ValueError, OSError) as error:
+            health = ask(own_agent.way(address, agent.web, args), args.timeout)
+        except (_NoAgent, config.ConfigError, ValueError, OSError) as error:
+            why = "; ".join(str(error).splitlines())
             if args.agent:
-                print(f"UNKNOWN: {error}", file=sys.stderr)
+                print(clean(f"UNKNOWN: {why}"), file=sys.stderr)
                 return CODES["unknown"]
-            note = f"{error}; read directly, so without history: past flaps and slow errors do not show"
+            note = f"{why}; read directly, so without history: past flaps and slow errors do not show"
             direct = True
         else:
             source = f"agent at {address}"
     if direct:
         try:
-            health = _read(load(args), args.host)
+            health = _read(args, agent.judge)
         except Exception as error:
-            print(f"UNKNOWN: cannot read this node: {error}", file=sys.stderr)
+            print(clean(f"UNKNOWN: cannot read this node: {error}"), file=sys.stderr)
             return CODES["unknown"]
         source = args.host or "direct read"
     if args.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(health), indent=2).decode() + "\n")
     else:
-        print(render(health, source, note, verbose=args.verbose, width=shutil.get_terminal_size((120, 24)).columns))
+        width = shutil.get_terminal_size((120, 24)).columns
+        console.show(map(clean, render(health, source, note, verbose=args.verbose, width=width).split("\n")))
     return CODES.get(health.status, CODES["unknown"])
 
 
@@ -191,7 +197,23 @@ def _reachable(listen: str) -> str:
     return str(Address({"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port))
 
 
-def _read(root: Any, archive: str | None) -> Health:
+def _load(args: argparse.Namespace, *uses: str) -> config.Root:
+    """The agent's configuration with the command line over it, and the sections in `uses` whether it has them or not.
+
+    Tokens and keys that it names are the agent's: whoever checks need not be able to read them.
+    """
+    paths = {"agent.path.sysfs": args.sysfs, "agent.path.procfs": args.procfs}
+    given = {path: value for path, value in paths.items() if value is not None}
+    root = config.load(args.config, given, uses=uses)
+    root.agent = root.agent or AgentConfig()
+    return root
+
+
+def _read(args: argparse.Namespace, judges: bool) -> Health:
+    """The health of the node, or of a recorded one, as two reads show it. `judges`: by the rules."""
+    # NumPy comes in with the rules. Its linear algebra, of which nothing is used, would keep a buffer per processor.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from fabricmon.agent.look import look
 
-    return asyncio.run(look(root, open_host(root, archive)))
+    root = _load(args, "collect", *(("rules",) if judges else ()))
+    return asyncio.run(look(root, open_host(root, args.host)))

@@ -6,12 +6,15 @@ once, nothing is offered."""
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 
 SHELLS = ("bash", "zsh", "fish")
 LISTS = ("ids", "nodes")
 PATIENCE = 1.0  # seconds for the centre while somebody waits at the prompt
 MOST = 200  # words of a list
+SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]*")
+"""A word that means nothing to a shell, and is no option. Nodes name themselves, and what is completed is run."""
 
 EXAMPLES = """\
 source <(fabricmon completion bash)
@@ -41,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(what: str) -> None:
-    """Nothing at all where the centre cannot be asked: a message would land in somebody's command line."""
+    """Nothing at all where the centre cannot be asked: a message would land in somebody's command line. Nor a word that
+    is not SAFE."""
     from fabricmon.commands import remote
     from fabricmon.terminal.text import clean
 
@@ -54,7 +58,8 @@ def _list(what: str) -> None:
             rows = [(incident["id"], incident["title"]) for incident in found]
         else:
             rows = [(n["node"], n["presence"]) for n in client.ask("GET", f"/nodes?limit={MOST}").body["nodes"]]
-    except (remote.RemoteError, KeyError):
+    except (remote.RemoteError, KeyError, TypeError):
         return
     for word, about in rows:
-        print(f"{clean(word)}\t{clean(about)}")
+        if isinstance(word, str) and SAFE.fullmatch(word):
+            print(f"{word}\t{clean(about)}")

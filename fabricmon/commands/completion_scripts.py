@@ -43,6 +43,19 @@ def _operand(verb: Verb) -> tuple[str, tuple[str, ...]]:
 
 def _bash(found: Sequence[Verb]) -> str:
     lines = [
+        # compgen -W would expand $(...) in the words that it is given
+        "_fabricmon_asked() {",
+        "    local word about",
+        "    while IFS=$'\\t' read -r word about; do",
+        '        [[ $word == "$cur"* ]] && COMPREPLY+=("$(printf %q "$word")")',
+        '    done < <(fabricmon completion "$1" 2>/dev/null)',
+        "}",
+        # names of files as they are, blanks and stars too
+        "_fabricmon_files() {",
+        "    local name",
+        "    compopt -o filenames 2>/dev/null",
+        '    while IFS= read -r name; do COMPREPLY+=("$name"); done < <(compgen "$1" -- "$cur")',
+        "}",
         "_fabricmon() {",
         "    local cur prev path word i",
         '    cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" path=""',
@@ -93,8 +106,8 @@ def _bash_value(option: Option) -> str:
 
 def _bash_more(kind: str) -> str:
     if kind in ("file", "dir"):
-        return f'compopt -o filenames 2>/dev/null; COMPREPLY+=($(compgen -{"f" if kind == "file" else "d"} -- "$cur"))'
-    return f'COMPREPLY+=($(compgen -W "$(fabricmon completion {kind} 2>/dev/null | cut -f1)" -- "$cur"))'
+        return f"_fabricmon_files -{kind[0]}"
+    return f"_fabricmon_asked {kind}"
 
 
 # --------------------------------------------------------------------------------------------------------
@@ -105,7 +118,12 @@ def _zsh(found: Sequence[Verb]) -> str:
         "",
         "_fabricmon_asked() {",
         "    local -a found",
-        "    found=(${(f)\"$(fabricmon completion $1 2>/dev/null | sed 's/:/\\\\:/g; s/\\t/:/')\"})",
+        "    local word about",
+        "    while IFS=$'\\t' read -r word about; do",
+        # in a row of _describe a backslash and a colon stand for themselves behind a backslash
+        "        word=${word//\\\\/\\\\\\\\}",
+        "        found+=(\"${word//:/\\\\:}:$about\")",
+        "    done < <(fabricmon completion $1 2>/dev/null)",
         "    (( $#found )) && _describe -t $1 $1 found",
         "}",
         "",
@@ -222,4 +240,4 @@ def _fish_words(kind: str, choices: Sequence[str]) -> str:
         return f" -a {shlex.quote(' '.join(choices))}"
     if kind in ("file", "dir"):
         return " -F"
-    return f" -a '(fabricmon completion {kind})'" if kind else ""
+    return f" -a '(fabricmon completion {kind} 2>/dev/null)'" if kind else ""

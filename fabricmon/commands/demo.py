@@ -13,6 +13,9 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from fabricmon.terminal import console
+from fabricmon.terminal.text import clean
+
 if TYPE_CHECKING:
     from fabricmon.demo import Demo, Line
 
@@ -59,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     print()
     for line in lines:
         after = f"{line.after:5.1f} s after it began" if line.after is not None else ""
-        print(f"  {line.result:<12}  {line.kind:<14}  {line.component}  {after}".rstrip())
+        _say(f"  {line.result:<12}  {line.kind:<14}  {line.component}  {after}".rstrip())
     found = sum(line.result == "as expected" for line in lines)
     missing = sum(line.result == "MISSING" for line in lines)
     unexpected = sum(line.result == "UNEXPECTED" for line in lines)
@@ -79,4 +82,4 @@ async def _play(demo: Demo) -> list[Line]:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)
+    console.show([clean(text)])

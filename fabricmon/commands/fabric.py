@@ -11,6 +11,7 @@ import time
 
 from fabricmon.fabric.transport import TransportError
 from fabricmon.terminal import console
+from fabricmon.terminal.text import clean
 
 EXAMPLES = """\
 fabricmon fabric
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             names = sources.node_names(args.node_names)
         except sources.SourceError as error:
-            print(f"fabricmon fabric: {error}", file=sys.stderr)
+            print(f"fabricmon fabric: {clean(error)}", file=sys.stderr)
             return FAILED
     started = time.monotonic()
     until = started + args.deadline
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
             subnet = discover(exchange, until)
         walked = time.monotonic()
         if args.ibnetdiscover:
-            sys.stdout.write(ibnetdiscover(subnet))
+            console.show(ibnetdiscover(subnet).splitlines())
             return OK if subnet.whole and not subnet.cut else PARTIAL
         ports = [At(node.guid, port.number) for node, port in subnet.linked()]
         with console.elapsed(f"reading {len(ports):,} ports"):
@@ -84,5 +85,5 @@ def run(args: argparse.Namespace) -> int:
 
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(told), indent=1).decode() + "\n")
     else:
-        print(fabric_text.render(told))
+        console.show(clean(line) for line in fabric_text.render(told).split("\n"))
     return OK if subnet.whole and not (subnet.cut or values.cut or values.silent) else PARTIAL

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from fabricmon.commands import remote
 from fabricmon.terminal import console, incidents
+from fabricmon.terminal.text import clean
 from fabricmon.terminal.words import stamp
 
 EXAMPLES = """\
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             return _watch(client, args)
         answer = client.ask("GET", f"/incidents?{_query(args, time.time())}")
     except remote.RemoteError as error:
-        print(f"fabricmon incidents: {error}", file=sys.stderr)
+        print(f"fabricmon incidents: {clean(error)}", file=sys.stderr)
         return 1
     found = answer.body["incidents"]
     if args.json:
@@ -102,7 +103,7 @@ def _watch(client: remote.Client, args: argparse.Namespace) -> int:
             if first or error.status:
                 raise
             if not lost:
-                print(f"fabricmon incidents: {error}", file=sys.stderr, flush=True)
+                print(f"fabricmon incidents: {clean(error)}", file=sys.stderr, flush=True)
             lost = True
             time.sleep(WATCH_EVERY)
             continue

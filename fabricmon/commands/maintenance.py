@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """add | list | end."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list|end")
     add = verbs.add_parser("add", help="announce work")
-    add.add_argument("--host", action="append", default=[], metavar="NAME", help="a node; * stands for anything")
+    add.add_argument("--host", action="append", default=[], metavar="NODE", help="a node; * stands for anything")
     add.add_argument(
         "--component", action="append", default=[], metavar="WORDS", help='as in an incident: "leaf(su1/rail2)"'
     )

@@ -18,10 +18,11 @@ SHARED = "the centre"
 """Title of the group of options that many commands have; they are told once."""
 ENVIRONMENT = (
     ("FABRICMON_CENTRE", "The address of the centre that is asked, such as http://centre:9791."),
-    ("FABRICMON_TOKEN_FILE", "A file with the bearer token by which the centre lets one in."),
+    ("FABRICMON_TOKEN_FILE", "A file with the bearer token by which the centre lets one in; no agent is shown it."),
     ("FABRICMON_USER_FILE", "A file with USER:PASSWORD, where it wants these."),
     ("FABRICMON_CA_FILE", "Certificates of who may vouch for the centre, in place of the system's."),
     ("FABRICMON_CERT_FILE, FABRICMON_KEY_FILE", "The certificate by which one shows oneself, and its key."),
+    ("FABRICMON_CONFIG", "The centre's configuration that notify reads, else /etc/fabricmon/central.yaml."),
     ("NO_COLOR", "Set to anything: no colours."),
     ("COLUMNS", "How wide output is that goes to no terminal; without it nothing is cut off there."),
 )
@@ -31,9 +32,21 @@ FILES = (
 )
 CODES = (
     ("0", "Done; of status and check: pass."),
-    ("1", "It could not be done, or what was asked for is not there; of status and check: warning."),
-    ("2", "A wrong command line or configuration; of status and check: critical."),
-    ("3", "Of status and check: unknown, which is never a pass."),
+    (
+        "1",
+        "It could not be done, or what was asked for is not there; of status and check: warning. Of topology --strict: "
+        "something is odd. Of replay: a decision is another than it was. Of scenario and demo --once: not all came as "
+        "expected.",
+    ),
+    (
+        "2",
+        "A wrong command line or configuration; of status and check: critical. Of topology: the centre cannot be asked "
+        "or a file not be used. Of replay and scenario: a recording or a file cannot be used.",
+    ),
+    (
+        "3",
+        "Of status and check: unknown, which is never a pass. Of fabric: part of the fabric did not answer in time.",
+    ),
     ("130", "Ended by Ctrl-C."),
 )
 

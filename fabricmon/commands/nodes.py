@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from fabricmon.commands import remote
 from fabricmon.terminal import console, nodes
+from fabricmon.terminal.text import clean
 from fabricmon.terminal.words import PRESENCES
 
 EXAMPLES = """\
@@ -24,7 +25,7 @@ MOST = 50_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("name", nargs="?", metavar="NAME", help="of one node")
+    add("name", nargs="?", metavar="NODE", help="all of this one")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--silent", action="store_true", help="those of which no frames arrive, or too late")
     which.add_argument("--presence", choices=("live", *PRESENCES), help="those that stand so")
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
             asked["presence"] = "silent" if args.silent else args.presence
         answer = client.ask("GET", f"/nodes?{urlencode(asked)}")
     except remote.RemoteError as error:
-        print(f"fabricmon nodes: {error}", file=sys.stderr)
+        print(f"fabricmon nodes: {clean(error)}", file=sys.stderr)
         return 1
     found = answer.body["nodes"]
     if args.symptoms:
@@ -68,7 +69,7 @@ def _one(client: remote.Client, args: argparse.Namespace) -> int:
     node = next((node for node in answer.body["nodes"] if node["node"] == args.name), None)
     if node is None:
         near = [n["node"] for n in answer.body["nodes"] if args.name in n["node"]][:5]
-        hint = f": did you mean {', '.join(near)}?" if near else "; `fabricmon nodes` lists all"
+        hint = f": did you mean {clean(', '.join(near))}?" if near else "; `fabricmon nodes` lists all"
         print(f"fabricmon nodes: no node {args.name!r}{hint}", file=sys.stderr)
         return 1
     name = urlencode({"node": args.name})

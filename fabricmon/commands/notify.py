@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from fabricmon import config
+from fabricmon.terminal import console
+from fabricmon.terminal.text import clean
 
 if TYPE_CHECKING:
     import aiohttp
@@ -193,8 +195,9 @@ def _show(attempts: list[Attempt]) -> None:
     for each in attempts:
         mark = "ok  " if each.outcome == "done" else "FAIL"
         what = "" if each.outcome == "done" else f"{each.outcome}: "
-        print(f"{mark} {each.receiver:<{wide}}  {each.kind:<{kinds}}  {each.step:<6} {each.seconds * 1000:6.0f} ms  "
-              f"{what}{each.answer}")  # fmt: skip
+        line = (f"{mark} {each.receiver:<{wide}}  {each.kind:<{kinds}}  {each.step:<6} {each.seconds * 1000:6.0f} ms  "
+                f"{what}{each.answer}")  # fmt: skip
+        console.show([clean(line)])
 
 
 # ---------------------------------------------------------------- preview and fields

@@ -1,22 +1,20 @@
 """How a command on a node reaches the agent of that node, whatever its listener asks for.
 
 The agent's own configuration says it: that the listener speaks TLS, by which certificate (that one is taken, and no
-other), and which token reads. Options say the rest, and all of it for an agent elsewhere."""
+other), and which token reads. Options say the rest, and all of it for an agent elsewhere. The environment says nothing:
+its variables are the centre's, and a token for the centre is not for a node."""
 
 from __future__ import annotations
 
 import argparse
-import base64
-import os
 import ssl
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, build_opener
 
-from fabricmon.runtime.http import Address, parse_address
+from fabricmon.commands import credentials
+from fabricmon.runtime.address import Address, parse_address
 from fabricmon.web.settings import WebConfig
-
-MAX_SECRET = 65536  # bytes of a file with a token or a password
 
 
 @dataclass(frozen=True)
@@ -37,23 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What an agent is shown and known by."""
     group = parser.add_argument_group(
         "where the agent's listener asks for it",
-        "this node's own agent is reached by what its configuration says; the environment variables are in brackets",
+        "this node's own agent is reached by what its configuration says; the environment's variables are the centre's",
     )
-    for flag, what in (
-        ("token", "a bearer token"),
-        ("user", "USER:PASSWORD"),
-        ("ca", "certificates of who may vouch for the agent"),
-        ("cert", "a client's certificate"),
-        ("key", "the key of that certificate, where it is a file of its own"),
-    ):
-        name = f"FABRICMON_{flag.upper()}_FILE"
-        group.add_argument(f"--{flag}-file", metavar="FILE", default=os.environ.get(name, ""), help=f"{what} [{name}]")
+    credentials.add_arguments(group, "agent")
 
 
 def way(address: str, web: WebConfig, args: argparse.Namespace) -> Way:
     """The way to the agent at `address` ("HOST:PORT", or a URL) whose configuration has `web`.
 
-    ConfigError or ValueError for an address that is none and for files that cannot be used.
+    ConfigError, ValueError or OSError for an address that is none and for files that cannot be used.
     """
     scheme, _, rest = address.rpartition("://")
     parts = urlsplit(f"//{rest}")
@@ -63,9 +53,10 @@ def way(address: str, web: WebConfig, args: argparse.Namespace) -> Way:
     if scheme == "https" or (not scheme and (pinned or args.ca_file)):
         from fabricmon.web import tls
 
-        context = tls.pinned_context(pinned) if pinned else tls.client_context(args.ca_file, "", "")
-        if args.cert_file:
-            context.load_cert_chain(args.cert_file, args.key_file or None)
+        if pinned:
+            context = tls.pinned_context(pinned, args.cert_file, args.key_file)
+        else:
+            context = tls.client_context(args.ca_file, args.cert_file, args.key_file)
     base = f"{'https' if context is not None else 'http'}://{Address(host or '127.0.0.1', port)}"
     return Way(base + parts.path.rstrip("/"), context, _credentials(web, args))
 
@@ -79,20 +70,9 @@ def _certificate(web: WebConfig) -> str:
 
 
 def _credentials(web: WebConfig, args: argparse.Namespace) -> dict[str, str]:
-    if args.user_file:
-        return {"Authorization": f"Basic {base64.b64encode(_line(args.user_file).encode()).decode()}"}
-    path = args.token_file or web.token_file
-    if not path:
-        return {}
+    if args.token_file or args.user_file:
+        return credentials.header(args.token_file, args.user_file)
     try:
-        return {"Authorization": f"Bearer {_line(path)}"}
+        return credentials.header(web.token_file)
     except PermissionError:
-        if args.token_file:
-            raise
         return {}  # the agent's own, which not every user of this node may read; the agent says what it asks for
-
-
-def _line(path: str) -> str:
-    """The first line of a file."""
-    with open(path, encoding="utf-8") as file:
-        return file.read(MAX_SECRET).strip().partition("\n")[0].strip()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import base64
 import getpass
 import json
 import os
@@ -13,9 +12,11 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, quote, urlsplit
 
+from fabricmon.commands import credentials
+from fabricmon.terminal.text import clean
+
 TIMEOUT = 10.0  # seconds for a connection, and without a byte of the answer
 MAX_ANSWER = 64 << 20  # bytes
-MAX_SECRET = 65536  # bytes of a file with a token or a password
 DEFAULT = "http://127.0.0.1:9791"
 API = "/api/v1"
 UNREACHED = "is its address right (--centre URL or $FABRICMON_CENTRE), and does the centre run there?"
@@ -26,7 +27,7 @@ class RemoteError(Exception):
     there was no answer."""
 
     def __init__(self, text: str, status: int = 0) -> None:
-        super().__init__(text)
+        super().__init__(clean(text))
         self.status = status
 
 
@@ -40,8 +41,7 @@ class Answer(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser, *, as_json: bool = True) -> None:
     """Which centre, and how one is let in."""
     group = parser.add_argument_group("the centre", "what is not said here is taken from the variable in brackets")
-    add = group.add_argument
-    add(
+    group.add_argument(
         "--centre",
         "--central",
         dest="central",
@@ -49,19 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, as_json: bool = True) -> N
         default=os.environ.get("FABRICMON_CENTRE") or os.environ.get("FABRICMON_CENTRAL") or DEFAULT,
         help=f"where it is [FABRICMON_CENTRE], else {DEFAULT}",
     )
-    for flag, what in (
-        ("token", "a bearer token"),
-        ("user", "USER:PASSWORD"),
-        ("ca", "certificates of who may vouch for the centre, in place of the system's"),
-        ("cert", "this client's certificate"),
-        ("key", "the key of that certificate, where it is a file of its own"),
-    ):
-        add(
-            f"--{flag}-file",
-            metavar="FILE",
-            default=os.environ.get(f"FABRICMON_{flag.upper()}_FILE", ""),
-            help=f"{what} [FABRICMON_{flag.upper()}_FILE]",
-        )
+    credentials.add_arguments(group, "centre", "FABRICMON_")
     if as_json:
         parser.add_argument("--json", action="store_true", help="print the centre's answer as JSON (docs/api.md)")
 
@@ -80,11 +68,12 @@ def words(text: str) -> str:
 
 
 class Client:
-    """One connection to a centre, kept open between questions."""
+    """One connection to a centre, kept open between questions. `url` is its address, without a slash behind it."""
 
     def __init__(self, args: argparse.Namespace, timeout: float = TIMEOUT) -> None:
         """RemoteError for an address that is none and for files that cannot be read."""
-        self.url: str = args.central if "://" in args.central else f"http://{args.central}"
+        url: str = args.central if "://" in args.central else f"http://{args.central}"
+        self.url = url.rstrip("/")
         self._parts = _parts(self.url)
         self._headers = {"Accept": "application/json", "User-Agent": "fabricmon-cli", **_credentials(args)}
         self._connection = self._open(args, timeout)
@@ -96,7 +85,7 @@ class Client:
         if body is not None or method != "GET":
             headers["Content-Type"] = "application/json"
             data = None if body is None else json.dumps(body).encode()
-        target = self._parts.path.rstrip("/") + API + path
+        target = self._parts.path + API + path
         try:
             status, reason, date, content = self._exchange(method, target, data, headers)
         except HTTPException as error:
@@ -174,19 +163,12 @@ def _parts(url: str) -> SplitResult:
 
 
 def _credentials(args: argparse.Namespace) -> dict[str, str]:
-    if args.token_file:
-        return {"Authorization": f"Bearer {_secret(args.token_file)}"}
-    if args.user_file:
-        return {"Authorization": f"Basic {base64.b64encode(_secret(args.user_file).encode()).decode()}"}
-    return {}
-
-
-def _secret(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read(MAX_SECRET).strip().partition("\n")[0].strip()  # of several tokens the first
-    except (OSError, UnicodeError) as error:
-        raise RemoteError(f"{path}: {_why(error)}") from error
+        return credentials.header(args.token_file, args.user_file)
+    except OSError as error:
+        raise RemoteError(f"{error.filename}: {_why(error)}") from error
+    except ValueError as error:
+        raise RemoteError(str(error)) from error
 
 
 def _wall(date: str) -> float:

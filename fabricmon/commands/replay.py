@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fabricmon.terminal import console
+from fabricmon.terminal.text import clean
 
 if TYPE_CHECKING:
     from fabricmon.replay.compare import Comparison
@@ -70,15 +71,15 @@ def run(args: argparse.Namespace) -> int:
         other = _other(args.config) if args.config else None
         outcome = _played(recording, other, args)
     except RecordingError as error:
-        print(f"fabricmon replay: {error}", file=sys.stderr)
+        print(f"fabricmon replay: {clean(error)}", file=sys.stderr)
         return EXIT_UNREADABLE
     except ParamsError as error:
-        print(f"fabricmon replay: the recorded configuration: {error}", file=sys.stderr)
+        print(f"fabricmon replay: the recorded configuration: {clean(error)}", file=sys.stderr)
         return EXIT_UNREADABLE
     if args.json:
         print(json.dumps(document(outcome, recording), indent=1, allow_nan=False))
     else:
-        print("\n".join(_lines(outcome, recording)))
+        console.show(clean(line) for line in _lines(outcome, recording))
     return EXIT_DIFFERENT if other is None and outcome.verification.different else EXIT_SAME
 
 
@@ -127,7 +128,7 @@ def _anonymise(recording: Recording, args: argparse.Namespace) -> int:
         with console.elapsed("writing the recording anew"):
             counts = anonymise(recording, args.anonymise, key)
     except (OSError, ValueError) as error:
-        print(f"fabricmon replay: {error}", file=sys.stderr)
+        print(f"fabricmon replay: {clean(error)}", file=sys.stderr)
         return EXIT_UNREADABLE
     print(f"{args.anonymise}: {counts.segments} segments, {counts.records} records, {counts.names} names replaced")
     return EXIT_SAME

@@ -36,7 +36,8 @@ def matching(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    export = verbs.add_parser("export", help="write all rules, with the configured limits, as a rule file")
+    about = "write the rules that PromQL can say, with the configured limits, as a rule file"
+    export = verbs.add_parser("export", help=about)
     add = export.add_argument
     add("--format", choices=FORMATS, default="prometheus", help="a rule file (default), or a PrometheusRule object")
     add("--config", metavar="FILE", help="configuration whose rules' limits are taken; without it the defaults")

@@ -21,7 +21,9 @@ from fabricmon.sim.scenario_file import ScenarioFileError, load
 from fabricmon.sim.scenario_run import Result
 from fabricmon.sim.scenario_run import run as run_one
 from fabricmon.sim.scenario_table import line, table, total
+from fabricmon.terminal import console
 from fabricmon.terminal.console import Progress
+from fabricmon.terminal.text import clean
 
 EXAMPLES = """\
 fabricmon scenario list
@@ -65,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             scenarios.append(load(path))
         except ScenarioFileError as error:
-            print(error, file=sys.stderr)
+            print(clean(error), file=sys.stderr)
             usable = False
     if not usable:
         return UNUSABLE
@@ -84,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
                 with Path(args.keep).open("a", encoding="utf-8") as file:
                     file.write("\n" + msgspec.json.encode(result).decode() + "\n")  # the line before may be cut off
     except ScenarioError as error:
-        print(error, file=sys.stderr)
+        print(clean(error), file=sys.stderr)
         return UNUSABLE
     print(msgspec.json.encode(total(results)).decode() if args.json else _sum(results))
     if args.table:
@@ -163,14 +165,18 @@ def _show(result: Result, args: argparse.Namespace) -> None:
     if args.json:
         print(msgspec.json.encode(result).decode(), flush=True)
         return
-    print(line(result), flush=True)
-    if args.verbose or not result.ok:
-        for text in _failures(result):
-            print(f"    {text}")
-    if args.verbose:
+    console.show(clean(text) for text in _told(result, verbose=args.verbose))
+
+
+def _told(result: Result, *, verbose: bool) -> Iterator[str]:
+    """A line, then what failed, and with `verbose` the incidents that came."""
+    yield line(result)
+    if verbose or not result.ok:
+        yield from (f"    {text}" for text in _failures(result))
+    if verbose:
         for incident in result.incidents:
             ended = f", resolved after {incident.ended:.0f} s" if incident.ended is not None else ""
-            print(
+            yield (
                 f"    . {incident.at:8.0f} s {incident.severity:8} {incident.kind} {incident.component} "
                 f"{incident.confidence:.2f} {incident.members}{ended}: {incident.title}"
             )

@@ -12,6 +12,8 @@ from typing import Any
 from urllib.parse import quote
 
 from fabricmon.commands import remote
+from fabricmon.terminal import console
+from fabricmon.terminal.text import clean
 
 EXAMPLES = """\
 fabricmon silence add kind=link_flapping node=host-007 --for 2h --comment "cable is ordered"
@@ -63,8 +65,8 @@ def show(rows: list[dict[str, Any]], as_json: bool, what: Any, nothing: str) -> 
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
+    lines = []
     for row in rows:
         why = f"  ({row['author']}: {row['comment']})" if row["comment"] else f"  ({row['author']})"
-        print(f"{row['id']}  {row['state']:<7} {row['starts']} to {row['ends']}  {what(row)}{why}")
-    if not rows:
-        print(nothing)
+        lines.append(f"{row['id']}  {row['state']:<7} {row['starts']} to {row['ends']}  {what(row)}{why}")
+    console.show(map(clean, lines or [nothing]))

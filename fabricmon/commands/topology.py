@@ -17,7 +17,9 @@ import msgspec
 
 from fabricmon import sources
 from fabricmon.commands import affinity, remote
-from fabricmon.topology.graph import Cable, Graph
+from fabricmon.terminal import console
+from fabricmon.terminal.text import clean
+from fabricmon.topology.graph import Adapter, Cable, Graph, Switch
 from fabricmon.topology.infer import is_nvlink, natural, tier
 
 EXAMPLES = """\
@@ -45,6 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_form(show)
     near = verbs.add_parser("affinity", help="print how close GPUs and network adapters of a node are over PCIe")
     affinity.add_arguments(near)
+    for verb in (show, near):
+        _keep_what_was_said(parser, verb)
+
+
+def _keep_what_was_said(parser: argparse.ArgumentParser, verb: argparse.ArgumentParser) -> None:
+    """An option of both, said before the verb, holds: argparse would put the verb's default in its place."""
+    said = {action.dest for action in parser._actions if action.option_strings}
+    for action in verb._actions:
+        if action.dest in said:
+            action.default = argparse.SUPPRESS
 
 
 def _add_form(parser: argparse.ArgumentParser) -> None:
@@ -65,21 +77,18 @@ def run(args: argparse.Namespace) -> int:
     try:
         names = sources.node_names(args.node_name_map)
     except sources.SourceError as error:
-        print(error, file=sys.stderr)
+        print(clean(error), file=sys.stderr)
         return UNUSABLE
     for path in args.files:
         try:
             graphs.append(sources.read(path, names))
         except sources.SourceError as error:
-            print(error, file=sys.stderr)
+            print(clean(error), file=sys.stderr)
             worst = UNUSABLE
     if not graphs:
         return worst
     graph = sources.merged(graphs)
-    if args.json:
-        print(msgspec.json.encode(document(graph)).decode())
-    else:
-        print("\n".join(report(graph)))
+    _show(graph, as_json=args.json)
     return max(worst, ODD) if args.strict and graph.findings else worst
 
 
@@ -87,20 +96,40 @@ def _of_the_centre(args: argparse.Namespace) -> int:
     try:
         graph = graph_of(remote.ask(args, "GET", "/topology"))
     except remote.RemoteError as error:
-        print(f"fabricmon topology: {error}", file=sys.stderr)
+        print(f"fabricmon topology: {clean(error)}", file=sys.stderr)
         return UNUSABLE
     except msgspec.ValidationError as error:
-        print(f"fabricmon topology: the centre is of another version, its topology is none we know: {error}",
+        print(f"fabricmon topology: the centre is of another version, its topology is none we know: {clean(error)}",
               file=sys.stderr)  # fmt: skip
         return UNUSABLE
-    print(msgspec.json.encode(document(graph)).decode() if args.json else "\n".join(report(graph)))
+    _show(graph, as_json=args.json)
     return ODD if args.strict and graph.findings else OK
+
+
+def _show(graph: Graph, *, as_json: bool) -> None:
+    """Names come from descriptions and LLDP, so from whoever runs a node: a person's terminal gets them clean."""
+    if as_json:
+        print(msgspec.json.encode(document(graph)).decode())
+    else:
+        console.show(clean(line) for line in report(graph))
+
+
+class _Nodes(msgspec.Struct):
+    """What the centre tells as lists and a graph has by id."""
+
+    switches: tuple[Switch, ...]
+    adapters: tuple[Adapter, ...]
 
 
 def graph_of(answer: dict[str, Any]) -> Graph:
     """The graph that a centre told. msgspec.ValidationError for what is none."""
-    keyed = {name: {node["id"]: node for node in answer.get(name, ())} for name in ("switches", "adapters")}
-    return msgspec.convert({**answer, **keyed}, Graph)
+    nodes = msgspec.convert(answer, _Nodes)
+    graph = msgspec.convert({**answer, "switches": {}, "adapters": {}}, Graph)
+    return msgspec.structs.replace(
+        graph,
+        switches={switch.id: switch for switch in nodes.switches},
+        adapters={adapter.id: adapter for adapter in nodes.adapters},
+    )
 
 
 def document(graph: Graph) -> dict[str, Any]:

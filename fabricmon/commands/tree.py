@@ -9,8 +9,8 @@ from typing import NamedTuple
 from fabricmon.commands.table import groups, parser_of
 
 FILES = ("FILE", "DIR")
-NAMES = {"ID": "ids", "NAME": "nodes", "NODE": "nodes"}
-"""Metavars of what a centre knows: incidents and nodes."""
+NAMES = {"ID": "ids", "NODE": "nodes"}
+"""Metavars of what a centre knows: incidents and nodes. A NAME is that of anything else."""
 
 
 class Option(NamedTuple):

@@ -110,7 +110,7 @@ RULE = Rule(
         "ports were last known to be is kept: silence is never recovery."
     ),
     action=(
-        "The evidence says which it is. Refused: the node is up, start the agent (`systemctl status fabricmon`). "
+        "The evidence says which it is. Refused: the node is up, start the agent (`systemctl start fabricmon-agent`). "
         "Unreachable: ask the node's BMC, then the management network. Cloned: two agents use one node name; give "
         "one another `--node`. Incompatible: upgrade the older side. Never heard of: is the target's address right?"
     ),

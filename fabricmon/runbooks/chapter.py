@@ -120,12 +120,18 @@ def _table(path: str, rows: list[Limit], here: bool) -> list[str]:
 
 
 def _silence(kind: str) -> str:
+    # By id or by component: many kinds are about more than one node, and `node` matches none of those.
+    # Single quotes, for a component holds parentheses, commas and spaces: link(host-007/mlx5_3/1, leaf-3/12).
+    said = '--for 24h --comment "why, and who repairs it"'
     return f"""## Silence it
 
-Where the repair is ordered. Page and API show it all the same, and what still fires at the end is told then:
+Where the repair is ordered. Page and API show it all the same, and what still fires at the end is told then. The
+first is of this incident alone, also when it comes back; the second of all of this kind at its component. Id and
+component in full: `fabricmon explain`.
 
 ```sh
-fabricmon silence add kind={kind} node=NODE --for 24h --comment "why, and who repairs it"
+fabricmon silence add id=INCIDENT {said}
+fabricmon silence add kind={kind} 'component=COMPONENT' {said}
 ```
 
 Planned work is announced before it begins: `fabricmon maintenance add --host NODE --for 1h --comment "what"`."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterable
-from typing import NamedTuple
 
 from aiohttp import web
 
+from fabricmon.runtime.address import Address, parse_address
 from fabricmon.runtime.door import Connection, Door
 
 MAX_BODY = 2**20
@@ -25,24 +24,6 @@ GRACE = 2.0
 
 State = Callable[[], str | None]
 """None: all is well; else one line that says what is not."""
-
-
-class Address(NamedTuple):
-    """Where to listen. `host` "" means every address of the machine."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def parse_address(text: str) -> Address:
-    """`HOST:PORT`, `[IPV6]:PORT` or `:PORT`. ValueError says what was expected."""
-    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:\[\]\s]*)):(\d{1,5})", text.strip())
-    if not match or int(match[3]) > 65535:
-        raise ValueError(f"expected an address such as 127.0.0.1:9790, [::1]:9790 or :9790, got {text!r}")
-    return Address(match[1] or match[2] or "", int(match[3]))
 
 
 class Listener:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from fabricmon.terminal.style import Style, wanted
+from fabricmon.terminal.text import clean
 from fabricmon.terminal.view import View
 
 COLOURS = ("auto", "always", "never")
@@ -92,7 +93,7 @@ class Progress:
             return
         self._next, self._said = time.monotonic() + self.EVERY, True
         columns = shutil.get_terminal_size(FALLBACK).columns
-        _to_stderr(f"\r\x1b[K{text[: columns - 1]}")
+        _to_stderr(f"\r\x1b[K{clean(text)[: columns - 1]}")
 
     def clear(self) -> None:
         """Take the line away, before something else is printed."""

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 PROBES = ("/-/live", "/-/healthy", "/-/ready")
 SCRAPED = ("/metrics", "/health", "/api/v1/targets")
+"""What a Prometheus asks for: readings, and at the centre the list of agents that it is to scrape."""
+
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 

@@ -16,8 +16,8 @@ class WebConfig(Struct, forbid_unknown_fields=True, frozen=True):
     token_file   bearer tokens that may read, one a line, so that an old and a new one hold together while they are
                  changed; "": none.
     roles        what a caller may do: a user's name, or `san:` and a name in the caller's certificate -> scrape
-                 (/metrics and /health), read (everything), change (silences and maintenance too). Who is known and
-                 not named here may read.
+                 (/metrics, /health and, at the centre, /api/v1/targets with addresses, names and labels of all agents),
+                 read (everything), change (silences and maintenance too). Who is known and not named here may read.
     anonymous    what a caller may do who shows nothing; "": all, until there are users, a token to read or required
                  client certificates: then nothing; with only a token to change: read.
     probes       /-/live, /-/ready and /-/healthy answer to everybody whom TLS lets in.

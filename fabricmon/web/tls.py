@@ -54,7 +54,6 @@ def client_context(ca_file: str, cert_file: str, key_file: str) -> ssl.SSLContex
 
     ValueError says which file cannot be used and why.
     """
-    shrink()
     context = ssl.create_default_context() if not ca_file else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if ca_file:
@@ -64,13 +63,18 @@ def client_context(ca_file: str, cert_file: str, key_file: str) -> ssl.SSLContex
     return context
 
 
-def pinned_context(cert_file: str) -> ssl.SSLContext:
-    """A client's context that takes exactly the certificates of `cert_file` and no name: for a server on this machine
-    whose own file that is."""
+def pinned_context(server_file: str, cert_file: str, key_file: str) -> ssl.SSLContext:
+    """A client's context that takes exactly the certificates of `server_file` and no name, for a server on this machine
+    whose own file that is, and shows `cert_file` where asked.
+
+    ValueError says which file cannot be used and why.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    _trust(context, _text(cert_file), cert_file)
+    _trust(context, _text(server_file), server_file)
+    if cert_file:
+        _own(context, "", cert_file, "", key_file or cert_file)
     return context
 
 
@@ -94,7 +98,8 @@ def _trust(context: ssl.SSLContext, pem: str, name: str) -> None:
 
 def _own(context: ssl.SSLContext, cert: str, cert_file: str, key: str, key_file: str) -> None:
     def refuse() -> str:
-        raise ValueError("the key is protected by a password, which nobody is here to type")
+        name = key_file or cert_file or "key"
+        raise ValueError(f"{name}: the key is protected by a password, which nobody is here to type")
 
     with _file(cert, cert_file) as certificate, _file(key, key_file) as secret:
         try:

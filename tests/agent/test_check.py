@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import math
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from fabricmon import cli
 from fabricmon.agent.look import look
@@ -17,8 +23,10 @@ from fabricmon.agent.report import CollectorHealth, Health, SymptomHealth, verdi
 from fabricmon.agent.settings import AgentConfig
 from fabricmon.commands.check import CODES, render
 from fabricmon.model import ComponentId, Fault, Kind, Severity, Symptom
+from fabricmon.web.settings import WebConfig
 from tests.agent.fakes import Config, FakeCollector, FakeHost, FakeSession, Running
 from tests.host.trees import build_hca_tree
+from tests.rigs.certificates import Authority
 
 
 @pytest.fixture
@@ -87,6 +95,162 @@ async def test_the_agents_answer_is_what_is_printed(capsys: pytest.CaptureFixtur
         code, out, _ = await asyncio.to_thread(check, capsys, "--agent", address)
     assert code == 0
     assert out.startswith(f"PASS host-007 - no symptoms; 1 port read (agent at {address})")
+
+
+@pytest.fixture
+def listener() -> Iterator[ThreadingHTTPServer]:
+    """Answers 404 to everything; `shown` are the Authorization headers it got, None for a request without one."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.server.shown.append(self.headers.get("Authorization"))  # type: ignore[attr-defined]
+            self.send_error(404)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.shown = []  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def shown(listener: ThreadingHTTPServer) -> list[str | None]:
+    found: list[str | None] = listener.shown  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> dict[str, str]:
+    """Files with a token and a user, by the word of their options."""
+    texts = {"token": "centre-token\n", "user": "mara:right\n"}
+    for word, text in texts.items():
+        (tmp_path / word).write_text(text)
+    return {word: str(tmp_path / word) for word in texts}
+
+
+MARA = f"Basic {base64.b64encode(b'mara:right').decode()}"
+
+
+def test_what_the_environment_has_for_the_centre_is_shown_to_no_agent(
+    listener: ThreadingHTTPServer, secrets: dict[str, str], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    for word, file in {**secrets, "ca": "/none/ca.crt", "cert": "/none/own.crt"}.items():
+        monkeypatch.setenv(f"FABRICMON_{word.upper()}_FILE", file)
+    code, _, err = check(capsys, "--agent", f"127.0.0.1:{listener.server_port}")
+    assert (code, shown(listener)) == (3, [None])
+    assert "it answers 404 to /health" in err
+    cli.main(["status", "--centre", f"http://127.0.0.1:{listener.server_port}"])
+    assert shown(listener)[1:] == ["Bearer centre-token"]
+
+
+@pytest.mark.parametrize("command", [["check", "--agent"], ["status", "--centre"]], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    ("words", "header"),
+    [(("token",), "Bearer centre-token"), (("user",), MARA), (("user", "token"), "Bearer centre-token")],
+)
+def test_of_a_token_and_a_user_agent_and_centre_are_shown_the_same(
+    listener: ThreadingHTTPServer, secrets: dict[str, str], command: list[str], words: tuple[str, ...], header: str
+) -> None:
+    options = [text for word in words for text in (f"--{word}-file", secrets[word])]
+    cli.main([*command, f"http://127.0.0.1:{listener.server_port}", *options])
+    assert shown(listener) == [header]
+
+
+@pytest.mark.parametrize("command", [["check", "--agent"], ["status", "--centre"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"], ids=["missing", "no text"])
+def test_a_secret_that_cannot_be_used_is_one_line_with_its_file(
+    listener: ThreadingHTTPServer, command: list[str], content: bytes | None, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    file = tmp_path / "secret"
+    if content is not None:
+        file.write_bytes(content)
+    code = cli.main([*command, f"http://127.0.0.1:{listener.server_port}", "--token-file", str(file)])
+    err = capsys.readouterr().err
+    assert (code, shown(listener), err.count("\n")) == (3, [], 1)
+    assert str(file) in err
+
+
+async def test_the_token_of_the_agents_own_configuration_is_shown_to_it(
+    secrets: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FABRICMON_TOKEN_FILE", secrets["token"])
+    (tmp_path / "own").write_text("own-token\n")
+    own = WebConfig(token_file=str(tmp_path / "own"))
+    async with Running(FakeCollector(mlx5_0=FakeSession("mlx5_0")), judge=True, web=own) as running:
+        await running.agent.node.schedule.board.first_round.wait()
+        address = str(running.agent.addresses[0])
+        config = configured(tmp_path, listen=[address], web={"token_file": own.token_file})
+        _, out, _ = await asyncio.to_thread(check, capsys, "--config", config)
+        assert f"(agent at {address})" in out
+        code, _, err = await asyncio.to_thread(check, capsys, "--agent", address)
+    assert code == 3
+    assert "refuses: this needs a bearer token (--token-file, --user-file)" in err
+
+
+def configured(folder: Path, **agent: Any) -> str:
+    """The path of an agent's configuration."""
+    path = folder / "agent.yaml"
+    path.write_text(yaml.safe_dump({"agent": agent}))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("web", "said"),
+    [
+        ({"config_file": "missing.yaml"}, "missing.yaml: cannot be read: No such file or directory"),
+        ({"config_file": "broken.yaml"}, "broken.yaml:1: tls_server: unknown key, did you mean 'tls_server_config'?; "),
+        ({"token_file": "missing.token"}, "missing.token"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_files_of_the_agent_that_cannot_be_used_leave_a_direct_read(
+    web: dict[str, str], said: str, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tree.parent
+    (folder / "broken.yaml").write_text("tls_server: {}\nrate: {}\n")
+    files = {key: str(folder / name) for key, name in web.items()}
+    config = configured(folder, listen=["127.0.0.1:1"], path={"sysfs": str(tree)}, web=files)
+    code, out, err = check(capsys, "--config", config)
+    assert (code, err) == (0, "")
+    assert out.startswith("PASS ")
+    assert "(direct read)" in out
+    (note,) = [line for line in out.splitlines() if line.startswith("note ")]
+    assert said in note
+    assert "read directly" in note
+    code, out, err = check(capsys, "--config", config, "--agent", "127.0.0.1:1")
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    assert err.startswith("UNKNOWN: ")
+    assert said in err
+
+
+async def test_a_client_certificate_is_shown_and_a_key_with_a_passphrase_refused(
+    authority: Authority, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, own = authority.issue("check-server", "IP:127.0.0.1"), authority.issue("check-client", "DNS:client")
+    tls = {"cert_file": str(server.cert), "key_file": str(server.key), "client_ca_file": str(authority.ca),
+           "client_auth_type": "RequireAndVerifyClientCert"}  # fmt: skip
+    (tmp_path / "web.yaml").write_text(yaml.safe_dump({"tls_server_config": tls}))
+    locked = tmp_path / "locked.key"
+    words = ("openssl", "ec", "-aes256", "-passout", "pass:secret", "-in", own.key, "-out", locked)
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
+    web = WebConfig(config_file=str(tmp_path / "web.yaml"))
+    async with Running(FakeCollector(mlx5_0=FakeSession("mlx5_0")), judge=True, web=web) as running:
+        await running.agent.node.schedule.board.first_round.wait()
+        address = str(running.agent.addresses[0])
+        config = configured(tmp_path, listen=[address], web={"config_file": web.config_file})
+        for trust in (("--config", config), ("--ca-file", str(authority.ca))):
+            asked = (*trust, "--agent", address, "--cert-file", str(own.cert), "--key-file")
+            _, out, err = await asyncio.to_thread(check, capsys, *asked, str(own.key))
+            assert f"(agent at {address})" in out, err
+            code, out, err = await asyncio.to_thread(check, capsys, *asked, str(locked))
+            assert (code, out) == (3, "")
+            assert "the key is protected by a password, which nobody is here to type" in err
 
 
 async def test_a_device_that_hangs_is_not_passed_over() -> None:

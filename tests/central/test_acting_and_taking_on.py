@@ -51,8 +51,10 @@ async def test_an_incident_leads_to_a_drain_once_and_it_is_written_down(start, a
 
 
 async def test_who_takes_an_incident_on_is_shown_and_survives_a_restart(start, agent, hook, capsys):
-    later = {"kind": "webhook", "url": hook.url, "after": "1s"}
-    centre = await start([agent.address], senders={"next": later})
+    def later(after):
+        return {"next": {"kind": "webhook", "url": hook.url, "after": after}}
+
+    centre = await start([agent.address], senders=later("1h"))
     await live(centre)
     await flap(agent)
     incident = await firing(centre, "link_flapping")
@@ -63,7 +65,7 @@ async def test_who_takes_an_incident_on_is_shown_and_survives_a_restart(start, a
     assert (await centre.ask("POST", path, {"author": "x" * 2000}))[0] == 400
     await centre.stop()
 
-    second = await start([agent.address], senders={"next": later})
+    second = await start([agent.address], senders=later("1s"))
     shown = await firing(second, "link_flapping")
     assert shown["acknowledged"]["comment"] == "cable is ordered"
     await asyncio.sleep(1.2)

@@ -59,3 +59,22 @@ def test_a_start_that_cannot_be(tmp_path):
     blocked.write_text("")
     code, said = refused("--state", blocked / "state", "--listen", "127.0.0.1:0")
     assert (code, said.count("\n")) == (1, 1)
+
+
+def test_a_check_reads_every_file_that_a_start_reads_and_names_all_that_is_wrong(tmp_path):
+    (tmp_path / "web.yml").write_text("basic_auth_user: {}\n")
+    (tmp_path / "empty").write_text("")
+    path = tmp_path / "central.yaml"
+    settings = {
+        "web": {"config_file": str(tmp_path / "web.yml")},
+        "agents": {"token_file": str(tmp_path / "empty")},
+        "targets": ["a b"],
+    }
+    path.write_text(yaml.safe_dump({"central": settings, "topology": {"file": str(tmp_path / "none")}}))
+    code, said = refused("--check", "--config", path)
+    assert code == 2
+    for place in ("topology.file", "central.targets[0]", "basic_auth_user", "central.agents.token_file"):
+        assert place in said
+    path.write_text(yaml.safe_dump({"central": {"state": str(tmp_path / "state")}}))
+    assert refused("--check", "--config", path) == (0, "")
+    assert not (tmp_path / "state").exists()

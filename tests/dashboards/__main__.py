@@ -17,16 +17,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fabricmon.dashboards import documents
 from fabricmon.dashboards.recordings import groups
 from fabricmon.dashboards.site import Site
 from tests.dashboards.ask import Answer, Asker
 from tests.dashboards.plant import BENCH
 from tests.rigs.daemons import Daemon, fetch, free_port, wait_for
+from tests.rigs.prometheus import Prometheus
 
-SCRAPE = 2.0
+SCRAPE = 2  # seconds
+PAGES = 33
+"""How many there are to scrape without the node with every counter: those of the hosts, and the centre's."""
 MOST = 400
 """Series at most that a panel may get here, the node with every counter included; that none grows with the fleet is for
 test_dashboards_as_files."""
@@ -35,7 +36,7 @@ REAL, FLAPPING = "host-000", "host-003"
 """The host with a real agent, and one with a fault: the dashboard of a node is asked of both and of BENCH."""
 
 
-def prometheus(folder: Path, centre: str, bench: str) -> tuple[Daemon, str]:
+def prometheus(folder: Path, centre: str, bench: str) -> Prometheus:
     """A Prometheus that scrapes them all and evaluates the recording rules every five seconds."""
     program = shutil.which("prometheus")
     if program is None:
@@ -43,22 +44,13 @@ def prometheus(folder: Path, centre: str, bench: str) -> tuple[Daemon, str]:
     content = groups()
     for group in content:
         group["interval"] = "5s"
-    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": content}))
-    jobs: list[dict[str, Any]] = [
-        {"job_name": "fabricmon-central", "static_configs": [{"targets": [centre]}]},
-        {"job_name": "fabricmon-agent",
-         "http_sd_configs": [{"url": f"http://{centre}/api/v1/targets", "refresh_interval": "5s"}]},
-    ]  # fmt: skip
+    targets: dict[str, list[str]] = {"fabricmon-central": [centre], "fabricmon-agent": []}
+    told = {"url": f"http://{centre}/api/v1/targets", "refresh_interval": "5s"}
+    options: dict[str, dict[str, Any]] = {"fabricmon-agent": {"http_sd_configs": [told]}}
     if bench:
-        group = {"targets": [bench], "labels": {"instance": BENCH}}
-        jobs.append({"job_name": "fabricmon-bench", "static_configs": [group]})
-    settings = {"scrape_interval": f"{SCRAPE:g}s", "scrape_timeout": f"{SCRAPE:g}s", "evaluation_interval": "5s"}
-    whole = {"global": settings, "rule_files": [str(folder / "rules.yml")], "scrape_configs": jobs}
-    (folder / "prometheus.yml").write_text(json.dumps(whole))
-    address = f"127.0.0.1:{free_port()}"
-    command = [program, f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'tsdb'}",
-               f"--web.listen-address={address}", "--log.level=warn"]  # fmt: skip
-    return Daemon(folder / "prometheus.log", command), f"http://{address}"
+        targets["fabricmon-bench"] = [bench]
+        options["fabricmon-bench"] = {"static_configs": [{"targets": [bench], "labels": {"instance": BENCH}}]}
+    return Prometheus(program, folder, targets, options, interval=SCRAPE, rules=content)
 
 
 def failing_rules(url: str) -> list[str]:
@@ -100,15 +92,13 @@ def main() -> int:
     with Daemon(folder / "plant.log", command) as plant:
         plant.wait_until("the plant", lambda: "plays" in plant.tail(), 120)
         began = time.monotonic()
-        server, url = prometheus(folder, centre, bench)
-        with server:
-            server.wait_until("Prometheus", lambda: fetch(f"{url}/-/ready"))
-            wait_for("all scraped", lambda: "32" in fetch(f"{url}/api/v1/query?query=count(up==1)"), 60)
+        with prometheus(folder, centre, bench) as server:
+            wait_for("all scraped", lambda: server.value("sum(up)") == PAGES + bool(bench), 60)
             while time.monotonic() - began < args.seconds:
                 time.sleep(1)
                 if plant.process.poll() is not None:
                     raise SystemExit(f"the plant ended:\n{plant.tail()}")
-            return report(url, args, time.monotonic() - began, folder)
+            return report(server.url, args, time.monotonic() - began, folder)
 
 
 def report(url: str, args: argparse.Namespace, seconds: float, folder: Path) -> int:

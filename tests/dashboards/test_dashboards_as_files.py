@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,11 @@ from fabricmon.dashboards.recordings import RECORDINGS
 from fabricmon.dashboards.site import Site
 from fabricmon.model import Kind
 from fabricmon.rules import RULES
+from tests.dashboards.ask import panels
 
 FOLDER = Path(__file__).resolve().parents[2] / "dashboards"
 DOCUMENTS = {name: json.loads(text) for name, text in documents(Site()).items()}
 ALL = pytest.mark.parametrize("name", DOCUMENTS)
-
-
-def panels(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for panel in document["panels"]:
-        yield from (panel["panels"] if panel["type"] == "row" else [panel])
 
 
 def queries(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -81,7 +81,7 @@ def test_a_bad_option_starts_nothing(options: list[str], capsys: pytest.CaptureF
 
 
 @given(st.integers(8, 64), st.integers(0, 10_000), st.floats(0.5, 20))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_faults_never_share_a_host_or_a_leaf(nodes: int, seed: int, speed: float) -> None:
     layout = Layout.of(Fabric(Shape(nodes=nodes, unit=min(32, -(-nodes // 2)))).graph, storage=0)
     faults = timeline(layout, seed, speed, spare=1)

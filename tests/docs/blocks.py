@@ -47,6 +47,11 @@ class Block:
     def place(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
+    @property
+    def runs(self) -> bool:
+        """Whether its commands are run."""
+        return self.language in ("sh", "console") and not (self.hardware or self.reason)
+
 
 def pages() -> list[Path]:
     """Every document of the project."""

@@ -29,12 +29,12 @@ from fabricmon.cli import main
 from tests.docs.blocks import ELSEWHERE, LANGUAGES, ROOT, Block, blocks, commands, pages
 
 RUN_LIMIT = 60.0  # seconds for one block
+HOST = re.compile(r"(?<![\w.])/(?:etc|opt|usr|var)\b")
+PROGRAMS = {"curl": "documents ask the API with it", "promtool": "documents check rules with it"}
+"""What a page needs that has commands with it."""
 SHELL = re.compile(r"[|&;<>$`\n]|(?:^| )#")
 BLOCKS = [block for page in pages() for block in blocks(page)]
-RUN = sorted(
-    {b.page for b in BLOCKS if b.language in ("sh", "console") and not (b.hardware or b.reason)}
-    - {ROOT / page for page in ELSEWHERE}
-)
+RUN = sorted({b.page for b in BLOCKS if b.runs} - {ROOT / page for page in ELSEWHERE})
 
 
 def name(path: Path) -> str:
@@ -60,7 +60,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         yield json.loads(said) | {"folder": folder}
     finally:
         process.stdin.close()
-        process.wait(20)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         process.stdout.close()
 
 
@@ -96,11 +100,20 @@ def stands_for(text: str, site: dict[str, Any], here: Path) -> str:
         (r"/etc/fabricmon\b", f"{here}/etc"),
         (r"/etc/default\b", f"{here}/default"),
         (r"/var/lib/fabricmon\b", f"{folder}/var"),
+        (r"/var/lib/grafana\b", f"{here}/grafana"),
         (r"/opt/fabricmon/bin/fabricmon\b", "fabricmon"),
         (r"(?<![\w.])/tmp/", f"{here}/tmp/"),
     )
     every = "|".join(f"({pattern})" for pattern, _ in known)
     return re.sub(every, lambda found: known[(found.lastindex or 1) - 1][1], text)
+
+
+def inside(text: str, site: dict[str, Any], here: Path) -> str:
+    """What stands for a command, or for the name of a file: one that touches nothing of this machine."""
+    found = stands_for(text, site, here)
+    rest = found.replace(str(here), "here").replace(str(site["folder"]), "site")
+    assert not HOST.search(rest), f"{text.strip()}\n  names a folder of this machine: map it (stands_for)"
+    return found
 
 
 def run(command: str) -> tuple[int, str]:
@@ -157,17 +170,18 @@ def shown(expected: str, said: str) -> str:
 
 @pytest.mark.parametrize("page", RUN, ids=name)
 def test_commands_do_what_the_page_says(page: Path, site: dict[str, Any], here: Path, require) -> None:
-    require("curl", "documents ask the API with it")
+    ran = [block for block in blocks(page) if block.runs]
+    for program, why in PROGRAMS.items():
+        if any(re.search(rf"\b{program} ", block.text) for block in ran):
+            require(program, why)
     for block in blocks(page):
         if block.file:
-            path = Path(stands_for(block.file, site, here))
+            path = Path(inside(block.file, site, here))
             (here / path).write_text(stands_for(block.text, site, here))
     wrong = []
-    for block in blocks(page):
-        if block.language not in ("sh", "console") or block.hardware or block.reason:
-            continue
+    for block in ran:
         for command, expected in steps(block):
-            code, said = run(stands_for(command, site, here))
+            code, said = run(inside(command, site, here))
             if code not in block.exits:
                 wrong.append(f"{block.place}: {command.strip()}\n  exit {code}: {said.strip()[-800:]}")
             elif missing := shown(stands_for(expected, site, here), said):
@@ -199,7 +213,7 @@ def test_no_command_hides_in_a_block_of_another_language() -> None:
 def test_what_is_not_run_says_why_and_is_little() -> None:
     left = [b for b in BLOCKS if b.reason]
     assert [b.place for b in left if len(b.reason.split()) < 4] == [], "a reason is a sentence"
-    executed = [b for b in BLOCKS if b.language in ("sh", "console") and not b.hardware and not b.reason]
+    executed = [b for b in BLOCKS if b.runs]
     assert len(left) < len(executed)
 
 
@@ -241,3 +255,10 @@ def test_an_incident_leads_to_its_runbook(site: dict[str, Any]) -> None:
         path = json.load(answer)["runbook"]
     with urllib.request.urlopen(f"http://{site['centre']}{path}", timeout=10) as page:
         assert "<h1" in page.read().decode()
+
+
+@pytest.mark.parametrize("behind", ["", "/", "//"])
+def test_a_slash_behind_the_centres_address_leads_to_the_same_runbook(site: dict[str, Any], behind: str) -> None:
+    code, said = run(f"fabricmon explain {site['incident']} --centre http://{site['centre']}{behind}")
+    assert code == 0, said
+    assert re.search(rf"^  http://{site['centre']}/runbooks/\w+$", said, re.MULTILINE), said

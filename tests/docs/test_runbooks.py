@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
+import subprocess
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
@@ -15,20 +17,23 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from fabricmon.central.runbook_site import RunbookSite, on_site
 from fabricmon.cli import main
+from fabricmon.commands import silence as silencing
 from fabricmon.commands.docs import documents
 from fabricmon.engine import mismatch
 from fabricmon.engine.breaker import KIND as MASS_ALARM
 from fabricmon.engine.causes import FLOW_MODES, GRAY_MODES, MODES
 from fabricmon.engine.engine import Engine
 from fabricmon.engine.notices import maintenance_case
-from fabricmon.model import Maintenance
+from fabricmon.model import Incident, Maintenance
 from fabricmon.notify.links import Links
+from fabricmon.notify.silence import Silence, silence
 from fabricmon.rules import RULES, Scope
 from fabricmon.rules.limits import limits
 from fabricmon.runbooks import KINDS, chapter, written
 from fabricmon.runbooks.markdown import render
 from fabricmon.senders.alertmanager import Config, alerts
 from fabricmon.senders.webhook import body
+from tests.engine.conftest import World
 from tests.notify.made import incident, note
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
@@ -58,6 +63,40 @@ def test_every_limit_stands_in_it_with_its_source(kind: str) -> None:
     for rule in chapter.rules_of(kind):
         for limit in limits(rule):
             assert f"| `rules.{rule.name}.{limit.name}` | {limit.default} | {limit.meaning} |" in text
+
+
+def silences(told: Incident) -> list[Silence]:
+    """What the commands of its runbook make, once a person put its names in and a shell read them."""
+    section = documents()[f"runbooks/{told.kind}.md"].partition("## Silence it")[2]
+    block = section.partition("```sh\n")[2].partition("```")[0]
+    script = block.replace("INCIDENT", told.id).replace("COMPONENT", told.component)
+    parser, made = argparse.ArgumentParser(), []
+    silencing.add_arguments(parser)
+    for line in script.splitlines():
+        shell = f'fabricmon() {{ printf "%s\\0" "$@"; }}; {line}'
+        words = subprocess.run(["sh", "-euc", shell], capture_output=True, text=True, timeout=60, check=True).stdout
+        asked = parser.parse_args(words.split("\0")[1:-1])
+        made.append(silence("s", asked.matchers, 0.0, 1.0, "mara", asked.comment))
+    return made
+
+
+def test_what_a_runbook_silences_by_is_the_incident_however_wide_and_no_other() -> None:
+    world = World(units=2)
+    world.break_links({*world.ports(world.hosts[:8], 1), (world.hosts[9], 3)})
+    world.run(30)
+    leaf, link = sorted(world.firing(), key=lambda i: i.kind)
+    assert (leaf.kind, leaf.component) == ("fault_domain", "leaf(su0/rail1)")
+    assert (link.kind, link.component) == ("link_down", "link(host-009/mlx5_3/1, leaf-1-3/10)")
+    for told, other in ((leaf, link), (link, leaf)):
+        made = silences(told)
+        assert [(s.covers(told), s.covers(other)) for s in made] == [(True, False)] * 2
+
+
+@pytest.mark.parametrize("component", ["network", "rail(su0/3)", 'plane(a b; $HOME `id` "#" \\ & *)'])
+def test_a_shell_leaves_the_name_of_a_component_as_it_is(component: str) -> None:
+    for kind in KINDS:
+        told = incident(kind=kind, component=component, labels={})
+        assert [s.covers(told) for s in silences(told)] == [True, True]
 
 
 class Page(HTMLParser):

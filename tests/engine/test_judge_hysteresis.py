@@ -124,7 +124,7 @@ def test_rows_may_be_added_at_any_tick() -> None:
 
 
 @given(st.lists(st.tuples(st.text("10-", min_size=3, max_size=3), st.text("10", min_size=3, max_size=3)), max_size=40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_openings_and_closings_alternate_and_need_a_known_reading(steps: list[tuple[str, str]]) -> None:
     judge = Judge(RULE, Params(2.0, 2.0))
     is_open: set[str] = set()

@@ -92,7 +92,7 @@ def test_the_search_finds_the_best_of_all_hypotheses_of_up_to_three_causes() -> 
 
 
 @given(small_fabrics())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_single_addition_or_removal_improves_what_the_search_found(facts: dict[str, Facts]) -> None:
     problem = Candidates(facts, 0.002, MODES).problem
     if not len(problem.cost):
@@ -104,7 +104,7 @@ def test_no_single_addition_or_removal_improves_what_the_search_found(facts: dic
 
 
 @given(small_fabrics())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_what_the_search_says_it_scores_is_what_its_hypothesis_scores(facts: dict[str, Facts]) -> None:
     problem = Candidates(facts, 0.002, MODES).problem
     if not len(problem.cost):
@@ -115,7 +115,7 @@ def test_what_the_search_says_it_scores_is_what_its_hypothesis_scores(facts: dic
 
 
 @given(small_fabrics())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_confidence_is_a_probability_and_every_link_that_is_down_is_explained_once(facts: dict[str, Facts]) -> None:
     verdicts = diagnose(facts, 0.002)
     assert all(0.0 <= v.alone <= v.confidence + 1e-12 <= 1.0 + 1e-12 for v in verdicts)

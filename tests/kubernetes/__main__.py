@@ -26,6 +26,7 @@ from tests.central.streams import FakeAgent
 from tests.rigs import kustomize
 from tests.rigs.daemons import free_port
 from tests.rigs.kube.server import Server, running
+from tests.rigs.report import NotSo, seen
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy" / "kubernetes"
@@ -47,10 +48,6 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-class Failed(Exception):
-    """Something is not as it should be."""
-
-
 async def until(what: str, check: Any, within: float = 60.0) -> Any:
     """Wait for a truthy answer and say how long it took."""
     begun = time.monotonic()
@@ -60,10 +57,10 @@ async def until(what: str, check: Any, within: float = 60.0) -> Any:
         except (OSError, KeyError, IndexError):
             found = None
         if found:
-            say(f"  ok {time.monotonic() - begun:5.1f} s  {what}")
+            seen(what, True, f"after {time.monotonic() - begun:.1f} s")
             return found
         await asyncio.sleep(0.3)
-    raise Failed(what)
+    raise NotSo(f"{what}: not within {within:g} s")
 
 
 # ---------------------------------------------------------------- the cluster's objects
@@ -206,12 +203,10 @@ def rights(server: Server) -> None:
     for expected, table in (("yes", MAY), ("no", MAY_NOT)):
         for verb, resource, namespace in table:
             said = can_i(server, ACCOUNT, verb, resource, namespace)
-            answer = said.split()[0]
-            say(f"  {answer:3} {verb} {resource}{f' in {namespace}' if namespace else ''}")
-            if answer != expected:
-                raise Failed(f"can-i {verb} {resource}: {said}")
+            what = f"{verb} {resource}{f' in {namespace}' if namespace else ''}"
+            seen(what, said.split()[0] == expected, said.strip())
     agent = can_i(server, ACCOUNT.replace("central", "agent"), "list", "pods", "fabricmon")
-    say(f"  {agent.split()[0]:3} list pods in fabricmon, as the agent")
+    seen("list pods in fabricmon, as the agent", agent.split()[0] == "no", agent.strip())
 
 
 def can_i(server: Server, account: str, verb: str, resource: str, namespace: str) -> str:
@@ -222,7 +217,7 @@ def can_i(server: Server, account: str, verb: str, resource: str, namespace: str
         if not said.startswith("Error"):
             return said
         time.sleep(0.5)
-    raise Failed(said)
+    raise NotSo(said)
 
 
 async def scenes(server: Server, centre: Centre, agents: dict[str, FakeAgent]) -> None:
@@ -245,9 +240,7 @@ async def scenes(server: Server, centre: Centre, agents: dict[str, FakeAgent]) -
     marked = await until("one of them is tainted", lambda: [t for n in NODES if (t := taint(server, n))])
     await asyncio.sleep(6)
     marked = [f"{n} {t}" for n in NODES if (t := taint(server, n))]
-    say(f"  tainted after another round: {marked}")
-    if len(marked) != 1:
-        raise Failed("more than one of four is tainted")
+    seen("and no other after another round", len(marked) == 1, marked)
 
     say("an agent stops; its node's pod and the node vanish:")
     await agents["gpu-3"].stop()
@@ -256,9 +249,8 @@ async def scenes(server: Server, centre: Centre, agents: dict[str, FakeAgent]) -
     server.kubectl("-n", "fabricmon", "delete", "pod", "fabricmon-agent-gpu-3", "--force", "--grace-period=0")
     server.kubectl("delete", "node", "gpu-3")
     await asyncio.sleep(5)
-    if "gpu-3" not in centre.presences():
-        raise Failed("gpu-3 was forgotten at once")
-    say(f"  5 s later it is still expected: {centre.presences()}")
+    presences = centre.presences()
+    seen("5 s later it is still expected", "gpu-3" in presences, presences)
     await until("after `keep` it is forgotten", lambda: "gpu-3" not in centre.presences())
 
     say("the centre is killed and started anew:")
@@ -268,9 +260,8 @@ async def scenes(server: Server, centre: Centre, agents: dict[str, FakeAgent]) -
     await until("agents are live again", lambda: centre.presences().get("gpu-1") == "live")
     await asyncio.sleep(12)
     after = {n: (condition(server, n), taint(server, n)) for n in before}
-    if before != after:
-        raise Failed(f"changed without a reason: {before} {after}")
-    say("  12 s later every condition and taint is what it was, heartbeats too")
+    seen("12 s later every condition and taint is what it was, heartbeats too", before == after,
+         "" if before == after else f"{before} {after}")  # fmt: skip
 
     say("the links come back:")
     for name, link in DOWN.items():
@@ -307,7 +298,7 @@ def main() -> int:
         with running(Path(sys.argv[1]).resolve(), directory / "kube") as server:
             try:
                 asyncio.run(show(server, directory))
-            except Failed as error:
+            except NotSo as error:
                 print(f"FAILED: {error}", file=sys.stderr)
                 log = directory / "centre.log"
                 print(log.read_text()[-4000:] if log.exists() else "", file=sys.stderr)

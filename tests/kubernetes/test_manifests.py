@@ -123,6 +123,22 @@ def test_the_example_is_a_whole_site_whose_configuration_the_centre_accepts(tmp_
     accepted(config["data"]["fabricmon.yaml"], tmp_path)
 
 
+def test_the_example_renders_with_everything_that_it_offers_switched_on(tmp_path):
+    example = DEPLOY / "overlays" / "example"
+    text, switched = re.subn(r"^  # - (?=\.\./)", "  - ", (example / "kustomization.yaml").read_text(), flags=re.M)
+    assert switched
+    offered = yaml.safe_load(text)
+    assert sorted(Path(path).name for path in offered["components"]) == sorted([*COMPONENTS, "dashboards"])
+    for part in ("resources", "components"):
+        offered[part] = [os.path.relpath((example / path).resolve(), tmp_path) for path in offered[part]]
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(offered))
+    (tmp_path / "fabricmon.yaml").write_text((example / "fabricmon.yaml").read_text())
+    objects = kustomize.rendered(tmp_path)
+    selected = [o for o in objects if o["apiVersion"].startswith("monitoring.coreos.com/")]
+    assert {o["kind"] for o in selected} == {"PodMonitor", "ServiceMonitor", "PrometheusRule"}
+    assert {o["metadata"]["labels"]["release"] for o in selected} == {"kube-prometheus-stack"}
+
+
 def test_the_namespace_is_the_sites_choice(tmp_path):
     overlay = {"namespace": "telemetry", "resources": [os.path.relpath(DEPLOY / "base", tmp_path)]}
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
@@ -142,7 +158,9 @@ def test_the_configuration_of_the_component_tls_is_one_the_daemons_accept(render
     issued = authority.issue("agent", "DNS:fabricmon-agent")
     for name, file in {"tls.crt": issued.cert, "tls.key": issued.key, "ca.crt": authority.ca}.items():
         file.replace(tmp_path / name)
-    for thing in (o for o in render("tls") if o["kind"] == "ConfigMap" and "web.yml" in o["data"]):
+    maps = [o for o in render("tls") if o["kind"] == "ConfigMap" and "web.yml" in o["data"]]
+    assert len(maps) == 2, "the agents' and the centre's"
+    for thing in maps:
         for name, text in thing["data"].items():
             (tmp_path / name).write_text(re.sub(r"/etc/fabricmon[^/\s]*", str(tmp_path), text))
         central = f"central: {{web: {{config_file: {tmp_path}/web.yml}}}}"
@@ -159,11 +177,15 @@ def accepted(text, folder):
 
 
 def test_exported_rules_are_those_of_this_version(tmp_path):
-    command = ["rules", "export", "--format", "kubernetes", "--dashboards", "-o"]
+    labels = [f"app.kubernetes.io/{name}=fabricmon" for name in ("name", "instance", "part-of")]
+    flags = [word for label in labels for word in ("--label", label)]
+    command = ["rules", "export", "--format", "kubernetes", "--dashboards", *flags, "-o"]
     assert main([*command, str(tmp_path / "rules.yaml")]) == 0
     kept = DEPLOY / "components/prometheus-rules/rules.yaml"
     again = f"fabricmon {' '.join(command)} {kept.relative_to(ROOT)}"
     assert kept.read_text() == (tmp_path / "rules.yaml").read_text(), f"write it anew: {again}"
+    head = re.sub(r"\s*\\?\n#\s*", " ", kept.with_name("kustomization.yaml").read_text())
+    assert f"fabricmon {' '.join(command)} {kept.name}" in head
 
 
 def test_every_dashboard_is_a_config_map_for_the_sidecar(render):
@@ -291,15 +313,3 @@ READ = [(False, "nodes", ("list", "watch")), (True, "pods", ("list", "watch"))]
 )
 def test_the_centre_may_do_what_it_asks_for_and_nothing_else(render, components, more):
     assert rules(render(*components)) == sorted(READ + more)
-
-
-# --- the image
-
-
-def test_image_runs_without_root_and_installs_by_hash_only():
-    text = (ROOT / "Dockerfile").read_text()
-    stages = text.split("\nFROM ")
-    assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", stages[-1], re.MULTILINE)
-    for line in re.sub(r"\\\n", " ", text).split("&&"):
-        if "pip install" in line:
-            assert "--require-hashes" in line or "--no-deps" in line

@@ -1,9 +1,8 @@
 """The sender kubernetes_node: what it says of nodes, and what it does to them, against the wire over TLS."""
 
-import asyncio
-
 import pytest
 
+from fabricmon.kubernetes import listwatch
 from fabricmon.kubernetes.objects import NODES, rfc3339
 from fabricmon.model import Incident, Members, NodeView, Presence, Severity
 from fabricmon.notify.links import Links
@@ -11,6 +10,7 @@ from fabricmon.notify.node_condition import reason, verdicts
 from fabricmon.senders.acting import Standing
 from fabricmon.senders.kubernetes_node import Config, open, pairs
 from fabricmon.units import Duration
+from tests.central.streams import until
 from tests.rigs.kube.standin import node
 
 NOW = 1_800_000_000.0
@@ -109,8 +109,9 @@ class Diary:
 
 
 @pytest.fixture
-async def actor(cluster):
+async def actor(cluster, monkeypatch):
     """`actor(...)` opens one; `act(...)` lets it act once."""
+    monkeypatch.setattr(listwatch, "RELIST", 0.05)
     opened = []
 
     def make(**settings):
@@ -145,8 +146,11 @@ def taints(cluster, name):
 
 
 async def settled(cluster):
-    """Until the watch has told of what was written."""
-    await asyncio.sleep(0.1)
+    """Until the watch has told of what was written: one that ends is taken up from the version it has reached."""
+    await until(lambda: cluster.watches)
+    cluster.end_watches()
+    reached = {"resourceVersion": str(cluster.version)}
+    await until(lambda: any(reached.items() <= query.items() for _, _, query in cluster.asked if "watch" in query))
 
 
 async def test_every_node_with_an_agent_gets_its_condition_once_and_a_heartbeat_then(cluster, actor):

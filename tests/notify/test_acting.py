@@ -54,7 +54,14 @@ def test_a_kind_that_is_not_listed_is_no_reason(kind):
     assert (found.act, found.withheld) == ([], {})
 
 
-@pytest.mark.parametrize("kind", sorted(UNKNOWING | WIDE))
+NEVER = ["agent_silent", "fault_domain", "host_unreachable", "maintenance", "mass_alarm", "telemetry_quality"]
+
+
+def test_these_are_all_that_say_that_something_is_not_known_or_wide():
+    assert sorted(UNKNOWING | WIDE) == NEVER
+
+
+@pytest.mark.parametrize("kind", NEVER)
 def test_not_knowing_is_never_a_reason_whatever_the_site_lists(kind):
     with pytest.raises(ValueError, match=kind):
         check_kinds(("nic_fault", kind))
@@ -159,6 +166,22 @@ def test_what_is_not_surely_over_stays(why):
         case "the node is silent":
             fleet = nodes(presence=Presence.UNREACHABLE)
     assert decided(incidents, held=held, terms=terms, fleet=fleet).undo == []
+
+
+def part_of(id: str, larger: str, ended: float) -> Incident:
+    return fault("n7", id, status="resolved", resolved=ended, labels={"absorbed_by": larger})
+
+
+def test_what_became_part_of_a_larger_incident_is_over_when_the_last_of_them_is():
+    held, chain = [Held("n7", "i")], [part_of("i", "nic", NOW - 9000), part_of("nic", "leaf", NOW - 8000)]
+
+    def leaf(**changes: object) -> Incident:
+        return incident("leaf", kind="fault_domain", component="leaf(su1/rail2)", **changes)
+
+    assert decided([*chain, leaf(since=NOW - 8000)], held=held).undo == []
+    assert decided([*chain, leaf(status="resolved", resolved=NOW - 10)], held=held).undo == []
+    assert decided(chain, held=held).undo == []  # of the leaf nothing is known
+    assert decided([*chain, leaf(status="resolved", resolved=NOW - 700)], held=held).undo == held
 
 
 STATES = st.sampled_from(list(Presence))

@@ -193,7 +193,7 @@ _STEP = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(_STEP, max_size=40))
 def test_whatever_happens_nobody_hears_a_thing_twice_an_end_unbegun_or_nothing_for_ever(
     steps: list[tuple[str, int, float]],

@@ -96,7 +96,7 @@ async def measure(browser: Browser, folder: Path, nodes: int) -> None:
               f"{(time.process_time() - looked_at) * 1000:.1f} ms a second while somebody looks")  # fmt: skip
         kept = stage.central.history
         look = time.perf_counter()
-        kept.look()
+        kept.look(stage.central.centre.now())
         looked = (time.perf_counter() - look) * 1000
         print(f"  history       {kept.trail.nbytes / 1e6:8.1f} MB of all ports, {kept.closeup.followed} components "
               f"followed in {kept.closeup.series} series, a look takes {looked:.1f} ms")  # fmt: skip

@@ -71,18 +71,15 @@ class Stage:
 
     def live_through(self) -> None:
         """The hours before the page is opened, with the centre's own judging and keeping."""
-        now = self.central._clock.now
+        now = self.central.centre.now
         begin, step = now() - self._past, 10.0
-        history = self.central.history
         for at in range(int(self._past / step)):
             wall = begin + at * step
             for ago in [ago for ago in self.then if wall >= begin + self._past - ago]:
                 self.strike(self.then.pop(ago))
             self._read(self.world.now + step, wall)
             self.central.engine.tick(wall)
-            history._now = lambda wall=wall: wall  # type: ignore[misc]
-            history.look()
-        history._now = now
+            self.central.history.look(wall)
         self._read(self.world.now + self._poll, now())
 
     def _read(self, until: float, wall: float) -> None:
@@ -94,5 +91,5 @@ class Stage:
     async def _feed(self) -> None:
         while True:
             began = time.monotonic()
-            self._read(self.world.now + self._poll, self.central._clock.now())
+            self._read(self.world.now + self._poll, self.central.centre.now())
             await asyncio.sleep(max(0.05, self._poll - (time.monotonic() - began)))

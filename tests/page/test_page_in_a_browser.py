@@ -1,7 +1,8 @@
-"""The page in a real Chromium: opened and clicked through; an incident comes by itself and is silenced."""
+"""The page in a real Chromium: opened and clicked through; an incident comes by itself, is taken on and silenced."""
 
 import json
 
+import aiohttp
 import pytest
 
 from fabricmon.sim.faults import FAULTS
@@ -11,6 +12,7 @@ from tests.rigs.browser import Browser
 pytestmark = pytest.mark.peer
 
 CARDS = "document.querySelectorAll('article.incident').length"
+BADGES = "[...document.querySelectorAll('article .badge')].map((badge) => badge.textContent).join()"
 PANEL = "document.querySelector('#panel:not([hidden]) #panel-title')?.textContent"
 
 
@@ -25,7 +27,7 @@ async def nameless(tab):
     ]
 
 
-async def test_somebody_finds_what_is_wrong_and_silences_it(require, tmp_path):
+async def test_somebody_finds_what_is_wrong_takes_it_on_and_silences_it(require, tmp_path):
     chromium = require("chromium", "shows the status page")
     token = tmp_path / "token"
     token.write_text("s3cret\n")
@@ -80,22 +82,61 @@ async def test_somebody_finds_what_is_wrong_and_silences_it(require, tmp_path):
         await tab.type(port.split("/")[0])
         await tab.until(f"{CARDS} === 1")
 
-        # acknowledged, which needs the token
-        await tab.click("article [data-acknowledge]")
-        await tab.until("!!document.querySelector('dialog[open]')")
+        # taken on with the keyboard alone, which needs a name and the token
+        centre = stage.central.centre
+        await tab.value("document.querySelector('article [data-acknowledge]').focus()")
+        await tab.key("Enter")
+        await tab.until("document.activeElement.name === 'author'")
         assert await nameless(tab) == []
-        await tab.click("dialog [type=submit]")
-        await tab.until("document.querySelector('dialog [name=token]').offsetParent !== null")
+        await tab.key("Enter")
+        assert await tab.value("document.querySelector('dialog [name=author]').validity.valueMissing")
+        await tab.type("mara")
+        await tab.key("Enter")
+        await tab.until("document.activeElement.name === 'token'")
+        assert await tab.value("document.querySelector('dialog [role=alert]').textContent") == "A token is needed."
+        assert centre.acknowledgements.by_incident == {}
         await tab.type("s3cret")
-        await tab.click("dialog [type=submit]")
+        await tab.key("Enter")
         await tab.until("!document.querySelector('dialog')")
-        await tab.until("document.querySelector('article.quiet .badge')?.textContent.startsWith('acknowledged')")
-        assert next(str(m) for s in stage.central.centre.silences.all() for m in s.matchers).startswith("id=")
+        await tab.until(f"{BADGES} === 'acknowledged by mara'")
+        (taken,) = centre.acknowledgements.by_incident.values()
+        assert (taken.author, centre.silences.all()) == ("mara", [])
+        assert await tab.value("document.getElementById('said').textContent") == "Acknowledged."
+        await tab.until("document.activeElement.dataset.withdraw")  # the focus is where it was
+
+        # nobody has it any more; then somebody has, who said so elsewhere
+        await tab.key("Enter")
+        await tab.until("document.activeElement.type === 'submit'")
+        await tab.key("Enter")
+        await tab.until(f"{BADGES} === ''")
+        assert centre.acknowledgements.by_incident == {}
+        async with aiohttp.ClientSession(headers={"Authorization": "Bearer s3cret"}) as session:
+            taking = f"{stage.url}api/v1/incidents/{taken.incident}/acknowledgement"
+            async with session.post(taking, json={"author": "jon"}) as answer:
+                assert answer.status == 201
+        await tab.until(f"{BADGES} === 'acknowledged by jon'")
+
+        # two people withdraw it: the second is told
+        await tab.click("article [data-withdraw]")
+        await tab.until("!!document.querySelector('dialog[open]')")
+        await centre.acknowledgements.withdraw(taken.incident)
+        await tab.click("dialog [type=submit]")
+        assert "nobody has taken it on" in await tab.until("document.querySelector('dialog [role=alert]').textContent")
+        await tab.click("dialog [type=button]")
+
+        # a silence is another thing, with another end
+        await tab.click("article [data-silence]")
+        component = json.dumps(f"component={stage.central.engine.incidents()[0].component}")
+        assert await tab.value(f"document.querySelector('dialog textarea').value.includes({component})")
+        await tab.click("dialog [type=submit]")
+        await tab.until(f"{BADGES} === 'silenced by mara'")
+        assert centre.acknowledgements.by_incident == {}
         await tab.click("#windows [data-end]")
         await tab.click("dialog [type=submit]")
-        await tab.until("!document.querySelector('article.quiet')")
+        await tab.until(f"{BADGES} === ''")
 
         elsewhere = [address for address in tab.asked if not address.startswith((stage.url, "data:"))]
         assert elsewhere == []
-        refused = [text for text in tab.complaints if "401" not in text]  # the one that asked for the token
+        expected = ("401", "404")  # without a token; what was withdrawn already
+        refused = [text for text in tab.complaints if not any(code in text for code in expected)]
         assert refused == []

@@ -107,6 +107,28 @@ async def test_a_change_is_told_of(stage):
         assert headers["ETag"]
 
 
+async def test_who_takes_an_incident_on_elsewhere_is_told_to_who_watches(stage):
+    stage.strike([FAULTS["link_down"](stage.layout, stage.layout.port_name(9))])
+    while not (firing := [i for i in stage.central.engine.incidents() if i.status == "firing"]):
+        await asyncio.sleep(0.1)
+    taking = f"{stage.url}api/v1/incidents/{firing[0].id}/acknowledgement"
+    async with stage.session.get(stage.url + "page/events") as answer:
+        before = await look(answer)
+        async with stage.session.post(taking, json={"author": "mara", "comment": "cable is ordered"}) as taken:
+            assert taken.status == 201
+        while (told := await look(answer))["live"] == before["live"]:
+            pass
+        for path in ("page/live", f"incident?id={firing[0].id}&part=1"):
+            _, _, body = await get(stage, path, **{"Accept-Encoding": "identity"})
+            assert b"acknowledged by mara" in body, path
+        assert b": cable is ordered</p>" in body
+        async with stage.session.delete(taking, json={}) as gone:
+            assert gone.status == 200
+        while (await look(answer))["live"] == told["live"]:
+            pass
+        assert b"mara" not in (await get(stage, "page/live", **{"Accept-Encoding": "identity"}))[2]
+
+
 async def test_only_so_many_watch(stage, monkeypatch):
     monkeypatch.setattr(routes, "MAX_WATCHERS", 2)
     answers = [await stage.session.get(stage.url + "page/events") for _ in range(3)]

@@ -16,6 +16,7 @@ from fabricmon.central.page.incident import incident_detail
 from fabricmon.central.page.mosaic import MAX_CELLS, mosaic, state_of
 from fabricmon.central.page.scene import Receiver, Scene, headline
 from fabricmon.model import Evidence, HistoryEntry, Members, Presence, RuledOut, Severity
+from fabricmon.notify.acknowledge import acknowledgement
 from fabricmon.notify.silence import silence
 from tests.page.scenes import NOW, busy, calm, empty, incident, node
 
@@ -77,8 +78,8 @@ def test_silence_is_never_shown_as_good():
             assert state_of(node("b", presence), None) == "silent"
 
 
-def detail(i):
-    return incident_detail(i, i.history, (), NOW, NOW, lambda word: f"<code>{html.escape(word)}</code>")
+def detail(i, taken=None, silence=None):
+    return incident_detail(i, i.history, taken, silence, NOW, lambda word: f"<code>{html.escape(word)}</code>")
 
 
 def test_the_page_says_what_is_open_and_what_is_announced():
@@ -102,12 +103,32 @@ def test_an_incident_in_full_says_what_is_for_it_and_what_is_against_it():
         at = text.index(word, at)
 
 
-def test_one_that_is_acknowledged_says_so_and_stays():
+def test_who_has_taken_an_incident_on_is_said_and_can_give_it_back():
     made = incident()
-    acknowledged = [silence("s", [f"id={made.id}"], NOW - 1, NOW + 60, "jon", "")]
-    shown = fragment(scene([node("host-007")], [made], silences=acknowledged))
-    assert "acknowledged by jon" in shown
-    assert "Link flaps" in shown
+    taken = acknowledgement(made, NOW - 120, "jon", "cable is ordered")
+    for shown in (fragment(scene([node("host-007")], [made], taken={made.id: taken})), detail(made, taken)):
+        assert "acknowledged by jon" in shown
+        assert "Link flaps" in shown
+        assert f'data-withdraw="{made.id}"' in shown
+        assert "data-acknowledge=" not in shown
+        assert "silenced" not in shown
+    assert "Who has it jon, 2 min ago : cable is ordered" in " ".join(Tree(shown).text.split())
+    nobody = fragment(scene([node("host-007")], [made])) + detail(made)
+    assert "acknowledged" not in nobody
+    assert "Who has it" not in nobody
+    assert nobody.count(f'data-acknowledge="{made.id}"') == 2
+
+
+def test_a_silence_is_no_acknowledgement():
+    made = incident()
+    quiet = silence("s", [f"id={made.id}"], NOW - 1, NOW + 60, "mara", "")
+    shown = fragment(scene([node("host-007")], [made], silences=[quiet]))
+    assert "silenced by mara" in shown
+    assert "acknowledged" not in shown
+    assert f'data-acknowledge="{made.id}"' in shown
+    both = detail(made, acknowledgement(made, NOW, "jon", ""), quiet)
+    assert "acknowledged by jon" in both
+    assert "silenced by mara" in both
 
 
 def test_times_are_left_to_the_script_where_there_is_one():
@@ -152,9 +173,10 @@ def test_words_from_outside_stay_words(text):
         evidence=(Evidence(text, text, text),), labels={text: text}, history=(HistoryEntry(NOW, text, text),),
         members=Members(1, 2),
     )  # fmt: skip
+    taken, quiet = acknowledgement(bad, NOW, text, text), silence("s", ["status=firing"], NOW - 1, NOW + 1, text, text)
     made = scene([node(text, detail=text), node(text + "x", Presence.SLOW, detail=text)], [bad], warnings=[text],
-                 receivers=[Receiver(text, 1, text)])  # fmt: skip
-    tree = Tree(fragment(made) + detail(bad))
+                 receivers=[Receiver(text, 1, text)], taken={bad.id: taken}, silences=[quiet])  # fmt: skip
+    tree = Tree(fragment(made) + detail(bad, taken, quiet))
     assert "script" not in tree.tags
     assert all("<script" not in name for name, _ in tree.attributes)
 

@@ -37,5 +37,5 @@ def prometheus(require, daemons, tmp_path_factory):
     agent, centre = daemons
     program = require("prometheus", "scrapes the agent and the centre")
     with Prometheus(program, tmp_path_factory.mktemp("prometheus"), {"agent": [agent], "centre": [centre]}) as server:
-        wait_for("both scraped", lambda: server.value("count(up)") == 2)
+        wait_for("both scraped", lambda: server.value("sum(up)") == 2)
         yield server

@@ -28,7 +28,20 @@ DOCUMENTS = {name: json.loads(text) for name, text in documents(Site()).items()}
 @pytest.fixture(scope="module")
 def asker(prometheus):
     wait_for("the incident is scraped", lambda: prometheus.query("fabricmon_incidents > 0"), 40)
-    return Asker(prometheus.url, 30.0, 1.0)
+    return Asker(prometheus.url, 30.0, prometheus.interval)
+
+
+def filled(prometheus, name, *titles):
+    """Title -> answer of a dashboard's panels, once each of these has data: a scrape may have failed."""
+
+    def look():
+        asker = Asker(prometheus.url, 30.0, prometheus.interval)
+        answers.update({answer.title: answer for answer in asker.ask(DOCUMENTS[name])})
+        return all(answers[title].points for title in titles)
+
+    answers = {}
+    wait_for(f"data in all of {', '.join(titles)}", look, 30)
+    return answers
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -38,21 +51,17 @@ def test_prometheus_understands_every_query(asker, name):
     assert {answer.title: answer.missing for answer in answers if answer.missing} == {}
 
 
-def test_the_node_is_found_by_its_name_and_its_panels_have_data(asker):
-    document = DOCUMENTS["fabricmon-node.json"]
-    values = asker.variables(document)
+def test_the_node_is_found_by_its_name_and_its_panels_have_data(asker, prometheus):
+    values = asker.variables(DOCUMENTS["fabricmon-node.json"])
     assert re.fullmatch(r"127\.0\.0\.1", values["node"]), "the port is no part of a name"
-    answers = {answer.title: answer for answer in asker.ask(document)}
-    for title in ("Ports active", "State of the ports", "What the ports are", "Collectors", "Agent"):
-        assert answers[title].points, title
-    assert answers["State of the ports"].series == 8
+    shown = ("Ports active", "State of the ports", "What the ports are", "Collectors", "Agent")
+    assert filled(prometheus, "fabricmon-node.json", *shown)["State of the ports"].series == 8
 
 
-def test_what_the_centre_tells_fills_the_overview(asker):
-    answers = {answer.title: answer for answer in asker.ask(DOCUMENTS["fabricmon-fabric.json"])}
-    for title in ("Critical", "Warning", "Nodes live", "Links down", "Open incidents", "Nodes by presence",
-                  "Links that are not up", "Judging the fleet"):  # fmt: skip
-        assert answers[title].points, title
+def test_what_the_centre_tells_fills_the_overview(prometheus):
+    shown = ("Critical", "Warning", "Nodes live", "Links down", "Open incidents", "Nodes by presence",
+             "Links that are not up", "Judging the fleet")  # fmt: skip
+    filled(prometheus, "fabricmon-fabric.json", *shown)
 
 
 def test_every_recording_rule_can_be_evaluated(asker):

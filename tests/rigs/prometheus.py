@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,22 @@ from tests.rigs.daemons import Daemon, fetch, fetch_json, free_port
 
 
 class Prometheus(Daemon):
-    """Scrapes `targets` (job -> addresses) every second; the first time about 5 s after it is ready. `options` are
-    further keys of a job's scrape configuration."""
+    """Scrapes `targets` (job -> addresses); the first time about 5 s after it is ready.
+
+    options   job -> further keys of its scrape configuration
+    interval  seconds between two scrapes, which is also the time that one may take
+    rules     groups of rules
+    """
 
     def __init__(
         self, program: str, directory: Path, targets: Mapping[str, list[str]],
         options: Mapping[str, Mapping[str, Any]] | None = None,
+        *, interval: int = 2, rules: Sequence[Mapping[str, Any]] = (),
     ) -> None:
+        (directory / "rules.yml").write_text(json.dumps({"groups": list(rules)}))
         config = {
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+            "global": {"scrape_interval": f"{interval}s", "scrape_timeout": f"{interval}s"},
+            "rule_files": [str(directory / "rules.yml")],
             "scrape_configs": [
                 {"job_name": job, "static_configs": [{"targets": addresses}], **(options or {}).get(job, {})}
                 for job, addresses in targets.items()
@@ -28,7 +35,7 @@ class Prometheus(Daemon):
         }
         path = directory / "prometheus.yml"
         path.write_text(json.dumps(config))  # JSON is YAML
-        self.url = f"http://127.0.0.1:{free_port()}"
+        self.url, self.interval = f"http://127.0.0.1:{free_port()}", interval
         command = [
             program,
             f"--config.file={path}",

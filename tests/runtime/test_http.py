@@ -8,8 +8,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from fabricmon.runtime.address import Address, parse_address
 from fabricmon.runtime.door import Door
-from fabricmon.runtime.http import Address, add_probes, listen, parse_address
+from fabricmon.runtime.http import add_probes, listen
 
 
 @pytest.mark.parametrize(("text", "address"), [

@@ -55,7 +55,7 @@ def test_every_shape_is_a_world_whose_columns_are_those_of_the_catalogue(shape: 
 
 
 @given(st.integers(1, 20), st.integers(1, 5), st.integers(1, 7), st.integers(1, 3))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_every_port_of_a_host_is_below_one_leaf(nodes: int, rails: int, unit: int, spines: int) -> None:
     layout = Layout.of(Fabric(Shape(nodes=nodes, rails=rails, unit=unit, spines=spines)).graph, storage=0)
     rows = [row for leaf in layout.leaves for row in layout.leaf_rows(leaf).tolist()]
@@ -105,7 +105,7 @@ def test_one_seed_is_one_run_to_the_last_bit() -> None:
 
 
 @given(st.lists(st.floats(0.05, 40.0), min_size=1, max_size=12), st.sampled_from(sorted(PATTERNS)))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_what_a_port_carries_does_not_depend_on_the_length_of_a_step(steps: list[float], pattern: str) -> None:
     traffic = Traffic(SMALL, 1, 0.4, (Job("a", SMALL.hosts[:2], pattern),))
     at = np.concatenate([[0.0], np.cumsum(steps)])

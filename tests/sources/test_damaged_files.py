@@ -68,7 +68,7 @@ def test_every_source_has_a_sample_and_knows_its_own_only() -> None:
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 def test_damage_is_told(kind: str, data: st.DataObject) -> None:
     text = SAMPLES[kind]
@@ -95,7 +95,7 @@ def places(data: object) -> Iterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["lldp", "kubernetes", "trays", "slurm-yaml", "topograph", "yaml"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 99), WRONG)
 def test_a_value_of_another_type_is_told(kind: str, place: int, wrong: object) -> None:
     whole = load_yaml(SAMPLES[kind], "sample")  # JSON is YAML

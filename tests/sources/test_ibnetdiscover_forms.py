@@ -34,7 +34,7 @@ def load(tmp_path: Path, text: str) -> Graph:
     ),
     crlf=st.booleans(), indent=st.sampled_from(["", " ", "\t"]), tabs=st.booleans(),
 )  # fmt: skip
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_fabric_survives_the_way_through_its_text(shape: Shape, crlf: bool, indent: str, tabs: bool) -> None:
     plan = Fabric(shape).graph
     lines = write(plan).splitlines()
@@ -53,7 +53,6 @@ def test_a_fabric_survives_the_way_through_its_text(shape: Shape, crlf: bool, in
 
 
 @given(st.text(max_size=300))
-@settings(deadline=None)
 def test_no_text_breaks_the_reader(text: str) -> None:
     found = ibnetdiscover.parse(NODE + text, "dump", NodeNames())
     assert "0x0000000000000aa1" in found.switches

@@ -263,7 +263,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return (directory / FILE).read_bytes()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     kind=st.sampled_from(["truncate", "garbage", "flip", "empty", "text"]),
     where=st.floats(0, 1, exclude_max=True),

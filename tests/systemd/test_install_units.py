@@ -116,8 +116,15 @@ def test_nothing_asked_for_is_a_usage_error(image: Path, capsys: pytest.CaptureF
     assert "--agent on a node" in capsys.readouterr().err
 
 
+CLOSED = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
+
+
+def test_these_are_all_folders_that_the_services_do_not_see() -> None:
+    assert set(HIDDEN) == set(CLOSED)
+
+
 @pytest.mark.parametrize(("program", "said"), [
-    *((f"{folder}/venv/bin/fabricmon", f"lies under {folder}, ") for folder in HIDDEN),
+    *((f"{folder}/venv/bin/fabricmon", f"lies under {folder}, ") for folder in CLOSED),
     ("/homes/venv/bin/fabricmon", ""),
     ("/opt/my venv/bin/fabricmon", "without spaces"),
     ("opt/fabricmon", "absolute path"),

@@ -24,6 +24,7 @@ from fabricmon.rules.rule import Scope
 from fabricmon.runtime import logs
 from fabricmon.sim.scenario_file import parse
 from fabricmon.sim.scenario_stage import START, Stage
+from tests.rigs.served import serve
 
 SCENARIO = """
 name: east
@@ -55,7 +56,8 @@ class FixedCentre:
 
     def __enter__(self) -> FixedCentre:
         self._thread.start()
-        self._ready.wait(60)
+        if not self._ready.wait(60):
+            raise TimeoutError("the centre did not come up within 60 s")
         if self._failed is not None:
             raise self._failed
         return self
@@ -103,14 +105,10 @@ class FixedCentre:
             response.headers["Date"] = formatdate(now[0], usegmt=True)
 
         app.on_response_prepare.append(dated)
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        self._ready.set()
-        await self._end.wait()
-        await runner.cleanup()
+        async with await serve(app) as served:
+            self.url = served.url
+            self._ready.set()
+            await self._end.wait()
 
     @web.middleware
     async def _gate(

@@ -139,11 +139,16 @@ def test_what_a_person_waits_for_imports_only_what_it_needs(centre, words):
 import contextlib, io, os, sys
 os.environ["FABRICMON_CENTRE"] = {centre.url!r}
 from fabricmon.cli import main
-with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-    main({words!r})
+try:
+    with contextlib.redirect_stdout(io.StringIO()):
+        code = main({words!r})
+except SystemExit as end:
+    code = end.code
 print(*sys.modules)
+sys.exit(code)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == (2 if words == ["status"] else 0), done.stderr
     assert HEAVY & set(done.stdout.split()) == set()
 
 

@@ -18,21 +18,21 @@ SHOWN = st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp",
 WORDS = st.text(SHOWN, max_size=60)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.text(max_size=80))
 def test_control_characters_never_reach_the_terminal(text):
     assert "\x1b" not in clean(text)
     assert clean(text).isprintable()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(WORDS, st.integers(1, 40))
 def test_a_cut_text_is_no_wider_than_asked_and_padding_is_exact(text, columns):
     assert width(clip(clean(text), columns)) <= columns
     assert width(pad(clean(text), columns)) == columns
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(WORDS, max_size=20), st.integers(8, 40))
 def test_wrapped_lines_fit_and_lose_no_letter(words, columns):
     text = clean(" ".join(words))
@@ -41,7 +41,7 @@ def test_wrapped_lines_fit_and_lose_no_letter(words, columns):
     assert "".join("".join(found).split()) == "".join(text.split())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(WORDS, min_size=4, max_size=4), max_size=6), st.integers(20, 120), st.booleans())
 def test_a_table_fits_the_terminal_whatever_stands_in_it(rows, columns, colour):
     shape = (Column("ONE", 4), Column("TWO", right=True, drop=1), Column("THREE", least=6, drop=2), Column("FOUR", 5))
@@ -100,7 +100,7 @@ def test_keys_by_what_terminals_send(typed, names):
     assert keys(typed) == names
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_keys_or_nothing(typed):
     assert all(isinstance(key, str) for key in keys(typed))
@@ -186,7 +186,7 @@ def test_enter_explains_and_escape_goes_back_q_ends_only_from_the_list():
     assert pressed("enter", data=Data(overview=overview())).page == "list"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(10, 200), st.integers(3, 60), st.sampled_from(["list", "explain", "keys"]))
 def test_every_screen_fits_every_terminal(columns, height, page):
     state = State(chosen_id="aaaa1", page=page)
@@ -199,7 +199,7 @@ def test_every_screen_fits_every_terminal(columns, height, page):
     assert all(width(bare(line)) <= columns for line in shown)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(WORDS, st.sampled_from(["critical", "faint", ""])), max_size=8), st.integers(1, 60))
 def test_a_line_with_colours_is_cut_by_what_is_seen_of_it(parts, columns):
     line = "".join(Style(True)(clean(text), manner) for text, manner in parts)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import msgspec
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
+from fabricmon.central.api import Api
 from fabricmon.cli import main
+from fabricmon.commands.topology import document, graph_of
 from fabricmon.sim.dump import write
 from fabricmon.sim.fabric import Fabric, Shape
+from fabricmon.topology.graph import Adapter, End, Finding, Graph, Origin, Switch, cable
+from fabricmon.topology.signs import Shape as Recognised
+from tests.terminal.stand_in import StandIn
 
 
 @pytest.fixture
@@ -76,3 +85,124 @@ def test_strict_fails_on_a_finding(dump: Path, capsys: pytest.CaptureFixture[str
     assert main(["topology", "show", str(dump)]) == 0
     assert main(["topology", "show", "--strict", str(dump)]) == 1
     assert "unnamed_adapter: 1 of 64 adapters" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--json", "--strict", "show", "{}"], ["--json", "show", "--strict", "{}"]])
+def test_what_is_said_before_the_verb_holds(words: list[str], dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dump.write_text(dump.read_text().replace('"host-003 mlx5_1"', '"MT4129 ConnectX7   Mellanox Technologies"'))
+    assert main(["topology", *(word.format(dump) for word in words)]) == 1
+    assert [finding["kind"] for finding in json.loads(capsys.readouterr().out)["findings"]] == ["unnamed_adapter"]
+
+
+def test_the_centre_that_is_named_before_the_verb_is_the_one_that_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topology", "--centre", "http://127.0.0.1:1", "show", "--token-file", "/nonexistent"]) == 2
+    assert "/nonexistent" in capsys.readouterr().err
+    assert main(["topology", "--centre", "ftp://before", "show"]) == 2
+    assert "ftp://before" in capsys.readouterr().err
+    assert main(["topology", "--centre", "ftp://before", "show", "--centre", "ftp://after"]) == 2
+    assert "ftp://after" in capsys.readouterr().err
+
+
+def test_affinity_as_json_whichever_side_of_the_verb_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    xml = tmp_path / "node.xml"
+    xml.write_text('<system version="1"><cpu numaid="0"><pci busid="0000:17:00.0" class="0x020700"/></cpu></system>')
+    for words in (["--json", "affinity"], ["affinity", "--json"]):
+        assert main(["topology", *words, "--nccl-xml", str(xml)]) == 0
+        assert "devices" in json.loads(capsys.readouterr().out)
+
+
+# --- what a centre tells
+
+
+FULL = Graph(
+    switches={"s1": Switch("s1", "leaf-1", 0, "QM9790", 64, {"rail": "0"})},
+    adapters={"a1": Adapter("a1", "host-1", "mlx5_0", "host-1 mlx5_0", 1, {"class": "nic"})},
+    cables=(cable(End("a1", 1), End("s1", 7), 50e9, 4, {"sources": "0"}),),
+    hosts={"host-1": {"rack": "r1"}},
+    source="yaml:/plan",
+    findings=(Finding("one_sided_link", ("s1",), "seen from one end"),),
+    aggregation={"g1": "s1"},
+    attached={"host-2": ("s1",)},
+    trunks=(("s1", "s2"),),
+    origins=(Origin("yaml", "/plan"),),
+    stated={"shape": "star"},
+    shapes=(Recognised("star", "star", 1.0, "one switch", {"leaves": "1"}),),
+)
+
+
+async def told(graph: Graph) -> Any:
+    """The body of the centre's answer to GET /topology."""
+    centre: Any = SimpleNamespace(engine=SimpleNamespace(topology=lambda: graph), silences=None)
+    response = await Api(centre).topology(make_mocked_request("GET", "/api/v1/topology"))
+    assert isinstance(response.body, bytes)
+    return json.loads(response.body)
+
+
+async def test_of_the_centre_comes_all_that_a_graph_has() -> None:
+    assert all(getattr(FULL, name) for name in Graph.__struct_fields__)
+    assert graph_of(await told(FULL)) == FULL
+
+
+async def test_as_json_the_centre_and_a_file_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    with StandIn({"/topology": await told(FULL)}) as centre:
+        assert main(["topology", "--json", "--centre", centre.url]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(msgspec.json.encode(document(FULL)))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {}, {"switches": [{}]}, {"switches": ["x"]}, {"switches": 1}, {"switches": {"s1": {}}}, {"adapters": [None]},
+        {"cables": [{"a": 1}]}, {"hosts": {"host-1": "r1"}}, {"stated": []},
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_no_graph_is_told_in_one_line(
+    answer: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = {"switches": [], "adapters": [], "cables": [], **answer} if answer else {}
+    with pytest.raises(msgspec.ValidationError):
+        graph_of(whole)
+    with StandIn({"/topology": whole}) as centre:
+        assert main(["topology", "--centre", centre.url]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "its topology is none we know" in said.err
+
+
+# --- names are those of whoever plugged in
+
+
+NASTY = "leaf\x1b[2J\x9b31m\u202e\r\n1"
+
+
+async def test_names_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lldp = {"lldp": {"interface": {"eth0": {
+        "chassis": {NASTY: {"id": {"type": "mac", "value": "02:00:00:00:00:01"}}},
+        "port": {"id": {"type": "ifname", "value": NASTY}},
+    }}}}  # fmt: skip
+    seen = tmp_path / "host-1.json"
+    seen.write_text(json.dumps(lldp))
+    nasty = msgspec.structs.replace(
+        FULL,
+        switches={"s1": Switch("s1", NASTY, 0, NASTY, 64, {"unit": NASTY, "rail": NASTY})},
+        findings=(Finding(NASTY, (NASTY, NASTY), NASTY),),
+        shapes=(Recognised("star", NASTY, 1.0, NASTY),),
+        origins=(Origin("yaml", NASTY),),
+    )
+    with StandIn({"/topology": await told(nasty)}) as centre:
+        for words in (["show", str(seen)], ["--centre", centre.url]):
+            assert main(["topology", *words]) == 0
+            said = capsys.readouterr()
+            assert [line for line in said.out.split("\n") if not line.isprintable()] == []
+            assert said.err == ""
+    assert "leaf [2J 31m   1" in said.out
+
+
+def test_a_message_about_a_file_does_not_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a\x1b[2Jb").write_text("nothing\n")
+    assert main(["topology", "show", str(tmp_path / "a\x1b[2Jb")]) == 2
+    assert capsys.readouterr().err.rstrip("\n").isprintable()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import CALLERS_NO_PROXY
 from tests.rigs.vm_run import CODE, OUT, PID, run_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +45,12 @@ def _missing() -> str:
     return " ".join(program for program in BUILDS_WITH if shutil.which(program) is None)
 
 
+def _environ() -> dict[str, str]:
+    """It fetches packages: by the caller's proxy, and by the very pip that installs for the host."""
+    direct = os.environ[CALLERS_NO_PROXY]
+    return {**os.environ, "no_proxy": direct, "NO_PROXY": direct, "FABRICMON_VM_PYTHON": sys.executable}
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     wanted = any(item.get_closest_marker("vm") for item in session.items)
     if not wanted or _missing() or session.config.option.collectonly:
@@ -64,8 +71,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            # not the virtual environment's pip by chance: the very one that installs for the host
-            env={**os.environ, "FABRICMON_VM_PYTHON": sys.executable},
+            env=_environ(),
             start_new_session=True,
         )
     (run_folder() / PID).write_text(str(process.pid))

@@ -1,6 +1,7 @@
 """A small application behind a listener with security, and certificates for it."""
 
 import asyncio
+import base64
 import contextlib
 import ssl
 from types import SimpleNamespace
@@ -85,6 +86,10 @@ def client(ca=None, pair=None, **more):
     for name, value in more.items():
         setattr(context, name, value)
     return context
+
+
+def basic(user, password="right"):
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
 async def status(url, method="GET", **more):

@@ -1,7 +1,6 @@
 """The whole centre in this process: what its own listener and page ask for, and what it tells of itself."""
 
 import asyncio
-import base64
 import contextlib
 
 import aiohttp
@@ -10,7 +9,7 @@ import pytest
 from fabricmon import config
 from fabricmon.central import api_request
 from fabricmon.central.app import Central
-from tests.web.conftest import RIGHT, answer, client, status, until
+from tests.web.conftest import RIGHT, answer, basic, client, status, until
 
 SILENCE = {"matchers": ["kind=x"], "duration": "1h"}
 
@@ -77,10 +76,6 @@ async def test_the_page_its_stream_and_its_api_over_tls_with_users(centre, autho
     await central.gate.watched.look(_Now())
     health = (await answer(f"{url}/health", ssl=trust, headers=jon))[1]
     assert "web.yaml:1: basic_auth_users.mara: not a bcrypt hash" in health
-
-
-def basic(user):
-    return {"Authorization": "Basic " + base64.b64encode(f"{user}:right".encode()).decode()}
 
 
 class _Now:

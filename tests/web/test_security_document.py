@@ -16,8 +16,9 @@ from fabricmon.central.pull import Pull
 from fabricmon.central.targets import Target
 from fabricmon.commands.config import check_security
 from fabricmon.runtime import door
-from fabricmon.web import gate
+from fabricmon.web import access, gate
 from fabricmon.web.link import Link
+from fabricmon.web.settings import WebConfig
 from tests.agent.fakes import FakeCollector, FakeSession, Running
 from tests.central.streams import Sink
 from tests.conftest import ROOT
@@ -121,3 +122,14 @@ async def reads(url: str, trust: ssl.SSLContext) -> bool:
 def test_every_reason_of_a_refusal_is_in_the_document(reason):
     limits = TEXT[TEXT.index("## Limits") : TEXT.index("## The web configuration file")]
     assert f"`{reason}`" in limits
+
+
+@pytest.mark.parametrize("path", access.SCRAPED)
+def test_what_who_may_scrape_gets_is_told_wherever_the_role_is_explained(path):
+    """In the table, where the setting is defined, and in the annotated configuration of the centre."""
+    (row,) = [line for line in TEXT.splitlines() if line.startswith("| `/metrics`")]
+    (field,) = re.findall(r"^ +roles .*?(?=^ +anonymous )", WebConfig.__doc__, re.M | re.S)
+    annotated = (ROOT / "docs/fabricmon.yaml").read_text().partition("\ncentral:\n")[2]
+    (comment,) = re.findall(r"# What callers may do: .*?(?=\n    roles:)", annotated, re.S)
+    for told in (row, field, comment):
+        assert re.search(rf"{path}\b", told), told

@@ -54,7 +54,8 @@ def curl(*words):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory, authority):
+def site(tmp_path_factory, authority, require):
+    require("curl", "is what people try first")
     folder = tmp_path_factory.mktemp("site")
     site = Site(folder, authority)
     ca = ("--cacert", authority.ca)
@@ -80,14 +81,14 @@ def test_prometheus_scrapes_both_over_tls_with_a_password(require, site, tmp_pat
         wait_for("all scraped", lambda: server.value("count(up)") == 3)
         wait_for("both up", lambda: server.value('sum(up{job!="stranger"})') == 2, 30)
         assert server.value('up{job="stranger"}') == 0
-        assert server.value('count(fabricmon_port_state{job="agent"})') == 4
+        wait_for("the agent's ports", lambda: server.value('count(fabricmon_port_state{job="agent"})') == 4, 20)
         refused = 'fabricmon_web_requests_refused_total{job="agent",reason="unauthenticated"}'
         wait_for("the stranger counted", lambda: (server.value(refused) or 0) > 0, 20)
-        assert server.value('fabricmon_web_certificate_not_after_timestamp_seconds{job="agent"} - time()') > 86400
+        left = 'fabricmon_web_certificate_not_after_timestamp_seconds{job="agent"} - time()'
+        wait_for("a certificate that holds for a day", lambda: (server.value(left) or 0) > 86400, 20)
 
 
-def test_curl_sees_what_is_open_and_what_is_not(require, site):
-    require("curl", "is what people try first")
+def test_curl_sees_what_is_open_and_what_is_not(site):
     ca, url = ("--cacert", site.authority.ca), f"https://{site.agent}"
     code = ("-o", "/dev/null", "-w", "%{http_code}")
     assert curl(*ca, *code, f"{url}/metrics")[1] == "401"
@@ -107,11 +108,12 @@ def test_check_reaches_the_agent_of_its_node_by_the_agents_own_files(site):
     config.write_text(yaml.safe_dump(whole))
     done = site.command("check", "--config", config)
     assert "agent at " in done.stdout.splitlines()[0], done.stdout + done.stderr
-    ca = {"FABRICMON_CA_FILE": str(site.authority.ca)}
-    far = ("check", "--agent", f"https://{site.agent}")
-    done = site.command(*far, **ca)
+    far = ("check", "--agent", f"https://{site.agent}", "--ca-file", site.authority.ca)
+    done = site.command(*far, FABRICMON_TOKEN_FILE=str(site.folder / "token"))  # the centre's, not an agent's
     assert (done.returncode, done.stdout) == (3, "")
     assert "refuses: this needs a user and password or a bearer token or a client certificate" in done.stderr
+    done = site.command(*far, "--token-file", site.folder / "token")
+    assert "agent at https://" in done.stdout.splitlines()[0], done.stdout + done.stderr
 
 
 def test_commands_change_things_at_a_centre_that_asks_for_a_token(site):

@@ -1,7 +1,6 @@
 """Who may do what: users, tokens and certificates, and what they may not; foreign pages; names."""
 
 import asyncio
-import base64
 
 import pytest
 
@@ -10,14 +9,10 @@ from fabricmon.web import access
 from fabricmon.web.access import Level
 from fabricmon.web.buckets import MAX_CLIENTS, Buckets
 from fabricmon.web.gate import ATTEMPTS
-from tests.web.conftest import RIGHT, answer, client, status, until
+from tests.web.conftest import RIGHT, answer, basic, client, status, until
 
 USERS = {"basic_auth_users": {"mara": RIGHT, "prometheus": RIGHT, "jon": RIGHT}}
 ALL = ("/metrics", "/api/v1/nodes", "POST /api/v1/silences")
-
-
-def basic(user, password="right"):
-    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
 def bearer(token):

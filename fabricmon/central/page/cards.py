@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fabricmon.central.page.scene import Scene
 from fabricmon.central.page.text import address, bar, e, moment, more, prose
 from fabricmon.central.words import certainty, clock_time, count, kind_words, span
 from fabricmon.jobs.impact import title
 from fabricmon.jobs.model import PARTLY, UNKNOWN
 from fabricmon.model import Incident, JobImpact
-from fabricmon.notify.silence import Silence
+from fabricmon.notify.acknowledge import Acknowledgement
+from fabricmon.notify.silence import Silence, silenced_by
 
 MAX_OPEN = 100  # open incidents on the page; the API has all
 MAX_RESOLVED = 20
@@ -24,24 +26,16 @@ def order(incident: Incident) -> tuple[int, float, str]:
     return (-incident.severity.rank, -incident.since, incident.id)
 
 
-def opened(
-    shown: Sequence[Incident],
-    total: int,
-    silences: Sequence[Silence],
-    at: float,
-    known: bool,
-    clock: float | None,
-) -> str:
-    """The section of open incidents: those that are looked for, of `total`. `known` is False while nothing at all is
-    seen."""
+def opened(shown: Sequence[Incident], total: int, scene: Scene, clock: float | None) -> str:
+    """The section of open incidents: those that are looked for, of `total`."""
     number = f"{len(shown):,} of {total:,}" if len(shown) != total else f"{total:,}"
     heading = f'<h2>Open incidents <span class="n">{number}</span></h2>'
     if not shown:
-        said = "Nothing is wrong with what is seen." if known else "Nothing can be said yet."
+        said = "Nothing is wrong with what is seen." if scene.overview.known else "Nothing can be said yet."
         if total:
             said = "No open incident matches."
         return f'<section id="open" class="open">{heading}<p class="none">{said}</p></section>'
-    cards = "".join(_card(i, silences, at, clock) for i in shown[:MAX_OPEN])
+    cards = "".join(_card(i, scene, clock) for i in shown[:MAX_OPEN])
     rest = more(len(shown), MAX_OPEN, "api/v1/incidents")
     return f'<section id="open" class="open"{_choices(shown)}>{heading}<div class="cards">{cards}</div>{rest}</section>'
 
@@ -53,22 +47,21 @@ def _choices(shown: Sequence[Incident]) -> str:
     return f' data-kinds="{kinds}" data-rails="{rails}"'
 
 
-def _card(i: Incident, silences: Sequence[Silence], at: float, clock: float | None) -> str:
-    silence = covering(i, silences, at)
-    quiet = " quiet" if silence else ""
+def _card(i: Incident, scene: Scene, clock: float | None) -> str:
+    taken, silence = scene.taken.get(i.id), silenced_by(i, scene.silences, scene.at)
+    quiet = " quiet" if taken or silence else ""
     first = next((v.text for v in i.evidence if v.for_it), "")
     reading = f'<p class="reading">{e(first)}</p>\n' if first else ""
     where = address("incident", id=i.id)
     name = e(i.id)
     return f"""<article class="incident {i.severity.value}{quiet}" id="incident/{name}" data-id="{name}" {about(i)}>
-<div class="lead">{severity_badge(i)}<span class="kind">{e(kind_words(i.kind))}</span>{hush(i, silence)}
+<div class="lead">{severity_badge(i)}<span class="kind">{e(kind_words(i.kind))}</span>{badges(taken, silence)}
 <span class="grow"></span>{moment(i.since, clock)}</div>
 <h3><a href="{where}">{e(i.title)}</a></h3>
 <div class="lead"><code class="component">{e(i.component)}</code>{extent(i)}</div>
 {reading}{jobs_of(i, MAX_JOBS)}<p class="action"><b>Do</b> {prose(i.action)}</p>
 <div class="do"><a class="button" href="{where}">Why</a>
-<button class="button" type="button" data-acknowledge="{name}">Acknowledge</button>
-<button class="button" type="button" data-silence="{name}">Silence</button>
+{buttons(i, taken)}
 <a class="runbook" href="runbooks/{e(i.kind)}">Runbook</a></div>
 </article>
 """
@@ -79,24 +72,25 @@ def about(i: Incident) -> str:
     return f'data-kind="{e(i.kind)}" data-component="{e(i.component)}"'
 
 
-def covering(i: Incident, silences: Sequence[Silence], at: float) -> Silence | None:
-    """The silence that covers an incident now; one of this incident alone before others."""
-    found = [s for s in silences if s.active(at) and s.covers(i)]
-    return next((s for s in found if alone(s, i)), found[0] if found else None)
+def badges(taken: Acknowledgement | None, silence: Silence | None) -> str:
+    """Who has an incident, and who does not want it told."""
+    made = _badge("acknowledged", taken.author, taken.comment) if taken else ""
+    return made + (_badge("silenced", silence.author, silence.comment) if silence else "")
 
 
-def alone(silence: Silence, i: Incident) -> bool:
-    """It is of this one incident: an acknowledgement."""
-    return [str(m) for m in silence.matchers] == [f"id={i.id}"]
+def _badge(word: str, author: str, comment: str) -> str:
+    by = f" by {author}" if author else ""
+    return f'<span class="badge {word}" title="{e(comment)}">{word}{e(by)}</span>'
 
 
-def hush(i: Incident, silence: Silence | None) -> str:
-    """The badge of an incident that nobody is told of."""
-    if silence is None:
-        return ""
-    word = "acknowledged" if alone(silence, i) else "silenced"
-    by = f" by {silence.author}" if silence.author else ""
-    return f'<span class="badge" title="{e(silence.comment)}">{word}{e(by)}</span>'
+def buttons(i: Incident, taken: Acknowledgement | None) -> str:
+    """What a person does about an open incident: take it on, or no longer, and silence it. The page's script acts."""
+    act, words = ("withdraw", "Withdraw acknowledgement") if taken else ("acknowledge", "Acknowledge")
+    name = e(i.id)
+    return (
+        f'<button class="button" type="button" data-{act}="{name}">{words}</button>'
+        f'<button class="button" type="button" data-silence="{name}">Silence</button>'
+    )
 
 
 def severity_badge(i: Incident) -> str:

@@ -131,7 +131,7 @@ def shell(title: str, fabric: str, main: str, pulse: str, search: str = "", refr
 
 def fragment(scene: Scene, wanted: Filter | None = None, clock: float | None = None) -> str:
     """What changes: the page's script puts it in place of the one before."""
-    o, wanted = scene.overview, wanted or Filter()
+    wanted = wanted or Filter()
     firing = sorted((i for i in scene.incidents if i.status == "firing"), key=order)
     resolved = sorted((i for i in scene.incidents if i.status != "firing"), key=lambda i: -(i.resolved or i.updated))
     shown = [i for i in firing if wanted.incident(i)]
@@ -141,7 +141,7 @@ def fragment(scene: Scene, wanted: Filter | None = None, clock: float | None = N
             _warnings(scene.warnings),
             _headline(scene),
             _tiles(scene),
-            opened(shown, len(firing), scene.silences, scene.at, o.known, clock),
+            opened(shown, len(firing), scene, clock),
             _silent(scene, wanted, clock),
             _windows(scene, clock),
             resolved_lines([i for i in resolved if wanted.incident(i)], clock),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fabricmon.central.page.cards import about, covering, extent, hush, jobs_of, severity_badge
+from fabricmon.central.page.cards import about, badges, buttons, extent, jobs_of, severity_badge
 from fabricmon.central.page.text import Link, e, moment, more, prose
 from fabricmon.central.words import kind_words, span
 from fabricmon.model import Evidence, HistoryEntry, Incident, RuledOut
+from fabricmon.notify.acknowledge import Acknowledgement
 from fabricmon.notify.silence import Silence
 
 MAX_JOBS = 32  # as many as an incident keeps
@@ -19,13 +20,13 @@ MAX_RULED_OUT = 16
 def incident_detail(
     i: Incident,
     history: Sequence[HistoryEntry],
-    silences: Sequence[Silence],
-    at: float,
+    taken: Acknowledgement | None,
+    silence: Silence | None,
     clock: float | None,
     link: Link,
 ) -> str:
-    """The middle of its page. `history` is all that is kept of it, oldest first."""
-    silence = covering(i, silences, at)
+    """The middle of its page. `history` is all that is kept of it, oldest first; `taken` and `silence` hold for it
+    now."""
     ended = i.resolved or i.updated
     state = (
         f"began {moment(i.since, clock)}"
@@ -33,19 +34,14 @@ def incident_detail(
         else f"resolved {moment(ended, clock)}, after {span(ended - i.since)}"
     )
     firing = i.status == "firing"
-    buttons = (
-        f'<button class="button" type="button" data-acknowledge="{e(i.id)}">Acknowledge</button>'
-        f'<button class="button" type="button" data-silence="{e(i.id)}">Silence</button>'
-        if firing
-        else ""
-    )
     return f"""<div class="incident {i.severity.value if firing else "over"}" data-id="{e(i.id)}" {about(i)}>
-<div class="lead">{severity_badge(i)}<span class="kind">{e(kind_words(i.kind))}</span>{hush(i, silence)}
+<div class="lead">{severity_badge(i)}<span class="kind">{e(kind_words(i.kind))}</span>{badges(taken, silence)}
 <span>{state}</span>{extent(i)}</div>
 <h2 id="panel-title" tabindex="-1">{e(i.title)}</h2>
 <p class="where">{link(i.component)}</p>
-<div class="do">{buttons}<a class="runbook" href="runbooks/{e(i.kind)}">Runbook</a></div>
+<div class="do">{buttons(i, taken) if firing else ""}<a class="runbook" href="runbooks/{e(i.kind)}">Runbook</a></div>
 </div>
+{_section("Who has it", _holder(taken, clock))}
 {_section("What to do", f"<p class='action'>{prose(i.action)}</p>")}
 {_section("Why", f"<p>{prose(i.why)}</p>")}
 {_section("Jobs hit", jobs_of(i, MAX_JOBS))}
@@ -60,6 +56,13 @@ def incident_detail(
 
 def _section(heading: str, inside: str) -> str:
     return f"<section><h3>{heading}</h3>{inside}</section>" if inside else ""
+
+
+def _holder(taken: Acknowledgement | None, clock: float | None) -> str:
+    if taken is None:
+        return ""
+    comment = f": {taken.comment}" if taken.comment else ""
+    return f"<p>{e(taken.author or 'somebody')}, {moment(taken.at, clock)}{e(comment)}</p>"
 
 
 def _names(names: Sequence[str], link: Link) -> str:

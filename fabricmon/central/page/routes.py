@@ -26,6 +26,7 @@ from fabricmon.central.page.node import component_detail, node_detail
 from fabricmon.central.page.plan import Plan, plan
 from fabricmon.central.words import clock_time
 from fabricmon.model import ComponentId, Incident, Kind, Presence, Symptom
+from fabricmon.notify.silence import silenced_by
 from fabricmon.runtime.exposition import accepts_gzip, gzip
 
 ASSETS = {
@@ -87,7 +88,7 @@ class Page:
     def scene(self) -> scene.Scene:
         """What the page shows now."""
         at, overview, nodes, incidents = self._centre.look()
-        silences = self._centre.silences
+        silences, taken = self._centre.silences, self._centre.acknowledgements
         deliveries = {
             name: (d.depth, d.error if d.attempts else "") for name, d in self._centre.outbox.deliveries().items()
         }
@@ -96,6 +97,7 @@ class Page:
             overview=overview,
             nodes=nodes,
             incidents=incidents,
+            taken={i.id: held for i in incidents if (held := taken.of(i)) is not None},
             silences=[s for s in silences.all() if s.ends > at],
             windows=silences.windows(at),
             receivers=scene.receivers(deliveries),
@@ -153,8 +155,8 @@ class Page:
         html = incident_detail(
             found,
             list(history)[-MAX_HISTORY:],
-            self._centre.silences.active(now),
-            now,
+            self._centre.acknowledgements.of(found),
+            silenced_by(found, self._centre.silences.active(now), now),
             clock,
             lambda word: known.link_of(fleet, word),
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fabricmon.central.overview import Overview
 from fabricmon.central.words import count
 from fabricmon.model import Incident, Maintenance, NodeView, Severity
+from fabricmon.notify.acknowledge import Acknowledgements
 from fabricmon.notify.silence import Silence
 
 
@@ -24,6 +25,7 @@ class Receiver:
 class Scene:
     """Everything the page shows.
 
+    taken     acknowledgements that hold now, by incident id
     warnings  what is wrong with the centre itself, one sentence each
     """
 
@@ -31,6 +33,7 @@ class Scene:
     overview: Overview
     nodes: Sequence[NodeView]
     incidents: Sequence[Incident]
+    taken: Acknowledgements = field(default_factory=dict)
     silences: Sequence[Silence] = ()
     windows: Sequence[Maintenance] = ()
     receivers: Sequence[Receiver] = ()

@@ -1,7 +1,8 @@
-// Silencing and acknowledging from the page, over the API. An acknowledgement is a silence of this one incident.
+// Acknowledging and silencing from the page, over the API.
 import { say } from "./live.js";
 
 const DURATIONS = { "1h": "1 hour", "4h": "4 hours", "12h": "12 hours", "1d": "1 day", "3d": "3 days", "7d": "1 week" };
+const DURATION = "4h"; // of a silence, unless another is chosen
 
 function kept(store, name, value) {
   try {
@@ -37,15 +38,17 @@ function field(label, control, hint = "") {
   return make("label", { class: "field" }, make("span", {}, label), control, ...(hint ? [make("small", {}, hint)] : []));
 }
 
-function dialog(title, button, fields, submit) {
+// What `text` says is read out with the title.
+function dialog(title, text, button, fields, submit) {
   const error = make("p", { class: "error", role: "alert" });
   error.hidden = true;
   const token = field("Token", make("input", { name: "token", type: "password", autocomplete: "off" }), "The centre asks for a token to change anything.");
   token.hidden = true;
   const cancel = make("button", { type: "button", class: "button" }, "Cancel");
   const go = make("button", { type: "submit", class: "button strong" }, button);
-  const form = make("form", { method: "dialog" }, make("h2", { id: "dialog-title" }, title), ...fields, token, error, make("div", { class: "do" }, go, cancel));
-  const box = make("dialog", { "aria-labelledby": "dialog-title" }, form);
+  const head = [make("h2", { id: "dialog-title" }, title), make("p", { id: "dialog-text", class: "note" }, text)];
+  const form = make("form", { method: "dialog" }, ...head, ...fields, token, error, make("div", { class: "do" }, go, cancel));
+  const box = make("dialog", { "aria-labelledby": "dialog-title", "aria-describedby": "dialog-text" }, form);
   cancel.addEventListener("click", () => box.close());
   box.addEventListener("close", () => box.remove());
   form.addEventListener("submit", async (event) => {
@@ -71,59 +74,73 @@ function dialog(title, button, fields, submit) {
   box.showModal();
 }
 
-function silenceDialog({ title, button, matchers, duration, done, word }) {
-  const lines = make("textarea", { name: "matchers", rows: String(Math.max(2, matchers.length)), spellcheck: "false", required: "" });
-  lines.value = matchers.join("\n");
-  const select = make("select", { name: "duration" });
-  for (const [value, words] of Object.entries(DURATIONS)) select.append(new Option(words, value, false, value === duration));
+// Who does it and why: the fields, and what was written into them. A name is kept for the next time.
+function person(named) {
   const author = make("input", { name: "author", autocomplete: "name", maxlength: "100" });
+  author.required = named;
   author.value = kept(localStorage, "author");
   const comment = make("input", { name: "comment", maxlength: "500" });
-  const fields = [
-    field("Covers", lines, "one matcher a line, all must hold: NAME=VALUE, !=, =~, !~"),
-    field("For", select),
-    field("Your name", author),
-    field("Comment", comment),
-  ];
-  dialog(title, button, fields, async (elements) => {
+  function said() {
     kept(localStorage, "author", author.value);
+    return { author: author.value, comment: comment.value };
+  }
+  return { fields: [field("Your name", author), field("Comment", comment)], said };
+}
+
+const acknowledgement = (id) => `incidents/${encodeURIComponent(id)}/acknowledgement`;
+
+function acknowledge(id, done) {
+  const { fields, said } = person(true);
+  const text = "You have it: nobody is reminded of it and nobody else is called, until it ends or becomes worse.";
+  dialog("Acknowledge", text, "Acknowledge", fields, async () => {
+    await ask("POST", acknowledgement(id), said());
+    say("Acknowledged.");
+    done();
+  });
+}
+
+function withdraw(id, done) {
+  const text = "Nobody has it any more: reminders go on, and who is next in line is called.";
+  dialog("Withdraw the acknowledgement?", text, "Withdraw", [], async () => {
+    await ask("DELETE", acknowledgement(id));
+    say("Withdrawn.");
+    done();
+  });
+}
+
+function silence({ kind, component }, done) {
+  const matchers = [`kind=${kind}`, `component=${component}`];
+  const lines = make("textarea", { name: "matchers", rows: String(matchers.length), spellcheck: "false", required: "" });
+  lines.value = matchers.join("\n");
+  const select = make("select", { name: "duration" });
+  for (const [value, words] of Object.entries(DURATIONS)) select.append(new Option(words, value, false, value === DURATION));
+  const { fields, said } = person(false);
+  const covers = field("Covers", lines, "one matcher a line, all must hold: NAME=VALUE, !=, =~, !~");
+  const text = "Nobody is told of what it covers, even when that becomes worse.";
+  dialog("Silence", text, "Silence", [covers, field("For", select), ...fields], async () => {
     const list = lines.value.split("\n").map((line) => line.trim()).filter(Boolean);
-    await ask("POST", "silences", { matchers: list, duration: elements.duration.value, author: author.value, comment: comment.value });
-    say(`${word}.`);
+    await ask("POST", "silences", { matchers: list, duration: select.value, ...said() });
+    say("Silenced.");
+    done();
+  });
+}
+
+function end(path, done) {
+  const what = path.startsWith("silences") ? "silence" : "maintenance";
+  dialog(`End this ${what} now?`, "From then on it covers nothing.", "End it", [], async () => {
+    await ask("DELETE", path);
+    say("Ended.");
     done();
   });
 }
 
 export function actions(done) {
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("button[data-acknowledge], button[data-silence], button[data-end]");
-    if (!button) return;
-    if (button.dataset.acknowledge) {
-      silenceDialog({
-        title: "Acknowledge: nobody is told of it again",
-        button: "Acknowledge",
-        matchers: [`id=${button.dataset.acknowledge}`],
-        duration: "4h",
-        word: "Acknowledged",
-        done,
-      });
-    } else if (button.dataset.silence) {
-      const { kind, component } = button.closest("[data-kind]").dataset;
-      silenceDialog({
-        title: "Silence",
-        button: "Silence",
-        matchers: [`kind=${kind}`, `component=${component}`],
-        duration: "4h",
-        word: "Silenced",
-        done,
-      });
-    } else {
-      const what = button.dataset.end.startsWith("silences") ? "silence" : "maintenance";
-      dialog(`End this ${what} now?`, "End it", [], async () => {
-        await ask("DELETE", button.dataset.end);
-        say("Ended.");
-        done();
-      });
-    }
+    const button = event.target.closest("button");
+    const asked = button?.dataset ?? {};
+    if (asked.acknowledge) acknowledge(asked.acknowledge, done);
+    else if (asked.withdraw) withdraw(asked.withdraw, done);
+    else if (asked.silence) silence(button.closest("[data-kind]").dataset, done);
+    else if (asked.end) end(asked.end, done);
   });
 }
