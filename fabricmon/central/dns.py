@@ -75,7 +75,7 @@ def resolver(path: str = RESOLV_CONF) -> Resolver:
             search = tuple(w.strip(".") for w in words[1 : 1 + MAX_SEARCH] if w.strip("."))
         elif words[0] == "options":
             for word in words[1:]:
-                if word.startswith("ndots:") and word[6:].isdigit():
+                if word.startswith("ndots:") and word[6:].isdecimal():
                     ndots = min(15, int(word[6:]))
     return Resolver(tuple(servers[:MAX_SERVERS]) or LOCAL, search, ndots)
 

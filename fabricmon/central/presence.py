@@ -182,7 +182,7 @@ class Register:
     def renew(self, node: str) -> None:
         """Close the node's stream at the next sweep, so that it begins anew, with an inventory."""
         for peer in self._by_node.get(node, ()):
-            peer.reopen = peer.open and peer.feeds
+            peer.reopen |= peer.open and peer.feeds
 
     def counts(self) -> dict[Presence, int]:
         """Nodes by presence, all presences named."""

@@ -107,9 +107,9 @@ class Session:
         return [
             _is(self._text(f"{at}/mii_status"), "up"),
             _is(self._text(f"{at}/state"), "active"),
-            float(failures) if failures.isascii() and failures.isdigit() else math.nan,
+            float(failures) if failures.isascii() and failures.isdecimal() else math.nan,
             # no aggregator: the bond does not speak LACP
-            _is(aggregate, in_use) if in_use.isdigit() and aggregate.isdigit() else math.nan,
+            _is(aggregate, in_use) if in_use.isdecimal() and aggregate.isdecimal() else math.nan,
         ]
 
     def _text(self, path: str) -> str:

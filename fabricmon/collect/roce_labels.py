@@ -48,7 +48,7 @@ def _version(host: Host, device: str, port: int) -> str:
         return "v2" if "v2" in chosen else "v1"
     types = f"{CLASS}/{device}/ports/{port}/gid_attrs/types"
     try:
-        entries = sorted((e for e in host.list(types) if e.isdigit()), key=int)[:_MOST_GIDS]
+        entries = sorted((e for e in host.list(types) if e.isdecimal()), key=int)[:_MOST_GIDS]
     except HostError:
         return ""
     found = set()

@@ -40,13 +40,22 @@ def add_host_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", metavar="FILE", help="read a recorded host, written by `fabricmon capture`, instead")
 
 
-def load(args: argparse.Namespace, judges: bool = True) -> Any:
-    """The configuration with the command line over it. ConfigError when something is wrong in it.
-
-    `judges`: with the rules, if the agent is to judge; they are half of what a short command costs.
-    """
+def load(args: argparse.Namespace) -> Any:
+    """The configuration with the command line over it, with the rules if the agent is to judge. ConfigError when
+    something is wrong in it."""
     from fabricmon import config
 
+    given = overrides(args)
+    # NumPy comes in with the rules. Its linear algebra, of which nothing is used, would keep a buffer per processor.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    root = config.load(args.config, given, uses=("agent", "collect", "log"))
+    if root.agent.judge:
+        root = config.load(args.config, given, uses=("agent", "collect", "rules", "log"))
+    return root
+
+
+def overrides(args: argparse.Namespace) -> dict[str, object]:
+    """What the command line puts over the configuration, by its dotted path."""
     flags = {
         "agent.listen": getattr(args, "listen", None),
         "agent.node": getattr(args, "node", None),
@@ -56,13 +65,7 @@ def load(args: argparse.Namespace, judges: bool = True) -> Any:
         "log.format": getattr(args, "log_format", None),
         "log.level": getattr(args, "log_level", None),
     }
-    given = {path: value for path, value in flags.items() if value is not None}
-    # NumPy comes in with the rules. Its linear algebra, of which nothing is used, would keep a buffer per processor.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    root = config.load(args.config, given, uses=("agent", "collect", "log"))
-    if judges and root.agent.judge:
-        root = config.load(args.config, given, uses=("agent", "collect", "rules", "log"))
-    return root
+    return {path: value for path, value in flags.items() if value is not None}
 
 
 def open_host(root: Any, archive: str | None) -> Host:

@@ -22,7 +22,7 @@ from fabricmon import config
 from fabricmon.agent.report import CollectorHealth, Health, SymptomHealth
 from fabricmon.agent.settings import AgentConfig
 from fabricmon.commands import own_agent
-from fabricmon.commands.agent import add_host_arguments, open_host
+from fabricmon.commands.agent import add_host_arguments, open_host, overrides
 from fabricmon.commands.own_agent import Way
 from fabricmon.model import Severity
 from fabricmon.runtime import logs
@@ -202,9 +202,7 @@ def _load(args: argparse.Namespace, *uses: str) -> config.Root:
 
     Tokens and keys that it names are the agent's: whoever checks need not be able to read them.
     """
-    paths = {"agent.path.sysfs": args.sysfs, "agent.path.procfs": args.procfs}
-    given = {path: value for path, value in paths.items() if value is not None}
-    root = config.load(args.config, given, uses=uses)
+    root = config.load(args.config, overrides(args), uses=uses)
     root.agent = root.agent or AgentConfig()
     return root
 

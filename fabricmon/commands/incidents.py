@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             return _watch(client, args)
         answer = client.ask("GET", f"/incidents?{_query(args, time.time())}")
     except remote.RemoteError as error:
-        print(f"fabricmon incidents: {clean(error)}", file=sys.stderr)
+        print(f"fabricmon incidents: {error}", file=sys.stderr)
         return 1
     found = answer.body["incidents"]
     if args.json:

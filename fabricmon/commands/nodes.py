@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
             asked["presence"] = "silent" if args.silent else args.presence
         answer = client.ask("GET", f"/nodes?{urlencode(asked)}")
     except remote.RemoteError as error:
-        print(f"fabricmon nodes: {clean(error)}", file=sys.stderr)
+        print(f"fabricmon nodes: {error}", file=sys.stderr)
         return 1
     found = answer.body["nodes"]
     if args.symptoms:

@@ -96,7 +96,7 @@ def _of_the_centre(args: argparse.Namespace) -> int:
     try:
         graph = graph_of(remote.ask(args, "GET", "/topology"))
     except remote.RemoteError as error:
-        print(f"fabricmon topology: {clean(error)}", file=sys.stderr)
+        print(f"fabricmon topology: {error}", file=sys.stderr)
         return UNUSABLE
     except msgspec.ValidationError as error:
         print(f"fabricmon topology: the centre is of another version, its topology is none we know: {clean(error)}",

@@ -207,4 +207,4 @@ async def _refusal(answer: aiohttp.ClientResponse) -> ApiError:
         text = said.decode(errors="replace")
     words = " ".join(text.split())[:300] or answer.reason or "no words"
     wait = answer.headers.get("Retry-After", "")
-    return ApiError(f"HTTP {answer.status}: {words}", answer.status, float(wait) if wait.isdigit() else 0.0)
+    return ApiError(f"HTTP {answer.status}: {words}", answer.status, float(wait) if wait.isdecimal() else 0.0)

@@ -151,6 +151,6 @@ def _segments(path: Path) -> list[Segment]:
 
 def _segment(path: Path, size: int) -> Segment:
     words = path.name.removesuffix(records.SUFFIX).split("-")
-    if len(words) == 3 and words[0].isdigit() and words[2].isdigit() and path.suffix == records.SUFFIX:
+    if len(words) == 3 and words[0].isdecimal() and words[2].isdecimal() and path.suffix == records.SUFFIX:
         return Segment(int(words[0]) / 1000, words[1], int(words[2]), path, size)
     raise RecordingError(f"{path}: its name is not that of a segment (TIME-RUN-NUMBER{records.SUFFIX})")

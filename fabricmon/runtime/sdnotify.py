@@ -65,6 +65,6 @@ class Notifier:
 def _microseconds(environ: Mapping[str, str]) -> float | None:
     """WATCHDOG_USEC in seconds, unless WATCHDOG_PID says that it is meant for another process."""
     text, pid = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
-    if not text.isdigit() or int(text) == 0 or (pid and pid != str(os.getpid())):
+    if not text.isdecimal() or int(text) == 0 or (pid and pid != str(os.getpid())):
         return None
     return int(text) / 1e6

@@ -76,7 +76,7 @@ class _Plan:
             self.unread.append(f"line {number}: {', '.join(cell(title) for title in _NEEDED)[:80]}")
             return
         speed = cell("speed")
-        rate = float(speed) * 1e6 / 8 if speed.isdigit() else 0.0  # Mb/s
+        rate = float(speed) * 1e6 / 8 if speed.isdecimal() else 0.0  # Mb/s
         link = cable(start, end, rate)
         if (link.a, link.b) in self.cables:
             return  # many plans list a cable once from either end

@@ -220,7 +220,7 @@ class _Plan:
             switch = self.switches.get(self.by_name.get(name, ""))
             if switch is not None and port:
                 number = port_number(port)
-                if not port.isdigit() and not is_plain(port):
+                if not port.isdecimal() and not is_plain(port):
                     switch.labels[f"port/{number}"] = port
                 return End(switch.id, number)
             name, _, more = name.rpartition("/")
@@ -231,7 +231,7 @@ class _Plan:
         name, port = text, 1
         if name not in self.by_name:
             head, _, tail = text.rpartition("/")
-            if tail.isdigit():
+            if tail.isdecimal():
                 name, port = head, int(tail)
         if name not in self.by_name:
             host, _, device = name.rpartition("/")

@@ -25,9 +25,9 @@ def port_number(text: str) -> int:
     if match := _PLAIN.match(text):
         return int(match[1]) % _FIRST_ODD
     groups = [] if _MAC.match(text) else _GROUPS.findall(text)
-    if not any(group.isdigit() for group in groups):
+    if not any(group.isdecimal() for group in groups):
         return _FIRST_ODD + zlib.crc32(text.encode()) % _FIRST_ODD
     number = 0
     for group in groups:
-        number = number * 1000 + (int(group) % 1000 if group.isdigit() else ord(group) - ord("a") + 1)
+        number = number * 1000 + (int(group) % 1000 if group.isdecimal() else ord(group) - ord("a") + 1)
     return number % _FIRST_ODD

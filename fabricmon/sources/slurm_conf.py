@@ -46,7 +46,7 @@ def parse(text: str, path: str, names: NodeNames) -> Graph:
             found.odd("unread_line", f"line {number}: {error}")
             continue
         if "blocksizes" in fields:
-            sizes += [size for size in fields["blocksizes"].split(",") if size.isdigit()]
+            sizes += [size for size in fields["blocksizes"].split(",") if size.isdecimal()]
         for name in named:
             if name in defined:
                 found.odd("conflicting_record", f"line {number}: {name} is defined twice")

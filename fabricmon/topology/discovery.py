@@ -30,7 +30,7 @@ _MODELS = {
 
 def lane_rate(width: str, speed: str) -> tuple[float, int]:
     """("4", "NDR") -> (bytes per second, lanes); zeros where the words are unknown."""
-    lanes = int(width) if width.isdigit() else 0
+    lanes = int(width) if width.isdecimal() else 0
     return lanes * _LANE_GBPS.get(speed.upper(), 0.0) * 1e9 / 8, lanes
 
 

@@ -327,7 +327,7 @@ class _Join:
     def swept(self, labels: Labels) -> _Place | None:
         """The place of a swept row, which names its node by GUID."""
         node, port = self.by_guid.get(guid_number(labels.get("node_guid")) or 0), labels.get("port", "")
-        end = End(node, int(port)) if node is not None and port.isdigit() else None
+        end = End(node, int(port)) if node is not None and port.isdecimal() else None
         number = self.cable_at.get(end) if end is not None else None
         if end is None or number is None:
             return None
@@ -345,7 +345,7 @@ class _Join:
         return _Place(number, title, leaf, self.leaf_names[leaf.id], self.carried[leaf.id], near, between, adapter)
 
     def _end(self, component: ComponentId, labels: Labels, device: str, port: str) -> End | None:
-        at = int(port) if port.isdigit() else 1
+        at = int(port) if port.isdecimal() else 1
         for label in ("port_guid", "node_guid"):
             node = self.by_guid.get(guid_number(labels.get(label)) or 0)
             if node is not None and End(node, at) in self.cable_at:

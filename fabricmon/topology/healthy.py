@@ -267,7 +267,7 @@ def _domain_sizes(graph: Graph) -> Iterator[Finding]:
 
 def _blocks(graph: Graph) -> Iterator[Finding]:
     stated = graph.stated.get("block_sizes", "").split(",")[0]
-    if not stated.isdigit():
+    if not stated.isdecimal():
         return
     sizes = Counter(labels["block"] for labels in graph.hosts.values() if "block" in labels)
     small = sorted((block for block, size in sizes.items() if size < int(stated)), key=natural)
@@ -283,7 +283,7 @@ def _stated(graph: Graph, shapes: Sequence[Shape]) -> Iterator[Finding]:
     kind, _, sizes = graph.stated.get("shape", "").rpartition(" ")
     if not kind or not graph.cables or not shapes:
         return
-    wanted = sorted((int(size) for size in sizes.split("x") if size.isdigit() and size != "1"), reverse=True)
+    wanted = sorted((int(size) for size in sizes.split("x") if size.isdecimal() and size != "1"), reverse=True)
     found = shapes[0]
     if found.kind != kind or found.details.get("sizes") != "x".join(map(str, wanted)):
         yield Finding(

@@ -18,7 +18,7 @@ Key = TypeVar("Key", bound=Hashable)
 def short(host: str) -> str:
     """A host name without its domain, in lower case; an address stays whole."""
     head, _, rest = host.partition(".")
-    return host.lower() if head.isdigit() and rest else head.lower()
+    return host.lower() if head.isdecimal() and rest else head.lower()
 
 
 class Index(Generic[Key]):

@@ -173,7 +173,7 @@ class Paths:
         graph, before = self._join.graph, None
         for word in text.split():
             name, _, port = word.rpartition(":") if word not in self._join.switch_names else (word, "", "")
-            if not name or not port.isdigit():
+            if not name or not port.isdecimal():
                 name, port = word, ""
             id = self._join.switch_names.get(name, name)
             switch = graph.switches.get(id)

@@ -50,7 +50,7 @@ def graph_of(rows: Iterable[tuple[ComponentId, Labels]]) -> Graph | None:
             continue
         sweepers.add(component.node)
         guid, port, far = labels.get("node_guid", ""), labels.get("port", ""), labels.get("remote_guid", "")
-        if not guid or not port.isdigit():
+        if not guid or not port.isdecimal():
             continue
         kind = "S" if swept == "switch" else "H"
         known = "ports" in labels and guid not in described
@@ -58,10 +58,10 @@ def graph_of(rows: Iterable[tuple[ComponentId, Labels]]) -> Graph | None:
             described.add(guid)
         ports = labels.get("ports", "0")
         found.node(
-            kind, guid, int(ports) if ports.isdigit() else 0, labels.get("description", labels.get("device", "")),
+            kind, guid, int(ports) if ports.isdecimal() else 0, labels.get("description", labels.get("device", "")),
             device=labels.get("model", ""), system=labels.get("system_guid", ""), own=known,
         )  # fmt: skip
-        if far and labels.get("remote_port", "").isdigit():
+        if far and labels.get("remote_port", "").isdecimal():
             found.link(End(guid, int(port)), End(far, int(labels["remote_port"])))
     if not sweepers:
         return None

@@ -56,6 +56,20 @@ def test_a_node_that_says_another_name_is_known_by_that_name(register, sink):
     assert sink.forgotten == ["10.0.0.1"]
 
 
+def test_who_waits_to_be_opened_anew_waits_on_when_its_feeder_is_renewed(register):
+    first, second = expect(register, "a:1"), expect(register, "b:1")
+    hello(register, first, identity("h1"), 1.0)
+    hello(register, second, identity("h1"), 1.0)
+    register.failed(first, REFUSED, "", 2.0)
+    assert (second.open, second.feeds, second.reopen) == (True, False, True)
+    register.renew("h1")
+    assert register.sweep(2.5) == [second]
+    hello(register, second, identity("h1"), 3.0)
+    assert register.sweep(3.5) == []
+    register.renew("h1")
+    assert register.sweep(4.0) == [second]
+
+
 def test_one_agent_under_two_addresses_is_fed_once_and_is_no_clone(register, sink):
     first, second = expect(register, "a:1"), expect(register, "b:1")
     assert hello(register, first, identity("h1"), 1.0)

@@ -11,6 +11,7 @@ import pytest
 from fabricmon.model import ComponentId, Kind
 from fabricmon.topology.domains import Assigner, Domains, assign
 from fabricmon.topology.graph import Adapter, End, Graph, Switch, cable
+from fabricmon.topology.swept import graph_of
 
 LEAF = "0x000000000000aa01"
 
@@ -112,6 +113,17 @@ def test_a_missing_adapter_does_not_shift_the_rails_of_its_host() -> None:
 def test_a_device_without_a_port_is_in_no_link_and_an_interface_is() -> None:
     found = assign(None, [row("h", "mlx5_0"), (ComponentId(Kind.PORT, "h", "eth0"), {"netdev": "eth0"})], {})
     assert [name(found, "link", n) for n in (0, 1)] == [None, "h/eth0"]
+
+
+@pytest.mark.parametrize("odd", ["²", "①", "٣", "-1", "1 ", ""])
+def test_an_odd_port_of_one_agent_costs_the_other_rows_nothing(odd: str) -> None:
+    known = graph(Adapter("0x0000000000bb0011", "host-1", "mlx5_0"), Adapter("0x0000000000bb0012", "host-2", "mlx5_0"))
+    strange = row("host-1", "mlx5_0", port=odd, node_guid="0x0000000000bb0011")
+    told = row("host-1", "leaf-3/1", port=odd, ports=odd, remote_port=odd, swept="switch", node_guid=LEAF,
+               remote_guid="0x0000000000bb0011")  # fmt: skip
+    found = assign(known, [strange, told, row("host-2", "mlx5_0/1")], {})
+    assert name(found, "link", 2) == "host-2/mlx5_0/1, leaf-3/11"
+    assert graph_of([strange, told]) is not None
 
 
 def test_a_change_of_some_rows_gives_what_a_new_assignment_of_all_would() -> None:
