@@ -13,9 +13,12 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 import aiohttp
+
+from fabricmon.catalogue import CATALOGUE
 
 OUT = Path("/out")
 FAKE = Path("/sys/kernel/debug/fabfake")
@@ -34,11 +37,15 @@ def say(text: str) -> None:
     print(f"[{time.monotonic():6.1f} s] {text}", flush=True)
 
 
-def sh(line: str) -> str:
+def run(line: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(line, shell=True, text=True, capture_output=True, timeout=PATIENCE, check=False)
     if done.returncode:
         say(f"{line}: exit {done.returncode}: {done.stdout}{done.stderr}")
-    return done.stdout
+    return done
+
+
+def sh(line: str) -> str:
+    return run(line).stdout
 
 
 def put(device: str, **values: int) -> None:
@@ -51,13 +58,26 @@ def names(device: str) -> list[str]:
     return [row.split()[0] for row in rows if row.split()[0] not in STATE_WORDS]
 
 
+def metric(name: str) -> str:
+    """The metric of a counter file."""
+    return next(c.metric for c in CATALOGUE.values() if c.source in ("counters", "hw_counters") and name in c.keys)
+
+
+def shown(device: str) -> list[str]:
+    """How the samples of every counter of a fake port begin on the page."""
+    return [f'{metric(name)}{{device="{device}"' for name in names(device)]
+
+
 def page(address: str) -> str:
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=PATIENCE) as answer:
         return str(answer.read().decode())
 
 
-def wait_page(address: str, what: str, *wanted: str) -> str:
-    """The first page on which every wanted text stands; the last one when patience ends. Ends with the agent."""
+def wait_page(address: str, what: str, *wanted: str, without: Sequence[str] = ()) -> str:
+    """The first page on which every wanted text stands and none of `without`; the last one when patience ends.
+
+    Ends with the agent.
+    """
     start, text = time.monotonic(), ""
     while time.monotonic() - start < PATIENCE:
         if AGENTS[address].poll() is not None:
@@ -66,11 +86,12 @@ def wait_page(address: str, what: str, *wanted: str) -> str:
             text = page(address)
         except OSError:
             text = ""
-        if text and all(word in text for word in wanted):
+        if text and all(word in text for word in wanted) and not any(word in text for word in without):
             say(f"{address}: {what}, after {time.monotonic() - start:.1f} s")
             return text
         time.sleep(0.5)
-    say(f"{address}: {what} did not come: {[word for word in wanted if word not in text]}")
+    unwanted = [word for word in without if word in text]
+    say(f"{address}: {what} did not come: missing {[word for word in wanted if word not in text]}, there {unwanted}")
     return text
 
 
@@ -135,8 +156,8 @@ def main() -> None:
     facts["first"] = first
 
     try:
-        read_last = ("symbol_errors_total", "link_downed_total", "state", "rate_bytes_per_second", "cnp_sent_total")
-        ready = [f'port_{name}{{device="{device}"' for device in DEVICES for name in read_last]
+        ready = [f'port_{name}{{device="{d}"' for d in DEVICES for name in ("state", "rate_bytes_per_second")]
+        ready += [start for device in DEVICES for start in shown(device)]
         elsewhere = ("--path.sysfs", str(ELSEWHERE))
         for address, kind, flags in ((FILES, "files", elsewhere), (NETLINK, "netlink", ())):
             start_agent(address, "--node", "vm", *flags)
@@ -154,21 +175,25 @@ def main() -> None:
         healthy = [device for device in DEVICES if device not in (SLOW, FAILING)]
         fresh = [f'symbol_errors_total{{device="{d}",port="1"}} {moved[d]["symbol_error"]}\n' for d in healthy]
         time.sleep(6)  # longer than the slow port's answer and the failing port's period: their worst is visible now
-        (OUT / "faulty.prom").write_text(wait_page(NETLINK, "healthy ports moved on", *fresh))
+        told = f'collector_device_faults{{collector="infiniband_errors",device="{FAILING}"'
+        text = wait_page(NETLINK, "healthy ports moved on", *fresh, told, without=shown(FAILING))
+        (OUT / "faulty.prom").write_text(text)
 
         say("both well again")
         put(SLOW, delay_ms=0)
         put(FAILING, fail=0)
         fresh = [f'symbol_errors_total{{device="{d}",port="1"}} {moved[d]["symbol_error"]}\n' for d in DEVICES]
+        fresh += [start for device in (SLOW, FAILING) for start in shown(device)]
         (OUT / "recovered.prom").write_text(wait_page(NETLINK, "all ports read again", *fresh))
 
         say("RDMA traffic over soft-RoCE")
         (OUT / "before-traffic.prom").write_text(page(NETLINK))
         facts["rxe_before"] = files("rxe1", "hw_counters")
-        sh("rxe-pair bw 300 4096")
-        time.sleep(5)  # two periods of the collector: what it shows now was read after the traffic
-        facts["rxe_after"] = files("rxe1", "hw_counters")
-        (OUT / "after-traffic.prom").write_text(page(NETLINK))
+        perftest = run("rxe-pair bw 300 4096")
+        facts["perftest"] = {"exit": perftest.returncode, "told": perftest.stdout + perftest.stderr}
+        after = facts["rxe_after"] = files("rxe1", "hw_counters")
+        arrived = f'{metric("rcvd_pkts")}{{device="rxe1",port="1"}} {after["rcvd_pkts"]}\n'
+        (OUT / "after-traffic.prom").write_text(wait_page(NETLINK, "traffic was counted", arrived))
 
         wait_page(NETLINK, "interfaces are watched", 'port_carrier{device="mlx5_0",port="1"} 1')
         say("a carrier flap")

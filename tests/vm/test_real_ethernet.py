@@ -23,7 +23,7 @@ from fabricmon.model import Component, Identity, Inventory, Kind, Part
 from fabricmon.rules.config_drift import RULE
 from fabricmon.topology.domains import assign
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(1560)]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1860)]
 
 # concepts of counters-roce.md section 1 and 3.3, written down apart from the catalogue: (name there, metric, scale)
 PRIORITY = {

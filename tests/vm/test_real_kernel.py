@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fabricmon.catalogue import CATALOGUE
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(1560)]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1860)]
 
 # Widths of the counters of the performance management class: the kernel shows a narrow one at its top as full.
 TOPS = {"link_downed": 255}
@@ -122,6 +122,7 @@ def test_recovered_ports_are_read_again(vm, facts):
 
 
 def test_traffic_moves_the_soft_roce_counters_that_the_agent_reads(vm, facts):
+    assert facts["perftest"]["exit"] == 0, facts["perftest"]["told"]
     before, after = Page(vm / "before-traffic.prom"), Page(vm / "after-traffic.prom")
     moved = after.value(metric("rcvd_pkts"), "rxe1") - before.value(metric("rcvd_pkts"), "rxe1")
     assert moved >= 300
