@@ -10,6 +10,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Python keeps what it compiled, whatever the caller's shell says: the tests start some hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test check bench docs lock clean help
 help:
 	@sed -n '2,7p' Makefile
@@ -28,7 +31,7 @@ WORKERS ?= $(shell expr $$(nproc) + 1)
 
 test: $(STAMP) check
 	@tests/setup-peers
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff check fabricmon tests

@@ -27,6 +27,9 @@ ELSEWHERE = Path("/run/elsewhere")  # the same /sys below another root: there an
 ROCE, IB = 8, 1
 DEVICES = [f"mlx5_{n}" for n in range(ROCE + IB)]
 SLOW, FAILING = "mlx5_2", "mlx5_3"
+RXE = ("rxe0", "rxe1")
+NETEM = {"clean": "", "loss": "loss 2%", "reordering": "delay 10ms reorder 5%"}  # on the wire from rxe0 to rxe1
+MOVED = ("sent_pkts", "rcvd_pkts", "out_of_seq_request", "rcvd_seq_err", "duplicate_request", "completer_retry_err")
 NETLINK, FILES = "127.0.0.1:9790", "127.0.0.1:9792"
 PATIENCE = 150.0  # seconds one step may take; the machine is emulated, on a busy host it is some 20 times slower
 AGENTS: dict[str, subprocess.Popen[bytes]] = {}
@@ -137,6 +140,33 @@ def files(device: str, directory: str) -> dict[str, str]:
     return {path.name: path.read_text().strip() for path in (SYSFS / device / "ports/1" / directory).iterdir()}
 
 
+def settled() -> dict[str, dict[str, str]]:
+    """Counters of the two soft-RoCE ports when they stand still: what was on the wire at the end has arrived."""
+    now, before = {device: files(device, "hw_counters") for device in RXE}, {}
+    while now != before:
+        time.sleep(1)
+        before, now = now, {device: files(device, "hw_counters") for device in RXE}
+    return now
+
+
+def traffic(name: str, netem: str) -> dict[str, object]:
+    """Messages from rxe0 to rxe1 over a wire that does as `netem` says, and the page when it shows what they moved."""
+    say(f"RDMA traffic over soft-RoCE, {name}")
+    before = settled()
+    if netem:
+        sh(f"tc qdisc add dev v0 root netem {netem}")
+    perftest = run("rxe-pair bw 300 4096")
+    if netem:
+        sh("tc qdisc del dev v0 root")
+    after = settled()
+    told = {device: json.loads(sh(f"rdma -j statistic show link {device}/1"))[0] for device in RXE}
+    shown = [f'{metric(key)}{{device="{device}",port="1"}} {value}\n' for device, counters in after.items()
+             for key, value in counters.items() if key in MOVED]  # fmt: skip
+    (OUT / f"traffic-{name}.prom").write_text(wait_page(NETLINK, "counted", *shown))
+    return {"exit": perftest.returncode, "told": perftest.stdout + perftest.stderr, "before": before, "after": after,
+            "rdma": told}  # fmt: skip
+
+
 def main() -> None:
     sh(f"modprobe fabfake roce={ROCE} ib={IB}")
     for n in range(ROCE):
@@ -186,14 +216,8 @@ def main() -> None:
         fresh += [start for device in (SLOW, FAILING) for start in shown(device)]
         (OUT / "recovered.prom").write_text(wait_page(NETLINK, "all ports read again", *fresh))
 
-        say("RDMA traffic over soft-RoCE")
         (OUT / "before-traffic.prom").write_text(page(NETLINK))
-        facts["rxe_before"] = files("rxe1", "hw_counters")
-        perftest = run("rxe-pair bw 300 4096")
-        facts["perftest"] = {"exit": perftest.returncode, "told": perftest.stdout + perftest.stderr}
-        after = facts["rxe_after"] = files("rxe1", "hw_counters")
-        arrived = f'{metric("rcvd_pkts")}{{device="rxe1",port="1"}} {after["rcvd_pkts"]}\n'
-        (OUT / "after-traffic.prom").write_text(wait_page(NETLINK, "traffic was counted", arrived))
+        facts["traffic"] = {name: traffic(name, netem) for name, netem in NETEM.items()}
 
         wait_page(NETLINK, "interfaces are watched", 'port_carrier{device="mlx5_0",port="1"} 1')
         say("a carrier flap")

@@ -121,12 +121,39 @@ def test_recovered_ports_are_read_again(vm, facts):
     assert differences(Page(vm / "recovered.prom"), wanted) == []
 
 
-def test_traffic_moves_the_soft_roce_counters_that_the_agent_reads(vm, facts):
-    assert facts["perftest"]["exit"] == 0, facts["perftest"]["told"]
-    before, after = Page(vm / "before-traffic.prom"), Page(vm / "after-traffic.prom")
-    moved = after.value(metric("rcvd_pkts"), "rxe1") - before.value(metric("rcvd_pkts"), "rxe1")
-    assert moved >= 300
-    assert moved == int(facts["rxe_after"]["rcvd_pkts"]) - int(facts["rxe_before"]["rcvd_pkts"])
+KINDS = ("clean", "loss", "reordering")
+RXE = ("rxe0", "rxe1")
+
+
+def moved(facts, kind: str, device: str, name: str) -> int:
+    seen = facts["traffic"][kind]
+    return int(seen["after"][device][name]) - int(seen["before"][device][name])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_soft_roce_counters_are_the_same_by_files_by_rdma_tool_and_on_the_page(vm, facts, kind):
+    seen, page = facts["traffic"][kind], Page(vm / f"traffic-{kind}.prom")
+    known = {key for counter in CATALOGUE.values() if counter.source == "hw_counters" for key in counter.keys}
+    for device in RXE:
+        counters = {name: int(text) for name, text in seen["after"][device].items() if name in known}
+        assert len(counters) >= 12
+        assert {name: seen["rdma"][device][name] for name in counters} == counters  # RDMA netlink, by iproute2
+        assert {name: page.value(metric(name), device) for name in counters} == counters  # RDMA netlink, by the agent
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_traffic_moves_the_soft_roce_counters_that_the_agent_reads(facts, kind):
+    assert facts["traffic"][kind]["exit"] == 0, facts["traffic"][kind]["told"]
+    assert moved(facts, kind, "rxe0", "sent_pkts") >= 1200
+    assert moved(facts, kind, "rxe1", "rcvd_pkts") >= 1200  # 300 messages of 4096 bytes, 1024 in a packet
+
+
+def test_loss_and_reordering_move_the_counters_that_stand_for_them(facts):
+    for kind in ("loss", "reordering"):
+        assert moved(facts, kind, "rxe1", "out_of_seq_request") > moved(facts, "clean", "rxe1", "out_of_seq_request")
+        assert moved(facts, kind, "rxe0", "rcvd_seq_err") > moved(facts, "clean", "rxe0", "rcvd_seq_err")
+        # the way back was whole, and nobody's link went down
+        assert moved(facts, kind, "rxe0", "out_of_seq_request") == moved(facts, kind, "rxe1", "link_downed") == 0
 
 
 def test_carrier_flap_is_told_at_once_as_an_event_of_the_rdma_port(facts):
