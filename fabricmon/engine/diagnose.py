@@ -216,6 +216,8 @@ class Candidates:
                 at.append(there + self.base[kind])
                 weight.append(np.full(len(there), -log(1.0 - q)))
         group, where, w = _ints(hit), _ints(at), _floats(weight)
+        if not len(group):
+            return group, w, group, where, w
         groups, owner = np.unique(group, return_inverse=True)
         if mode.together < np.inf and len(groups):
             near = np.abs(self.onset[where] - _medians(self.onset[where], owner)[owner]) <= mode.together

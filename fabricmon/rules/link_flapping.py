@@ -75,6 +75,8 @@ def score(view: View, rows: NDArray[np.intp], params: Params) -> Score:
     began, first_episode = np.full(size, np.nan), np.full(size, np.nan)
     for at, count in view.tracks.downs.oldest_first(rows):
         some = (count > 0) & (view.now - at <= params.window)
+        if not some.any():
+            continue
         left = penalty * np.exp2(-(at - before) / params.half_life)
         left = np.where(np.isfinite(before), left, 0.0)
         began = np.where(some & (left < params.clear_at), at, began)
