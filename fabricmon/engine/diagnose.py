@@ -219,7 +219,7 @@ class Candidates:
         if not len(group):
             return group, w, group, where, w
         groups, owner = np.unique(group, return_inverse=True)
-        if mode.together < np.inf and len(groups):
+        if mode.together < np.inf:
             near = np.abs(self.onset[where] - _medians(self.onset[where], owner)[owner]) <= mode.together
             group, where, w = group[near], where[near], w[near]
         groups, owner = np.unique(group, return_inverse=True)

@@ -12,16 +12,12 @@ import os
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Sequence
 from pathlib import Path
 
 import aiohttp
 
-from fabricmon.catalogue import CATALOGUE
+from tests.vm.guest import FAKE, OUT, PATIENCE, metric, put, run, say, sh, wait_page
 
-OUT = Path("/out")
-FAKE = Path("/sys/kernel/debug/fabfake")
 SYSFS = Path("/sys/class/infiniband")
 ELSEWHERE = Path("/run/elsewhere")  # the same /sys below another root: there an agent may use files only
 ROCE, IB = 8, 1
@@ -31,28 +27,8 @@ RXE = ("rxe0", "rxe1")
 NETEM = {"clean": "", "loss": "loss 2%", "reordering": "delay 10ms reorder 5%"}  # on the wire from rxe0 to rxe1
 MOVED = ("sent_pkts", "rcvd_pkts", "out_of_seq_request", "rcvd_seq_err", "duplicate_request", "completer_retry_err")
 NETLINK, FILES = "127.0.0.1:9790", "127.0.0.1:9792"
-PATIENCE = 150.0  # seconds one step may take; the machine is emulated, on a busy host it is some 20 times slower
 AGENTS: dict[str, subprocess.Popen[bytes]] = {}
 STATE_WORDS = {"state", "phys_state", "speed", "width", "lid", "sm_lid", "delay_ms", "fail"}
-
-
-def say(text: str) -> None:
-    print(f"[{time.monotonic():6.1f} s] {text}", flush=True)
-
-
-def run(line: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(line, shell=True, text=True, capture_output=True, timeout=PATIENCE, check=False)
-    if done.returncode:
-        say(f"{line}: exit {done.returncode}: {done.stdout}{done.stderr}")
-    return done
-
-
-def sh(line: str) -> str:
-    return run(line).stdout
-
-
-def put(device: str, **values: int) -> None:
-    (FAKE / device / "set").write_text("".join(f"{name} {value}\n" for name, value in values.items()))
 
 
 def names(device: str) -> list[str]:
@@ -61,41 +37,9 @@ def names(device: str) -> list[str]:
     return [row.split()[0] for row in rows if row.split()[0] not in STATE_WORDS]
 
 
-def metric(name: str) -> str:
-    """The metric of a counter file."""
-    return next(c.metric for c in CATALOGUE.values() if c.source in ("counters", "hw_counters") and name in c.keys)
-
-
 def shown(device: str) -> list[str]:
     """How the samples of every counter of a fake port begin on the page."""
     return [f'{metric(name)}{{device="{device}"' for name in names(device)]
-
-
-def page(address: str) -> str:
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=PATIENCE) as answer:
-        return str(answer.read().decode())
-
-
-def wait_page(address: str, what: str, *wanted: str, without: Sequence[str] = ()) -> str:
-    """The first page on which every wanted text stands and none of `without`; the last one when patience ends.
-
-    Ends with the agent.
-    """
-    start, text = time.monotonic(), ""
-    while time.monotonic() - start < PATIENCE:
-        if AGENTS[address].poll() is not None:
-            raise SystemExit(f"the agent at {address} exited with {AGENTS[address].returncode}")
-        try:
-            text = page(address)
-        except OSError:
-            text = ""
-        if text and all(word in text for word in wanted) and not any(word in text for word in without):
-            say(f"{address}: {what}, after {time.monotonic() - start:.1f} s")
-            return text
-        time.sleep(0.5)
-    unwanted = [word for word in without if word in text]
-    say(f"{address}: {what} did not come: missing {[word for word in wanted if word not in text]}, there {unwanted}")
-    return text
 
 
 def start_agent(address: str, *flags: str) -> None:
@@ -140,19 +84,26 @@ def files(device: str, directory: str) -> dict[str, str]:
     return {path.name: path.read_text().strip() for path in (SYSFS / device / "ports/1" / directory).iterdir()}
 
 
+def counted() -> dict[str, dict[str, str]]:
+    return {device: files(device, "hw_counters") for device in RXE}
+
+
 def settled() -> dict[str, dict[str, str]]:
     """Counters of the two soft-RoCE ports when they stand still: what was on the wire at the end has arrived."""
-    now, before = {device: files(device, "hw_counters") for device in RXE}, {}
-    while now != before:
+    before, end = counted(), time.monotonic() + PATIENCE
+    while time.monotonic() < end:
         time.sleep(1)
-        before, now = now, {device: files(device, "hw_counters") for device in RXE}
-    return now
+        now = counted()
+        if now == before:
+            return now
+        before = now
+    raise SystemExit("soft-RoCE does not come to rest")
 
 
 def traffic(name: str, netem: str) -> dict[str, object]:
     """Messages from rxe0 to rxe1 over a wire that does as `netem` says, and the page when it shows what they moved."""
     say(f"RDMA traffic over soft-RoCE, {name}")
-    before = settled()
+    before = counted()
     if netem:
         sh(f"tc qdisc add dev v0 root netem {netem}")
     perftest = run("rxe-pair bw 300 4096")
@@ -160,9 +111,9 @@ def traffic(name: str, netem: str) -> dict[str, object]:
         sh("tc qdisc del dev v0 root")
     after = settled()
     told = {device: json.loads(sh(f"rdma -j statistic show link {device}/1"))[0] for device in RXE}
-    shown = [f'{metric(key)}{{device="{device}",port="1"}} {value}\n' for device, counters in after.items()
+    moved = [f'{metric(key)}{{device="{device}",port="1"}} {value}\n' for device, counters in after.items()
              for key, value in counters.items() if key in MOVED]  # fmt: skip
-    (OUT / f"traffic-{name}.prom").write_text(wait_page(NETLINK, "counted", *shown))
+    (OUT / f"traffic-{name}.prom").write_text(wait_page(AGENTS[NETLINK], NETLINK, "counted", *moved))
     return {"exit": perftest.returncode, "told": perftest.stdout + perftest.stderr, "before": before, "after": after,
             "rdma": told}  # fmt: skip
 
@@ -191,7 +142,7 @@ def main() -> None:
         elsewhere = ("--path.sysfs", str(ELSEWHERE))
         for address, kind, flags in ((FILES, "files", elsewhere), (NETLINK, "netlink", ())):
             start_agent(address, "--node", "vm", *flags)
-            (OUT / f"first-{kind}.prom").write_text(wait_page(address, "all ports read", *ready))
+            (OUT / f"first-{kind}.prom").write_text(wait_page(AGENTS[address], address, "all ports read", *ready))
 
         AGENTS.pop(FILES).terminate()  # what follows needs one agent; two cost the emulated machine time
 
@@ -206,7 +157,7 @@ def main() -> None:
         fresh = [f'symbol_errors_total{{device="{d}",port="1"}} {moved[d]["symbol_error"]}\n' for d in healthy]
         time.sleep(6)  # longer than the slow port's answer and the failing port's period: their worst is visible now
         told = f'collector_device_faults{{collector="infiniband_errors",device="{FAILING}"'
-        text = wait_page(NETLINK, "healthy ports moved on", *fresh, told, without=shown(FAILING))
+        text = wait_page(AGENTS[NETLINK], NETLINK, "healthy ports moved on", *fresh, told, without=shown(FAILING))
         (OUT / "faulty.prom").write_text(text)
 
         say("both well again")
@@ -214,12 +165,11 @@ def main() -> None:
         put(FAILING, fail=0)
         fresh = [f'symbol_errors_total{{device="{d}",port="1"}} {moved[d]["symbol_error"]}\n' for d in DEVICES]
         fresh += [start for device in (SLOW, FAILING) for start in shown(device)]
-        (OUT / "recovered.prom").write_text(wait_page(NETLINK, "all ports read again", *fresh))
+        (OUT / "recovered.prom").write_text(wait_page(AGENTS[NETLINK], NETLINK, "all ports read again", *fresh))
 
-        (OUT / "before-traffic.prom").write_text(page(NETLINK))
         facts["traffic"] = {name: traffic(name, netem) for name, netem in NETEM.items()}
 
-        wait_page(NETLINK, "interfaces are watched", 'port_carrier{device="mlx5_0",port="1"} 1')
+        wait_page(AGENTS[NETLINK], NETLINK, "interfaces are watched", 'port_carrier{device="mlx5_0",port="1"} 1')
         say("a carrier flap")
         facts["events"] = asyncio.run(flap())
         facts["down"] = sh("cat /sys/class/net/fabeth0/carrier").strip()

@@ -13,66 +13,25 @@ import struct
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 
 import aiohttp
 
 from fabricmon.collect import COLLECTORS
+from tests.vm.guest import FAKE, OUT, PATIENCE, page, put, say, sh, wait_page
 
-OUT = Path("/out")
-FAKE = Path("/sys/kernel/debug/fabfake")
 PORTS = [f"fabeth{n}" for n in range(8)]
 ODD, SMALL, SLOW, DOWN, MODULE = "fabeth5", "fabeth6", "fabeth2", "fabeth7", "fabeth0"
 ADDRESS = "127.0.0.1:9790"
-PATIENCE = 90.0  # seconds one step may take; the machine is emulated, on a busy host it is some 20 times slower
 READ = {"roce": "2s", "ethernet_phy": "3s", "qos": "4s", "optics": "5s", "ethernet": "5s"}
 SETTINGS = {"carrier", "mbps", "lanes", "pfc_en", "ext_state", "ext_substate", "delay_ms", "unsupported", "pause_rx",
             "pause_tx", "names_follow_pfc"}  # fmt: skip
-
-
-def say(text: str) -> None:
-    print(f"[{time.monotonic():6.1f} s] {text}", flush=True)
-
-
-def sh(line: str) -> str:
-    done = subprocess.run(line, shell=True, text=True, capture_output=True, timeout=PATIENCE, check=False)
-    if done.returncode:
-        say(f"{line}: exit {done.returncode}: {done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def put(port: str, **values: int) -> None:
-    (FAKE / port / "set").write_text("".join(f"{name} {value}\n" for name, value in values.items()))
 
 
 def names(port: str) -> list[str]:
     """Everything that counts on a pretend port."""
     found = [row.split()[0] for row in (FAKE / port / "set").read_text().splitlines()]
     return [name for name in found if name not in SETTINGS and not name.startswith("ets_")]
-
-
-def page() -> str:
-    with urllib.request.urlopen(f"http://{ADDRESS}/metrics", timeout=PATIENCE) as answer:
-        return str(answer.read().decode())
-
-
-def wait_page(process: subprocess.Popen[bytes], what: str, *wanted: str, without: str = "\0") -> str:
-    """The first page on which every wanted text stands and `without` does not; the last one when patience ends."""
-    start, text = time.monotonic(), ""
-    while time.monotonic() - start < PATIENCE:
-        if process.poll() is not None:
-            raise SystemExit(f"the agent exited with {process.returncode}")
-        try:
-            text = page()
-        except OSError:
-            text = ""
-        if text and all(word in text for word in wanted) and without not in text:
-            say(f"{what}, after {time.monotonic() - start:.1f} s")
-            return text
-        time.sleep(0.3)
-    say(f"{what} did not come: {[word for word in wanted if word not in text]}")
-    return text
 
 
 def start_agent() -> subprocess.Popen[bytes]:
@@ -116,7 +75,7 @@ def mixed(duration: float) -> list[str]:
         n += 1
         put("fabeth1", pfc_en=8 << n % 5)
         if n % 5 == 0:
-            pages.append(page())
+            pages.append(page(ADDRESS))
         time.sleep(0.2)
     put("fabeth1", pfc_en=8)
     say(f"flow control moved {n} times")
@@ -162,7 +121,8 @@ def main() -> None:
     try:
         last = ("port_pfc_rx_frames_total", "port_fec_corrected_blocks_total", "port_qos_fingerprint")
         ready = [f'{name}{{device="mlx5_{n}"' for n in range(8) for name in last]
-        (OUT / "first.prom").write_text(wait_page(agent, "all ports read", *ready, "module_temperature_celsius"))
+        text = wait_page(agent, ADDRESS, "all ports read", *ready, "module_temperature_celsius")
+        (OUT / "first.prom").write_text(text)
 
         say("flow control moves between priorities")
         for port in PORTS:
@@ -170,7 +130,7 @@ def main() -> None:
         shown = 'port_pfc_rx_frames_total{device="mlx5_1",port="1",priority="%d"}'
         for enabled, (there, away) in {8: (3, 4), 16: (4, 3), 24: (3, 5), 8 + 128: (7, 4)}.items():
             put("fabeth1", pfc_en=enabled)
-            text = wait_page(agent, f"bitmap {enabled}", shown % there, without=shown % away)
+            text = wait_page(agent, ADDRESS, f"bitmap {enabled}", shown % there, without=(shown % away,))
             (OUT / f"pfc-{enabled}.prom").write_text(text)
         for n, text in enumerate(mixed(8.0)):
             (OUT / f"mixed-{n}.prom").write_text(text)
@@ -182,7 +142,7 @@ def main() -> None:
         for port in PORTS:
             put(port, rx_discards_phy=77_000 + int(port[-1]))
         fresh = [f'phy_rx_discards_total{{device="mlx5_{n}",port="1"}} {77_000 + n}\n' for n in range(8) if n != 2]
-        text = wait_page(agent, "all others moved on", *fresh, 'link_down_reason{device="mlx5_7"')
+        text = wait_page(agent, ADDRESS, "all others moved on", *fresh, 'link_down_reason{device="mlx5_7"')
         (OUT / "slow.prom").write_text(text)
         put(SLOW, delay_ms=0)
 

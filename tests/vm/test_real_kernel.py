@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fabricmon.catalogue import CATALOGUE
+from tests.vm.guest import metric
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(1860)]
 
@@ -37,15 +38,6 @@ class Page:
     def value(self, metric: str, device: str) -> float:
         """NaN where the page has no such sample."""
         return self.samples.get(metric, {}).get((device, "1"), math.nan)
-
-
-def metric(key: str, *sources: str) -> str:
-    """The metric of a counter file, found by the file's name, in the directories in which these devices have it."""
-    for source in sources or ("counters", "hw_counters"):
-        for counter in CATALOGUE.values():
-            if counter.source == source and key in counter.keys:
-                return counter.metric
-    raise KeyError(key)
 
 
 @pytest.fixture(scope="session")
