@@ -1,7 +1,7 @@
 # One image for both daemons: `docker run fabricmon agent …`, `docker run fabricmon central …`.
 # Built again from the same commit and the same base its layers are the same (docs/install.md).
 FROM python:3.11-slim-bookworm AS build
-# The time of every file of ours in the image: nothing in it tells when it was built. Not before 1980, for zip's sake.
+# The time of every file of ours in the image: nothing in it depends on the time of the build. Not before 1980, for zip's sake.
 ARG SOURCE_DATE_EPOCH=315532800
 ENV SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 \
     PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
