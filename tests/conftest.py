@@ -23,6 +23,8 @@ if str(ROOT) not in sys.path:  # `tests.rigs…` is importable however pytest wa
 
 from tests.rigs import vm_run  # noqa: E402
 from tests.rigs.certificates import Authority  # noqa: E402
+from tests.rigs.faulty_disk import unavailable  # noqa: E402
+from tests.tiers import is_long  # noqa: E402
 
 # No property has a deadline: how quick a shared machine is proves nothing.
 settings.register_profile("patient", deadline=None)
@@ -41,6 +43,7 @@ _THINGS: dict[str, tuple[Callable[[], bool], str]] = {
         lambda: os.geteuid() == 0 and shutil.which("ip") is not None and _may_unshare_net(),
         "run as root with CAP_SYS_ADMIN, install iproute2",
     ),
+    "fuse": (lambda: not unavailable(), "run as root with /dev/fuse, apt-get install fuse3"),
     "captures": (lambda: (shared() / "captures").is_dir(), "point FABRICMON_SHARED at the folder that holds captures/"),
 }
 _PACKAGES = {
@@ -62,6 +65,8 @@ _PACKAGES = {
     "cpio": "cpio",
     "chromium": "chromium",
     "gcc": "gcc",
+    "fusermount3": "fuse3",
+    "faketime": "faketime",
     "fish": "fish",
     "zsh": "zsh",
     "mandoc": "mandoc",
@@ -90,8 +95,8 @@ def strict() -> bool:
 def need(thing: str, why: str = "") -> str:
     """Return the path of a program (or the name of another thing); skip, with CI=true fail, where it is missing.
 
-    `thing` is a program ("promtool"), or one of "root", "netns" (may make network namespaces), "captures" (recorded
-    machines). `why` says what the test wanted it for.
+    `thing` is a program ("promtool"), or one of "root", "netns" (may make network namespaces), "fuse" (may mount a
+    file system of its own), "captures" (recorded machines). `why` says what the test wanted it for.
     """
     if thing in _THINGS:
         present, remedy = _THINGS[thing]
@@ -142,10 +147,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 # The long files that mostly wait come first: others use the processor meanwhile, and none of them stands alone at the
 # end. The test machine, which starts with the run, is looked at last.
-_ORDER = {"chaos": 0, "netns": 0, "peer": 0, "vm": 2}
+_ORDER = {"chaos": 0, "netns": 0, "long": 0, "peer": 0, "vm": 2}
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest takes out what -m does not want
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_long(item.nodeid):
+            item.add_marker("long")
+
     def rank(item: pytest.Item) -> int:
         return next((_ORDER[mark.name] for mark in item.iter_markers() if mark.name in _ORDER), 1)
 

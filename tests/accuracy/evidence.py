@@ -1,7 +1,8 @@
 """Random faults and the symptoms that they make, as the judges would hand them to the diagnosis.
 
 Losses follow from real paths (sim/flows.py); whether a symptom that is there is shown, and what is shown without any
-fault, is drawn with the probabilities of detection-methods 4.2 and 2.4. Nothing here knows what the diagnosis assumes.
+fault, is drawn with the probabilities of docs/methods.md#priors-and-probabilities. Nothing here knows what the
+diagnosis assumes.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricmon.engine.diagnose import Facts, silence_leak
-from fabricmon.engine.losses import Ports, unwell
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.losses import PortHealth, unwell
+from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.diagnosis.silence_rate import silence_leak
 from fabricmon.model import Kind
 from fabricmon.sim.flows import Gray
 from fabricmon.topology.infer import is_nvlink
@@ -27,9 +30,12 @@ PACKETS = 5e7  # of a busy port in the windows that are kept: about 30 s at a qu
 WEAK = 1e-5
 LEAST = 3  # lost packets
 SEEN = 0.97  # of what is there to be seen
-STRAY = {"LD": 1e-7, "LF": 1e-7, "LE": 4e-7, "NE": 1e-7, "EL": 1e-4, "FL": 1e-5}
+STRAY = {
+    SymptomType.LINK_DOWN: 1e-7, SymptomType.LINK_FLAPPING: 1e-7, SymptomType.LINK_ERRORS: 4e-7,
+    SymptomType.NIC_FAULT: 1e-7, SymptomType.PACKET_LOSS: 1e-4, SymptomType.FLOW_LOSS: 1e-5,
+}  # fmt: skip
 """Share of rows that show a symptom without any fault: link state is read and not estimated; one false onset of errors
-a day among 100,000 ports, told for an hour (2.3); a tenth of a thousandth of the windows after persistence (2.4)."""
+a day among 100,000 ports, told for an hour; a tenth of a thousandth of the windows after persistence."""
 SILENT = 0.01  # share of agents that are silent for reasons of their own, since some time of the last day
 
 VISIBLE: Mapping[str, float] = {
@@ -41,7 +47,7 @@ CORE: Mapping[str, float] = {
     "uplink cable": 8.0, "spine": 9.2, "core": 9.2, "half a spine": 9.9, "half a core": 9.9, "transit cable": 8.0,
     "transit switch": 9.2,
 }  # fmt: skip
-"""-logit of the priors (detection-methods 4.2)."""
+"""-logit of the priors (docs/methods.md#priors-and-probabilities)."""
 
 
 @dataclass
@@ -65,9 +71,9 @@ class Truth:
 
 @dataclass
 class Trial:
-    facts: dict[str, Facts]
+    facts: dict[SymptomType, Observation]
     silence: float
-    ports: Ports
+    ports: PortHealth
     moved: NDArray[np.bool_]
     truths: list[Truth]
 
@@ -76,7 +82,7 @@ class _Evidence:
     def __init__(self, fabric: Fabric, random: np.random.Generator) -> None:
         n, hosts = fabric.ports, len(fabric.layout.hosts)
         self.fabric, self.random = fabric, random
-        self.shown: dict[str, dict[int, float]] = {kind: {} for kind in ("LD", "LF", "LE", "NE", "AM", "EL", "FL")}
+        self.shown: dict[SymptomType, dict[int, float]] = {kind: {} for kind in (*STRAY, SymptomType.AGENT_SILENT)}
         self.silent = random.random(hosts) < SILENT
         self.dead = np.zeros(hosts, np.bool_)
         self.broken = np.zeros(n, np.bool_)  # ports that nothing reaches
@@ -112,15 +118,15 @@ class _Evidence:
         link = Truth(fault, "link", layout.link_name(row), {("nic", _nic(layout.port_name(row)))})
         ratio = float(10 ** random.uniform(-3, -1.3))
         if fault == "cable down":
-            self.show("LD", one, SEEN)
+            self.show(SymptomType.LINK_DOWN, one, SEEN)
             self.broken[row] = True
         elif fault.startswith("cable flapping"):
-            self.show("LF", one, 0.95)
-            self.show("LD", one, 0.35)
-            self.show("LE", one, 0.4)
+            self.show(SymptomType.LINK_FLAPPING, one, 0.95)
+            self.show(SymptomType.LINK_DOWN, one, 0.35)
+            self.show(SymptomType.LINK_ERRORS, one, 0.4)
             self.rows |= {row: ratio} if "loss" in fault else {}
         elif fault.startswith("cable errors"):
-            self.show("LE", one, 0.95)
+            self.show(SymptomType.LINK_ERRORS, one, 0.95)
             self.rows |= {row: ratio} if "loss" in fault else {}
         else:
             mine = np.flatnonzero((layout.host_of == layout.host_of[row]) & _same(layout.devices, row))
@@ -135,11 +141,11 @@ class _Evidence:
                 self.broken[row] = True
             elif fault == "NIC lossy":
                 self.rows[row] = ratio
-        self.show("NE", rows[:1], 0.9 if fault == "NIC bad" else 0.8)
+        self.show(SymptomType.NIC_FAULT, rows[:1], 0.9 if fault == "NIC bad" else 0.8)
         if fault == "NIC bad":
-            self.show("LE", rows, 0.2)
+            self.show(SymptomType.LINK_ERRORS, rows, 0.2)
         if fault == "NIC dead":
-            self.show("LD", rows, SEEN)
+            self.show(SymptomType.LINK_DOWN, rows, SEEN)
 
     def _dark(self, fault: str, host: int) -> Truth:
         layout = self.fabric.layout
@@ -153,11 +159,11 @@ class _Evidence:
     def _leaf(self, fault: str, switch: int) -> Truth:
         rows = self.fabric.layout.leaf_rows(switch)
         if fault == "leaf down":
-            self.show("LD", rows, SEEN)
+            self.show(SymptomType.LINK_DOWN, rows, SEEN)
             self.broken[rows] = True
         elif fault == "leaf reboot":
-            self.show("LD", rows, 0.4)
-            self.show("LF", rows, 0.9)
+            self.show(SymptomType.LINK_DOWN, rows, 0.4)
+            self.show(SymptomType.LINK_FLAPPING, rows, 0.9)
             self.broken[rows] = True
         else:
             self.grays.append(Gray(switch, float(10 ** self.random.uniform(-3, -1.5))))
@@ -215,14 +221,14 @@ class _Evidence:
         ratio = np.bincount(flows.source, lost, n) / np.maximum(1.0, np.bincount(flows.source, sent, n))
         waits = np.bincount(flows.source, ~reached, n) > 0  # timers fire, whatever share of packets that is
         lossy = ((ratio >= WEAK) | waits) & ~self.broken & fabric.carries
-        self.show("EL", np.flatnonzero(lossy), SEEN)
+        self.show(SymptomType.PACKET_LOSS, np.flatnonzero(lossy), SEEN)
         bad = ((lost >= LEAST) & (lost >= WEAK * sent)) | ~reached
-        self.show("FL", np.flatnonzero(bad), SEEN)
-        self.show("AM", np.flatnonzero(self.dead), 1.0)
+        self.show(SymptomType.FLOW_LOSS, np.flatnonzero(bad), SEEN)
+        self.show(SymptomType.AGENT_SILENT, np.flatnonzero(self.dead), 1.0)
         for host in np.flatnonzero(self.silent & ~self.dead).tolist():
-            self.shown["AM"][host] = BEGIN - random.uniform(0, 86400)
+            self.shown[SymptomType.AGENT_SILENT][host] = BEGIN - random.uniform(0, 86400)
         for kind, share in STRAY.items():
-            size = len(flows.source) if kind == "FL" else n
+            size = len(flows.source) if kind == SymptomType.FLOW_LOSS else n
             for row in random.integers(0, size, random.poisson(share * size)).tolist():
                 self.shown[kind].setdefault(row, BEGIN - random.uniform(0, 600))
         for truth in truths:
@@ -231,33 +237,33 @@ class _Evidence:
         groups = fabric.places.port
         fell = np.full(n, np.nan)
         of_el = np.full(n, np.nan)
-        of_el[facts["EL"].rows] = np.maximum(ratio, 2e-8)[facts["EL"].rows]
-        noise = facts["EL"].rows[ratio[facts["EL"].rows] == 0]
+        of_el[facts[SymptomType.PACKET_LOSS].rows] = np.maximum(ratio, 2e-8)[facts[SymptomType.PACKET_LOSS].rows]
+        noise = facts[SymptomType.PACKET_LOSS].rows[ratio[facts[SymptomType.PACKET_LOSS].rows] == 0]
         of_el[noise] = np.where(waits[noise], 1e-7, 10 ** random.uniform(-5, -3, len(noise)))
         near = fabric.places.near if level == "L2" else np.zeros(0, np.int64)
-        ports = Ports(groups, unwell(facts, groups, fell, BEGIN + 60), of_el, near)
-        power = fabric.places.of[Kind.NODE].ids["power"]
+        ports = PortHealth(groups, unwell(facts, groups, fell, BEGIN + 60), of_el, near)
+        power = fabric.places.by_table[Kind.NODE].ids["power"]
         alive = np.zeros(len(layout.hosts), np.bool_)
         alive[layout.host_of[fabric.carries]] = True
         return Trial(facts, silence_leak(power, silent), ports, alive, truths)
 
-    def _facts(self, seen: NDArray[np.bool_], level: str) -> dict[str, Facts]:
+    def _facts(self, seen: NDArray[np.bool_], level: str) -> dict[SymptomType, Observation]:
         fabric, facts = self.fabric, {}
         for kind, shown in self.shown.items():
-            if kind == "FL" and level != "L2":
+            if kind == SymptomType.FLOW_LOSS and level != "L2":
                 continue
-            if kind == "AM":
-                groups, known = fabric.places.of[Kind.NODE], np.ones(len(fabric.layout.hosts), np.bool_)
-            elif kind == "FL":
+            if kind == SymptomType.AGENT_SILENT:
+                groups, known = fabric.places.by_table[Kind.NODE], np.ones(len(fabric.layout.hosts), np.bool_)
+            elif kind == SymptomType.FLOW_LOSS:
                 source = fabric.flows.source
-                groups, known = fabric.places.of[Kind.FLOW], seen[source] & ~self.broken[source]
+                groups, known = fabric.places.by_table[Kind.FLOW], seen[source] & ~self.broken[source]
             else:
                 groups, known = fabric.places.port, seen.copy()
-                if kind == "EL":
+                if kind == SymptomType.PACKET_LOSS:
                     known = known & fabric.carries & ~self.broken
             rows = np.array(sorted(row for row in shown if known[row]), np.int64)
             onset = np.array([shown[row] for row in rows.tolist()])
-            facts[kind] = Facts(groups, rows, onset, known)
+            facts[kind] = Observation(groups, rows, onset, known)
         return facts
 
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricmon.engine.board import Board
-from fabricmon.engine.places import Places, power_of
+from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
+from fabricmon.engine.domains.row_domains import RowDomains, power_of
 from fabricmon.model import ComponentId, Kind
 from fabricmon.sim import shapes
 from fabricmon.sim.flows import Flows
 from fabricmon.sim.layout import Layout
-from fabricmon.sim.traffic import Job, place
+from fabricmon.sim.traffic import TrafficJob, place
 from fabricmon.topology.domains import Assigner
 from fabricmon.topology.graph import Graph
 
-PEERS = 12  # of a port (detection-methods 4.6)
+PEERS = 12  # of a port (docs/methods.md#hard-before-soft)
 JOBS = (256, 128, 128, 64, 64, 32, 32, 16)  # hosts of the jobs; about 30 % of the hosts are idle
 
 FABRICS: Mapping[str, Callable[[], Graph]] = {
@@ -43,8 +43,8 @@ class Fabric:
     name: str
     layout: Layout
     flows: Flows
-    places: Places
-    board: Board
+    places: RowDomains
+    board: SymptomIndex
     carries: NDArray[np.bool_]
 
     @property
@@ -53,9 +53,9 @@ class Fabric:
 
 
 def build(name: str, seed: int) -> Fabric:
-    layout = Layout.of(FABRICS[name](), gpus=0, nvlinks=0, storage=0)
+    layout = Layout.from_graph(FABRICS[name](), gpus=0, nvlinks=0, storage=0)
     jobs = [
-        Job(f"job-{at}", hosts, "all_to_all", peers=PEERS)
+        TrafficJob(f"job-{at}", hosts, "all_to_all", peers=PEERS)
         for at, hosts in enumerate(place(layout, [min(size, len(layout.hosts)) for size in JOBS], seed))
     ]
     flows = Flows(layout, jobs, seed)
@@ -77,11 +77,11 @@ def build(name: str, seed: int) -> Fabric:
     assigner = Assigner(layout.graph, power)
     domains = assigner.assign(rows)
     nodes = [ComponentId(Kind.NODE, host, "") for host in layout.hosts]
-    places = Places(domains, power, nodes, flows=assigner.flows(sent, domains))
+    places = RowDomains(domains, power, nodes, flows=assigner.flows(sent, domains))
     carries = np.zeros(layout.ports, np.bool_)
     carries[flows.source] = True
     ids = {Kind.PORT: [row[0] for row in rows], Kind.NODE: nodes, Kind.FLOW: [row[0] for row in sent]}
-    return Fabric(name, layout, flows, places, Board(places, {}, ids), carries)
+    return Fabric(name, layout, flows, places, SymptomIndex(places, {}, ids), carries)
 
 
 def _busy_only(flows: Flows) -> None:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fabricmon.engine.verdicts import verdicts_of
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.verdicts import verdicts_of
 from tests.accuracy.evidence import Trial
 from tests.accuracy.fabrics import Fabric
 
@@ -21,8 +22,10 @@ VOTES = 0.05
 MOST = 8  # parts that one trial may blame
 
 DOMAINS = {
-    "LD": ("link", "nic", "host", "leaf"), "LF": ("link", "leaf"), "LE": ("link", "nic"), "NE": ("nic",),
-    "AM": ("power",), "EL": ("link", "leaf", "pod", "plane"), "FL": ("link", "nic", "leaf", "spine", "core"),
+    SymptomType.LINK_DOWN: ("link", "nic", "host", "leaf"), SymptomType.LINK_FLAPPING: ("link", "leaf"),
+    SymptomType.LINK_ERRORS: ("link", "nic"), SymptomType.NIC_FAULT: ("nic",),
+    SymptomType.AGENT_SILENT: ("power",), SymptomType.PACKET_LOSS: ("link", "leaf", "pod", "plane"),
+    SymptomType.FLOW_LOSS: ("link", "nic", "leaf", "spine", "core"),
 }  # fmt: skip
 
 
@@ -68,7 +71,7 @@ def _one_after_the_other(fabric: Fabric, trial: Trial, *, voting: bool) -> list[
             if domain not in facts.groups:
                 continue
             if domain in facts.groups.many:
-                at, groups = facts.groups.many[domain].of(facts.rows)
+                at, groups = facts.groups.many[domain].groups_of(facts.rows)
             else:
                 ids = facts.groups.ids[domain][facts.rows]
                 at = np.flatnonzero(ids >= 0)

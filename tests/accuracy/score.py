@@ -10,7 +10,7 @@ from tests.accuracy.fabrics import TREES, Fabric
 from tests.accuracy.methods import METHODS, Answer
 
 SURE = 0.9
-"""Confidence from which a verdict is told (detection-methods 4.4)."""
+"""Confidence from which a verdict is told (docs/methods.md#confidence)."""
 CLASSES = {"host-visible": VISIBLE, "core": CORE}
 
 
@@ -109,6 +109,7 @@ def _right(answer: Answer, truth: Truth, level: str, fabric: str) -> bool:
 
 
 def _tier(answer: Answer, truth: Truth) -> bool:
-    """A cable's tier is also told by what is at its end (4.7: "its leaf, or its plane")."""
+    """A cable's tier is also told by what is at its end (docs/methods.md#limits-of-localization: "its leaf, or its
+    plane")."""
     named = {(answer.word, answer.name), *answer.others}
     return (bool(truth.tier) and answer.tier == truth.tier) or bool(named & truth.ends)

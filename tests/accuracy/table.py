@@ -20,20 +20,22 @@ def document(scores: Sequence[Score], trials: int, seed: int) -> str:
         "",
         f"Made by `python -m tests.accuracy --trials {trials} --seed {seed} --write docs/accuracy-random.md`.",
         "",
-        "Fabrics of about 1,024 hosts, 30 % of them idle, 1 % of the agents silent for reasons of their own. Sorts of "
-        "faults are weighted by their priors; one trial in ten has a second fault. Losses follow from the paths of "
-        "flows; the other symptoms are drawn with the probabilities of the field. Symptoms go straight into the "
-        "diagnosis, without counters and rules between: the scenarios show those.",
+        "Simulated fabrics of about 1,024 hosts; 30 % of the hosts are idle, and 1 % of the agents are silent without "
+        "a fault of the fabric. Kinds of faults are drawn by their priors; one trial in ten has a second fault. Packet "
+        "losses follow from the paths of the flows; the other symptoms are drawn with the probabilities of the "
+        "[methods](methods.md#priors-and-probabilities). Symptoms are given to the diagnosis directly, without "
+        "counters and rules; the [scenarios](accuracy.md) test those.",
         "",
-        f"A verdict counts when its confidence is at least {SURE}; it is right when it names the part that broke, or "
-        "when that part is in its ambiguity group. An adapter and its own cable count as one part: no evidence of a "
-        "port tells them apart. At level L1, which has no flows, a verdict on what is above the leaves is right when "
-        "it names the tier, or of a cable what is at its end (on fabrics without tiers: the network). Faults that show "
-        'on fewer than two ports or flows are not asked for. "First answer right" and "right tier" are of the surest '
-        "verdict in trials of one fault.",
+        f"A verdict counts if its confidence is at least {SURE}. It is right if it names the faulty part, or if that "
+        "part is in its ambiguity group. An adapter and its own cable count as one part, because the evidence of a "
+        "port cannot distinguish them. Level L1 has no flows: above the leaves a verdict is right if it names the "
+        "tier, or for a cable the switch at its end (on fabrics without tiers: the network). Faults that affect "
+        'fewer than two ports or flows are excluded. "First answer right" and "right tier" count the verdict with the '
+        "highest confidence in trials with one fault.",
         "",
-        "Beside it, on the same evidence: greedy set cover (the part that most unexplained symptoms share, if 40 % of "
-        "its observed members show them) and voting (007: each symptom votes for its parts). Neither has a confidence.",
+        "For comparison, on the same evidence: greedy set cover (the part that most unexplained symptoms share, if "
+        "40 % of its observed members show them) and voting (007: each symptom votes for its parts). Neither has a "
+        "confidence.",
         "",
     ]
     for level in ("L1", "L2"):

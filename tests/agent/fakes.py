@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from fabricmon.agent.app import Agent
-from fabricmon.agent.node import Settings
+from fabricmon.agent.node import NodeSettings
 from fabricmon.agent.settings import AgentConfig
 from fabricmon.host.protocol import Host
 from fabricmon.model import Component, Event, Fault, Kind, Part, Reading
@@ -84,15 +84,16 @@ class FakeSession:
 
 
 class FakeCollector:
-    """Stands for a module of `fabricmon.collect`: has NAME, Config and open()."""
+    """Stands for a row of COLLECTORS, and for the collector that it opens."""
 
-    Config = Config
+    config = Config
+    wide = False
 
     def __init__(self, name: str = "fake", **sessions: FakeSession) -> None:
-        self.NAME = name
+        self.name = name
         self.found: dict[str, FakeSession] = sessions
         self.error: Exception | None = None
-        self.tell: Callable[[Event | None], None] = lambda event: None
+        self.notify: Callable[[Event | None], None] = lambda event: None
         self.searches = 0
         self.stopped = self.closed = False
 
@@ -105,8 +106,8 @@ class FakeCollector:
             raise self.error
         return dict(self.found)
 
-    def watch(self, tell: Callable[[Event | None], None]) -> Callable[[], None]:
-        self.tell = tell
+    def watch(self, notify: Callable[[Event | None], None]) -> Callable[[], None]:
+        self.notify = notify
 
         def stop() -> None:
             self.stopped = True
@@ -121,9 +122,9 @@ class Running:
     """An agent on loopback for the time of a `with`."""
 
     def __init__(self, *collectors: FakeCollector, config: Config | None = None, **agent: Any) -> None:
-        settings = AgentConfig(**{"listen": ("127.0.0.1:0",), "judge": False, **agent})
-        configs = {c.NAME: config or Config() for c in collectors}
-        self.agent = Agent(Settings(settings, configs, {}), FakeHost(), {c.NAME: c for c in collectors})
+        settings = AgentConfig(**{"listen": ("127.0.0.1:0",), "evaluate": False, **agent})
+        configs = {c.name: config or Config() for c in collectors}
+        self.agent = Agent(NodeSettings(settings, configs, {}), FakeHost(), {c.name: c for c in collectors})
 
     async def __aenter__(self) -> Running:
         self.sessions: dict[str, FakeSession] = {}

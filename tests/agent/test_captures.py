@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fabricmon.agent.app import Agent
-from fabricmon.agent.node import Settings
+from fabricmon.agent.node import NodeSettings
 from fabricmon.agent.settings import AgentConfig
 from fabricmon.host.live import LiveHost
 from fabricmon.runtime.exposition import Format
@@ -67,7 +67,7 @@ def exported(page: str) -> dict[tuple[str, str, str], float]:
 async def test_every_counter_file_is_exported_with_its_value(sysfs: Path) -> None:
     import asyncio
 
-    agent = Agent(Settings(AgentConfig(listen=("127.0.0.1:0",), judge=False), {}, {}), LiveHost(str(sysfs)))
+    agent = Agent(NodeSettings(AgentConfig(listen=("127.0.0.1:0",), evaluate=False), {}, {}), LiveHost(str(sysfs)))
     task = asyncio.create_task(agent.run())
     await agent.listening.wait()
     await until(agent.node.schedule.board.first_round.is_set, 60)
@@ -87,5 +87,5 @@ def test_check_answers_on_a_captured_machine(sysfs: Path) -> None:
         capture_output=True, text=True, timeout=100, check=False,
     )
     assert done.returncode in (0, 1, 2), done.stdout + done.stderr
-    assert done.stdout.split()[0] in ("PASS", "WARNING", "CRITICAL")
+    assert done.stdout.split()[0] in ("OK", "WARNING", "CRITICAL")
     assert done.stderr == ""

@@ -17,12 +17,12 @@ import pytest
 import yaml
 
 from fabricmon import cli
-from fabricmon.agent.look import look
-from fabricmon.agent.node import Settings
-from fabricmon.agent.report import CollectorHealth, Health, SymptomHealth, verdict
+from fabricmon.agent.node import NodeSettings
+from fabricmon.agent.readings.report import CollectorHealth, Health, SymptomHealth, verdict
 from fabricmon.agent.settings import AgentConfig
+from fabricmon.agent.single_check import check_once
 from fabricmon.commands.check import CODES, render
-from fabricmon.model import ComponentId, Fault, Kind, Severity, Symptom
+from fabricmon.model import Checked, CheckedNode, ComponentId, Fault, Kind, Severity, Symptom, Unchecked
 from fabricmon.web.settings import WebConfig
 from tests.agent.fakes import Config, FakeCollector, FakeHost, FakeSession, Running
 from tests.host.trees import build_hca_tree
@@ -48,8 +48,8 @@ def check(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, st
 def test_a_healthy_node_passes(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = check(capsys, "--direct", "--path.sysfs", str(tree))
     assert code == 0
-    assert out.startswith("PASS ")
-    assert "no symptoms; 4 ports read" in out
+    assert out.startswith("OK ")
+    assert "no symptoms; checked 4 InfiniBand ports (" in out
 
 
 def test_a_link_that_is_down_is_one_line_with_its_reading(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +64,7 @@ def test_a_link_that_is_down_is_one_line_with_its_reading(tree: Path, capsys: py
     assert "down" in lines[0]
     code, verbose, _ = check(capsys, "--direct", "--path.sysfs", str(tree), "-v")
     assert " why: " in verbose
-    assert " do: " in verbose
+    assert " next step: " in verbose
     code, out, _ = check(capsys, "--direct", "--path.sysfs", str(tree), "--json")
     assert code == 1
     assert json.loads(out)["symptoms"][0]["component"].endswith("/mlx5_2/1")
@@ -80,21 +80,22 @@ def test_a_node_without_any_port_is_unknown_not_healthy(tmp_path: Path, capsys: 
 def test_an_agent_that_does_not_answer_is_unknown_when_it_was_named(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = check(capsys, "--agent", "127.0.0.1:1")
     assert code == 3
-    assert "no agent answers at 127.0.0.1:1" in err
+    assert "no answer from an agent at 127.0.0.1:1" in err
     code, _, err = check(capsys, "--agent", "nonsense")
     assert code == 3
     assert "expected an address" in err
 
 
 async def test_the_agents_answer_is_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    session = FakeSession("mlx5_0", ("state", "phys_state"))
-    session.values = [4.0, 5.0]
-    async with Running(FakeCollector(mlx5_0=session), judge=True) as running:
+    session = FakeSession("mlx5_0", ("state", "phys_state", "symbol_errors"))
+    session.values = [4.0, 5.0, 0.0]
+    async with Running(FakeCollector(mlx5_0=session), evaluate=True) as running:
         await running.agent.node.schedule.board.first_round.wait()
         address = str(running.agent.addresses[0])
+        capsys.readouterr()  # the agent's log
         code, out, _ = await asyncio.to_thread(check, capsys, "--agent", address)
     assert code == 0
-    assert out.startswith(f"PASS host-007 - no symptoms; 1 port read (agent at {address})")
+    assert out.startswith(f"OK host-007 - no symptoms; checked 1 InfiniBand port (agent at {address})")
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def shown(listener: ThreadingHTTPServer) -> list[str | None]:
 @pytest.fixture
 def secrets(tmp_path: Path) -> dict[str, str]:
     """Files with a token and a user, by the word of their options."""
-    texts = {"token": "centre-token\n", "user": "mara:right\n"}
+    texts = {"token": "server-token\n", "user": "mara:right\n"}
     for word, text in texts.items():
         (tmp_path / word).write_text(text)
     return {word: str(tmp_path / word) for word in texts}
@@ -135,7 +136,7 @@ def secrets(tmp_path: Path) -> dict[str, str]:
 MARA = f"Basic {base64.b64encode(b'mara:right').decode()}"
 
 
-def test_what_the_environment_has_for_the_centre_is_shown_to_no_agent(
+def test_what_the_environment_has_for_the_server_is_shown_to_no_agent(
     listener: ThreadingHTTPServer, secrets: dict[str, str], capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -143,17 +144,17 @@ def test_what_the_environment_has_for_the_centre_is_shown_to_no_agent(
         monkeypatch.setenv(f"FABRICMON_{word.upper()}_FILE", file)
     code, _, err = check(capsys, "--agent", f"127.0.0.1:{listener.server_port}")
     assert (code, shown(listener)) == (3, [None])
-    assert "it answers 404 to /health" in err
-    cli.main(["status", "--centre", f"http://127.0.0.1:{listener.server_port}"])
-    assert shown(listener)[1:] == ["Bearer centre-token"]
+    assert "HTTP 404 to /health" in err
+    cli.main(["status", "--server", f"http://127.0.0.1:{listener.server_port}"])
+    assert shown(listener)[1:] == ["Bearer server-token"]
 
 
-@pytest.mark.parametrize("command", [["check", "--agent"], ["status", "--centre"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("command", [["check", "--agent"], ["status", "--server"]], ids=lambda words: words[0])
 @pytest.mark.parametrize(
     ("words", "header"),
-    [(("token",), "Bearer centre-token"), (("user",), MARA), (("user", "token"), "Bearer centre-token")],
+    [(("token",), "Bearer server-token"), (("user",), MARA), (("user", "token"), "Bearer server-token")],
 )
-def test_of_a_token_and_a_user_agent_and_centre_are_shown_the_same(
+def test_of_a_token_and_a_user_agent_and_server_are_shown_the_same(
     listener: ThreadingHTTPServer, secrets: dict[str, str], command: list[str], words: tuple[str, ...], header: str
 ) -> None:
     options = [text for word in words for text in (f"--{word}-file", secrets[word])]
@@ -161,7 +162,7 @@ def test_of_a_token_and_a_user_agent_and_centre_are_shown_the_same(
     assert shown(listener) == [header]
 
 
-@pytest.mark.parametrize("command", [["check", "--agent"], ["status", "--centre"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("command", [["check", "--agent"], ["status", "--server"]], ids=lambda words: words[0])
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"], ids=["missing", "no text"])
 def test_a_secret_that_cannot_be_used_is_one_line_with_its_file(
     listener: ThreadingHTTPServer, command: list[str], content: bytes | None, tmp_path: Path,
@@ -182,7 +183,7 @@ async def test_the_token_of_the_agents_own_configuration_is_shown_to_it(
     monkeypatch.setenv("FABRICMON_TOKEN_FILE", secrets["token"])
     (tmp_path / "own").write_text("own-token\n")
     own = WebConfig(token_file=str(tmp_path / "own"))
-    async with Running(FakeCollector(mlx5_0=FakeSession("mlx5_0")), judge=True, web=own) as running:
+    async with Running(FakeCollector(mlx5_0=FakeSession("mlx5_0")), evaluate=True, web=own) as running:
         await running.agent.node.schedule.board.first_round.wait()
         address = str(running.agent.addresses[0])
         config = configured(tmp_path, listen=[address], web={"token_file": own.token_file})
@@ -190,7 +191,7 @@ async def test_the_token_of_the_agents_own_configuration_is_shown_to_it(
         assert f"(agent at {address})" in out
         code, _, err = await asyncio.to_thread(check, capsys, "--agent", address)
     assert code == 3
-    assert "refuses: this needs a bearer token (--token-file, --user-file)" in err
+    assert "refused: this needs a bearer token (--token-file, --user-file)" in err
 
 
 def configured(folder: Path, **agent: Any) -> str:
@@ -218,7 +219,7 @@ def test_files_of_the_agent_that_cannot_be_used_leave_a_direct_read(
     config = configured(folder, listen=["127.0.0.1:1"], path={"sysfs": str(tree)}, web=files)
     code, out, err = check(capsys, "--config", config)
     assert (code, err) == (0, "")
-    assert out.startswith("PASS ")
+    assert out.startswith("OK ")
     assert "(direct read)" in out
     (note,) = [line for line in out.splitlines() if line.startswith("note ")]
     assert said in note
@@ -240,7 +241,7 @@ async def test_a_client_certificate_is_shown_and_a_key_with_a_passphrase_refused
     words = ("openssl", "ec", "-aes256", "-passout", "pass:secret", "-in", own.key, "-out", locked)
     subprocess.run(words, check=True, capture_output=True, timeout=60)
     web = WebConfig(config_file=str(tmp_path / "web.yaml"))
-    async with Running(FakeCollector(mlx5_0=FakeSession("mlx5_0")), judge=True, web=web) as running:
+    async with Running(FakeCollector(mlx5_0=FakeSession("mlx5_0")), evaluate=True, web=web) as running:
         await running.agent.node.schedule.board.first_round.wait()
         address = str(running.agent.addresses[0])
         config = configured(tmp_path, listen=[address], web={"config_file": web.config_file})
@@ -250,15 +251,15 @@ async def test_a_client_certificate_is_shown_and_a_key_with_a_passphrase_refused
             assert f"(agent at {address})" in out, err
             code, out, err = await asyncio.to_thread(check, capsys, *asked, str(locked))
             assert (code, out) == (3, "")
-            assert "the key is protected by a password, which nobody is here to type" in err
+            assert "encrypted keys are not supported" in err
 
 
 async def test_a_device_that_hangs_is_not_passed_over() -> None:
-    good, bad = FakeSession("mlx5_0", ("state",)), FakeSession("mlx5_1", ("state",))
-    good.values = [4.0]
+    good, bad = FakeSession("mlx5_0", ("state", "symbol_errors")), FakeSession("mlx5_1", ("state", "symbol_errors"))
+    good.values = [4.0, 0.0]
     bad.gate.clear()
-    settings = Settings(AgentConfig(), {"fake": Config(deadline=0.1)}, {})
-    health = await look(settings, FakeHost(), {"fake": FakeCollector(mlx5_0=good, mlx5_1=bad)}, apart=0.2)
+    settings = NodeSettings(AgentConfig(), {"fake": Config(deadline=0.1)}, {})
+    health = await check_once(settings, FakeHost(), {"fake": FakeCollector(mlx5_0=good, mlx5_1=bad)}, apart=0.2)
     bad.gate.set()
     assert health.status == "unknown"
     assert health.reason == "cannot read mlx5_1 (fake)"
@@ -267,10 +268,10 @@ async def test_a_device_that_hangs_is_not_passed_over() -> None:
     assert "unread    fake mlx5_1: a read hangs since" in text
 
 
-async def test_a_defect_in_judging_costs_the_verdict_and_not_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = FakeSession("mlx5_0", ("state",))
-    session.values = [4.0]
-    async with Running(FakeCollector(mlx5_0=session), judge=True) as running:
+async def test_a_defect_in_a_rule_makes_the_status_unknown_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FakeSession("mlx5_0", ("state", "symbol_errors"))
+    session.values = [4.0, 0.0]
+    async with Running(FakeCollector(mlx5_0=session), evaluate=True) as running:
         node = running.agent.node
         await node.schedule.board.first_round.wait()
 
@@ -278,10 +279,10 @@ async def test_a_defect_in_judging_costs_the_verdict_and_not_the_agent(monkeypat
             raise ZeroDivisionError("a rule divides")
 
         with monkeypatch.context() as patch:
-            patch.setattr("fabricmon.agent.judge.NodeJudge.tick", broken)
+            patch.setattr("fabricmon.agent.readings.evaluation.NodeEvaluator.tick", broken)
             node.tick()
             assert (node.health().status, node.health().reason) == (
-                "unknown", "judging failed: ZeroDivisionError: a rule divides")
+                "unknown", "evaluation failed: ZeroDivisionError: a rule divides")
         node.tick()
         assert node.health().status == "pass"
 
@@ -290,20 +291,31 @@ def symptom(severity: Severity) -> Symptom:
     return Symptom("r", "k", ComponentId(Kind.PORT, "n", "p"), severity, 0.0, math.nan)
 
 
-@pytest.mark.parametrize(("severities", "judged", "reason", "status"), [
-    ((), 8, "", "pass"),
-    ((Severity.INFO,), 8, "", "pass"),
-    ((Severity.WARNING, Severity.INFO), 8, "", "warn"),
-    ((Severity.WARNING, Severity.CRITICAL), 8, "", "critical"),
-    ((), 0, "", "unknown"),
-    ((), 8, "cannot read x", "unknown"),
-    ((Severity.WARNING,), 8, "cannot read x", "warn"),
+ALL = CheckedNode((Checked("infiniband", 8, 0),))
+PART = CheckedNode((Checked("infiniband", 6, 2),), (Unchecked("mlx5_3/1", "infiniband", "state not read"),))
+NONE_EXPECTED = CheckedNode(none_expected=True)
+
+
+@pytest.mark.parametrize(("severities", "checked", "trouble", "status", "reason"), [
+    ((), ALL, "", "pass", ""),
+    ((Severity.INFO,), ALL, "", "pass", ""),
+    ((Severity.WARNING, Severity.INFO), ALL, "", "warn", ""),
+    ((Severity.WARNING, Severity.CRITICAL), ALL, "", "critical", ""),
+    ((), CheckedNode(), "", "unknown", "nothing to check: no fabric hardware found"),
+    ((), NONE_EXPECTED, "", "pass", "nothing expected"),
+    ((), NONE_EXPECTED, "cannot read x", "unknown", "cannot read x"),
+    ((Severity.WARNING,), NONE_EXPECTED, "", "warn", ""),
+    ((), PART, "", "unknown", "not checked: mlx5_3/1 (state not read) and 1 more"),
+    ((Severity.INFO,), PART, "", "unknown", "not checked: mlx5_3/1 (state not read) and 1 more"),
+    ((Severity.WARNING,), PART, "", "warn", ""),
+    ((), ALL, "cannot read x", "unknown", "cannot read x"),
+    ((Severity.WARNING,), ALL, "cannot read x", "warn", ""),
 ])
-def test_verdicts(severities: tuple[Severity, ...], judged: int, reason: str, status: str) -> None:
-    got, said = verdict([symptom(s) for s in severities], judged, reason)
-    assert got == status
-    assert (got == "unknown") == bool(said)
-    assert got in CODES
+def test_verdicts(
+    severities: tuple[Severity, ...], checked: CheckedNode, trouble: str, status: str, reason: str
+) -> None:
+    assert verdict([symptom(s) for s in severities], checked, trouble) == (status, reason)
+    assert status in CODES
 
 
 def test_every_sort_of_line() -> None:
@@ -317,13 +329,18 @@ def test_every_sort_of_line() -> None:
         SymptomHealth(severity=Severity.CRITICAL, component="n/mlx5_3/1", since=0.0, evidence=("1", "down"), **one),
         SymptomHealth(severity=Severity.INFO, component="n/a", since=99.0, evidence=(), **one),
     )
-    text = render(Health("n", "0", "critical", "", 0.0, 100.0, 8, collectors, symptoms), "agent", "a note")
+    checked = (Checked("infiniband", 7, 1), Checked("nvlink", 8, 0, 144), Checked("pcie", 1, 0))
+    unread = (Unchecked("mlx5_6/1", "infiniband", "state not read, no error counter read"),)
+    health = Health("n", "0", "critical", "", 0.0, 100.0, checked, unread, False, collectors, symptoms)
+    text = render(health, "agent", "a note")
     assert text.splitlines() == [
-        "CRITICAL n - 1 critical, 1 info; 8 ports read (agent)",
+        "CRITICAL n - 1 critical, 1 info; checked 7 InfiniBand ports, 8 GPUs with 144 NVLinks, 1 PCIe link; "
+        "not checked: 1 InfiniBand port (agent)",
         "CRITICAL  mlx5_3/1  Link down: 1; down (for 100s)",
         "INFO      a         Link down",
+        "unread    mlx5_6/1: state not read, no error counter read",
         "fault     infiniband mlx5_6: /sys/x: not a number and 1 more",
         "unread    infiniband mlx5_7: No such device",
         "note      a note",
-        "note      -v tells why each matters and what to do",
+        "note      -v prints why each symptom matters and the next step",
     ]

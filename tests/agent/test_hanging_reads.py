@@ -17,8 +17,8 @@ import aiohttp
 import pytest
 
 from fabricmon.agent.app import Agent
-from fabricmon.agent.board import SEARCH
-from fabricmon.agent.node import Settings
+from fabricmon.agent.node import NodeSettings
+from fabricmon.agent.readings.status import SEARCH
 from fabricmon.agent.settings import AgentConfig
 from fabricmon.collect import COLLECTORS
 from fabricmon.host.live import LiveHost
@@ -61,18 +61,18 @@ class Hanging:
 
 
 class OnHost:
-    """A collector module that reads another host than the agent's."""
+    """A collector that reads another host than the agent's."""
 
     def __init__(self, module: Any, host: Any) -> None:
         self._module, self._host = module, host
-        self.NAME, self.Config = module.NAME, module.Config
+        self.name, self.config, self.wide = module.name, module.config, module.wide
 
     def open(self, _host: Any, config: Any) -> Any:
         return self._module.open(self._host, config)
 
 
 def quick(module: Any) -> Any:
-    return module.Config(
+    return module.config(
         enabled=True, interval=Duration(PERIOD), deadline=Duration(5), rediscover=Duration(PERIOD)
     )  # fmt: skip
 
@@ -93,8 +93,8 @@ def hanging(tree: Path) -> Iterator[Hanging]:
 @pytest.mark.parametrize("name", COLLECTORS)
 async def test_the_others_keep_their_pace(name: str, tree: Path, hanging: Hanging) -> None:
     collectors = {n: OnHost(m, hanging) if n == name else m for n, m in COLLECTORS.items()}
-    settings = Settings(
-        AgentConfig(listen=("127.0.0.1:0",), judge=False), {n: quick(m) for n, m in COLLECTORS.items()}, {}
+    settings = NodeSettings(
+        AgentConfig(listen=("127.0.0.1:0",), evaluate=False), {n: quick(m) for n, m in COLLECTORS.items()}, {}
     )
     agent = Agent(settings, LiveHost(str(tree), str(tree / "proc")), collectors)
     task = asyncio.create_task(agent.run())
@@ -139,7 +139,7 @@ _PROCESS = """
 import asyncio, sys
 import fabricmon.collect as collect
 from fabricmon.agent import app
-from fabricmon.agent.node import Settings
+from fabricmon.agent.node import NodeSettings
 from fabricmon.agent.settings import AgentConfig
 from fabricmon.host.live import LiveHost
 from tests.agent.test_hanging_reads import Hanging, OnHost, quick
@@ -150,7 +150,7 @@ hanging = Hanging(host)
 hanging.armed.set()
 modules = dict(collect.COLLECTORS)
 collect.COLLECTORS.update({n: OnHost(m, hanging) for n, m in modules.items() if name in (n, "all")})
-settings = Settings(AgentConfig(listen=(address,), judge=False), {n: quick(m) for n, m in modules.items()}, {})
+settings = NodeSettings(AgentConfig(listen=(address,), evaluate=False), {n: quick(m) for n, m in modules.items()}, {})
 asyncio.run(app.run(settings, host))
 """
 

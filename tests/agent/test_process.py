@@ -1,4 +1,4 @@
-"""A real `fabricmon agent` process: it serves, tells systemd, and ends on SIGTERM even while a read hangs for ever."""
+"""A real `fabricmon agent` process: it serves, reports to systemd, and ends on SIGTERM even while a read hangs."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def agent(
         process.popen.communicate()
 
 
-def test_it_serves_what_the_files_say_and_stops_when_told(tree: Path) -> None:
+def test_it_serves_what_the_files_say_and_stops_on_request(tree: Path) -> None:
     with agent(tree) as process:
         process.until_ready()
         rows = {
@@ -107,7 +107,7 @@ def test_it_serves_what_the_files_say_and_stops_when_told(tree: Path) -> None:
 HANGING = """
 import asyncio, threading
 from fabricmon.agent import app
-from fabricmon.agent.node import Settings
+from fabricmon.agent.node import NodeSettings
 from fabricmon.agent.settings import AgentConfig
 from fabricmon.runtime import logs
 import fabricmon.collect
@@ -117,8 +117,8 @@ logs.configure()
 good, bad = FakeSession("mlx5_0"), FakeSession("mlx5_1")
 bad.gate.clear()
 fabricmon.collect.COLLECTORS = {"fake": FakeCollector(mlx5_0=good, mlx5_1=bad)}
-settings = AgentConfig(listen=("%s",), judge=False)
-asyncio.run(app.run(Settings(settings, {"fake": Config(deadline=0.2)}, {}), FakeHost()))
+settings = AgentConfig(listen=("%s",), evaluate=False)
+asyncio.run(app.run(NodeSettings(settings, {"fake": Config(deadline=0.2)}, {}), FakeHost()))
 """
 
 
@@ -143,14 +143,14 @@ def test_systemd_hears_ready_the_watchdog_and_the_end(tree: Path, tmp_path: Path
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(LIMIT)
         environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "400000"}
-        with agent(tree, "agent: {judge: false}", environ) as process:
-            heard = ""
-            while "READY=1" not in heard or heard.count("WATCHDOG=1") < 3:
-                heard += manager.recv(1000).decode() + "\n"
-            assert re.search(r"STATUS=\d+ rows, \d+ values", heard), heard
+        with agent(tree, "agent: {evaluate: false}", environ) as process:
+            received = ""
+            while "READY=1" not in received or received.count("WATCHDOG=1") < 3:
+                received += manager.recv(1000).decode() + "\n"
+            assert re.search(r"STATUS=\d+ rows, \d+ values", received), received
             assert process.stop()[0] == 0
-            while "STOPPING=1" not in heard:
-                heard += manager.recv(1000).decode() + "\n"
+            while "STOPPING=1" not in received:
+                received += manager.recv(1000).decode() + "\n"
 
 
 def test_an_address_that_is_taken_is_a_clear_error(tree: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.agent import pace
-from fabricmon.agent.board import SEARCH
+from fabricmon.agent.readings import pace
+from fabricmon.agent.readings.status import SEARCH
 from fabricmon.host.protocol import HostError
 from fabricmon.model import Event
 from tests.agent.fakes import Config, FakeCollector, FakeSession, Running, until
@@ -72,12 +72,12 @@ async def test_an_event_is_read_after_at_once_even_when_it_comes_during_a_read()
     collector = FakeCollector(eth0=session)
     async with Running(collector, config=Config(interval=3600.0, deadline=60.0)) as running:
         await until(lambda: session.reads == 1)
-        collector.tell(Event(0, 1.0, "link", "eth0", "eth0 lost carrier"))
+        collector.notify(Event(0, 1.0, "link", "eth0", "eth0 lost carrier"))
         await until(lambda: session.reads == 2)
         session.gate.clear()
-        collector.tell(None)
+        collector.notify(None)
         await until(lambda: session.reading_now == 1)
-        collector.tell(None)  # during the read: what it saw may be older than the event
+        collector.notify(None)  # during the read: what it saw may be older than the event
         session.gate.set()
         await until(lambda: session.reads == 4)
         assert [e.text for e in running.agent.node.state.events_after(0)] == ["eth0 lost carrier"]
@@ -91,7 +91,7 @@ async def test_a_storm_of_events_is_spaced() -> None:
         loop = asyncio.get_running_loop()
         start = loop.time()
         while loop.time() < start + 0.5:
-            collector.tell(None)
+            collector.notify(None)
             await asyncio.sleep(0.001)
         assert 2 <= session.reads <= 0.5 / pace.MIN_GAP + 2
 
@@ -126,7 +126,7 @@ async def test_closing_waits_for_the_read_that_still_runs() -> None:
     assert bad.closed_during_read is False
 
 
-async def test_a_failed_search_is_tried_again_and_told() -> None:
+async def test_a_failed_search_is_tried_again_and_reported() -> None:
     collector = FakeCollector(mlx5_0=FakeSession("mlx5_0"))
     collector.error = HostError("/sys/class/infiniband", 13, "Permission denied")
     async with Running(collector, config=Config(rediscover=0.05)) as running:
@@ -251,7 +251,7 @@ async def test_a_device_replaced_under_its_name_is_read_anew_and_the_old_closed(
 
 async def test_without_live_events_a_collector_still_reads_and_says_so() -> None:
     class Deaf(FakeCollector):
-        def watch(self, tell: object) -> object:
+        def watch(self, notify: object) -> object:
             raise HostError("rtnetlink", 1, "Operation not permitted")
 
     session = FakeSession("eth0")

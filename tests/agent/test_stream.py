@@ -1,8 +1,9 @@
-"""/stream over a real socket: what a centre gets, what a slow or late one gets, and that the number is bounded."""
+"""/stream over a real socket: what a server gets, what a slow or late one gets, and that the number is bounded."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,13 +13,13 @@ import numpy as np
 import pytest
 
 from fabricmon import frame
-from fabricmon.agent.api import HEARTBEAT
+from fabricmon.agent.api import HEARTBEAT, MAX_CONTROL
 from fabricmon.model import Event, Inventory
 from tests.agent.fakes import Config, FakeCollector, FakeSession, Running, until
 
 
 class Reader:
-    """Follows a stream as a centre does: keeps the inventory and applies each frame."""
+    """Follows a stream as a server does: keeps the inventory and applies each frame."""
 
     def __init__(self, ws: aiohttp.ClientWebSocketResponse) -> None:
         self.ws = ws
@@ -59,6 +60,7 @@ class Reader:
     async def until(self, condition: object) -> None:
         async with asyncio.timeout(10):
             while not condition():  # type: ignore[operator]
+                assert not self.ws.closed, "the stream ended"
                 await self.next()
 
 
@@ -121,7 +123,7 @@ async def test_an_event_comes_at_once_and_so_does_the_read_after_it() -> None:
         for down in (0.0, 1.0, 0.0, 1.0, 0.0):
             before = loop.time()
             session.values = [down]
-            collector.tell(Event(0, 1.0, "link", "eth0", "eth0 changed"))
+            collector.notify(Event(0, 1.0, "link", "eth0", "eth0 changed"))
             await reader.until(lambda down=down: reader.values[0] == down)
             waits.append(loop.time() - before)
         assert len(reader.events) == 5
@@ -130,12 +132,12 @@ async def test_an_event_comes_at_once_and_so_does_the_read_after_it() -> None:
         assert sorted(waits)[2] < HEARTBEAT / 2, waits
 
 
-async def test_a_centre_that_comes_back_gets_the_events_it_missed() -> None:
+async def test_a_server_that_comes_back_gets_the_events_it_missed() -> None:
     collector = FakeCollector(eth0=FakeSession("eth0"))
     async with Running(collector, config=SLOW, max_events=4) as running:
         await running.agent.node.schedule.board.first_round.wait()
         for n in range(3):
-            collector.tell(Event(0, float(n), "link", "eth0", f"event {n}"))
+            collector.notify(Event(0, float(n), "link", "eth0", f"event {n}"))
         await until(lambda: len(list(running.agent.node.state.events_after(0))) == 3)
         first = next(iter(running.agent.node.state.events_after(0))).seq
 
@@ -150,7 +152,7 @@ async def test_a_centre_that_comes_back_gets_the_events_it_missed() -> None:
         # a number of an agent whose clock was ahead: what it missed is not known, so it gets what there is
         assert await texts(f"?after={10**15}") == ["event 0", "event 1", "event 2"]
         for n in range(3, 9):
-            collector.tell(Event(0, float(n), "link", "eth0", f"event {n}"))
+            collector.notify(Event(0, float(n), "link", "eth0", f"event {n}"))
         await until(lambda: running.agent.node.state.event_seq == first + 8)
         assert await texts("?after=0") == ["event 5", "event 6", "event 7", "event 8"]
 
@@ -210,6 +212,55 @@ async def test_a_reader_who_talks_is_sent_away() -> None:
         assert reader.ws.close_code == aiohttp.WSCloseCode.POLICY_VIOLATION
 
 
+async def test_a_reader_that_pings_without_end_is_sent_away() -> None:
+    async with Running(FakeCollector()) as running, follow(running) as reader:
+        await reader.until(lambda: reader.frames)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(2 * MAX_CONTROL):
+                await reader.ws.ping()
+        ends = (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.CLOSING)
+        async with asyncio.timeout(10):
+            while (message := await reader.ws.receive()).type not in ends:
+                await asyncio.sleep(0)
+        assert message.data == aiohttp.WSCloseCode.POLICY_VIOLATION
+
+
+async def test_a_peer_that_floods_is_cut_off_before_its_pings_are_read_and_others_are_served() -> None:
+    pings = bytes([0x89, 0x80, 1, 2, 3, 4]) * 100_000
+    upgrade = (
+        b"GET /stream HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    )
+    async with Running(FakeCollector()) as running, aiohttp.ClientSession() as http:
+        where = running.agent.addresses[0]
+        for _ in range(2):  # the second time there is no budget left for a request
+            reader, writer = await asyncio.open_connection(where.host, where.port, local_addr=("127.0.0.2", 0))
+            writer.write(upgrade + pings)
+            got = b""
+            with contextlib.suppress(ConnectionError):
+                async with asyncio.timeout(20):
+                    got = await reader.read()
+            writer.close()
+            assert got.count(bytes([0x8A, 0])) <= MAX_CONTROL, "no more pongs than one stream gets"
+        async with http.get(running.url("/metrics")) as answer:
+            page = await answer.text()
+    [refused] = [line for line in page.splitlines() if 'refused_total{reason="flood"}' in line]
+    assert float(refused.rpartition(" ")[2]) >= 2
+
+
+async def test_a_ping_now_and_then_is_answered() -> None:
+    async with (
+        Running(FakeCollector()) as running,
+        aiohttp.ClientSession() as http,
+        http.ws_connect(running.url("/stream"), max_msg_size=0, autoping=False) as ws,
+        asyncio.timeout(10),
+    ):
+        await ws.ping(b"there?")
+        while (message := await ws.receive()).type is not aiohttp.WSMsgType.PONG:
+            await asyncio.sleep(0)
+        assert bytes(message.data) == b"there?"
+
+
 @pytest.mark.parametrize(("path", "status"), [
     ("/stream", 426), ("/stream?after=x", 400), ("/stream?after=-1", 400), ("/", 200), ("/health", 200),
     ("/-/live", 200), ("/-/healthy", 200), ("/-/ready", 200), ("/nowhere", 404),
@@ -245,7 +296,7 @@ async def test_health_tells_stuck_and_failing_sources() -> None:
         async with http.get(running.url("/health")) as answer:
             health = await answer.json()
         assert health["node"] == "host-007"
-        assert health["status"] == "unknown"  # this agent does not judge
+        assert health["status"] == "unknown"  # evaluation is off
         by_device = {c["device"]: c for c in health["collectors"]}
         assert by_device["mlx5_0"]["success"] is True
         assert by_device["mlx5_1"]["success"] is False

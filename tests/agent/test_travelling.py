@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon import frame
-from fabricmon.agent.state import State
+from fabricmon.agent.readings.state import NodeState
 from fabricmon.model import Component, Identity, Kind, Part, Reading
 
 ME = Identity("host-007", "boot", "agent", "1", 1.0)
@@ -21,7 +21,7 @@ def part(name: str, rows: int, wire: bool) -> Part:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=6))
 def test_what_travels_is_the_rest_in_its_order(shapes: list[tuple[int, bool]]) -> None:
-    state = State(ME, ("a",))
+    state = NodeState(ME, ("a",))
     parts = tuple(part(f"p{n}", rows, wire) for n, (rows, wire) in enumerate(shapes))
     values = array("d", range(sum(p.size for p in parts)))
     state.accept(("a", ""), Reading(parts, values, 5.0), 100.0)
@@ -39,7 +39,7 @@ def test_what_travels_is_the_rest_in_its_order(shapes: list[tuple[int, bool]]) -
 
 
 def test_a_new_reading_travels_under_the_same_inventory() -> None:
-    state = State(ME, ("a",))
+    state = NodeState(ME, ("a",))
     parts = (part("stays", 2, False), part("goes", 1, True))
     state.accept(("a", ""), Reading(parts, array("d", [1, 2, 3, 4, 5, 6]), 5.0), 100.0)
     first = state.travelling()
@@ -51,7 +51,7 @@ def test_a_new_reading_travels_under_the_same_inventory() -> None:
 
 
 def test_where_all_travels_the_inventory_is_the_nodes_own() -> None:
-    state = State(ME, ("a",))
+    state = NodeState(ME, ("a",))
     state.accept(("a", ""), Reading((part("goes", 1, True),), array("d", [1, 2]), 5.0), 100.0)
     assert state.travelling().inventory is state.inventory
     state.travelling().values[0] = 9.0

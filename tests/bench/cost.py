@@ -2,7 +2,7 @@
 
     python -m tests.bench.cost
 
-Firmware commands are those of the estimates in counters-ib.md 5.1 and counters-roce.md 3.1, counted over twenty minutes
+Firmware commands are those of the estimates in docs/methods.md#firmware-commands, counted over twenty minutes
 of the node's own clock: the mean of 10 s, and the most in any. GPUs are a stand-in for libnvidia-ml where gcc can build
 it: 8 GPUs with 18 NVLinks each.
 """
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fabricmon.agent import pace
+from fabricmon.agent.readings import pace
 from fabricmon.collect import COLLECTORS
 from tests.bench.node_host import NodeHost
 from tests.bench.processes import rss, serving
@@ -49,8 +49,8 @@ def main() -> list[tuple[str, float, str]]:
             rows.append(("  the busiest 10 s", most, ""))
             rows += [(f"  {name}", number, "") for name, number in queries.items() if number]
         root = Path(place) / "InfiniBand"
-        for judge in ("judge", "centre"):
-            rows += _process(root, environ, judge, gpus)
+        for evaluator in ("agent", "server"):
+            rows += _process(root, environ, evaluator, gpus)
     return rows
 
 
@@ -64,11 +64,11 @@ def firmware(root: Path, layer: str) -> tuple[dict[str, float], float]:
     host = NodeHost(root, layer, lambda: now)
     sessions: list[tuple[str, Any, float]] = []
     for name, module in COLLECTORS.items():
-        config = module.Config()
+        config = module.config()
         if config.enabled:
             collector = module.open(host, config)
             opened = collector.sessions().values()
-            if hasattr(collector, "watch"):
+            if collector.watch is not None:
                 collector.watch(lambda event: None)
             sessions += [(name, session, float(config.interval)) for session in opened]
     due = {id(session): now + pace.offset("host-007", name, interval) for name, session, interval in sessions}
@@ -88,14 +88,14 @@ def firmware(root: Path, layer: str) -> tuple[dict[str, float], float]:
     return {name: number / SPAN * CYCLE for name, number in spent.items()}, max(cycles)
 
 
-def _process(root: Path, environ: dict[str, str], judge: str, gpus: bool) -> list[tuple[str, float, str]]:
+def _process(root: Path, environ: dict[str, str], evaluator: str, gpus: bool) -> list[tuple[str, float, str]]:
     address = f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "tests.bench.node_host", str(root), address, judge]
+    command = [sys.executable, "-m", "tests.bench.node_host", str(root), address, evaluator]
     before = dict(os.environ)
     os.environ.update(environ)
     try:
         with serving(command, f"http://{address}/-/ready") as pid:
-            time.sleep(12)  # past the first look of every collector
+            time.sleep(12)  # past the first read of every collector
             begin, started = _on_cpu(pid), time.monotonic()
             time.sleep(SECONDS)
             share = 100 * (_on_cpu(pid) - begin) / (time.monotonic() - started)
@@ -104,7 +104,7 @@ def _process(root: Path, environ: dict[str, str], judge: str, gpus: bool) -> lis
         os.environ.clear()
         os.environ.update(before)
     what = "8 adapters, 8 GPUs" if gpus else "8 adapters, no gcc for the stand-in of NVML"
-    who = "judging itself" if judge == "judge" else "the centre judges"
+    who = "evaluating rules" if evaluator == "agent" else "without evaluation"
     return [
         (f"agent at its defaults, {what}, {who}: processor", share, "% of one core (bar 0.5)"),
         ("  memory", size, "MiB RSS"),

@@ -17,9 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fabricmon.collect import ethernet, infiniband, infiniband_errors, infiniband_rare, infiniband_state
+from fabricmon.collect import COLLECTORS
 from fabricmon.host.live import LiveHost
 from tests.host.trees import build_hca_tree
+
+ethernet = COLLECTORS["ethernet"]
+infiniband = COLLECTORS["infiniband"]
+infiniband_errors = COLLECTORS["infiniband_errors"]
+infiniband_rare = COLLECTORS["infiniband_rare"]
+infiniband_state = COLLECTORS["infiniband_state"]
 
 CYCLES = 200
 
@@ -80,7 +86,7 @@ def _bulk(host: LiveHost, paths: list[str]) -> float:
 
 
 def _collectors(host: LiveHost, *modules: Any) -> float:
-    sessions = [s for module in modules for s in module.open(host, module.Config()).sessions().values()]
+    sessions = [s for module in modules for s in module.open(host, module.config()).sessions().values()]
 
     def cycle() -> None:
         for session in sessions:

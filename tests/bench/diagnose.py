@@ -7,7 +7,10 @@ import time
 
 import numpy as np
 
-from fabricmon.engine.diagnose import Facts, Groups, diagnose
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.diagnose import diagnose
+from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.domains.groups import Groups
 
 HOSTS, RAILS, UNIT, RACK = 10_000, 8, 32, 16
 RUNS = 15
@@ -32,7 +35,9 @@ def fabric() -> tuple[Groups, Groups]:
     )
 
 
-def broken(port: Groups, node: Groups, cables: int, leaves: int, noise: int, seed: int = 1) -> dict[str, Facts]:
+def broken(
+    port: Groups, node: Groups, cables: int, leaves: int, noise: int, seed: int = 1
+) -> dict[SymptomType, Observation]:
     draw = np.random.default_rng(seed)
     n = HOSTS * RAILS
     silent = np.concatenate([np.arange(RACK), draw.choice(np.arange(RACK, HOSTS), HOSTS // 100, replace=False)])
@@ -42,24 +47,24 @@ def broken(port: Groups, node: Groups, cables: int, leaves: int, noise: int, see
         draw.choice(n, cables, replace=False),
     )
     rows = {
-        "LD": down,
-        "LF": draw.choice(n, noise, replace=False),
-        "LE": draw.choice(n, noise, replace=False),
-        "LS": draw.choice(n, noise, replace=False),
-        "NE": draw.choice(n, noise // 4, replace=False),
+        SymptomType.LINK_DOWN: down,
+        SymptomType.LINK_FLAPPING: draw.choice(n, noise, replace=False),
+        SymptomType.LINK_ERRORS: draw.choice(n, noise, replace=False),
+        SymptomType.LINK_DEGRADED: draw.choice(n, noise, replace=False),
+        SymptomType.NIC_FAULT: draw.choice(n, noise // 4, replace=False),
     }
-    facts: dict[str, Facts] = {}
+    facts: dict[SymptomType, Observation] = {}
     for kind, found in rows.items():
         at = np.sort(found).astype(np.int64)
         seen = known.copy()
         seen[at] = True
-        facts[kind] = Facts(port, at, np.zeros(len(at)), seen)
+        facts[kind] = Observation(port, at, np.zeros(len(at)), seen)
     at = np.sort(silent).astype(np.int64)
-    facts["AM"] = Facts(node, at, np.zeros(len(at)), np.ones(HOSTS, np.bool_))
+    facts[SymptomType.AGENT_SILENT] = Observation(node, at, np.zeros(len(at)), np.ones(HOSTS, np.bool_))
     return facts
 
 
-def median_ms(facts: dict[str, Facts]) -> float:
+def median_ms(facts: dict[SymptomType, Observation]) -> float:
     spent = []
     for _ in range(RUNS):
         began = time.perf_counter()

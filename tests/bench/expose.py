@@ -20,7 +20,7 @@ SCRAPES = 100
 PERIODS = {"spaced": 0.1, "in a row": 0.01}  # seconds between two cycles of the collectors; scrapes go with them
 
 CONFIG = """
-agent: {{judge: {judge}}}
+agent: {{evaluate: {evaluate}}}
 collect:
   infiniband: {{interval: {infiniband}}}
   infiniband_errors: {{interval: {errors}}}
@@ -45,19 +45,19 @@ def _per_scrape(pid: int, url: str, period: float) -> tuple[float, int]:
 
 
 def _idle(pid: int, period: float) -> float:
-    """Processor milliseconds per `period` while nobody asks."""
+    """Processor milliseconds per `period` without requests."""
     begin, started = cpu(pid), time.monotonic()
     time.sleep(5.0)
     return (cpu(pid) - begin) / (time.monotonic() - started) * period * 1e3
 
 
-def _agent(root: Path, directory: Path, judge: bool, infiniband: str, state: str) -> tuple[list[str], str]:
+def _agent(root: Path, directory: Path, evaluate: bool, infiniband: str, state: str) -> tuple[list[str], str]:
     """`infiniband`: pace of all 400 counter files, "" the three paces that they have by default."""
     paces = {"infiniband": "10s", "errors": "30s", "rare": "2m"}
     if infiniband:
         paces = dict.fromkeys(paces, infiniband)
-    config = directory / f"{judge}-{infiniband or 'default'}-{state}.yaml"
-    config.write_text(CONFIG.format(judge=str(judge).lower(), state=state, **paces))
+    config = directory / f"{evaluate}-{infiniband or 'default'}-{state}.yaml"
+    config.write_text(CONFIG.format(evaluate=str(evaluate).lower(), state=state, **paces))
     port = free_port()
     command = [sys.executable, "-m", "fabricmon.cli", "agent", "--config", str(config), "--listen", f"127.0.0.1:{port}",
                "--path.sysfs", str(root), "--log.level", "error"]
@@ -75,7 +75,7 @@ def main() -> list[tuple[str, float, str]]:
             for _ in range(10):
                 scrape(url + "/metrics")
             time.sleep(3)
-            rows.append((f"agent at its defaults, {files} files, judging: memory", rss(pid), "MiB RSS (bar 80)"))
+            rows.append((f"agent at its defaults, {files} files, evaluation on: memory", rss(pid), "MiB RSS (bar 80)"))
             rows.append(("  processor", _idle(pid, 1.0) / 10, "% of one core"))
         for how, period in PERIODS.items():
             rows += _beside(root, Path(name), how, period)

@@ -1,4 +1,4 @@
-"""A frame's way: what an agent pays to make it, and the centre to take it from a real WebSocket over loopback."""
+"""A frame's way: what an agent pays to make it, and the server to take it from a real WebSocket over loopback."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def main() -> list[tuple[str, float, str]]:
     full, delta = frame.encode_full(s), frame.encode_delta(new, s.values, s.taken)
     received = asyncio.run(_receive(full))
     return [
-        (f"centre: receive and decode a frame of {VALUES} values over loopback", received, "us CPU (bar 60)"),
+        (f"server: receive and decode a frame of {VALUES} values over loopback", received, "us CPU (bar 60)"),
         ("  of this, decode", _each(lambda: frame.decode(full), 2000), "us CPU"),
         ("agent: encode a full frame", _each(lambda: frame.encode_full(s), 2000), "us CPU"),
         (f"agent: encode a difference of {CHANGED:.0%}", _each(lambda: frame.encode_delta(new, s.values, s.taken), 500),

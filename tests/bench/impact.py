@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import statistics
 import time
+from types import SimpleNamespace
 
-from fabricmon.engine.affected import Affected, Sight
-from fabricmon.engine.case import Case, Key
-from fabricmon.engine.places import Places
-from fabricmon.engine.reach import Reach
+from fabricmon.engine.domains.dependent_hosts import DependentHosts
+from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.engine.incidents.incident_draft import IncidentDraft
+from fabricmon.engine.incidents.job_impacts import JobImpacts
+from fabricmon.engine.symptoms.rule_state import SymptomKey
 from fabricmon.jobs.model import Job, Jobs
-from fabricmon.model import ComponentId, Kind, Members, Severity, Symptom
+from fabricmon.model import ComponentId, Kind, Severity, Symptom
 from fabricmon.topology.domains import assign
 
 HOSTS, RAILS, RACK, JOB = 10_000, 8, 16, 20
@@ -18,7 +20,7 @@ RUNS = 15
 NOW = 1_800_000_000.0
 
 
-def places() -> Places:
+def places() -> RowDomains:
     names = [f"host-{n:05d}" for n in range(HOSTS)]
     rows = [
         (ComponentId(Kind.PORT, host, f"mlx5_{rail}/1"), {"device": f"mlx5_{rail}", "port": "1"})
@@ -26,15 +28,18 @@ def places() -> Places:
         for rail in range(RAILS)
     ]
     power = {host: f"rack-{n // RACK}" for n, host in enumerate(names)}
-    return Places(assign(None, rows, power), power, [])
+    return RowDomains(assign(None, rows, power), power, [])
 
 
-def case(component: str, kind: str, ports: list[tuple[int, int]]) -> Case:
-    claims = frozenset(Key(kind, ComponentId(Kind.PORT, f"host-{h:05d}", f"mlx5_{r}/1")) for h, r in ports)
-    return Case("x", component, component, kind, Severity.WARNING, 1.0, "", "", "", (), Members(1, 1), claims, NOW - 60)
+def case(component: str, kind: str, ports: list[tuple[int, int]]) -> IncidentDraft:
+    claims = frozenset(SymptomKey(kind, ComponentId(Kind.PORT, f"host-{h:05d}", f"mlx5_{r}/1")) for h, r in ports)
+    return IncidentDraft(
+        family="x", identity=component, component=component, kind=kind, severity=Severity.WARNING, title="", why="",
+        action="", evidence=(), claims=claims, onset=NOW - 60,
+    )  # fmt: skip
 
 
-def median_ms(affected: Affected, cases: list[Case], again: float = 10.0) -> float:
+def median_ms(affected: JobImpacts, cases: list[IncidentDraft], again: float = 10.0) -> float:
     """`again`: seconds between two diagnoses; an impact holds for 5."""
     spent = []
     for run in range(RUNS):
@@ -45,20 +50,20 @@ def median_ms(affected: Affected, cases: list[Case], again: float = 10.0) -> flo
 
 
 def main() -> list[tuple[str, float, str]]:
-    reach = Reach(places(), None)
-    sight = Sight(
+    reach = DependentHosts(places(), None)
+    lookup = SimpleNamespace(
         symptoms=lambda key: [Symptom(key.rule, key.rule, key.component, Severity.WARNING, NOW - 60, 1.0)],
         host=lambda key: key.component.node,
         role=lambda key: "compute",
-        reach=lambda: reach,
+        dependent_hosts=lambda: reach,
     )
-    affected = Affected(sight)
+    affected = JobImpacts(lookup)
     jobs = tuple(
         Job(str(n), f"train-{n}", "mara", tuple(f"host-{h:05d}" for h in range(n * JOB, (n + 1) * JOB)))
         for n in range(HOSTS // JOB)
     )
     began = time.process_time()
-    affected.listen((Jobs("slurm", NOW, jobs),))
+    affected.set_jobs((Jobs("slurm", NOW, jobs),))
     listened = (time.process_time() - began) * 1e3
     leaf = [case("leaf(su1/rail2)", "link_down", [(h, 2) for h in range(32, 64)])]
     cables = [case(f"link(host-{h:05d}/mlx5_3/1)", "link_down", [(h, 3)]) for h in range(0, 10_000, 1000)]

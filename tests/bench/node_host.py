@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fabricmon.collect import netdev_files
-from fabricmon.host.interfaces import Dcb, Fec, LinkState, Pause
+from fabricmon.collect.machine import netdev_files
 from fabricmon.host.live import LiveHost
-from fabricmon.host.live_interfaces import NoInterfaces
 from fabricmon.host.nvml import Nvml
 from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort
+from fabricmon.host.protocol.interfaces import Dcb, Fec, LinkState, Pause
+from fabricmon.host.protocol.not_asked import NotAsked
 from tests.collect.test_optics import cmis
 
 PRIORITIES = range(8)
@@ -36,7 +36,7 @@ STATISTICS = (
 """Names of an mlx5 port with PFC on priority 3 and 64 pairs of rings."""
 
 
-class Mlx5Interfaces(NoInterfaces):
+class Mlx5Interfaces(NotAsked):
     """Answers each question that mlx5 answers, so that each costs what it costs there; the module is an optical one."""
 
     def __init__(self) -> None:
@@ -102,21 +102,21 @@ class NodeHost(LiveHost):
     def links(self) -> builtins.list[Link]:
         return netdev_files.links(self)
 
-    def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
+    def watch_links(self, notify: Callable[[Link | None], None]) -> Callable[[], None]:
         return lambda: None
 
-    def watch_kmsg(self, tell: object) -> Callable[[], None]:
+    def watch_kmsg(self, notify: object) -> Callable[[], None]:
         raise HostError("/dev/kmsg", 1, "Operation not permitted")
 
 
-def main(root: str, address: str, judge: str) -> None:
+def main(root: str, address: str, evaluator: str) -> None:
     """An agent with its defaults on such a node."""
     from fabricmon import config
     from fabricmon.agent import app
     from fabricmon.runtime import logs
 
     # the stand-in polls for Xid errors a hundred times a second, where the driver sleeps until there is one
-    overrides = {"agent.listen": [address], "agent.judge": judge == "judge", "collect.gpu.xid": False}
+    overrides = {"agent.listen": [address], "agent.evaluate": evaluator == "agent", "collect.gpu.xid": False}
     loaded = config.load(None, overrides, uses=("agent", "collect", "rules", "log"))
     logs.configure(level="error")
     asyncio.run(app.run(loaded, NodeHost(Path(root))))

@@ -1,4 +1,4 @@
-"""What recording adds to a frame at the centre: on its event loop, and in the thread that writes.
+"""What recording adds to a frame at the server: on its event loop, and in the thread that writes.
 
 8,000 nodes with frames of 1,500 values of which every tenth carries 40 % of them and the rest a few, as agents send
 whose counters are read every 10 s and whose states are every second.
@@ -16,9 +16,9 @@ import numpy as np
 from fabricmon import frame as wire
 from fabricmon.engine.engine import Engine
 from fabricmon.frame import Frame
+from fabricmon.recording.tape import Tape
 from fabricmon.replay.recorded import RecordedEngine
 from fabricmon.replay.settings import RecordConfig
-from fabricmon.replay.tape import Tape
 from fabricmon.rules.rule import Scope
 from tests.bench.frame import VALUES, changed, snapshot
 
@@ -27,7 +27,7 @@ BUSY = 10  # one frame in so many carries the counters
 
 
 def _frames() -> list[Frame]:
-    """One round of frames, decoded from their messages as the centre does."""
+    """One round of frames, decoded from their messages as the server does."""
     rng = np.random.default_rng(5)
     one = snapshot()
     full = wire.encode_delta(changed(one), one.values, one.taken)

@@ -1,6 +1,6 @@
 """A cluster of 10,000 hosts with 8 compute ports each, simulated and judged at once: how much faster than real time.
 
-A poll is ten seconds of the world, the bulk inlet, and a tick of the centre's engine. Processor time, so that other
+A poll is ten seconds of the world, the bulk inlet, and a tick of the server's engine. Processor time, so that other
 work on the machine does not count; 1 is real time.
 """
 
@@ -13,10 +13,10 @@ import time
 from fabricmon.engine import Engine
 from fabricmon.rules.rule import Scope
 from fabricmon.sim.faults import FAULTS
-from fabricmon.sim.inlet import Bulk
+from fabricmon.sim.inlet import BulkInlet
 from fabricmon.sim.layout import Layout
 from fabricmon.sim.script import Script
-from fabricmon.sim.traffic import Job
+from fabricmon.sim.traffic import TrafficJob
 from fabricmon.sim.world import World
 
 UNITS, HOSTS, RAILS, SPINES = 40, 250, 8, 32
@@ -31,8 +31,8 @@ def main() -> list[tuple[str, float, str]]:
         layout = Layout.named(
             "rail-optimised", units=UNITS, hosts=HOSTS, rails=RAILS, spines=SPINES, link_layer=link_layer
         )
-        world = World(layout, 1, POLL, jobs=[Job("train", layout.hosts, "all_to_all", peers=4)], background=True)
-        engine, bulk = Engine(Scope.FLEET, layout.graph), Bulk(world)
+        world = World(layout, 1, POLL, jobs=[TrafficJob("train", layout.hosts, "all_to_all", peers=4)], background=True)
+        engine, bulk = Engine(Scope.FLEET, layout.graph), BulkInlet(world)
         script = Script([FAULTS["leaf_down"](layout, layout.leaf_name(layout.leaves[7]), start=35.0)])
         bulk.poll(engine, WALL)
         engine.tick(WALL)

@@ -21,12 +21,12 @@ import time
 from pathlib import Path
 
 from fabricmon.sim.dump import write
-from fabricmon.sim.fabric import Fabric, Shape
+from fabricmon.sim.shapes import rail_fabric
 from tests.rigs.ibsim.subnet import Subnet, preload, subnet, tool
 
 ROUNDS = 5
 ROOT = Path(__file__).resolve().parents[2]
-SHAPE = Shape(nodes=256, rails=8, unit=32, spines=32, parallel=1)
+SHAPE = rail_fabric(nodes=256, rails=8, unit=32, spines=32, parallel=1)
 
 Row = tuple[str, float, str]
 
@@ -35,7 +35,7 @@ def main() -> list[Row]:
     """(what, number, unit) of each measurement."""
     if preload() is None:
         raise ModuleNotFoundError("ibsim is not installed (apt-get install ibsim-utils opensm infiniband-diags)")
-    plan = Fabric(SHAPE).graph
+    plan = SHAPE
     with tempfile.TemporaryDirectory() as place, subnet(Path(place), write(plan, "4xHDR")) as fabric:
         ends = {end for link in plan.cables for end in (link.a, link.b)}
         fabric.set_counters({
@@ -87,14 +87,14 @@ def client(rounds: int) -> None:
     from fabricmon.fabric.names import NAMES
     from fabricmon.fabric.subnet import At
     from fabricmon.fabric.sweep import Sweep, Values
-    from fabricmon.fabric.umad import open_port
+    from fabricmon.host.umad import open_port
 
     def timed(run: object) -> tuple[float, float]:
         wall, spent = time.perf_counter(), time.process_time()
         run()  # type: ignore[operator]
         return time.perf_counter() - wall, time.process_time() - spent
 
-    exchange = Exchange(open_port(), Pace())
+    exchange = Exchange(open_port(), Pace(), time.monotonic)
     walk = []
     for _ in range(2):
         started = time.perf_counter()

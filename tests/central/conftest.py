@@ -1,4 +1,4 @@
-"""Tests of the centre log nothing: what commands print is looked at."""
+"""Tests of the server log nothing: what commands print is looked at."""
 
 import io
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fabricmon.central.presence import CLONED_FOR, Register
-from fabricmon.central.targets import Target
+from fabricmon.central.streams.presence import CLONED_FOR, Register
+from fabricmon.central.targets.discovery import Target
 from fabricmon.model import Identity, Presence
 from tests.central.streams import Sink
 
@@ -86,7 +86,7 @@ def test_two_agents_of_one_name_are_a_clone_until_one_is_gone(register, sink):
     first, second = expect(register, "a:1"), expect(register, "b:1")
     hello(register, first, identity("h1", "x"), 1.0)
     assert not hello(register, second, identity("h1", "y"), 1.0)
-    assert sink.presences == {"h1": ("cloned", "two agents say they are h1: a:1, b:1")}
+    assert sink.presences == {"h1": ("cloned", "two agents report as h1: a:1, b:1")}
     register.failed(second, REFUSED, "connection refused", 2.0)
     assert sink.presences == {"h1": ("live", "")}
 
@@ -102,7 +102,7 @@ def test_a_reboot_is_no_clone_however_often_also_under_two_addresses(register, s
         register.failed(first, Presence.UNREACHABLE, "no answer", now + 2)
         hello(register, first, identity("h1", boot=f"boot-{n}"), now + 3)
         for at in (now + 20, now + 40):
-            first.heard = second.heard = at
+            first.last = second.last = at
             register.sweep(at)
             assert sink.presences["h1"] == ("live", "")
         register.failed(second, REFUSED, "connection refused", now + 50)
@@ -118,12 +118,12 @@ def test_a_copied_machine_id_shows_by_a_boot_id_that_comes_back(register, sink):
     register.failed(peer, REFUSED, "connection reset", 4.0)
     assert sink.presences["h1"] == ("refused", "connection reset")
     hello(register, peer, identity("h1", boot="x"), 5.0)
-    assert sink.presences["h1"] == ("cloned", "two machines of one machine id say they are h1: a:1")
-    peer.heard = 5.0 + CLONED_FOR - 1
-    register.sweep(peer.heard)
+    assert sink.presences["h1"] == ("cloned", "two machines with one machine id report as h1: a:1")
+    peer.last = 5.0 + CLONED_FOR - 1
+    register.sweep(peer.last)
     assert sink.presences["h1"][0] == "cloned"
-    peer.heard = 5.0 + CLONED_FOR
-    register.sweep(peer.heard)
+    peer.last = 5.0 + CLONED_FOR
+    register.sweep(peer.last)
     assert sink.presences["h1"] == ("live", ""), "nothing of the other machine for so long"
 
 
@@ -131,12 +131,12 @@ def test_a_copied_machine_id_shows_by_two_boots_that_are_both_heard(register, si
     first, second = expect(register, "a:1"), expect(register, "b:1")
     hello(register, first, identity("h1", boot="x"), 1.0)
     hello(register, second, identity("h1", boot="y"), 10.0)
-    first.heard = second.heard = 12.0
+    first.last = second.last = 12.0
     register.sweep(12.0)
     assert sink.presences["h1"] == ("live", ""), "it may be the last words before a reboot"
-    first.heard = second.heard = 15.1
+    first.last = second.last = 15.1
     register.sweep(15.1)
-    assert sink.presences["h1"] == ("cloned", "two machines of one machine id say they are h1: a:1, b:1")
+    assert sink.presences["h1"] == ("cloned", "two machines with one machine id report as h1: a:1, b:1")
     register.failed(first, REFUSED, "connection refused", 16.0)
     assert sink.presences["h1"] == ("live", "")
 
@@ -169,13 +169,13 @@ def test_without_frames_a_node_is_slow_then_its_stream_is_closed_and_a_frame_men
     assert sink.presences["a"] == ("live", "")
     assert register.sweep(5.1) == []
     assert sink.presences["a"] == ("slow", "no frame for 5 s")
-    peer.heard = 6.0
+    peer.last = 6.0
     assert register.sweep(6.1) == []
     assert sink.presences["a"] == ("live", "")
     assert register.sweep(21.1) == [peer]
 
 
-def test_presence_is_told_when_it_changes_only(register, sink):
+def test_presence_is_reported_when_it_changes_only(register, sink):
     peer = expect(register, "a:1")
     for now in (1.0, 2.0, 3.0):
         register.failed(peer, REFUSED, "connection refused", now)

@@ -1,4 +1,4 @@
-"""The centre as a process: started by a service manager, told to read again, stopped, refused a bad start."""
+"""The server as a process: started by a service manager, told to read again, stopped, refused a bad start."""
 
 import os
 import signal
@@ -19,20 +19,20 @@ def test_ready_reload_and_stop_as_a_service_manager_sees_them(tmp_path, monkeypa
     path = tmp_path / "fabricmon.yaml"
     path.write_text(yaml.safe_dump({"central": {"targets": ["127.0.0.1:1"]}}))
     command = [*FABRICMON, "central", "--config", path, "--listen", f"127.0.0.1:{port}", "--state", tmp_path / "state"]
-    with Daemon(tmp_path / "log", command) as centre:
+    with Daemon(tmp_path / "log", command) as server:
         assert b"READY=1" in told.recv(4096)
         assert fetch(f"http://127.0.0.1:{port}/-/ready") == "ok\n"
         nodes = f"http://127.0.0.1:{port}/api/v1/nodes"
         wait_for("the refused agent", lambda: fetch_json(nodes)["nodes"][0]["presence"] == "refused")
         assert fetch_json(f"http://127.0.0.1:{port}/health")["status"] == "unknown"
         path.write_text(yaml.safe_dump({"central": {"targets": []}}))
-        os.kill(centre.process.pid, signal.SIGHUP)
+        os.kill(server.process.pid, signal.SIGHUP)
         assert b"RELOADING=1" in told.recv(4096)
         assert b"READY=1" in told.recv(4096)
         wait_for("the target to go", lambda: fetch_json(nodes)["total"] == 0)
-        centre.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGTERM)
         assert b"STOPPING=1" in told.recv(4096)
-        assert centre.process.wait(15) == 0
+        assert server.process.wait(15) == 0
 
 
 def refused(*arguments):

@@ -1,8 +1,8 @@
 """GET /api/v1/targets: a Prometheus that asks it knows every agent by its node's name."""
 
-from fabricmon.central.api_targets import document
-from fabricmon.central.presence import Peer
-from fabricmon.central.targets import Target
+from fabricmon.central.api.targets import document
+from fabricmon.central.streams.presence import Peer
+from fabricmon.central.targets.discovery import Target
 
 
 def test_each_target_carries_its_nodes_name_and_what_its_source_says():

@@ -8,14 +8,18 @@ import time
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from fabricmon import frame
-from fabricmon.central.pull import MAX_MESSAGES, Pull
-from fabricmon.central.settings import PullConfig
-from fabricmon.central.targets import Target
-from fabricmon.model import Inventory
+from fabricmon.central.streams.budget import StreamBudget
+from fabricmon.central.streams.limits import OverLimit, most
+from fabricmon.central.streams.pull import Pull
+from fabricmon.central.streams.settings import PullConfig
+from fabricmon.central.targets.discovery import Target
+from fabricmon.model import Event, Inventory
 from fabricmon.units import Duration
 from tests.central.streams import FakeAgent, Sink, ports, until
+from tests.rigs.counted import counted
 
 QUICK = PullConfig(
     connect_timeout=Duration(1), slow_after=Duration(0.5), lost_after=Duration(1.5), retry_min=Duration(0.02),
@@ -56,7 +60,51 @@ async def test_inventory_frames_and_events_reach_the_engine(pulling, agent):
     assert pulling.sink.inventories == [("host-1", "agent-of-host-1")]
     node, last = pulling.sink.frames[-1]
     assert (node, list(last.values)) == ("host-1", list(agent.values))
-    assert pulling.counts.bytes == pulling.counts.frames * len(frame.encode_full(agent.snapshot()))
+    assert counted(pulling.counts.bytes) == counted(pulling.counts.frames) * len(frame.encode_full(agent.snapshot()))
+
+
+async def test_a_redirect_is_not_followed_wherever_it_leads(pulling, agent, unused_tcp_port):
+    asked = []
+
+    async def elsewhere(request):
+        asked.append(request.headers.get("Authorization"))
+        return web.Response()
+
+    async def redirect(_request):
+        raise web.HTTPFound(f"http://root:secret@127.0.0.1:{unused_tcp_port}/")
+
+    runners = []
+    for port, handler in ((unused_tcp_port, elsewhere), (0, redirect)):
+        app = web.Application()
+        app.router.add_get("/{path:.*}", handler)
+        runners.append(web.AppRunner(app))
+        await runners[-1].setup()
+        await web.TCPSite(runners[-1], "127.0.0.1", port).start()
+    try:
+        follow(pulling, "{}:{}".format(*runners[1].addresses[0][:2]), agent.address, node="bad")
+        await until(lambda: pulling.sink.presences.get("bad") == ("refused", "HTTP 302 in place of a stream"))
+        assert asked == []
+    finally:
+        for runner in runners:
+            await runner.cleanup()
+
+
+async def test_a_new_stream_gives_no_new_budget():
+    budget, largest = StreamBudget(), 65_536
+    for _ in range(most("inventories")):
+        budget.spend("inventories", 1, largest, 5.0)
+    with pytest.raises(OverLimit, match="more than 60 inventories in 60 s") as refused:
+        budget.spend("inventories", 1, largest, 64.9)
+    assert refused.value.limit == "inventories"
+    budget.spend("inventories", 1, largest, 65.0)
+    with pytest.raises(OverLimit, match="more than 393216 bytes in 60 s") as refused:
+        budget.spend("inventories", 6 * largest, largest, 65.0)
+    assert refused.value.limit == "inventory_bytes"
+    budget.spend("inventories", 1, largest, 1.0)  # the clock was set back: a new window, not one of years
+    budget.spend_amount("node_bytes", most("node_bytes"), 5.0)
+    with pytest.raises(OverLimit, match="bytes of inventories of a node"):
+        budget.spend_amount("node_bytes", 1, 64.0)
+    budget.spend_amount("node_bytes", 1, 65.0)
 
 
 async def test_a_prefix_of_a_target_is_kept(pulling, agent):
@@ -72,7 +120,7 @@ async def test_a_new_inventory_within_a_stream(pulling, agent):
     await agent.say()
     await until(lambda: pulling.sink.frames[-1][1].inventory == 2)
     assert len(pulling.sink.inventories) == 2
-    assert pulling.counts.bad_messages == 0
+    assert counted(pulling.counts.bad_messages) == 0
 
 
 async def test_a_killed_agent_is_refused_at_once_and_comes_back(pulling, agent):
@@ -186,12 +234,36 @@ async def too_much(ws):
     agent = FakeAgent("bad")
     await ws.send_str(frame.encode_hello(agent.inventory))
     data = frame.encode_full(agent.snapshot())
-    for _ in range(2 * MAX_MESSAGES + 2):
+    for _ in range(2 * most("frames") + 2):
         await ws.send_bytes(data)
 
 
+async def pings(ws):
+    await ws.send_str(frame.encode_hello(FakeAgent("bad").inventory))
+    for _ in range(most("controls") + 2):
+        await ws.ping(b"x" * 100)
+
+
+async def pings_before_hello(ws):
+    for _ in range(most("controls") + 2):
+        await ws.ping()
+
+
+async def inventories(ws):
+    agent = FakeAgent("bad")
+    for n in range(most("inventories") + 2):
+        agent.inventory = Inventory(n + 1, agent.identity, (agent.part,))
+        await ws.send_str(frame.encode_hello(agent.inventory))
+
+
+async def many_events(ws):
+    await ws.send_str(frame.encode_hello(FakeAgent("bad").inventory))
+    for n in range(most("events") + 2):
+        await ws.send_str(frame.encode_event(Event(n + 1, 0.0, "gpu0", "xid", "x")))
+
+
 async def no_name(ws):
-    await ws.send_str(frame.encode_hello(FakeAgent(node="a\nb").inventory))
+    await ws.send_str(frame.encode_hello(FakeAgent("a\nb", "any").inventory))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +271,9 @@ async def no_name(ws):
     [
         (garbage, "not a stream"), (no_hello, "not a stream"), (newer, "frame version 99"),
         (junk_after_hello, "version"), (difference_first, "before all values"), (other_shape, "its inventory has"),
-        (other_inventory, "inventory 9"), (too_much, "500 messages a second"), (no_name, "is no name"),
+        (other_inventory, "inventory 9"), (too_much, "more than 1000 frames in 10 s"), (no_name, "is no name"),
+        (pings, "more than 100 pings, pongs"), (pings_before_hello, "more than 100 pings, pongs"),
+        (inventories, "more than 60 inventories in 60 s"), (many_events, "more than 2000 kernel events in 10 s"),
     ],
     ids=lambda v: getattr(v, "__name__", ""),
 )  # fmt: skip
@@ -235,7 +309,7 @@ async def test_a_fault_of_the_engine_over_one_node_costs_only_that_stream(pullin
         await poison.stop()
 
 
-async def test_a_cloned_node_is_told_and_only_the_first_is_fed(pulling, agent):
+async def test_a_cloned_node_is_reported_and_only_the_first_is_fed(pulling, agent):
     clone = await FakeAgent(agent="another").start()
     try:
         follow(pulling, agent.address)

@@ -7,13 +7,28 @@ import socket
 import struct
 import threading
 
+import dns.flags
+import dns.message
+import dns.name
+import dns.rcode
+import dns.resolver
+import dns.rrset
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.central import dns, targets
-from fabricmon.central.settings import DnsTargets
-from fabricmon.central.targets import Discovery, DnsSource, FileSource, Target, TargetError, merge, parse_address
+from fabricmon.central.targets import discovery as targets
+from fabricmon.central.targets.discovery import (
+    DnsSource,
+    Target,
+    TargetDiscovery,
+    TargetError,
+    TargetFile,
+    merge,
+    names,
+    parse_address,
+)
+from fabricmon.central.targets.settings import DnsTargets
 
 
 @pytest.mark.parametrize(
@@ -89,18 +104,18 @@ def replace(path, text):
 def test_a_file_is_read_when_it_changes_and_a_bad_one_is_an_error_until_it_is_mended(tmp_path):
     path = tmp_path / "t.json"
     replace(path, json.dumps(FILE))
-    source = FileSource(str(path))
-    assert len(source.look()) == 2
-    assert source.look() is None
+    source = TargetFile(str(path))
+    assert len(source.poll()) == 2
+    assert source.poll() is None
     replace(path, '[{"targets": [')
     for _ in range(2):
         with pytest.raises(TargetError, match="not JSON"):
-            source.look()
+            source.poll()
     replace(path, "[]")
-    assert source.look() == []
+    assert source.poll() == []
     path.unlink()
     with pytest.raises(TargetError, match="No such file"):
-        source.look()
+        source.poll()
 
 
 class Scripted:
@@ -111,7 +126,7 @@ class Scripted:
     def __init__(self, *answers):
         self.answers = list(answers)
 
-    def look(self):
+    def poll(self):
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
@@ -127,7 +142,9 @@ async def until(condition):
 async def test_a_source_that_fails_keeps_what_it_gave():
     told, failures = [], []
     source = Scripted([Target("a:1")], TargetError("broken"), TargetError("broken"), [Target("b:1")], None)
-    found = Discovery([Target("s:1")], [source], 10, lambda t: told.append(sorted(t)), lambda n, e: failures.append(e))
+    found = TargetDiscovery(
+        [Target("s:1")], [source], 10, lambda t: told.append(sorted(t)), lambda n, e: failures.append(e)
+    )
     found.start()
     try:
         await until(lambda: told and told[-1] == ["b:1", "s:1"])
@@ -143,72 +160,61 @@ async def test_a_source_that_hangs_holds_up_nobody():
         name, period = "hanging", 1.0
         release = threading.Event()
 
-        def look(self):
+        def poll(self):
             self.release.wait()
             return []
 
     told = []
-    found = Discovery([], [Hanging(), Scripted([Target("a:1")])], 10, lambda t: told.append(sorted(t)), lambda *_: None)
+    found = TargetDiscovery(
+        [], [Hanging(), Scripted([Target("a:1")])], 10, lambda t: told.append(sorted(t)), lambda *_: None
+    )
     found.start()
     await until(lambda: told[-1] == ["a:1"])
     found.stop()
     Hanging.release.set()
 
 
+async def test_a_source_that_raises_whatever_it_be_is_shown_and_asked_again():
+    class Broken:
+        name, period = "broken", 0.01
+        answers = [RuntimeError("no idea"), [Target("a:1")]]
+
+        def poll(self):
+            answer = self.answers.pop(0) if self.answers else None
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    told, said = [], []
+    found = TargetDiscovery([], [Broken()], 10, lambda t: told.append(sorted(t)), lambda *why: said.append(why))
+    found.start()
+    await until(lambda: told[-1] == ["a:1"])
+    found.stop()
+    assert said == [("broken", "RuntimeError: no idea"), ("broken", "")]
+
+
+@pytest.mark.parametrize(
+    "text", ["- targets: [!!timestamp x]", "!!timestamp nothing", "- !!int x", "- !!bool x", "- {!!set {a}: 1}"]
+)
+def test_tags_of_yaml_are_an_error_of_the_file(text):
+    with pytest.raises(TargetError):
+        targets.parse_file_sd(text.encode(), "file", as_json=False)
+
+
+@pytest.mark.parametrize("text", ["[" * 300_000, "- " * 300_000, "{a: " * 300_000, "&a [*a]"])
+def test_a_file_that_is_nested_too_deep_is_an_error_and_not_the_end_of_the_process(text):
+    with pytest.raises(TargetError, match=r"levels|stands for nothing|not YAML"):
+        targets.parse_file_sd(text.encode(), "file", as_json=False)
+
+
 # --- DNS
 
 
-def answer(question, records, flags=0x8180, compress=True):
-    """What a server says: SRV records, each (priority, weight, port, host)."""
-    name = b"\xc0\x0c" if compress else question[12:-4]
-    wire = question[:2] + struct.pack("!HHHHH", flags, 1, len(records), 0, 0) + question[12:]
-    for priority, weight, port, host in records:
-        target = b"".join(bytes([len(p)]) + p.encode() for p in host.split(".")) + b"\0" if host else b"\0"
-        data = struct.pack("!HHH", priority, weight, port) + target
-        wire += name + struct.pack("!HHIH", dns.SRV, dns.IN, 30, len(data)) + data
-    return wire
-
-
-names = st.lists(st.text("abcdefghijklmnopqrstuvwxyz0123456789-_", min_size=1, max_size=20), min_size=1, max_size=5)
-u16 = st.integers(0, 65535)
-
-
-@given(st.lists(st.tuples(u16, u16, st.integers(1, 65535), names.map(".".join)), max_size=8), st.booleans())
-def test_srv_records_survive_the_wire(records, compress):
-    question = dns.encode_question(7, "_fabricmon._tcp.example.com")
-    code, found = dns.decode_answer(answer(question, records, compress=compress), question)
-    assert (code, [tuple(s) for s in found]) == (0, records)
-
-
-@given(st.binary(max_size=200))
-def test_a_garbled_answer_is_refused(junk):
-    question = dns.encode_question(7, "a.example")
-    for data in (junk, question[:2] + b"\x81\x80" + junk):
-        try:
-            code, found = dns.decode_answer(data, question)
-        except dns.DnsError:
-            continue
-        assert 0 <= code < 16
-        assert all(0 < s.port < 65536 for s in found)
-
-
-def test_a_loop_of_pointers_ends():
-    question = dns.encode_question(1, "a")
-    with pytest.raises(dns.DnsError, match="garbled"):
-        dns.decode_answer(question[:2] + struct.pack("!HHHHH", 0x8180, 1, 0, 0, 0) + b"\xc0\x0c" + b"\0" * 4, question)
-
-
-@pytest.mark.parametrize("name", ["", "a..b", "x" * 64, ".".join(["x" * 60] * 5)])
-def test_what_is_no_dns_name(name):
-    with pytest.raises(dns.DnsError, match="DNS name"):
-        dns.encode_question(1, name)
-
-
 class NameServer:
-    """A DNS server on loopback that cuts what it says over UDP, and says all over TCP."""
+    """A DNS server on loopback that cuts what it answers over UDP, and gives all over TCP."""
 
     def __init__(self, known):
-        self.known = known
+        self.known = known  # full name -> SRV records, each (priority, weight, port, host)
         self.tcp = socket.create_server(("127.0.0.1", 0))
         self.port = self.tcp.getsockname()[1]
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -216,65 +222,80 @@ class NameServer:
         for serve in (self.serve_udp, self.serve_tcp):
             threading.Thread(target=serve, daemon=True).start()
 
-    def reply(self, question):
-        name = dns._name(question, 12)[0]
-        if name not in self.known:
-            return answer(question, [], 0x8183)
-        return answer(question, self.known[name])
+    def reply(self, wire):
+        question = dns.message.from_wire(wire)
+        answer = dns.message.make_response(question)
+        name = question.question[0].name
+        records = self.known.get(name.to_text(omit_final_dot=True))
+        if records is None:
+            answer.set_rcode(dns.rcode.NXDOMAIN)
+        elif records:
+            texts = [f"{priority} {weight} {port} {host}." for priority, weight, port, host in records]
+            answer.answer.append(dns.rrset.from_text(name, 30, "IN", "SRV", *texts))
+        return answer
 
     def serve_udp(self):
         while True:
-            question, peer = self.udp.recvfrom(2000)
-            full = self.reply(question)
-            cut = full[:2] + struct.pack("!H", 0x8380) + full[4:40]
-            self.udp.sendto(cut if full[3] & 15 == 0 else full, peer)
+            wire, peer = self.udp.recvfrom(2000)
+            answer = self.reply(wire)
+            if answer.answer:
+                answer.flags |= dns.flags.TC
+                answer.answer.clear()
+            self.udp.sendto(answer.to_wire(), peer)
 
     def serve_tcp(self):
         while True:
             peer, _ = self.tcp.accept()
             with peer:
                 (length,) = struct.unpack("!H", peer.recv(2))
-                full = self.reply(peer.recv(length))
+                full = self.reply(peer.recv(length)).to_wire()
                 peer.sendall(struct.pack("!H", len(full)) + full)
+
+    def resolver(self, *search):
+        found = dns.resolver.Resolver(configure=False)
+        found.nameservers, found.port = ["127.0.0.1"], self.port
+        found.search = [dns.name.from_text(domain) for domain in search]
+        return found
 
 
 def test_srv_over_udp_that_is_cut_then_tcp_with_the_search_list():
     server = NameServer({"_f._tcp.mon.example": [(2, 0, 1, "b.example"), (1, 0, 9790, "a.example"), (0, 0, 5, "")]})
-    using = dns.Resolver(("127.0.0.1",), ("nowhere.example", "mon.example"), 5, server.port)
-    found = dns.services("_f._tcp", using)
+    using = server.resolver("nowhere.example", "mon.example")
+    found = names.services("_f._tcp", using)
     assert [(s.host, s.port) for s in found] == [("a.example", 9790), ("b.example", 1)]
-    with pytest.raises(dns.DnsError, match="no such name"):
-        dns.services("_g._tcp.", using)
+    with pytest.raises(names.ResolveError, match=r"_g\._tcp\.: The DNS query name does not exist"):
+        names.services("_g._tcp.", using)
 
 
-def test_resolv_conf(tmp_path):
-    path = tmp_path / "resolv.conf"
-    path.write_text(
-        "# x\nnameserver 10.0.0.1\nnameserver ::1\nsearch a.example b.example.\noptions timeout:1 ndots:5\n"
-    )
-    found = dns.resolver(str(path))
-    assert found == dns.Resolver(("10.0.0.1", "::1"), ("a.example", "b.example"), 5)
-    assert found.candidates("x.y") == ["x.y.a.example", "x.y.b.example", "x.y"]
-    assert found.candidates("x.") == ["x"]
-    assert dns.resolver(str(tmp_path / "none")).servers == dns.LOCAL
+def test_a_service_that_is_not_offered_is_an_error_and_no_empty_list():
+    server = NameServer({"_f._tcp.mon.example": [(0, 0, 5, "")], "_e._tcp.mon.example": []})
+    for name in ("_f._tcp.mon.example.", "_e._tcp.mon.example."):
+        with pytest.raises(names.ResolveError, match=name.replace(".", r"\.")):
+            names.services(name, server.resolver())
+
+
+@pytest.mark.parametrize("name", ["a..b", "x" * 64, ".".join(["x" * 60] * 5)])
+def test_what_is_no_dns_name(name):
+    with pytest.raises(names.ResolveError):
+        names.services(name, NameServer({}).resolver())
 
 
 def test_an_address_that_dns_forgets_stays_expected_for_a_while(monkeypatch):
     now = [0.0]
     known = [["10.0.0.1", "10.0.0.2"]]
     monkeypatch.setattr(targets.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(dns, "addresses", lambda name, family: known[0])
+    monkeypatch.setattr(names, "addresses", lambda name, family: known[0])
     source = DnsSource(DnsTargets("agents.example", port=7, keep=60.0))
-    assert [t.address for t in source.look()] == ["10.0.0.1:7", "10.0.0.2:7"]
+    assert [t.address for t in source.poll()] == ["10.0.0.1:7", "10.0.0.2:7"]
     known[0] = ["10.0.0.2"]
     now[0] = 60.0
-    assert [t.address for t in source.look()] == ["10.0.0.1:7", "10.0.0.2:7"]
+    assert [t.address for t in source.poll()] == ["10.0.0.1:7", "10.0.0.2:7"]
     now[0] = 61.0
-    assert [t.address for t in source.look()] == ["10.0.0.2:7"]
+    assert [t.address for t in source.poll()] == ["10.0.0.2:7"]
 
 
 def test_addresses_of_before_a_restart_stay_expected_too(monkeypatch):
-    monkeypatch.setattr(dns, "addresses", lambda name, family: ["10.0.0.2"])
+    monkeypatch.setattr(names, "addresses", lambda name, family: ["10.0.0.2"])
     source = DnsSource(DnsTargets("agents.example", port=7))
     source.expect(["10.0.0.1:7"])
-    assert [t.address for t in source.look()] == ["10.0.0.1:7", "10.0.0.2:7"]
+    assert [t.address for t in source.poll()] == ["10.0.0.1:7", "10.0.0.2:7"]

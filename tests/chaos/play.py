@@ -1,4 +1,4 @@
-"""The centre of tests/chaos/feed.py and its receiver, killed at random moments until the script is at its end."""
+"""The server of tests/chaos/feed.py and its receiver, killed at random moments until the script is at its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KILLS = 4
 
 
 class Play:
-    """One run. `state` is the centre's directory, `received` the receiver's file.
+    """One run. `state` is the server's directory, `received` the receiver's file.
 
     run       which script; it decides about the moments and the victims, too
     key_file  with one the receiver is a pager
@@ -28,13 +28,13 @@ class Play:
         self._url = f"http://127.0.0.1:{self._port}/"
 
     @property
-    def centre_log(self) -> Path:
-        return self._folder / "centre.log"
+    def server_log(self) -> Path:
+        return self._folder / "server.log"
 
     def to_the_end(self, victims: Sequence[tuple[str, ...]]) -> None:
-        """Kill up to KILLS times, each time one of `victims`: "centre", "receiver" or both at once."""
+        """Kill up to KILLS times, each time one of `victims`: "server", "receiver" or both at once."""
         rng = random.Random(self._run)
-        hook, feed = self._receiver(), self._centre()
+        hook, feed = self._receiver(), self._server()
         try:
             for _ in range(KILLS):
                 # Mostly soon after the start, when it opens the state and delivers what waits; sometimes in the middle.
@@ -45,9 +45,9 @@ class Play:
                 if "receiver" in victim:
                     _kill(hook)
                     hook = self._receiver()
-                if "centre" in victim:
+                if "server" in victim:
                     _kill(feed)
-                    feed = self._centre()
+                    feed = self._server()
             hook.wait_until("receiver", lambda: fetch(self._url) == "")
             assert feed.process.wait(60) == 0, feed.tail()
         finally:
@@ -58,9 +58,9 @@ class Play:
         command = [sys.executable, "-m", "tests.rigs.receiver", self._port, self.received]
         return Daemon(self._folder / "receiver.log", command)
 
-    def _centre(self) -> Daemon:
+    def _server(self) -> Daemon:
         command = [sys.executable, "-m", "tests.chaos.feed", self.state, self._url, self._run, STEPS, *self._key]
-        return Daemon(self.centre_log, command)
+        return Daemon(self.server_log, command)
 
 
 def _kill(daemon: Daemon) -> None:

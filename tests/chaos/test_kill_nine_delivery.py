@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fabricmon.central.database import FILE
+from fabricmon.central.store.database import FILE
 from fabricmon.model import Notification
 from tests.chaos.feed import script
 from tests.chaos.play import STEPS, Play
@@ -37,8 +37,8 @@ def committed(state: Path) -> dict[str, Notification]:
 @pytest.mark.parametrize("run", range(RUNS))
 def test_nothing_is_lost_and_nothing_changes_its_key(run: int, tmp_path: Path) -> None:
     play = Play(tmp_path, run)
-    play.to_the_end((("centre",), ("receiver",), ("centre", "receiver")))
-    assert "damaged" not in play.centre_log.read_text()
+    play.to_the_end((("server",), ("receiver",), ("server", "receiver")))
+    assert "damaged" not in play.server_log.read_text()
     expected, got = committed(play.state), posts(play.received)
     keys = [post["headers"]["Idempotency-Key"] for post in got]
     assert set(keys) >= set(expected), "every accepted notification arrived"

@@ -1,6 +1,6 @@
-"""Kill -9 of the centre between an alert's beginning and its end: nothing is lost, nothing is told under another id.
+"""Kill -9 of the server between an alert's beginning and its end: nothing is lost, nothing is told under another id.
 
-The centre is the one of tests/chaos/feed.py, its receiver is a pager. What it shows at the end is what the script ended
+The server is the one of tests/chaos/feed.py, its receiver is a pager. What it shows at the end is what the script ended
 with.
 """
 
@@ -24,7 +24,7 @@ def test_an_alert_that_began_ends_under_the_same_key(run: int, tmp_path: Path) -
     key = tmp_path / "key"
     key.write_text("0123456789abcdef0123456789abcdef")
     play = Play(tmp_path, run, key)
-    play.to_the_end([("centre",)])
+    play.to_the_end([("server",)])
 
     final = {i.id: i for step in script(run, STEPS) for i in step}
     got = posts(play.received)

@@ -6,15 +6,15 @@ import errno
 from collections.abc import Callable
 from pathlib import Path
 
-from fabricmon.host.interfaces import Dcb, Fec, LinkState, Pause
 from fabricmon.host.live import LiveHost
-from fabricmon.host.live_interfaces import NoInterfaces
 from fabricmon.host.protocol import HostError
+from fabricmon.host.protocol.interfaces import Dcb, Fec, LinkState, Pause
+from fabricmon.host.protocol.not_asked import NotAsked
 from fabricmon.model import Reading
 from tests.host.trees import build_netdev, link
 
 
-class Drivers(NoInterfaces):
+class Drivers(NotAsked):
     """`statistics` of each interface by name; what is not set is EOPNOTSUPP, as a driver says it."""
 
     def __init__(self) -> None:

@@ -13,10 +13,14 @@ from pathlib import Path
 import pytest
 
 from fabricmon.catalogue import metric_of
-from fabricmon.collect import mlxlink_text, neighbours, roce
+from fabricmon.collect import COLLECTORS
+from fabricmon.collect.parse import lldp, mlxlink_text
 from tests.collect.drivers import labels, machine, rows
 
-# metric and scale of a statistic, from counters-roce.md sections 1 and 6 and not from the catalogue; group 1: priority
+neighbours = COLLECTORS["neighbours"]
+roce = COLLECTORS["roce"]
+
+# metric and scale of a statistic, from docs/methods.md#ethernet-counters and not from the catalogue; group 1: priority
 METRICS = {
     r"rx_pripause_(\d)_1us_count": ("fabricmon_port_pfc_rx_pause_seconds_total", 1e-6),
     r"tx_pripause_(\d)_1us_count": ("fabricmon_port_pfc_tx_pause_seconds_total", 1e-6),
@@ -49,11 +53,11 @@ def ethtool(text: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", ["amd-pollara-pf", "aws-ena"])
 def test_every_statistic_of_a_captured_driver(shared_dir: Path, tmp_path: Path, name: str) -> None:
-    told = ethtool((shared_dir / f"captures/ethtool/ethtool-S-{name}.txt").read_text())
-    assert len(told) > 100
+    captured = ethtool((shared_dir / f"captures/ethtool/ethtool-S-{name}.txt").read_text())
+    assert len(captured) > 100
     host, drivers = machine(tmp_path, "eth0", driver="ionic" if "pollara" in name else "ena")
-    drivers.counts["eth0"] = told
-    reading = roce.open(host, roce.Config()).sessions()["eth0"].read()
+    drivers.counts["eth0"] = captured
+    reading = roce.open(host, roce.config()).sessions()["eth0"].read()
     found = rows(reading)["eth0"]
     assert found.pop("statistics_left_out") == 0
     shown: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
@@ -61,7 +65,7 @@ def test_every_statistic_of_a_captured_driver(shared_dir: Path, tmp_path: Path, 
         metric = metric_of(column)
         shown[metric.name, metric.labels] = value
     wanted = {}
-    for key, value in told.items():
+    for key, value in captured.items():
         if RINGS.match(key) or SOFTWARE.match(key):
             continue
         for pattern, (metric, scale) in METRICS.items():
@@ -87,16 +91,16 @@ def test_every_statistic_of_a_captured_driver(shared_dir: Path, tmp_path: Path, 
 def test_captured_module(shared_dir: Path) -> None:
     text = (shared_dir / "captures/optics/mlxlink-module-osfp-400g.txt").read_text()
     values, names = mlxlink_text.parse(text)
-    told = {line.split(":")[0].split("[")[0].strip(): line.split(":", 1)[1].strip() for line in text.splitlines()[2:]}
+    shown = {line.split(":")[0].split("[")[0].strip(): line.split(":", 1)[1].strip() for line in text.splitlines()[2:]}
     assert names == {
-        "module_type": told["Identifier"],
-        "module_vendor": told["Vendor Name"],
-        "module_part": told["Vendor Part Number"],
-        "module_serial": told["Vendor Serial Number"],
+        "module_type": shown["Identifier"],
+        "module_vendor": shown["Vendor Name"],
+        "module_part": shown["Vendor Part Number"],
+        "module_serial": shown["Vendor Serial Number"],
     }
 
     def numbers(name: str) -> list[float]:
-        return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", told[name].replace("..", " "))]
+        return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", shown[name].replace("..", " "))]
 
     def light(dbm: float) -> float:
         return 10 ** (dbm / 10) / 1000
@@ -122,17 +126,17 @@ def test_captured_module(shared_dir: Path) -> None:
 def test_captured_neighbours(shared_dir: Path, tmp_path: Path) -> None:
     directory = shared_dir / "captures/lldp"
     raw = (directory / "lldpctl-dracog24.json").read_bytes()
-    ((name, told),) = json.loads(raw)["lldp"]["interface"][0].items()
-    ((switch, chassis),) = told["chassis"].items()
+    ((name, shown),) = json.loads(raw)["lldp"]["interface"][0].items()
+    ((switch, chassis),) = shown["chassis"].items()
     wanted = {
         "lldp_chassis": switch,
         "lldp_chassis_id": chassis["id"]["value"],
-        "lldp_port": told["port"]["id"]["value"],
+        "lldp_port": shown["port"]["id"]["value"],
     }
-    assert neighbours.parse(raw) == {name: [wanted]}
-    assert neighbours.parse((directory / "lldpctl-empty.json").read_bytes()) == {}
+    assert lldp.parse(raw) == {name: [wanted]}
+    assert lldp.parse((directory / "lldpctl-empty.json").read_bytes()) == {}
     host, drivers = machine(tmp_path, name, "eth7")
     drivers.answers["neighbours", ""] = raw
-    reading = neighbours.open(host, neighbours.Config()).sessions()[""].read()
+    reading = neighbours.open(host, neighbours.config()).sessions()[""].read()
     assert rows(reading) == {name: {"lldp_neighbours": 1}, "eth7": {"lldp_neighbours": 0}}
     assert labels(reading)[name] == {"netdev": name, **wanted}

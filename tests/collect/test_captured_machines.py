@@ -53,9 +53,9 @@ WORDS = {"port_xmit_data", "port_rcv_data"}  # 4 bytes each
 
 def readings(host: LiveHost) -> Iterator[Reading]:
     for module in COLLECTORS.values():
-        if not module.Config().enabled:
+        if not module.config().enabled:
             continue
-        for session in module.open(host, module.Config()).sessions().values():
+        for session in module.open(host, module.config()).sessions().values():
             yield session.read()
 
 
@@ -147,9 +147,9 @@ def test_a_captured_node_with_a_dead_link(tmp_path: Path) -> None:
     rows: dict[str, dict[str, float]] = {}
     host = LiveHost(str(root), str(tmp_path / "proc"))
     for module in COLLECTORS.values():
-        if not module.Config().enabled:
+        if not module.config().enabled:
             continue
-        for session in module.open(host, module.Config()).sessions().values():
+        for session in module.open(host, module.config()).sessions().values():
             reading = session.read()
             at = 0
             for part in reading.parts:

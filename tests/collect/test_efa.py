@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 
 from fabricmon.catalogue import RAW, column_of, counter_at
-from fabricmon.collect import infiniband, infiniband_state
+from fabricmon.collect import COLLECTORS
 from fabricmon.model import Kind
 from tests.collect.nodes import EFA_DEVICE, EFA_PORT, build_efa, cells, host
 
-# concept of each counter as counters-ib.md 6.4 has it, written down from there
+infiniband = COLLECTORS["infiniband"]
+infiniband_state = COLLECTORS["infiniband_state"]
+
+# concept of each counter as docs/methods.md#rdma-transport-counters has it, written down from there
 NAMES = {
     "tx_bytes": "rdma_tx_bytes", "tx_pkts": "rdma_tx_packets", "rx_bytes": "rdma_rx_bytes",
     "rx_pkts": "rdma_rx_packets", "rx_drops": "rdma_rx_drops", "retrans_bytes": "retrans_bytes",
@@ -23,7 +26,7 @@ def readings(root: Path) -> dict[str, dict[str, float]]:
     """Row -> column -> value, counters and state."""
     found: dict[str, dict[str, float]] = {}
     for module in (infiniband, infiniband_state):
-        sessions = module.open(host(root), module.Config()).sessions().values()
+        sessions = module.open(host(root), module.config()).sessions().values()
         for (kind, row), values in cells(session.read() for session in sessions).items():
             assert kind is Kind.PORT
             found.setdefault(row, {}).update(values)

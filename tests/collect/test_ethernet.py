@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from fabricmon.collect import ethernet
+from fabricmon.collect import COLLECTORS
+from fabricmon.collect.ethernet import EthernetSession
 from fabricmon.host.live import LiveHost
 from fabricmon.host.protocol import Link
 from fabricmon.model import Event, Reading
 from tests.host.trees import build_hca_tree, build_netdev, link, put
+
+ethernet = COLLECTORS["ethernet"]
 
 
 def function(root: Path, address: str, driver: str = "mlx5_core") -> Path:
@@ -37,8 +40,8 @@ def labels(reading: Reading) -> dict[str, dict[str, str]]:
     return {c.name: c.labels for p in reading.parts for c in p.components}
 
 
-def session(host: LiveHost, **config: object) -> ethernet.Session:
-    return ethernet.open(host, ethernet.Config(**config)).sessions()[""]
+def session(host: LiveHost, **config: object) -> EthernetSession:
+    return ethernet.open(host, ethernet.config(**config)).sessions()[""]
 
 
 def test_the_netdev_of_an_rdma_port_has_the_ports_row(tmp_path: Path) -> None:
@@ -74,7 +77,8 @@ def test_physical_interfaces_are_rows_and_virtual_ones_only_when_wanted(tmp_path
 
 
 def test_a_bond_of_an_rdma_port_and_its_legs(tmp_path: Path) -> None:
-    """State of the RDMA port follows the bond: only the legs tell that one of them is dead (counters-ib.md 4)."""
+    """State of the RDMA port follows the bond: only a leg shows that it is down
+    (docs/methods.md#port-attributes)."""
     legs = [function(tmp_path, f"0000:81:00.{n}") for n in (0, 1)]
     device = legs[0] / "infiniband/mlx5_bond_0"
     put(device / "ports/1/gid_attrs/ndevs/0", "bond0\n")
@@ -131,13 +135,13 @@ class Kernel(LiveHost):
     """rtnetlink that a test speaks for."""
 
     found: list[Link] = [ETH0]
-    tell: Callable[[Link | None], None]
+    notify: Callable[[Link | None], None]
 
     def links(self) -> list[Link]:
         return self.found
 
-    def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
-        self.tell = tell
+    def watch_links(self, notify: Callable[[Link | None], None]) -> Callable[[], None]:
+        self.notify = notify
         return lambda: None
 
 
@@ -160,34 +164,34 @@ def test_a_change_of_shape_is_seen_in_the_same_run(tmp_path: Path) -> None:
 def test_events_name_the_row_and_say_what_happened(tmp_path: Path) -> None:
     build_netdev(tmp_path, function(tmp_path, "0000:81:00.0"), "eth0", 2)
     host = Kernel(str(tmp_path))
-    collector = ethernet.open(host, ethernet.Config())
+    collector = ethernet.open(host, ethernet.config())
     collector.sessions()[""].read()
-    told: list[Event | None] = []
-    collector.watch(told.append)
+    events: list[Event | None] = []
+    collector.watch(events.append)
     down = changed(ETH0, carrier=0, operstate="down", carrier_down_count=2)
     for message in (ETH0, down, down, changed(down, stats={"rx_bytes": 6}), ETH0, changed(ETH0, admin_up=False), None):
-        host.tell(message)
-    assert [e.text if e else None for e in told] == [
+        host.notify(message)
+    assert [e.text if e else None for e in events] == [
         "eth0 has carrier", "eth0 lost carrier", "eth0 has carrier", "eth0 was set down", None,
     ]  # fmt: skip
-    assert told[1] is not None
-    assert (told[1].component, told[1].kind) == ("eth0", "link")
-    assert told[1].fields == {"carrier": 0, "admin_up": 1, "carrier_down_changes": 2, "carrier_up_changes": 2}
+    assert events[1] is not None
+    assert (events[1].component, events[1].kind) == ("eth0", "link")
+    assert events[1].fields == {"carrier": 0, "admin_up": 1, "carrier_down_changes": 2, "carrier_up_changes": 2}
 
 
 def test_an_interface_nobody_reads_makes_no_noise_and_a_new_one_a_look(tmp_path: Path) -> None:
     build_netdev(tmp_path, function(tmp_path, "0000:81:00.0"), "eth0", 2)
     host = Kernel(str(tmp_path))
-    collector = ethernet.open(host, ethernet.Config(include=("bond*",)))
+    collector = ethernet.open(host, ethernet.config(include=("bond*",)))
     collector.sessions()[""].read()
-    told: list[Event | None] = []
-    collector.watch(told.append)
-    host.tell(changed(ETH0, index=7, name="veth7", kind="veth"))
-    assert told == []
-    host.tell(changed(ETH0, index=8, name="bond3", kind="bond"))
-    assert told == [None]
+    events: list[Event | None] = []
+    collector.watch(events.append)
+    host.notify(changed(ETH0, index=7, name="veth7", kind="veth"))
+    assert events == []
+    host.notify(changed(ETH0, index=8, name="bond3", kind="bond"))
+    assert events == [None]
 
 
 def test_without_events_watching_does_nothing(tmp_path: Path) -> None:
-    stop = ethernet.open(LiveHost(str(tmp_path)), ethernet.Config()).watch(print)
+    stop = ethernet.open(LiveHost(str(tmp_path)), ethernet.config()).watch(print)
     stop()

@@ -15,17 +15,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.catalogue.machines import Certainty, machine
-from fabricmon.collect import infiniband_state, inventory, manifest, storage
+from fabricmon.collect import COLLECTORS
+from fabricmon.collect.inventory import ExpectedHardware
+from fabricmon.collect.machine import storage
+from fabricmon.collect.parse import manifest
 from fabricmon.model import Kind, Reading
 from fabricmon.units import Rate
 from tests.collect.nodes import add_adapter, add_gpu, build_dgx, build_efa, cells, host, labels, name_machine
-from tests.host.trees import build_hca_tree, put
+from tests.host.trees import build_hca_tree, build_netdev, put
+
+infiniband_state = COLLECTORS["infiniband_state"]
+inventory = COLLECTORS["inventory"]
 
 NODE = (Kind.NODE, "")
 
 
 def look(root: Path, **config: Any) -> Reading:
-    (session,) = inventory.open(host(root), inventory.Config(**config)).sessions().values()
+    (session,) = inventory.open(host(root), inventory.config(**config)).sessions().values()
     return session.read()
 
 
@@ -36,7 +42,7 @@ def node(root: Path, **config: Any) -> dict[str, float]:
 
 def roles(root: Path) -> dict[str, str]:
     """As the other collectors say."""
-    sessions = infiniband_state.open(host(root), infiniband_state.Config()).sessions().values()
+    sessions = infiniband_state.open(host(root), infiniband_state.config()).sessions().values()
     return {name: of["role"] for s in sessions for name, of in labels(s.read(), Kind.PORT).items()}
 
 
@@ -79,11 +85,13 @@ def test_of_other_machines_nothing_is_known(vendor: str, product: str, gpus: lis
 
 def test_a_whole_machine(tmp_path: Path) -> None:
     build_dgx(tmp_path)
+    open_to_programs(tmp_path, 8)
     found = node(tmp_path)
     assert found.pop("machine") > 0
     assert found == {
         "hcas_expected": 8, "hcas_found": 8, "hcas_lost": 0, "hcas_certainty": Certainty.BUILT,
         "gpus_expected": 8, "gpus_found": 8, "gpus_lost": 0,
+        "uverbs_missing": 0, "umad_missing": 0, "netdevs_misplaced": 0,
     }  # fmt: skip
     (of_node,) = labels(look(tmp_path), Kind.NODE).values()
     assert of_node["machine"] == "DGX H100"
@@ -101,7 +109,7 @@ def test_an_adapter_that_was_never_there(tmp_path: Path) -> None:
 
 def test_an_adapter_that_goes_while_the_agent_looks_on_is_lost_not_missing(tmp_path: Path) -> None:
     build_dgx(tmp_path)
-    (session,) = inventory.open(host(tmp_path), inventory.Config()).sessions().values()
+    (session,) = inventory.open(host(tmp_path), inventory.config()).sessions().values()
     session.read()
     (tmp_path / "class/infiniband/mlx5_5").unlink()
     (tmp_path / "bus/pci/drivers/nvidia/0000:22:00.0").unlink()
@@ -112,9 +120,29 @@ def test_an_adapter_that_goes_while_the_agent_looks_on_is_lost_not_missing(tmp_p
     assert labels(reading, Kind.NODE)[""]["missing"] == "mlx5_5, 0000:22:00.0"
 
 
+def test_a_device_that_was_removed_on_purpose_is_listed_and_not_lost(tmp_path: Path) -> None:
+    build_dgx(tmp_path)
+    config = inventory.config(removed=("mlx5_5", "0000:22:00.0"))
+    (session,) = inventory.open(host(tmp_path), config).sessions().values()
+    session.read()
+    (tmp_path / "class/infiniband/mlx5_5").unlink()
+    (tmp_path / "bus/pci/drivers/nvidia/0000:22:00.0").unlink()
+    reading = session.read()
+    row, own = cells([reading])[NODE], labels(reading, Kind.NODE)[""]
+    assert (row["node_hcas_found"], row["node_hcas_lost"], row["node_gpus_lost"]) == (7, 0, 0)
+    assert (own["removed"], "missing" in own) == ("mlx5_5, 0000:22:00.0", False)
+
+
+@pytest.mark.parametrize("names", [("mlx5_1,mlx5_2",), (" ",), ("x" * 64,) * 17])
+def test_removed_devices_are_a_list_of_names(names: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="removed"):
+        inventory.config(removed=names)
+
+
 def test_nothing_is_read_again_while_the_names_stay(tmp_path: Path) -> None:
     build_dgx(tmp_path)
-    (session,) = inventory.open(host(tmp_path), inventory.Config()).sessions().values()
+    open_to_programs(tmp_path, 8)
+    (session,) = inventory.open(host(tmp_path), inventory.config()).sessions().values()
     first = session.read()
     shutil.rmtree(tmp_path / "class/dmi")
     again = session.read()
@@ -138,13 +166,13 @@ def test_configuration_outranks_the_type_and_counts_by_rate(tmp_path: Path) -> N
     build_dgx(tmp_path)
     add_adapter(tmp_path, "mlx5_8", 0x70, 0, rate="100 Gb/sec (4X EDR)")
     add_adapter(tmp_path, "mlx5_9", 0x78, 0, rate="100 Gb/sec (4X EDR)", state="1: DOWN")
-    expect = inventory.Expect(hcas=10, gpus=4, rate=Rate(400e9 / 8))
+    expect = ExpectedHardware(hcas=10, gpus=4, rate=Rate(400e9 / 8))
     reading = look(tmp_path, expect=expect)
     found = cells([reading])[NODE]
     assert (found["node_hcas_expected"], found["node_hcas_found"], found["node_hcas_certainty"]) == (10, 9, 3)
     assert (found["node_gpus_expected"], found["node_gpus_found"]) == (4, 8)
     assert reading.queries == 10 * 2 * 5  # state and rate of each InfiniBand port
-    assert node(tmp_path, expect=inventory.Expect(hcas=10))["hcas_found"] == 9  # the rate of the type
+    assert node(tmp_path, expect=ExpectedHardware(hcas=10))["hcas_found"] == 9  # the rate of the type
 
 
 def test_machines_of_one_build_have_one_number(tmp_path: Path) -> None:
@@ -161,7 +189,7 @@ def test_machines_of_one_build_have_one_number(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_a_wrong_configuration_is_refused(config: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert(config, inventory.Config)
+        msgspec.convert(config, inventory.config)
 
 
 def test_a_missing_gpu_is_not_a_missing_adapter(tmp_path: Path) -> None:
@@ -335,3 +363,66 @@ def test_the_configuration_has_the_last_word_on_roles(tmp_path: Path) -> None:
         "mlx5_0/1": "storage", "mlx5_1/1": "storage", "mlx5_2/1": "idle", "mlx5_3/1": "idle",
     }  # fmt: skip
     assert cells([reading])[NODE]["node_hcas_found"] == 6
+
+
+# --- devices that are there and cannot be used
+
+
+def open_to_programs(root: Path, devices: int, verbs: bool = True, mad: bool = True) -> None:
+    """The character devices of adapters, as ib_uverbs and ib_umad make them."""
+    for n in range(devices):
+        if verbs:
+            put(root / f"class/infiniband_verbs/uverbs{n}/ibdev", f"mlx5_{n}\n")
+        if mad:
+            put(root / f"class/infiniband_mad/umad{n}/ibdev", f"mlx5_{n}\n")
+            put(root / f"class/infiniband_mad/issm{n}/ibdev", f"mlx5_{n}\n")
+
+
+def unusable(root: Path) -> tuple[float, float, float]:
+    found = node(root)
+    return found["uverbs_missing"], found["umad_missing"], found["netdevs_misplaced"]
+
+
+def test_devices_that_programs_can_use(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=3)
+    open_to_programs(tmp_path, 3)
+    assert unusable(tmp_path) == (0, 0, 0)
+    assert "access" not in labels(look(tmp_path), Kind.NODE)[""]
+
+
+def test_without_the_modules_nothing_is_known(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=2)
+    uverbs, umad, misplaced = unusable(tmp_path)
+    assert (math.isnan(uverbs), math.isnan(umad), misplaced) == (True, True, 0)
+
+
+def test_missing_character_devices_are_named(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=3)
+    open_to_programs(tmp_path, 3)
+    shutil.rmtree(tmp_path / "class/infiniband_verbs/uverbs1")
+    shutil.rmtree(tmp_path / "class/infiniband_mad/umad2")
+    assert unusable(tmp_path) == (1, 1, 0)
+    assert labels(look(tmp_path), Kind.NODE)[""]["access"] == "mlx5_1 (no uverbs device), mlx5_2 (no umad device)"
+
+
+def test_an_ethernet_device_needs_no_umad(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=2)
+    open_to_programs(tmp_path, 1)
+    put(tmp_path / "class/infiniband_verbs/uverbs1/ibdev", "mlx5_1\n")
+    put(tmp_path / "class/infiniband/mlx5_1/ports/1/link_layer", "Ethernet\n")
+    assert unusable(tmp_path) == (0, 0, 0)
+
+
+def test_an_interface_of_another_adapter_is_named(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=2)
+    put(tmp_path / "class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "ib1\n")
+    assert unusable(tmp_path)[2] == 1
+    assert labels(look(tmp_path), Kind.NODE)[""]["access"] == "mlx5_0: ib1 of 0000:19:00.0"
+
+
+def test_an_interface_of_another_function_of_the_card_is_its_own(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    function = next(tmp_path.glob("devices/pci*/*/0000:11:00.0"))
+    build_netdev(tmp_path, function.with_name("0000:11:00.1"), "eth1", index=30)
+    put(tmp_path / "class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "eth1\n")
+    assert unusable(tmp_path)[2] == 0

@@ -1,6 +1,7 @@
-"""Lines of the kernel log: what each says, on which row it counts, what is told at once, and what follows from what.
+"""Lines of the kernel log: the pattern of each, its row, its event, and what follows from what.
 
-Lines are written here from the drivers' format strings (kernel-log.md); captured logs are read where those are there.
+Lines are written here from the drivers' format strings (docs/methods.md#kernel-log); captured logs are read where those
+are there.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ from hypothesis import strategies as st
 from fabricmon import frame
 from fabricmon.catalogue import CATALOGUE, metric_of
 from fabricmon.catalogue.kernel_log import COLUMNS, CONCEPTS
-from fabricmon.catalogue.kernel_patterns import PATTERNS, Matcher, Pattern
-from fabricmon.collect import kernel_log
+from fabricmon.catalogue.kernel_patterns import PATTERNS, Pattern, PatternMatcher, source_of
+from fabricmon.collect import COLLECTORS
 from fabricmon.host.live import LiveHost
 from fabricmon.host.protocol import HostError, KernelMessage, Unsupported
 from fabricmon.model import Event, Kind
 from tests.host.trees import build_hca_tree
 
-MATCHER = Matcher()
+kernel_log = COLLECTORS["kernel_log"]
+
+MATCHER = PatternMatcher()
 NIC, GPU, BRIDGE = "0000:11:00.0", "0000:1b:00.0", "0000:10:01.0"
 MLX5 = f"mlx5_core {NIC}: "
 
-# (line, pattern, what else it tells)
+# (line, pattern, other groups)
 LINES: list[tuple[str, str, dict[str, str]]] = [
     (f"mlx5_core {NIC} ib0: Link down", "mlx5_link_down", {"ifname": "ib0"}),
     (f"mlx5_core {NIC} ib0: Link up", "mlx5_link_up", {"ifname": "ib0"}),
@@ -47,6 +50,21 @@ LINES: list[tuple[str, str, dict[str, str]]] = [
     (MLX5 + "mlx5_cmd_out_err:816:(pid 7): ACCESS_REG(0x805) op_mod(0x1) failed, status bad operation(0x2), "
      "syndrome (0x9a6171), err(-22)", "mlx5_command_failed",
      {"what": "ACCESS_REG", "syndrome": "9a6171", "err": "-22"}),
+    ("mlx5_cmd_check:810:(pid 923941): create_mkey(0x200) op_mod(0x0) failed, status bad parameter(0x3), syndrome "
+     "(0x35e6ec)", "mlx5_command_failed", {"what": "create_mkey", "word": "bad parameter"}),
+    (f"mlx5_core: probe of {NIC} failed with error -22", "driver_not_started", {"bdf": NIC, "err": "22"}),
+    (f"mlx5_core {NIC}: probe with driver mlx5_core failed with error -110", "driver_not_started", {"at": NIC}),
+    (f"mlx5_core {NIC} mlx5_0: Port: 1 Link DOWN", "ib_link_down", {"dev": "mlx5_0", "port": "1"}),
+    (f"mlx5_core {NIC} mlx5_0: Port: 1 Link ACTIVE", "", {}),
+    ("NVRM: GPU 0000:1b:00.0: RmInitAdapter failed! (0x24:0x72:1568)", "gpu_init_failed", {"pci": "0000:1b:00"}),
+    ("NVRM: GPU 0000:1b:00.0: rm_init_adapter failed, device minor number 5", "", {}),
+    ("nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing",
+     "peermem_context", {}),
+    ("{1}[Hardware Error]: event severity: recoverable", "ghes_severity", {"record": "1", "word": "recoverable"}),
+    ("{1}[Hardware Error]:   section_type: PCIe error", "ghes_section", {"what": "PCIe error"}),
+    (f"{{1}}[Hardware Error]:   device_id: {NIC}", "ghes_device", {"bdf": NIC}),
+    ("{1}[Hardware Error]:   vendor_id: 0x144d, device_id: 0xa808", "", {}),
+    ("[Hardware Error]: event severity: fatal", "", {}),  # of an earlier boot
     (MLX5 + "port_module:243:(pid 0): Port module event[error]: module 0, Cable error, Bus stuck (I2C or data shorted)",
      "mlx5_module_error", {"module": "0", "what": "Bus stuck (I2C or data shorted)"}),
     (MLX5 + "port_module:240:(pid 0): Port module event: module 1, Cable unplugged", "mlx5_module",
@@ -131,9 +149,11 @@ def test_what_a_line_says(line: str, pattern: str, details: dict[str, str]) -> N
 def test_every_pattern_has_a_line_here_and_is_well_formed() -> None:
     assert {p.name for p in PATTERNS} == {pattern for _, pattern, _ in LINES if pattern}
     assert len({p.name for p in PATTERNS}) == len(PATTERNS)
+    assert all(source_of(p.name).count("/") >= 1 for p in PATTERNS)
     for p in PATTERNS:
         re.compile(p.regex)
-        assert p.concept in CONCEPTS or p.concept in ("", "xid", "sxid", "nvlink_training_failures"), p.name
+        others = ("", "xid", "sxid", "nvlink_training_failures", "init_failures", "peermem_errors")
+        assert p.concept in CONCEPTS or p.concept in others, p.name
 
 
 def test_no_pattern_repeats_a_repetition() -> None:
@@ -171,17 +191,17 @@ class Host:
     def __init__(self, root: Path, error: HostError | None = None) -> None:
         self._live = LiveHost(str(root), str(root / "proc"))
         self._error = error
-        self.tell: Callable[[KernelMessage | None], None] = lambda message: None
+        self.notify: Callable[[KernelMessage | None], None] = lambda message: None
         self.uptime = 100.0
         self.stopped = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._live, name)
 
-    def watch_kmsg(self, tell: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
+    def watch_kmsg(self, notify: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
         if self._error:
             raise self._error
-        self.tell = tell
+        self.notify = notify
 
         def stop() -> None:
             self.stopped = True
@@ -190,7 +210,7 @@ class Host:
 
     def say(self, text: str, seconds: float = 10.0, device: str = "") -> None:
         self.uptime += seconds
-        self.tell(KernelMessage(1, 3, self.uptime, text, device))
+        self.notify(KernelMessage(1, 3, self.uptime, text, device))
 
 
 class Watched:
@@ -199,7 +219,7 @@ class Watched:
     def __init__(self, host: Host) -> None:
         self.host = host
         self.events: list[Event] = []
-        self.collector = kernel_log.open(host, kernel_log.Config())
+        self.collector = kernel_log.open(host, kernel_log.config())
         self.stop = self.collector.watch(lambda event: self.events.append(event) if event else None)
         (self.session,) = self.collector.sessions().values()
 
@@ -267,7 +287,7 @@ def test_a_line_counts_on_the_row_of_the_device_it_names(watched: Watched) -> No
     assert watched.events[0].text.startswith("mlx5_core 0000:11:00.0")
 
 
-def test_every_line_is_counted_and_repetitions_are_not_told(watched: Watched) -> None:
+def test_every_line_is_counted_and_repetitions_are_not_reported(watched: Watched) -> None:
     for n in range(1000):
         watched.host.say(f"mlx5_core {NIC} ib0: TX timeout detected", seconds=0.01 if n else 10)
     assert watched.counted() == {("mlx5_0/1", "fabricmon_port_log_queue_timeouts_total"): 1000}
@@ -327,7 +347,7 @@ def test_an_nvlink_5_link_event_says_who_is_to_blame(
     assert said in event.text
 
 
-def test_no_message_that_is_told_goes_uncounted_for_want_of_a_row(watched: Watched) -> None:
+def test_no_message_that_is_reported_goes_uncounted_for_want_of_a_row(watched: Watched) -> None:
     watched.host.say("NVRM: Xid (PCI:0000:ff:00): 79, pid=1, name=x, GPU has fallen off the bus.")
     watched.host.say("mlx5_core 0000:ee:00.0: f:1:(pid 0): device's health compromised - reached miss count")
     watched.host.say("infiniband rdmap9s9: Admin queue is closed")
@@ -365,7 +385,7 @@ def test_nvswitch_errors_count_on_the_node_once_each(watched: Watched) -> None:
 
 
 def test_lost_messages_are_counted_and_nothing_else(watched: Watched) -> None:
-    watched.host.tell(None)
+    watched.host.notify(None)
     assert watched.reading()[Kind.NODE, "", "node_kernel_log_lost"] == 1
     assert watched.events == []
 
@@ -381,7 +401,7 @@ def test_a_device_that_goes_takes_its_row_along(watched: Watched, tmp_path: Path
 @pytest.mark.parametrize(("error", "said"), [
     (HostError("/dev/kmsg", errno.EPERM, "Operation not permitted"), "permission denied"),
     (HostError("/dev/kmsg", errno.ENOENT, "No such file or directory"), "no /dev/kmsg"),
-    (Unsupported("/dev/kmsg", 0, "a recorded machine has no events"), "this host has none"),
+    (Unsupported("/dev/kmsg", 0, "a recorded machine has no events"), "not available"),
 ])
 def test_a_log_that_may_not_be_read_is_visible_and_no_fault(tmp_path: Path, error: HostError, said: str) -> None:
     build_hca_tree(tmp_path, devices=1)

@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.phy import LIMITS
-from fabricmon.collect import mlxlink_text, module_memory, optics
-from fabricmon.collect.module_memory import Map, Piece
+from fabricmon.collect import COLLECTORS
+from fabricmon.collect.parse import mlxlink_text, module_memory
+from fabricmon.collect.parse.module_memory import Map, Piece
 from fabricmon.host.protocol import HostError
 from tests.collect.drivers import labels, machine, rdma_port, rows
 from tests.host.trees import put
+
+optics = COLLECTORS["optics"]
 
 
 class Memory:
@@ -100,7 +103,7 @@ def session(tmp_path: Path, memory: object, **config: object):
     host, drivers = machine(tmp_path, "eth0")
     if memory is not None:
         drivers.memory["eth0"] = memory if callable(memory) else refuse(memory)
-    return optics.open(host, optics.Config(**config)).sessions()["eth0"]
+    return optics.open(host, optics.config(**config)).sessions()["eth0"]
 
 
 def refuse(error: object):
@@ -204,7 +207,7 @@ def test_the_module_is_asked_for_little_once_it_is_known(tmp_path: Path) -> None
 def test_a_module_that_is_pulled_out_is_unknown_and_another_one_is_seen(tmp_path: Path) -> None:
     host, drivers = machine(tmp_path, "eth0")
     drivers.memory["eth0"] = cmis()
-    one = optics.open(host, optics.Config()).sessions()["eth0"]
+    one = optics.open(host, optics.config()).sessions()["eth0"]
     first = one.read()
     drivers.memory["eth0"] = refuse(HostError("MODULE_EEPROM_GET", errno.EIO, "Input/output error"))
     gone = one.read()
@@ -290,7 +293,7 @@ def test_mlxlink_from_files_named_after_interface_or_device(tmp_path: Path) -> N
     host, _ = machine(tmp_path, "eth0", "eth1")
     rdma_port(tmp_path, "mlx5_1", "eth1")
     put(tmp_path / "text/mlx5_1", TEXT)
-    sessions = optics.open(host, optics.Config(mlxlink=str(tmp_path / "text"))).sessions()
+    sessions = optics.open(host, optics.config(mlxlink=str(tmp_path / "text"))).sessions()
     assert sessions["eth0"].read().parts == ()
     reading = sessions["eth1"].read()
     assert rows(reading)["mlx5_1/1"]["module_temperature"] == 47

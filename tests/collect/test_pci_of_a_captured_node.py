@@ -13,11 +13,14 @@ from typing import NamedTuple
 
 import pytest
 
-from fabricmon.collect import pci, pcie
+from fabricmon.collect import COLLECTORS
+from fabricmon.collect.machine import pci
 from fabricmon.host.live import LiveHost
 from fabricmon.topology.affinity import Relation, nearest, of_kind
 from tests.conftest import shared
 from tests.host.trees import link, put
+
+pcie = COLLECTORS["pcie"]
 
 CLASSES = {"3D controller": "0x030200", "Ethernet controller": "0x020000", "PCI bridge": "0x060400",
            "Bridge": "0x068000", "VGA compatible controller": "0x030000"}  # fmt: skip
@@ -44,7 +47,7 @@ def functions(text: str) -> dict[str, Seen]:
         head = re.match(r"([0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]) ([^:\[]+?)(?: \[\w+\])?: (\w+)", block)
         if head is None:
             continue
-        told = {
+        printed = {
             "numa": re.search(r"NUMA node: (\d+)", block),
             "secondary": re.search(r"Bus: primary=\w+, secondary=(\w+)", block),
             "max_speed": re.search(r"LnkCap:\t.*?Speed ([\d.]+)GT/s", block),
@@ -52,7 +55,7 @@ def functions(text: str) -> dict[str, Seen]:
             "speed": re.search(r"LnkSta:\tSpeed ([\d.]+)GT/s", block),
             "width": re.search(r"LnkSta:\t.*?Width x(\d+)", block),
         }
-        facts = {name: match[1] if match else "" for name, match in told.items()}
+        facts = {name: match[1] if match else "" for name, match in printed.items()}
         address = f"0000:{head[1]}"
         found[address] = Seen(address, CLASSES.get(head[2], "0x088000"), VENDORS.get(head[3], "0x8086"), **facts)
     return found
@@ -84,7 +87,7 @@ def node(require: Callable[..., str], tmp_path: Path) -> tuple[LiveHost, dict[st
 
 def test_every_link_is_read_and_none_is_a_fault(node: tuple[LiveHost, dict[str, Seen]]) -> None:
     host, seen = node
-    reading = pcie.open(host, pcie.Config()).sessions()[""].read()
+    reading = pcie.open(host, pcie.config()).sessions()[""].read()
     assert reading.faults == ()
     at, kinds, compared = 0, {"nic": 0, "gpu": 0, "nvswitch": 0, "bridge": 0}, 0
     for part in reading.parts:

@@ -13,13 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.catalogue import CATALOGUE
-from fabricmon.collect import pci, pcie
+from fabricmon.collect import COLLECTORS
+from fabricmon.collect.machine import pci
 from fabricmon.host.live import LiveHost
 from fabricmon.host.recorded import RecordedHost
 from fabricmon.host.recording import RecordingHost
 from fabricmon.model import Reading
 from tests.conftest import shared
 from tests.host.trees import link, put
+
+pcie = COLLECTORS["pcie"]
 
 ROOT, UP = "0000:15:01.0", "0000:16:00.0"
 DOWN_GPU, DOWN_NIC = "0000:17:01.0", "0000:17:02.0"
@@ -64,7 +67,7 @@ class Machine:
         put(self.at[address] / f"aer_dev_{severity}", "".join(f"{name} {n}\n" for name, n in lines.items()))
 
     def read(self) -> tuple[dict[tuple[str, str], float], Reading]:
-        reading = pcie.open(self.host(), pcie.Config()).sessions()[""].read()
+        reading = pcie.open(self.host(), pcie.config()).sessions()[""].read()
         return cells(reading), reading
 
     def host(self) -> LiveHost:
@@ -103,8 +106,8 @@ def test_devices_and_the_bridges_above_them(machine: Machine) -> None:
     assert {name for name, _ in found} == {ROOT, UP, DOWN_GPU, DOWN_NIC, GPU, NIC}
     rows = {c.name: (c.labels, part.wire) for part in reading.parts for c in part.components}
     assert rows[NIC] == (
-        {"device": NIC, "class": "nic", "owner": "mlx5_0", "path": f"{ROOT} {UP} {DOWN_NIC}", "numa": "0",
-         "nearest": "gpu0", "relation": "PIX"}, True,
+        {"device": NIC, "class": "nic", "owner": "mlx5_0", "rdma": "mlx5_0", "path": f"{ROOT} {UP} {DOWN_NIC}",
+         "numa": "0", "nearest": "gpu0", "relation": "PIX"}, True,
     )  # fmt: skip
     assert (rows[GPU][0]["nearest"], rows[GPU][0]["owner"]) == ("mlx5_0", "gpu0")
     assert rows[UP][0]["class"] == "bridge"
@@ -186,7 +189,7 @@ def test_errors_by_severity_and_by_sort(machine: Machine) -> None:
     machine.errors(NIC, "fatal", DLP=0, TLP=0)
     machine.errors(NIC, "nonfatal", CmpltTO=0, UnsupReq=0)
     host = machine.host()
-    session = pcie.open(host, pcie.Config()).sessions()[""]
+    session = pcie.open(host, pcie.config()).sessions()[""]
     found = cells(session.read())
     assert found[DOWN_NIC, "pcie_aer_correctable_errors"] == 8
     assert found[DOWN_NIC, "pcie_aer_correctable_BadTLP"] == 4
@@ -207,14 +210,14 @@ def test_errors_by_severity_and_by_sort(machine: Machine) -> None:
 def test_a_recording_answers_as_the_machine_did(machine: Machine) -> None:
     machine.errors(NIC, "correctable", RxErr=3)
     recording = RecordingHost(machine.host())
-    before = pcie.open(recording, pcie.Config()).sessions()[""].read()
-    after = pcie.open(RecordedHost(recording.archive), pcie.Config()).sessions()[""].read()
+    before = pcie.open(recording, pcie.config()).sessions()[""].read()
+    after = pcie.open(RecordedHost(recording.archive), pcie.config()).sessions()[""].read()
     assert after.parts == before.parts
     assert str(after.values) == str(before.values)
 
 
 def test_no_pci_bus_is_quiet(tmp_path: Path) -> None:
-    reading = pcie.open(LiveHost(str(tmp_path)), pcie.Config()).sessions()[""].read()
+    reading = pcie.open(LiveHost(str(tmp_path)), pcie.config()).sessions()[""].read()
     assert (reading.parts, len(reading.values), reading.faults) == ((), 0, ())
 
 
@@ -235,7 +238,7 @@ def test_every_file_of_a_captured_machine(require: Callable[..., str], tmp_path:
     (tmp_path / "devices").symlink_to(root / "devices")
     for at in functions(root):
         (tmp_path / "bus/pci/devices" / at.name).symlink_to(tmp_path / at.relative_to(root))
-    found = cells(pcie.open(LiveHost(str(tmp_path)), pcie.Config()).sessions()[""].read())
+    found = cells(pcie.open(LiveHost(str(tmp_path)), pcie.config()).sessions()[""].read())
     compared = 0
     for at in functions(root):
         if not (at / "class").read_text().startswith("0x02"):

@@ -12,15 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.catalogue import CATALOGUE
-from fabricmon.collect import bond, ethernet_phy, neighbours, qos
-from fabricmon.host.interfaces import Dcb, Fec, LinkState, Pause
+from fabricmon.collect import COLLECTORS
+from fabricmon.collect.parse import lldp
+from fabricmon.collect.qos import fingerprint
 from fabricmon.host.protocol import HostError
+from fabricmon.host.protocol.interfaces import Dcb, Fec, LinkState, Pause
 from tests.collect.drivers import labels, machine, rdma_port, rows
 from tests.host.trees import build_netdev, put
 
+bond = COLLECTORS["bond"]
+ethernet_phy = COLLECTORS["ethernet_phy"]
+neighbours = COLLECTORS["neighbours"]
+qos = COLLECTORS["qos"]
+
 
 def phy(host, name="eth0"):
-    return ethernet_phy.open(host, ethernet_phy.Config()).sessions()[name]
+    return ethernet_phy.open(host, ethernet_phy.config()).sessions()[name]
 
 
 def test_what_the_driver_answers_and_nothing_else(tmp_path: Path) -> None:
@@ -61,7 +68,7 @@ def test_a_question_that_fails_costs_its_values_only_and_keeps_the_shape(tmp_pat
 def test_a_driver_that_answers_nothing_is_no_fault(tmp_path: Path) -> None:
     host, _ = machine(tmp_path, "eth0", driver="virtio_net")
     for module in (ethernet_phy, qos):
-        found = module.open(host, module.Config()).sessions()["eth0"].read()
+        found = module.open(host, module.config()).sessions()["eth0"].read()
         assert (found.parts, len(found.values), found.faults, found.queries) == ((), 0, (), 0)
 
 
@@ -77,7 +84,7 @@ UNPAUSED = Pause(False, False, False)
 def settings(tmp_path: Path, name: str = "eth0", dcb: Dcb = SETTINGS, pause: Pause = UNPAUSED):
     host, drivers = machine(tmp_path, name)
     drivers.answers = {("dcb", name): dcb, ("pause", name): pause}
-    return host, drivers, qos.open(host, qos.Config()).sessions()[name]
+    return host, drivers, qos.open(host, qos.config()).sessions()[name]
 
 
 def test_settings_as_values(tmp_path: Path) -> None:
@@ -136,11 +143,11 @@ def test_a_question_that_fails_makes_the_fingerprint_unknown(tmp_path: Path) -> 
 
 @given(st.lists(st.floats(allow_nan=True), max_size=30))
 def test_a_fingerprint_is_whole_exact_and_depends_on_the_order(values: list[float]) -> None:
-    mark = qos.fingerprint(values)
+    mark = fingerprint(values)
     assert mark == float(int(mark))
     assert 0 <= mark < 2**52
-    assert mark == qos.fingerprint(list(values))
-    assert mark != qos.fingerprint([*values, 1.0])
+    assert mark == fingerprint(list(values))
+    assert mark != fingerprint([*values, 1.0])
 
 
 # --- bonds
@@ -160,7 +167,7 @@ def bonded(root: Path, mode_lacp: bool = True):
         put(at / "link_failure_count", f"{n}\n")
         put(at / "ad_aggregator_id", "1\n" if mode_lacp else "N/A\n")
     rdma_port(root, "mlx5_bond_0", "bond0")
-    return bond.open(host, bond.Config()).sessions()[""]
+    return bond.open(host, bond.config()).sessions()[""]
 
 
 def test_a_dead_leg_is_seen_on_the_leg_and_counted_on_the_bond(tmp_path: Path) -> None:
@@ -191,7 +198,7 @@ def test_a_bond_without_lacp_and_a_leg_without_files(tmp_path: Path) -> None:
     assert math.isnan(found["eth0"]["bond_leg_up"])
     assert math.isnan(found["mlx5_bond_0/1"]["bond_legs_up"])
     host, _ = machine(tmp_path / "plain", "eth0")
-    assert bond.open(host, bond.Config()).sessions()[""].read().parts == ()
+    assert bond.open(host, bond.config()).sessions()[""].read().parts == ()
 
 
 # --- neighbours
@@ -223,14 +230,14 @@ LEAF = {"leaf-1": {"id": {"type": "mac", "value": "02:00:00:00:00:01"}}}
     ],
 )
 def test_the_forms_lldpd_gives(interface: object, wanted: dict[str, str]) -> None:
-    found = neighbours.parse(json.dumps({"lldp": {"interface": interface}}).encode())
+    found = lldp.parse(json.dumps({"lldp": {"interface": interface}}).encode())
     assert {name: of[0]["lldp_port"] for name, of in found.items()} == wanted
     assert all(of[0]["lldp_chassis"] == "leaf-1" for of in found.values())
 
 
 def test_a_switch_without_a_name_is_called_by_its_id() -> None:
     raw = json.dumps({"lldp": {"interface": {"eth0": entry({"id": {"type": "mac", "value": "02:00"}})}}}).encode()
-    (found,) = neighbours.parse(raw)["eth0"]
+    (found,) = lldp.parse(raw)["eth0"]
     assert found == {"lldp_chassis": "02:00", "lldp_chassis_id": "02:00", "lldp_port": "swp12s0"}
 
 
@@ -243,7 +250,7 @@ documents = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st
 def test_no_document_breaks_the_reader(document: object) -> None:
     for form in (document, {"lldp": document}, {"lldp": {"interface": document}}):
         try:
-            found = neighbours.parse(json.dumps(form).encode())
+            found = lldp.parse(json.dumps(form).encode())
         except ValueError:
             continue
         assert all(isinstance(value, str) for of in found.values() for one in of for value in one.values())
@@ -253,7 +260,7 @@ def test_neighbours_are_labels_of_the_ports_row(tmp_path: Path) -> None:
     host, drivers = machine(tmp_path, "eth0", "eth1")
     rdma_port(tmp_path, "mlx5_0", "eth0")
     drivers.answers["neighbours", ""] = json.dumps({"lldp": {"interface": [{"eth0": entry(LEAF)}]}}).encode()
-    session = neighbours.open(host, neighbours.Config()).sessions()[""]
+    session = neighbours.open(host, neighbours.config()).sessions()[""]
     first = session.read()
     assert rows(first) == {"mlx5_0/1": {"lldp_neighbours": 1}, "eth1": {"lldp_neighbours": 0}}
     assert labels(first)["mlx5_0/1"] == {
@@ -270,5 +277,5 @@ def test_neighbours_from_a_file(tmp_path: Path) -> None:
     host, _ = machine(tmp_path, "eth0")
     file = tmp_path / "lldp.json"
     file.write_text(json.dumps({"lldp": {"interface": {"eth0": entry(LEAF)}}}))
-    found = neighbours.open(host, neighbours.Config(file=str(file))).sessions()[""].read()
+    found = neighbours.open(host, neighbours.config(file=str(file))).sessions()[""].read()
     assert labels(found)["eth0"]["lldp_port"] == "swp12s0"

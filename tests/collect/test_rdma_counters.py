@@ -11,14 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.catalogue import CATALOGUE, RAW, counter_at
-from fabricmon.collect import infiniband, infiniband_errors, infiniband_rare, port_counters, rdma_counters
-from fabricmon.collect.port_counters import File, Tier
-from fabricmon.collect.refusal import Patience
+from fabricmon.catalogue import CATALOGUE, RAW, column_of, counter_at
+from fabricmon.collect import COLLECTORS
+from fabricmon.collect.cost.refusal import Patience
+from fabricmon.collect.infiniband import CounterSession
+from fabricmon.collect.machine import files, port_counters
+from fabricmon.collect.machine.port_counters import CounterFile, Tier
+from fabricmon.collect.parse import attributes
 from fabricmon.host.live import LiveHost
 from fabricmon.host.protocol import HostError, RdmaDevice
 from fabricmon.model import Reading
-from tests.host.trees import build_hca_tree, link, put
+from tests.host.trees import HW, build_hca_tree, link, put
+
+infiniband = COLLECTORS["infiniband"]
+infiniband_errors = COLLECTORS["infiniband_errors"]
+infiniband_rare = COLLECTORS["infiniband_rare"]
 
 PORT = "class/infiniband/mlx5_0/ports/1"
 TIERS = (infiniband, infiniband_errors, infiniband_rare)
@@ -41,7 +48,7 @@ def cells(reading: Reading) -> dict[tuple[str, str], float]:
 def read_all(host: LiveHost, **config: object) -> dict[tuple[str, str], float]:
     found: dict[tuple[str, str], float] = {}
     for module in TIERS:
-        for session in module.open(host, module.Config(**config)).sessions().values():
+        for session in module.open(host, module.config(**config)).sessions().values():
             new = cells(session.read())
             assert not found.keys() & new.keys(), "two collectors have a column"
             found |= new
@@ -49,7 +56,7 @@ def read_all(host: LiveHost, **config: object) -> dict[tuple[str, str], float]:
 
 
 def read_one(host: LiveHost) -> dict[tuple[str, str], float]:
-    (session,) = infiniband.open(host, infiniband.Config()).sessions().values()
+    (session,) = infiniband.open(host, infiniband.config()).sessions().values()
     return cells(session.read())
 
 
@@ -87,13 +94,13 @@ def test_each_counter_is_read_as_often_as_it_is_wanted(
     put(tmp_path / PORT / "link_layer", f"{layer}\n")
     found = {}
     for module in TIERS:
-        (session,) = module.open(LiveHost(str(tmp_path)), module.Config()).sessions().values()
+        (session,) = module.open(LiveHost(str(tmp_path)), module.config()).sessions().values()
         reading = session.read()
         (part,) = reading.parts
-        assert part.collector == module.NAME
+        assert part.collector == module.name
         files = [c for c in part.columns if c != "supported"]
         hw = module is infiniband_errors
-        found[module.NAME] = (part.period, len(files), reading.queries - 3 + 30 if hw else reading.queries)
+        found[module.name] = (part.period, len(files), reading.queries - 3 + 30 if hw else reading.queries)
         sources = {key for column in files if column in CATALOGUE for key in CATALOGUE[column].keys}
         if layer == "InfiniBand":
             assert (module is infiniband) == (sources >= WANTED_OFTEN)
@@ -107,7 +114,7 @@ def test_where_there_is_no_counters_directory_all_is_read_often(tmp_path: Path) 
     put(tmp_path / PORT / "hw_counters/np_cnp_sent", "5\n")
     assert read_one(LiveHost(str(tmp_path))) == {("mlx5_0/1", "supported"): 1, ("mlx5_0/1", "cnp_sent"): 5}
     for module in (infiniband_errors, infiniband_rare):
-        (session,) = module.open(LiveHost(str(tmp_path)), module.Config()).sessions().values()
+        (session,) = module.open(LiveHost(str(tmp_path)), module.config()).sessions().values()
         assert session.read().parts == ()
 
 
@@ -118,7 +125,7 @@ def test_labels_say_what_the_port_is(tmp_path: Path) -> None:
     gpu = tmp_path / "sys/devices/pci0000:10/0000:10:01.0/0000:12:00.0"
     gpu.mkdir()
     link(tmp_path / "sys/bus/pci/drivers/nvidia/0000:12:00.0", gpu)
-    sessions = infiniband.open(LiveHost(str(tmp_path / "sys"), str(tmp_path / "proc")), infiniband.Config()).sessions()
+    sessions = infiniband.open(LiveHost(str(tmp_path / "sys"), str(tmp_path / "proc")), infiniband.config()).sessions()
     (part,) = sessions["mlx5_0"].read().parts
     assert part.components[0].labels == {
         "device": "mlx5_0",
@@ -153,7 +160,7 @@ def test_a_bad_file_costs_that_value_only(tmp_path: Path, text: str) -> None:
     build_hca_tree(tmp_path, devices=1)
     good = read_one(LiveHost(str(tmp_path)))
     put(tmp_path / PORT / "counters/symbol_error", text)
-    (session,) = infiniband.open(LiveHost(str(tmp_path)), infiniband.Config()).sessions().values()
+    (session,) = infiniband.open(LiveHost(str(tmp_path)), infiniband.config()).sessions().values()
     reading = session.read()
     (fault,) = reading.faults
     assert BAD[text] in fault.error
@@ -168,14 +175,14 @@ def test_a_bad_file_costs_that_value_only(tmp_path: Path, text: str) -> None:
 def test_a_directory_where_a_file_should_be(tmp_path: Path) -> None:
     build_hca_tree(tmp_path, devices=1)
     (tmp_path / PORT / "hw_counters/surprise").mkdir()
-    (session,) = infiniband_errors.open(LiveHost(str(tmp_path)), infiniband_errors.Config()).sessions().values()
+    (session,) = infiniband_errors.open(LiveHost(str(tmp_path)), infiniband_errors.config()).sessions().values()
     reading = session.read()
     assert math.isnan(cells(reading)["mlx5_0/1", f"{RAW}hw_counters/surprise"])
     assert [f.error for f in reading.faults] == ["Is a directory"]
 
 
 def test_drivers_without_counters_directory(tmp_path: Path) -> None:
-    """EFA: hw_counters of port and device, no counters/ (counters-ib.md section 2)."""
+    """EFA: hw_counters of port and device, no counters/ (docs/methods.md#rdma-driver-differences)."""
     device = tmp_path / "class/infiniband/rdmap0s6"
     for name, value in {"tx_bytes": 5, "retrans_timeout_events": 6, "impaired_remote_conn_events": 7}.items():
         put(device / "ports/1/hw_counters" / name, f"{value}\n")
@@ -212,16 +219,16 @@ def test_two_names_of_one_concept_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_absent_hardware_is_no_fault(tmp_path: Path) -> None:
-    assert infiniband.open(LiveHost(str(tmp_path)), infiniband.Config()).sessions() == {}
+    assert infiniband.open(LiveHost(str(tmp_path)), infiniband.config()).sessions() == {}
     (tmp_path / "class/infiniband/siw0/ports/1").mkdir(parents=True)
-    (session,) = infiniband.open(LiveHost(str(tmp_path)), infiniband.Config()).sessions().values()
+    (session,) = infiniband.open(LiveHost(str(tmp_path)), infiniband.config()).sessions().values()
     reading = session.read()
     assert (reading.parts, reading.values, reading.faults) == ((), array("d"), ())
 
 
 def test_the_shape_is_one_object_while_it_stands(tmp_path: Path) -> None:
     build_hca_tree(tmp_path, devices=1)
-    config = infiniband_errors.Config(rediscover=0.0)
+    config = infiniband_errors.config(rediscover=0.0)
     (session,) = infiniband_errors.open(LiveHost(str(tmp_path)), config).sessions().values()
     first = session.read().parts
     assert session.read().parts is first
@@ -233,7 +240,7 @@ def test_the_shape_is_one_object_while_it_stands(tmp_path: Path) -> None:
 
 def test_a_device_that_went_is_an_error_and_one_that_came_back_is_read_again(tmp_path: Path) -> None:
     build_hca_tree(tmp_path, devices=2)
-    collector = infiniband.open(LiveHost(str(tmp_path)), infiniband.Config())
+    collector = infiniband.open(LiveHost(str(tmp_path)), infiniband.config())
     sessions = collector.sessions()
     sessions["mlx5_0"].read()
     at = tmp_path / "class/infiniband/mlx5_0"
@@ -243,7 +250,7 @@ def test_a_device_that_went_is_an_error_and_one_that_came_back_is_read_again(tmp
     at.symlink_to(target)
     assert sorted(collector.sessions()) == ["mlx5_0", "mlx5_1"]
     assert collector.sessions()["mlx5_1"] is sessions["mlx5_1"]
-    gone = rdma_counters.Session(LiveHost(str(tmp_path)), infiniband.Config(), Tier.FAST, "mlx5_7")
+    gone = CounterSession(Tier.FAST, LiveHost(str(tmp_path)), infiniband.config(), "mlx5_7")
     with pytest.raises(HostError) as caught:
         gone.read()
     assert caught.value.errno == errno.ENOENT
@@ -266,7 +273,7 @@ def test_virtual_functions_are_not_opened(tmp_path: Path) -> None:
 
     host = Watched(str(tmp_path))
     for module in TIERS:
-        sessions = module.open(host, module.Config()).sessions()
+        sessions = module.open(host, module.config()).sessions()
         assert list(sessions) == ["mlx5_0"]
         sessions["mlx5_0"].read()
     assert host.opened
@@ -295,7 +302,7 @@ def test_netlink_takes_the_place_of_the_hw_counters_files(tmp_path: Path) -> Non
     host = Kernel(str(tmp_path))
     names = [p.rsplit("/", 1)[-1] for p in values if "/hw_counters/" in p]
     host.counters = {name: 1_000_000 + i for i, name in enumerate(names)} | {"only_told": 17}
-    (session,) = infiniband_errors.open(host, infiniband_errors.Config()).sessions().values()
+    (session,) = infiniband_errors.open(host, infiniband_errors.config()).sessions().values()
     found = cells(session.read())
     for i, name in enumerate(names):
         counter = counter_at("hw_counters", name)
@@ -310,7 +317,7 @@ def test_where_netlink_fails_the_files_are_read(tmp_path: Path) -> None:
     values = build_hca_tree(tmp_path, devices=1)
     host = Kernel(str(tmp_path))
     host.counters = {"np_cnp_sent": 5}
-    (session,) = infiniband_errors.open(host, infiniband_errors.Config()).sessions().values()
+    (session,) = infiniband_errors.open(host, infiniband_errors.config()).sessions().values()
     assert cells(session.read())["mlx5_0/1", "cnp_sent"] == 5
     host.counters = HostError("RDMA STAT_GET device 5 port 1", errno.EINVAL, "Invalid argument")
     once = session.read()
@@ -325,7 +332,7 @@ def test_a_field_the_driver_cannot_decode_is_unknown(tmp_path: Path) -> None:
     build_hca_tree(tmp_path, devices=1)
     host = Kernel(str(tmp_path))
     host.counters = {"np_cnp_sent": 2**64 - 1, "rp_cnp_handled": 4}
-    (session,) = infiniband_errors.open(host, infiniband_errors.Config()).sessions().values()
+    (session,) = infiniband_errors.open(host, infiniband_errors.config()).sessions().values()
     reading = session.read()
     assert math.isnan(cells(reading)["mlx5_0/1", "cnp_sent"])
     assert cells(reading)["mlx5_0/1", "cnp_handled"] == 4
@@ -363,7 +370,7 @@ class Refusing(LiveHost):
 def test_a_device_that_never_answers_is_left_alone_for_hours(tmp_path: Path) -> None:
     build_hca_tree(tmp_path, devices=1)
     host = Refusing(str(tmp_path))
-    (session,) = infiniband.open(host, infiniband.Config()).sessions().values()
+    (session,) = infiniband.open(host, infiniband.config()).sessions().values()
     for _ in range(10):
         reading = session.read()
         host.now += 10
@@ -386,7 +393,7 @@ def test_a_device_that_answered_before_is_asked_on(tmp_path: Path) -> None:
     build_hca_tree(tmp_path, devices=1)
     host = Refusing(str(tmp_path))
     host.refuses = False
-    (session,) = infiniband.open(host, infiniband.Config()).sessions().values()
+    (session,) = infiniband.open(host, infiniband.config()).sessions().values()
     session.read()
     host.refuses = True
     for _ in range(10):
@@ -415,7 +422,7 @@ def test_patience_asks_at_least_every_six_hours_and_never_gives_up_on_one_that_a
     ["port_xmit_data", "port_xmit_data_64", "rp_cnp_handled", "cc_rx_cnp_pkts", "x", "vport_out_of_buffer",
      "out_of_buffer", "tx_bytes", "rdma_tx_bytes"])), unique=True))  # fmt: skip
 def test_each_file_has_a_column_of_its_own(names: list[tuple[str, str]]) -> None:
-    files = [File(directory, name, f"/{directory}/{name}") for directory, name in names]
+    files = [CounterFile(directory, name, f"/{directory}/{name}") for directory, name in names]
     found = port_counters.columns(files)
     assert len(set(found.values())) == len(files)
     for file, column in found.items():
@@ -423,3 +430,37 @@ def test_each_file_has_a_column_of_its_own(names: list[tuple[str, str]]) -> None
             assert column == f"{RAW}{file.directory}/{file.name}"
         else:
             assert counter_at(file.directory, file.name) is CATALOGUE[column]
+
+
+def test_of_too_many_files_the_known_counters_are_kept(tmp_path: Path) -> None:
+    build_hca_tree(tmp_path, devices=1)
+    hw = tmp_path / "class/infiniband/mlx5_0/ports/1/hw_counters"
+    for n in range(1200):  # before the known ones by name
+        put(hw / f"a_vendor_counter_{n:04}", "1\n")
+    found = port_counters.find(LiveHost(str(tmp_path)), "mlx5_0", 1, False)
+    names = {file.name for file in found.files if file.directory == "hw_counters"}
+    assert len(names) == 1024
+    assert {file.name for file in found.files if file.directory == "hw_counters" and file.name in HW} == set(HW)
+    assert [error.text for error in found.errors] == ["1231 files, 1024 of them are read"]
+
+
+@pytest.mark.parametrize(("source", "key", "column"), [
+    ("hw_counters", "tx_rdma_ack_timeout", "ack_timeout"),
+    ("hw_counters", "tx_rdma_retx_pkts", "retrans_packets"),
+    ("hw_counters", "tx_rdma_retx_bytes", "retrans_bytes"),
+    ("ethtool", "mac_rx_fcs_err_pkt_num", "eth_fcs_errors"),
+    ("ethtool", "rx_bytes_cos3", "cos_rx_queue3"),
+    ("ethtool", "tx_packets_cos7", "cos_tx_packets_queue7"),
+    # its unit is documented nowhere: exported under its own name, not as a pause time
+    ("ethtool", "mac_rx_pfc_pri3_xoff_time", "raw:ethtool/mac_rx_pfc_pri3_xoff_time"),
+])  # fmt: skip
+def test_names_of_newer_drivers(source: str, key: str, column: str) -> None:
+    assert column_of(source, key) == column
+
+
+@pytest.mark.parametrize("text", ["+5", "-5", "1_0", "0x", "5 5", ""])
+def test_what_is_no_number(text: str, tmp_path: Path) -> None:
+    put(tmp_path / "class/n", text)
+    assert files.number(LiveHost(str(tmp_path)), "/sys/class/n") is None
+    with pytest.raises(ValueError, match="local identifier"):
+        attributes.identifier(text)

@@ -12,11 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.collect import attributes, infiniband_state
+from fabricmon.collect import COLLECTORS
+from fabricmon.collect.infiniband_state import InfinibandStateSession
+from fabricmon.collect.parse import attributes
 from fabricmon.host.live import LiveHost
 from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort
 from fabricmon.model import Event
 from tests.host.trees import build_hca_tree, put
+
+infiniband_state = COLLECTORS["infiniband_state"]
 
 PORT = "class/infiniband/mlx5_0/ports/1"
 
@@ -65,12 +69,12 @@ def test_states() -> None:
     assert attributes.identifier("0x0") == 0
 
 
-def open_one(host: LiveHost, **config: object) -> infiniband_state.Session:
-    (session,) = infiniband_state.open(host, infiniband_state.Config(**config)).sessions().values()
+def open_one(host: LiveHost, **config: object) -> InfinibandStateSession:
+    (session,) = infiniband_state.open(host, infiniband_state.config(**config)).sessions().values()
     return session
 
 
-def row(session: infiniband_state.Session) -> dict[str, float]:
+def row(session: InfinibandStateSession) -> dict[str, float]:
     reading = session.read()
     (part,) = reading.parts
     assert len(part.components) == 1
@@ -175,7 +179,7 @@ def test_one_question_over_netlink_and_the_rate_seldom(tmp_path: Path) -> None:
     build_hca_tree(tmp_path, devices=1)
     host = Kernel(str(tmp_path))
     session = open_one(host)
-    assert session.read().queries == 5 + 1 + 5  # PORT_GET, link_downed, rate (counters-ib.md 5.1)
+    assert session.read().queries == 5 + 1 + 5  # PORT_GET, link_downed, rate (docs/methods.md#firmware-commands)
     for _ in range(119):
         host.now += 1
         assert session.read().queries == 5 + 1
@@ -200,10 +204,10 @@ def test_a_port_that_does_not_answer_is_unknown(tmp_path: Path) -> None:
 
 
 class Witnessed(Kernel):
-    """A kernel that tells of its interfaces."""
+    """A kernel with link events."""
 
     state = {"carrier": 1, "up": True, "downs": 1}
-    tell: Callable[[Link | None], None]
+    notify: Callable[[Link | None], None]
     dumps = 0
 
     def links(self) -> list[Link]:
@@ -215,8 +219,8 @@ class Witnessed(Kernel):
         oper, downs = "up" if carrier else "down", int(self.state["downs"])
         return Link(10, "ib0", oper, up, carrier, 2, downs, 4092, None, "", "", "", "", {})
 
-    def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
-        self.tell = tell
+    def watch_links(self, notify: Callable[[Link | None], None]) -> Callable[[], None]:
+        self.notify = notify
         return lambda: None
 
 
@@ -226,7 +230,7 @@ class Watched:
     def __init__(self, host: Witnessed) -> None:
         self.host = host
         self.kicked = 0
-        self.collector = infiniband_state.open(host, infiniband_state.Config())
+        self.collector = infiniband_state.open(host, infiniband_state.config())
         (self.session,) = self.collector.sessions().values()
         self.collector.watch(self._told)
 
@@ -280,17 +284,17 @@ def test_the_interface_of_an_ethernet_port_tells_of_its_link_by_itself(tmp_path:
 
 def test_a_change_of_the_interface_is_a_question_at_once(watched: Watched) -> None:
     watched.read()
-    watched.host.tell(watched.host.link())
+    watched.host.notify(watched.host.link())
     assert (watched.kicked, watched.read()) == (0, (4, 0)), "the same again is no change"
     watched.host.state = {"carrier": 0, "up": True, "downs": 2}
     watched.host.answer = RdmaPort(1, 2, 7, 1, "ib0")
-    watched.host.tell(watched.host.link())
+    watched.host.notify(watched.host.link())
     assert (watched.kicked, watched.read(0.01)[0]) == (1, 1)
     assert [watched.read()[0] for _ in range(3)] == [1] * 3
     assert watched.read()[1] == 6, "a port that is down is asked each time"
     watched.host.state = {"carrier": 1, "up": True, "downs": 2}
     watched.host.answer = RdmaPort(4, 5, 7, 1, "ib0")
-    watched.host.tell(watched.host.link())
+    watched.host.notify(watched.host.link())
     assert watched.read(0.01)[0] == 4
     assert watched.read() == (4, 0)
 
@@ -299,13 +303,13 @@ def test_a_flap_between_two_reads_is_a_question_too(watched: Watched) -> None:
     watched.read()
     for carrier, downs in ((0, 2), (1, 2)):
         watched.host.state = {"carrier": carrier, "up": True, "downs": downs}
-        watched.host.tell(watched.host.link())
+        watched.host.notify(watched.host.link())
     assert watched.read()[1] == 6
 
 
 @pytest.mark.parametrize("state", [{"carrier": 0, "up": True, "downs": 1}, {"carrier": 1, "up": False, "downs": 1}])
 def test_an_interface_that_is_down_is_no_witness(watched: Watched, state: dict[str, int]) -> None:
-    """InfiniBand works with its IPoIB interface down; then only the port itself tells."""
+    """InfiniBand works with its IPoIB interface down; then only the port is evidence."""
     watched.host.state = state
     watched.read()
     assert [watched.read()[1] for _ in range(3)] == [6, 6, 6]
@@ -313,12 +317,12 @@ def test_an_interface_that_is_down_is_no_witness(watched: Watched, state: dict[s
 
 def test_after_lost_messages_everything_is_looked_at_anew(watched: Watched) -> None:
     watched.read()
-    watched.host.tell(None)
+    watched.host.notify(None)
     assert watched.kicked == 1
     assert watched.read() == (4, 0)  # a new dump shows the interface as it was
     assert watched.host.dumps == 2
     watched.host.state = {"carrier": 1, "up": True, "downs": 7}
-    watched.host.tell(None)
+    watched.host.notify(None)
     assert watched.read() == (4, 6)
 
 
@@ -332,7 +336,7 @@ def test_a_port_that_did_not_answer_is_asked_again(watched: Watched) -> None:
 def test_a_host_without_link_events_is_asked_each_time(tmp_path: Path) -> None:
     build_hca_tree(tmp_path, devices=1)
     host = LiveHost(str(tmp_path))
-    collector = infiniband_state.open(host, infiniband_state.Config())
+    collector = infiniband_state.open(host, infiniband_state.config())
     collector.watch(lambda event: None)()
     (session,) = collector.sessions().values()
     assert session.read().queries > 0

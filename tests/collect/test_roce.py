@@ -12,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.catalogue import CATALOGUE
-from fabricmon.collect import roce, roce_names
+from fabricmon.collect import COLLECTORS
+from fabricmon.collect.parse import roce_names
 from fabricmon.host.protocol import HostError
 from tests.collect.drivers import labels, machine, rdma_port, rows
+
+roce = COLLECTORS["roce"]
 
 MLX5_PAUSE = ("rx_prio{}_pause", "rx_prio{}_pause_duration", "tx_prio{}_pause", "tx_prio{}_pause_duration",
               "rx_prio{}_pause_transition")  # fmt: skip
@@ -117,10 +120,10 @@ def test_two_names_of_one_concept_the_better_one_has_it() -> None:
     }
 
 
-def test_unknown_names_are_bounded_and_what_is_left_out_is_told(tmp_path: Path) -> None:
+def test_unknown_names_are_bounded_and_what_is_left_out_is_reported(tmp_path: Path) -> None:
     host, drivers = machine(tmp_path, "eth0")
     drivers.counts["eth0"] = {f"made_by_firmware_{n}": n for n in range(500)} | {"rx_prio3_pause": 7}
-    found = rows(roce.open(host, roce.Config()).sessions()["eth0"].read())["eth0"]
+    found = rows(roce.open(host, roce.config()).sessions()["eth0"].read())["eth0"]
     assert len(found) == roce_names.MOST_RAW + 2
     assert found["pfc_rx_frames_prio3"] == 7
     assert found["statistics_left_out"] == 500 - roce_names.MOST_RAW
@@ -135,7 +138,7 @@ def test_any_names_give_each_column_once(names: list[str]) -> None:
         assert place.column in CATALOGUE or place.column == f"raw:ethtool/{names[place.at]}"
 
 
-OFTEN = roce.Config(costly=0.0)
+OFTEN = roce.config(costly=0.0)
 """Read at each run, also where it costs firmware commands."""
 
 
@@ -187,7 +190,7 @@ def test_names_that_move_during_a_read_do_no_harm(tmp_path: Path, moves: tuple[t
     assert found.faults == ()
 
 
-def test_names_that_never_stand_still_are_unknown_and_told(tmp_path: Path) -> None:
+def test_names_that_never_stand_still_are_unknown_and_reported(tmp_path: Path) -> None:
     host, drivers = machine(tmp_path, "eth0")
     session = roce.open(host, OFTEN).sessions()["eth0"]
     drivers.counts["eth0"] = mlx5((3,))
@@ -229,7 +232,7 @@ def test_a_driver_that_asks_its_firmware_is_read_seldom(
     host, drivers = machine(tmp_path, *(f"eth{n}" for n in range(8)), driver=driver)
     clock = Clock()
     host.monotonic = clock  # type: ignore[method-assign]
-    sessions = roce.open(host, roce.Config()).sessions()
+    sessions = roce.open(host, roce.config()).sessions()
     first = {}
     for name, session in sessions.items():
         drivers.counts[name] = mlx5((3,))
@@ -255,10 +258,10 @@ def test_a_driver_that_asks_its_firmware_is_read_seldom(
         assert len({times[0] for times in reads.values()}) > 3, "not all at once"
 
 
-def test_what_the_centre_has_no_use_for_stays_on_the_node(tmp_path: Path) -> None:
+def test_what_the_server_has_no_use_for_stays_on_the_node(tmp_path: Path) -> None:
     host, drivers = machine(tmp_path, "eth0")
     drivers.counts["eth0"] = {"made_by_firmware": 1, "rx_prio3_bytes": 2, "rx_prio3_pause": 3, "rx_prio3_discards": 4}
-    reading = roce.open(host, roce.Config()).sessions()["eth0"].read()
+    reading = roce.open(host, roce.config()).sessions()["eth0"].read()
     assert {part.columns: part.wire for part in reading.parts} == {
         ("pfc_rx_frames_prio3", "prio_rx_discards_prio3"): True,
         ("prio_rx_prio3", "raw:ethtool/made_by_firmware", "statistics_left_out"): False,
@@ -269,13 +272,13 @@ def test_what_the_centre_has_no_use_for_stays_on_the_node(tmp_path: Path) -> Non
 def test_one_session_an_interface_and_a_failing_driver_costs_its_own_values(tmp_path: Path) -> None:
     host, drivers = machine(tmp_path, "eth0", "eth1", "eth2")
     drivers.counts = {"eth0": mlx5((3,)), "eth1": HostError("GSTATS", errno.EIO, "Input/output error")}
-    sessions = roce.open(host, roce.Config(exclude=("eth9",))).sessions()
+    sessions = roce.open(host, roce.config(exclude=("eth9",))).sessions()
     assert sorted(sessions) == ["eth0", "eth1", "eth2"]
     assert "eth0" in rows(sessions["eth0"].read())
     with pytest.raises(HostError, match="Input/output"):
         sessions["eth1"].read()
     assert sessions["eth2"].read().parts == ()  # its driver has no statistics
-    assert sorted(roce.open(host, roce.Config(exclude=("eth[12]",))).sessions()) == ["eth0"]
+    assert sorted(roce.open(host, roce.config(exclude=("eth[12]",))).sessions()) == ["eth0"]
 
 
 def test_the_interface_of_an_rdma_port_has_the_ports_row_and_says_which_roce(tmp_path: Path) -> None:
@@ -287,7 +290,7 @@ def test_the_interface_of_an_rdma_port_has_the_ports_row_and_says_which_roce(tmp
             (port / f"gid_attrs/types/{i}").write_text(f"{kind}\n")
         (port.parent.parent / "node_type").write_text("4: RNIC\n" if n == 2 else "1: CA\n")
         drivers.counts[f"eth{n}"] = mlx5((3,))
-    sessions = roce.open(host, roce.Config()).sessions()
+    sessions = roce.open(host, roce.config()).sessions()
     found = {name: labels(session.read()) for name, session in sessions.items()}
     assert found["eth0"] == {"mlx5_0/1": {"netdev": "eth0", "device": "mlx5_0", "port": "1"}}
     assert found["eth2"]["mlx5_2/1"]["rdma_protocol"] == "iwarp"
@@ -297,6 +300,6 @@ def test_the_interface_of_an_rdma_port_has_the_ports_row_and_says_which_roce(tmp
             self.name, self.protocol = name, "roce"
 
     host.rdma_devices = lambda: [Known("mlx5_0"), Known("mlx5_1")]  # type: ignore[method-assign]
-    sessions = roce.open(host, roce.Config()).sessions()
+    sessions = roce.open(host, roce.config()).sessions()
     versions = {name: labels(s.read())[f"mlx5_{name[3:]}/1"].get("roce_version") for name, s in sessions.items()}
     assert versions == {"eth0": "v2", "eth1": "v1", "eth2": None}

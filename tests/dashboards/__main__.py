@@ -1,7 +1,7 @@
 """All dashboards on real data: `python -m tests.dashboards`, with --help for its options.
 
-A simulated fabric with faults, its agents and its centre are scraped by a real Prometheus, which finds them by the
-centre's own list of targets and evaluates the recording rules. Then every query of every panel is asked. Exit 1 where a
+A simulated fabric with faults, its agents and its server are scraped by a real Prometheus, which finds them by the
+server's own list of targets and evaluates the recording rules. Then every query of every panel is asked. Exit 1 where a
 query fails, names a label that no series has, returns too many series, or returns nothing. What no fault of the
 simulation fills, a node that has every counter does.
 """
@@ -27,7 +27,7 @@ from tests.rigs.prometheus import Prometheus
 
 SCRAPE = 2  # seconds
 PAGES = 33
-"""How many there are to scrape without the node with every counter: those of the hosts, and the centre's."""
+"""How many there are to scrape without the node with every counter: those of the hosts, and the server's."""
 MOST = 400
 """Series at most that a panel may get here, the node with every counter included; that none grows with the fleet is for
 test_dashboards_as_files."""
@@ -36,7 +36,7 @@ REAL, FLAPPING = "host-000", "host-003"
 """The host with a real agent, and one with a fault: the dashboard of a node is asked of both and of BENCH."""
 
 
-def prometheus(folder: Path, centre: str, bench: str) -> Prometheus:
+def prometheus(folder: Path, central: str, bench: str) -> Prometheus:
     """A Prometheus that scrapes them all and evaluates the recording rules every five seconds."""
     program = shutil.which("prometheus")
     if program is None:
@@ -44,8 +44,8 @@ def prometheus(folder: Path, centre: str, bench: str) -> Prometheus:
     content = groups()
     for group in content:
         group["interval"] = "5s"
-    targets: dict[str, list[str]] = {"fabricmon-central": [centre], "fabricmon-agent": []}
-    told = {"url": f"http://{centre}/api/v1/targets", "refresh_interval": "5s"}
+    targets: dict[str, list[str]] = {"fabricmon-central": [central], "fabricmon-agent": []}
+    told = {"url": f"http://{central}/api/v1/targets", "refresh_interval": "5s"}
     options: dict[str, dict[str, Any]] = {"fabricmon-agent": {"http_sd_configs": [told]}}
     if bench:
         targets["fabricmon-bench"] = [bench]
@@ -84,15 +84,15 @@ def main() -> int:
     parser.add_argument("--node", default="", help="the node that the dashboard of one node shows")
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="fabricmon-dashboards-"))
-    centre, bench = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    central, bench = (f"127.0.0.1:{free_port()}" for _ in range(2))
     bench = bench if args.bench else ""
-    command = [sys.executable, "-m", "tests.dashboards.plant", "--listen", centre]
+    command = [sys.executable, "-m", "tests.dashboards.plant", "--listen", central]
     command += ["--bench", bench] if bench else []
     command += ["--quiet"] if args.quiet else []
     with Daemon(folder / "plant.log", command) as plant:
         plant.wait_until("the plant", lambda: "plays" in plant.tail(), 120)
         began = time.monotonic()
-        with prometheus(folder, centre, bench) as server:
+        with prometheus(folder, central, bench) as server:
             wait_for("all scraped", lambda: server.value("sum(up)") == PAGES + bool(bench), 60)
             while time.monotonic() - began < args.seconds:
                 time.sleep(1)

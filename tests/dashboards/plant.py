@@ -1,6 +1,6 @@
-"""A simulated RoCE fabric with faults, its agents' pages and a centre: `python -m tests.dashboards.plant`.
+"""A simulated RoCE fabric with faults, its agents' pages and a server: `python -m tests.dashboards.plant`.
 
-    --listen ADDR   of the centre
+    --listen ADDR   of the server
     --bench ADDR    a further node that has every counter of the catalogue, at this address; none without it
     --quiet         a fabric without a fault
 
@@ -22,21 +22,18 @@ from aiohttp import web
 
 from fabricmon import __version__, config
 from fabricmon.agent.app import Agent
-from fabricmon.agent.pages import Pages
+from fabricmon.agent.metrics.pages import Pages
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Category, Growth
 from fabricmon.central.app import Central
 from fabricmon.model import Component, Identity, Inventory, Kind, Part, Snapshot
 from fabricmon.runtime import logs
-from fabricmon.sim import faults_gpus as gpus
-from fabricmon.sim import faults_hosts as hosts
-from fabricmon.sim import faults_links as links
-from fabricmon.sim import faults_switches as switches
-from fabricmon.sim.host import SimulatedHost
+from fabricmon.sim.faults import gpus, hosts, links, switches
 from fabricmon.sim.layout import Layout
-from fabricmon.sim.script import Fault
-from fabricmon.sim.serve import TEXT, Agents
+from fabricmon.sim.script import InjectedFault
 from fabricmon.sim.world import World
+from fabricmon.simulate.agents import TEXT, Agents
+from fabricmon.simulate.host import SimulatedHost
 from tests.rigs import served
 
 POLL = 2.0  # seconds between two reads of a node's counters
@@ -48,7 +45,7 @@ fabricmon_collector_stuck_devices{collector="optics"} 1
 """What an agent says of a device that hangs."""
 
 
-def faults(layout: Layout) -> tuple[Fault, ...]:
+def faults(layout: Layout) -> tuple[InjectedFault, ...]:
     """Something of everything, each on a host of its own."""
 
     def port(host: int, number: int) -> str:

@@ -129,7 +129,7 @@ def test_recordings_of_single_components_are_bounded() -> None:
 def test_recordings_have_names_of_their_own() -> None:
     ours = [(rule.name, tuple(sorted(rule.labels.items()))) for rule in RECORDINGS]
     assert len(ours) == len(set(ours))
-    theirs = {r.name for rule in RULES for r in rule.translation(rule.params()).recordings}
+    theirs = {r.name for rule in RULES for r in rule.promql(rule.params()).recordings}
     assert {name for name, _ in ours} & theirs == set()
 
 
@@ -162,9 +162,9 @@ def test_counters_are_those_of_the_catalogue() -> None:
 def test_thresholds_are_the_limits_of_the_rules() -> None:
     from fabricmon.rules import congestion
 
-    limits = {"congestion": congestion.Params(medium=0.33, high=0.66)}
+    limits = {"congestion": congestion.CongestionParams(medium=0.33, high=0.66)}
     made = json.loads(documents(Site(rules=limits))["fabricmon-congestion.json"])
-    steps = next(p for p in panels(made) if p["title"] == "Waiting, worst port")["fieldConfig"]["defaults"][
+    steps = next(p for p in panels(made) if p["title"] == "Tx wait, worst port")["fieldConfig"]["defaults"][
         "thresholds"
     ]
     assert [step["value"] for step in steps["steps"]] == [None, 0.33, 0.66]

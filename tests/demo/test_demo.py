@@ -1,4 +1,4 @@
-"""The demo judges itself by what reached its webhook, and plays the whole product end to end."""
+"""The demo compares the incidents at its webhook with the expected ones, and runs the whole product."""
 
 from __future__ import annotations
 
@@ -15,56 +15,56 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricmon.cli import main
-from fabricmon.demo import Demo, Line, Told, compare, free_address, words
-from fabricmon.sim.fabric import Fabric, Shape
+from fabricmon.demo import Demo, EventResult, NotifiedIncident, compare, free_address, words
 from fabricmon.sim.faults import FAULTS
 from fabricmon.sim.layout import Layout
-from fabricmon.sim.timeline import timeline
+from fabricmon.sim.shapes import rail_fabric
+from fabricmon.simulate.timeline import timeline
 
 COMMAND = (sys.executable, "-m", "fabricmon.cli", "demo", "--listen", "127.0.0.1:0")
-LAYOUT = Layout.of(Fabric(Shape(nodes=8, unit=4)).graph, storage=0)
+LAYOUT = Layout.from_graph(rail_fabric(nodes=8, unit=4), storage=0)
 LEAF = FAULTS["leaf_down"](LAYOUT, "su0/rail3", start=10.0)
 QUIET = FAULTS["node_reboot"](LAYOUT, "host-001", start=5.0, lasts=2.0)
 
 
-def told(kind: str, component: str, first: float = 12.0) -> Told:
-    return Told(f"{kind}-{component}", kind, component, "critical", "firing", first)
+def notified(kind: str, component: str, first: float = 12.0) -> NotifiedIncident:
+    return NotifiedIncident(f"{kind}-{component}", kind, component, "critical", "firing", first)
 
 
-GOOD = told("fault_domain", "leaf(su0/rail3)")
+GOOD = notified("fault_domain", "leaf(su0/rail3)")
 
 
 def test_exactly_what_was_expected_is_a_good_run() -> None:
     lines = compare((LEAF, QUIET), [GOOD])
-    assert lines == [Line("as expected", "fault_domain", "leaf(su0/rail3)", 2.0)]
+    assert lines == [EventResult("as expected", "fault_domain", "leaf(su0/rail3)", 2.0)]
 
 
 @pytest.mark.parametrize(
     ("came", "results"),
     [
         ([], ["MISSING"]),
-        ([told("fault_domain", "leaf(su0/rail2)")], ["MISSING", "UNEXPECTED"]),
-        ([told("link_down", "leaf(su0/rail3)")], ["MISSING", "UNEXPECTED"]),
-        ([GOOD, told("agent_silent", "host(host-001)")], ["as expected", "UNEXPECTED"]),
+        ([notified("fault_domain", "leaf(su0/rail2)")], ["MISSING", "UNEXPECTED"]),
+        ([notified("link_down", "leaf(su0/rail3)")], ["MISSING", "UNEXPECTED"]),
+        ([GOOD, notified("agent_silent", "host(host-001)")], ["as expected", "UNEXPECTED"]),
         ([GOOD, GOOD], ["as expected", "UNEXPECTED"]),
     ],
 )
-def test_a_wrong_or_a_further_incident_spoils_a_run(came: list[Told], results: list[str]) -> None:
+def test_a_wrong_or_a_further_incident_spoils_a_run(came: list[NotifiedIncident], results: list[str]) -> None:
     assert [line.result for line in compare((LEAF, QUIET), came)] == results
 
 
 @pytest.mark.parametrize(
     ("lines", "code"),
     [
-        ([Line("as expected", "link_errors", "link(a)", 1.0)], 0),
-        ([Line("MISSING", "link_errors", "link(a)")], 1),
-        ([Line("UNEXPECTED", "link_errors", "link(a)")], 1),
+        ([EventResult("as expected", "link_errors", "link(a)", 1.0)], 0),
+        ([EventResult("MISSING", "link_errors", "link(a)")], 1),
+        ([EventResult("UNEXPECTED", "link_errors", "link(a)")], 1),
     ],
 )
-def test_the_exit_code_is_the_judgement(
-    lines: list[Line], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_exit_code_is_that_of_the_comparison(
+    lines: list[EventResult], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def played(_: Demo) -> list[Line]:
+    async def played(_: Demo) -> list[EventResult]:
         return lines
 
     monkeypatch.setattr(Demo, "run", played)
@@ -83,7 +83,7 @@ def test_a_bad_option_starts_nothing(options: list[str], capsys: pytest.CaptureF
 @given(st.integers(8, 64), st.integers(0, 10_000), st.floats(0.5, 20))
 @settings(max_examples=30)
 def test_faults_never_share_a_host_or_a_leaf(nodes: int, seed: int, speed: float) -> None:
-    layout = Layout.of(Fabric(Shape(nodes=nodes, unit=min(32, -(-nodes // 2)))).graph, storage=0)
+    layout = Layout.from_graph(rail_fabric(nodes=nodes, unit=min(32, -(-nodes // 2))), storage=0)
     faults = timeline(layout, seed, speed, spare=1)
     assert timeline(layout, seed, speed, spare=1)[1].expected == faults[1].expected
     kinds = [expected.kind for fault in faults for expected in fault.expected]
@@ -98,12 +98,17 @@ def test_faults_never_share_a_host_or_a_leaf(nodes: int, seed: int, speed: float
     assert not {name.partition("/")[0] for name in names} & {hosts[2]}
 
 
-def test_a_busy_port_gives_way_to_a_free_one() -> None:
+def test_a_chosen_port_in_use_is_an_error_with_the_flag_that_changes_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
         busy.listen()
         port = busy.getsockname()[1]
-        address = free_address(f"127.0.0.1:{port}")
+        assert main(["demo", "--listen", f"127.0.0.1:{port}"]) == 2
+        assert f"port {port} of 127.0.0.1 is in use: choose another one with --listen" in capsys.readouterr().err
+        monkeypatch.setattr("fabricmon.demo.USUAL_PORT", port)
+        address = free_address("")
         assert address != f"127.0.0.1:{port}"
         assert address.startswith("127.0.0.1:")
 
@@ -119,8 +124,10 @@ def test_the_whole_timeline_gives_exactly_its_incidents(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=110, check=False, env=os.environ | {"TMPDIR": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 expected, 3 came, 0 missing, 0 unexpected" in done.stdout
-    assert done.stdout.startswith("page: http://127.0.0.1:")
+    assert "3 expected, 3 notified, 0 missing, 0 unexpected" in done.stdout
+    first, second = done.stdout.splitlines()[:2]
+    assert first == "starting 16 simulated hosts, the server and this machine's agent ..."
+    assert second.startswith("page: http://127.0.0.1:")
     assert done.stderr == ""
     assert list(tmp_path.iterdir()) == [], "the run cleans up after itself"
 
@@ -132,8 +139,8 @@ def test_the_live_demo_serves_its_page_and_ends_cleanly(tmp_path: Path) -> None:
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        first = process.stdout.readline()
-        url = first.split()[1]
+        assert process.stdout.readline().startswith("starting 8 simulated hosts")
+        url = process.stdout.readline().split()[1]
         with urllib.request.urlopen(url, timeout=10) as page:
             assert b"<html" in page.read(4096).lower()
         process.send_signal(signal.SIGTERM)

@@ -1,13 +1,13 @@
-"""What stands between fences in the documents, and the marks that say what a test does with it.
+"""The fenced blocks of the documents, and the marks that define what a test does with each.
 
     ```sh               commands; run by bash, all must succeed
     ```console          commands behind "$ ", with their output below; run, and the output compared
     ```sh hardware      commands that need hardware or tools of vendors: flags are checked where the tool is here
     <!-- not run: … -->     on the line before a fence: why its commands are not run by this test
-    <!-- exits 1 3: … -->   on the line before a fence: exit codes that are right besides 0
-    <!-- file: plan.yaml -->    on the line before a fence: what stands in it is that file, for the commands of the page
+    <!-- exits 1 3: … -->   on the line before a fence: accepted exit codes besides 0
+    <!-- file: plan.yaml -->    on the line before a fence: its text is that file, for the commands of the page
 
-Every fence says its language, so that no command hides in one that says nothing.
+Every fence names its language, so that no command is missed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ ELSEWHERE = {
     "docs/cli.md": "tests/terminal/documented.py",
     "docs/security.md": "tests/web/test_security_document.py",
 }
-"""Pages whose commands need another site than that of this folder -> who runs them."""
+"""Pages whose commands need another site than the one in this folder -> the test that runs them."""
 
-_FENCE = re.compile(r"^(?:<!-- (?P<mark>.+?) -->\n)?```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^(?:<!-- (?P<mark>(?:(?!-->).)+?) -->\n)?```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
 class Block:
-    """`line` is that of the fence; `reason` why it is not run, "" where it is; `exits` the codes that are right; `file`
-    the name of the file that it is, "" where it is none."""
+    """`line` of the fence; `reason` why it is not run, "" if it is; `exits` the accepted exit codes; `file` the name of
+    the file that it is, "" if none."""
 
     page: Path
     line: int

@@ -1,8 +1,8 @@
-"""The site that the documents speak of, for the test of their commands: `python -m tests.docs.site DIRECTORY`.
+"""The site of the documents, for the test of their commands: `python -m tests.docs.site DIRECTORY`.
 
-Eight simulated hosts, the real agent on the first of them, and a centre that follows all, records, and has found a link
-that is down. Says where everything is in one line of JSON once that incident stands, and serves until standard
-input ends.
+Eight simulated hosts, the real agent on the first of them, and a central server that streams from all, records, and
+reports a link that is down. Prints all addresses in one line of JSON once that incident is open, and serves until
+standard input ends.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fabricmon.agent.app import Agent
 from fabricmon.central.app import Central
 from fabricmon.runtime import logs
 from fabricmon.sim.dump import write
-from fabricmon.sim.fabric import Fabric, Shape
 from fabricmon.sim.faults import FAULTS
-from fabricmon.sim.host import SimulatedHost
 from fabricmon.sim.layout import Layout
-from fabricmon.sim.serve import Agents
+from fabricmon.sim.shapes import rail_fabric
 from fabricmon.sim.world import World
+from fabricmon.simulate.agents import Agents
+from fabricmon.simulate.host import SimulatedHost
 from tests.rigs.served import serve
 
 LOOPBACK = "127.0.0.1"
@@ -33,7 +33,7 @@ READY = 60.0  # seconds
 
 async def site(folder: Path) -> None:
     logs.configure(level="error")
-    layout = Layout.of(Fabric(Shape(nodes=8, unit=4)).graph, storage=0)
+    layout = Layout.from_graph(rail_fabric(nodes=8, unit=4), storage=0)
     world = World(layout, seed=1, poll=1.0)
     agents = Agents(world, interval=1.0, without=(0,))
     (folder / "etc").mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ async def site(folder: Path) -> None:
     while not any(incident.kind == "link_down" for incident in central.engine.incidents()):
         await asyncio.sleep(0.1)
     said = {
-        "centre": str(central.addresses[0]), "agent": str(agent.addresses[0]), "hosts": layout.hosts,
+        "server": str(central.addresses[0]), "agent": str(agent.addresses[0]), "hosts": layout.hosts,
         "incident": next(i.id for i in central.engine.incidents() if i.kind == "link_down"),
     }  # fmt: skip
     print(json.dumps(said), flush=True)

@@ -1,8 +1,8 @@
-"""Every command of every document does what the document says, against a centre with a simulated fabric.
+"""Every command of every document does what the document says, against a server with a simulated fabric.
 
-Addresses and paths of the documents stand for those of the test site (STANDS_FOR). `fabricmon ...` without anything of
-the shell is run in this process, everything else by bash. What a block shows below a command is compared by its
-structure: numbers, times and ids may differ. Marks for what cannot be run: `blocks.py`.
+Addresses and paths of the documents are replaced by those of the test site (stands_for). `fabricmon ...` without shell
+syntax is run in this process, everything else by bash. Output below a command is compared by
+structure: numbers, times and ids may differ. Marks for commands that cannot be run: `blocks.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.docs.blocks import ELSEWHERE, LANGUAGES, ROOT, Block, blocks, command
 RUN_LIMIT = 60.0  # seconds for one block
 HOST = re.compile(r"(?<![\w.])/(?:etc|opt|usr|var)\b")
 PROGRAMS = {"curl": "documents ask the API with it", "promtool": "documents check rules with it"}
-"""What a page needs that has commands with it."""
+"""Programs that pages with such commands need."""
 SHELL = re.compile(r"[|&;<>$`\n]|(?:^| )#")
 BLOCKS = [block for page in pages() for block in blocks(page)]
 RUN = sorted({b.page for b in BLOCKS if b.runs} - {ROOT / page for page in ELSEWHERE})
@@ -70,7 +70,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def here(site: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files that the documents speak of, as the working directory."""
+    """A folder with the files of the documents, as the working directory."""
     made = site["folder"] / "etc"
     for what in ("etc", "tmp", "default"):
         (tmp_path / what).mkdir()
@@ -82,7 +82,7 @@ def here(site: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for folder in ("deploy", "dashboards", "docs"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FABRICMON_CENTRE", f"http://{site['centre']}")
+    monkeypatch.setenv("FABRICMON_SERVER", f"http://{site['server']}")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin:/sbin")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("COLUMNS", "140")
@@ -90,11 +90,11 @@ def here(site: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def stands_for(text: str, site: dict[str, Any], here: Path) -> str:
-    """The text with the site's addresses, ids and paths in place of the documents'."""
-    centre, folder = site["centre"], site["folder"]
+    """The text with the site's addresses, ids and paths instead of the documents'."""
+    server, folder = site["server"], site["folder"]
     known = (
-        (r"\b(?:localhost|centre|fabricmon\.example):9791\b", centre),
-        (r"https?://fabricmon\.example\b", f"http://{centre}"),
+        (r"\b(?:localhost|fabricmon(?:\.example)?):9791\b", server),
+        (r"https?://fabricmon\.example\b", f"http://{server}"),
         (r"\blocalhost:9790\b", site["agent"]),
         (r"\b5f1d6d0f3c2b9a47\b", site["incident"]),
         (r"/etc/fabricmon\b", f"{here}/etc"),
@@ -109,7 +109,7 @@ def stands_for(text: str, site: dict[str, Any], here: Path) -> str:
 
 
 def inside(text: str, site: dict[str, Any], here: Path) -> str:
-    """What stands for a command, or for the name of a file: one that touches nothing of this machine."""
+    """A command or file name with the test site's values; fails if it names a folder of this machine."""
     found = stands_for(text, site, here)
     rest = found.replace(str(here), "here").replace(str(site["folder"]), "site")
     assert not HOST.search(rest), f"{text.strip()}\n  names a folder of this machine: map it (stands_for)"
@@ -134,7 +134,7 @@ def run(command: str) -> tuple[int, str]:
 
 
 def steps(block: Block) -> list[tuple[str, str]]:
-    """What is run, one after the other, with the output that the document shows."""
+    """The commands of a block in order, each with the output that the document shows."""
     if block.language == "console":
         return commands(block)
     lines = [line for line in block.text.splitlines() if line.strip() and not line.startswith("#")]
@@ -145,7 +145,7 @@ def steps(block: Block) -> list[tuple[str, str]]:
 
 
 def structure(text: str) -> list[str]:
-    """The lines of an output without what differs from run to run."""
+    """The lines of an output without numbers and ids, which differ from run to run."""
     lines = []
     for line in text.splitlines():
         line = re.sub(r"\b[0-9a-f]{12,}\b", "ID", line)
@@ -156,8 +156,7 @@ def structure(text: str) -> list[str]:
 
 
 def shown(expected: str, said: str) -> str:
-    """The first line that the document shows and the output has not in its order, "" where all are there. A line "..."
-    stands for any."""
+    """The first line of the document that is missing in the output; "" if none is. A line "..." matches any."""
     left = iter(structure(said))
     for line in structure(expected):
         if line in ("...", "…"):
@@ -169,7 +168,7 @@ def shown(expected: str, said: str) -> str:
 
 
 @pytest.mark.parametrize("page", RUN, ids=name)
-def test_commands_do_what_the_page_says(page: Path, site: dict[str, Any], here: Path, require) -> None:
+def test_commands_have_the_output_of_the_page(page: Path, site: dict[str, Any], here: Path, require) -> None:
     ran = [block for block in blocks(page) if block.runs]
     for program, why in PROGRAMS.items():
         if any(re.search(rf"\b{program} ", block.text) for block in ran):
@@ -194,7 +193,7 @@ def test_pages_that_need_another_site_are_run_there(page: str) -> None:
     assert Path(page).name in (ROOT / ELSEWHERE[page]).read_text()
 
 
-def test_every_fence_says_its_language() -> None:
+def test_every_fence_names_its_language() -> None:
     assert [f"{b.place}: {b.language!r}" for b in BLOCKS if b.language not in LANGUAGES] == []
 
 
@@ -210,7 +209,7 @@ def test_no_command_hides_in_a_block_of_another_language() -> None:
     assert hidden == []
 
 
-def test_what_is_not_run_says_why_and_is_little() -> None:
+def test_commands_that_are_not_run_are_few_and_state_a_reason() -> None:
     left = [b for b in BLOCKS if b.reason]
     assert [b.place for b in left if len(b.reason.split()) < 4] == [], "a reason is a sentence"
     executed = [b for b in BLOCKS if b.runs]
@@ -218,7 +217,7 @@ def test_what_is_not_run_says_why_and_is_little() -> None:
 
 
 @pytest.mark.parametrize("page", sorted({b.page for b in BLOCKS if b.language == "sh"}), ids=name)
-def test_bash_can_read_what_is_not_run(page: Path, require) -> None:
+def test_bash_can_parse_all_commands(page: Path, require) -> None:
     bash = require("bash", "reads the commands of the documents")
     text = "\n".join(b.text for b in blocks(page) if b.language == "sh")
     done = subprocess.run([bash, "-n"], input=text, capture_output=True, text=True, timeout=30, check=False)
@@ -228,20 +227,21 @@ def test_bash_can_read_what_is_not_run(page: Path, require) -> None:
 @pytest.mark.parametrize("page", pages(), ids=name)
 def test_metrics_of_the_page_exist(page: Path, metrics: frozenset[str]) -> None:
     said = set(re.findall(r"\bfabricmon_[a-z0-9_]+", page.read_text())) - {"fabricmon_node_peermem_loaded"}
+    said = {one.removesuffix("_bucket") for one in said}
     assert {one for one in said if one not in metrics and not any(m.startswith(one) for m in metrics)} == set()
 
 
 RATES = {"fabricmon_rail_pressed_ports"}
-"""What a centre has on /metrics only once it read its nodes' counters more than once."""
+"""Metrics that the server exports only after it has read its nodes' counters more than once."""
 
 
 @pytest.fixture(scope="module")
 def metrics(site: dict[str, Any]) -> frozenset[str]:
-    """What agent and centre have on /metrics, what the catalogue knows, and what the code exports in other cases."""
+    """Metrics of agent and server, of the catalogue, and those that the code exports in other cases."""
     found = {counter.metric for counter in CATALOGUE.values()}
     deadline = time.monotonic() + 60
     while not found & RATES and time.monotonic() < deadline:
-        for address in (site["centre"], site["agent"]):
+        for address in (site["server"], site["agent"]):
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
                 found |= set(re.findall(r"^# TYPE (\S+)", page.read().decode(), re.MULTILINE))
         time.sleep(0.2)
@@ -250,15 +250,15 @@ def metrics(site: dict[str, Any]) -> frozenset[str]:
     return frozenset(found)
 
 
-def test_an_incident_leads_to_its_runbook(site: dict[str, Any]) -> None:
-    with urllib.request.urlopen(f"http://{site['centre']}/api/v1/incidents/{site['incident']}", timeout=10) as answer:
+def test_an_incident_links_to_its_runbook(site: dict[str, Any]) -> None:
+    with urllib.request.urlopen(f"http://{site['server']}/api/v1/incidents/{site['incident']}", timeout=10) as answer:
         path = json.load(answer)["runbook"]
-    with urllib.request.urlopen(f"http://{site['centre']}{path}", timeout=10) as page:
+    with urllib.request.urlopen(f"http://{site['server']}{path}", timeout=10) as page:
         assert "<h1" in page.read().decode()
 
 
 @pytest.mark.parametrize("behind", ["", "/", "//"])
-def test_a_slash_behind_the_centres_address_leads_to_the_same_runbook(site: dict[str, Any], behind: str) -> None:
-    code, said = run(f"fabricmon explain {site['incident']} --centre http://{site['centre']}{behind}")
+def test_a_trailing_slash_in_the_servers_address_leads_to_the_same_runbook(site: dict[str, Any], behind: str) -> None:
+    code, said = run(f"fabricmon explain {site['incident']} --server http://{site['server']}{behind}")
     assert code == 0, said
-    assert re.search(rf"^  http://{site['centre']}/runbooks/\w+$", said, re.MULTILINE), said
+    assert re.search(rf"^  http://{site['server']}/runbooks/\w+$", said, re.MULTILINE), said

@@ -33,7 +33,7 @@ def test_check_names_the_document_that_is_not_current(tmp_path, capsys):
     assert "counters.md" not in said
 
 
-def test_every_counter_and_every_rule_is_told():
+def test_every_counter_and_every_rule_is_reported():
     text = documents()
     assert set(re.findall(r"^\| `(fabricmon_\w+)`", text["counters.md"], re.MULTILINE)) == {
         counter.metric for counter in CATALOGUE.values()

@@ -1,5 +1,5 @@
-"""Lists that people wrote into the documents have all that the code has: flags, settings read at the start, rules that
-PromQL cannot say, labels of alerts, an example of Kubernetes, and what `make docs` writes."""
+"""Hand-written lists of the documents are complete: flags, settings that need a restart, rules without
+PromQL, labels of alerts, the Kubernetes example, and the output of `make docs`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from msgspec.structs import replace
 from fabricmon.agent.app import AT_START as AGENT_AT_START
 from fabricmon.central.app import AT_START as CENTRAL_AT_START
 from fabricmon.model import Members
-from fabricmon.notify.links import Links
-from fabricmon.notify.told import face
+from fabricmon.notify.last_notification import face_of
+from fabricmon.notify.links import IncidentLinks
 from fabricmon.rules import RULES
-from fabricmon.senders.alertmanager import OURS, Config, alert
+from fabricmon.senders import CONFIGS as SENDER_KINDS
+from fabricmon.senders.alertmanager import OURS, AlertmanagerConfig, alert
 from tests.docs.blocks import ROOT, blocks
 from tests.notify.made import T0, incident
 
@@ -48,34 +49,40 @@ def test_every_flag_of_a_daemon_has_its_row(daemon: str) -> None:
     parser = argparse.ArgumentParser(add_help=False)
     import_module(f"fabricmon.commands.{daemon}").add_arguments(parser)
     (table,) = re.findall(rf"^\| `fabricmon {daemon}` \|.*?\n\n", section("config.md", "Flags") + "\n", re.M | re.S)
-    told = set(re.findall(r"--[a-z.-]+", "".join(cell for cell, _ in rows(table))))
+    named = set(re.findall(r"--[a-z.-]+", "".join(cell for cell, _ in rows(table))))
     flags = {flag for action in parser._actions for flag in action.option_strings}
-    assert flags - told == {"--config"}
-    assert told - flags == set()
+    assert flags - named == {"--config"}
+    assert named - flags == set()
 
 
-def test_settings_that_are_read_at_the_start_are_named() -> None:
-    text = section("config.md", "Reading it again")
-    for daemon, row, known in (("central", "centre", CENTRAL_AT_START), ("agent", "agent", AGENT_AT_START)):
+def test_settings_that_need_a_restart_are_named() -> None:
+    text = section("config.md", "Reload")
+    for daemon, row, known in (("central", "central server", CENTRAL_AT_START), ("agent", "agent", AGENT_AT_START)):
         (late,) = re.findall(rf"^\| {row} \| .*? \| (.*) \|$", text, re.MULTILINE)
-        told = set(re.findall(rf"`{daemon}\.(\w+)`", late))
-        assert told - {"web"} == set(known)
+        named = set(re.findall(rf"`{daemon}\.(\w+)`", late))
+        assert named - {"web"} == set(known)
 
 
-def test_rules_that_promql_cannot_say_are_named() -> None:
-    unsaid = {rule.name for rule in RULES if not rule.translation(rule.params()).alerts}
-    told = [name for _, names in rows(section("prometheus.md", "What a ruler cannot say")) for name in names]
-    assert sorted(told) == sorted(unsaid)
+def test_rules_without_promql_are_named() -> None:
+    unsaid = {rule.name for rule in RULES if not rule.promql(rule.params()).alerts}
+    named = [name for _, names in rows(section("prometheus.md", "Rules without PromQL")) for name in names]
+    assert sorted(named) == sorted(unsaid)
 
 
-def test_labels_and_annotations_of_alerts_are_told() -> None:
+def test_every_kind_of_sender_has_its_row() -> None:
+    named = re.findall(r"^\| \[`(\w+)`\]", (DOCS / "receivers.md").read_text(), re.MULTILINE)
+    assert set(SENDER_KINDS) ^ set(named) == set(), "in the table of docs/receivers.md"
+
+
+def test_labels_and_annotations_of_alerts_are_documented() -> None:
     text = section("receivers.md", "Alertmanager")
     labels, annotations = (
         {name for _, names in rows(table) for name in names} for table in text.partition("| annotation |")[::2]
     )
     assert labels == set(OURS)
     one = replace(incident(labels={"rack": "r7", "jobs": "train#1"}), candidates=("leaf-1",), members=Members(3, 32))
-    made = alert(Config(urls=("http://am:9093",)), one, face(one), T0, Links("http://c", "", "http://grafana"))
+    links = IncidentLinks("http://c", "", "http://grafana", "a")
+    made = alert(AlertmanagerConfig(urls=("http://am:9093",)), one, face_of(one), T0, links)
     assert annotations == {re.sub("^label_.*", "label_NAME", name) for name in made["annotations"]}
 
 
@@ -86,20 +93,20 @@ def test_the_example_of_kubernetes_is_the_one_that_is_there(name: str) -> None:
 
 
 def test_components_of_kubernetes_are_all_in_the_table_and_there() -> None:
-    told = {name for _, names in rows(section("kubernetes.md", "An overlay")) for name in names}
+    named = {name for _, names in rows(section("kubernetes.md", "Overlays")) for name in names}
     there = {path.name for path in (ROOT / "deploy/kubernetes/components").iterdir()}
-    assert {name for name in told if "/" not in name} == there
-    for name in told - there:
+    assert {name for name in named if "/" not in name} == there
+    for name in named - there:
         assert (EXAMPLE / name / "kustomization.yaml").exists()
 
 
 def test_make_docs_writes_all_that_must_be_current(require, tmp_path: Path) -> None:
-    require("make", "says what `make docs` runs")
+    require("make", "lists the commands of `make docs`")
     environ = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    told = subprocess.run(
+    done = subprocess.run(
         ["make", "-n", "docs"], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=True
     )
-    lines = told.stdout.replace("\\\n", " ").splitlines()
+    lines = done.stdout.replace("\\\n", " ").splitlines()
     steps = [line for line in lines if line.startswith(".venv/bin/fabricmon ")]
     for folder in ("docs", "fabricmon/manual", "deploy/kubernetes/components/prometheus-rules"):
         (tmp_path / folder).mkdir(parents=True)

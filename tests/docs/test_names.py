@@ -16,13 +16,14 @@ import pytest
 import yaml
 
 from fabricmon import config
+from fabricmon.config.renamed import RENAMED
 from fabricmon.runbooks.markdown import anchor
 from tests.docs.blocks import ROOT, Block, blocks, pages
 
 PAGES = pages()
 PROSE = [page for page in PAGES if "design" not in page.parts and not page.name.startswith("write-a-")]
 BLOCKS = [block for page in PAGES for block in blocks(page)]
-# What stands in backticks with a dot and is a file or a name of Python, not a key.
+# File names and Python names in backticks with a dot, which are not keys.
 FILES = (".yaml", ".yml", ".conf", ".json", ".py", ".md", ".txt")
 
 
@@ -36,7 +37,7 @@ def place(block: Block) -> str:
 
 @cache
 def anchors(page: Path) -> frozenset[str]:
-    """Names of a page's headings, as those who show Markdown make them: the second of one name has -1 behind it."""
+    """Anchors of the headings of a page, as Markdown viewers create them: a duplicate ends with -1."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     seen: Counter[str] = Counter()
     found = set()
@@ -75,7 +76,7 @@ def test_every_document_is_found_from_the_first_page() -> None:
 
 
 def field(kind: Any, path: list[str]) -> bool:
-    """Whether a struct has this key; below a mapping of a site's own names anything may stand."""
+    """Whether a struct has this key; below a mapping with names of the site any key is valid."""
     if not path:
         return True
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
@@ -87,6 +88,9 @@ def field(kind: Any, path: list[str]) -> bool:
 
 
 def known(key: str) -> bool:
+    """Whether a setting exists, or is an old name that the configuration explains."""
+    if key in RENAMED:
+        return True
     section, *path = key.split(".")
     if section in config.SECTIONS:
         return field(config.struct_of(section), path)
@@ -123,23 +127,7 @@ def test_json_and_python_can_be_read(block: Block) -> None:
         compile(block.text, block.place, "exec")
 
 
-def test_every_source_of_a_limit_is_explained() -> None:
-    """The short names that stand behind limits, and in the evidence of incidents, have a row in docs/sources.md."""
-    families = "detection-methods|link-health|counters-[a-z-]+|kernel-log|node-inventory|peer-thresholds|topologies"
-    cited: set[tuple[str, str]] = set()
-    for path in [*ROOT.glob("fabricmon/rules/*.py"), *ROOT.glob("fabricmon/engine/*.py"), ROOT / "docs/rules.md"]:
-        pattern = rf"\b({families})(?:\.md)?,? (?:section )?(\d+(?:\.\d+)?)"
-        cited |= {(family, place) for family, place in re.findall(pattern, path.read_text())}
-    text = (ROOT / "docs/sources.md").read_text()
-    explained = set()
-    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
-        family = section.partition(":")[0].partition("\n")[0]
-        for cell in re.findall(r"^\| ([a-z-]*) ?((?:\d+(?:\.\d+)?(?:, )?)+) \|", section, re.MULTILINE):
-            explained |= {(cell[0] or family, place) for place in cell[1].split(", ")}
-    assert cited - explained == set()
-
-
-# Where the tools of `sh hardware` come from: a word that is none of them is a slip of the pen.
+# Where the tools of `sh hardware` come from: any other word is a mistake.
 TOOLS = {
     "ibstat": "infiniband-diags", "iblinkinfo": "infiniband-diags", "ibnetdiscover": "infiniband-diags",
     "ibportstate": "infiniband-diags", "ibqueryerrors": "infiniband-diags", "ibtracert": "infiniband-diags",
@@ -152,7 +140,7 @@ TOOLS = {
     "nvidia-smi": "NVIDIA driver", "dcgmi": "NVIDIA DCGM",
 }  # fmt: skip
 HELPS = ("infiniband-diags",)
-"""Packages whose tools tell their options without a device; one of them here is asked."""
+"""Packages whose tools print their options without a device."""
 
 
 @cache
@@ -174,6 +162,6 @@ def test_tools_for_hardware_exist_and_have_these_options(block: Block) -> None:
                 continue
             if words[0] not in TOOLS:
                 wrong.append(f"no tool: {line}")
-            elif TOOLS[words[0]] in HELPS and (told := options(words[0])):
-                wrong += [f"{word}: {line}" for word in words if re.match(r"--?[a-zA-Z]", word) and word not in told]
+            elif TOOLS[words[0]] in HELPS and (known := options(words[0])):
+                wrong += [f"{word}: {line}" for word in words if re.match(r"--?[a-zA-Z]", word) and word not in known]
     assert wrong == []

@@ -1,4 +1,4 @@
-"""Every kind of incident has a runbook, whole and readable, and whoever tells of an incident links to it."""
+"""Every kind of incident has a runbook, whole and readable, and every message about an incident links to it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from fabricmon.central.runbook_site import RunbookSite, on_site
+from fabricmon.catalogue.kinds import KINDS
+from fabricmon.central.website.runbooks import RunbookSite, on_site
 from fabricmon.cli import main
 from fabricmon.commands import silence as silencing
 from fabricmon.commands.docs import documents
-from fabricmon.engine import mismatch
-from fabricmon.engine.breaker import KIND as MASS_ALARM
-from fabricmon.engine.causes import FLOW_MODES, GRAY_MODES, MODES
+from fabricmon.engine.diagnosis.causes import FLOW_MODES, GRAY_MODES, MODES
 from fabricmon.engine.engine import Engine
-from fabricmon.engine.notices import maintenance_case
+from fabricmon.engine.incidents import mismatch
+from fabricmon.engine.incidents.breaker import KIND as MASS_ALARM
+from fabricmon.engine.incidents.maintenance import maintenance_draft
 from fabricmon.model import Incident, Maintenance
-from fabricmon.notify.links import Links
+from fabricmon.notify.links import IncidentLinks
 from fabricmon.notify.silence import Silence, silence
 from fabricmon.rules import RULES, Scope
 from fabricmon.rules.limits import limits
-from fabricmon.runbooks import KINDS, chapter, written
+from fabricmon.runbooks import runbook
 from fabricmon.runbooks.markdown import render
-from fabricmon.senders.alertmanager import Config, alerts
+from fabricmon.runtime.package_files import runbook_text
+from fabricmon.senders.alertmanager import AlertmanagerConfig, alerts
 from fabricmon.senders.webhook import body
 from tests.engine.conftest import World
 from tests.notify.made import incident, note
@@ -39,37 +41,38 @@ from tests.notify.made import incident, note
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 
 
-def test_every_kind_of_incident_has_one_and_none_is_left_over() -> None:
-    window = maintenance_case(Maintenance("m", 0.0, 1.0), (), 0)
-    told = {rule.kind for rule in RULES} | {mode.kind for mode in (*MODES, *FLOW_MODES, *GRAY_MODES)}
-    told |= {mismatch.KIND, MASS_ALARM, window.kind}
-    assert set(KINDS) == told
-    files = resources.files("fabricmon.runbooks").joinpath("text").iterdir()
-    assert {entry.name.removesuffix(".md") for entry in files} == told
-    assert {path.stem for path in DOCS.glob("*.md")} == told | {"index"}
+def test_every_kind_of_incident_has_exactly_one() -> None:
+    window = maintenance_draft(Maintenance("m", 0.0, 1.0), (), 0)
+    kinds = {rule.kind for rule in RULES} | {mode.kind for mode in (*MODES, *FLOW_MODES, *GRAY_MODES)}
+    kinds |= {mismatch.KIND, MASS_ALARM, window.kind}
+    assert kinds ^ set(KINDS) == set(), "a row in KINDS (fabricmon/catalogue/kinds.py) for each of them, and no other"
+    texts = resources.files("fabricmon.runbooks").joinpath("text").iterdir()
+    left = {entry.name.removesuffix(".md") for entry in texts} ^ kinds
+    assert left == set(), "fabricmon/runbooks/text/<kind>.md for each of them, and no other"
+    assert {path.stem for path in DOCS.glob("*.md")} == kinds | {"index"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_person_finds_everything_in_its_place(kind: str) -> None:
-    parts = re.split(r"^## (.*)$", written(kind), flags=re.MULTILINE)
+def test_every_runbook_has_all_sections_in_order(kind: str) -> None:
+    parts = re.split(r"^## (.*)$", runbook_text(kind), flags=re.MULTILINE)
     assert parts[0] == "", "nothing before the first heading"
-    assert tuple(parts[1::2]) == chapter.SECTIONS
+    assert tuple(parts[1::2]) == runbook.SECTIONS
     assert [heading for heading, text in zip(parts[1::2], parts[2::2], strict=True) if len(text.split()) < 4] == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_limit_stands_in_it_with_its_source(kind: str) -> None:
     text = documents()[f"runbooks/{kind}.md"]
-    for rule in chapter.rules_of(kind):
+    for rule in runbook.rules_of(kind):
         for limit in limits(rule):
             assert f"| `rules.{rule.name}.{limit.name}` | {limit.default} | {limit.meaning} |" in text
 
 
-def silences(told: Incident) -> list[Silence]:
+def silences(one: Incident) -> list[Silence]:
     """What the commands of its runbook make, once a person put its names in and a shell read them."""
-    section = documents()[f"runbooks/{told.kind}.md"].partition("## Silence it")[2]
+    section = documents()[f"runbooks/{one.kind}.md"].partition("## Silence it")[2]
     block = section.partition("```sh\n")[2].partition("```")[0]
-    script = block.replace("INCIDENT", told.id).replace("COMPONENT", told.component)
+    script = block.replace("INCIDENT", one.id).replace("COMPONENT", one.component)
     parser, made = argparse.ArgumentParser(), []
     silencing.add_arguments(parser)
     for line in script.splitlines():
@@ -87,16 +90,16 @@ def test_what_a_runbook_silences_by_is_the_incident_however_wide_and_no_other() 
     leaf, link = sorted(world.firing(), key=lambda i: i.kind)
     assert (leaf.kind, leaf.component) == ("fault_domain", "leaf(su0/rail1)")
     assert (link.kind, link.component) == ("link_down", "link(host-009/mlx5_3/1, leaf-1-3/10)")
-    for told, other in ((leaf, link), (link, leaf)):
-        made = silences(told)
-        assert [(s.covers(told), s.covers(other)) for s in made] == [(True, False)] * 2
+    for one, other in ((leaf, link), (link, leaf)):
+        made = silences(one)
+        assert [(s.covers(one), s.covers(other)) for s in made] == [(True, False)] * 2
 
 
 @pytest.mark.parametrize("component", ["network", "rail(su0/3)", 'plane(a b; $HOME `id` "#" \\ & *)'])
 def test_a_shell_leaves_the_name_of_a_component_as_it_is(component: str) -> None:
     for kind in KINDS:
-        told = incident(kind=kind, component=component, labels={})
-        assert [s.covers(told) for s in silences(told)] == [True, True]
+        one = incident(kind=kind, component=component, labels={})
+        assert [s.covers(one) for s in silences(one)] == [True, True]
 
 
 class Page(HTMLParser):
@@ -140,10 +143,12 @@ def test_text_is_no_markup() -> None:
     assert "<script>" not in made
     assert "<b>" not in made
     assert "<i>" not in made
-    assert "javascript" not in made
+    assert "href" not in made
 
 
-async def served(links: Links, *paths: str, params: dict[str, object] | None = None) -> list[tuple[int, str, str]]:
+async def served(
+    links: IncidentLinks, *paths: str, params: dict[str, object] | None = None
+) -> list[tuple[int, str, str]]:
     app = web.Application()
     RunbookSite(Engine(Scope.FLEET, None, params=params or {}), lambda: links).add_routes(app)
     async with TestClient(TestServer(app)) as client:
@@ -154,42 +159,43 @@ async def served(links: Links, *paths: str, params: dict[str, object] | None = N
         return found
 
 
-async def test_the_centre_serves_them_all_and_nothing_else() -> None:
-    listed, *pages = await served(Links(), "/runbooks/", *(f"/runbooks/{kind}" for kind in KINDS))
+async def test_the_server_serves_them_all_and_nothing_else() -> None:
+    listed, *pages = await served(IncidentLinks(), "/runbooks/", *(f"/runbooks/{kind}" for kind in KINDS))
     assert {link for link in Page(listed[2]).links if link in KINDS} == set(KINDS)
-    for (status, _, text), title in zip(pages, KINDS.values(), strict=True):
+    for (status, _, text), title in zip(pages, (kind.title for kind in KINDS.values()), strict=True):
         assert status == 200
         assert "<h1 id=" in text
         assert title in text
         assert Page(text).open == []
-    assert [status for status, _, _ in await served(Links(), "/runbooks/nothing", "/runbooks/..%2fpage")] == [404, 404]
-    assert (await served(Links(), "/runbooks"))[0][:2] == (301, "runbooks/")
+    wrong = await served(IncidentLinks(), "/runbooks/nothing", "/runbooks/..%2fpage")
+    assert [status for status, _, _ in wrong] == [404, 404]
+    assert (await served(IncidentLinks(), "/runbooks"))[0][:2] == (301, "runbooks/")
 
 
 async def test_limits_in_force_stand_beside_the_defaults() -> None:
     (page, source) = await served(
-        Links(), "/runbooks/link_down", "/runbooks/link_down.md", params={"link_down": {"hold": "17s"}}
+        IncidentLinks(), "/runbooks/link_down", "/runbooks/link_down.md", params={"link_down": {"hold": "17s"}}
     )
     assert "| `rules.link_down.hold` | 17s | 5s |" in source[2]
-    assert "<td>17s</td><td>5s</td>" in page[2]
+    assert "<td>17s</td>\n<td>5s</td>" in page[2]
 
 
-async def test_a_site_with_runbooks_of_its_own_is_led_there() -> None:
-    own = Links(runbooks="https://wiki.example/fabric/{kind}.html")
+async def test_a_site_with_its_own_runbooks_is_redirected_there() -> None:
+    own = IncidentLinks(runbooks="https://wiki.example/fabric/{kind}.html")
     assert (await served(own, "/runbooks/incast"))[0][:2] == (302, "https://wiki.example/fabric/incast.html")
 
 
-def test_who_tells_of_an_incident_links_to_its_runbook() -> None:
-    centre = Links("https://fabric.example/")
-    assert centre.runbook("link_down") == "https://fabric.example/runbooks/link_down"
-    assert Links("https://fabric.example", "https://wiki.example/r/").runbook("incast") == "https://wiki.example/r/incast"
-    assert Links().runbook("link_down") == ""
+def test_every_message_about_an_incident_links_to_its_runbook() -> None:
+    links = IncidentLinks("https://fabric.example/")
+    assert links.runbook("link_down") == "https://fabric.example/runbooks/link_down"
+    assert IncidentLinks("https://fabric.example", "https://wiki.example/r/").runbook("incast") == "https://wiki.example/r/incast"
+    assert IncidentLinks().runbook("link_down") == ""
     one = incident()
-    (sent,) = json.loads(body(note("k", one), centre))["incidents"]
+    (sent,) = json.loads(body(note("k", one), links))["incidents"]
     assert sent["runbook"] == f"https://fabric.example/runbooks/{one.kind}"
-    (alert,) = alerts(Config(("http://am:9093",)), note("k", one), 0.0, centre)
+    (alert,) = alerts(AlertmanagerConfig(("http://am:9093",)), note("k", one), 0.0, links)
     assert alert["annotations"]["runbook_url"] == sent["runbook"]
-    assert "runbook_url" not in alerts(Config(("http://am:9093",)), note("k", one), 0.0)[0]["annotations"]
+    assert "runbook_url" not in alerts(AlertmanagerConfig(("http://am:9093",)), note("k", one), 0.0)[0]["annotations"]
 
 
 def test_exported_alerts_link_to_it(tmp_path: Path) -> None:

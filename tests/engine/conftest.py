@@ -41,9 +41,11 @@ class World:
         self.down: set[tuple[str, int]] = set()
         self.half: set[tuple[str, int]] = set()
         self.gone: set[tuple[str, int]] = set()
+        self.removed: dict[str, str] = {}
         self.downs: dict[tuple[str, int], int] = {}
         self.errors: dict[tuple[str, int], float] = {}
         self.silent: set[str] = set()
+        self.hosts_left: set[str] = set()
         self.boots: dict[str, int] = {}
         self.changed: list[Incident] = []
         self._inventory: dict[str, int] = {}
@@ -89,6 +91,17 @@ class World:
         self.gone.add((host, rail))
         self._tell_inventory(host)
 
+    def remove(self, host: str, rail: int) -> None:
+        """The adapter is taken out, and the agent's configuration says so."""
+        self.removed[host] = f"mlx5_{rail}"
+        self.lose(host, rail)
+
+    def leave(self, host: str) -> None:
+        """No target leads to the host any more."""
+        self.hosts_left.add(host)
+        self.silent.add(host)
+        self.engine.forget(host, self.now)
+
     def reboot(self, host: str) -> None:
         """The host is back with another boot id; its counters begin at 0."""
         self.boots[host] = self.boots.get(host, 0) + 1
@@ -108,13 +121,23 @@ class World:
             self.engine.presence(host, Presence.LIVE, "", self.now)
 
     def restart(self) -> None:
-        """The centre is killed and started: only its incidents survive."""
+        """The central server is killed and started: only its incidents survive."""
         kept = self.engine.incidents()
         self.engine = Engine(Scope.FLEET, self.graph, self.params, "test")
         self.engine.restore(kept, self.now)
         for host in self.hosts:
             if host not in self.silent:
                 self._tell_inventory(host)
+            elif host not in self.hosts_left:
+                self.engine.presence(host, Presence.UNREACHABLE, "timed out", self.now)
+
+    def days(self, count: float) -> None:
+        """Let days pass, with a tick now and then."""
+        end = self.now + count * 86_400.0
+        while self.now < end:
+            self.run(20, step=10.0)
+            self.now += 7200.0
+        self.run(20)
 
     def run(self, seconds: float, step: float = 0.5, check: Callable[[], bool] | None = None) -> float:
         """Let time pass; returns how long it took until `check` held, or the seconds."""
@@ -152,10 +175,12 @@ class World:
             if (host, rail) not in self.gone
         )
         identity = Identity(host, f"boot-{self.boots.get(host, 0)}", f"agent-{host}", "1.0", START)
+        removed = {"removed": self.removed[host]} if host in self.removed else {}
         inventory = Inventory(
             self._inventory[host],
             identity,
             (
+                Part("inventory", Kind.NODE, (), (Component("", removed),), self.period),
                 Part("infiniband_state", Kind.PORT, STATE, parts, self.period),
                 Part("infiniband", Kind.PORT, SLOW, parts, self.period),
             ),
@@ -177,12 +202,12 @@ class World:
             values += [rate if up else np.nan, float(self.errors.get((host, rail), 0.0)), 0.0]
         taken = self.now - START + 1000.0
         self._taken[host] = (taken, values)
-        frame = Frame(self._inventory[host], 1, self.now, np.full(2, taken), None, np.array(values))
+        frame = Frame(self._inventory[host], 1, self.now, np.full(3, taken), None, np.array(values))
         assert self.engine.frame(host, frame, self.now)
 
     def _beat(self, host: str) -> None:
         taken, values = self._taken[host]
-        frame = Frame(self._inventory[host], 1, self.now, np.full(2, taken), None, np.array(values))
+        frame = Frame(self._inventory[host], 1, self.now, np.full(3, taken), None, np.array(values))
         self.engine.frame(host, frame, self.now)
 
     # --- what came out

@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from fabricmon.collect import infiniband_state, inventory
+from fabricmon.collect import COLLECTORS
+from fabricmon.collect.inventory import ExpectedHardware
 from fabricmon.engine import Engine
 from fabricmon.frame import Frame
 from fabricmon.host.live import LiveHost
 from fabricmon.model import Identity, Incident, Inventory, Part, Presence
 from fabricmon.rules.rule import Scope
 from tests.collect.nodes import build_dgx, build_efa, name_machine
+
+infiniband_state = COLLECTORS["infiniband_state"]
+inventory = COLLECTORS["inventory"]
 
 START = 1_800_000_000.0
 POLL = 5.0
@@ -29,13 +33,13 @@ class Nodes:
         self.parts: dict[str, tuple[Part, ...]] = {}
         self.known: dict[str, int] = {}
         self.ids = 0
-        self.config = inventory.Config(**config)
+        self.config = inventory.config(**config)
         for root in roots:
             self.add(root)
 
     def add(self, root: Path) -> None:
         host = LiveHost(str(root), str(root / "proc"), root.name)
-        state = infiniband_state.open(host, infiniband_state.Config(rediscover=0.0))
+        state = infiniband_state.open(host, infiniband_state.config(rediscover=0.0))
         own = inventory.open(host, self.config).sessions()
         self.sessions[root.name] = [state, *own.values()]
 
@@ -66,7 +70,7 @@ def test_an_adapter_that_was_never_there_is_missed_by_the_type(tmp_path: Path) -
     build_dgx(tmp_path / "host-001", adapters=7)
     (incident,) = Nodes(tmp_path / "host-001").run(200)
     assert (incident.kind, incident.component, incident.severity) == ("expected_inventory", "host(host-001)", "warning")
-    assert incident.evidence[0].text == "adapters: expected 8, found 7 (the machine is a DGX H100)"
+    assert incident.evidence[0].text == "adapters: expected 8, found 7 (machine type DGX H100)"
     assert (incident.evidence[0].value, incident.evidence[0].limit) == (7, 8)
 
 
@@ -76,7 +80,7 @@ def test_its_own_agent_says_the_same(tmp_path: Path) -> None:
     nodes.run(200)
     (symptom,) = nodes.engine.symptoms()
     assert symptom.rule == "expected_inventory"
-    assert symptom.evidence[1].text == "GPUs: expected 8, found 7 (the machine is a DGX H100)"
+    assert symptom.evidence[1].text == "GPUs: expected 8, found 7 (machine type DGX H100)"
 
 
 def test_a_whole_machine_and_an_unknown_one_are_quiet(tmp_path: Path) -> None:
@@ -107,7 +111,7 @@ def test_peers_tell_what_an_unknown_build_should_have_and_name_it(tmp_path: Path
     (incident,) = Nodes(*roots).run(300)
     assert (incident.component, incident.severity) == ("host(host-003)", "warning")
     assert [e.text for e in incident.evidence] == [
-        "adapters: expected 6, found 5 (most nodes of this build have so many)", "missing: 0000:21:00.0",
+        "adapters: expected 6, found 5 (as most nodes of this build)", "missing: 0000:21:00.0",
     ]  # fmt: skip
     assert incident.labels["missing"] == "0000:21:00.0"
 
@@ -126,7 +130,7 @@ def test_a_template_that_attaches_fewer_efa_devices_is_no_fault_of_its_nodes(tmp
         build_efa(root, {f"rdmap{d}s0": 1 for d in range(15 if n == 2 else 16)})
     found = Nodes(*roots).run(300)
     of_adapters = [e.text for i in found for e in i.evidence if e.text.startswith("adapters") and e.for_it]
-    assert of_adapters == ["adapters: expected 16, found 15 (most nodes of this build have so many)"]
+    assert of_adapters == ["adapters: expected 16, found 15 (as most nodes of this build)"]
 
 
 def test_one_instance_alone_with_fewer_than_its_type_may_have_is_information(tmp_path: Path) -> None:
@@ -140,12 +144,12 @@ def test_one_instance_alone_with_fewer_than_its_type_may_have_is_information(tmp
 def test_the_configuration_decides(tmp_path: Path) -> None:
     root = tmp_path / "host-001"
     build_dgx(root, adapters=6, gpus=6)
-    assert Nodes(root, expect=inventory.Expect(hcas=6, gpus=6)).run(300) == []
-    (incident,) = Nodes(root, expect=inventory.Expect(hcas=7, gpus=6)).run(300)
+    assert Nodes(root, expect=ExpectedHardware(hcas=6, gpus=6)).run(300) == []
+    (incident,) = Nodes(root, expect=ExpectedHardware(hcas=7, gpus=6)).run(300)
     assert incident.evidence[0].text == "adapters: expected 7, found 6 (configured)"
 
 
-def test_an_idle_plane_is_not_judged(tmp_path: Path) -> None:
+def test_an_idle_plane_is_not_evaluated(tmp_path: Path) -> None:
     root = tmp_path / "host-001"
     build_dgx(root)
     name_machine(root, "", "")

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from fabricmon.model import ComponentId, Kind
-from fabricmon.topology.domains import Assigner, Domains, assign
+from fabricmon.topology.domains import Assigner, assign
 from fabricmon.topology.graph import Adapter, End, Graph, Switch, cable
+from fabricmon.topology.groups import Domains
 from fabricmon.topology.swept import graph_of
 
 LEAF = "0x000000000000aa01"

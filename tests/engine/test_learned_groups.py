@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.engine.learned import MOST, Learned
+from fabricmon.engine.domains.learned_groups import MOST, LearnedGroups
 from fabricmon.model import ComponentId, Kind
 
 
@@ -15,17 +15,17 @@ def port(host: int, nic: int = 0) -> ComponentId:
     return ComponentId(Kind.PORT, f"host-{host}", f"mlx5_{nic}/1")
 
 
-def tell(learned: Learned, hosts: list[int], at: float) -> None:
-    learned.tell([(port(host), at + n % 5) for n, host in enumerate(hosts)])
-    learned.look(at + 60.0)
+def tell(learned: LearnedGroups, hosts: list[int], at: float) -> None:
+    learned.add_falls([(port(host), at + n % 5) for n, host in enumerate(hosts)])
+    learned.group_falls(at + 60.0)
 
 
-def used(learned: Learned) -> list[str]:
+def used(learned: LearnedGroups) -> list[str]:
     return learned.ids(lambda _: None, 0)[1]
 
 
 def test_a_group_is_used_from_its_second_sighting_on_and_keeps_its_name() -> None:
-    learned = Learned()
+    learned = LearnedGroups()
     tell(learned, [1, 2, 3, 4, 5], 1000.0)
     assert used(learned) == []
     tell(learned, [1, 2, 3, 4], 5000.0)
@@ -44,15 +44,15 @@ def test_few_ports_one_host_and_ports_that_fall_apart_in_time_are_no_group() -> 
         [(port(1, nic), 0.0) for nic in range(8)],
         [(port(host), 15.0 * host) for host in range(8)],
     ):
-        learned = Learned()
+        learned = LearnedGroups()
         for start in (0.0, 5000.0):
-            learned.tell([(component, start + at) for component, at in fallen])
-            learned.look(start + 400.0)
+            learned.add_falls([(component, start + at) for component, at in fallen])
+            learned.group_falls(start + 400.0)
         assert learned.groups == []
 
 
 def test_one_restart_that_is_seen_twice_is_one_sighting() -> None:
-    learned = Learned()
+    learned = LearnedGroups()
     tell(learned, [1, 2, 3, 4], 1000.0)
     tell(learned, [1, 2, 3, 4], 1150.0)
     assert used(learned) == []
@@ -60,7 +60,7 @@ def test_one_restart_that_is_seen_twice_is_one_sighting() -> None:
 
 @given(st.lists(st.sets(st.integers(0, 40), min_size=4, max_size=12), max_size=30))
 def test_memory_is_bounded_and_groups_in_use_were_seen_twice(sightings: list[set[int]]) -> None:
-    learned = Learned()
+    learned = LearnedGroups()
     for n, hosts in enumerate(sightings):
         tell(learned, sorted(hosts), 1000.0 * (n + 1))
     assert len(learned.groups) <= MOST

@@ -10,11 +10,11 @@ from fabricmon.model import Incident, Severity
 from fabricmon.rules.rule import Scope
 from fabricmon.sim import shapes
 from fabricmon.sim.faults import FAULTS
-from fabricmon.sim.inlet import Bulk
+from fabricmon.sim.inlet import BulkInlet
 from fabricmon.sim.layout import Layout
-from fabricmon.sim.traffic import Job
+from fabricmon.sim.traffic import TrafficJob
 from fabricmon.sim.world import World
-from fabricmon.topology.paths import Many, spans
+from fabricmon.topology.groups import Many, spans
 from fabricmon.topology.stages import stages
 
 START = 1_800_000_000.0
@@ -25,11 +25,11 @@ class Run:
 
     def __init__(self, *, flows: bool, spray: bool = False, layout: Layout | None = None, seed: int = 1) -> None:
         graph = shapes.rail_optimised(4, 8, 2, 4, planes=True)
-        self.layout = layout or Layout.of(graph, gpus=1, nvlinks=1, storage=0, power_hosts=4)
-        job = Job("train", self.layout.hosts, "all_to_all", peers=10)
+        self.layout = layout or Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=4)
+        job = TrafficJob("train", self.layout.hosts, "all_to_all", peers=10)
         self.world = World(self.layout, seed, jobs=[job], flows=flows, spray=spray)
         self.engine = Engine(Scope.FLEET, self.layout.graph, {}, "test")
-        self.inlet = Bulk(self.world)
+        self.inlet = BulkInlet(self.world)
         self.run(80.0)
 
     def strike(self, fault: str, *where: str, **how: object) -> None:
@@ -43,7 +43,7 @@ class Run:
             self.world.advance(self.world.now + 5.0)
             self.inlet.poll(self.engine, START + self.world.now)
             self.engine.tick(START + self.world.now)
-        assert self.engine.judges.last_failure == {}
+        assert self.engine.rule_states.failures.last == {}
 
     def told(self, least: Severity = Severity.WARNING) -> list[Incident]:
         return [i for i in self.engine.incidents() if i.status == "firing" and i.severity.rank >= least.rank]
@@ -102,7 +102,7 @@ def test_a_dead_leaf_is_one_incident_and_what_its_peers_lose_is_explained(flows:
     run.run(120)
     (incident,) = run.told()
     assert (incident.kind, incident.component) == ("fault_domain", "leaf(su1/rail1)")
-    assert len(run.engine.judges.by_rule["packet_loss"].open) > 3
+    assert len(run.engine.rule_states.by_rule["packet_loss"].open) > 3
 
 
 @pytest.mark.parametrize("flows", [False, True])
@@ -132,7 +132,7 @@ def test_peers_tell_a_loss_of_power_from_a_cut_in_the_monitoring(flows: bool) ->
     for run in (dark, cut):
         run.run(100)
     assert [(i.kind, i.component) for i in dark.told()] == [("fault_domain", "power(power-2)")]
-    assert "peers lose what they send" in dark.told()[0].why
+    assert "peers lose packets" in dark.told()[0].why
     assert not any(i.component == "power(power-2)" for i in cut.told(Severity.INFO))
 
 
@@ -166,7 +166,7 @@ def test_groups_of_rows_in_many() -> None:
     assert many.members(1).tolist() == [0, 2]
     assert many.members(2).tolist() == []
     assert many.members(9).tolist() == []
-    at, groups = many.of(np.array([2, 0]))
+    at, groups = many.groups_of(np.array([2, 0]))
     assert list(zip(at.tolist(), groups.tolist(), strict=True)) == [(0, 0), (0, 1), (0, 3), (1, 1), (1, 3)]
     known = np.array([True, True, False])
     assert many.count(np.array([0, 1, 3, 7]), known).tolist() == [0.0, 1.0, 1.0, 0.0]

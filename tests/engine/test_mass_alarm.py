@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from fabricmon.engine import Engine
-from fabricmon.notify.plan import decide
+from fabricmon.notify.due import due_notifications
+from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.route import Receiver
-from fabricmon.notify.told import Told
 from fabricmon.rules.rule import Scope
 
 PARAMS = {"mass_alarm": {"share": 0.1, "least": 6}}
 OPS = Receiver("ops", repeat=0.0)
 
 
-def told_of(w: Any, told: Told) -> list[tuple[str, str, str]]:
+def told_of(w: Any, told: LastNotifications) -> list[tuple[str, str, str]]:
     """What a receiver is told now: (kind, component, status)."""
-    notes = decide(w.engine.incidents(), told, [OPS], [], w.now)
+    notes = due_notifications(w.engine.incidents(), told, [OPS], [], w.now)
     for note in notes:
         told.add(note)
     return [(i.kind, i.component, i.status) for note in notes for i in note.incidents]
@@ -35,7 +35,7 @@ def test_many_at_once_are_one_notification_and_the_single_ones_follow_when_it_is
     for host in w.hosts:
         w._tell_inventory(host)
     w.run(10)
-    told = Told()
+    told = LastNotifications()
     w.break_links([("host-015", 3)])
     w.run(100, step=1.0)
     assert [kind for kind, _, _ in told_of(w, told)] == ["link_down"]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.engine import Engine
-from fabricmon.engine.offences import Offences, certainty
+from fabricmon.engine.incidents.offences import Offences, certainty
 from fabricmon.model import HistoryEntry, Incident, Severity
-from fabricmon.rules.repeat_offender import Params
+from fabricmon.rules.repeat_offender import RepeatOffenderParams
 from fabricmon.rules.rule import Scope
 
 DAY = 86_400.0
@@ -29,7 +29,7 @@ def incident(component: str, at: list[float], kind: str = "link_down", node: str
 
 
 def found(offences: Offences, now: float) -> list[tuple[str, str]]:
-    return [(case.component, case.labels["incidents"]) for case in offences.cases(PARTS, Params(), now)]
+    return [(case.component, case.labels["incidents"]) for case in offences.drafts(PARTS, RepeatOffenderParams(), now)]
 
 
 @given(st.integers(0, 40), st.floats(0.0, 5.0))
@@ -48,7 +48,7 @@ def test_the_certainty_is_the_tail_of_a_gamma_distribution(count: int, expected:
     assert certainty(count, expected, 10.0) == pytest.approx(tail, abs=2e-4)
 
 
-def test_one_link_that_breaks_again_and_again_is_told_with_count_and_days() -> None:
+def test_one_link_that_breaks_again_and_again_is_reported_with_count_and_days() -> None:
     offences, now = Offences(), 100 * DAY
     for n in range(30):
         host = f"host-{n + 100}"
@@ -57,12 +57,12 @@ def test_one_link_that_breaks_again_and_again_is_told_with_count_and_days() -> N
     offences.note([incident("link(host-001/mlx5_3/1, leaf-3/12)", [now - d * DAY for d in (20, 15, 11, 4, 3, 1)])], now)
     (told,) = found(offences, now)
     assert told == ("link(host-001/mlx5_3/1)", "6")
-    (case,) = offences.cases(PARTS, Params(), now)
+    (case,) = offences.drafts(PARTS, RepeatOffenderParams(), now)
     assert "29 days" in case.title or "30 days" in case.title
     assert case.severity == "info"
 
 
-def test_a_host_is_told_where_no_single_part_of_it_is() -> None:
+def test_a_host_is_reported_where_no_single_part_of_it_is() -> None:
     offences, now = Offences(), 100 * DAY
     for rail in range(6):
         offences.note([incident(f"link(host-001/mlx5_{rail}/1, leaf-{rail}/1)", [now - rail * DAY])], now)
@@ -98,8 +98,8 @@ def test_it_ends_when_the_incidents_are_old() -> None:
     assert found(offences, now + 31 * DAY) == []
 
 
-def test_an_engine_tells_an_offender_and_a_restart_knows_it_again(world: Any) -> None:
-    w = world(hosts=8, rails=4)
+def offend(w: Any) -> Incident:
+    """One link has six incidents; returns them as the store does."""
     for _ in range(6):
         w.half.add(("host-003", 1))
         w.run(100, step=10.0)
@@ -108,7 +108,13 @@ def test_an_engine_tells_an_offender_and_a_restart_knows_it_again(world: Any) ->
     offender = [i for i in w.firing("info") if i.kind == "repeat_offender"]
     assert [i.component for i in offender] == ["link(host-003/mlx5_1/1)"]
     opened = [i for i in w.changed if i.kind == "link_degraded" and i.status == "resolved"]
-    past = msgspec.structs.replace(opened[-1], history=tuple(entry for i in opened for entry in i.history))
+    return msgspec.structs.replace(opened[-1], history=tuple(entry for i in opened for entry in i.history))
+
+
+def test_an_engine_tells_an_offender_and_a_restart_knows_it_again(world: Any) -> None:
+    w = world(hosts=8, rails=4)
+    past = offend(w)
+    offender = [i for i in w.firing("info") if i.kind == "repeat_offender"]
     w.engine, kept = Engine(Scope.FLEET, w.graph, {}, "test"), w.engine.incidents()
     w.engine.restore([past, *kept], w.now)
     for host in w.hosts:
@@ -116,3 +122,23 @@ def test_an_engine_tells_an_offender_and_a_restart_knows_it_again(world: Any) ->
     w.run(30)
     again = [i for i in w.firing("info") if i.kind == "repeat_offender"]
     assert [(i.id, i.since) for i in again] == [(offender[0].id, offender[0].since)]
+
+
+def test_a_restart_before_any_node_reports_ends_no_offender_and_one_whose_node_left_ends(world: Any) -> None:
+    w = world(hosts=8, rails=4)
+    past = offend(w)
+    before = [(i.id, i.revision) for i in w.firing("info")]
+    kept = w.engine.incidents()
+    w.engine = Engine(Scope.FLEET, w.graph, {}, "test")
+    w.engine.restore([past, *kept], w.now)
+    w.silent = set(w.hosts)
+    w.run(30)
+    assert [(i.id, i.revision) for i in w.firing("info")] == before
+    for host in w.hosts:
+        w.silent.discard(host)
+        w._tell_inventory(host)
+    w.run(60)
+    assert [(i.id, i.revision) for i in w.firing("info")] == before
+    w.leave("host-003")
+    w.run(60)
+    assert w.firing("info") == []

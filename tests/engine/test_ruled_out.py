@@ -2,8 +2,8 @@
 
 import pytest
 
-from fabricmon.sim.scenario_file import parse
-from fabricmon.sim.scenario_run import watch
+from fabricmon.sim.scenarios.run import watch
+from fabricmon.simulate.scenario_file import parse
 
 TEXT = """
 name: ruled-out

@@ -109,7 +109,7 @@ def test_s17_a_single_nvlink_degrades_and_goes_down() -> None:
     assert took <= 40
     (first,) = nodes.firing()
     assert first.severity == "warning"
-    assert "150 checksum errors a second" in first.evidence[0].text
+    assert "150 CRC errors a second" in first.evidence[0].text
     assert "link 7" in first.evidence[0].text
     nodes.rates.clear()
     nodes.lose_links("host-000", 3, [7])
@@ -175,7 +175,7 @@ def test_boards_whose_links_are_partly_unused_are_no_fault() -> None:
     assert nodes.kinds() == [("nvlink_down", "gpu(host-000/gpu2)")]
 
 
-def test_gpus_without_any_active_link_and_without_a_fabric_are_not_judged() -> None:
+def test_gpus_without_any_active_link_and_without_a_fabric_are_not_evaluated() -> None:
     nodes = Nodes()
     for row in nodes.gpu.values():
         row |= {"gpu_nvlinks_to_switch": 0.0, "gpu_fabric_state": 0.0, "gpu_nvlinks_active": 0.0}
@@ -245,7 +245,7 @@ def test_a_link_that_retrains_for_a_moment_is_no_incident() -> None:
     assert nodes.told() == set()
 
 
-def test_incidents_of_gpus_outlive_a_restart_of_the_centre() -> None:
+def test_incidents_of_gpus_outlive_a_restart_of_the_server() -> None:
     nodes = Nodes()
     nodes.lose_links("host-000", 3, [7])
     nodes.run(60)

@@ -91,7 +91,7 @@ def test_s21_maintenance_keeps_a_reboot_quiet_and_leaves_a_note(world: Any) -> N
     assert w.firing("info") == []
 
 
-def test_what_is_still_broken_when_the_window_ends_is_told_then(world: Any) -> None:
+def test_what_is_still_broken_when_the_window_ends_is_reported_then(world: Any) -> None:
     w = world()
     w.engine.maintenance([Maintenance("m-1", w.now, w.now + 300, ("host-003",))])
     w.run(5)
@@ -110,7 +110,7 @@ def test_maintenance_of_a_leaf_covers_its_links(world: Any) -> None:
     assert w.firing() == []
 
 
-def test_maintenance_hides_nothing_that_was_already_told(world: Any) -> None:
+def test_maintenance_hides_nothing_that_was_already_reported(world: Any) -> None:
     w = world()
     w.break_links([("host-003", 1)])
     w.run(20)
@@ -177,7 +177,7 @@ def test_agents_that_answer_refused_say_nothing_of_their_power(world: Any) -> No
     assert w.firing() == [] or {i.kind for i in w.firing()} == {"agent_silent"}
 
 
-def test_when_most_agents_are_silent_it_is_the_centre_that_cannot_see(world: Any) -> None:
+def test_when_most_agents_are_silent_it_is_the_server_that_cannot_see(world: Any) -> None:
     w = world(units=2, hosts=8, rails=2, rack=4)
     w.silence(w.hosts)
     w.run(60)
@@ -226,7 +226,7 @@ def test_a_restored_incident_stays_until_its_members_are_seen_healthy(world: Any
     assert w.firing() == []
 
 
-def test_a_restored_leaf_is_not_retold_as_links(world: Any) -> None:
+def test_a_restored_leaf_is_not_reported_again_as_links(world: Any) -> None:
     w = world(units=2)
     w.break_links(w.ports(w.hosts[:8], 2))
     w.run(40)
@@ -238,7 +238,7 @@ def test_a_restored_leaf_is_not_retold_as_links(world: Any) -> None:
     assert {i.id for i in w.changed if i.severity == "critical" or i.severity == "warning"} <= {before.id}
 
 
-def test_two_centres_agree_on_every_id(world: Any) -> None:
+def test_two_servers_agree_on_every_id(world: Any) -> None:
     one, two = world(units=2), world(units=2, period=10.0)
     for w in (one, two):
         w.break_links(w.ports(w.hosts[:8], 2) | {("host-012", 1)})

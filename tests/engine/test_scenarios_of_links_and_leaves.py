@@ -9,7 +9,7 @@ from fabricmon.model import Members
 LINK = "link(host-002/mlx5_1/1, leaf-0-1/3)"
 
 
-def test_s01_a_flapping_cable_is_told_at_the_third_down_and_once(world: Any) -> None:
+def test_s01_a_flapping_cable_is_reported_at_the_third_down_and_once(world: Any) -> None:
     w = world()
     port = ("host-002", 1)
     for pause in (87.0, 57.0):
@@ -71,7 +71,7 @@ def test_s03_a_dead_leaf_is_one_incident_with_all_its_links(world: Any) -> None:
         assert w.told() == {("fault_domain", "leaf(su0/rail2)")}
 
 
-def test_s03_is_told_within_twenty_seconds(world: Any) -> None:
+def test_s03_is_reported_within_twenty_seconds(world: Any) -> None:
     w = world(units=2, hosts=8, rails=4, period=10.0)
     w.break_links(w.ports(w.hosts[:8], 2))
     assert w.run(60, check=lambda: bool(w.firing())) <= 30.0
@@ -108,7 +108,7 @@ def test_a_leaf_that_comes_back_link_by_link_does_not_turn_into_link_incidents(w
     assert w.told() == {("fault_domain", "leaf(su0/rail1)")}
 
 
-def test_the_link_that_does_not_come_back_with_its_leaf_is_told_on_its_own(world: Any) -> None:
+def test_the_link_that_does_not_come_back_with_its_leaf_is_reported_on_its_own(world: Any) -> None:
     w = world(units=1, hosts=16, rails=2)
     links = sorted(w.ports(rail=1))
     w.break_links(links)
@@ -196,7 +196,7 @@ def test_s20_a_nic_that_vanished_is_a_nic_fault(world: Any) -> None:
     assert any("expected 4, found 3" in e.text for e in incident.evidence)
 
 
-def test_a_link_that_was_told_becomes_part_of_its_nic_when_that_vanishes(world: Any) -> None:
+def test_a_link_that_was_reported_becomes_part_of_its_nic_when_that_vanishes(world: Any) -> None:
     w = world()
     w.run(130)
     w.break_links([("host-003", 2)])
@@ -207,7 +207,7 @@ def test_a_link_that_was_told_becomes_part_of_its_nic_when_that_vanishes(world: 
     assert w.kinds() == [("nic_fault", "nic(host-003/mlx5_2)")]
 
 
-def test_with_no_hold_a_link_that_is_down_is_told_at_the_tick_that_saw_it(world: Any) -> None:
+def test_with_no_hold_a_link_that_is_down_is_reported_at_the_tick_that_saw_it(world: Any) -> None:
     w = world(params={"link_down": {"hold": "0s"}}, topology=False, period=5.0)
     w.run(5)
     w.break_links([("host-002", 1)])

@@ -10,15 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabricmon.engine.causes import MODES
-from fabricmon.engine.diagnose import Candidates, Facts, Groups, diagnose
-from fabricmon.engine.search import CAP, Problem, Search
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import MODES
+from fabricmon.engine.diagnosis.diagnose import Candidates, diagnose
+from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.diagnosis.search import CAP, NoisyOrProblem, Search
+from fabricmon.engine.domains.groups import Groups
 
 RUNS = 150
 
 
-def score(problem: Problem, chosen: tuple[int, ...]) -> float:
-    """F(H) of detection-methods 4.1, straight from its definition: no increments, no shared code."""
+def score(problem: NoisyOrProblem, chosen: tuple[int, ...]) -> float:
+    """F(H) of docs/methods.md#noisy-or, straight from its definition: no increments, no shared code."""
     u = [-np.log(1 - leak) for leak in problem.leak]
     for cause, positive, weight in zip(problem.cause, problem.positive, problem.weight, strict=True):
         if cause in chosen:
@@ -26,7 +29,9 @@ def score(problem: Problem, chosen: tuple[int, ...]) -> float:
     return sum(np.log(min(1 - np.exp(-x), CAP)) for x in u) - sum(problem.cost[c] for c in chosen)
 
 
-def fabric(leaves: int, hosts: int, down: set[int], flapping: set[int], silent: set[int]) -> dict[str, Facts]:
+def fabric(
+    leaves: int, hosts: int, down: set[int], flapping: set[int], silent: set[int]
+) -> dict[SymptomType, Observation]:
     """`hosts` hosts with one port on each of `leaves` leaves."""
     n = leaves * hosts
     row = np.arange(n)
@@ -43,23 +48,23 @@ def fabric(leaves: int, hosts: int, down: set[int], flapping: set[int], silent: 
     node = Groups({"host": np.arange(hosts, dtype=np.int32), "power": (np.arange(hosts) // 2).astype(np.int32)})
     known = np.repeat(~np.isin(np.arange(hosts), list(silent)), leaves)
 
-    def facts(groups: Groups, rows: set[int], seen: np.ndarray) -> Facts:
+    def facts(groups: Groups, rows: set[int], seen: np.ndarray) -> Observation:
         at = np.array(sorted(rows), np.int64)
         seen = seen.copy()
         seen[at] = True
-        return Facts(groups, at, np.zeros(len(at)), seen)
+        return Observation(groups, at, np.zeros(len(at)), seen)
 
     return {
-        "LD": facts(port, down, known),
-        "LF": facts(port, flapping, known),
-        "LE": facts(port, set(), known),
-        "NE": facts(port, set(), known),
-        "AM": facts(node, silent, np.ones(hosts, bool)),
+        SymptomType.LINK_DOWN: facts(port, down, known),
+        SymptomType.LINK_FLAPPING: facts(port, flapping, known),
+        SymptomType.LINK_ERRORS: facts(port, set(), known),
+        SymptomType.NIC_FAULT: facts(port, set(), known),
+        SymptomType.AGENT_SILENT: facts(node, silent, np.ones(hosts, bool)),
     }
 
 
 @st.composite
-def small_fabrics(draw: st.DrawFn) -> dict[str, Facts]:
+def small_fabrics(draw: st.DrawFn) -> dict[SymptomType, Observation]:
     leaves, hosts = draw(st.integers(1, 3)), draw(st.integers(2, 6))
     ports = st.sets(st.integers(0, leaves * hosts - 1), max_size=3)
     down = draw(ports)
@@ -93,7 +98,7 @@ def test_the_search_finds_the_best_of_all_hypotheses_of_up_to_three_causes() -> 
 
 @given(small_fabrics())
 @settings(max_examples=100)
-def test_no_single_addition_or_removal_improves_what_the_search_found(facts: dict[str, Facts]) -> None:
+def test_no_single_addition_or_removal_improves_what_the_search_found(facts: dict[SymptomType, Observation]) -> None:
     problem = Candidates(facts, 0.002, MODES).problem
     if not len(problem.cost):
         return
@@ -105,7 +110,7 @@ def test_no_single_addition_or_removal_improves_what_the_search_found(facts: dic
 
 @given(small_fabrics())
 @settings(max_examples=100)
-def test_what_the_search_says_it_scores_is_what_its_hypothesis_scores(facts: dict[str, Facts]) -> None:
+def test_what_the_search_says_it_scores_is_what_its_hypothesis_scores(facts: dict[SymptomType, Observation]) -> None:
     problem = Candidates(facts, 0.002, MODES).problem
     if not len(problem.cost):
         return
@@ -116,16 +121,20 @@ def test_what_the_search_says_it_scores_is_what_its_hypothesis_scores(facts: dic
 
 @given(small_fabrics())
 @settings(max_examples=100)
-def test_confidence_is_a_probability_and_every_link_that_is_down_is_explained_once(facts: dict[str, Facts]) -> None:
+def test_confidence_is_a_probability_and_every_link_that_is_down_is_explained_once(
+    facts: dict[SymptomType, Observation],
+) -> None:
     verdicts = diagnose(facts, 0.002)
     assert all(0.0 <= v.alone <= v.confidence + 1e-12 <= 1.0 + 1e-12 for v in verdicts)
-    explained = {row for v in verdicts for row in v.explained.get("LD", np.empty(0, np.int64)).tolist()}
-    assert explained == set(facts["LD"].rows.tolist())
+    explained = {
+        row for v in verdicts for row in v.explained.get(SymptomType.LINK_DOWN, np.empty(0, np.int64)).tolist()
+    }
+    assert explained == set(facts[SymptomType.LINK_DOWN].rows.tolist())
 
 
 def test_a_whole_leaf_is_one_cause_and_not_its_cables() -> None:
     (verdict,) = diagnose(fabric(4, 32, set(range(1, 128, 4)), set(), set()), 0.002)
-    assert (verdict.modes[0].word, verdict.group, len(verdict.explained["LD"])) == ("leaf", 1, 32)
+    assert (verdict.modes[0].word, verdict.group, len(verdict.explained[SymptomType.LINK_DOWN])) == ("leaf", 1, 32)
     assert verdict.confidence > 0.999
 
 
@@ -138,8 +147,8 @@ def test_members_that_do_not_report_count_neither_for_nor_against_their_leaf() -
     down = {row for row in range(1, 128, 4) if row >= 16}
     verdicts = diagnose(fabric(4, 32, down, set(), {0, 1, 2, 3}), 0.002)
     (leaf,) = [v for v in verdicts if v.domain == "leaf"]
-    assert len(leaf.explained["LD"]) == 28
-    assert leaf.silent["LD"] == 0
+    assert len(leaf.explained[SymptomType.LINK_DOWN]) == 28
+    assert leaf.silent[SymptomType.LINK_DOWN] == 0
 
 
 def test_one_silent_agent_accuses_nobody() -> None:
@@ -148,5 +157,5 @@ def test_one_silent_agent_accuses_nobody() -> None:
 
 def test_symptoms_that_began_at_other_times_are_not_the_leafs() -> None:
     facts = fabric(2, 16, set(range(0, 32, 2)), set(), set())
-    facts["LD"].onset[:] = np.arange(16) * 3600.0
+    facts[SymptomType.LINK_DOWN].onset[:] = np.arange(16) * 3600.0
     assert {v.domain for v in diagnose(facts, 0.002)} == {"link"}

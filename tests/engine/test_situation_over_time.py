@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from fabricmon.engine.case import Case, Key
-from fabricmon.engine.situation import HISTORY, REMEMBER, Situation, incident_id
+from fabricmon.engine.incidents.incident_draft import IncidentDraft
+from fabricmon.engine.incidents.situation import HISTORY, REMEMBER, PartState, Situation, incident_id
+from fabricmon.engine.symptoms.rule_state import SymptomKey
 from fabricmon.model import ComponentId, Incident, Kind, Members, Severity
 
 
-def key(port: str) -> Key:
-    return Key("link_down", ComponentId(Kind.PORT, "host-1", port))
+def key(port: str) -> SymptomKey:
+    return SymptomKey("link_down", ComponentId(Kind.PORT, "host-1", port))
 
 
-def case(component: str = "link(host-1/a/1)", *ports: str, **changes: object) -> Case:
+def case(component: str = "link(host-1/a/1)", *ports: str, **changes: object) -> IncidentDraft:
     family = component.partition("(")[0]
     fields: dict[str, object] = {
         "family": family,
@@ -29,13 +30,17 @@ def case(component: str = "link(host-1/a/1)", *ports: str, **changes: object) ->
         "onset": 100.0,
         "parts": tuple(f"host-1/{p}" for p in ports or ("a/1",)),
     }
-    return Case(**{**fields, **changes})
+    return IncidentDraft(**{**fields, **changes})
 
 
 def step(
-    situation: Situation, now: float, *cases: Case, still_open: bool = True, healthy: bool | None = True
+    situation: Situation,
+    now: float,
+    *cases: IncidentDraft,
+    still_open: bool = True,
+    state: PartState = PartState.HEALTHY,
 ) -> list[Incident]:
-    return situation.step(now, cases, lambda _: still_open, lambda _part, _kind: healthy)
+    return situation.step(now, cases, lambda _: still_open, lambda _part, _kind: state)
 
 
 def test_an_id_depends_on_fabric_family_and_component_only() -> None:
@@ -102,9 +107,9 @@ def test_a_restored_incident_is_closed_by_health_only() -> None:
     (told,) = step(first, 101.0, case())
     situation = Situation()
     situation.restore([told], 500.0)
-    assert step(situation, 501.0, still_open=False, healthy=None) == []
-    assert step(situation, 9000.0, still_open=False, healthy=False) == []
-    (over,) = step(situation, 9001.0, still_open=False, healthy=True)
+    assert step(situation, 501.0, still_open=False, state=PartState.UNCONFIRMED) == []
+    assert step(situation, 9000.0, still_open=False, state=PartState.UNCONFIRMED) == []
+    (over,) = step(situation, 9001.0, still_open=False, state=PartState.HEALTHY)
     assert (over.id, over.since, over.status) == (told.id, told.since, "resolved")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from fabricmon.engine import Engine
-from fabricmon.engine.mismatch import STANDS, Mismatches
+from fabricmon.engine.incidents.mismatch import STANDS, Mismatches
 from fabricmon.rules.rule import Scope
 from fabricmon.topology.findings import check
 from fabricmon.topology.graph import Cable, End, Finding, Graph
@@ -27,7 +27,7 @@ def swapped(graph: Graph, host: str) -> Graph:
     return msgspec.structs.replace(graph, cables=cables)
 
 
-def test_swapped_rails_are_told_once_and_end_when_the_graph_is_right(world: Any) -> None:
+def test_swapped_rails_are_reported_once_and_end_when_the_graph_is_right(world: Any) -> None:
     w = world(hosts=8, rails=4)
     right = w.graph
     w.engine.reconfigure({}, check(swapped(right, "host-003")), w.now)
@@ -46,11 +46,11 @@ def test_swapped_rails_are_told_once_and_end_when_the_graph_is_right(world: Any)
 
 
 def test_many_findings_of_one_kind_are_one_incident() -> None:
-    found = tuple(Finding("lost_uplinks", (f"leaf-{n}",), f"leaf-{n} has 3 up-links") for n in range(40))
+    found = tuple(Finding("lost_uplinks", (f"leaf-{n}",), f"leaf-{n} has 3 uplinks") for n in range(40))
     mismatches = Mismatches("f")
     graph = msgspec.structs.replace(EMPTY, findings=found)
-    assert mismatches.cases(graph, 0.0) == []
-    (case,) = mismatches.cases(graph, STANDS)
+    assert mismatches.drafts(graph, 0.0) == []
+    (case,) = mismatches.drafts(graph, STANDS)
     assert case.members.bad == 40
     assert case.title.startswith("Topology: 40 findings")
 
@@ -86,6 +86,9 @@ def test_a_port_that_goes_with_another_leaf_joins_it_and_raises_a_note(world: An
     assert note.severity == "info"
     assert note.labels["group"] == "leaf(su0/rail0)"
     assert not [i for i in w.firing("info") if i.kind == "link_down"]
+    w.leave("host-010")
+    w.run(10)
+    assert not [i for i in w.firing("info") if i.kind == "topology_mismatch"]
 
 
 def test_a_link_of_another_rail_in_the_same_seconds_is_a_fault_of_its_own(world: Any) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from fabricmon.catalogue.series import component
 from fabricmon.model import ComponentId
 from fabricmon.rules import RULES
-from fabricmon.rules.rulefile import EVALUATED, Options, groups
+from fabricmon.rules.rulefile import EVALUATED, RulefileOptions, groups
 from tests.export.recording import STEP, Episode, Recording
 from tests.rigs.daemons import fetch, fetch_json
 
@@ -38,7 +38,7 @@ class Firing:
 
 def under_prometheus(recording: Recording, tool: str, folder: Path) -> list[Firing]:
     """The recording through Prometheus's own engine and rule manager (promtool test rules)."""
-    (folder / "rules.yml").write_text(json.dumps({"groups": groups(RULES, {}, Options())}))
+    (folder / "rules.yml").write_text(json.dumps({"groups": groups(RULES, {}, RulefileOptions())}))
     end = (recording.steps - 1) * STEP
     asked = [f'{word}_over_time(timestamp(ALERTS{{alertstate="firing"}})[{end:.0f}s:{STEP:.0f}s])' for word in WORDS]
     tests = [{
@@ -72,7 +72,7 @@ def under_victoria_metrics(
 
     Between two rules a replay waits until what the first recorded can be found; it knows no `keep_firing_for`.
     """
-    content = groups([rule for rule in RULES if rule.name in names], {}, Options(keep_firing=False))
+    content = groups([rule for rule in RULES if rule.name in names], {}, RulefileOptions(keep_firing=False))
     for group in content:
         group["rules"] = [entry for entry in group["rules"] if entry.get("record") != EVALUATED]
     (folder / "replayed.yml").write_text(json.dumps({"groups": content}))

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fabricmon.agent.expose import Page
+from fabricmon.agent.metrics.hardware import MetricsPage
 from fabricmon.engine.engine import Engine
 from fabricmon.model import ComponentId
 from fabricmon.rules import RULES
 from fabricmon.rules.promql import UP
 from fabricmon.rules.rule import Scope
 from fabricmon.runtime.exposition import Format
-from fabricmon.sim.inlet import Frames
 from fabricmon.sim.layout import Layout
-from fabricmon.sim.machine import Machine, columns
-from fabricmon.sim.script import Fault, Script
+from fabricmon.sim.machine import SimulatedNode, columns
+from fabricmon.sim.script import InjectedFault, Script
 from fabricmon.sim.world import World
+from tests.sim.frames import FrameInlet
 
 STEP = 15.0
 NAME = re.compile(r"fabricmon_\w+")
@@ -69,19 +69,21 @@ def used() -> frozenset[str]:
     """Metrics that some rule's expression names."""
     texts = [UP]
     for rule in RULES:
-        said = rule.translation(rule.params())
+        said = rule.promql(rule.params())
         texts += [alert.expr for alert in said.alerts] + [recording.expr for recording in said.recordings]
     return frozenset(name for text in texts for name in NAME.findall(text))
 
 
-def record(layout: Layout, faults: Callable[[Layout], Sequence[Fault]], seconds: float, seed: int = 1) -> Recording:
+def record(
+    layout: Layout, faults: Callable[[Layout], Sequence[InjectedFault]], seconds: float, seed: int = 1
+) -> Recording:
     """Play faults in a fabric and record."""
     world = World(layout, seed)
     script = Script(faults(layout))
     engine = Engine(Scope.FLEET, layout.graph)
-    frames, wanted = Frames(world), used()
-    machines = [Machine(world, host, staggered=False) for host in range(len(layout.hosts))]
-    pages: dict[int, Page] = {}
+    frames, wanted = FrameInlet(world), used()
+    machines = [SimulatedNode(world, host, staggered=False) for host in range(len(layout.hosts))]
+    pages: dict[int, MetricsPage] = {}
     found, wall = Recording(int(seconds / STEP) + 1), 1_000_000.0
     open_now: dict[tuple[str, ComponentId], Episode] = {}
     for step in range(found.steps):
@@ -94,9 +96,9 @@ def record(layout: Layout, faults: Callable[[Layout], Sequence[Fault]], seconds:
             found.put(f"up{{{base}}}", step, "0" if silent else "1")
             if silent:
                 continue
-            snapshot = machine.read(every, wall + now)
+            snapshot = machine.take_snapshot(every, wall + now)
             if host not in pages or pages[host].inventory is not snapshot.inventory:
-                pages[host] = Page(snapshot.inventory)
+                pages[host] = MetricsPage(snapshot.inventory)
             newest = float(np.nanmax(snapshot.taken))
             for line in "".join(pages[host].render(snapshot, newest, Format.TEXT)).splitlines():
                 name = line.partition(" ")[0].partition("{")[0]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import heapq
+import struct
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fabricmon.fabric import mad
 from fabricmon.fabric.subnet import At
@@ -13,7 +14,11 @@ from fabricmon.fabric.transport import Request
 from fabricmon.topology.graph import Graph
 
 WIDTH_4X, SPEED_NDR = 2, 8
-_BY_ID = {a.id: a for a in mad.PERFORMANCE}
+PERFORMANCE = (
+    mad.CLASS_PORT_INFO, mad.PORT_COUNTERS, mad.PORT_COUNTERS_EXTENDED, mad.PORT_COUNTERS_EXTENDED_ERRORS,
+    mad.RCV_ERROR_DETAILS, mad.XMIT_DISCARD_DETAILS,
+)  # fmt: skip
+_BY_ID = {a.id: a for a in PERFORMANCE}
 
 
 class Played:
@@ -100,9 +105,9 @@ class Played:
         attribute, modifier = int.from_bytes(datagram[16:18], "big"), int.from_bytes(datagram[20:24], "big")
         if datagram[1] == mad.CLASS_PERF:
             if status := self.refuse.get((found.node, attribute)):
-                return mad.response(datagram, b"", status)
-            return mad.response(datagram, self._performance(found, attribute, datagram[mad.DATA + 1]))
-        return mad.response(datagram, self._subnet(found, attribute, modifier))
+                return response(datagram, b"", status)
+            return response(datagram, self._performance(found, attribute, datagram[mad.DATA + 1]))
+        return response(datagram, self._subnet(found, attribute, modifier))
 
     def _walk(self, datagram: bytes) -> At | None:
         at = self.origin
@@ -128,7 +133,7 @@ class Played:
         is_switch = at.node in self.switches
         node = self.switches[at.node] if is_switch else self.adapters[at.node]
         if attribute == mad.NODE_INFO.id:
-            return mad.encode(mad.NODE_INFO, {
+            return encode(mad.NODE_INFO, {
                 "node_type": mad.SWITCH if is_switch else mad.ADAPTER, "ports": node.ports, "node_guid": at.node,
                 "port_guid": at.node if is_switch else at.node + at.port, "system_guid": at.node,
                 "device": 0xD2F2 if is_switch else 0x1021, "vendor": 0x2C9, "local_port": at.port,
@@ -137,12 +142,12 @@ class Played:
             text = f"MF0;{node.name}:MQM9700/U1" if is_switch else self.adapters[at.node].description
             return text.encode().ljust(64, b"\0")
         if attribute == mad.SWITCH_INFO.id:
-            return mad.encode(mad.SWITCH_INFO, {"enhanced_port0": 1})
+            return encode(mad.SWITCH_INFO, {"enhanced_port0": 1})
         assert attribute == mad.PORT_INFO.id
         port = At(at.node, modifier)
         up = self.link(port) is not None or (is_switch and modifier == 0)
         own = not is_switch or modifier == 0
-        return mad.encode(mad.PORT_INFO, {
+        return encode(mad.PORT_INFO, {
             "lid": self.lid[at.node] if own else 0, "sm_lid": 1 if own else 0, "local_port": at.port,
             "state": 4 if up else 1, "phys_state": 5 if up else 2, "width_active": self.width.get(port, WIDTH_4X),
             "speed_active": 4, "speed_ext_active": SPEED_NDR,
@@ -151,11 +156,35 @@ class Played:
     def _performance(self, at: At, attribute: int, port: int) -> bytes:
         if attribute == mad.CLASS_PORT_INFO.id:
             one, two = self.capable.get(at.node, self.usual)
-            return mad.encode(mad.CLASS_PORT_INFO, {"capabilities": one, "capabilities2": two})
+            return encode(mad.CLASS_PORT_INFO, {"capabilities": one, "capabilities2": two})
         layout = _BY_ID[attribute]
         if attribute == mad.PORT_COUNTERS_EXTENDED.id and not self.capable.get(at.node, self.usual)[1] & 2:
             layout = mad.PORT_COUNTERS_EXTENDED
         set_to = self.counters.get(At(at.node, port), {})
-        return mad.encode(layout, {
+        return encode(layout, {
             f.name: min(set_to[f.name], 2**f.bits - 1) for f in layout.fields if f.name in set_to
         })  # fmt: skip
+
+
+def encode(attribute: mad.Attribute, values: Mapping[str, int]) -> bytes:
+    """The attribute's bytes; fields that are not named are 0. MadError for a value that does not fit."""
+    number, total = 0, 8 * attribute.size
+    known = {f.name: f for f in attribute.fields}
+    for name, value in values.items():
+        field = known.get(name)
+        if field is None:
+            raise mad.MadError(f"{attribute.name} has no field {name}")
+        if not 0 <= value < 1 << field.bits:
+            raise mad.MadError(f"{attribute.name}.{name} has {field.bits} bits, {value} does not fit")
+        number |= value << (total - field.offset - field.bits)
+    return number.to_bytes(attribute.size, "big")
+
+
+def response(request: bytes | bytearray | memoryview, attribute: bytes, status: int = 0) -> bytes:
+    """What a node that got `request` sends back."""
+    out = bytearray(request[:mad.SIZE])
+    out[3] = 0x81
+    direction = 0x8000 if out[1] == mad.CLASS_SMP_DIRECTED else 0
+    struct.pack_into(">H", out, 4, status | direction)
+    out[mad.DATA : mad.DATA + len(attribute)] = attribute
+    return bytes(out)

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.fabric import mad
+from tests.fabric.played import PERFORMANCE, encode
 
-ATTRIBUTES = (*mad.SUBNET[1:], *mad.PERFORMANCE)
+ATTRIBUTES = (mad.NODE_INFO, mad.SWITCH_INFO, mad.PORT_INFO, *PERFORMANCE)
 
 
 def frame(attribute: mad.Attribute, data: bytes, kind: int = mad.CLASS_PERF, status: int = 0) -> bytes:
@@ -70,7 +71,7 @@ def test_widths(code: int, lanes: int) -> None:
 @given(st.sampled_from(ATTRIBUTES), st.data())
 def test_what_is_encoded_is_decoded(attribute: mad.Attribute, data: st.DataObject) -> None:
     values = {f.name: data.draw(st.integers(0, 2**f.bits - 1)) for f in attribute.fields}
-    assert mad.decode(attribute, frame(attribute, mad.encode(attribute, values))) == values
+    assert mad.decode(attribute, frame(attribute, encode(attribute, values))) == values
 
 
 @given(st.sampled_from(ATTRIBUTES), st.binary(max_size=256))
@@ -111,7 +112,7 @@ def test_no_route(route: bytes) -> None:
 
 
 def test_a_performance_request_only_ever_gets() -> None:
-    for attribute in mad.PERFORMANCE:
+    for attribute in PERFORMANCE:
         asked = mad.performance(attribute, 33)
         assert len(asked) == mad.SIZE
         assert asked[1:4] == bytes((mad.CLASS_PERF, 1, mad.GET))
@@ -148,4 +149,4 @@ def test_descriptions(raw: bytes, text: str) -> None:
 )
 def test_what_does_not_fit_is_not_encoded(values: dict[str, int], words: str) -> None:
     with pytest.raises(mad.MadError, match=words):
-        mad.encode(mad.PORT_COUNTERS, values)
+        encode(mad.PORT_COUNTERS, values)

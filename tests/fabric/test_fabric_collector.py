@@ -9,18 +9,22 @@ import msgspec
 import pytest
 
 from fabricmon.catalogue import CATALOGUE
-from fabricmon.collect import fabric
+from fabricmon.collect import COLLECTORS
+from fabricmon.collect.fabric import FabricSession
 from fabricmon.fabric.subnet import At
 from fabricmon.fabric.transport import TransportError
+from fabricmon.host.archive import FORMAT, VERSION, Archive
 from fabricmon.host.protocol import HostError
 from fabricmon.host.recorded import RecordedHost
 from fabricmon.model import ComponentId, Kind, Reading
-from fabricmon.sim.fabric import Fabric, Shape
+from fabricmon.sim.shapes import rail_fabric
 from fabricmon.topology import swept
 from fabricmon.units import Duration
 from tests.fabric.played import Played
 
-PLAN = Fabric(Shape(nodes=4, rails=2, unit=2, spines=2, parallel=2)).graph
+fabric = COLLECTORS["fabric"]
+
+PLAN = rail_fabric(nodes=4, rails=2, unit=2, spines=2, parallel=2)
 
 
 class Host:
@@ -47,8 +51,8 @@ def host(played: Played) -> Host:
     return Host(played)
 
 
-def session_of(host: Host, **settings: object) -> fabric.Session:
-    config = msgspec.structs.replace(fabric.Config(enabled=True), **settings)
+def session_of(host: Host, **settings: object) -> FabricSession:
+    config = msgspec.structs.replace(fabric.config(enabled=True), **settings)
     (session,) = fabric.open(host, config).sessions().values()  # type: ignore[arg-type]
     return session
 
@@ -71,8 +75,8 @@ def name_of(played: Played, at: At) -> str:
 
 
 def test_it_is_off_unless_asked_for_and_no_part_of_a_quick_look() -> None:
-    assert not fabric.Config().enabled
-    assert fabric.WIDE
+    assert not fabric.config().enabled
+    assert fabric.wide
 
 
 def test_every_end_of_every_cable_is_a_row_in_exported_units(played: Played, host: Host) -> None:
@@ -181,7 +185,7 @@ def test_lids_that_a_new_subnet_manager_gave_are_learned_before_anything_is_read
     }
 
 
-def test_silent_nodes_are_told(played: Played, host: Host) -> None:
+def test_silent_nodes_are_reported(played: Played, host: Host) -> None:
     session = session_of(host)
     session.read()
     dead = next(guid for guid, s in played.switches.items() if s.level == 1)
@@ -219,7 +223,8 @@ def test_a_port_that_fails_is_opened_anew(played: Played, host: Host) -> None:
 
 
 def test_a_recorded_host_has_no_fabric_around_it() -> None:
-    host = SimpleNamespace(fabric_port=RecordedHost.fabric_port.__get__(object()), monotonic=lambda: 0.0)
+    recorded = RecordedHost(Archive(FORMAT, VERSION, "", "host", 0.0, 0.0))
+    host = SimpleNamespace(fabric_port=recorded.fabric_port, monotonic=lambda: 0.0)
     with pytest.raises(HostError, match="recorded"):
         session_of(host).read()  # type: ignore[arg-type]
 
@@ -229,4 +234,4 @@ def test_a_recorded_host_has_no_fabric_around_it() -> None:
 )
 def test_settings_out_of_range(settings: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
-        fabric.Config(**settings)  # type: ignore[arg-type]
+        fabric.config(**settings)  # type: ignore[arg-type]

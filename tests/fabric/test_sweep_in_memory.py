@@ -16,13 +16,13 @@ from fabricmon.fabric.names import CASTS, COLUMN, DATA, ERRORS, NAMES
 from fabricmon.fabric.subnet import At, Subnet, graph_of, remember
 from fabricmon.fabric.sweep import MOST_DETAILS, Sweep, Values
 from fabricmon.fabric.transport import TransportError
-from fabricmon.sim.fabric import Fabric, Shape
-from fabricmon.sources import ibnetdiscover
+from fabricmon.sim.shapes import rail_fabric
+from fabricmon.sources.formats import ibnetdiscover
 from fabricmon.topology.graph import Graph
 from fabricmon.topology.names import NodeNames
 from tests.fabric.played import Played
 
-SMALL = Shape(nodes=4, rails=2, unit=2, spines=2, parallel=2)
+SMALL = rail_fabric(nodes=4, rails=2, unit=2, spines=2, parallel=2)
 
 
 def walked(played: Played, pace: Pace | None = None, known: Subnet | None = None) -> tuple[Exchange, Subnet]:
@@ -55,7 +55,7 @@ def shape_of(graph: Graph) -> object:
 
 
 def test_a_walk_finds_every_node_and_cable() -> None:
-    plan = Fabric(SMALL).graph
+    plan = SMALL
     _, subnet = walked(Played(plan))
     assert shape_of(graph_of(subnet)) == shape_of(plan)
     assert subnet.whole
@@ -65,7 +65,7 @@ def test_a_walk_finds_every_node_and_cable() -> None:
 
 
 def test_our_dump_reads_back_as_the_same_graph() -> None:
-    plan = Fabric(SMALL).graph
+    plan = SMALL
     _, subnet = walked(Played(plan))
     read = ibnetdiscover.parse(dump(subnet), "ours", NodeNames())
     assert shape_of(read) == shape_of(plan)
@@ -74,13 +74,13 @@ def test_our_dump_reads_back_as_the_same_graph() -> None:
 
 
 def test_two_switches_in_a_ring_with_parallel_cables() -> None:
-    plan = Fabric(Shape(nodes=1, rails=2, unit=1, spines=1, parallel=4)).graph
+    plan = rail_fabric(nodes=1, rails=2, unit=1, spines=1, parallel=4)
     _, subnet = walked(Played(plan))
     assert shape_of(graph_of(subnet)) == shape_of(plan)
 
 
 def test_a_walk_that_is_cut_short_says_so() -> None:
-    played = Played(Fabric(SMALL).graph, latency=0.005)
+    played = Played(SMALL, latency=0.005)
     exchange = Exchange(played, Pace(window=1), played.clock)
     subnet = discover(exchange, played.now + 0.05)
     assert subnet.cut
@@ -91,7 +91,7 @@ def test_a_walk_that_is_cut_short_says_so() -> None:
 
 
 def test_every_counter_of_every_linked_port_is_read_zeros_included() -> None:
-    plan = Fabric(SMALL).graph
+    plan = SMALL
     played, rng = Played(plan), random.Random(1)
     exchange, subnet = walked(played)
     wide = {*DATA, *CASTS}
@@ -113,7 +113,7 @@ def test_every_counter_of_every_linked_port_is_read_zeros_included() -> None:
 
 
 def test_one_datagram_a_port_where_the_errors_are_in_the_extended_counters() -> None:
-    played = Played(Fabric(SMALL).graph, usual=(0x9300, 2))
+    played = Played(SMALL, usual=(0x9300, 2))
     exchange, subnet = walked(played)
     at = all_ports(subnet)[0]
     played.counters[at] = {"symbol_error": 70_000, "link_downed": 300, "port_xmit_wait": 2**40, "qp1_dropped": 3}
@@ -126,7 +126,7 @@ def test_one_datagram_a_port_where_the_errors_are_in_the_extended_counters() -> 
 
 
 def test_counters_that_a_node_does_not_promise_are_unknown() -> None:
-    played = Played(Fabric(SMALL).graph)
+    played = Played(SMALL)
     at = next(at for at in played.far if at.node in played.switches)
     played.capable[at.node] = (0, 0)  # neither 64 bits nor PortXmitWait
     played.counters[at] = {"port_xmit_wait": 9, "port_xmit_data": 2**40, "port_rcv_data": 77, "symbol_error": 1}
@@ -140,7 +140,7 @@ def test_counters_that_a_node_does_not_promise_are_unknown() -> None:
 
 
 def test_details_are_asked_for_when_their_sum_rises_only() -> None:
-    played = Played(Fabric(SMALL).graph)
+    played = Played(SMALL)
     exchange, subnet = walked(played)
     sweep, values = swept(exchange, subnet, played)
     at, other = sweep.ports[0], sweep.ports[1]
@@ -159,7 +159,7 @@ def test_details_are_asked_for_when_their_sum_rises_only() -> None:
 
 
 def test_a_storm_of_errors_does_not_stretch_the_sweep() -> None:
-    played = Played(Fabric(Shape(nodes=64, rails=4, unit=32, spines=4, parallel=4)).graph)
+    played = Played(rail_fabric(nodes=64, rails=4, unit=32, spines=4, parallel=4))
     exchange, subnet = walked(played)
     sweep = Sweep(exchange, subnet, all_ports(subnet))
     assert len(sweep.ports) > MOST_DETAILS
@@ -173,7 +173,7 @@ def test_a_storm_of_errors_does_not_stretch_the_sweep() -> None:
 
 
 def test_a_node_without_details_is_asked_once() -> None:
-    played = Played(Fabric(SMALL).graph)
+    played = Played(SMALL)
     exchange, subnet = walked(played)
     at = all_ports(subnet)[0]
     played.refuse[at.node, mad.RCV_ERROR_DETAILS.id] = 0xC
@@ -185,8 +185,8 @@ def test_a_node_without_details_is_asked_once() -> None:
     assert not values.refused
 
 
-def test_a_refusal_is_told_and_leaves_the_rest_known() -> None:
-    played = Played(Fabric(SMALL).graph)
+def test_a_refusal_is_reported_and_leaves_the_rest_known() -> None:
+    played = Played(SMALL)
     exchange, subnet = walked(played)
     at = all_ports(subnet)[0]
     played.refuse[at.node, mad.PORT_COUNTERS.id] = 0xC
@@ -203,7 +203,7 @@ def test_a_refusal_is_told_and_leaves_the_rest_known() -> None:
 
 
 def test_a_cut_cable_is_down_at_both_its_ends_and_keeps_them() -> None:
-    plan = Fabric(SMALL).graph
+    plan = SMALL
     played = Played(plan)
     exchange, before = walked(played)
     leaf_end = next(at for at, far in played.far.items() if far.node in played.adapters and far != played.origin)
@@ -225,7 +225,7 @@ def test_a_cut_cable_is_down_at_both_its_ends_and_keeps_them() -> None:
 
 
 def test_what_vanished_is_forgotten_in_time_and_a_moved_cable_at_once() -> None:
-    played = Played(Fabric(SMALL).graph)
+    played = Played(SMALL)
     exchange, before = walked(played)
     ends = [at for at, far in played.far.items() if at.node in played.switches and far.node in played.adapters]
     one, two = [at for at in ends if played.far[at] != played.origin][:2]
@@ -249,7 +249,7 @@ def test_what_vanished_is_forgotten_in_time_and_a_moved_cable_at_once() -> None:
 
 
 def test_a_link_narrowed_to_one_lane() -> None:
-    played = Played(Fabric(SMALL).graph)
+    played = Played(SMALL)
     exchange, subnet = walked(played)
     at = next(at for at in played.far if at.node in played.switches and played.far[at].node in played.switches)
     for end in (at, played.far[at]):
@@ -264,7 +264,7 @@ def test_a_link_narrowed_to_one_lane() -> None:
 
 def big() -> Graph:
     """2,048 adapters, 4,096 cables, 8,192 ports."""
-    return Fabric(Shape(nodes=256, rails=8, unit=32, spines=32, parallel=1)).graph
+    return rail_fabric(nodes=256, rails=8, unit=32, spines=32, parallel=1)
 
 
 def test_a_sweep_over_a_late_transport_takes_a_window_at_a_time() -> None:
@@ -292,7 +292,7 @@ def test_a_sweep_over_a_late_transport_takes_a_window_at_a_time() -> None:
 
 
 def test_a_dead_node_is_probed_once_a_sweep_and_believed_when_it_comes_back() -> None:
-    played = Played(Fabric(SMALL).graph, latency=0.001)
+    played = Played(SMALL, latency=0.001)
     exchange, subnet = walked(played)
     sweep, values = swept(exchange, subnet, played)
     full, dead = values.sent, next(iter(played.switches))
@@ -325,7 +325,7 @@ def test_many_dead_nodes_end_by_the_deadline_and_cost_no_port_of_the_others_it_h
 
 @pytest.mark.parametrize("window", [1, 3, 16])
 def test_never_more_outstanding_than_the_window(window: int) -> None:
-    played = Played(Fabric(SMALL).graph, latency=0.001)
+    played = Played(SMALL, latency=0.001)
     most = 0
     send = played.send
 
@@ -341,7 +341,7 @@ def test_never_more_outstanding_than_the_window(window: int) -> None:
 
 
 def test_a_port_that_loses_datagrams_is_an_error_not_a_wait_for_ever() -> None:
-    played = Played(Fabric(SMALL).graph)
+    played = Played(SMALL)
     exchange, _ = walked(played)
     played.send = lambda *_: None  # type: ignore[method-assign]
     with pytest.raises(TransportError, match="neither answered"):
@@ -349,7 +349,7 @@ def test_a_port_that_loses_datagrams_is_an_error_not_a_wait_for_ever() -> None:
 
 
 def test_late_answers_to_one_batch_are_not_taken_for_the_next() -> None:
-    played = Played(Fabric(SMALL).graph, latency=0.005)
+    played = Played(SMALL, latency=0.005)
     exchange, subnet = walked(played)
     at = all_ports(subnet)[0]
     sweep = Sweep(exchange, subnet, all_ports(subnet))

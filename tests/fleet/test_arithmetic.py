@@ -1,4 +1,4 @@
-"""Differences of counters, against a scalar telling of the same rules (detection-methods 0.1)."""
+"""Differences of counters, against a scalar telling of the same rules (docs/methods.md#counter-hygiene)."""
 
 from __future__ import annotations
 

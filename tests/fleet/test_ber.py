@@ -1,4 +1,4 @@
-"""Exact Poisson bounds, against the figures of detection-methods 2.1 and against the definition."""
+"""Exact Poisson bounds, against the figures of docs/methods.md#ber-bounds and against the definition."""
 
 from __future__ import annotations
 

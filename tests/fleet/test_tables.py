@@ -129,12 +129,12 @@ def test_history_stays_when_the_inventory_changes() -> None:
     assert math.isnan(view.value("symbol_errors")[gone])
 
 
-def test_the_node_s_clock_makes_rates_and_the_centre_s_clock_makes_age() -> None:
+def test_the_node_s_clock_makes_rates_and_the_server_s_clock_makes_age() -> None:
     site = Site()
     site.inventory("a", port_part("infiniband", ERRORS, "p"))
     site.send("a", {}, 1000.0)
     site.tick()
-    site.now -= 3600  # the centre's clock steps back
+    site.now -= 3600  # the server's clock steps back
     site.send("a", {("p", "symbol_errors"): 3.0}, 1010.0)
     view = site.tick()
     assert view.dt("symbol_errors")[0] == 10.0

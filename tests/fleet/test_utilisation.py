@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.fleet.utilisation import ADAPTERS, SOURCES, utilisation
+from fabricmon.fleet.port_groups import ADAPTERS
+from fabricmon.fleet.utilisation import SOURCES, utilisation
 from fabricmon.topology.domains import assign
 from fabricmon.topology.graph import Adapter, End, Graph, Switch, cable
 from tests.fleet.site import Site, port_part

@@ -139,7 +139,7 @@ def test_too_large_is_refused_before_anything_is_allocated() -> None:
         frame.decode(data)
 
 
-def test_another_version_is_told_apart_from_garbage() -> None:
+def test_another_version_is_distinguished_from_garbage() -> None:
     data = bytearray(frame.encode_full(Snapshot(inventory([]), 1, 0.0, [], array("d"))))
     data[2] = 9
     with pytest.raises(frame.VersionError, match="version 9") as e:

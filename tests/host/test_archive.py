@@ -12,7 +12,7 @@ import pytest
 
 from fabricmon.collect import COLLECTORS
 from fabricmon.commands.capture import record
-from fabricmon.host import archive
+from fabricmon.host import archive_file
 from fabricmon.host.archive import Archive, ArchiveError
 from fabricmon.host.live import LiveHost
 from fabricmon.host.protocol import Host, HostError, Link, RdmaDevice, RdmaPort, Unsupported
@@ -20,7 +20,7 @@ from fabricmon.host.recorded import RecordedHost
 from fabricmon.host.recording import RecordingHost
 from tests.host.trees import build_hca_tree, put
 
-CONFIGS = {name: module.Config() for name, module in COLLECTORS.items()}
+CONFIGS = {name: module.config() for name, module in COLLECTORS.items()}
 Cells = dict[tuple[str, str, str], float]
 
 
@@ -83,7 +83,7 @@ def recorded(machine: Machine) -> Archive:
 
 def test_a_recorded_machine_says_the_same(machine: Machine, tmp_path: Path) -> None:
     path = str(tmp_path / "host.gz")
-    archive.save(recorded(machine), path)
+    archive_file.save(recorded(machine), path)
     again = RecordedHost(path)
     assert same(everything(machine), everything(again))
     assert (again.name, again.boot_id()) == ("host-007", "11111111-2222-3333-4444-555555555555")
@@ -115,7 +115,7 @@ def test_the_clock_of_a_recording_goes_on(machine: Machine) -> None:
 def test_anonymised_keeps_counters_and_what_belongs_together(machine: Machine, tmp_path: Path) -> None:
     plain = recorded(machine)
     path = str(tmp_path / "host.gz")
-    archive.save(archive.anonymised(plain), path)
+    archive_file.save(archive_file.anonymised(plain), path)
     text = gzip.decompress(Path(path).read_bytes()).decode()
     secrets = ("host-007", "0200:0000:0000:000", "80:00:02:ab", "11111111-2222", "0101A8C0", machine.machine_id())
     for secret in filter(None, secrets):
@@ -128,40 +128,40 @@ def test_anonymised_keeps_counters_and_what_belongs_together(machine: Machine, t
     assert found["node_guid"] == found["port_guid"] == found["sys_image_guid"] != before.decode()
     assert len(found["node_guid"]) == 19
     assert again.rdma_devices()[0].node_guid != "0200:0000:0000:0000"
-    assert archive.anonymised(plain, b"k") == archive.anonymised(plain, b"k")
-    assert archive.anonymised(plain) != archive.anonymised(plain)
+    assert archive_file.anonymised(plain, b"k") == archive_file.anonymised(plain, b"k")
+    assert archive_file.anonymised(plain) != archive_file.anonymised(plain)
 
 
 def test_bad_archives_say_what_is_wrong(machine: Machine, tmp_path: Path) -> None:
     path = tmp_path / "host.gz"
 
-    def told(data: bytes, most: int = 1 << 20) -> str:
+    def error(data: bytes, most: int = 1 << 20) -> str:
         path.write_bytes(data)
         with pytest.raises(ArchiveError) as caught:
-            archive.load(str(path), most)
+            archive_file.load(str(path), most)
         assert str(path) in str(caught.value)
         return str(caught.value)
 
-    assert "gzip" in told(b"not gzip at all")
-    assert "more than" in told(gzip.compress(b" " * 5000), 4999)
-    assert "no machine" in told(gzip.compress(b"{}"))
-    assert "version 99" in told(gzip.compress(json.dumps({"format": "fabricmon-host", "version": 99}).encode()))
-    assert "name" in told(gzip.compress(b'{"format":"fabricmon-host","version":1,"fabricmon":"0"}'))
-    archive.save(recorded(machine), str(path))
+    assert "gzip" in error(b"not gzip at all")
+    assert "more than" in error(gzip.compress(b" " * 5000), 4999)
+    assert "not a recorded machine" in error(gzip.compress(b"{}"))
+    assert "version 99" in error(gzip.compress(json.dumps({"format": "fabricmon-host", "version": 99}).encode()))
+    assert "name" in error(gzip.compress(b'{"format":"fabricmon-host","version":1,"fabricmon":"0"}'))
+    archive_file.save(recorded(machine), str(path))
     whole = path.read_bytes()
     for cut in (1, 20, len(whole) // 2, len(whole) - 1):
-        told(whole[:cut])
+        error(whole[:cut])
     damaged = bytearray(whole)
     damaged[len(whole) // 2] ^= 0x55
-    told(bytes(damaged))
+    error(bytes(damaged))
     with pytest.raises(FileNotFoundError):
-        archive.load(str(tmp_path / "none"))
+        archive_file.load(str(tmp_path / "none"))
 
 
 def test_a_save_that_fails_leaves_nothing(machine: Machine, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
-        archive.save(recorded(machine), str(tmp_path / "no/such/host.gz"))
+        archive_file.save(recorded(machine), str(tmp_path / "no/such/host.gz"))
     (tmp_path / "taken").mkdir()
     with pytest.raises(OSError, match=r"directory|exists"):
-        archive.save(recorded(machine), str(tmp_path / "taken"))
+        archive_file.save(recorded(machine), str(tmp_path / "taken"))
     assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".part")] == []

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from fabricmon.cli import main
-from fabricmon.collect import infiniband
+from fabricmon.collect import COLLECTORS
 from fabricmon.host.recorded import RecordedHost
 from tests.host.trees import build_hca_tree
+
+infiniband = COLLECTORS["infiniband"]
 
 
 def test_a_captured_tree_is_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,7 +22,7 @@ def test_a_captured_tree_is_read_back(tmp_path: Path, capsys: pytest.CaptureFixt
     roots = ["--path.sysfs", str(tmp_path / "sys"), "--path.procfs", str(tmp_path / "proc")]
     assert main(["capture", "-o", str(file), "--anonymise", *roots]) == 0
     assert str(file) in capsys.readouterr().out
-    sessions = infiniband.open(RecordedHost(str(file)), infiniband.Config()).sessions()
+    sessions = infiniband.open(RecordedHost(str(file)), infiniband.config()).sessions()
     assert sorted(sessions) == ["mlx5_0", "mlx5_1", "mlx5_2"]
     reading = sessions["mlx5_2"].read()
     at = reading.parts[0].columns.index("xmit")
@@ -36,7 +38,7 @@ def test_what_the_configuration_excludes_is_not_touched(tmp_path: Path) -> None:
     roots = ["--path.sysfs", str(tmp_path / "sys"), "--path.procfs", str(tmp_path / "proc"), "--config", str(config)]
     assert main(["capture", "-o", str(tmp_path / "host.gz"), *roots]) == 0
     again = RecordedHost(str(tmp_path / "host.gz"))
-    asked = [p for p in (*again._archive.numbers, *again._archive.reads) if "mlx5_0/ports/1/counters" in p]
+    asked = [p for p in (*again.archive.numbers, *again.archive.reads) if "mlx5_0/ports/1/counters" in p]
     assert asked == []
 
 

@@ -4,10 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from fabricmon.collect import infiniband, infiniband_errors, infiniband_rare, infiniband_state
-from fabricmon.host.hidden import Hidden
+from fabricmon.collect import COLLECTORS
 from fabricmon.host.live import LiveHost
+from fabricmon.host.protocol.hidden import Hidden
 from tests.host.trees import build_hca_tree
+
+infiniband = COLLECTORS["infiniband"]
+infiniband_errors = COLLECTORS["infiniband_errors"]
+infiniband_rare = COLLECTORS["infiniband_rare"]
+infiniband_state = COLLECTORS["infiniband_state"]
 
 
 def address(root: Path, device: str) -> str:
@@ -20,7 +25,7 @@ def test_an_excluded_adapter_is_found_by_no_collector(tmp_path: Path, by: str) -
     hide = {"name": "mlx5_1", "address": address(tmp_path, "mlx5_1"), "wildcard": "mlx5_[1]"}[by]
     host = LiveHost(str(tmp_path), hide=[hide])
     for module in (infiniband, infiniband_errors, infiniband_rare, infiniband_state):
-        assert sorted(module.open(host, module.Config()).sessions()) == ["mlx5_0", "mlx5_2"]
+        assert sorted(module.open(host, module.config()).sessions()) == ["mlx5_0", "mlx5_2"]
     assert address(tmp_path, "mlx5_0")
     assert "mlx5_1" not in host.list("/sys/class/infiniband/")
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.host import dcbnl, ethtool, netlink
 from fabricmon.host.ethtool_statistics import DriverStatistics
-from fabricmon.host.interfaces import Dcb, Fec, LinkState, Pause
 from fabricmon.host.live import LiveHost
-from fabricmon.host.netlink import NetlinkError
+from fabricmon.host.messages import dcb, ethtool, netlink
+from fabricmon.host.messages.netlink import NetlinkError
 from fabricmon.host.protocol import HostError, Unsupported
+from fabricmon.host.protocol.interfaces import Dcb, Fec, LinkState, Pause
 
 u64 = st.integers(0, 2**64 - 1)
 counts = st.lists(u64, max_size=9).map(tuple)
@@ -60,7 +60,7 @@ def test_link_state(link: bool, reason: int | None, detail: int | None, downs: i
     assert ethtool.decode_link_state(answer(6, *parts)) == LinkState(link, None, reason, detail, downs)
 
 
-def test_pause_counts_are_told_apart() -> None:
+def test_pause_counts_are_distinguished() -> None:
     payload = answer(21, number(2, 0, 1), number(3, 1, 1), number(4, 0, 1),
                      netlink.nested(5, number(2, 11, 8), number(3, 22, 8)))  # fmt: skip
     assert ethtool.decode_pause(payload) == Pause(False, True, False, received=22, sent=11)
@@ -95,15 +95,15 @@ def test_dcb(
     payload = struct.pack("=BBxx", 0, 21) + netlink.attribute(1, b"eth0\0") + netlink.nested(
         13, netlink.attribute(1, ets), netlink.attribute(2, flow), netlink.nested(3, *table)
     ) + number(14, 9, 1)  # fmt: skip
-    assert dcbnl.decode(payload) == Dcb(
+    assert dcb.decode(payload) == Dcb(
         9, 8, pfc, delay, True, bandwidth, algorithm, classes, tuple(sorted(apps)), (), (), ()
     )
 
 
 def test_dcb_of_a_driver_that_tells_nothing_is_unknown() -> None:
-    assert dcbnl.decode(struct.pack("=BBxx", 0, 21)) == Dcb()
+    assert dcb.decode(struct.pack("=BBxx", 0, 21)) == Dcb()
     with pytest.raises(NetlinkError, match="needed"):
-        dcbnl.decode(struct.pack("=BBxx", 0, 21) + netlink.nested(13, netlink.attribute(2, bytes(3))))
+        dcb.decode(struct.pack("=BBxx", 0, 21) + netlink.nested(13, netlink.attribute(2, bytes(3))))
 
 
 @given(st.binary(max_size=200))
@@ -115,7 +115,7 @@ def test_no_bytes_break_the_decoders(data: bytes) -> None:
         ethtool.decode_pause,
         ethtool.decode_statistics,
         ethtool.decode_module,
-        dcbnl.decode,
+        dcb.decode,
     ):
         for lead in (b"", bytes(4)):
             try:
@@ -127,7 +127,7 @@ def test_no_bytes_break_the_decoders(data: bytes) -> None:
 def test_a_question_names_the_interface() -> None:
     (only,) = netlink.attributes(ethtool.header(1, "fabeth0", 4))
     assert dict(netlink.attributes(only[1])) == {2: b"fabeth0\0", 3: struct.pack("=I", 4)}
-    assert dict(netlink.attributes(dcbnl.request("eth0")[4:])) == {1: b"eth0\0"}
+    assert dict(netlink.attributes(dcb.request("eth0")[4:])) == {1: b"eth0\0"}
 
 
 def test_the_kernel_itself_answers() -> None:

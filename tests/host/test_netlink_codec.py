@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.host import netlink, netlink_socket, rdma, rtnl
-from fabricmon.host.netlink import NetlinkError
-from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort
+from fabricmon.host import netlink_socket
+from fabricmon.host.messages import netlink, rdma
+from fabricmon.host.messages.netlink import NetlinkError
+from fabricmon.host.protocol import HostError, RdmaDevice, RdmaPort
 
 names = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40)
 u64 = st.integers(0, 2**64 - 1)
@@ -56,7 +57,6 @@ def test_no_bytes_break_the_decoders(data: bytes) -> None:
         rdma.decode_device,
         rdma.decode_port,
         rdma.decode_counters,
-        rtnl.decode_link,
     ):
         try:
             decode(data)
@@ -103,41 +103,10 @@ def test_a_port_without_state_is_no_port() -> None:
 
 
 def test_a_question_names_device_and_port() -> None:
-    assert list(netlink.attributes(rdma.request(rdma.PORT_GET, 3, 1))) == [
+    assert list(netlink.attributes(rdma.request(3, 1))) == [
         (rdma.DEV_INDEX, struct.pack("=I", 3)),
         (rdma.PORT_INDEX, struct.pack("=I", 1)),
     ]
-
-
-def test_a_link() -> None:
-    header = struct.pack("=BxHiII", 0, 1, 7, 0x1, 0)
-    stats = struct.pack("=25Q", *range(1, 26))
-    payload = (
-        header
-        + string(rtnl.IFNAME, "eth0")
-        + attr(rtnl.MTU, 9000, 4)
-        + attr(rtnl.OPERSTATE, 6, 1)
-        + attr(rtnl.CARRIER, 1, 1)
-        + attr(rtnl.CARRIER_UP_COUNT, 5, 4)
-        + attr(rtnl.CARRIER_DOWN_COUNT, 4, 4)
-        + attr(rtnl.MASTER, 9, 4)
-        + netlink.attribute(rtnl.ADDRESS, bytes.fromhex("020000000001"))
-        + netlink.nested(rtnl.LINKINFO, string(1, "bond"))
-        + netlink.attribute(rtnl.STATS64, stats)
-    )
-    found = rtnl.decode_link(payload)
-    assert found == Link(
-        7, "eth0", "up", True, 1, 5, 4, 9000, 9, "bond", "02:00:00:00:00:01", "", "", found.stats
-    )  # fmt: skip
-    assert found.stats["rx_packets"] == 1
-    assert found.stats["tx_dropped"] == 8
-    assert found.stats["rx_crc_errors"] == 13
-
-
-def test_a_link_of_an_old_kernel_lacks_the_counts() -> None:
-    found = rtnl.decode_link(struct.pack("=BxHiII", 0, 1, 7, 0, 0) + string(rtnl.IFNAME, "eth0"))
-    assert (found.carrier, found.carrier_down_count, found.stats) == (None, None, {})
-    assert found.operstate == "unknown"
 
 
 class _Kernel:

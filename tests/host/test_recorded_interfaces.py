@@ -9,13 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from fabricmon.collect import ethernet_phy, neighbours, optics, qos, roce
-from fabricmon.host import archive
-from fabricmon.host.interfaces import Dcb, Fec, LinkState, Pause
+from fabricmon.collect import COLLECTORS
+from fabricmon.host import archive_file
 from fabricmon.host.protocol import Host, HostError, Unsupported
+from fabricmon.host.protocol.interfaces import Dcb, Fec, LinkState, Pause
 from fabricmon.host.recorded import RecordedHost
 from fabricmon.host.recording import RecordingHost
 from tests.collect.drivers import labels, machine, rows
+
+ethernet_phy = COLLECTORS["ethernet_phy"]
+neighbours = COLLECTORS["neighbours"]
+optics = COLLECTORS["optics"]
+qos = COLLECTORS["qos"]
+roce = COLLECTORS["roce"]
 
 EIGHT = (0, 1, 2, 3, 4, 5, 6, 7)
 LEAF = {
@@ -56,9 +62,9 @@ def recorded(tmp_path: Path) -> RecordingHost:
 def everything(host: Host) -> dict[str, tuple[dict, dict, list[str]]]:
     found = {}
     for module in COLLECTORS:
-        for key, session in module.open(host, module.Config()).sessions().items():
+        for key, session in module.open(host, module.config()).sessions().items():
             reading = session.read()
-            found[f"{module.NAME} {key}"] = (rows(reading), labels(reading), [f.error for f in reading.faults])
+            found[f"{module.name} {key}"] = (rows(reading), labels(reading), [f.error for f in reading.faults])
     return found
 
 
@@ -73,15 +79,15 @@ def test_the_same_readings_come_out_of_a_file(tmp_path: Path) -> None:
     assert live["optics eth0"][1]["eth0"]["module_serial"] == "SECRET-SERIAL"
     assert math.isnan(live["ethernet_phy eth0"][0]["eth0"]["fec_corrected_bit_errors"])
     assert live["ethernet_phy eth1"][2] == ["no answer"]
-    archive.save(recording.archive, str(tmp_path / "machine"))
+    archive_file.save(recording.archive, str(tmp_path / "machine"))
     assert same(everything(RecordedHost(str(tmp_path / "machine"))), live)
 
 
 def test_anonymised_it_names_neither_serial_number_nor_switch(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "sys")
     live = everything(recording)
-    hidden = archive.anonymised(recording.archive)
-    archive.save(hidden, str(tmp_path / "machine"))
+    hidden = archive_file.anonymised(recording.archive)
+    archive_file.save(hidden, str(tmp_path / "machine"))
     found = everything(RecordedHost(str(tmp_path / "machine")))
     assert "SECRET" not in json.dumps(found)
     assert "secret-leaf" not in json.dumps(found)

@@ -80,13 +80,13 @@ def agent_runs(engine: Engine, user: str) -> None:
         engine.run("rm", "--force", name)
 
 
-def centre_runs(engine: Engine) -> None:
+def server_runs(engine: Engine) -> None:
     port = free_port()
     name = engine.do("run", "--detach", *CLOSED, "fabricmon:one", "central", "--listen", f"127.0.0.1:{port}")
     try:
-        wait_for("the centre", lambda: fetch(f"http://127.0.0.1:{port}/-/ready") == "ok\n")
+        wait_for("the server", lambda: fetch(f"http://127.0.0.1:{port}/-/ready") == "ok\n")
         kept = engine.do("exec", name, "ls", "/var/lib/fabricmon")
-        seen("the centre runs too, its state in the image's volume", kept, kept.replace("\n", " "))
+        seen("the server runs too, its state in the image's volume", kept, kept.replace("\n", " "))
         seen("its health check finds it", True, engine.do("exec", name, "fabricmon", "alive"))
         engine.do("stop", name)
         seen("it stops when told", engine.do("inspect", "--format", "{{.State.ExitCode}}", name) == "0")
@@ -119,7 +119,7 @@ def main() -> int:
             built(engine, clone)
             for user in USERS:
                 agent_runs(engine, user)
-            centre_runs(engine)
+            server_runs(engine)
             hung(engine)
     except (NotSo, RuntimeError, TimeoutError) as error:
         print(f"NOT SO  {error}", file=sys.stderr)

@@ -47,14 +47,14 @@ ANSWERS = [(200, None), (401, None), (403, None), (503, "503 why"), (404, "404 w
 @pytest.mark.parametrize(("status", "reason"), ANSWERS)
 def test_what_is_an_answer(server: ThreadingHTTPServer, status: int, reason: str | None) -> None:
     server.status = status  # type: ignore[attr-defined]
-    assert alive.ask("127.0.0.1", server.server_port, 5.0) == reason
+    assert alive.probe("127.0.0.1", server.server_port, 5.0) == reason
 
 
 def test_silence_and_a_closed_port_are_no_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as quiet:
         port = quiet.getsockname()[1]
-        assert "timed out" in (alive.ask("127.0.0.1", port, 0.2) or "")
-    assert "refused" in (alive.ask("127.0.0.1", port, 0.2) or "")
+        assert "timed out" in (alive.probe("127.0.0.1", port, 0.2) or "")
+    assert "refused" in (alive.probe("127.0.0.1", port, 0.2) or "")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_silence_and_a_closed_port_are_no_answers() -> None:
         "a b:80", "a..b:80", f"{'a' * 64}:80", "[a..b]:80", "127.0.0.1:70001", "127.0.0.1:-1", "::1:80", "nowhere", "",
     ],
 )  # fmt: skip
-def test_an_address_that_is_none_is_told_in_one_line(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_that_is_none_is_reported_in_one_line(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["alive", f"--address={wrong}"]) == 2
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
@@ -71,7 +71,7 @@ def test_an_address_that_is_none_is_told_in_one_line(wrong: str, capsys: pytest.
 
 
 @pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf", "1e300"])
-def test_a_timeout_that_is_none_is_told_in_one_line(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_timeout_that_is_none_is_reported_in_one_line(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["alive", "--address", "127.0.0.1:9790", f"--timeout={seconds}"]) == 2
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
@@ -106,7 +106,7 @@ def test_a_listener_that_wants_a_certificate_of_us_answers(authority: Authority)
         context.verify_mode = mode
         with socket.create_server(("127.0.0.1", 0)) as listener:
             threading.Thread(target=_serve, args=(listener, context), daemon=True).start()
-            assert alive.ask("127.0.0.1", listener.getsockname()[1], 5.0) is None, mode
+            assert alive.probe("127.0.0.1", listener.getsockname()[1], 5.0) is None, mode
 
 
 def _serve(listener: socket.socket, context: ssl.SSLContext) -> None:

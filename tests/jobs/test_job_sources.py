@@ -1,4 +1,4 @@
-"""The centre's sources of jobs against a Slurm that is a script, a slurmrestd and an API server over real HTTP."""
+"""The server's sources of jobs against a Slurm that is a script, a slurmrestd and an API server over real HTTP."""
 
 import asyncio
 import contextlib
@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from fabricmon.central.jobs import JobFeed
-from fabricmon.central.jobs_settings import JobsConfig, KubernetesJobs, SlurmJobs
+from fabricmon.central.jobs.feed import JobFeed
+from fabricmon.central.jobs.settings import JobsConfig, KubernetesJobs, SlurmJobs
 from fabricmon.runtime import logs
 from fabricmon.units import Duration
 from tests.central.streams import until
@@ -89,10 +89,10 @@ async def test_a_command_is_asked_again_and_again(follow, tmp_path):
     [
         ("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", "Unable to contact"),
         ("echo no json here", "JSON"),
-        ("sleep 60 & echo $! > $0.child; sleep 60", "no answer within"),
+        ("sleep 60 & echo $! > $0.child; sleep 60", "did not finish within"),
     ],
 )
-async def test_a_command_that_fails_keeps_what_was_told_and_says_why(follow, tmp_path, text, why):
+async def test_a_command_that_fails_keeps_what_was_reported_and_says_why(follow, tmp_path, text, why):
     good = tmp_path / "answer"
     good.write_bytes(slurm_answer([slurm_job(LISTS, 1, "gpu1")]))
     slurm = script(tmp_path / "squeue", f"cat {good}; rm {good} && exit 0\n{text}".replace("cat", "cat 2>/dev/null"))
@@ -165,7 +165,7 @@ async def test_slurmrestd_is_asked_in_its_own_version_with_the_token_of_the_file
         assert restd.asked[-1][1]["X-SLURM-USER-NAME"] == "slurm"
 
 
-async def test_a_slurmrestd_that_refuses_is_told_with_its_words(follow):
+async def test_a_slurmrestd_that_refuses_is_reported_with_its_words(follow):
     restd = Restd(NUMBERS)
     restd.status = 401
     async with await restd.serve() as served:
@@ -246,7 +246,7 @@ async def test_a_version_too_old_at_the_start_of_a_watch_leads_to_a_new_list(fol
 
 
 @pytest.mark.parametrize("status", [401, 403, 500])
-async def test_a_refusal_keeps_what_was_told_and_goes_away_again(follow, cluster, status):
+async def test_a_refusal_keeps_what_was_reported_and_goes_away_again(follow, cluster, status):
     cluster.put(PODS, pod("a", "gpu1"))
     feed, told = await follow(**of(cluster))
     await until(lambda: cluster.watches)
@@ -288,7 +288,7 @@ async def test_outside_a_cluster_the_word_cluster_is_an_error(follow, monkeypatc
 
 
 async def test_a_file_is_read_again_when_it_changes_and_keeps_its_jobs_when_it_breaks(follow, tmp_path, monkeypatch):
-    monkeypatch.setattr("fabricmon.central.jobs_file.PERIOD", 0.05)
+    monkeypatch.setattr("fabricmon.central.jobs.file_source.PERIOD", 0.05)
     path = tmp_path / "jobs.json"
     _, told = await follow(files=(str(path),))
     await until(lambda: "cannot be read" in told.last.error)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fabricmon.jobs import file
-from fabricmon.jobs.model import Job, ListingError
+from fabricmon.jobs.model import Job, ListingError, as_text
 
 
 def parse(value):
@@ -43,3 +43,7 @@ def test_what_is_no_such_file_is_refused(value):
 def test_half_a_file_is_refused():
     with pytest.raises(ListingError, match="JSON"):
         file.parse(b'{"jobs": [{"id"')
+
+
+def test_text_that_is_no_unicode_is_kept_as_text_that_can_be_stored() -> None:
+    assert as_text("train\ud800") == "train?"

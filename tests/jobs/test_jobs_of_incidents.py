@@ -4,9 +4,9 @@ import pytest
 
 from fabricmon.jobs.model import Job, Jobs
 from fabricmon.model import JobVerdict, Severity
-from fabricmon.notify.plan import decide
+from fabricmon.notify.due import due_notifications
+from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.route import Receiver
-from fabricmon.notify.told import Told
 from tests.engine.conftest import World
 
 
@@ -57,11 +57,11 @@ def test_a_link_that_stays_down_stalls_its_job_and_then_crashes_it(world):
 
 
 def test_a_receiver_hears_of_the_crash_once(world):
-    told, receivers = Told(), [Receiver("ops", min_severity=Severity.INFO, repeat=0.0)]
+    told, receivers = LastNotifications(), [Receiver("ops", min_severity=Severity.INFO, repeat=0.0)]
     reasons = []
 
     def plan():
-        for note in decide(world.engine.incidents(), told, receivers, (), world.now):
+        for note in due_notifications(world.engine.incidents(), told, receivers, (), world.now):
             told.add(note)
             reasons.append(note.reason)
         return False
@@ -104,7 +104,7 @@ def test_a_job_that_began_later_was_set_up_without_the_port(world):
     assert "crash" not in changes(found)
 
 
-def test_a_job_that_leaves_is_told_as_gone_and_stays_in_the_resolved_incident(world):
+def test_a_job_that_leaves_is_reported_as_gone_and_stays_in_the_resolved_incident(world):
     tell(world, job(1, range(4)))
     world.break_links([("host-001", 2)])
     world.run(50)
@@ -167,7 +167,7 @@ def test_a_new_episode_begins_without_the_crash_of_the_last(world):
     assert incident(world, "link_down").impact.jobs[0].verdict is JobVerdict.STALL
 
 
-def test_the_verdict_survives_a_restart_of_the_centre(world):
+def test_the_verdict_survives_a_restart_of_the_server(world):
     tell(world, job(1, range(4)))
     world.break_links([("host-001", 2)])
     world.run(50)

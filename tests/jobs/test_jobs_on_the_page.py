@@ -1,7 +1,7 @@
 """Jobs on an incident's card and at the API."""
 
-from fabricmon.central.jobs_told import told
-from fabricmon.central.overview import overview
+from fabricmon.central.documents.jobs import jobs_document
+from fabricmon.central.documents.overview import overview
 from fabricmon.central.page.cards import MAX_JOBS
 from fabricmon.central.page.document import document
 from fabricmon.central.page.scene import Scene
@@ -31,8 +31,8 @@ def test_names_of_jobs_cannot_write_into_the_page():
 
 
 def test_what_is_not_known_is_said():
-    assert "unknown: no scheduler answers" in card(Impact("unknown", "", None))
-    assert "there may be more" in card(Impact("partly", "slurm", NOW, (hit(),), 1))
+    assert "unknown: no scheduler responds" in card(Impact("unknown", "", None))
+    assert "may be incomplete" in card(Impact("partly", "slurm", NOW, (hit(),), 1))
     assert "class='jobs'" not in card(None)
 
 
@@ -46,12 +46,12 @@ def test_the_api_tells_hit_jobs_first_and_how_sources_stand():
     jobs = (Job("1", "a", "x", ("n1",)), Job("2", "b", "y", ("host-007", "n2"), survives=9.0))
     sources = (Jobs("slurm", NOW, jobs, odd=3), Jobs("kubernetes", None, error="HTTP 403"))
     incidents = [incident(impact=Impact("known", "slurm", NOW, (hit("2", "b"),), 1)), incident(id="other")]
-    found = told(sources, incidents, NOW, {}, 10)
+    found = jobs_document(sources, incidents, NOW, {}, 10)
     hits = [{"id": "5f1c0a", "verdict": "crash"}]
     assert [(j["id"], j["incidents"]) for j in found["jobs"]] == [("2", hits), ("1", [])]
     assert [(j["survives"], j["known"]) for j in found["jobs"]] == [(9.0, True), (30.0, True)]
     assert [(s["source"], s["known"], s["odd"], s["error"]) for s in found["sources"]] == [
         ("slurm", True, 3, ""), ("kubernetes", False, 0, "HTTP 403")]  # fmt: skip
-    assert [j["id"] for j in told(sources, [], NOW, {"node": "HOST-007.example"}, 10)["jobs"]] == ["2"]
-    assert told(sources, [], NOW, {"source": "kubernetes"}, 10)["total"] == 0
-    assert len(told(sources, [], NOW, {}, 1)["jobs"]) == 1
+    assert [j["id"] for j in jobs_document(sources, [], NOW, {"node": "HOST-007.example"}, 10)["jobs"]] == ["2"]
+    assert jobs_document(sources, [], NOW, {"source": "kubernetes"}, 10)["total"] == 0
+    assert len(jobs_document(sources, [], NOW, {}, 1)["jobs"]) == 1

@@ -47,7 +47,7 @@ def test_flags_beside_the_state_do_not_hide_it():
         ({"job_id": {"set": True, "number": -4}, "job_state": "RUNNING"}, "job_id"),
         ({"job_id": 5, "job_state": "RUNNING", "nodes": "gpu[3-1]"}, "count upwards"),
         ({"job_id": 5, "job_state": "RUNNING", "nodes": "gpu[1-"}, "bracket"),
-        ({"job_id": 5, "job_state": ["RUNNING"], "nodes": None}, "names no nodes"),
+        ({"job_id": 5, "job_state": ["RUNNING"], "nodes": None}, "has no nodes"),
         ({"job_id": 5, "job_state": {"what": 1}}, "job_state"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The manifests and a real centre against a real Kubernetes API (etcd, kube-apiserver, RBAC on):
+"""The manifests and a real server against a real Kubernetes API (etcd, kube-apiserver, RBAC on):
 
     python -m tests.kubernetes PATH/kube-apiserver        about two minutes; tests/rigs/kube/build builds the program
 
@@ -119,10 +119,10 @@ def taint(server: Server, node: str) -> str:
     return next((f"{t['key']}={t['value']}:{t['effect']}" for t in found if t["key"].startswith("fabricmon")), "")
 
 
-# ---------------------------------------------------------------- the centre
+# ---------------------------------------------------------------- the server
 
 
-class Centre:
+class CentralServer:
     """A real one, as a process of its own."""
 
     def __init__(self, server: Server, directory: Path, agents: int, dry_run: bool = False) -> None:
@@ -142,7 +142,7 @@ class Centre:
             }},
         }  # fmt: skip
         (directory / "fabricmon.yaml").write_text(yaml.safe_dump(config))
-        self.log = directory / "centre.log"
+        self.log = directory / "central.log"
         self.process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
@@ -157,7 +157,7 @@ class Centre:
             self.process.send_signal(how)
             await self.process.wait()
         if self.process is not None:
-            say(f"  the centre ended with {self.process.returncode}")
+            say(f"  the server ended with {self.process.returncode}")
 
     def ask(self, path: str) -> Any:
         return json.loads(self.read(path))
@@ -186,15 +186,15 @@ async def show(server: Server, directory: Path) -> None:
         add_node(server, name, address)
         add_pod(server, name, address)
         agents[name] = await FakeAgent(name).start(port, address)
-    centre = Centre(server, directory, port)
+    central = CentralServer(server, directory, port)
     try:
-        await scenes(server, centre, agents)
+        await scenes(server, central, agents)
     finally:
-        await centre.stop()
+        await central.stop()
         for agent in agents.values():
             await agent.stop()
-    say("the centre's log:")
-    lines = centre.log.read_text().splitlines()
+    say("the server's log:")
+    lines = central.log.read_text().splitlines()
     say("\n".join(f"  {line}" for line in lines if "part=kubernetes" in line or "part=acting" in line))
 
 
@@ -220,15 +220,15 @@ def can_i(server: Server, account: str, verb: str, resource: str, namespace: str
     raise NotSo(said)
 
 
-async def scenes(server: Server, centre: Centre, agents: dict[str, FakeAgent]) -> None:
-    say("a centre with the service account's token:")
-    await centre.start()
+async def scenes(server: Server, central: CentralServer, agents: dict[str, FakeAgent]) -> None:
+    say("a server with the service account's token:")
+    await central.start()
     await until("all agents are found by their pods and live",
-                lambda: centre.presences() == dict.fromkeys(NODES, "live"))  # fmt: skip
+                lambda: central.presences() == dict.fromkeys(NODES, "live"))  # fmt: skip
     await until("every node has FabricHealthy=True",
                 lambda: all(condition(server, n).get("status") == "True" for n in NODES))  # fmt: skip
     since = condition(server, "gpu-1")["lastTransitionTime"]
-    await until("node labels are in the topology", lambda: "hall-1" in json.dumps(centre.ask("/api/v1/topology")))
+    await until("node labels are in the topology", lambda: "hall-1" in json.dumps(central.ask("/api/v1/topology")))
 
     say("a link goes down on two nodes; one node may be tainted:")
     for name, link in DOWN.items():
@@ -249,15 +249,15 @@ async def scenes(server: Server, centre: Centre, agents: dict[str, FakeAgent]) -
     server.kubectl("-n", "fabricmon", "delete", "pod", "fabricmon-agent-gpu-3", "--force", "--grace-period=0")
     server.kubectl("delete", "node", "gpu-3")
     await asyncio.sleep(5)
-    presences = centre.presences()
+    presences = central.presences()
     seen("5 s later it is still expected", "gpu-3" in presences, presences)
-    await until("after `keep` it is forgotten", lambda: "gpu-3" not in centre.presences())
+    await until("after `keep` it is forgotten", lambda: "gpu-3" not in central.presences())
 
-    say("the centre is killed and started anew:")
+    say("the server is killed and started anew:")
     before = {n: (condition(server, n), taint(server, n)) for n in ("gpu-1", "gpu-2", "gpu-4")}
-    await centre.stop(signal.SIGKILL)
-    await centre.start()
-    await until("agents are live again", lambda: centre.presences().get("gpu-1") == "live")
+    await central.stop(signal.SIGKILL)
+    await central.start()
+    await until("agents are live again", lambda: central.presences().get("gpu-1") == "live")
     await asyncio.sleep(12)
     after = {n: (condition(server, n), taint(server, n)) for n in before}
     seen("12 s later every condition and taint is what it was, heartbeats too", before == after,
@@ -277,7 +277,7 @@ async def scenes(server: Server, centre: Centre, agents: dict[str, FakeAgent]) -
     server.kubectl("delete", "clusterrolebinding", "fabricmon-node-condition")
     await agents["gpu-4"].stop()
     await until("the page says what is refused",
-                lambda: "forbidden" in centre.read("/"))  # fmt: skip
+                lambda: "forbidden" in central.read("/"))  # fmt: skip
 
 
 def set_link(agent: FakeAgent, link: int, up: bool) -> None:
@@ -300,7 +300,7 @@ def main() -> int:
                 asyncio.run(show(server, directory))
             except NotSo as error:
                 print(f"FAILED: {error}", file=sys.stderr)
-                log = directory / "centre.log"
+                log = directory / "central.log"
                 print(log.read_text()[-4000:] if log.exists() else "", file=sys.stderr)
                 return 1
     say("all as it should be")

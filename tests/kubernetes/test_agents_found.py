@@ -1,17 +1,17 @@
-"""Which agents a cluster should have, and how the centre learns of them."""
+"""Which agents a cluster should have, and how the server learns of them."""
 
 import asyncio
 import contextlib
 
 import pytest
 
-from fabricmon.central import kubernetes_feed
-from fabricmon.central.kubernetes_agents import Expected, expected
-from fabricmon.central.kubernetes_feed import KubernetesFeed
-from fabricmon.central.kubernetes_settings import KubernetesConfig
-from fabricmon.central.targets import Target
+from fabricmon.central.targets import kubernetes_feed
+from fabricmon.central.targets.discovery import Target
+from fabricmon.central.targets.kubernetes_agents import ExpectedAgent, expected
+from fabricmon.central.targets.kubernetes_feed import KubernetesFeed
+from fabricmon.central.targets.kubernetes_settings import KubernetesConfig
 from fabricmon.kubernetes import listwatch
-from fabricmon.kubernetes.objects import NODES, AgentPod, Node
+from fabricmon.kubernetes.objects import NODES, AgentPod, KubernetesNode
 from fabricmon.units import Duration
 from tests.central.streams import until
 from tests.rigs.kube.standin import agent_pod, node
@@ -39,22 +39,24 @@ def test_an_agent_is_where_its_pod_is_under_the_name_of_its_node():
 
 
 def test_a_pod_that_never_came_up_is_expected_at_its_nodes_address():
-    found = step([AgentPod("a", "gpu-1", on_host=True)], [Node("gpu-1", "u", "1", address="10.0.0.1")])
+    found = step([AgentPod("a", "gpu-1", on_host=True)], [KubernetesNode("gpu-1", "u", "1", address="10.0.0.1")])
     assert addresses(found) == {"gpu-1": "10.0.0.1:9790"}
     assert step([AgentPod("a", "gpu-1", on_host=True)], None) == {}, "where nodes are not read that is not known"
-    assert step([AgentPod("a", "gpu-1")], [Node("gpu-1", "u", "1", address="10.0.0.1")]) == {}, "a network of its own"
+    assert step([AgentPod("a", "gpu-1")], [KubernetesNode("gpu-1", "u", "1", address="10.0.0.1")]) == {}, (
+        "a network of its own"
+    )
 
 
 def test_a_node_that_died_is_expected_as_long_as_it_is_in_the_cluster():
     before = step([AgentPod("a", "gpu-1", "10.0.0.1")]).values()
-    dead = [Node("gpu-1", "u", "1", ready=False)]
+    dead = [KubernetesNode("gpu-1", "u", "1", ready=False)]
     for now in (1.0, KEEP, 100 * KEEP):
         before = step([], dead, before, now).values()
         assert [one.node for one in before] == ["gpu-1"]
     assert step([], [], before, 100 * KEEP) == {}, "it went out of the cluster, long after its pod"
 
 
-@pytest.mark.parametrize("nodes", [None, [], [Node("gpu-1", "u", "1", ready=True)]])
+@pytest.mark.parametrize("nodes", [None, [], [KubernetesNode("gpu-1", "u", "1", ready=True)]])
 def test_an_agent_whose_pod_went_is_expected_for_a_while(nodes):
     before = step([AgentPod("a", "gpu-1", "10.0.0.1")]).values()
     gone = step([], nodes, before, 10.0)
@@ -66,7 +68,7 @@ def test_an_agent_whose_pod_went_is_expected_for_a_while(nodes):
 def test_a_pod_that_is_replaced_leaves_no_second_agent():
     before = step([AgentPod("a", "gpu-1", "10.1.0.1")]).values()
     between = step([AgentPod("b", "gpu-1")], None, before, 5.0)
-    assert between["10.1.0.1:9790"] == Expected(Target("10.1.0.1:9790", {"node": "gpu-1"}, "kubernetes"), None)
+    assert between["10.1.0.1:9790"] == ExpectedAgent(Target("10.1.0.1:9790", {"node": "gpu-1"}, "kubernetes"), None)
     assert addresses(step([AgentPod("b", "gpu-1", "10.1.0.2")], None, between.values(), 9.0)) == {
         "gpu-1": "10.1.0.2:9790"
     }
@@ -79,7 +81,7 @@ def test_a_pod_that_is_replaced_leaves_no_second_agent():
 async def feed(cluster, monkeypatch):
     """`await feed(expect=…)` follows the cluster; `.targets` and `.errors` have what was told."""
     monkeypatch.setattr(listwatch, "RELIST", 0.05)
-    monkeypatch.setattr(kubernetes_feed, "LOOK", 0.1)
+    monkeypatch.setattr(kubernetes_feed, "EXPIRY_CHECK", 0.1)
     running = []
 
     async def start(before=(), **settings):
@@ -141,7 +143,7 @@ async def test_what_was_there_before_a_restart_is_missed(cluster, feed):
     await until(lambda: set(found(source)) == {"gpu-1", "gpu-2"})
 
 
-async def test_without_the_right_to_see_nodes_agents_are_found_and_the_error_is_told(cluster, feed):
+async def test_without_the_right_to_see_nodes_agents_are_found_and_the_error_is_reported(cluster, feed):
     cluster.forbidden = {("GET", "/nodes")}
     cluster.put(PODS, agent_pod("gpu-1", "10.0.0.1"))
     source = await feed()
@@ -157,7 +159,7 @@ async def test_without_the_right_to_see_pods_nothing_is_concluded(cluster, feed)
     assert source.targets is None
 
 
-async def test_outside_a_cluster_the_reason_is_told(cluster, feed, monkeypatch):
+async def test_outside_a_cluster_the_reason_is_reported(cluster, feed, monkeypatch):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     source = await feed(api="cluster")
     await until(lambda: source.errors and "not inside a cluster" in source.errors[-1])

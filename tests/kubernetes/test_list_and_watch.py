@@ -9,10 +9,10 @@ import pytest
 
 from fabricmon.kubernetes import client as api
 from fabricmon.kubernetes import listwatch
-from fabricmon.kubernetes.client import ApiError, Client, server
+from fabricmon.kubernetes.client import ApiError, KubernetesClient, server
 from fabricmon.kubernetes.listwatch import ListWatch
 from fabricmon.kubernetes.objects import NODES
-from fabricmon.kubernetes.objects import node as read_node
+from fabricmon.kubernetes.objects import parse_node as read_node
 from tests.central.streams import until
 from tests.rigs.certificates import Authority
 from tests.rigs.kube.standin import node
@@ -22,7 +22,7 @@ from tests.rigs.kube.standin import node
 async def nodes(cluster, monkeypatch):
     """The cluster's nodes, followed; `.errors` has what failed."""
     monkeypatch.setattr(listwatch, "RELIST", 0.05)
-    client = Client(server(**vars(cluster.access)), 5.0)
+    client = KubernetesClient(server(**vars(cluster.access)), 5.0)
     watch = ListWatch(client, NODES, read_node)
     watch.errors, watch.told = [], 0
 
@@ -117,7 +117,7 @@ async def test_a_token_that_expired_is_read_again_and_nothing_is_forgotten_meanw
 
 async def test_a_token_that_is_replaced_between_reading_and_asking_costs_nothing(cluster, monkeypatch):
     cluster.tokens = {"second"}
-    client = Client(server(**vars(cluster.access)), 5.0)
+    client = KubernetesClient(server(**vars(cluster.access)), 5.0)
     read = iter(["first", "second", "second"])
     monkeypatch.setattr(client, "_token", lambda: next(read))
     assert b"items" in await client.get(NODES)
@@ -174,7 +174,7 @@ async def test_a_refusal_says_what_the_server_says(cluster, nodes):
 async def test_only_a_server_that_the_ca_signed_is_trusted_and_the_ca_may_be_replaced(cluster, tmp_path, authority):
     other = Authority(tmp_path / "other")
     cluster.ca.write_bytes(other.ca.read_bytes())
-    client = Client(server(**vars(cluster.access)), 5.0)
+    client = KubernetesClient(server(**vars(cluster.access)), 5.0)
     with pytest.raises(ApiError, match="certificate verify failed"):
         await client.get(NODES)
     assert cluster.asked == [], "no token went there"
@@ -186,7 +186,7 @@ async def test_only_a_server_that_the_ca_signed_is_trusted_and_the_ca_may_be_rep
 @pytest.mark.parametrize("content", [b"", b"two\nlines", b"\xff\xfe", b"x" * 70_000])
 async def test_a_token_file_without_a_token_is_an_error_before_anything_is_sent(cluster, content):
     cluster.token.write_bytes(content)
-    client = Client(server(**vars(cluster.access)), 5.0)
+    client = KubernetesClient(server(**vars(cluster.access)), 5.0)
     with pytest.raises(ApiError, match="token file"):
         await client.get(NODES)
     assert cluster.asked == []

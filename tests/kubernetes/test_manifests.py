@@ -113,7 +113,7 @@ def test_every_component_can_be_taken_by_itself(render, component):
     assert len(render(component)) >= len(render())
 
 
-def test_the_example_is_a_whole_site_whose_configuration_the_centre_accepts(tmp_path):
+def test_the_example_is_a_whole_site_whose_configuration_the_server_accepts(tmp_path):
     objects = kustomize.rendered(DEPLOY / "overlays" / "example")
     assert {container(w)["image"] for w in workloads(objects)} == {"registry.example/fabricmon:1"}
     assert only(objects, "PodMonitor")["metadata"]["labels"]["release"] == "kube-prometheus-stack"
@@ -148,7 +148,7 @@ def test_the_namespace_is_the_sites_choice(tmp_path):
     assert {s["namespace"] for s in subjects} == {"telemetry"}
 
 
-def test_the_configuration_of_the_base_is_one_the_centre_accepts(base, tmp_path):
+def test_the_configuration_of_the_base_is_one_the_server_accepts(base, tmp_path):
     accepted(only(base, "ConfigMap")["data"]["fabricmon.yaml"], tmp_path)
 
 
@@ -159,7 +159,7 @@ def test_the_configuration_of_the_component_tls_is_one_the_daemons_accept(render
     for name, file in {"tls.crt": issued.cert, "tls.key": issued.key, "ca.crt": authority.ca}.items():
         file.replace(tmp_path / name)
     maps = [o for o in render("tls") if o["kind"] == "ConfigMap" and "web.yml" in o["data"]]
-    assert len(maps) == 2, "the agents' and the centre's"
+    assert len(maps) == 2, "the agents' and the server's"
     for thing in maps:
         for name, text in thing["data"].items():
             (tmp_path / name).write_text(re.sub(r"/etc/fabricmon[^/\s]*", str(tmp_path), text))
@@ -218,8 +218,8 @@ def test_selectors_use_only_what_never_changes_and_find_their_pods(everything):
     assert only(everything, "ServiceMonitor")["spec"]["selector"]["matchLabels"].items() <= service.items()
 
 
-def test_the_centre_looks_for_agents_by_the_labels_they_have(base):
-    from fabricmon.central.kubernetes_settings import AGENTS
+def test_the_server_looks_for_agents_by_the_labels_they_have(base):
+    from fabricmon.central.targets.kubernetes_settings import AGENTS
 
     labels = only(base, "DaemonSet")["spec"]["template"]["metadata"]["labels"]
     assert {tuple(pair.split("=")) for pair in AGENTS.split(",")} <= set(labels.items())
@@ -228,7 +228,7 @@ def test_the_centre_looks_for_agents_by_the_labels_they_have(base):
 # --- how they run
 
 
-def test_one_agent_a_node_and_one_centre(base):
+def test_one_agent_a_node_and_one_server(base):
     assert [(w["kind"], w["metadata"]["name"]) for w in workloads(base)] == [
         ("StatefulSet", "fabricmon-central"),
         ("DaemonSet", "fabricmon-agent"),
@@ -311,5 +311,5 @@ READ = [(False, "nodes", ("list", "watch")), (True, "pods", ("list", "watch"))]
         (("jobs",), [(False, "pods", ("list", "watch"))]),
     ],
 )
-def test_the_centre_may_do_what_it_asks_for_and_nothing_else(render, components, more):
+def test_the_server_may_do_what_it_asks_for_and_nothing_else(render, components, more):
     assert rules(render(*components)) == sorted(READ + more)

@@ -1,4 +1,4 @@
-"""From a real link going down to the webhook: real interfaces, agent, centre and receiver in one network namespace."""
+"""From a real link going down to the webhook: real interfaces, agent, server and receiver in one network namespace."""
 
 import json
 import os
@@ -67,43 +67,45 @@ class Site:
             self.ip("link", "set", f"veth{n}", "up")
             self.ip("link", "set", f"peer{n}", "up")
         config = self.folder / "fabricmon.yaml"
-        config.write_text(yaml.safe_dump({"collect": {"ethernet": {"include": ["veth*"]}}, "rules": self.rules}))
+        ops = {"kind": "webhook", "url": "http://127.0.0.1:9800/", "budget": 0}  # each change is measured
+        ethernet = {"ethernet": {"include": ["veth*"]}}
+        config.write_text(yaml.safe_dump({"collect": ethernet, "rules": self.rules, "senders": {"ops": ops}}))
         hook = self.inside("receiver", sys.executable, "-m", "tests.rigs.receiver", 9800, self.received)
         agent = self.inside(
             "agent", *FABRICMON, "agent", "--config", config, "--node", "node-1", "--listen", "127.0.0.1:9790"
         )
         agent.wait_until("agent", lambda: self.answers("http://127.0.0.1:9790/-/ready"))
         hook.wait_until("receiver", lambda: self.answers("http://127.0.0.1:9800/"))
-        centre = self.inside(
-            "centre", *FABRICMON, "central", "--config", config, "--listen", "127.0.0.1:9791",
-            "--state", self.folder / "state", "--target", "127.0.0.1:9790", "--webhook", "http://127.0.0.1:9800/",
+        server = self.inside(
+            "server", *FABRICMON, "central", "--config", config, "--listen", "127.0.0.1:9791",
+            "--state", self.folder / "state", "--target", "127.0.0.1:9790",
         )  # fmt: skip
-        centre.wait_until("centre", lambda: self.answers("http://127.0.0.1:9791/-/ready"))
-        centre.wait_until("the node at the centre", lambda: '"live"' in json.dumps(self.api("/api/v1/nodes")))
+        server.wait_until("server", lambda: self.answers("http://127.0.0.1:9791/-/ready"))
+        server.wait_until("the node on the server", lambda: '"live"' in json.dumps(self.api("/api/v1/nodes")))
 
     def __exit__(self, *_: object) -> None:
         for daemon in reversed(self.daemons):
             daemon.stop()
         subprocess.run(["ip", "netns", "del", self.name], check=False, timeout=30)
 
-    def told(self) -> list[tuple[float, dict]]:
+    def sent(self) -> list[tuple[float, dict]]:
         """Every incident of every post with the time it came."""
         return [(post["at"], incident) for post in posts(self.received) for incident in post["body"]["incidents"]]
 
-    def wait_told(self, kind: str, link: int, status: str, patience: float = 30.0) -> tuple[float, dict]:
-        """The first telling of that incident; on failure, with what the daemons said instead."""
+    def wait_notified(self, kind: str, link: int, status: str, patience: float = 30.0) -> tuple[float, dict]:
+        """The first notification of that incident; on failure, the logs of the daemons."""
         component = f"link(node-1/veth{link})"
 
         def look() -> tuple[float, dict] | None:
             match = (kind, component, status)
-            return next((t for t in self.told() if (t[1]["kind"], t[1]["component"], t[1]["status"]) == match), None)
+            return next((t for t in self.sent() if (t[1]["kind"], t[1]["component"], t[1]["status"]) == match), None)
 
         try:
             return wait_for(f"{kind} {component} {status}", look, patience, 0.01)
         except TimeoutError as error:
-            heard = [(i["kind"], i["component"], i["status"]) for _, i in self.told()]
+            received = [(i["kind"], i["component"], i["status"]) for _, i in self.sent()]
             tails = "\n".join(f"--- {d.log.name}\n{d.tail(1500)}" for d in self.daemons)
-            raise TimeoutError(f"{error}; heard {heard}\n{tails}") from None
+            raise TimeoutError(f"{error}; received {received}\n{tails}") from None
 
 
 def table(what: str, seconds: list[float]) -> None:
@@ -122,26 +124,26 @@ def site(require, tmp_path):
     return make
 
 
-def test_link_down_is_told_at_once(site):
-    """One link after the other goes down and comes back; each is one incident, told and resolved."""
+def test_link_down_is_notified_at_once(site):
+    """One link after the other goes down and comes back; each is one incident, notified and resolved."""
     delays = []
     with site(link_down={"hold": "0s", "clear": "0s"}) as here:
         for n in range(LINKS):
             start = time.monotonic()
             here.ip("link", "set", f"peer{n}", "down")
-            at, incident = here.wait_told("link_down", n, "firing")
+            at, incident = here.wait_notified("link_down", n, "firing")
             delays.append(at - start)
             assert (incident["members"], incident["severity"]) == ({"bad": 1, "of": 1}, "warning")
             here.ip("link", "set", f"peer{n}", "up")
-            _, resolved = here.wait_told("link_down", n, "resolved")
+            _, resolved = here.wait_notified("link_down", n, "resolved")
             assert resolved["id"] == incident["id"]
-        told = [(incident["component"], incident["status"]) for _, incident in here.told()]
+        sent = [(incident["component"], incident["status"]) for _, incident in here.sent()]
     table("link down to webhook (hold 0s)", delays)
-    assert sorted(told) == sorted((f"link(node-1/veth{n})", s) for n in range(LINKS) for s in ("firing", "resolved"))
+    assert sorted(sent) == sorted((f"link(node-1/veth{n})", s) for n in range(LINKS) for s in ("firing", "resolved"))
 
 
-def test_third_down_is_told_as_flapping(site):
-    """Each link goes down three times in a row; the receiver hears of that link, once, as flapping."""
+def test_third_down_is_notified_as_flapping(site):
+    """Each link goes down three times in a row; the receiver gets one notification, of flapping."""
     delays = []
     # A flap is remembered for minutes. Here it decays in seconds, so that one link is well again when the next begins:
     # twenty links of one host flapping together would be, rightly, a fault of the host.
@@ -154,12 +156,12 @@ def test_third_down_is_told_as_flapping(site):
                 here.ip("link", "set", f"peer{n}", "up")
                 if down < 2:
                     time.sleep(0.1)
-            at, incident = here.wait_told("link_flapping", n, "firing")
+            at, incident = here.wait_notified("link_flapping", n, "firing")
             delays.append(at - start)
-            _, resolved = here.wait_told("link_flapping", n, "resolved")
+            _, resolved = here.wait_notified("link_flapping", n, "resolved")
             assert resolved["id"] == incident["id"]
-        told = [(incident["kind"], incident["component"], incident["status"]) for _, incident in here.told()]
+        sent = [(incident["kind"], incident["component"], incident["status"]) for _, incident in here.sent()]
     table("third down to webhook", delays)
-    assert sorted(told) == sorted(
+    assert sorted(sent) == sorted(
         ("link_flapping", f"link(node-1/veth{n})", s) for n in range(LINKS) for s in ("firing", "resolved")
     )

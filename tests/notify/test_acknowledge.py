@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from fabricmon.model import HistoryEntry, Incident, Severity
-from fabricmon.notify.acknowledge import AcknowledgementError, acknowledgement, said
-from fabricmon.notify.plan import decide
+from fabricmon.notify.acknowledge import AcknowledgementError, acknowledgement, acknowledgement_in
+from fabricmon.notify.due import due_notifications
+from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.route import Receiver
-from fabricmon.notify.told import Told
 from tests.notify.made import T0, incident
 
 OPS = Receiver("ops")
@@ -21,22 +21,22 @@ class World:
     """Receivers, and what they were told."""
 
     def __init__(self, *receivers: Receiver) -> None:
-        self.receivers, self.told = receivers, Told()
+        self.receivers, self.told = receivers, LastNotifications()
 
     def plan(self, now: float, *incidents: Incident, acks=()) -> list[tuple[str, str, tuple[str, ...]]]:
         taken = {a.incident: a for a in acks}
-        notes = decide(incidents, self.told, self.receivers, [], now, acknowledgements=taken)
+        notes = due_notifications(incidents, self.told, self.receivers, [], now, acknowledgements=taken)
         for each in notes:
             self.told.add(each)
         self.notes = notes
         return [(n.receiver, n.reason, tuple(i.id for i in n.incidents)) for n in notes]
 
 
-def test_the_next_in_line_is_told_when_nobody_takes_it_on():
+def test_the_next_in_line_is_reported_when_it_is_not_acknowledged():
     world, fault = World(OPS, NEXT), incident()
     assert world.plan(T0 + 1, fault) == [("ops", "new incident", ("i-1",))]
     assert world.plan(T0 + 899, fault) == []
-    assert world.plan(T0 + 900, fault) == [("next", "not taken on for 15m", ("i-1",))]
+    assert world.plan(T0 + 900, fault) == [("next", "not acknowledged for 15m", ("i-1",))]
     ended = replace(fault, status="resolved", resolved=T0 + 950, revision=2)
     assert {r for r, _, _ in world.plan(T0 + 950, ended)} == {"ops", "next"}
 
@@ -56,18 +56,18 @@ def test_it_does_not_hold_when_it_becomes_worse_or_begins_anew():
     ack = acknowledgement(fault, T0 + 60, "mara", "")
     worse = replace(fault, severity=Severity.CRITICAL, revision=2)
     assert ("ops", "severity rose", ("i-1",)) in world.plan(T0 + 100, worse, acks=[ack])
-    assert ("next", "not taken on for 15m", ("i-1",)) in world.plan(T0 + 1000, worse, acks=[ack])
+    assert ("next", "not acknowledged for 15m", ("i-1",)) in world.plan(T0 + 1000, worse, acks=[ack])
     again = replace(fault, since=T0 + 2000, history=(*fault.history, HistoryEntry(T0 + 2000, "reopened", "")))
     assert not ack.covers(again)
     assert not ack.covers(replace(fault, status="resolved"))
 
 
-def test_who_wants_to_know_is_told_once_that_it_is_taken_on():
+def test_who_wants_to_know_is_notified_once_of_an_acknowledgement():
     world, fault = World(CHAT), incident()
     world.plan(T0, fault)
     ack = acknowledgement(fault, T0 + 60, "mara", "cable is ordered")
     assert world.plan(T0 + 61, fault, acks=[ack]) == [("chat", "acknowledged", ("i-1",))]
-    word = said(world.notes[0].incidents[0])
+    word = acknowledgement_in(world.notes[0].incidents[0])
     assert word is not None
     assert word.reason == "by mara: cable is ordered"
     assert world.plan(T0 + 62, fault, acks=[ack]) == []
@@ -93,12 +93,13 @@ def test_a_digest_gathers_what_is_due_and_lets_critical_pass():
     assert world.plan(T0 + 120, a, b, c) == []
     grave = incident("d", severity=Severity.CRITICAL)
     assert world.plan(T0 + 130, a, b, c, grave) == [("mail", "new incident", ("d",))]
-    assert world.plan(T0 + 700, a, b, c, grave) == []  # ten minutes after the last word
-    assert world.plan(T0 + 730, a, b, c, grave) == [("mail", "new incident", ("b", "c"))]
+    # Ten minutes after the last message that was not critical: critical ones must not hold a digest back.
+    assert world.plan(T0 + 599, a, b, c, grave) == []
+    assert world.plan(T0 + 600, a, b, c, grave) == [("mail", "digest", ("b", "c"))]
 
 
 def test_a_digest_goes_on_after_a_restart():
     world = World(Receiver("mail", digest=600.0))
     world.plan(T0, incident("a"))
-    world.told = Told(list(world.told))
+    world.told = LastNotifications(list(world.told))
     assert world.plan(T0 + 60, incident("a"), incident("b")) == []

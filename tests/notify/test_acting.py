@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabricmon.catalogue.kinds import KINDS, Acting
 from fabricmon.model import Incident, NodeView, Presence, Severity
-from fabricmon.notify.acting import UNKNOWING, WIDE, Deed, Held, Terms, allowance, check_kinds, decide
+from fabricmon.notify.acting import ActedNode, Deed, Terms, allowance, check_kinds, decide
 from tests.notify.made import T0, incident
 
 NOW = T0 + 1000.0
@@ -23,8 +24,8 @@ def nodes(count: int = 400, presence: Presence = Presence.LIVE, **changes: objec
     return [NodeView(f"n{n}", presence, "", T0, **changes) for n in range(count)]
 
 
-def decided(incidents, *, terms=TERMS, silenced=(), fleet=None, held=(), taken=None, deeds=(), now=NOW):
-    return decide(terms, incidents, set(silenced), nodes() if fleet is None else fleet, held, taken or {}, deeds, now)
+def decided(incidents, *, terms=TERMS, silenced=(), fleet=None, held=(), exempt=None, deeds=(), now=NOW):
+    return decide(terms, incidents, set(silenced), nodes() if fleet is None else fleet, held, exempt or {}, deeds, now)
 
 
 def test_a_grave_fault_of_one_host_is_acted_on():
@@ -37,8 +38,8 @@ def test_a_grave_fault_of_one_host_is_acted_on():
     ("change", "why"),
     [
         ({"severity": Severity.WARNING}, "warning only"),
-        ({"confidence": 0.6}, "not sure enough"),
-        ({"confidence": float("nan")}, "not sure enough"),
+        ({"confidence": 0.6}, "confidence too low"),
+        ({"confidence": float("nan")}, "confidence too low"),
         ({"since": NOW - 10}, "less than 60 s"),
     ],
 )
@@ -58,7 +59,7 @@ NEVER = ["agent_silent", "fault_domain", "host_unreachable", "maintenance", "mas
 
 
 def test_these_are_all_that_say_that_something_is_not_known_or_wide():
-    assert sorted(UNKNOWING | WIDE) == NEVER
+    assert sorted(kind.name for kind in KINDS.values() if kind.acting is not Acting.ALLOWED) == NEVER
 
 
 @pytest.mark.parametrize("kind", NEVER)
@@ -66,6 +67,10 @@ def test_not_knowing_is_never_a_reason_whatever_the_site_lists(kind):
     with pytest.raises(ValueError, match=kind):
         check_kinds(("nic_fault", kind))
     assert decided([fault("n7", kind=kind)], terms=Terms(kinds=(kind,))).act == []
+
+
+def test_what_another_version_called_an_incident_is_no_reason():
+    assert decided([fault("n7", kind="of_tomorrow")], terms=Terms(kinds=("of_tomorrow",))).act == []
 
 
 def test_kinds_have_no_default():
@@ -78,7 +83,7 @@ def test_a_node_that_is_not_seen_is_left_alone(presence):
     fleet = [*nodes(400)[1:], NodeView("n0", presence, "", T0)]
     found = decided([fault("n0")], fleet=fleet)
     assert found.act == []
-    assert "not known" in found.withheld["n0"]
+    assert "unknown" in found.withheld["n0"]
 
 
 def test_silence_and_maintenance_hold():
@@ -87,7 +92,7 @@ def test_silence_and_maintenance_hold():
 
 
 def test_what_somebody_else_did_is_left_as_it_is():
-    found = decided([fault("n7")], taken={"n7": "is drained already: disk"})
+    found = decided([fault("n7")], exempt={"n7": "is drained already: disk"})
     assert (found.act, found.withheld) == ([], {"n7": "is drained already: disk"})
 
 
@@ -111,7 +116,7 @@ def test_how_many_at_once(seen, most):
     assert allowance(TERMS, nodes(seen)) == most
 
 
-def test_a_centre_that_lost_sight_of_the_fleet_does_nothing():
+def test_a_server_that_lost_sight_of_the_fleet_does_nothing():
     fleet = [*nodes(399, Presence.UNREACHABLE), NodeView("n399", Presence.LIVE, "", T0)]
     assert len(decided([fault("n399")], fleet=fleet).act) == 1
     assert allowance(TERMS, nodes(400, Presence.UNREACHABLE)) == 0
@@ -122,7 +127,7 @@ def test_what_stands_counts_and_the_hour_counts():
     found = decided(faults)
     assert len(found.act) == 2  # 0.5 % of 400
     assert len(found.withheld) == 3
-    assert decided(faults, held=[Held("n8", "i-8"), Held("n9", "i-9")]).act == []
+    assert decided(faults, held=[ActedNode("n8", "i-8"), ActedNode("n9", "i-9")]).act == []
     deeds = [Deed("slurm", f"x{n}", "drain", "i", NOW - 60) for n in range(10)]
     assert "an hour" in decided(faults, deeds=deeds).withheld["n0"]
     old = [Deed("slurm", f"x{n}", "drain", "i", NOW - 3601) for n in range(10)]
@@ -134,7 +139,7 @@ def test_what_stands_counts_and_the_hour_counts():
 def test_the_gravest_and_oldest_incident_of_a_node_counts_and_a_held_node_is_left():
     found = decided([fault("n7", "new", since=NOW - 100), fault("n7", "old", since=NOW - 500)])
     assert [i.id for _, i in found.act] == ["old"]
-    assert decided([fault("n7")], held=[Held("n7", "i-n7")]).act == []
+    assert decided([fault("n7")], held=[ActedNode("n7", "i-n7")]).act == []
 
 
 def over(**changes: object) -> Incident:
@@ -142,7 +147,7 @@ def over(**changes: object) -> Incident:
 
 
 def test_what_is_over_for_long_enough_is_taken_back():
-    assert decided([over()], held=[Held("n7", "i-n7")]).undo == [Held("n7", "i-n7")]
+    assert decided([over()], held=[ActedNode("n7", "i-n7")]).undo == [ActedNode("n7", "i-n7")]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +155,7 @@ def test_what_is_over_for_long_enough_is_taken_back():
     ["not allowed", "still fires", "another fires", "just over", "nobody knows the incident", "the node is silent"],
 )
 def test_what_is_not_surely_over_stays(why):
-    held, terms, fleet = [Held("n7", "i-n7")], TERMS, nodes()
+    held, terms, fleet = [ActedNode("n7", "i-n7")], TERMS, nodes()
     incidents = [over()]
     match why:
         case "not allowed":
@@ -173,7 +178,7 @@ def part_of(id: str, larger: str, ended: float) -> Incident:
 
 
 def test_what_became_part_of_a_larger_incident_is_over_when_the_last_of_them_is():
-    held, chain = [Held("n7", "i")], [part_of("i", "nic", NOW - 9000), part_of("nic", "leaf", NOW - 8000)]
+    held, chain = [ActedNode("n7", "i")], [part_of("i", "nic", NOW - 9000), part_of("nic", "leaf", NOW - 8000)]
 
     def leaf(**changes: object) -> Incident:
         return incident("leaf", kind="fault_domain", component="leaf(su1/rail2)", **changes)

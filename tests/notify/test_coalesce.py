@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from fabricmon.model import Notification
 from fabricmon.notify.coalesce import superseded
-from fabricmon.notify.plan import decide
+from fabricmon.notify.due import due_notifications
+from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.route import Receiver
-from fabricmon.notify.told import Told
 from tests.notify.made import T0, incident
 
 OPS = Receiver("ops", repeat=60.0)
@@ -18,7 +18,7 @@ OPS = Receiver("ops", repeat=60.0)
 
 def queue(lives: list[list[str]]) -> list[Notification]:
     """The notifications of incidents that live as told, one step a minute; a firing one is repeated at each."""
-    told, notes, now = Told(), list[Notification](), T0
+    told, notes, now = LastNotifications(), list[Notification](), T0
     world = {}
     for step in range(max(map(len, lives), default=0)):
         now += 61.0
@@ -33,7 +33,7 @@ def queue(lives: list[list[str]]) -> list[Notification]:
                     since=now if begins else (old.since if old else now),
                     revision=step + 1,
                 )
-        for note in decide(world.values(), told, [OPS], [], now):
+        for note in due_notifications(world.values(), told, [OPS], [], now):
             told.add(note)
             notes.append(note)
     return notes
@@ -55,12 +55,12 @@ def test_an_end_and_the_word_before_it_stay() -> None:
     ]
 
 
-def test_a_batch_stays_while_one_of_its_incidents_is_told_nowhere_else() -> None:
+def test_a_batch_stays_while_one_of_its_incidents_is_reported_nowhere_else() -> None:
     a, b = incident("a"), incident("b")
-    told = Told()
-    first = decide([a, b], told, [OPS], [], T0)
+    told = LastNotifications()
+    first = due_notifications([a, b], told, [OPS], [], T0)
     told.add(first[0])
-    second = decide([a], told, [OPS], [], T0 + 61)
+    second = due_notifications([a], told, [OPS], [], T0 + 61)
     assert superseded([*first, *second]) == set()
 
 

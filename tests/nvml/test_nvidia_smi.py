@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from fabricmon.cli import main
-from fabricmon.collect import gpu, nvlink
-from fabricmon.host import nvidia_smi
-from fabricmon.host.archive import FORMAT, VERSION, Archive
-from fabricmon.host.nvidia_smi import SmiError, nvlink_status, recorded
+from fabricmon.collect import COLLECTORS
+from fabricmon.host.archive import FORMAT, VERSION, Archive, nvidia_smi
+from fabricmon.host.archive.nvidia_smi import SmiError, nvlink_status, recorded
 from fabricmon.host.recorded import RecordedHost
 from tests.conftest import shared
+
+gpu = COLLECTORS["gpu"]
+nvlink = COLLECTORS["nvlink"]
 
 QUERIES = ("qx-h100.xml", "qx-gb200.xml", "qx-t4.xml")
 
@@ -32,7 +34,7 @@ def host(query: str, links: str = "") -> RecordedHost:
 
 def rows(machine: RecordedHost, module: object) -> dict[str, tuple[dict[str, str], dict[str, float]]]:
     found: dict[str, tuple[dict[str, str], dict[str, float]]] = {}
-    for session in module.open(machine, module.Config()).sessions().values():  # type: ignore[attr-defined]
+    for session in module.open(machine, module.config()).sessions().values():  # type: ignore[attr-defined]
         reading = session.read()
         at = 0
         for part in reading.parts:

@@ -17,14 +17,17 @@ from hypothesis import strategies as st
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.gpu import fabric_health
 from fabricmon.catalogue.nvlink import LINK_FIELDS, bit_error_ratio
-from fabricmon.collect import gpu, nvlink
-from fabricmon.host import archive
+from fabricmon.collect import COLLECTORS
+from fabricmon.host import archive_file
 from fabricmon.host.live import LiveHost
 from fabricmon.host.nvml import Nvml, pci_address
 from fabricmon.host.protocol import Host, HostError, Unsupported
 from fabricmon.host.recorded import RecordedHost
 from fabricmon.host.recording import RecordingHost
 from fabricmon.model import Event, Kind, Reading
+
+gpu = COLLECTORS["gpu"]
+nvlink = COLLECTORS["nvlink"]
 
 LINKS = 18
 Cells = dict[tuple[str, str], float]
@@ -44,7 +47,7 @@ def cells(reading: Reading) -> Cells:
 
 
 def sessions(module: ModuleType, host: Host | None = None, **config: Any) -> dict[str, Any]:
-    return dict(module.open(host or LiveHost(), module.Config(**config)).sessions())
+    return dict(module.open(host or LiveHost(), module.config(**config)).sessions())
 
 
 def raw(gpu: int, link: int, field: int) -> float:
@@ -239,7 +242,7 @@ def test_a_link_that_goes_down_keeps_its_share_of_the_sums(h100: Any) -> None:
 
 
 def test_a_gpu_off_the_bus_fails_alone_and_is_not_forgotten(h100: Any) -> None:
-    collector = nvlink.open(LiveHost(), nvlink.Config())
+    collector = nvlink.open(LiveHost(), nvlink.config())
     before = collector.sessions()
     before["gpu3"].read()
     h100.say("call nvmlDeviceGetFieldValues 3 15", "call nvmlDeviceGetUUID 3 15")
@@ -255,7 +258,7 @@ def test_a_gpu_off_the_bus_fails_alone_and_is_not_forgotten(h100: Any) -> None:
     before["gpu3"].read()
 
 
-def test_a_gpu_that_was_lost_before_the_agent_came_is_told(h100: Any) -> None:
+def test_a_gpu_that_was_lost_before_the_agent_came_is_reported(h100: Any) -> None:
     h100.say("call nvmlDeviceGetHandleByIndex 5 15")
     found = sessions(gpu)
     with pytest.raises(HostError, match="NVML 15"):
@@ -265,7 +268,7 @@ def test_a_gpu_that_was_lost_before_the_agent_came_is_told(h100: Any) -> None:
 
 def test_another_gpu_under_the_same_number_is_another_session(h100: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     host = LiveHost()
-    collector = gpu.open(host, gpu.Config())
+    collector = gpu.open(host, gpu.config())
     before = collector.sessions()
     told = host.gpus.gpus()
     left = [*told[:6], msgspec.structs.replace(told[7], index=6)]  # number 6 is gone, the last moved up
@@ -285,9 +288,9 @@ def test_a_driver_that_is_not_loaded_or_absent_is_quiet(plan: Any, tmp_path: Pat
         Nvml(str(tmp_path / "libnvidia-ml.so.1")).gpus()
 
 
-def test_a_driver_replaced_under_the_agent_is_told_and_taken_up_again(h100: Any) -> None:
+def test_a_driver_replaced_under_the_agent_is_reported_and_taken_up_again(h100: Any) -> None:
     host = LiveHost()
-    collector = gpu.open(host, gpu.Config())
+    collector = gpu.open(host, gpu.config())
     session = collector.sessions()["gpu0"]
     h100.say("call nvmlDeviceGetFieldValues * 1", "call nvmlInit * 18")
     with pytest.raises(HostError, match="NVML 1"):
@@ -303,7 +306,7 @@ def test_a_driver_replaced_under_the_agent_is_told_and_taken_up_again(h100: Any)
 
 
 def test_xid_errors_come_at_once_and_are_counted(h100: Any) -> None:
-    collector = gpu.open(LiveHost(), gpu.Config())
+    collector = gpu.open(LiveHost(), gpu.config())
     session = collector.sessions()["gpu2"]
     heard: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     stop = collector.watch(heard.put)
@@ -322,7 +325,7 @@ def test_xid_errors_come_at_once_and_are_counted(h100: Any) -> None:
 
 
 def test_without_events_their_number_is_unknown(h100: Any) -> None:
-    collector = gpu.open(LiveHost(), gpu.Config(xid=False))
+    collector = gpu.open(LiveHost(), gpu.config(xid=False))
     collector.watch(lambda event: None)()
     assert math.isnan(cells(collector.sessions()["gpu0"].read())["gpu0", "gpu_xid_events"])
 
@@ -334,12 +337,12 @@ def test_without_events_their_number_is_unknown(h100: Any) -> None:
 def test_a_recording_answers_as_the_machine_did(kind: str, plan: Any, tmp_path: Path) -> None:
     plan.only(f"class {kind}", "gpus 2", "code 1 163 2 999", "call nvmlDeviceGetCurrPcieLinkWidth 1 3")
     recording = RecordingHost(LiveHost())
-    told = {m.NAME: [s.read() for s in sessions(m, recording).values()] for m in (gpu, nvlink)}
-    archive.save(recording.archive, str(tmp_path / "host.gz"))
+    told = {m.name: [s.read() for s in sessions(m, recording).values()] for m in (gpu, nvlink)}
+    archive_file.save(recording.archive, str(tmp_path / "host.gz"))
     plan.path.unlink()
     again = RecordedHost(str(tmp_path / "host.gz"))
     for module in (gpu, nvlink):
-        for before, session in zip(told[module.NAME], sessions(module, again).values(), strict=True):
+        for before, session in zip(told[module.name], sessions(module, again).values(), strict=True):
             after = session.read()
             assert after.parts == before.parts
             assert [str(v) for v in after.values] == [str(v) for v in before.values]
@@ -352,7 +355,7 @@ def test_an_anonymous_recording_does_not_name_the_gpus(gb200: Any) -> None:
     recording = RecordingHost(LiveHost())
     for session in sessions(gpu, recording).values():
         session.read()
-    hidden = archive.anonymised(recording.archive, b"key")
+    hidden = archive_file.anonymised(recording.archive, b"key")
     text = repr(hidden)
     for secret in ("GPU-00000000-0000-0000-0000-000000000001", "1820000000001"):
         assert secret in repr(recording.archive)
@@ -375,7 +378,7 @@ def test_bit_error_ratios_are_mantissa_and_exponent(mantissa: int, exponent: int
 
 
 @given(st.integers(0, 2**16 - 1))
-def test_two_bits_of_health_are_true_false_or_not_told(mask: int) -> None:
+def test_two_bits_of_health_are_true_false_or_not_reported(mask: int) -> None:
     found = fabric_health(mask)
     for column, bit in (("gpu_fabric_degraded_bandwidth", 0), ("gpu_fabric_partition_assigned", 12)):
         two = mask >> bit & 3

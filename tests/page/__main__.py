@@ -1,6 +1,6 @@
-"""`python -m tests.page [NODES ...]`: what the page costs a browser and the centre, at 1,000 and 10,000 nodes.
-`python -m tests.page pictures`: the pictures of it under docs/, which fails when one has more than PICTURE bytes.
-`python -m tests.page axe PATH`: what axe-core (PATH of its axe.min.js) says of it. Needs chromium."""
+"""`python -m tests.page [NODES ...]`: cost of the page in the browser and on the server, at 1,000 and 10,000 nodes.
+`python -m tests.page pictures`: makes the pictures under docs/; fails when one has more than PICTURE bytes.
+`python -m tests.page axe PATH`: runs axe-core (PATH of its axe.min.js) on it. Needs chromium."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import time
 import urllib.request
 from pathlib import Path
 
-from fabricmon.central.page.health import health
-from fabricmon.central.page.plan import plan
+from fabricmon.central.page.map_layout import lay_out_map
+from fabricmon.central.page.map_states import map_states
 from fabricmon.model import Kind
 from fabricmon.sim.faults import FAULTS
-from fabricmon.sim.script import Fault
+from fabricmon.sim.script import InjectedFault
 from tests.page.stage import Stage
 from tests.rigs.browser import Browser, Tab
 
@@ -27,7 +27,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PICTURE = 300_000  # bytes
 PAST = 3600.0  # seconds of history behind the pictures
 
-# What a browser does between two frames while somebody moves over the map: seconds of each of 120 frames.
+# Time between two frames while the pointer moves over the map, of 120 frames.
 FRAMES = """new Promise((done) => {
   const canvas = document.querySelector('canvas'), box = canvas.getBoundingClientRect(), frames = [];
   let last = 0, count = 0;
@@ -47,7 +47,7 @@ DRAWS = """(() => {
 })()"""
 
 
-def faults(stage: Stage, nodes: int) -> list[Fault]:
+def faults(stage: Stage, nodes: int) -> list[InjectedFault]:
     """A bad morning."""
     layout = stage.layout
     leaf = layout.leaf_name(layout.leaves[2])
@@ -87,19 +87,19 @@ async def measure(browser: Browser, folder: Path, nodes: int) -> None:
                   f"{seconds * 1000:.0f} ms by a process that simulates the fabric too")  # fmt: skip
         engine = stage.central.engine
         before = time.process_time()
-        made = plan(list(engine.fleet.nodes), engine.fleet.tables[Kind.PORT], engine.topology())
+        made = lay_out_map(list(engine.fleet.nodes), engine.fleet.tables[Kind.PORT], engine.topology())
         planned = time.process_time()
-        _, _, views, incidents = stage.central.centre.look()
-        looked_at = time.process_time()
-        health(made, engine.fleet, views, incidents, engine.symptoms(), stage.central.centre.now())
+        _, _, views, incidents = stage.central.evaluator.current()
+        opened_at = time.process_time()
+        map_states(made, engine.fleet, views, incidents, engine.symptoms(), stage.central.evaluator.now())
         print(f"  processor time: plan {(planned - before) * 1000:.0f} ms, only when nodes or cables changed; health "
-              f"{(time.process_time() - looked_at) * 1000:.1f} ms a second while somebody looks")  # fmt: skip
+              f"{(time.process_time() - opened_at) * 1000:.1f} ms a second with the page open")  # fmt: skip
         kept = stage.central.history
-        look = time.perf_counter()
-        kept.look(stage.central.centre.now())
-        looked = (time.perf_counter() - look) * 1000
+        began = time.perf_counter()
+        kept.record(stage.central.evaluator.now())
+        took = (time.perf_counter() - began) * 1000
         print(f"  history       {kept.trail.nbytes / 1e6:8.1f} MB of all ports, {kept.closeup.followed} components "
-              f"followed in {kept.closeup.series} series, a look takes {looked:.1f} ms")  # fmt: skip
+              f"followed in {kept.closeup.series} series, recording takes {took:.1f} ms")  # fmt: skip
         tab = await browser.tab(1440, 1000)
         await tab.open("about:blank")
         opened = time.monotonic()

@@ -1,7 +1,7 @@
 """Made-up states of a fabric for the page's tests."""
 
-from fabricmon.central.overview import overview
-from fabricmon.central.page.scene import Receiver, Scene
+from fabricmon.central.documents.overview import overview
+from fabricmon.central.page.scene import ReceiverState, Scene
 from fabricmon.model import (
     Evidence,
     HistoryEntry,
@@ -68,7 +68,7 @@ def leaf_down(hosts=32):
 
 
 def busy(hosts=64):
-    """A bad morning: a dead leaf, a flapping cable, silent nodes, a silence and announced work."""
+    """A bad morning: a dead leaf, a flapping cable, stale nodes, a silence and a maintenance window."""
     quiet = {11: Presence.UNREACHABLE, 40: Presence.REFUSED, 41: Presence.SLOW}
     nodes = [node(f"host-{n:03d}", quiet.get(n, Presence.LIVE), symptoms=int(n >= 32)) for n in range(hosts)]
     nodes[20] = node("host-020", maintenance="m-1")
@@ -90,7 +90,7 @@ def busy(hosts=64):
         incidents=incidents,
         silences=[silence("s-1", ["kind=link_errors"], NOW - 60, NOW + 7000, "mara", "cable is ordered")],
         windows=[Maintenance("m-1", NOW - 60, NOW + 1200, ("host-020",), (), "jon", "new firmware")],
-        receivers=[Receiver("ops-hook", 0, "")],
+        receivers=[ReceiverState("ops-hook", 0, "")],
     )
 
 

@@ -1,4 +1,4 @@
-"""A real centre with its page before a simulated fabric: the engine is fed in bulk, so that ten thousand nodes fit."""
+"""A real server with its page on a simulated fabric; the engine is fed in bulk, so that ten thousand nodes fit."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 from fabricmon import config
 from fabricmon.central.app import Central
 from fabricmon.runtime import logs
-from fabricmon.sim.fabric import Fabric, Shape
-from fabricmon.sim.inlet import Bulk
+from fabricmon.sim.inlet import BulkInlet
 from fabricmon.sim.layout import Layout
-from fabricmon.sim.script import Fault, Script
+from fabricmon.sim.script import InjectedFault, Script
+from fabricmon.sim.shapes import rail_fabric
 from fabricmon.sim.world import World
 
 
@@ -23,7 +23,7 @@ class Stage:
     """`async with Stage(folder, nodes) as stage`: `stage.url` is its page.
 
     poll  seconds between two readings of all nodes
-    past  seconds of the fabric's life that the centre has seen when it opens, at one reading each 10 s
+    past  seconds of the fabric that the server has evaluated when the page opens, at one reading each 10 s
 
     `then`: faults that came meanwhile, by how many seconds before it opens.
     """
@@ -32,11 +32,11 @@ class Stage:
         self, folder: Path, nodes: int = 64, poll: float = 1.0, past: float = 0.0, **central: Any
     ) -> None:
         logs.configure(level="error")
-        self.layout = Layout.of(Fabric(Shape(nodes=nodes, unit=min(32, nodes // 2))).graph, storage=0)
+        self.layout = Layout.from_graph(rail_fabric(nodes=nodes, unit=min(32, nodes // 2)), storage=0)
         self.world = World(self.layout, 1, 10.0, steady=0.45)
-        self._inlet, self._poll, self._past = Bulk(self.world), poll, past
+        self._inlet, self._poll, self._past = BulkInlet(self.world), poll, past
         self._scripts: list[Script] = []
-        self.then: dict[float, list[Fault]] = {}
+        self.then: dict[float, list[InjectedFault]] = {}
         settings = {"listen": ["127.0.0.1:0"], "state": str(folder / "state"), "fabric": "aurora", **central}
         self.central = Central(config.load(None, {f"central.{name}": value for name, value in settings.items()}))
         self.central.engine.reconfigure({}, self.layout.graph, time.time())
@@ -56,7 +56,7 @@ class Stage:
                 await task
 
     async def serve(self) -> None:
-        """Run the centre; returns when it listens."""
+        """Start the server; returns when it listens."""
         task = asyncio.create_task(self.central.run())
         self._tasks.append(task)
         waiting = asyncio.create_task(self.central.listening.wait())
@@ -65,13 +65,13 @@ class Stage:
             task.result()
         self.url = f"http://127.0.0.1:{self.central.addresses[0].port}/"
 
-    def strike(self, faults: Iterable[Fault]) -> None:
+    def strike(self, faults: Iterable[InjectedFault]) -> None:
         """Faults whose second 0 is now."""
         self._scripts.append(Script(faults, self.world.now))
 
     def live_through(self) -> None:
-        """The hours before the page is opened, with the centre's own judging and keeping."""
-        now = self.central.centre.now
+        """The hours before the page is opened, evaluated and stored by the server."""
+        now = self.central.evaluator.now
         begin, step = now() - self._past, 10.0
         for at in range(int(self._past / step)):
             wall = begin + at * step
@@ -79,7 +79,7 @@ class Stage:
                 self.strike(self.then.pop(ago))
             self._read(self.world.now + step, wall)
             self.central.engine.tick(wall)
-            self.central.history.look(wall)
+            self.central.history.record(wall)
         self._read(self.world.now + self._poll, now())
 
     def _read(self, until: float, wall: float) -> None:
@@ -91,5 +91,5 @@ class Stage:
     async def _feed(self) -> None:
         while True:
             began = time.monotonic()
-            self._read(self.world.now + self._poll, self.central.centre.now())
+            self._read(self.world.now + self._poll, self.central.evaluator.now())
             await asyncio.sleep(max(0.05, self._poll - (time.monotonic() - began)))

@@ -54,13 +54,13 @@ def node():
 
 
 def points(kept, node, name):
-    found, quiet = kept.of(PORT, node.table)
+    found, quiet = kept.series_of(PORT, node.table)
     return next((dict(s.points) for s in found if s.name == name), None), quiet
 
 
 def follow(kept, node, now, **changes):
     node.read(now, **changes)
-    kept.look([PORT], node.fleet.tables, now)
+    kept.update([PORT], node.fleet.tables, now)
 
 
 def test_what_moved_has_points_and_the_rest_is_named(node):
@@ -73,7 +73,7 @@ def test_what_moved_has_points_and_the_rest_is_named(node):
     assert list(points(kept, node, "xmit")[0].values()) == [pytest.approx(2e8)] * 5
 
 
-def test_what_is_no_count_is_told_as_it_is(node):
+def test_a_gauge_is_shown_unchanged(node):
     kept = Closeup()
     for step, warm in enumerate((50.0, 50.0, 61.0)):
         follow(kept, node, NOW + 15.0 * step, module_temperature=warm)
@@ -86,7 +86,7 @@ def test_a_time_without_readings_is_a_gap_and_what_came_after_it_has_no_rate(nod
         follow(kept, node, NOW + 15.0 * step, xmit=1e9 * step)
         if step == 2:
             for silent in range(3, 20):
-                kept.look([PORT], node.fleet.tables, NOW + 15.0 * silent)
+                kept.update([PORT], node.fleet.tables, NOW + 15.0 * silent)
     assert sorted((at - NOW) / 15.0 for at in points(kept, node, "xmit")[0]) == [1, 2, 21, 22]
 
 
@@ -119,26 +119,26 @@ def test_there_is_no_more_than_there_is_room_for(node, monkeypatch):
     other = ComponentId(Kind.PORT, "a", "mlx5_1/1")
     for step in range(4):
         node.read(NOW + 15.0 * step, xmit=1e9 * step, rcv=1e9 * step)
-        kept.look([PORT, other], node.fleet.tables, NOW + 15.0 * step)
+        kept.update([PORT, other], node.fleet.tables, NOW + 15.0 * step)
     assert (kept.followed, kept.series) == (1, 1)
-    kept.look([other], node.fleet.tables, NOW + 60.0)
+    kept.update([other], node.fleet.tables, NOW + 60.0)
     assert (kept.followed, kept.series) == (1, 0)
 
 
 def test_what_was_asked_for_is_followed_for_a_while(node):
     kept = Closeup()
-    kept.ask(PORT, NOW)
-    kept.look([], node.fleet.tables, NOW)
+    kept.follow(PORT, NOW)
+    kept.update([], node.fleet.tables, NOW)
     assert kept.followed == 1
-    kept.look([], node.fleet.tables, NOW + closeup.ASKED_FOR + 1)
+    kept.update([], node.fleet.tables, NOW + closeup.ASKED_FOR + 1)
     assert kept.followed == 0
 
 
 def test_only_the_last_asked_for_are_kept(monkeypatch, node):
     kept = Closeup()
     for number in range(closeup.MAX_ASKED + 10):
-        kept.ask(ComponentId(Kind.PORT, "a", f"x{number}"), NOW)
-    kept.look([], node.fleet.tables, NOW)
+        kept.follow(ComponentId(Kind.PORT, "a", f"x{number}"), NOW)
+    kept.update([], node.fleet.tables, NOW)
     assert kept.followed == 0  # none of them exists
     assert len(kept._asked) == closeup.MAX_ASKED
 
@@ -151,25 +151,26 @@ def trailed(node, kept, seconds, **rates):
     for at in range(0, seconds, 10):
         now = NOW + at
         node.read(now, **{name: rate * (at + 10) for name, rate in rates.items()})
-        kept.look(utilisation(View(node.table, now)), now)
+        kept.update(utilisation(View(node.table, now)), now)
 
 
 def test_every_port_has_its_mean_load_and_its_errors(node):
     kept = Trail()
     trailed(node, kept, 900, xmit=1e10, rcv=2.5e10, symbol_errors=0.5)
-    found = kept.of(node.table, node.table.row(PORT))
+    found = kept.series_of(node.table, node.table.row(PORT))
     assert [round(v, 3) for _, v in found["transmit_ratio"]] == [0.2, 0.2, 0.2]
     assert [round(v, 3) for _, v in found["receive_ratio"]] == [0.5, 0.5, 0.5]
     assert [v for _, v in found["errors"]] == [pytest.approx(120.0), pytest.approx(150.0), pytest.approx(150.0)]
 
 
-def test_a_slot_in_which_nobody_looked_is_not_there(node):
+def test_a_slot_without_readings_is_absent(node):
     kept = Trail()
     trailed(node, kept, 300, xmit=1e10)
     now = NOW + 1500.0
     node.read(now, xmit=1.0e13)
-    kept.look(utilisation(View(node.table, now)), now)
-    slots = [int(at // trail.SLOT) - int(NOW // trail.SLOT) for at, _ in kept.of(node.table, 0)["transmit_ratio"]]
+    kept.update(utilisation(View(node.table, now)), now)
+    points = kept.series_of(node.table, 0)["transmit_ratio"]
+    slots = [int(at // trail.SLOT) - int(NOW // trail.SLOT) for at, _ in points]
     assert slots == [0]
 
 
@@ -177,10 +178,10 @@ def test_a_row_that_stands_for_something_else_begins_anew(node):
     kept = Trail()
     trailed(node, kept, 300, xmit=1e10)
     node.table.generation[0] += 1
-    assert kept.of(node.table, 0) == {}
+    assert kept.series_of(node.table, 0) == {}
     now = NOW + 360.0
-    kept.look(utilisation(View(node.table, now)), now)
-    assert "errors" not in kept.of(node.table, 0)
+    kept.update(utilisation(View(node.table, now)), now)
+    assert "errors" not in kept.series_of(node.table, 0)
 
 
 def test_what_it_takes_is_what_is_written(node):

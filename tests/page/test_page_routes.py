@@ -1,13 +1,14 @@
-"""What the page is served from: nothing is sent twice, nothing is made of a bad question, and a change is told of."""
+"""The routes of the page: caching by ETag, refusal of invalid queries, and events for changes."""
 
 import asyncio
 import gzip
 import json
+import threading
 
 import aiohttp
 import pytest
 
-from fabricmon.central.page import routes
+from fabricmon.central.website import routes
 from fabricmon.model import ComponentId, Kind
 from fabricmon.sim.faults import FAULTS
 from tests.page.stage import Stage
@@ -57,14 +58,14 @@ async def test_every_asset_that_the_page_names_is_served(stage):
 
 
 ADDRESSES = (
-    ("incident?id=nothing", 404, "No such incident"), ("node?name=nobody", 404, "No such node"),
+    ("incident?id=nothing", 404, "No such incident"), ("node?name=none", 404, "No such node"),
     ("node", 404, "No such"),
     ("component?kind=port&node=host-003&name=mlx5_3/1", 200, "mlx5_3/1"),
     ("component?kind=nonsense&node=host-003&name=x", 404, "No such component"),
     ("component?kind=port&node=%3Cscript%3E&name=x", 404, "No such component"),
-    ("node?name=host-003", 200, "Everything"), ("?q=%3Cscript%3E&severity=nonsense&more=1", 200, "&lt;script&gt;"),
+    ("node?name=host-003", 200, "Overview"), ("?q=%3Cscript%3E&severity=nonsense&more=1", 200, "&lt;script&gt;"),
     ("api/v1/history?kind=port&node=host-003&name=nothing", 404, "no port"),
-    ("api/v1/history?kind=nonsense", 400, "are needed"),
+    ("api/v1/history?kind=nonsense", 400, "are required"),
 )  # fmt: skip
 
 
@@ -75,48 +76,48 @@ async def test_one_thing_by_its_address(stage):
         assert "default-src 'none'" in headers["Content-Security-Policy"]
 
 
-async def test_the_last_hours_of_a_port_are_told_with_units_and_from_when(tmp_path):
+async def test_the_last_hours_of_a_port_have_units_and_a_start(tmp_path):
     stage = Stage(tmp_path, 16, past=400)
     stage.live_through()
-    told = stage.central.history.of(ComponentId(Kind.PORT, "host-003", "mlx5_3/1"))
+    sent = stage.central.history.series_document(ComponentId(Kind.PORT, "host-003", "mlx5_3/1"))
     stage.central.store.close()
-    series = {s["name"]: s for s in told["series"]}
+    series = {s["name"]: s for s in sent["series"]}
     assert {"receive_ratio", "transmit_ratio", "errors"} <= series.keys()
     assert series["receive_ratio"]["unit"] == "ratio"
-    assert all(told["from"] <= at <= told["to"] for s in told["series"] for at, _ in s["points"])
+    assert all(sent["from"] <= at <= sent["to"] for s in sent["series"] for at, _ in s["points"])
     assert all(0 < value < 1 for _, value in series["receive_ratio"]["points"])
 
 
-async def look(answer):
+async def event(answer):
     """The next event of the stream."""
     while not (line := await answer.content.readline()).startswith(b"data:"):
         assert line, "the stream ended"
     return json.loads(line[5:])
 
 
-async def test_a_change_is_told_of(stage):
+async def test_a_change_is_an_event(stage):
     async with stage.session.get(stage.url + "page/events") as answer:
         assert answer.headers["Content-Type"].startswith("text/event-stream")
-        first = await look(answer)
+        first = await event(answer)
         stage.strike([FAULTS["link_down"](stage.layout, stage.layout.port_name(9))])
-        while (told := await look(answer))["map"] == first["map"]:
+        while (sent := await event(answer))["map"] == first["map"]:
             pass
-        assert told["at"] > first["at"]
+        assert sent["at"] > first["at"]
         _, headers, body = await get(stage, "page/health", **{"Accept-Encoding": "identity"})
         assert "1" in json.loads(body)["ports"] or "6" in json.loads(body)["ports"]
         assert headers["ETag"]
 
 
-async def test_who_takes_an_incident_on_elsewhere_is_told_to_who_watches(stage):
+async def test_an_acknowledgement_through_the_api_is_an_event(stage):
     stage.strike([FAULTS["link_down"](stage.layout, stage.layout.port_name(9))])
     while not (firing := [i for i in stage.central.engine.incidents() if i.status == "firing"]):
         await asyncio.sleep(0.1)
     taking = f"{stage.url}api/v1/incidents/{firing[0].id}/acknowledgement"
     async with stage.session.get(stage.url + "page/events") as answer:
-        before = await look(answer)
+        before = await event(answer)
         async with stage.session.post(taking, json={"author": "mara", "comment": "cable is ordered"}) as taken:
             assert taken.status == 201
-        while (told := await look(answer))["live"] == before["live"]:
+        while (sent := await event(answer))["live"] == before["live"]:
             pass
         for path in ("page/live", f"incident?id={firing[0].id}&part=1"):
             _, _, body = await get(stage, path, **{"Accept-Encoding": "identity"})
@@ -124,7 +125,7 @@ async def test_who_takes_an_incident_on_elsewhere_is_told_to_who_watches(stage):
         assert b": cable is ordered</p>" in body
         async with stage.session.delete(taking, json={}) as gone:
             assert gone.status == 200
-        while (await look(answer))["live"] == told["live"]:
+        while (await event(answer))["live"] == sent["live"]:
             pass
         assert b"mara" not in (await get(stage, "page/live", **{"Accept-Encoding": "identity"}))[2]
 
@@ -142,3 +143,24 @@ async def test_only_so_many_watch(stage, monkeypatch):
             return
         await asyncio.sleep(0.1)
     raise AssertionError("those who left are still counted")
+
+
+async def test_while_the_disk_hangs_an_open_incident_is_shown_and_a_past_one_is_refused(stage, monkeypatch):
+    stage.strike([FAULTS["link_down"](stage.layout, "host-003/mlx5_1/1")])
+    evaluator = stage.central.evaluator
+    async with asyncio.timeout(60):
+        while not (found := [i for i in evaluator.current().incidents if i.status == "firing"]):
+            await asyncio.sleep(0.1)
+    monkeypatch.setattr("fabricmon.central.store.reads.READ_LIMIT", 0.2)
+    disk = threading.Event()
+    hanging = stage.central.store._submit(disk.wait)
+    try:
+        status, _, body = await get(stage, f"incident?id={found[0].id}", **{"Accept-Encoding": "identity"})
+        assert (status, found[0].id.encode() in body) == (200, True)
+        status, _, body = await get(stage, "incident?id=past", **{"Accept-Encoding": "identity"})
+        assert status == 503
+        assert b"cannot be read" in body
+    finally:
+        disk.set()
+        hanging.result(10)
+    assert (await get(stage, "incident?id=past"))[0] == 404

@@ -1,4 +1,4 @@
-"""A real agent on a synthetic node, a real centre that follows it, and a real Prometheus that scrapes both."""
+"""A real agent on a synthetic node, a real server that follows it, and a real Prometheus that scrapes both."""
 
 import pytest
 
@@ -9,33 +9,33 @@ from tests.rigs.prometheus import Prometheus
 
 @pytest.fixture(scope="session")
 def daemons(tmp_path_factory):
-    """Addresses of an agent on a synthetic node with 8 HCAs, one of them down, and of a centre that follows it."""
+    """Addresses of an agent on a synthetic node with 8 HCAs, one of them down, and of a server that follows it."""
     folder = tmp_path_factory.mktemp("daemons")
     sysfs = folder / "sys"
     build_hca_tree(sysfs, devices=8)
-    agent, centre = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    agent, server = (f"127.0.0.1:{free_port()}" for _ in range(2))
     start_agent = [*FABRICMON, "agent", "--listen", agent, "--node", "node-1", "--path.sysfs", sysfs]
-    start_centre = [*FABRICMON, "central", "--listen", centre, "--state", folder / "state", "--target", agent]
-    start_centre += ["--webhook", f"http://127.0.0.1:{free_port()}/"]  # nobody there: something is left to deliver
-    with Daemon(folder / "agent.log", start_agent) as first, Daemon(folder / "centre.log", start_centre) as second:
+    start_server = [*FABRICMON, "central", "--listen", server, "--state", folder / "state", "--target", agent]
+    start_server += ["--webhook", f"http://127.0.0.1:{free_port()}/"]  # nobody there: something is left to deliver
+    with Daemon(folder / "agent.log", start_agent) as first, Daemon(folder / "server.log", start_server) as second:
         first.wait_until("agent", lambda: fetch(f"http://{agent}/-/ready"))
-        second.wait_until("centre", lambda: fetch(f"http://{centre}/-/ready"))
-        nodes = f"http://{centre}/api/v1/nodes"
-        second.wait_until("the node at the centre", lambda: '"live"' in fetch(nodes), 30)
+        second.wait_until("server", lambda: fetch(f"http://{server}/-/ready"))
+        nodes = f"http://{server}/api/v1/nodes"
+        second.wait_until("the node at the server", lambda: '"live"' in fetch(nodes), 30)
         # one link goes down, so that there is an incident to show
         port = sysfs / "class/infiniband/mlx5_3/ports/1"
         (port / "state").write_text("1: DOWN\n")
         (port / "phys_state").write_text("2: Polling\n")
-        incidents = f"http://{centre}/api/v1/incidents"
+        incidents = f"http://{server}/api/v1/incidents"
         second.wait_until("the incident", lambda: "link_down" in fetch(incidents), 60)
-        yield agent, centre
+        yield agent, server
         assert (first.stop(), second.stop()) == (0, 0), first.tail() + second.tail()
 
 
 @pytest.fixture(scope="session")
 def prometheus(require, daemons, tmp_path_factory):
-    agent, centre = daemons
-    program = require("prometheus", "scrapes the agent and the centre")
-    with Prometheus(program, tmp_path_factory.mktemp("prometheus"), {"agent": [agent], "centre": [centre]}) as server:
-        wait_for("both scraped", lambda: server.value("sum(up)") == 2)
-        yield server
+    agent, server = daemons
+    program = require("prometheus", "scrapes the agent and the server")
+    with Prometheus(program, tmp_path_factory.mktemp("prometheus"), {"agent": [agent], "server": [server]}) as found:
+        wait_for("both scraped", lambda: found.value("sum(up)") == 2)
+        yield found

@@ -1,4 +1,4 @@
-"""Every query of every dashboard, and every recording rule, asked of a real Prometheus that scraped agent and centre.
+"""Every query of every dashboard, and every recording rule, asked of a real Prometheus that scraped agent and server.
 
 Whether each returns data is for `python -m tests.dashboards`, which plays faults for minutes.
 """
@@ -54,13 +54,13 @@ def test_prometheus_understands_every_query(asker, name):
 def test_the_node_is_found_by_its_name_and_its_panels_have_data(asker, prometheus):
     values = asker.variables(DOCUMENTS["fabricmon-node.json"])
     assert re.fullmatch(r"127\.0\.0\.1", values["node"]), "the port is no part of a name"
-    shown = ("Ports active", "State of the ports", "What the ports are", "Collectors", "Agent")
-    assert filled(prometheus, "fabricmon-node.json", *shown)["State of the ports"].series == 8
+    shown = ("Ports active", "Port state", "Port inventory", "Collectors", "Agent")
+    assert filled(prometheus, "fabricmon-node.json", *shown)["Port state"].series == 8
 
 
-def test_what_the_centre_tells_fills_the_overview(prometheus):
-    shown = ("Critical", "Warning", "Nodes live", "Links down", "Open incidents", "Nodes by presence",
-             "Links that are not up", "Judging the fleet")  # fmt: skip
+def test_what_the_server_tells_fills_the_overview(prometheus):
+    shown = ("Critical", "Warning", "Nodes live", "Links down", "Open incidents", "Nodes by state",
+             "Links not up", "Duration of an evaluation")  # fmt: skip
     filled(prometheus, "fabricmon-fabric.json", *shown)
 
 
@@ -74,6 +74,7 @@ def test_every_metric_is_exported(daemons):
     for address in daemons:
         page = fetch(f"http://{address}/metrics")
         exported |= {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE ")}
+        exported |= {f"{line.split()[2]}_bucket" for line in page.splitlines() if line.endswith(" histogram")}
     texts = [target["expr"] for document in DOCUMENTS.values() for p in panels(document) for target in p["targets"]]
     texts += [rule.expr for rule in RECORDINGS]
     named = set(re.findall(r"\bfabricmon_[a-z0-9_]+(?![a-z0-9_]|\.|\()", " ".join(texts)))

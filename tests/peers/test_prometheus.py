@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes a real agent and a real centre; its own tool has nothing to say about their pages."""
+"""A real Prometheus scrapes a real agent and a real server; its own tool has nothing to say about their pages."""
 
 import subprocess
 
@@ -31,18 +31,18 @@ def test_port_that_is_down_has_a_state_and_no_rate(prometheus):
 
 
 def test_incident_is_what_prometheus_has(prometheus):
-    wait_for("centre up", lambda: prometheus.value('up{job="centre"}') == 1, 20)
+    wait_for("server up", lambda: prometheus.value('up{job="server"}') == 1, 20)
     (sample,) = prometheus.query("fabricmon_incident_confidence_ratio")
     assert sample["metric"]["kind"] == "link_down"
     assert "mlx5_3/1" in sample["metric"]["component"]
 
 
-def test_centre_counts_the_node_as_live(prometheus):
-    wait_for("centre up", lambda: prometheus.value('up{job="centre"}') == 1, 20)
+def test_server_counts_the_node_as_live(prometheus):
+    wait_for("server up", lambda: prometheus.value('up{job="server"}') == 1, 20)
     assert prometheus.value('sum(fabricmon_central_nodes{presence="live"})') == 1
 
 
-@pytest.mark.parametrize("which", [0, 1], ids=["agent", "centre"])
+@pytest.mark.parametrize("which", [0, 1], ids=["agent", "server"])
 def test_promtool_finds_nothing_on_the_page(require, daemons, which):
     tool = require("promtool", "checks the page")
     page = fetch(f"http://{daemons[which]}/metrics")

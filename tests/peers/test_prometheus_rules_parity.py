@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from fabricmon.sim import faults_hosts as hosts
-from fabricmon.sim import faults_links as links
+from fabricmon.sim.faults import hosts, links
 from fabricmon.sim.layout import Layout
-from fabricmon.sim.script import Fault
+from fabricmon.sim.script import InjectedFault
 from tests.export.parity import compared, under_prometheus, under_victoria_metrics
 from tests.export.recording import STEP, record
 from tests.rigs.daemons import Daemon, fetch, free_port
@@ -32,7 +31,7 @@ def port(layout: Layout, host: int, number: int) -> str:
     return layout.port_name(int(layout.first[host]) + number)
 
 
-def faults(layout: Layout) -> list[Fault]:
+def faults(layout: Layout) -> list[InjectedFault]:
     return [
         links.slow_link(layout, port(layout, 3, 2), 300),
         links.link_down(layout, port(layout, 0, 1), 400, 900),
@@ -43,7 +42,7 @@ def faults(layout: Layout) -> list[Fault]:
     ]
 
 
-def look_alikes(layout: Layout) -> list[Fault]:
+def look_alikes(layout: Layout) -> list[InjectedFault]:
     return [
         links.link_flap(layout, port(layout, 1, 2), 500, downs=(0, 300)),
         links.link_errors(layout, port(layout, 2, 0), 600, 1e-18),

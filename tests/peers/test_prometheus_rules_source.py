@@ -1,4 +1,4 @@
-"""A real agent, a ruler that evaluates the exported rules, and a centre that asks it instead of the agent.
+"""A real agent, a ruler that evaluates the exported rules, and a server that asks it instead of the agent.
 
 The ruler is Prometheus, or VictoriaMetrics with vmalert.
 """
@@ -19,13 +19,13 @@ LIMITS = "rules:\n  link_down: {hold: 1s, clear: 2s, grace: 1s}\n"
 
 
 class Stack:
-    """Agent, Prometheus and centre; one port of the agent can be taken down and up again."""
+    """Agent, Prometheus and server; one port of the agent can be taken down and up again."""
 
     def __init__(self, folder, kind, programs) -> None:
         self.folder, self.kind, self.programs = folder, kind, programs
         self.sysfs = folder / "sys"
         build_hca_tree(self.sysfs, devices=4)
-        self.agent_at, self.centre_at, self.ruler_at = (f"127.0.0.1:{free_port()}" for _ in range(3))
+        self.agent_at, self.server_at, self.ruler_at = (f"127.0.0.1:{free_port()}" for _ in range(3))
         (folder / "limits.yaml").write_text(LIMITS)
         rules = [*FABRICMON, "rules", "export", "--config", folder / "limits.yaml", "-o", folder / "rules.yml"]
         rules += ["--no-keep-firing-for"] if kind == "victoria-metrics" else []
@@ -44,14 +44,14 @@ class Stack:
         config["global"].pop("evaluation_interval")
         (folder / "scrape.yml").write_text(json.dumps(config))
         source = {"url": f"http://{self.ruler_at}", "interval": "1s", "inventory": "2s", "retry_max": "2s"}
-        (folder / "centre.yaml").write_text(
+        (folder / "server.yaml").write_text(
             LIMITS + json.dumps({"central": {"source": "prometheus", "prometheus": source}})[1:-1] + "\n"
         )
         self.ruler = self.start_ruler()
         self.agent = Daemon(folder / "agent.log", [*FABRICMON, "agent", "--listen", self.agent_at, "--node", "node-1",
                                                    "--path.sysfs", self.sysfs])  # fmt: skip
-        follow = [*FABRICMON, "central", "--config", folder / "centre.yaml", "--listen", self.centre_at]
-        self.centre = Daemon(folder / "centre.log", [*follow, "--state", folder / "state"])
+        follow = [*FABRICMON, "central", "--config", folder / "server.yaml", "--listen", self.server_at]
+        self.server = Daemon(folder / "server.log", [*follow, "--state", folder / "state"])
 
     def start_ruler(self) -> list[Daemon]:
         """The programs that scrape and evaluate, ready or not."""
@@ -76,7 +76,7 @@ class Stack:
         return [Daemon(folder / "vmalert.log", evaluates), first]
 
     def stop(self) -> None:
-        for daemon in (self.centre, self.agent, *self.ruler):
+        for daemon in (self.server, self.agent, *self.ruler):
             daemon.stop()
 
     def link(self, state: str, phys: str) -> None:
@@ -85,12 +85,12 @@ class Stack:
         (port / "phys_state").write_text(f"{phys}\n")
 
     def firing(self) -> list[tuple[str, str]]:
-        found = fetch_json(f"http://{self.centre_at}/api/v1/incidents")
+        found = fetch_json(f"http://{self.server_at}/api/v1/incidents")
         incidents = found["incidents"] if isinstance(found, dict) else found
         return [(i["kind"], i["component"]) for i in incidents if i["status"] == "firing"]
 
     def node(self) -> str:
-        return fetch(f"http://{self.centre_at}/api/v1/nodes")
+        return fetch(f"http://{self.server_at}/api/v1/nodes")
 
 
 @pytest.fixture(params=["prometheus", "victoria-metrics"])
@@ -102,20 +102,20 @@ def stack(request, require, tmp_path):
 
 
 def test_symptoms_of_a_ruler_become_incidents_and_its_silence_ends_none(stack):
-    stack.centre.wait_until("the node at the centre", lambda: '"live"' in stack.node(), 60)
+    stack.server.wait_until("the node at the server", lambda: '"live"' in stack.node(), 60)
     assert stack.firing() == []
     stack.link("1: DOWN", "2: Polling")
-    stack.centre.wait_until("the incident", stack.firing, 90)
+    stack.server.wait_until("the incident", stack.firing, 90)
     assert stack.firing() == [("link_down", "link(node-1/mlx5_3/1)")]
     # the ruler goes away while the link comes up again: nobody says so, so it stands
     for daemon in stack.ruler:
         daemon.stop()
     stack.link("4: ACTIVE", "5: LinkUp")
-    warned = f"http://{stack.centre_at}/"
-    stack.centre.wait_until("the warning", lambda: "ruler cannot be asked" in fetch(warned), 30)
+    warned = f"http://{stack.server_at}/"
+    stack.server.wait_until("the warning", lambda: "Rule evaluator cannot be queried" in fetch(warned), 30)
     assert stack.firing() == [("link_down", "link(node-1/mlx5_3/1)")]
     stack.ruler = stack.start_ruler()
-    stack.centre.wait_until("the end", lambda: not stack.firing(), 90)
+    stack.server.wait_until("the end", lambda: not stack.firing(), 90)
     # the agent dies: told as such, and nothing of its ports
     stack.agent.stop()
     wait_for("the node is gone", lambda: '"unreachable"' in stack.node(), 60)

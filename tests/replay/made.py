@@ -5,9 +5,9 @@ from __future__ import annotations
 from fabricmon.model import Event, Maintenance
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.silence import silence
+from fabricmon.recording.tape import Tape
 from fabricmon.replay.recorded import RecordedEngine
 from fabricmon.replay.settings import RecordConfig
-from fabricmon.replay.tape import Tape
 from tests.engine.conftest import START, World
 
 RECEIVERS = (Receiver("operations"),)

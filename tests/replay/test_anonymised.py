@@ -6,9 +6,9 @@ import pytest
 
 from fabricmon import cli
 from fabricmon.jobs.model import Job, Jobs
+from fabricmon.recording.reading import Recording
 from fabricmon.replay.names import KEPT_DIGITS, Names
-from fabricmon.replay.reading import Recording
-from fabricmon.replay.records import Mark
+from fabricmon.replay.records import RecordMark
 from fabricmon.replay.run import play
 from tests.replay.made import bad_morning, recorded
 
@@ -42,7 +42,7 @@ def pair(tmp_path_factory):
 
 def test_no_name_of_the_site_is_in_it(pair):
     before, after = pair
-    graph = next(item.thing for item in Recording([before]).items() if item.mark is Mark.GRAPH)
+    graph = next(item.thing for item in Recording([before]).items() if item.mark is RecordMark.GRAPH)
     names = re.compile("|".join(rf"\b{re.escape(name)}" for name in (*SITE, *graph.switches, *graph.adapters)))
     said = _said(after)
     assert len(said) > 100
@@ -59,17 +59,18 @@ def _guids(texts):
 
 
 def _said(folder):
-    return [repr(item) for item in Recording([folder]).items() if item.mark not in (Mark.FRAME, Mark.KNOWN_FRAME)]
+    frames = (RecordMark.FRAME, RecordMark.KNOWN_FRAME)
+    return [repr(item) for item in Recording([folder]).items() if item.mark not in frames]
 
 
 def test_it_is_judged_to_the_same_end(pair):
     before, after = pair
-    mine, theirs = play(Recording([before])), play(Recording([after]))
+    mine, theirs = play(Recording([before]).items()), play(Recording([after]).items())
     assert theirs.verification.named == []
     assert theirs.verification.same == mine.verification.ticks
 
     def story(outcome):
-        told = [(e.kinds, e.severity, e.onset, e.told, e.ended, e.notified) for e in outcome.recorded.episodes]
+        told = [(e.kinds, e.severity, e.onset, e.opened, e.ended, e.notified) for e in outcome.recorded.episodes]
         return sorted(told, key=str)
 
     assert story(theirs) == story(mine)
@@ -77,7 +78,7 @@ def test_it_is_judged_to_the_same_end(pair):
 
 def test_frames_are_the_same_to_the_byte_and_names_the_same_everywhere(pair):
     def frames(directory):
-        marks = (Mark.FRAME, Mark.KNOWN_FRAME)
+        marks = (RecordMark.FRAME, RecordMark.KNOWN_FRAME)
         return [(i.now, i.thing.values.tobytes()) for i in Recording([directory]).items() if i.mark in marks]
 
     before, after = pair
@@ -85,8 +86,8 @@ def test_frames_are_the_same_to_the_byte_and_names_the_same_everywhere(pair):
     nodes, graph, jobs = set(), None, None
     for item in Recording([after]).items():
         nodes |= {item.node} - {""}
-        graph = item.thing if item.mark is Mark.GRAPH else graph
-        jobs = item.thing if item.mark is Mark.JOBS else jobs
+        graph = item.thing if item.mark is RecordMark.GRAPH else graph
+        jobs = item.thing if item.mark is RecordMark.JOBS else jobs
     assert nodes == set(graph.hosts) == {a.host for a in graph.adapters.values()}
     assert set(jobs[0].jobs[0].nodes) <= nodes
 

@@ -7,9 +7,9 @@ import pytest
 
 from fabricmon import cli
 from fabricmon.model import Change, Incident, Severity
+from fabricmon.recording.reading import Recording
+from fabricmon.recording.samples import samples, snapshots
 from fabricmon.replay.compare import compare
-from fabricmon.replay.reading import Recording
-from fabricmon.replay.samples import samples, snapshots
 from fabricmon.replay.story import Story
 from tests.engine.conftest import START
 from tests.replay.made import bad_morning, recorded
@@ -40,14 +40,14 @@ def test_a_longer_hold_is_shown_as_a_delay_and_a_higher_limit_as_an_incident_onl
     config = _config(tmp_path, "rules: {link_down: {hold: 9s}, link_flapping: {raise_at: 11000.0}}")
     assert cli.main(["replay", str(directory), "--config", config]) == 0
     text = capsys.readouterr().out
-    assert "the same to the byte" in text
+    assert "evaluations identical" in text
     rows = [
         [cell.strip() for cell in line.split("  ")]
         for line in text.splitlines()
         if line.startswith(("only in", "differs"))
     ]
     assert any(row[0] == "only in A" and "link_flapping" in row for row in rows)
-    assert any("told +" in row[-1] for row in rows if row[0] == "differs"), text
+    assert any("opened +" in row[-1] for row in rows if row[0] == "differs"), text
     assert "operations: " in text
 
 
@@ -65,7 +65,7 @@ def test_only_the_time_asked_for_is_counted(directory, capsys):
     assert cli.main(["replay", str(directory), "--from", str(begin), "--to", str(end), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["decisions"]["ticks"] == said["decisions"]["same"] < 80
-    assert all(begin <= e["told"] <= end for e in said["incidents"])
+    assert all(begin <= e["opened"] <= end for e in said["incidents"])
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_only_the_time_asked_for_is_counted(directory, capsys):
     [
         (["replay", "{}/nowhere"], "No such file"),
         (["replay", "{}"], "no segment"),
-        (["replay", "{}", "--from", "teatime"], "is no time"),
+        (["replay", "{}", "--from", "teatime"], "is not a time"),
     ],
 )
 def test_what_cannot_be_read_is_said_in_one_line(tmp_path, capsys, words, expected):
@@ -102,7 +102,7 @@ def test_episodes_of_one_incident_are_paired_by_the_time_they_share():
     b = _story((62, _incident("x", since=START + 59, severity=Severity.CRITICAL)))
     rows = compare(a, b).rows
     assert [(row.what, row.onset) for row in rows] == [("only in A", START), ("differs", START + 59)]
-    assert rows[1].fields == ("severity warning -> critical", "told +2.0 s")
+    assert rows[1].fields == ("severity warning -> critical", "opened +2.0 s")
     assert rows[1].delay == pytest.approx(2.0)
 
 

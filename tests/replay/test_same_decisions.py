@@ -9,15 +9,16 @@ import sys
 import pytest
 
 from fabricmon.engine.engine import Engine
+from fabricmon.recording.reading import Recording
 from fabricmon.replay import records
-from fabricmon.replay.reading import Recording
 from fabricmon.replay.recorded import RecordedEngine
-from fabricmon.replay.records import Mark
+from fabricmon.replay.records import RecordMark
 from fabricmon.replay.run import play
 from tests.replay.made import recorded
 
-READERS = {"incidents", "symptoms", "topology", "utilisation", "waiting", "open_by_rule", "counters", "nodes", "judge"}
-"""Methods of the engine that tell and change nothing; `judge` is within `tick`."""
+READERS = {"incidents", "symptoms", "topology", "utilisation", "waiting", "open_by_rule", "counters", "nodes",
+           "evaluate", "failures", "time_diagnoses", "checked"}
+"""Methods of the engine that only return something; `evaluate` is within `tick`."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def morning(tmp_path_factory):
 
 def test_every_tick_of_a_bad_morning_is_decided_again_to_the_byte(morning):
     directory, made = morning
-    outcome = play(Recording([directory]))
+    outcome = play(Recording([directory]).items())
     assert outcome.facts.whole
     assert outcome.verification.named == []
     assert outcome.verification.same == outcome.verification.ticks == made.engine.counters()["ticks"]
@@ -42,12 +43,12 @@ def test_every_tick_of_a_bad_morning_is_decided_again_to_the_byte(morning):
 def test_all_that_came_in_is_in_the_recording(morning):
     directory, made = morning
     marks = [item.mark for item in Recording([directory]).items()]
-    for mark in (
-        Mark.START, Mark.GRAPH, Mark.INVENTORY, Mark.FRAME, Mark.EVENT, Mark.PRESENCE, Mark.FORGET, Mark.MAINTENANCE,
-        Mark.RECONFIGURE, Mark.PLAN, Mark.TICK, Mark.INCIDENT, Mark.SYMPTOM, Mark.END,
+    for name in (
+        "START", "GRAPH", "INVENTORY", "FRAME", "EVENT", "PRESENCE", "FORGET", "MAINTENANCE", "RECONFIGURE", "PLAN",
+        "TICK", "INCIDENT", "SYMPTOM", "END",
     ):  # fmt: skip
-        assert mark in marks, mark.name
-    assert marks[-1] is Mark.END
+        assert RecordMark[name] in marks, name
+    assert marks[-1] is RecordMark.END
     assert made.tape.lost() == 0
 
 
@@ -91,7 +92,7 @@ def test_asking_the_engine_for_its_incidents_changes_nothing_that_it_decides(tmp
         world.run(20)
 
     recorded(tmp_path, flap_twice, hosts=4, units=1)
-    assert play(Recording([tmp_path])).verification.named == []
+    assert play(Recording([tmp_path]).items()).verification.named == []
 
 
 def test_parameters_that_are_no_more_are_left_out_and_named(tmp_path, monkeypatch):
@@ -104,7 +105,7 @@ def test_parameters_that_are_no_more_are_left_out_and_named(tmp_path, monkeypatc
 
     monkeypatch.setattr(records, "plain_params", of_another_version)
     recorded(tmp_path, lambda made: made.world.run(5), hosts=2, units=1, params={"link_down": {"hold": "3s"}})
-    outcome = play(Recording([tmp_path]))
+    outcome = play(Recording([tmp_path]).items())
     assert len(outcome.notes) == 2
     assert any("rules.ether_wind" in note for note in outcome.notes)
     assert any("rules.link_down.patience" in note for note in outcome.notes)

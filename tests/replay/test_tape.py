@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from fabricmon import frame as wire
 from fabricmon.frame import Frame
 from fabricmon.model import Presence
+from fabricmon.recording import tape as tapes
+from fabricmon.recording.reading import Recording, RecordingError
+from fabricmon.recording.tape import Tape
 from fabricmon.replay import records
-from fabricmon.replay import tape as tapes
-from fabricmon.replay.reading import Recording, RecordingError
-from fabricmon.replay.records import Mark, Record
+from fabricmon.replay.records import PackedRecord, RecordMark
 from fabricmon.replay.run import play
 from fabricmon.replay.settings import RecordConfig
-from fabricmon.replay.tape import Tape
 from tests.conftest import ROOT
 from tests.replay.made import Made, recorded
 
@@ -31,16 +31,17 @@ FLOATS = st.floats(width=64)
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(list(Mark)), st.floats(allow_nan=False), st.text(max_size=20), st.binary(max_size=99)
+            st.sampled_from(list(RecordMark)), st.floats(allow_nan=False), st.text(max_size=20), st.binary(max_size=99)
         ),
         max_size=20,
     )
 )
 def test_records_come_back_as_they_were(written):
-    pieces = [records.pack(Record(*one)) for one in written]
+    pieces = [records.pack(PackedRecord(*one)) for one in written]
     data = records.block(pieces)
     head = records.block_head(data[: records.BLOCK_SIZE])
-    assert list(records.unpack(records.block_body(head, data[records.BLOCK_SIZE :]))) == [Record(*o) for o in written]
+    body = records.block_body(head, data[records.BLOCK_SIZE :])
+    assert list(records.unpack(body)) == [PackedRecord(*one) for one in written]
 
 
 @given(st.binary(max_size=400))
@@ -89,7 +90,7 @@ def test_killed_at_any_moment_it_is_readable_up_to_the_last_block(tmp_path):
         process.kill()
         process.stdout.close()
     recording = Recording([tmp_path])
-    outcome = play(recording)
+    outcome = play(recording.items())
     assert outcome.verification.same == outcome.verification.ticks > 10
     assert recording.notes == []
 
@@ -100,7 +101,7 @@ def test_a_torn_end_is_left_out_with_a_word(tmp_path, cut):
     (path,) = _segments(tmp_path)
     os.truncate(path, path.stat().st_size - cut)
     recording = Recording([tmp_path])
-    outcome = play(recording)
+    outcome = play(recording.items())
     assert outcome.verification.different == 0
     assert len(recording.notes) == 1
     assert "ends early" in recording.notes[0]
@@ -113,11 +114,11 @@ def test_a_damaged_block_costs_what_is_behind_it_in_its_segment_and_the_next_goe
     data[-30] ^= 0xFF
     first.write_bytes(data)
     recording = Recording([tmp_path])
-    outcome = play(recording)
+    outcome = play(recording.items())
     assert any("checksum" in note for note in recording.notes)
-    assert any("records before it are not here" in note for note in recording.notes)
+    assert any("records before it are missing" in note for note in recording.notes)
     assert not outcome.facts.whole
-    assert outcome.verification.different == 0  # what differs is behind the gap, and is told as such
+    assert outcome.verification.different == 0  # what differs is behind the gap, and is reported as such
     assert outcome.verification.ticks >= 40
 
 
@@ -146,13 +147,13 @@ def test_many_segments_are_one_recording_and_each_is_a_place_to_begin(tmp_path):
 
     recorded(tmp_path, morning, hosts=2, units=1)
     assert len(_segments(tmp_path)) == 3
-    whole = play(Recording([tmp_path]))
+    whole = play(Recording([tmp_path]).items())
     assert whole.facts.whole
     assert whole.verification.named == []
 
     later = Recording(_segments(tmp_path)[2:])
-    outcome = play(later)
-    assert "begins in the middle" in later.notes[0]
+    outcome = play(later.items())
+    assert "begins within a run" in later.notes[0]
     assert not outcome.facts.whole
     assert outcome.facts.ticks > 10
 
@@ -215,7 +216,7 @@ def test_a_disk_that_refuses_makes_a_gap_that_replay_names(tmp_path, monkeypatch
     assert made.tape.status.error == ""
     assert made.tape.lost() > 0
     recording = Recording([tmp_path])
-    outcome = play(recording)
+    outcome = play(recording.items())
     assert any("missing" in note and "lost while recording" in note for note in recording.notes)
     assert outcome.verification.different == 0
     assert outcome.facts.last == made.world.now
@@ -253,16 +254,16 @@ def test_other_versions_and_other_files_are_refused_by_name(tmp_path, monkeypatc
     monkeypatch.setattr("fabricmon.replay.recorded.FRAME_VERSION", wire.VERSION + 1)
     recorded(tmp_path / "b", lambda made: made.world.run(2), hosts=2, units=1)
     with pytest.raises(RecordingError, match=f"frames of version {wire.VERSION + 1}"):
-        play(Recording([tmp_path / "b"]))
+        play(Recording([tmp_path / "b"]).items())
     (path,) = _segments(tmp_path / "a")
     data = bytearray(path.read_bytes())
     data[6] = 99
     path.write_bytes(data)
     with pytest.raises(RecordingError, match="version 99"):
-        play(Recording([tmp_path / "a"]))
+        play(Recording([tmp_path / "a"]).items())
     path.write_bytes(b"GIF89a and so on")
     with pytest.raises(RecordingError, match="not a segment"):
-        play(Recording([tmp_path / "a"]))
+        play(Recording([tmp_path / "a"]).items())
     with pytest.raises(RecordingError, match="no segment"):
         Recording([tmp_path])
     with pytest.raises(RecordingError, match="No such file"):
@@ -272,6 +273,6 @@ def test_other_versions_and_other_files_are_refused_by_name(tmp_path, monkeypatc
 def test_two_runs_below_one_directory_are_played_one_after_the_other(tmp_path):
     recorded(tmp_path, lambda made: made.world.run(10), hosts=2, units=1, run="aaaa")
     recorded(tmp_path, lambda made: made.world.run(10), hosts=2, units=1, run="bbbb")
-    outcome = play(Recording([tmp_path]))
+    outcome = play(Recording([tmp_path]).items())
     assert outcome.facts.runs == 2
     assert outcome.verification.named == []

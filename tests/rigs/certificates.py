@@ -24,7 +24,9 @@ class Authority:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory, self.ca = directory, directory / f"{name}.crt"
         self._key = directory / f"{name}.key"
-        _openssl("req", "-x509", *_KEY, "-subj", f"/CN={name}", "-days", "10", "-keyout", self._key, "-out", self.ca)
+        use = "keyUsage=critical,keyCertSign,cRLSign"
+        _openssl("req", "-x509", *_KEY, "-subj", f"/CN={name}", "-days", "10", "-addext", use, "-keyout", self._key,
+                 "-out", self.ca)  # fmt: skip
 
     def issue(self, name: str, sans: str = "", *, expired: bool = False, to: Pair | None = None) -> Pair:
         """A certificate for `name` with alternative names as openssl writes them ("DNS:x,IP:127.0.0.1")."""
@@ -32,8 +34,10 @@ class Authority:
         request, fresh = self.directory / f"{name}.csr", Pair(self.directory / "new.crt", self.directory / "new.key")
         more = ("-addext", f"subjectAltName={sans}") if sans else ()
         _openssl("req", "-new", *_KEY, "-subj", f"/CN={name}", *more, "-keyout", fresh.key, "-out", request)
+        keys = self.directory / "keys.ext"  # RFC 5280 asks for both, and so does Python from 3.13 on
+        keys.write_text("subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n")
         _openssl("x509", "-req", "-in", request, "-CA", self.ca, "-CAkey", self._key, "-copy_extensions", "copy",
-                 "-days", "-1" if expired else "10", "-out", fresh.cert)  # fmt: skip
+                 "-extfile", keys, "-days", "-1" if expired else "10", "-out", fresh.cert)  # fmt: skip
         fresh.key.replace(pair.key)
         fresh.cert.replace(pair.cert)
         return pair

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fabricmon.engine.judges import Judges
+from fabricmon.engine.symptoms.rule_states import RuleStates
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.view import View
 from fabricmon.frame import Frame
@@ -47,7 +47,7 @@ class Ports:
         self.now = start
         self.taken = 5000.0
         self.layer = layer
-        self.judges = Judges(RULES, params or {})
+        self.rule_states = RuleStates(RULES, params or {})
         self.changes: list[SymptomChange] = []
         self.boot = dict.fromkeys(range(hosts), "boot-1")
         self.nics = {host: list(range(nics)) for host in range(hosts)}
@@ -112,8 +112,8 @@ class Ports:
         """One tick without a frame."""
         self.now += seconds
         self.fleet.advance(self.now)
-        told, _ = self.judges.run(self.fleet.tables, self.now)
-        assert not self.judges.failures, self.judges.last_failure
+        told, _ = self.rule_states.run(self.fleet.tables, self.now)
+        assert not self.rule_states.failures.counts, self.rule_states.failures.last
         self.changes += told
         return told
 
@@ -153,11 +153,11 @@ class Ports:
         return row
 
     def open(self, rule: str) -> list[Symptom]:
-        return [held.symptom for held in self.judges.by_rule[rule].open.values()]
+        return [held.symptom for held in self.rule_states.by_rule[rule].open.values()]
 
     def told(self) -> set[str]:
         """Rules that opened anything so far."""
         return {change.symptom.rule for change in self.changes if change.opened}
 
     def known(self, rule: str, host: int, nic: int) -> bool:
-        return bool(self.judges.by_rule[rule].known[self.row(host, nic)])
+        return bool(self.rule_states.by_rule[rule].known[self.row(host, nic)])

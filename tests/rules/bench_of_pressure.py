@@ -37,7 +37,7 @@ class Pressed:
         params: Mapping[str, Any] | None = None, roles: Mapping[int, str] | None = None,
     ) -> None:  # fmt: skip
         self.engine = Engine(Scope.FLEET, None, dict(params or {}), "test")
-        self.fleet, self.judges = self.engine.fleet, self.engine.judges
+        self.fleet, self.rule_states = self.engine.fleet, self.engine.rule_states
         self.told: list[Incident] = []
         self.now, self.taken, self.period = 1_700_000_000.0, 500.0, poll
         self.hosts, self.nics, self.columns = hosts, nics, LAYERS[layer]
@@ -99,7 +99,7 @@ class Pressed:
             frame = Frame(1, 1, self.now, np.full(3, self.taken), None, np.array(values))
             assert self.engine.frame(f"host-{host:03d}", frame, self.now)
         self.told += self.engine.tick(self.now).incidents
-        assert not self.judges.failures, self.judges.last_failure
+        assert not self.rule_states.failures.counts, self.rule_states.failures.last
 
     def polls(self, count: int) -> None:
         for _ in range(count):
@@ -109,7 +109,7 @@ class Pressed:
         """Polls until the rule opens a symptom, None when it does not within `most`."""
         for number in range(1, most + 1):
             self.poll()
-            if self.judges.by_rule[rule].open:
+            if self.rule_states.by_rule[rule].open:
                 return number
         return None
 
@@ -122,14 +122,14 @@ class Pressed:
         return row
 
     def open(self, rule: str) -> set[tuple[int, int]]:
-        rows = self.judges.by_rule[rule].open
+        rows = self.rule_states.by_rule[rule].open
         return {port for port in self.rates if self.row(*port) in rows}
 
     def known(self, rule: str, host: int, nic: int) -> bool:
-        return bool(self.judges.by_rule[rule].known[self.row(host, nic)])
+        return bool(self.rule_states.by_rule[rule].known[self.row(host, nic)])
 
     def evidence(self, rule: str, host: int, nic: int) -> tuple[Evidence, ...]:
-        return self.judges.by_rule[rule].open[self.row(host, nic)].symptom.evidence
+        return self.rule_states.by_rule[rule].open[self.row(host, nic)].symptom.evidence
 
     def firing(self, least: str = "info") -> list[tuple[str, str, str]]:
         ranks = ("info", "warning", "critical")

@@ -85,7 +85,7 @@ def test_each_setting_alone_is_noticed_and_named(column: str) -> None:
     assert RULE.info(rails.view(), row, RULE.params()) == {"differs": WORDS[column]}
 
 
-def test_what_loses_packets_is_a_warning_the_rest_is_told() -> None:
+def test_what_loses_packets_is_a_warning_the_rest_is_reported() -> None:
     rails = Rails()
     rails.settings[0, 0]["pfc_enabled"] = 0.0
     rails.settings[1, 0]["dcbx_mode"] = 99.0
@@ -111,8 +111,8 @@ def test_without_a_majority_or_with_too_few_ports_nothing_is_known() -> None:
     for host in (0, 1, 2):
         rails.settings[host, 0]["qos_mtu"] = 1500.0
     rails.send()
-    assert not drift(rails.view(), RULE.params()).judged.any()
-    assert not drift(Rails(hosts=2).view(), RULE.params()).judged.any()
+    assert not drift(rails.view(), RULE.params()).known.any()
+    assert not drift(Rails(hosts=2).view(), RULE.params()).known.any()
 
 
 @pytest.mark.parametrize("odd", [(0,), (5,), (0, 5), (2, 3)])
@@ -136,7 +136,7 @@ def test_what_an_adapter_does_not_tell_is_not_compared() -> None:
     assert known[6]
 
 
-def test_old_settings_are_not_judged() -> None:
+def test_old_settings_are_not_evaluated() -> None:
     rails = Rails(nics=1)
     rails.settings[0, 0]["pfc_enabled"] = 0.0
     rails.send()

@@ -66,7 +66,7 @@ def test_a_pausing_adapter_with_a_narrow_pcie_link_is_one_incident_with_its_vict
 @pytest.mark.parametrize(
     ("share", "kind", "severity"), [(0.3, "slow_receiver", "warning"), (0.9, "pfc_storm", "critical")]
 )
-def test_a_pausing_adapter_of_unknown_reason_is_told_by_what_it_does(share: float, kind: str, severity: str) -> None:
+def test_a_pausing_adapter_of_unknown_reason_is_named_by_its_effect(share: float, kind: str, severity: str) -> None:
     ports = Pressed(hosts=16)
     ports.rate([(2, 1)], pfc_tx_pause_prio3=share, phy_rx=0.25 * RATE)
     ports.rate([(host, 1) for host in range(3, 15)], pfc_rx_pause_prio3=0.4)

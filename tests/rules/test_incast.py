@@ -22,15 +22,15 @@ def test_the_receiver_is_named_and_its_senders_are_counted() -> None:
     assert took is not None
     assert ports.open("incast") == {RECEIVER}
     assert not ports.open("slow_receiver")
-    symptom = ports.judges.by_rule["incast"].open[ports.row(*RECEIVER)].symptom
+    symptom = ports.rule_states.by_rule["incast"].open[ports.row(*RECEIVER)].symptom
     assert symptom.severity == "warning"
     assert symptom.info["senders"] == "6"
     text = " ".join(e.text for e in symptom.evidence)
     assert "97% of its line rate" in text
-    assert "8.0% of the packets" in text
+    assert "8.0% of the received packets" in text
 
 
-def test_it_ends_and_waiting_counts_where_no_notifications_are_told() -> None:
+def test_it_ends_and_waiting_counts_where_no_notifications_are_reported() -> None:
     ports = Pressed()
     fan_in(ports, marked=0.0)
     ports.rate(SENDERS, cnp_handled=0.0, pfc_rx_pause_prio3=0.08)

@@ -23,7 +23,7 @@ def warm(ports: Ports, polls: int = 3) -> Ports:
 # --- link_down
 
 
-def test_a_link_that_goes_down_is_told_after_the_hold_and_ends_when_it_is_up() -> None:
+def test_a_link_that_goes_down_is_reported_after_the_hold_and_ends_when_it_is_up() -> None:
     ports = warm(Ports())
     ports.down(0, 3)
     assert not ports.poll()
@@ -52,7 +52,7 @@ def test_one_look_that_saw_a_link_down_does_not_hold_until_the_next() -> None:
     assert [c.symptom.component.name for c in ports.poll()] == ["mlx5_4/1"]
 
 
-def test_a_link_that_is_down_when_its_node_stops_telling_is_told() -> None:
+def test_a_link_that_is_down_when_its_node_stops_reporting_is_reported() -> None:
     ports = warm(Ports())
     ports.down(0, 3)
     ports.poll()
@@ -61,17 +61,83 @@ def test_a_link_that_is_down_when_its_node_stops_telling_is_told() -> None:
 
 
 def test_no_hold_tells_at_once() -> None:
-    ports = warm(Ports(params={"link_down": link_down.Params(hold=Duration(0))}))
+    ports = warm(Ports(params={"link_down": link_down.LinkDownParams(hold=Duration(0))}))
     ports.down(0, 0)
     assert [c.symptom.rule for c in ports.poll()] == ["link_down"]
 
 
-def test_a_port_that_never_was_up_is_uncabled() -> None:
-    ports = Ports()
-    ports.port[0, 5] |= {"state": 1.0, "phys_state": 2.0, "rate": math.nan}
+NEVER = {"state": 1.0, "phys_state": 2.0, "rate": math.nan}
+
+
+@pytest.mark.parametrize("why", ["no sister is up", "another sort", "few sisters", "second ports"])
+def test_a_port_that_never_was_up_and_is_not_expected_is_uncabled(why: str) -> None:
+    other = {"another sort": {"role": "storage"}, "second ports": {"port": "2"}}.get(why, {})
+    ports = Ports(nics=3 if why == "few sisters" else 8, own={(0, 2): other})
+    for nic in range(8) if why == "no sister is up" else (2,):
+        ports.port[0, nic] |= NEVER
     ports.polls(30)
     assert not ports.told()
-    assert not ports.known("link_down", 0, 5)
+    assert not ports.known("link_down", 0, 2)
+
+
+def test_a_port_that_never_came_up_beside_its_sisters_is_down_after_two_minutes() -> None:
+    ports = Ports()
+    for nic in (2, 5):
+        ports.port[0, nic] |= NEVER
+    ports.polls(12)
+    assert not ports.told()
+    ports.polls(3)
+    assert {s.component.name for s in ports.open("link_down")} == {"mlx5_2/1", "mlx5_5/1"}
+    assert "it never was up, and most ports of its sort on this host are" in [
+        e.text for e in ports.open("link_down")[0].evidence
+    ]
+
+
+def test_ports_that_have_waited_for_a_subnet_manager_since_the_boot_name_it() -> None:
+    ports = Ports(nics=2)
+    for nic in (0, 1):
+        ports.port[0, nic] |= INIT | {"sm_lid": 0.0}
+    ports.polls(12)
+    assert not ports.told()
+    ports.polls(3)
+    symptoms = ports.open("link_down")
+    assert len(symptoms) == 2
+    for symptom in symptoms:
+        texts = [e.text for e in symptom.evidence]
+        assert "2 ports wait for the subnet manager: suspect it, not the cables" in texts
+        assert "it never was up, and its physical link is" in texts
+        assert symptom.info["suspect"] == "subnet manager"
+    for nic in (0, 1):
+        ports.port[0, nic] |= ACTIVE
+    ports.polls(3)
+    assert not ports.open("link_down")
+
+
+def test_one_port_in_init_accuses_nobody_else() -> None:
+    ports = Ports()
+    ports.port[0, 3] |= INIT
+    ports.polls(15)
+    (symptom,) = ports.open("link_down")
+    assert symptom.info == {"waits_for": "subnet manager"}
+
+
+def test_the_same_port_of_most_hosts_of_a_type_is_an_expectation() -> None:
+    """Three ports a host, too few sisters: the other hosts decide."""
+    ports = Ports(hosts=5, nics=3)
+    ports.port[4, 1] |= NEVER
+    ports.polls(15)
+    (symptom,) = ports.open("link_down")
+    assert symptom.component.name == "mlx5_1/1"
+    assert "it never was up, and the same port of most hosts of this type is" in [e.text for e in symptom.evidence]
+
+
+def test_a_boot_gives_ports_that_never_were_up_the_same_time() -> None:
+    ports = Ports()
+    ports.port[0, 3] |= INIT
+    ports.polls(6)
+    ports.port[0, 3] |= ACTIVE
+    ports.polls(20)
+    assert not ports.told()
 
 
 def test_a_port_that_was_up_before_anybody_looked_is_down() -> None:
@@ -206,11 +272,11 @@ def test_one_down_every_six_hours_is_slow_flapping_at_the_third() -> None:
         assert bool(told) == (hour >= 12), hour
     (change,) = told
     view = ports.view()
-    assert link_flapping.RULE.info(view, ports.row(0, 1), link_flapping.Params()) == {"slow": "true"}
+    assert link_flapping.RULE.info(view, ports.row(0, 1), link_flapping.LinkFlappingParams()) == {"slow": "true"}
     assert "3 separate episodes" in change.symptom.evidence[1].text
 
 
-def test_a_quick_flap_is_not_told_as_slow_afterwards() -> None:
+def test_a_quick_flap_is_not_reported_as_slow_afterwards() -> None:
     ports = warm(Ports())
     for _ in range(3):
         ports.flap(0, 0)
@@ -231,7 +297,7 @@ def test_sources_that_tell_of_the_same_down_are_not_added() -> None:
         ports.port[0, 0]["link_downed"] += 1
         ports.poll(7.0)
     ports.polls(5)
-    assert sum(n for _, n in ports.view().tracks.downs.of(ports.row(0, 0))) == 2
+    assert sum(n for _, n in ports.view().tracks.downs.of_row(ports.row(0, 0))) == 2
     assert "link_flapping" not in ports.told()
 
 
@@ -286,18 +352,18 @@ def test_downs_during_a_silence_are_counted_at_its_middle() -> None:
     ports.silent = set()
     ports.poll()
     assert not ports.open("link_flapping")  # four downs within an hour, an average half an hour ago: 1000 < 2000
-    assert sum(n for _, n in ports.view().tracks.downs.of(ports.row(0, 0))) == 4
+    assert sum(n for _, n in ports.view().tracks.downs.of_row(ports.row(0, 0))) == 4
 
 
 def test_limits_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ValueError, match="clear_at must be below"):
-        link_flapping.Params(raise_at=500.0)
+        link_flapping.LinkFlappingParams(raise_at=500.0)
 
 
 # --- link_degraded
 
 
-def test_a_link_trained_at_half_its_rail_s_rate_is_told_after_a_minute() -> None:
+def test_a_link_trained_at_half_its_rail_s_rate_is_reported_after_a_minute() -> None:
     """S15, with expected and actual rate."""
     ports = warm(Ports(hosts=4))
     onset = ports.now
@@ -365,7 +431,7 @@ def test_an_older_generation_on_the_same_rail_is_no_slow_port() -> None:
 
 
 def test_a_configured_rate_needs_no_peers() -> None:
-    params = {"link_degraded": link_degraded.Params(expected={"compute": Rate(NDR)})}
+    params = {"link_degraded": link_degraded.LinkDegradedParams(expected={"compute": Rate(NDR)})}
     ports = Ports(hosts=1, nics=1, params=params)
     ports.port[0, 0]["rate"] = NDR / 2
     ports.polls(10)

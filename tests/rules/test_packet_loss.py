@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabricmon.fleet.ber import log_tail
 from fabricmon.fleet.fleet import Fleet
-from fabricmon.fleet.losses import discoveries, log_tail
+from fabricmon.fleet.losses import discoveries
 from fabricmon.fleet.view import View
 from fabricmon.frame import Frame
 from fabricmon.model import Component, Identity, Inventory, Kind, Part
@@ -45,7 +46,7 @@ class Hosts:
 
     def lossy(self) -> list[str]:
         table = self.fleet.tables[self.kind]
-        outcome = packet_loss.test(View(table, self.now), packet_loss.Params())
+        outcome = packet_loss.test(View(table, self.now), packet_loss.PacketLossParams())
         return [table.ids[row].node for row in np.flatnonzero(outcome.fire & outcome.known)]
 
     def view(self) -> View:
@@ -59,7 +60,7 @@ def settled(**kind: object) -> Hosts:
     return hosts
 
 
-def test_a_loss_is_told_in_its_second_window_and_ends_when_all_windows_are_clean() -> None:
+def test_a_loss_is_reported_in_its_second_window_and_ends_when_all_windows_are_clean() -> None:
     hosts = settled()
     hosts.poll(seq_nak_rx={"host-007": 1000.0})
     assert hosts.lossy() == []
@@ -67,7 +68,7 @@ def test_a_loss_is_told_in_its_second_window_and_ends_when_all_windows_are_clean
     assert hosts.lossy() == ["host-007"]
     for _ in range(3):
         hosts.poll()
-    outcome = packet_loss.test(hosts.view(), packet_loss.Params())
+    outcome = packet_loss.test(hosts.view(), packet_loss.PacketLossParams())
     assert outcome.clear[7]
     assert outcome.known[7]
 
@@ -77,7 +78,7 @@ def test_the_grade_follows_the_share_of_packets() -> None:
     for _ in range(3):
         hosts.poll(seq_nak_rx={"host-001": 1e-4 * PACKETS, "host-002": 1e-2 * PACKETS})
     assert hosts.lossy() == ["host-001", "host-002"]
-    params = packet_loss.Params()
+    params = packet_loss.PacketLossParams()
     assert [packet_loss.info(hosts.view(), row, params)["grade"] for row in (1, 2)] == ["weak", "strong"]
     text = packet_loss.evidence(hosts.view(), 2, params)[0]
     assert "0.01" in text.text
@@ -117,10 +118,10 @@ def test_an_idle_port_is_unknown_and_old_losses_lapse() -> None:
         hosts.poll(seq_nak_rx={"host-007": 1000.0})
     for _ in range(20):
         hosts.poll(packets=0.0)
-    assert not packet_loss.test(hosts.view(), packet_loss.Params()).known[3]
+    assert not packet_loss.test(hosts.view(), packet_loss.PacketLossParams()).known[3]
     for _ in range(15):
         hosts.poll(packets=0.0)
-    outcome = packet_loss.test(hosts.view(), packet_loss.Params())
+    outcome = packet_loss.test(hosts.view(), packet_loss.PacketLossParams())
     assert outcome.known[7]
     assert outcome.clear[7]
     assert not outcome.fire[7]
@@ -150,7 +151,7 @@ def test_flows_are_judged_each_by_itself() -> None:
     hosts = settled(kind=Kind.FLOW, columns=("flow_packets", "flow_lost"))
     for _ in range(2):
         hosts.poll(flow_lost={"host-007": 1000.0})
-    outcome = flow_loss.RULE.test(hosts.view(), packet_loss.Params())
+    outcome = flow_loss.RULE.test(hosts.view(), packet_loss.PacketLossParams())
     assert np.flatnonzero(outcome.fire).tolist() == [7]
 
 

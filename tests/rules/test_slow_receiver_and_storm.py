@@ -17,7 +17,7 @@ def test_a_port_that_pauses_and_receives_less_than_its_peers_is_slow() -> None:
     assert took <= 3
     assert ports.open("slow_receiver") == set(ONE)
     text = ports.evidence("slow_receiver", 0, 1)[0].text
-    assert "paused its switch" in text
+    assert "PFC pause sent" in text
     ports.polls(10)
     assert not ports.open("pfc_storm")
     ports.rate(ONE, pfc_tx_pause_prio3=0.0)
@@ -57,17 +57,17 @@ def test_missing_receive_buffers_tell_on_infiniband() -> None:
     assert quiet(ports)
 
 
-def test_a_storm_is_told_at_the_first_window_if_others_wait() -> None:
+def test_a_storm_is_reported_at_the_first_window_if_others_wait() -> None:
     ports = Pressed()
     ports.rate(ONE, pfc_tx_pause_prio3=0.85, phy_rx=0.25 * 50e9)
     ports.rate([(host, 1) for host in range(1, 6)], pfc_rx_pause_prio3=0.4)
     assert ports.until("pfc_storm", 5) == 1
-    (held,) = ports.judges.by_rule["pfc_storm"].open.values()
+    (held,) = ports.rule_states.by_rule["pfc_storm"].open.values()
     assert held.symptom.severity == "critical"
     assert "5 other ports" in " ".join(e.text for e in held.symptom.evidence)
     assert "host-001/mlx5_1/1" in " ".join(e.text for e in held.symptom.evidence)
     ports.polls(4)
-    assert ports.judges.yielded()["slow_receiver"][ports.row(0, 1)]
+    assert ports.rule_states.yielded()["slow_receiver"][ports.row(0, 1)]
 
 
 def test_pausing_that_holds_up_nobody_is_slow_and_no_storm() -> None:

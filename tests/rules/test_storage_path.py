@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fabricmon.engine.judges import Judges
+from fabricmon.engine.symptoms.rule_states import RuleStates
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.frame import Frame
 from fabricmon.model import Component, Identity, Inventory, Kind, Part
@@ -19,7 +19,7 @@ class Hosts:
     """Each with a compute port and a storage port of Ethernet, read every 10 s."""
 
     def __init__(self) -> None:
-        self.fleet, self.now, self.judges = Fleet(), 1_700_000_000.0, Judges(RULES, {})
+        self.fleet, self.now, self.rule_states = Fleet(), 1_700_000_000.0, RuleStates(RULES, {})
         ports = tuple(
             Component(f"mlx5_{n}/1", {"device": f"mlx5_{n}", "port": "1", "link_layer": "Ethernet", "role": role})
             for n, role in enumerate(("compute", "storage"))
@@ -44,11 +44,11 @@ class Hosts:
                 frame = Frame(1, 1, self.now, np.array([self.now]), None, self.cells[n].reshape(-1).copy())
                 assert self.fleet.frame(name, frame, self.now)
             self.fleet.advance(self.now)
-            self.judges.run(self.fleet.tables, self.now)
-            assert not self.judges.failures, self.judges.last_failure
+            self.rule_states.run(self.fleet.tables, self.now)
+            assert not self.rule_states.failures.counts, self.rule_states.failures.last
 
     def open(self) -> list[str]:
-        return sorted(str(h.symptom.component) for h in self.judges.by_rule["storage_path"].open.values())
+        return sorted(str(h.symptom.component) for h in self.rule_states.by_rule["storage_path"].open.values())
 
 
 def test_a_checkpoint_of_minutes_is_none() -> None:
@@ -59,15 +59,15 @@ def test_a_checkpoint_of_minutes_is_none() -> None:
         assert not hosts.open()
 
 
-def test_what_lasts_ten_minutes_is_told_of_storage_ports_only_and_ends() -> None:
+def test_what_lasts_ten_minutes_is_reported_of_storage_ports_only_and_ends() -> None:
     hosts = Hosts()
     hosts.run(60, 0.0)
     hosts.run(560, 0.4)
     assert not hosts.open()
     hosts.run(120, 0.4)
     assert hosts.open() == [f"host-{n}/mlx5_1/1" for n in range(HOSTS)]
-    (symptom, *_) = (h.symptom for h in hosts.judges.by_rule["storage_path"].open.values())
-    assert "had to wait" in symptom.evidence[0].text
+    (symptom, *_) = (h.symptom for h in hosts.rule_states.by_rule["storage_path"].open.values())
+    assert "could not transmit" in symptom.evidence[0].text
     assert symptom.evidence[0].value is not None
     hosts.run(300, 0.0)
     assert not hosts.open()

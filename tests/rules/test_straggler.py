@@ -123,3 +123,19 @@ def test_it_ends_when_the_work_does() -> None:
     assert named(ports)
     work(ports, np.zeros((12, 2)), 90)
     assert not named(ports)
+
+
+def test_a_straggler_stands_while_its_node_does_not_report_and_ends_when_it_is_seen_idle() -> None:
+    ports = Ports(hosts=12, nics=4)
+    share = np.full((12, 4), 0.5)
+    share[3, 2] = 0.3
+    work(ports, share, 40)
+    assert named(ports) == ["host-003/mlx5_2/1"]
+    ports.silent.add(3)
+    work(ports, share, 80)
+    assert named(ports) == ["host-003/mlx5_2/1"]
+    assert not ports.known("straggler", 3, 2)
+    ports.silent.clear()
+    share[3, 2] = 0.0
+    work(ports, share, 6)
+    assert not named(ports)

@@ -97,8 +97,26 @@ def test_a_module_that_was_changed_ends_the_forecast() -> None:
     assert not ports.open("link_degrading")
 
 
+def test_a_forecast_stands_while_the_link_is_not_read_and_ends_for_a_module_that_was_changed_meanwhile() -> None:
+    ports = Ports(hosts=2, nics=2)
+    ports.polls(6)
+    for half_minute in range(480):
+        ports.port[0, 0]["symbol_errors"] += float(int(0.2 * np.exp(half_minute / 80)))
+        ports.poll(30.0)
+    assert ports.open("link_degrading")
+    ports.silent.add(0)
+    for _ in range(9 * 60):  # the hours of the fit pass without a reading
+        ports.poll(60.0)
+    assert [str(symptom.component) for symptom in ports.open("link_degrading")] == ["host-000/mlx5_0/1"]
+    assert not ports.known("link_degrading", 0, 0)
+    assert ports.known("link_degrading", 1, 0)
+    ports.silent.clear()
+    ports.polls(70, seconds=30.0)
+    assert not ports.open("link_degrading")
+
+
 def test_the_limits_are_those_of_link_errors() -> None:
-    mine, theirs = link_degrading.Params(), link_errors.Params()
+    mine, theirs = link_degrading.LinkDegradingParams(), link_errors.LinkErrorsParams()
     for name in ("target_100g", "target_50g", "target_25g", "target_slow", "warning", "critical"):
         assert getattr(mine, name) == getattr(theirs, name)
 
@@ -137,7 +155,7 @@ class Modules:
 
     def fired(self) -> list[int]:
         view = View(self.fleet.tables[Kind.PORT], self.now)
-        return np.flatnonzero(optic_degrading.test(view, optic_degrading.Params()).fire).tolist()
+        return np.flatnonzero(optic_degrading.test(view, optic_degrading.OpticDegradingParams()).fire).tolist()
 
 
 def test_light_that_fades_is_told_before_the_limit_and_a_healthy_module_is_not() -> None:
@@ -145,7 +163,7 @@ def test_light_that_fades_is_told_before_the_limit_and_a_healthy_module_is_not()
     modules.run(6.5, np.array([-0.5, 0, 0, 0, 0, 0, 0, 0]), np.zeros(8))
     assert modules.fired() == [0]
     view = View(modules.fleet.tables[Kind.PORT], modules.now)
-    (light, heat) = optic_degrading.evidence(view, 0, optic_degrading.Params())
+    (light, heat) = optic_degrading.evidence(view, 0, optic_degrading.OpticDegradingParams())
     assert "reached in" in light.text
     assert light.value is not None
     assert light.value > 0

@@ -23,7 +23,7 @@ def test_addresses(text: str, address: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "9790", "host", "host:", "host:99999", "::1:80", "http://x:1", "a b:1", "[::1]"])
-def test_what_is_no_address_is_told(text: str) -> None:
+def test_what_is_no_address_is_reported(text: str) -> None:
     with pytest.raises(ValueError, match="expected an address such as"):
         parse_address(text)
 

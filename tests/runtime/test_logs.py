@@ -69,19 +69,19 @@ def test_a_state_is_said_when_it_changes(out: io.StringIO) -> None:
     logs.configure("json", "info", out)
     t = logs.Transitions(logs.get(), limit=2)
 
-    def tell(state: str, topic: str = "mlx5_0") -> bool:
-        return t.tell(topic, state, f"now {state}", bad=state != "ok")
+    def note(state: str, topic: str = "mlx5_0") -> bool:
+        return t.note(topic, state, f"now {state}", bad=state != "ok")
 
-    assert [tell(s) for s in ("ok", "ok", "bad", "bad", "bad", "ok", "bad")] == [
+    assert [note(s) for s in ("ok", "ok", "bad", "bad", "bad", "ok", "bad")] == [
         False, False, True, False, False, True, True]
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [(x["event"], x["level"], x.get("seen_before")) for x in lines] == [
         ("now bad", "warning", 2), ("now ok", "info", 3), ("now bad", "warning", None)]
     # bounded: the oldest topic is forgotten, not the newest
-    tell("bad", "a")
-    tell("bad", "b")
-    assert tell("bad", "b") is False
-    assert tell("bad", "mlx5_0") is True
+    note("bad", "a")
+    note("bad", "b")
+    assert note("bad", "b") is False
+    assert note("bad", "mlx5_0") is True
 
 
 def test_the_journal_gets_priorities_and_no_second_time(
@@ -130,6 +130,6 @@ def test_a_stream_that_is_closed_loses_lines_and_ends_nothing():
 def test_without_a_stderr_at_all_nothing_is_said_and_nothing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)  # as Python has it after `2>&-`
     logs.configure()
-    logs.get().error("nobody hears it")
+    logs.get().error("lost")
     logging.getLogger("library").warning("nor this")
     logs.complain("a.yaml:1: bad")

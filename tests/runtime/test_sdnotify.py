@@ -1,4 +1,4 @@
-"""What the service manager hears, over a real datagram socket."""
+"""Messages to the service manager over a real datagram socket."""
 
 from __future__ import annotations
 

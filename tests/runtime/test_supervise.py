@@ -43,3 +43,28 @@ def test_the_first_cause_is_found_in_nested_groups() -> None:
     inner = ValueError("x")
     assert first_cause(ExceptionGroup("a", [ExceptionGroup("b", [inner, OSError()])])) is inner
     assert first_cause(inner) is inner
+
+
+async def test_a_cancelled_child_that_fails_on_its_way_out_is_not_restarted() -> None:
+    """A child whose task group fails while it is cancelled reports the failure and ends all the same."""
+    failures: list[Exception] = []
+    running = asyncio.Event()
+
+    async def stubborn() -> None:
+        try:
+            running.set()
+            await asyncio.sleep(60)
+        finally:
+            raise OSError("the device is gone")
+
+    async def child() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(stubborn())
+
+    task = asyncio.create_task(keep(child, failures.append, minimum=0.0))
+    await running.wait()
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=5)
+    assert done
+    assert task.cancelled()
+    assert [type(first_cause(e)) for e in failures] == [OSError]

@@ -11,8 +11,8 @@ import os
 import pytest
 
 from fabricmon.commands.scenario import own
-from fabricmon.sim.scenario_file import load
-from fabricmon.sim.scenario_run import run
+from fabricmon.sim.scenarios.run import run
+from fabricmon.simulate.scenario_file import load
 
 QUICK = ("s01", "s03", "s05", "s09", "s11", "s12", "s14-bad-nic-link", "s18", "s20", "s25", "s26")
 """Of each kind of cause one, and the look-alikes that last minutes."""

@@ -11,9 +11,9 @@ import pytest
 from fabricmon import cli
 from fabricmon.sim.faults import FAULTS
 from fabricmon.sim.layout import SHAPES
-from fabricmon.sim.scenario_file import parse
-from fabricmon.sim.scenario_run import run
+from fabricmon.sim.scenarios.run import run
 from fabricmon.sim.traffic import PATTERNS
+from fabricmon.simulate.scenario_file import parse
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "scenarios.md"
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
@@ -66,7 +66,7 @@ def test_what_is_not_as_expected_is_exit_1_and_said(tmp_path: Path, capsys: pyte
     file.write_text(PULLED.replace("component: link(host-003", "component: link(host-002"))
     assert cli.main(["scenario", "run", str(file)]) == 1
     out = capsys.readouterr().out
-    assert "MISSED link_down link(host-002/mlx5_1/1): never came; instead: link_down link(host-003/mlx5_1/1" in out
+    assert "MISSED link_down link(host-002/mlx5_1/1): never opened; instead: link_down link(host-003/mlx5_1/1" in out
     assert "FALSE nothing else: link_down link(host-003/mlx5_1/1" in out
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fabricmon.sim.scenario import Severity
-from fabricmon.sim.scenario_file import ScenarioFileError, load, parse
+from fabricmon.sim.scenarios.scenario import Severity
+from fabricmon.simulate.scenario_file import ScenarioFileError, load, parse
 
 GOOD = """\
 name: pulled

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from fabricmon.model import Evidence, Face, Impact, Incident, JobImpact, JobVerdict, Members, Notification, Severity
-from fabricmon.notify.links import Links
+from fabricmon.notify.links import IncidentLinks
 from tests.notify.made import T0, incident, note
 
 
-class Fixed(Links):
-    """Addresses that stay the same wherever the centre's page puts an incident."""
+class Fixed(IncidentLinks):
+    """Addresses that stay the same wherever the server's page puts an incident."""
 
     def incident(self, id: str) -> str:
         return f"https://fabricmon.example/#{id}"
@@ -22,7 +22,7 @@ class Fixed(Links):
         return f"https://grafana.example/d/incidents?var-id={incident.id}"
 
 
-LINKS = Fixed("https://fabricmon.example")
+LINKS = Fixed("https://fabricmon.example", server="central-a")
 
 
 OUT = "links are out for longer than its communication survives"

@@ -17,16 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fabricmon.central.outbox import Outbox
-from fabricmon.central.store import Store
+from fabricmon.central.delivery.outbox import Outbox
+from fabricmon.central.store.store import Store
+from fabricmon.forms.times import rfc3339
 from fabricmon.model import Face, Incident, Severity
-from fabricmon.notify.plan import decide
+from fabricmon.notify.due import due_notifications
+from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.settings import NotifyConfig
-from fabricmon.notify.told import Told
 from fabricmon.senders import alertmanager
-from fabricmon.senders.alertmanager import AHEAD, Config, alert, alertname, alerts
+from fabricmon.senders.alertmanager import AHEAD, AlertmanagerConfig, alert, alertname, alerts
+from fabricmon.senders.attempt import DeliveryOutcome
 from fabricmon.senders.destination import destination
-from fabricmon.senders.result import Outcome
 from tests.notify.made import T0, incident, note
 from tests.rigs.daemons import Daemon, fetch, fetch_json, free_port, wait_for
 from tests.rigs.receiver import posts
@@ -103,7 +104,7 @@ def peer(tmp_path: Path, require: Require) -> Iterator[Peer]:
 
 
 @asynccontextmanager
-async def running(store: Store, config: Config) -> AsyncIterator[Outbox]:
+async def running(store: Store, config: AlertmanagerConfig) -> AsyncIterator[Outbox]:
     outbox = Outbox(store, [destination("am", "alertmanager", config)], NotifyConfig(), {})
     task = asyncio.create_task(outbox.run())
     try:
@@ -120,12 +121,12 @@ async def until(what: str, look: Callable[[], object]) -> None:
 
 @pytest.mark.peer
 async def test_an_incident_arrives_changes_its_face_and_resolves(peer: Peer, tmp_path: Path) -> None:
-    store, told = Store(tmp_path / "state"), Told()
-    config = Config((peer.url, f"http://127.0.0.1:{free_port()}"), labels={"cluster": "training-1"})
+    store, told = Store(tmp_path / "state"), LastNotifications()
+    config = AlertmanagerConfig((peer.url, f"http://127.0.0.1:{free_port()}"), labels={"cluster": "training-1"})
     dest = destination("am", "alertmanager", config)
 
     async def tick(outbox: Outbox, i: Incident) -> None:
-        notes = decide([i], told, [dest.receiver], [], time.time())
+        notes = due_notifications([i], told, [dest.receiver], [], time.time())
         await store.commit(incidents=[i], notifications=notes)
         for n in notes:
             told.add(n)
@@ -168,13 +169,13 @@ async def test_an_incident_arrives_changes_its_face_and_resolves(peer: Peer, tmp
 
 
 @pytest.mark.peer
-async def test_an_alertmanager_that_forgot_everything_is_told_again_what_stands(
+async def test_an_alertmanager_that_forgot_everything_is_reported_again_what_stands(
     peer: Peer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alertmanager, "REFRESH", 0.2)
     store = Store(tmp_path / "state")
     firing, over = incident("a", since=time.time()), incident("b", since=time.time())
-    config = Config((peer.url,))
+    config = AlertmanagerConfig((peer.url,))
     ended = replace(over, status="resolved", resolved=time.time())
     await store.commit(
         incidents=[firing, over], notifications=[note("k1", firing, over, receiver="am", created=time.time())]
@@ -199,21 +200,25 @@ async def test_an_alertmanager_that_forgot_everything_is_told_again_what_stands(
 async def test_alertmanagers_own_refusal_is_final(peer: Peer) -> None:
     with peer.start():
         async with aiohttp.ClientSession() as session:
-            good = await alertmanager.send(session, Config((peer.url,)), note("k", incident(since=time.time())))
-            assert good.outcome is Outcome.DONE
-            bad = await alertmanager.send(session, Config((f"{peer.url}/elsewhere",)), note("k", incident()))
-            assert bad.outcome is Outcome.NEVER
+            good = await alertmanager.send(
+                session, AlertmanagerConfig((peer.url,)), note("k", incident(since=time.time()))
+            )
+            assert good.outcome is DeliveryOutcome.DONE
+            bad = await alertmanager.send(
+                session, AlertmanagerConfig((f"{peer.url}/elsewhere",)), note("k", incident())
+            )
+            assert bad.outcome is DeliveryOutcome.NEVER
             assert "HTTP 404" in bad.reason
 
 
 async def test_no_alertmanager_reachable_is_tried_again() -> None:
     async with aiohttp.ClientSession() as session:
-        config = Config((f"http://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"))
-        assert (await alertmanager.send(session, config, note("k", incident()))).outcome is Outcome.RETRY
+        config = AlertmanagerConfig((f"http://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"))
+        assert (await alertmanager.send(session, config, note("k", incident()))).outcome is DeliveryOutcome.RETRY
 
 
 def test_identity_holds_while_everything_else_moves() -> None:
-    i, config = incident(), Config(("http://am:9093",))
+    i, config = incident(), AlertmanagerConfig(("http://am:9093",))
     moved = replace(i, confidence=0.2, title="other", labels={"slow": "true"}, parts=("x",), updated=T0 + 9, revision=9)
     one, two = (alerts(config, note("k", x), T0)[0] for x in (i, moved))
     assert one["labels"] == two["labels"]
@@ -223,7 +228,7 @@ def test_identity_holds_while_everything_else_moves() -> None:
 def test_a_former_face_is_ended_with_the_request_that_begins_the_new_one() -> None:
     i = incident()
     former = Face("link_down", i.component, i.severity)
-    made = alerts(Config(("http://am:9093",)), note("k", i, before={"i-1": (former,)}), T0)
+    made = alerts(AlertmanagerConfig(("http://am:9093",)), note("k", i, before={"i-1": (former,)}), T0)
     assert [(a["labels"]["alertname"], a["endsAt"]) for a in made] == [
         ("FabricLinkDown", "2027-01-15T08:00:00.000Z"),
         ("FabricLinkFlapping", "2027-01-15T08:04:00.000Z"),
@@ -236,9 +241,9 @@ def test_a_former_face_is_ended_with_the_request_that_begins_the_new_one() -> No
 def test_every_alert_begins_before_it_ends(since: float, resolved: float | None, now: float) -> None:
     for status in ("firing", "resolved"):
         i = incident(since=since, status=status, resolved=resolved)
-        made = alert(Config(("http://am:9093",)), i, Face(i.kind, i.component, i.severity), now)
+        made = alert(AlertmanagerConfig(("http://am:9093",)), i, Face(i.kind, i.component, i.severity), now)
         assert made["startsAt"] is None or made["startsAt"] <= made["endsAt"]
-        assert (made["endsAt"] > alertmanager.rfc3339(now)) == (status == "firing" and AHEAD > 0)
+        assert (made["endsAt"] > rfc3339(now)) == (status == "firing" and AHEAD > 0)
 
 
 def test_alert_names_are_camel_case() -> None:
@@ -252,6 +257,6 @@ def test_alert_names_are_camel_case() -> None:
 @pytest.mark.parametrize("labels", [{"severity": "x"}, {"a-b": "x"}, {"": "x"}])
 def test_static_labels_may_not_break_identity(labels: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="labels"):
-        Config(("http://am:9093",), labels=labels)
+        AlertmanagerConfig(("http://am:9093",), labels=labels)
     with pytest.raises(ValueError, match="urls"):
-        Config(())
+        AlertmanagerConfig(())

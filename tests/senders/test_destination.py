@@ -13,14 +13,14 @@ from tests.notify.made import incident
 
 
 def test_every_kind_has_what_a_destination_needs() -> None:
-    for kind, module in SENDERS.items():
+    for kind, (module, config) in SENDERS.items():
         assert callable(module.send), kind
         assert (module.REFRESH > 0) == hasattr(module, "refresh"), kind
-        assert {"min_severity", "match", "send_resolved", "timeout"} <= set(module.Config.__struct_fields__), kind
+        assert {"min_severity", "match", "send_resolved", "timeout"} <= set(config.__struct_fields__), kind
 
 
 def test_a_receiver_has_the_routes_of_its_entry_and_the_pace_of_all() -> None:
-    config = webhook.Config("http://r/", min_severity=Severity.CRITICAL, match=("rack=r7",), send_resolved=False)
+    config = webhook.WebhookConfig("http://r/", min_severity=Severity.CRITICAL, match=("rack=r7",), send_resolved=False)
     made = destination("ops", "webhook", config, NotifyConfig(repeat=Duration(600), batch=3)).receiver
     assert (made.name, made.repeat, made.batch, made.send_resolved) == ("ops", 600.0, 3, False)
     assert made.takes(incident(severity=Severity.CRITICAL))
@@ -29,7 +29,7 @@ def test_a_receiver_has_the_routes_of_its_entry_and_the_pace_of_all() -> None:
 
 
 def test_a_receiver_that_repeats_by_itself_is_not_repeated_to() -> None:
-    made = destination("am", "alertmanager", alertmanager.Config(("http://am:9093",)))
+    made = destination("am", "alertmanager", alertmanager.AlertmanagerConfig(("http://am:9093",)))
     assert made.receiver.repeat == 0.0
     assert made.refresh_period == 60.0
 

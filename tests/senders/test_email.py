@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from fabricmon.senders import email
-from fabricmon.senders.result import Outcome, Result
+from fabricmon.senders.attempt import Attempt, DeliveryOutcome
 from fabricmon.units import Duration
 from tests.notify.made import incident
 from tests.rigs.certificates import Authority
@@ -28,15 +28,15 @@ def tls(authority: Authority) -> ssl.SSLContext:
     return context
 
 
-def config(server: MailServer, **changes: Any) -> email.Config:
+def config(server: MailServer, **changes: Any) -> email.EmailConfig:
     fields: dict[str, Any] = {
         "host": "127.0.0.1", "port": server.port, "sender": "fabricmon@east.example", "to": ("ops@example.com",),
         "tls": "none", "timeout": Duration(5),
     }  # fmt: skip
-    return email.Config(**{**fields, **changes})
+    return email.EmailConfig(**{**fields, **changes})
 
 
-async def sent(config: email.Config, note: Any, receipts: Mapping[str, str] | None = None) -> Result:
+async def sent(config: email.EmailConfig, note: Any, receipts: Mapping[str, str] | None = None) -> Attempt:
     async with aiohttp.ClientSession() as session:
         return await email.send(session, config, note, LINKS, receipts or {})
 
@@ -44,7 +44,7 @@ async def sent(config: email.Config, note: Any, receipts: Mapping[str, str] | No
 async def test_a_mail_says_it_in_text_and_html():
     async with MailServer() as server:
         result = await sent(config(server, to=("ops@example.com", "night@example.com")), telling(leaf()))
-    assert result.outcome is Outcome.DONE, result
+    assert result.outcome is DeliveryOutcome.DONE, result
     (mail,) = server.mails
     assert (mail.sender, mail.to) == ("fabricmon@east.example", ["ops@example.com", "night@example.com"])
     message = mail.message
@@ -107,28 +107,28 @@ async def test_starttls_and_a_password(tls, authority, tmp_path):
     secure = {"tls": "starttls", "user": "fabricmon", "password_file": str(tmp_path / "password"),
               "ca_file": str(authority.ca)}  # fmt: skip
     async with MailServer(tls=tls, password=PASSWORD) as server:
-        assert (await sent(config(server, **secure), telling(leaf()))).outcome is Outcome.DONE
+        assert (await sent(config(server, **secure), telling(leaf()))).outcome is DeliveryOutcome.DONE
         assert (server.mails[0].encrypted, server.mails[0].user) == (True, "fabricmon")
         (tmp_path / "password").write_text("wrong-SECRET")
         refused = await sent(config(server, **secure), telling(leaf()))
-        assert (refused.outcome, refused.answered) == (Outcome.RETRY, False)  # the site can put it right
+        assert (refused.outcome, refused.answered) == (DeliveryOutcome.RETRY, False)  # the site can put it right
         assert "535" in refused.reason
         assert "SECRET" not in refused.reason
         (tmp_path / "password").write_text(PASSWORD)  # rotated: used at the next attempt
-        assert (await sent(config(server, **secure), telling(leaf()))).outcome is Outcome.DONE
+        assert (await sent(config(server, **secure), telling(leaf()))).outcome is DeliveryOutcome.DONE
 
 
 async def test_implicit_tls(tls, authority):
     async with MailServer(tls=tls, implicit=True) as server:
         result = await sent(config(server, tls="implicit", ca_file=str(authority.ca)), telling(leaf()))
-    assert result.outcome is Outcome.DONE, result
+    assert result.outcome is DeliveryOutcome.DONE, result
     assert server.mails[0].encrypted
 
 
 async def test_a_server_without_starttls_gets_nothing():
     async with MailServer() as server:
         result = await sent(config(server, tls="starttls"), telling(leaf()))
-    assert result.outcome is Outcome.RETRY
+    assert result.outcome is DeliveryOutcome.RETRY
     assert "STARTTLS" in result.reason
     assert not server.mails
     assert "MAIL" not in server.commands
@@ -137,16 +137,16 @@ async def test_a_server_without_starttls_gets_nothing():
 async def test_a_certificate_that_does_not_fit_is_not_accepted(tls):
     async with MailServer(tls=tls) as server:
         result = await sent(config(server, tls="starttls"), telling(leaf()))
-    assert result.outcome is Outcome.RETRY
+    assert result.outcome is DeliveryOutcome.RETRY
     assert "CERTIFICATE_VERIFY_FAILED" in result.reason
     assert not server.mails
 
 
 @pytest.mark.parametrize(
     ("verb", "answer", "outcome"),
-    [("MAIL", "451 4.3.0 try later", Outcome.RETRY), ("MAIL", "550 5.7.1 not you", Outcome.NEVER),
-     ("RCPT", "450 4.2.0 greylisted", Outcome.RETRY), ("RCPT", "550 5.1.1 no such user", Outcome.NEVER),
-     (".", "452 4.3.1 full", Outcome.RETRY), (".", "554 5.6.0 refused", Outcome.NEVER)],
+    [("MAIL", "451 4.3.0 try later", DeliveryOutcome.RETRY), ("MAIL", "550 5.7.1 not you", DeliveryOutcome.NEVER),
+     ("RCPT", "450 4.2.0 greylisted", DeliveryOutcome.RETRY), ("RCPT", "550 5.1.1 no such user", DeliveryOutcome.NEVER),
+     (".", "452 4.3.1 full", DeliveryOutcome.RETRY), (".", "554 5.6.0 refused", DeliveryOutcome.NEVER)],
 )  # fmt: skip
 async def test_what_an_answer_means(verb, answer, outcome):
     async with MailServer(answers={verb: [answer]}) as server:
@@ -158,14 +158,14 @@ async def test_what_an_answer_means(verb, answer, outcome):
 async def test_a_server_that_wants_a_login_is_for_the_site_to_put_right():
     async with MailServer(answers={"MAIL": ["530 5.7.0 authentication required"]}) as server:
         result = await sent(config(server), telling(leaf()))
-    assert (result.outcome, result.answered) == (Outcome.RETRY, False)
+    assert (result.outcome, result.answered) == (DeliveryOutcome.RETRY, False)
     assert "530 5.7.0" in result.reason
 
 
 async def test_one_refused_recipient_does_not_keep_the_others_from_knowing():
     async with MailServer(answers={"RCPT": ["550 5.1.1 gone"]}) as server:
         result = await sent(config(server, to=("gone@example.com", "ops@example.com")), telling(leaf()))
-    assert result.outcome is Outcome.DONE
+    assert result.outcome is DeliveryOutcome.DONE
     assert "gone@example.com (550" in result.reason
     assert server.mails[0].to == ["ops@example.com"]
 
@@ -173,14 +173,14 @@ async def test_one_refused_recipient_does_not_keep_the_others_from_knowing():
 async def test_a_server_that_hangs_delays_for_the_timeout_only():
     async with MailServer(silent=True) as server:
         result = await sent(config(server, timeout=Duration(0.3)), telling(leaf()))
-    assert (result.outcome, result.answered) == (Outcome.RETRY, False)
+    assert (result.outcome, result.answered) == (DeliveryOutcome.RETRY, False)
 
 
 async def test_names_from_the_fabric_make_no_headers_and_no_markup():
     nasty = "x\r\nBcc: evil@example.com\r\n\r\n<script>alert(1)</script> <img src=http://x>"
     async with MailServer() as server:
         result = await sent(config(server), telling(leaf(title=nasty, component=nasty, labels={"fabric": nasty})))
-    assert result.outcome is Outcome.DONE, result
+    assert result.outcome is DeliveryOutcome.DONE, result
     message = server.mails[0].message
     assert message["Bcc"] is None
     assert server.mails[0].to == ["ops@example.com"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fabricmon import cli
-from fabricmon.notify.fields import FIELDS
+from fabricmon.notify.message_fields import FIELDS
 
 KEY = "0123456789abcdef0123456789SECRET"
 
@@ -74,11 +74,11 @@ def test_a_test_incident_begins_and_ends_at_every_receiver(site, receiver, capsy
     assert cli.main(["notify", "test", "--config", str(site), "--kind", "nic_fault"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:4] for line in lines] == [
-        ["ok", "ops", "webhook", "begins"], ["ok", "ops", "webhook", "ends"],
-        ["ok", "oncall", "pagerduty", "begins"], ["ok", "oncall", "pagerduty", "ends"],
-        ["ok", "drain", "slurm", "asks"],
+        ["ok", "ops", "webhook", "firing"], ["ok", "ops", "webhook", "resolved"],
+        ["ok", "oncall", "pagerduty", "firing"], ["ok", "oncall", "pagerduty", "resolved"],
+        ["ok", "drain", "slurm", "query"],
     ]  # fmt: skip
-    assert "nothing was done" in lines[-1]
+    assert "nothing was changed" in lines[-1]
     assert json.loads((site.parent / "nodes.json").read_text())["host-000"]["reason"] == ""
     begin, end = (post for post in receiver.got if "event_action" in post)
     assert [begin["event_action"], end["event_action"]] == ["trigger", "resolve"]
@@ -92,13 +92,13 @@ def test_it_says_what_the_receiver_answered_and_never_a_secret(site, receiver, c
     said = capsys.readouterr().out
     attempts = json.loads(said)
     assert [(a["receiver"], a["step"], a["outcome"]) for a in attempts] == [
-        ("oncall", "begins", "not now, would be tried again"), ("ops", "begins", "not now, would be tried again"),
+        ("oncall", "firing", "not accepted, would be retried"), ("ops", "firing", "not accepted, would be retried"),
     ]  # fmt: skip
     assert "HTTP 503" in attempts[0]["answer"]
     assert KEY not in said
     receiver.status = 400
     assert cli.main(["notify", "test", "ops", "--config", str(site)]) == 1
-    assert "refused for good" in capsys.readouterr().out
+    assert "rejected, would be dropped" in capsys.readouterr().out
 
 
 def test_a_preview_sends_nothing(site, receiver, capsys):
@@ -114,7 +114,7 @@ def test_a_preview_sends_nothing(site, receiver, capsys):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["test", "nobody"], "no receiver nobody"), (["test", "--kind", "nonsense"], "no kind 'nonsense'"),
+    [(["test", "nobody"], "unknown receiver nobody"), (["test", "--kind", "nonsense"], "unknown kind 'nonsense'"),
      (["preview", "--many", "99"], "--many must be 1 to 25")],
 )  # fmt: skip
 def test_a_wrong_word_is_named(words, said, site, capsys):

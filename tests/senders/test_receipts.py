@@ -8,9 +8,9 @@ from typing import Any
 
 from aiohttp import web
 
-from fabricmon.central.outbox import Outbox
-from fabricmon.central.records import PENDING, SENT, Ack
-from fabricmon.central.store import Store
+from fabricmon.central.delivery.outbox import Outbox
+from fabricmon.central.store.records import PENDING, SENT, Ack
+from fabricmon.central.store.store import Store
 from fabricmon.model import Notification
 from fabricmon.notify.settings import NotifyConfig
 from fabricmon.senders import slack
@@ -23,8 +23,8 @@ from tests.senders.test_slack import Slack
 NOTIFY = NotifyConfig(retry_min=Duration(0.02), retry_max=Duration(0.05))
 
 
-async def deliver(state: Path, config: slack.Config, *notes: Notification) -> dict[str, str]:
-    """A centre's life: accept these, deliver all that waits, end. What it keeps of the incident then."""
+async def deliver(state: Path, config: slack.SlackConfig, *notes: Notification) -> dict[str, str]:
+    """A server's life: accept these, deliver all that waits, end. What it keeps of the incident then."""
     store = Store(state, T0)
     outbox = Outbox(store, [destination("ops", "slack", config, NOTIFY, LINKS)], NOTIFY, store.load(T0).backlog)
     running = asyncio.create_task(outbox.run())
@@ -39,9 +39,9 @@ async def deliver(state: Path, config: slack.Config, *notes: Notification) -> di
     return kept
 
 
-def bot(service: Slack, folder: Path) -> slack.Config:
+def bot(service: Slack, folder: Path) -> slack.SlackConfig:
     (folder / "token").write_text("xoxb-1")
-    return slack.Config(token_file=str(folder / "token"), channel="#fabric", api=f"{service.url}/api")
+    return slack.SlackConfig(token_file=str(folder / "token"), channel="#fabric", api=f"{service.url}/api")
 
 
 async def test_a_thread_goes_on_after_a_restart(tmp_path):
@@ -54,7 +54,7 @@ async def test_a_thread_goes_on_after_a_restart(tmp_path):
     assert "[RESOLVED]" in root["text"]
 
 
-async def test_what_was_told_before_a_failure_is_not_told_again(tmp_path):
+async def test_what_was_reported_before_a_failure_is_not_reported_again(tmp_path):
     async with Slack() as service:
         # the second of two messages fails three times
         failures = [lambda _: web.Response(status=503)] * 3

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from fabricmon.model import Incident, NodeView, Presence, Severity
 from fabricmon.notify.acting import Deed
 from fabricmon.senders import slurm
-from fabricmon.senders.acting import Report, Standing
+from fabricmon.senders.acting import ActionReport, Standing
 from fabricmon.senders.slurm_nodes import SlurmNode, by_our_names, from_json, from_text, reason_of
 from fabricmon.units import Duration
 from tests.conftest import strict
@@ -65,9 +65,11 @@ class Site:
             if node.drained:
                 self.run("update", f"NodeName={node.name}", "State=UNDRAIN")
 
-    async def act(self, *incidents: Incident, diary: Diary | None = None, fleet: Any = None, **changes: Any) -> Report:
+    async def act(
+        self, *incidents: Incident, diary: Diary | None = None, fleet: Any = None, **changes: Any
+    ) -> ActionReport:
         fields: dict[str, Any] = {"kinds": ("nic_fault",), "dry_run": False, "undo": True, "scontrol": self.command}
-        actor = slurm.open("drain", slurm.Config(**{**fields, **changes}))
+        actor = slurm.open("drain", slurm.SlurmConfig(**{**fields, **changes}))
         nodes = fleet or [NodeView(name, Presence.LIVE, "", T0) for name in NAMES]
         diary = diary or Diary()
         return await actor.act(Standing(NOW, incidents, frozenset(), nodes, diary.deeds), diary)
@@ -204,7 +206,7 @@ async def test_a_name_with_a_domain_is_the_same_node(site):
 async def test_a_node_slurm_does_not_know(site):
     fleet = [NodeView(name, Presence.LIVE, "", T0) for name in [*NAMES, "stranger"]]
     report = await site.act(fault("stranger"), fleet=fleet)
-    assert report.withheld == {"stranger": "Slurm knows no such node"}
+    assert report.withheld == {"stranger": "unknown in Slurm"}
 
 
 async def test_a_slurm_that_is_away_is_an_error_and_nothing_is_done(tmp_path):
@@ -323,14 +325,14 @@ def test_a_short_name_that_two_have_is_nobodys():
 
 @pytest.mark.parametrize(
     ("fields", "word"),
-    [({"kinds": ()}, "no default"), ({"kinds": ("agent_silent",)}, "not known"), ({"kinds": ("x",), "url": "x"}, "url"),
+    [({"kinds": ()}, "no default"), ({"kinds": ("agent_silent",)}, "unknown"), ({"kinds": ("x",), "url": "x"}, "url"),
      ({"kinds": ("x",), "period": Duration(0.5)}, "period"), ({"kinds": ("x",), "scontrol": ()}, "scontrol")],
 )  # fmt: skip
 def test_a_configuration_that_makes_no_sense_is_refused(fields, word):
     with pytest.raises(ValueError, match=word):
-        slurm.Config(**fields)
+        slurm.SlurmConfig(**fields)
 
 
 def test_it_is_off_until_somebody_says_so():
-    assert slurm.Config(kinds=("nic_fault",)).dry_run
-    assert not slurm.Config(kinds=("nic_fault",)).undo
+    assert slurm.SlurmConfig(kinds=("nic_fault",)).dry_run
+    assert not slurm.SlurmConfig(kinds=("nic_fault",)).undo

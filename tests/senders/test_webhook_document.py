@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fabricmon.model import Impact, JobImpact, JobVerdict, RuledOut
-from fabricmon.notify.links import Links
+from fabricmon.notify.links import IncidentLinks
 from fabricmon.senders.webhook import body, signature
 from tests.notify.made import incident, note
 
@@ -35,14 +35,14 @@ def shape(value: Any) -> Any:
 
 def test_the_example_has_the_fields_that_are_sent() -> None:
     told = note("k", incident(impact=IMPACT, ruled_out=(OTHER,)))
-    sent = json.loads(body(told, Links("https://page", dashboards="https://grafana")))
+    sent = json.loads(body(told, IncidentLinks("https://page", dashboards="https://grafana")))
     example = json.loads(blocks("json")[0])
     assert shape(example) == shape(sent)
 
 
 def test_every_field_is_explained() -> None:
     told = note("k", incident(impact=IMPACT, ruled_out=(OTHER,)))
-    sent = json.loads(body(told, Links("https://page", dashboards="https://grafana")))
+    sent = json.loads(body(told, IncidentLinks("https://page", dashboards="https://grafana")))
     explained = set(re.findall(r"`([a-z_]+)`", DOCUMENT))
     plain = {"version", "receiver", "incidents", "title", "why", "action", "labels", "history"}
     of_jobs = {*sent["incidents"][0]["impact"], *sent["incidents"][0]["impact"]["jobs"][0]}

@@ -9,19 +9,21 @@ from fabricmon.engine import Engine
 from fabricmon.model import Kind
 from fabricmon.rules.rule import Scope
 from fabricmon.sim.faults import FAULTS
-from fabricmon.sim.inlet import Bulk, Frames
+from fabricmon.sim.inlet import BulkInlet
 from fabricmon.sim.layout import Layout
 from fabricmon.sim.script import Script
-from fabricmon.sim.traffic import Job
+from fabricmon.sim.traffic import TrafficJob
 from fabricmon.sim.world import World
+from tests.sim.frames import FrameInlet
 
 WALL = 1_800_000_000.0
 
 
-def play(inlet: type[Frames] | type[Bulk], link_layer: str, flows: bool) -> Engine:
+def play(inlet: type[FrameInlet] | type[BulkInlet], link_layer: str, flows: bool) -> Engine:
     """Everything that changes what nodes have and whether they answer, in three minutes."""
     layout = Layout.named("rail-optimised", units=2, hosts=4, rails=4, spines=2, parallel=2, link_layer=link_layer)
-    world = World(layout, 3, jobs=[Job("a", layout.hosts[:6], "all_to_all", peers=3)], flows=flows, background=True)
+    job = TrafficJob("a", layout.hosts[:6], "all_to_all", peers=3)
+    world = World(layout, 3, jobs=[job], flows=flows, background=True)
     script = Script(
         [
             FAULTS["agents_silent"](layout, start=0.0, hosts=["host-006"], lasts=45.0),  # silent from the beginning
@@ -44,7 +46,7 @@ def play(inlet: type[Frames] | type[Bulk], link_layer: str, flows: bool) -> Engi
 
 @pytest.mark.parametrize(("link_layer", "flows"), [("InfiniBand", True), ("Ethernet", False)])
 def test_both_inlets_bring_the_same(link_layer: str, flows: bool) -> None:
-    frames, bulk = play(Frames, link_layer, flows), play(Bulk, link_layer, flows)
+    frames, bulk = play(FrameInlet, link_layer, flows), play(BulkInlet, link_layer, flows)
     for kind in Kind:
         one, other = frames.fleet.tables[kind], bulk.fleet.tables[kind]
         n = one.n
@@ -68,7 +70,7 @@ def test_both_inlets_bring_the_same(link_layer: str, flows: bool) -> None:
 def test_a_bulk_inlet_leaves_what_nobody_reads_alone() -> None:
     layout = Layout.named("rail-optimised", units=1, hosts=4, rails=2, spines=1)
     world, engine = World(layout, 1), Engine(Scope.FLEET, layout.graph)
-    bulk = Bulk(world)
+    bulk = BulkInlet(world)
     bulk.poll(engine, WALL)
     engine.tick(WALL)
     world.hosts.stop_agents(np.array([1]))

@@ -16,8 +16,9 @@ from fabricmon.model import Kind
 from fabricmon.sim.faults import FAULTS
 from fabricmon.sim.layout import Layout
 from fabricmon.sim.links import ACTIVE, DOWN, INIT
-from fabricmon.sim.script import Expected, Fault, Script
-from fabricmon.sim.traffic import Job
+from fabricmon.sim.machine import inventory
+from fabricmon.sim.script import ExpectedIncident, InjectedFault, Script
+from fabricmon.sim.traffic import TrafficJob
 from fabricmon.sim.world import World
 
 LAYOUT = Layout.named("rail-optimised", units=2, hosts=4, rails=4, spines=2, parallel=2, planes=True, power_hosts=4)
@@ -31,10 +32,10 @@ Seen = list[dict[str, np.ndarray]]
 
 
 def world(layout: Layout = LAYOUT, seed: int = 7, pattern: str = "all_to_all", **more: Any) -> World:
-    return World(layout, seed, jobs=[Job("train", layout.hosts, pattern, peers=4)], flows=True, **more)
+    return World(layout, seed, jobs=[TrafficJob("train", layout.hosts, pattern, peers=4)], flows=True, **more)
 
 
-def play(fault: Fault, until: float, step: float = 1.0) -> tuple[World, Seen]:
+def play(fault: InjectedFault, until: float, step: float = 1.0) -> tuple[World, Seen]:
     """The world after `until` seconds and a copy of the raw counters after every step."""
     made, script = world(), Script([fault])
     seen = []
@@ -44,7 +45,7 @@ def play(fault: Fault, until: float, step: float = 1.0) -> tuple[World, Seen]:
     return made, seen
 
 
-def moved(fault: Fault, layout: Layout, until: float = 60.0) -> dict[tuple[Kind, str], set[int]]:
+def moved(fault: InjectedFault, layout: Layout, until: float = 60.0) -> dict[tuple[Kind, str], set[int]]:
     """Which rows of which columns a fault changes by more than chance would: against the same world without it."""
     struck, sound, first = world(layout), world(layout), world(layout)
     Script([fault]).play(struck, until)
@@ -71,7 +72,7 @@ def test_a_flapping_cable_counts_each_down_and_is_down_in_between() -> None:
     assert 3 * 20 <= int(seen[-1]["symbol_errors"][ROW]) < 3 * 60
     others = [row for row in range(LAYOUT.ports) if row != ROW]
     assert all((snap["state"][others] == ACTIVE).all() for snap in seen)
-    assert fault.expected == (Expected("link_flapping", "link(host-002/mlx5_1/1)"),)
+    assert fault.expected == (ExpectedIncident("link_flapping", "link(host-002/mlx5_1/1)"),)
 
 
 def test_a_dead_leaf_takes_its_links_and_no_other() -> None:
@@ -130,10 +131,10 @@ def test_a_reboot_is_silence_then_zeros_and_another_boot() -> None:
     made, script = world(), Script([fault := FAULTS["node_reboot"](LAYOUT, HOST, start=2, lasts=6)])
     rows = LAYOUT.host_rows(3)
     script.play(made, 4)
-    assert made.hosts_silent.tolist() == [host == 3 for host in range(8)]
+    assert made.hosts.silent.tolist() == [host == 3 for host in range(8)]
     assert (made.links.state[rows] == DOWN).all()
     script.play(made, 10)
-    assert not made.hosts_silent.any()
+    assert not made.hosts.silent.any()
     assert made.hosts.boots[3] == 1
     assert made.hosts.monotonic(made.now)[3] == pytest.approx(2)
     assert (made.links.state[rows] == ACTIVE).all()
@@ -143,7 +144,7 @@ def test_a_reboot_is_silence_then_zeros_and_another_boot() -> None:
 
 def test_power_takes_whole_hosts() -> None:
     found, _ = play(FAULTS["power_loss"](LAYOUT, "power-1", start=1), 3)
-    assert found.hosts_silent.tolist() == [False] * 4 + [True] * 4
+    assert found.hosts.silent.tolist() == [False] * 4 + [True] * 4
 
 
 def test_peers_of_a_dead_host_wait_for_it_and_others_do_not() -> None:
@@ -172,7 +173,7 @@ def test_a_gray_spine_costs_only_flows_through_it_the_share_it_loses() -> None:
 
 def test_half_a_gray_spine_costs_about_half_of_its_flows() -> None:
     layout = Layout.named("r1")
-    found = World(layout, 3, jobs=[Job("train", layout.hosts, "all_to_all", peers=12)], flows=True)
+    found = World(layout, 3, jobs=[TrafficJob("train", layout.hosts, "all_to_all", peers=12)], flows=True)
     faults = [FAULTS["plane_gray"](layout, "5"), FAULTS["switch_gray"](layout, "plane3-spine-003", pairs=0.5)]
     Script(faults).play(found, 20)
     lossy = found.flows.loss > 0
@@ -252,7 +253,7 @@ def test_incast_marks_at_the_receiver_and_slows_the_senders() -> None:
     assert not made.column(Kind.PORT, "pfc_tx_pause_prio3").any(), "the receiver sends no pause"
 
 
-CASES: dict[str, tuple[Callable[[Layout], Fault], set[str]]] = {
+CASES: dict[str, tuple[Callable[[Layout], InjectedFault], set[str]]] = {
     "straggler": (
         lambda layout: FAULTS["straggler"](layout, PORT),
         {"xmit", "rdma", "phy", "flow_packets", "unicast", "nvlink", "rcv"},
@@ -331,7 +332,7 @@ def test_a_script_takes_its_steps_in_time_order_once() -> None:
 
 
 def test_an_expectation_knows_a_link_by_its_first_end() -> None:
-    expected = Expected("link_flapping", "link(host-002/mlx5_1/1)")
+    expected = ExpectedIncident("link_flapping", "link(host-002/mlx5_1/1)")
     assert expected.matches("link_flapping", "link(host-002/mlx5_1/1)")
     assert expected.matches("link_flapping", "link(host-002/mlx5_1/1, leaf/3)")
     assert not expected.matches("link_down", "link(host-002/mlx5_1/1)")
@@ -346,3 +347,38 @@ def test_counters_stop_at_their_width(amounts: list[int]) -> None:
         made.count((3,), "local_link_integrity_errors", amount)
     assert made.ports.raw["symbol_errors"][3] == min(sum(amounts), 65535)
     assert made.ports.raw["local_link_integrity_errors"][3] == min(sum(amounts), 15)
+
+
+def test_a_new_subnet_manager_configures_ports_whose_links_never_went_down() -> None:
+    world = World(Layout.named("rail-optimised", units=1, hosts=4, rails=2, spines=2), 1)
+    downs = world.column(Kind.PORT, "link_downed").copy()
+    world.links.hold(np.array([3]))
+    world.links.reconfigure(np.arange(4), 6.0)
+    assert world.links.state[:4].tolist() == [2.0, 2.0, 2.0, 1.0]
+    world.advance(7.0)
+    assert world.links.state[:4].tolist() == [4.0, 4.0, 4.0, 1.0]
+    assert (world.column(Kind.PORT, "link_downed") == downs).all()
+
+
+def test_an_efa_device_shows_loss_as_retransmitted_packets() -> None:
+    layout = Layout.named("cloud", hosts=8, adapters=4, link_layer="EFA", storage=0)
+    world = World(layout, 1)
+    world.lose("bad", ports={3: 0.01})
+    world.advance(30.0)
+    again = world.column(Kind.PORT, "retrans_packets")
+    assert again[3] > 1000
+    assert layout.labels(3)["driver"] == "efa"
+    assert again[2] == 0
+
+
+def test_labels_of_a_port_and_bridges_of_a_device_may_be_its_own() -> None:
+    layout = Layout.named("nvl72", racks=1, storage=0)
+    layout.marks[5] = {"firmware": "28.40.1000", "bond": "bond0"}
+    layout.bridges[layout.pci(1)] = "0000:00:01.0 0000:20:00.0"
+    node = inventory(World(layout, 1), 1, 0.0)
+    ports = {component.name: component.labels for component in node.parts[0].components}
+    assert ports["mlx5_1/1"]["firmware"] == "28.40.1000"
+    assert ports["mlx5_0/1"].get("bond", "") == ""
+    by_kind = {part.kind: part for part in node.parts}
+    assert by_kind[Kind.GPU].components[0].labels["clique"] == "32766"
+    assert by_kind[Kind.PCIE].components[1].labels["path"] == "0000:00:01.0 0000:20:00.0"

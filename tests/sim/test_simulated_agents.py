@@ -5,28 +5,33 @@ from __future__ import annotations
 import asyncio
 import math
 from array import array
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import aiohttp
 import numpy as np
 import pytest
 
 from fabricmon import frame
-from fabricmon.collect import infiniband, infiniband_errors, infiniband_rare, infiniband_state
+from fabricmon.collect import COLLECTORS
 from fabricmon.host.protocol import HostError
-from fabricmon.model import Inventory, Kind
+from fabricmon.model import Inventory, Kind, Snapshot
 from fabricmon.sim.faults import FAULTS
-from fabricmon.sim.host import CLASS, SimulatedHost
 from fabricmon.sim.layout import Layout
-from fabricmon.sim.machine import Machine, columns, values_of
-from fabricmon.sim.serve import Agents
+from fabricmon.sim.machine import SimulatedNode, columns
 from fabricmon.sim.world import World
+from fabricmon.simulate.agents import Agents
+from fabricmon.simulate.host import CLASS, SimulatedHost
+
+infiniband = COLLECTORS["infiniband"]
+infiniband_errors = COLLECTORS["infiniband_errors"]
+infiniband_rare = COLLECTORS["infiniband_rare"]
+infiniband_state = COLLECTORS["infiniband_state"]
 
 LAYOUT = Layout.named("rail-optimised", units=1, hosts=4, rails=2, spines=1, storage=0, gpus=2)
 
 
 class Client:
-    """What a centre keeps of one stream."""
+    """What a server keeps of one stream."""
 
     def __init__(self, ws: aiohttp.ClientWebSocketResponse) -> None:
         self._ws = ws
@@ -146,11 +151,11 @@ async def test_agents_say_goodbye_when_they_stop(session: aiohttp.ClientSession)
 
 def test_counters_are_read_at_their_interval_and_states_every_time() -> None:
     world = World(LAYOUT)
-    machine = Machine(world, 0, interval=10, state_interval=1)
+    machine = SimulatedNode(world, 0, interval=10, state_interval=1)
     taken = []
     for second in range(25):
         world.advance(second)
-        taken.append(list(machine.read(columns(world), 1000.0 + second).taken))
+        taken.append(list(machine.take_snapshot(columns(world), 1000.0 + second).taken))
     collectors = [part.collector for part in machine.snapshot.inventory.parts]
     reads = {name: len({times[at] for times in taken}) for at, name in enumerate(collectors)}
     assert reads["infiniband_state"] == reads["inventory"] == 25
@@ -162,8 +167,8 @@ def test_a_simulated_host_feeds_the_real_collectors() -> None:
     world.hold_down((LAYOUT.port("host-003/mlx5_0"),))
     world.count((LAYOUT.port("host-003/mlx5_1"),), "symbol_errors", 99999)
     world.advance(3)
-    host, machine = SimulatedHost(world, 3), Machine(world, 3)
-    parts = machine.read(columns(world), 0.0).inventory.parts
+    host, machine = SimulatedHost(world, 3), SimulatedNode(world, 3)
+    parts = machine.take_snapshot(columns(world), 0.0).inventory.parts
     labels = {c.name: c.labels for part in parts if part.kind is Kind.PORT for c in part.components}
     told = {c for p in parts if p.collector.startswith("infiniband") for c in p.columns}
     expected = {
@@ -172,7 +177,7 @@ def test_a_simulated_host_feeds_the_real_collectors() -> None:
     }  # fmt: skip
     found: dict[str, dict[str, float]] = {}
     for module in (infiniband_state, infiniband, infiniband_errors, infiniband_rare):
-        for reading in (s.read() for s in module.open(host, module.Config()).sessions().values()):
+        for reading in (s.read() for s in module.open(host, module.config()).sessions().values()):
             assert not reading.faults
             values, at = reading.values, 0
             for part in reading.parts:
@@ -207,3 +212,15 @@ def test_a_host_that_is_off_answers_nothing() -> None:
     ((at, error),) = reader.read(out, 0)
     assert (at, error.path) == (0, f"{CLASS}/mlx5_0/ports/1/counters/symbol_error")
     assert math.isnan(out[0])
+
+
+def values_of(snapshot: Snapshot) -> Mapping[str, Mapping[str, float]]:
+    """Component name -> column -> value. Rows of all kinds; names do not meet."""
+    found: dict[str, dict[str, float]] = {}
+    at = 0
+    for part in snapshot.inventory.parts:
+        for component in part.components:
+            row: Sequence[float] = snapshot.values[at : at + len(part.columns)]
+            found.setdefault(component.name, {}).update(zip(part.columns, row, strict=True))
+            at += len(part.columns)
+    return found

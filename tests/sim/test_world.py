@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Growth
 from fabricmon.model import Kind
-from fabricmon.sim.fabric import Fabric, Shape
 from fabricmon.sim.faults import FAULTS
 from fabricmon.sim.layout import SHAPES, Layout
 from fabricmon.sim.registers import Registers
 from fabricmon.sim.script import Script
-from fabricmon.sim.traffic import PATTERNS, Job, Traffic, place
+from fabricmon.sim.shapes import rail_fabric
+from fabricmon.sim.traffic import PATTERNS, Traffic, TrafficJob, place
 from fabricmon.sim.world import World
 
 SMALL = Layout.named("rail-optimised", units=2, hosts=2, rails=2, spines=2)
@@ -57,7 +57,7 @@ def test_every_shape_is_a_world_whose_columns_are_those_of_the_catalogue(shape: 
 @given(st.integers(1, 20), st.integers(1, 5), st.integers(1, 7), st.integers(1, 3))
 @settings(max_examples=20)
 def test_every_port_of_a_host_is_below_one_leaf(nodes: int, rails: int, unit: int, spines: int) -> None:
-    layout = Layout.of(Fabric(Shape(nodes=nodes, rails=rails, unit=unit, spines=spines)).graph, storage=0)
+    layout = Layout.from_graph(rail_fabric(nodes=nodes, rails=rails, unit=unit, spines=spines), storage=0)
     rows = [row for leaf in layout.leaves for row in layout.leaf_rows(leaf).tolist()]
     assert sorted(rows) == list(range(layout.ports))
     switches = [end for cable in layout.graph.cables for end in (cable.a, cable.b)]
@@ -67,16 +67,16 @@ def test_every_port_of_a_host_is_below_one_leaf(nodes: int, rails: int, unit: in
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Layout.named("cube"), "no shape 'cube'"),
+        (lambda: Layout.named("cube"), "unknown shape 'cube'"),
         (lambda: Layout.named("fat-tree", k=5), "even number"),
         (lambda: Layout.named("fat-tree", wings=2), "wings"),
         (lambda: Layout.named("r1", link_layer="Omni-Path"), "link layer"),
         (lambda: SMALL.port("host-000/mlx5_99"), "mlx5_99"),
         (lambda: SMALL.switch("spine-x"), "spine-x"),
         (lambda: SMALL.host("host-x"), "host-x"),
-        (lambda: World(SMALL, poll=0.0), "takes some time"),
-        (lambda: Job("a", ("host-000",), "waltz"), "waltz"),
-        (lambda: Shape(nodes=0), "at least one of nodes"),
+        (lambda: World(SMALL, poll=0.0), "more than 0 s"),
+        (lambda: TrafficJob("a", ("host-000",), "waltz"), "waltz"),
+        (lambda: rail_fabric(nodes=0), "at least one of nodes"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: object, words: str) -> None:
@@ -91,7 +91,7 @@ def bytes_of(world: World) -> bytes:
 def test_one_seed_is_one_run_to_the_last_bit() -> None:
     def run(seed: int) -> bytes:
         layout = Layout.named("rail-optimised", units=2, hosts=4, rails=2, spines=2)
-        world = World(layout, seed, jobs=[Job("a", layout.hosts[:6], "all_to_all")], flows=True, background=True)
+        world = World(layout, seed, jobs=[TrafficJob("a", layout.hosts[:6], "all_to_all")], flows=True, background=True)
         faults = [
             FAULTS["switch_gray"](layout, "spine-001", start=20),
             FAULTS["link_flap"](layout, "host-001/mlx5_0", start=15),
@@ -107,7 +107,7 @@ def test_one_seed_is_one_run_to_the_last_bit() -> None:
 @given(st.lists(st.floats(0.05, 40.0), min_size=1, max_size=12), st.sampled_from(sorted(PATTERNS)))
 @settings(max_examples=40)
 def test_what_a_port_carries_does_not_depend_on_the_length_of_a_step(steps: list[float], pattern: str) -> None:
-    traffic = Traffic(SMALL, 1, 0.4, (Job("a", SMALL.hosts[:2], pattern),))
+    traffic = Traffic(SMALL, 1, 0.4, (TrafficJob("a", SMALL.hosts[:2], pattern),))
     at = np.concatenate([[0.0], np.cumsum(steps)])
     parts = [traffic.carried(float(a), float(b)) for a, b in pairwise(at)]
     whole = traffic.carried(0.0, float(at[-1]))
@@ -119,7 +119,7 @@ def test_what_a_port_carries_does_not_depend_on_the_length_of_a_step(steps: list
 
 
 def test_a_burst_each_step_waits_as_the_catalogue_says() -> None:
-    world = World(SMALL, jobs=[Job("a", SMALL.hosts, "bursts")])
+    world = World(SMALL, jobs=[TrafficJob("a", SMALL.hosts, "bursts")])
     before = world.column(Kind.PORT, "xmit_wait_ticks")
     world.advance(80)
     waited = (world.column(Kind.PORT, "xmit_wait_ticks") - before)[~SMALL.storage] * 1e-6 / 80
@@ -127,7 +127,7 @@ def test_a_burst_each_step_waits_as_the_catalogue_says() -> None:
 
 
 def test_a_checkpoint_fills_the_storage_network_and_empties_the_other() -> None:
-    job = Job("a", SMALL.hosts, "ring", checkpoint_every=600.0, checkpoint_lasts=90.0)
+    job = TrafficJob("a", SMALL.hosts, "ring", checkpoint_every=600.0, checkpoint_lasts=90.0)
     world = World(SMALL, jobs=[job])
     world.advance(600)
     before = world.column(Kind.PORT, "xmit")
@@ -143,7 +143,7 @@ def test_a_checkpoint_fills_the_storage_network_and_empties_the_other() -> None:
 
 
 def test_a_job_that_starts_brings_some_retransmits_and_no_loss_later() -> None:
-    world = World(SMALL, steady=0.0, jobs=[Job("a", SMALL.hosts, "all_to_all", starts=15.0, ends=55.0)])
+    world = World(SMALL, steady=0.0, jobs=[TrafficJob("a", SMALL.hosts, "all_to_all", starts=15.0, ends=55.0)])
     world.advance(15.5)
     first = world.column(Kind.PORT, "seq_nak_rx") + world.column(Kind.PORT, "ack_timeout")
     first = (first + world.column(Kind.PORT, "implied_nak"))[~SMALL.storage]
@@ -160,7 +160,7 @@ def test_a_job_that_starts_brings_some_retransmits_and_no_loss_later() -> None:
 
 def test_a_job_that_goes_on_together_stalls_with_a_dead_host_and_then_ends() -> None:
     def bytes_in(start: float, end: float, together: bool) -> np.ndarray:
-        world = World(SMALL, steady=0.0, jobs=[Job("a", SMALL.hosts, "all_to_all", peers=3, together=together)])
+        world = World(SMALL, steady=0.0, jobs=[TrafficJob("a", SMALL.hosts, "all_to_all", peers=3, together=together)])
         script = Script([FAULTS["host_crash"](SMALL, "host-003", start=20, lasts=80)])
         script.play(world, start)
         before = world.column(Kind.PORT, "xmit")
@@ -238,3 +238,14 @@ def test_a_sound_fabric_has_the_noise_of_the_catalogue() -> None:
     assert 2 <= int(waited.sum()) <= 25, "about 2 % of 512 ports have a congested window in an hour"
     assert world.column(Kind.PORT, "symbol_errors").sum() <= 3
     assert not world.column(Kind.PORT, "link_downed").sum() - World(layout, 5).column(Kind.PORT, "link_downed").sum()
+
+
+def test_the_next_checkpoint_of_a_job_is_always_ahead() -> None:
+    random = np.random.default_rng(5)
+    for every, lasts, starts in random.uniform((200, 5, -5000), (900, 60, 300), (300, 3)).tolist():
+        job = TrafficJob("job", ("host-000",), checkpoint_every=every, checkpoint_lasts=lasts, starts=starts)
+        now = 0.0
+        for _ in range(40):
+            later = job.next(now)
+            assert now < later < now + 2 * every + abs(starts)
+            now = later

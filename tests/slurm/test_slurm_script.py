@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fabricmon.agent.report import Health, SymptomHealth
+from fabricmon.agent.readings.report import Health, SymptomHealth
 from fabricmon.commands import check
 from fabricmon.model import Severity
 
@@ -52,7 +52,7 @@ class Node:
         (folder / "logger").chmod(0o755)
 
     def health(self) -> Health:
-        return Health("node-7", "1", self.status, "", 0.0, 60.0, 8, (), tuple(self.symptoms))
+        return Health("node-7", "1", self.status, "", 0.0, 60.0, (), (), False, (), tuple(self.symptoms))
 
     def run(self, **environ: str) -> tuple[int, str]:
         settings, answer, program = (self.folder / name for name in ("settings", "answer", "fabricmon"))
@@ -130,7 +130,7 @@ def test_nothing_less_drains(node: Node, status: str, role: dict[str, str]) -> N
     node.symptoms = (symptom(Severity.WARNING, "mlx5_3/1", "link errors"),) if status == "warn" else ()
     code, said = node.run(**role)
     assert (code, node.updates) == (0, [])
-    assert ("not judged" in said) == (status == "unknown")
+    assert ("not evaluated" in said) == (status == "unknown")
 
 
 def test_a_site_may_drain_on_warnings(node: Node) -> None:
@@ -149,16 +149,16 @@ def test_no_agent_no_program_and_no_answer_drain_nothing(node: Node) -> None:
     for program in (sleeps, breaks):
         program.chmod(0o755)
     for role, change, word in (
-        (PROLOG, [f"FABRICMON={PROGRAM}", "FABRICMON_AGENT=127.0.0.1:1"], "no agent answers"),
+        (PROLOG, [f"FABRICMON={PROGRAM}", "FABRICMON_AGENT=127.0.0.1:1"], "no answer from an agent"),
         ({}, ["FABRICMON=/nonexistent/fabricmon"], "exit 127"),
         (PROLOG, ["FABRICMON=/nonexistent/fabricmon"], "exit 127"),
-        ({}, [f"FABRICMON={sleeps}", "FABRICMON_LIMIT=0.2"], "no verdict within 0.2 s"),
+        ({}, [f"FABRICMON={sleeps}", "FABRICMON_LIMIT=0.2"], "no result within 0.2 s"),
         (PROLOG, [f"FABRICMON={breaks}"], "usage: fabricmon"),
     ):
         node.settings = kept + change
         code, said = node.run(**role)
         assert (code, node.updates) == (0, []), change
-        assert "nothing drained" in said
+        assert "not drained" in said
         assert word in said
 
 

@@ -11,41 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricmon import sources
-from fabricmon.sim import shapes
-from fabricmon.sim.dump import write
-from fabricmon.sources.text import load_yaml
+from fabricmon.runtime import strict_yaml
 from fabricmon.topology import findings, infer
 from fabricmon.topology.graph import Graph
 from fabricmon.topology.names import NodeNames
+from tests.fuzz.__main__ import CORPUS
 
-NEIGHBOUR = {
-    "chassis": {"leaf": {"id": {"type": "mac", "value": "02:00:00:00:00:01"}, "capability": [{"type": "Bridge"}]}},
-    "port": {"id": {"type": "ifname", "value": "swp1"}, "descr": "x"},
-}
-NODE = {"kind": "Node", "metadata": {"name": "n1", "labels": {
-    "topology.k8s.aws/network-node-layer-3": "a", "topology.k8s.aws/network-node-layer-2": "b",
-    "nvidia.com/gpu.clique": "u.1",
-}}}  # fmt: skip
-SAMPLES = {
-    "ibnetdiscover": write(shapes.rail_optimised(1, 2, 2, 1)),
-    "ibnetdiscover-p": "SW 11 1 0x01 4x NDR - CA 101 1 0x02 ( 'leaf' - 'n1 mlx5_0' )\nSW 11 2 0x01 4x SDR 'leaf'\n",
-    "lldp": json.dumps({"n1": {"lldp": {"interface": [{"eth0": NEIGHBOUR}]}}}),
-    "kubernetes": json.dumps({"kind": "List", "items": [NODE, NODE]}),
-    "nccl": '<system version="1"><cpu numaid="0"><pci busid="0000:12:00.0" class="0x020700"><nic><net name="mlx5_0"/>'
-    "</nic></pci></cpu></system>",
-    "trays": json.dumps([{"DomainUUID": "u", "Name": "n", "LocationInfo": {"SlotID": 5}, "GpuIDList": ["a"]}]),
-    "ndt": "StartDevice,StartPort,EndDevice,EndPort\na,Port 1,b,Blade 1_Port 1/2\nn1,HCA-1,a,Port 2\n",
-    "slurm": "# s1=leaf\nSwitchName=s1 Nodes=n[1-3]\nSwitchName=s2 Switches=s1\nBlockName=b Nodes=n1\nBlockSizes=2\n",
-    "slurm-yaml": "- topology: a\n  tree: {switches: [{switch: s1, nodes: 'n[1-3]'}, {switch: t, children: s1}]}\n"
-    "- topology: b\n  torus3d: {toruses: [{name: t1, dims: {x: 2, y: 2, z: 2}, nodes: 'n[1-3]'}]}\n",
-    "torus-2qos": "torus 3 3 3\nxp_link 0x1 0x2\nyp_link 0x1 0x3\n",
-    "topograph": "switches:\n  a: {switches: [b]}\nblocks:\n- {switch: b, nodes: ['n[1-2]']}\n",
-    "yaml": "switches: {l1: {level: 0}}\nhosts: {n1: {adapters: [mlx5_0]}}\nlinks: [{from: n1/mlx5_0, to: l1/1}]\n",
-}
+SAMPLES = {kind: (CORPUS / f"topology-{kind}" / "sample").read_text(encoding="utf-8") for kind in sources.SOURCES}
+"""One valid file of each format."""
 
 
 def parsed(kind: str, text: str) -> Graph:
-    return findings.check(infer.annotate(sources.SOURCES[kind].parse(text, "file", NodeNames())))
+    return findings.check(infer.annotate(sources.SOURCES[kind].graph(text, "file", NodeNames())))
 
 
 def graph_or_error(kind: str, text: str) -> None:
@@ -59,12 +36,24 @@ def graph_or_error(kind: str, text: str) -> None:
 
 
 def test_every_source_has_a_sample_and_knows_its_own_only() -> None:
-    assert SAMPLES.keys() == sources.SOURCES.keys()
     for kind, text in SAMPLES.items():
         first = next(name for name, source in sources.SOURCES.items() if source.sniff(text))
         assert first == kind
         graph = parsed(kind, text)
         assert graph.switches or graph.hosts
+
+
+TAGS = [
+    "!!timestamp nothing", "!!int x", "!!int ''", "!!bool x", "!!set [a]", "!!float x", "!!binary '=', a: 1",
+    "!!python/name:os", '"\\ud800"',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [kind for kind, source in sources.SOURCES.items() if source.yaml])
+@pytest.mark.parametrize("tag", TAGS)
+def test_a_tag_of_yaml_is_an_error_of_the_file(kind: str, tag: str) -> None:
+    with pytest.raises(sources.SourceError, match=r"file: .*YAML"):
+        sources.SOURCES[kind].graph(f"a: {tag}\n", "file", NodeNames())
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
@@ -98,7 +87,7 @@ def places(data: object) -> Iterator[tuple[Any, Any]]:
 @settings(max_examples=60)
 @given(st.integers(0, 99), WRONG)
 def test_a_value_of_another_type_is_told(kind: str, place: int, wrong: object) -> None:
-    whole = load_yaml(SAMPLES[kind], "sample")  # JSON is YAML
+    whole = strict_yaml.load(SAMPLES[kind])  # JSON is YAML
     every = list(places(whole))
     holder, key = every[place % len(every)]
     holder[key] = wrong

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fabricmon import sources
 from fabricmon.sim.dump import write
-from fabricmon.sim.fabric import Fabric, Shape
-from fabricmon.sources import ibnetdiscover
+from fabricmon.sim.shapes import rail_fabric
+from fabricmon.sources.formats import ibnetdiscover
 from fabricmon.topology.graph import Adapter, End, Graph, Switch, cable
 from fabricmon.topology.names import NodeNames, guid, host_device, switch_name
 
@@ -28,15 +28,14 @@ def load(tmp_path: Path, text: str) -> Graph:
 
 
 @given(
-    shape=st.builds(
-        Shape, nodes=st.integers(1, 9), rails=st.integers(1, 4), unit=st.integers(1, 4), spines=st.integers(1, 3),
+    plan=st.builds(
+        rail_fabric, nodes=st.integers(1, 9), rails=st.integers(1, 4), unit=st.integers(1, 4), spines=st.integers(1, 3),
         parallel=st.integers(1, 2), rate=st.sampled_from([25e9, 50e9, 100e9]),
     ),
     crlf=st.booleans(), indent=st.sampled_from(["", " ", "\t"]), tabs=st.booleans(),
 )  # fmt: skip
 @settings(max_examples=40)
-def test_a_fabric_survives_the_way_through_its_text(shape: Shape, crlf: bool, indent: str, tabs: bool) -> None:
-    plan = Fabric(shape).graph
+def test_a_fabric_survives_the_way_through_its_text(plan: Graph, crlf: bool, indent: str, tabs: bool) -> None:
     lines = write(plan).splitlines()
     text = ("\r\n" if crlf else "\n").join(indent + (line if tabs else line.replace("\t", "   ")) for line in lines)
     found = ibnetdiscover.parse(text, "dump", NodeNames())
@@ -58,20 +57,21 @@ def test_no_text_breaks_the_reader(text: str) -> None:
     assert "0x0000000000000aa1" in found.switches
 
 
-def test_a_link_seen_from_one_end_is_kept_and_told(tmp_path: Path) -> None:
+def test_a_link_seen_from_one_end_is_kept_and_reported(tmp_path: Path) -> None:
     graph = load(tmp_path, NODE + '[7]\t"H-0000000000000bb0"[1](bb1)\t\t# "node-1 mlx5_0" lid 4 4xNDR\n')
     assert [graph.title(link) for link in graph.cables] == ["node-1/mlx5_0/1, leaf-1/7"]
     assert graph.adapters["0x0000000000000bb0"].labels["port_guid"] == "0x0000000000000bb1"
     assert [(f.kind, f.components) for f in graph.findings] == [("one_sided_link", ("node-1/mlx5_0/1, leaf-1/7",))]
 
 
-def test_records_that_contradict_each_other_are_told(tmp_path: Path) -> None:
+def test_records_that_contradict_each_other_are_reported(tmp_path: Path) -> None:
     text = NODE + '[7] "H-0bb0"[1] # "node-1 mlx5_0" lid 4 4xNDR\n\n' + (
         'Ca 1 "H-0bb0" # "node-1 mlx5_0"\n[1](bb1) "S-0aa1"[8] # lid 4 lmc 0 "MF0;leaf-1:MQM8700/U1" lid 3 4xNDR\n'
     )
     graph = load(tmp_path, text)
     (finding,) = [f for f in graph.findings if f.kind == "conflicting_record"]
-    assert "0x0000000000000aa1/7 says 0x0000000000000bb0/1, which says 0x0000000000000aa1/8" in finding.components
+    why = "0x0000000000000aa1/7 has the peer 0x0000000000000bb0/1, which has the peer 0x0000000000000aa1/8"
+    assert why in finding.components
 
 
 def test_aggregation_nodes_are_neither_adapters_nor_cables(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from fabricmon import sources
 from fabricmon.sim.dump import write
-from fabricmon.sim.fabric import Fabric, Shape
+from fabricmon.sim.shapes import rail_fabric
 from fabricmon.topology.graph import End, Graph
 from tests.rigs.ibsim.subnet import preload, subnet
 
@@ -100,8 +100,12 @@ def test_the_rail_fabric_shows_its_shape_and_its_faults(dumps: Path) -> None:
 
 def test_the_storage_fabric_has_three_levels_and_two_rates(dumps: Path) -> None:
     graph = sources.load(str(dumps / "ibnetdiscover" / "selene.storage.txt.gz"))
+    words = {0: "SLG", 1: "SSPINE", 2: "SCORE"}  # what the fabric's owners call them; four leaves have no host yet
+    assert {s.name for s in graph.switches.values() if not s.name.startswith(words[s.level])} == set()
     levels = [s.level for s in graph.switches.values()]
-    assert [levels.count(level) for level in (0, 1, 2)] == [60, 64, 36]
+    assert [levels.count(level) for level in (0, 1, 2)] == [64, 64, 32]
+    (odd,) = [f for f in graph.findings if f.kind == "odd_switch"]
+    assert odd.components == ("SLG03-09", "SLG03-10", "SLG03-11", "SLG03-12")
     rates = [c.rate * 8 / 1e9 for c in graph.cables if c.a.node in graph.adapters or c.b.node in graph.adapters]
     assert {rate: rates.count(rate) for rate in set(rates)} == {100.0: 320, 200.0: 927}
 
@@ -148,7 +152,7 @@ def test_a_dump_of_a_real_subnet_is_the_fabric_it_runs(require: Callable[..., st
         require(program, "a subnet in software")
     if preload() is None:
         pytest.skip("libumad2sim.so is missing (apt-get install ibsim-utils)")
-    plan = Fabric(Shape(nodes=4, rails=4, unit=2, spines=2, parallel=1)).graph
+    plan = rail_fabric(nodes=4, rails=4, unit=2, spines=2, parallel=1)
     with subnet(tmp_path, write(plan, "4xHDR")) as running:
         for name, arguments in (("full", ()), ("ports", ("-p",))):
             guid_of = port_guid if arguments else str

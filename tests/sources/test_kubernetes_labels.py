@@ -74,7 +74,7 @@ def test_places_and_nvlink_domains(tmp_path: Path) -> None:
     assert [shape.kind for shape in graph.shapes] == ["flat", "nvl72"]
 
 
-def test_an_nvlink_domain_that_lacks_a_tray_is_told(tmp_path: Path) -> None:
+def test_an_nvlink_domain_that_lacks_a_tray_is_reported(tmp_path: Path) -> None:
     graph = loaded(tmp_path, {f"n{i}": {"nvidia.com/gpu.clique": f"rack-{i // 18}.1"} for i in range(53)})
     (finding,) = graph.findings
     assert (finding.kind, finding.components) == ("small_nvlink_domain", ("rack-2.1",))
@@ -90,11 +90,11 @@ def test_an_item_that_is_no_node_costs_itself(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_a_cut_file_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_cut_file_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "nodes.json"
     path.write_text('{"kind": "List",\n "items": [{"metadata": {')
     with pytest.raises(sources.SourceError, match="line 2: not JSON"):
         sources.load(str(path))
     path.write_text('{"kind": "List", "items": [], "metadata": {}}')
-    with pytest.raises(sources.SourceError, match="holds no node"):
+    with pytest.raises(sources.SourceError, match="has no node"):
         sources.load(str(path))

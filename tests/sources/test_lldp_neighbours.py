@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fabricmon import sources
-from fabricmon.sources.ports import port_number
+from fabricmon.sources.formats.ports import port_number
 from fabricmon.topology.graph import End
 
 
@@ -94,10 +94,10 @@ def test_ports_without_a_number_get_one_that_stays() -> None:
     assert port_number("uplink") != port_number("other")
 
 
-def test_what_is_no_answer_of_lldpctl_is_told(tmp_path: Path) -> None:
+def test_what_is_no_answer_of_lldpctl_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "n.json"
     path.write_text('{"a": {"lldp": {}}, "b": 3}')
-    with pytest.raises(sources.SourceError, match="b: expected what"):
+    with pytest.raises(sources.SourceError, match="b: expected the output"):
         sources.load(str(path))
 
 

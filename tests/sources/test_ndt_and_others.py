@@ -39,14 +39,14 @@ def test_the_short_form_and_the_ways_to_write_a_port(tmp_path: Path) -> None:
     assert {f.kind for f in graph.findings} == {"conflicting_record"}  # port 11/1 of leaf-1 is port 21
 
 
-def test_what_cannot_be_used_is_told_with_its_line(tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_reported_with_its_line(tmp_path: Path) -> None:
     head = "#Fields:StartDevice,StartPort,EndDevice,EndPort,Speed\n"
     graph = loaded(tmp_path, head + "a,Port 1,b,Port 1,400000\nb,Port 1,c,Port 1,\nx,somewhere,c,Port 2,\n,,,,\n")
     found = {finding.kind: finding.components for finding in graph.findings}
     assert found["conflicting_record"] == ("line 3: b, Port 1, c, Port 1: in use since line 2",)
     assert found["unread_line"] == ("line 4: x, somewhere, c, Port 2",)
     assert graph.cables[0].rate == 400e9 / 8
-    with pytest.raises(sources.SourceError, match="holds no cable"):
+    with pytest.raises(sources.SourceError, match="has no valid cable"):
         loaded(tmp_path, head)
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fabricmon import sources
 from fabricmon.topology.graph import Graph, Role
-from fabricmon.topology.hostlist import hostlist
+from fabricmon.topology.hostlist import Expansion
+from fabricmon.topology.names import NodeNames
 
 
 def loaded(tmp_path: Path, text: str, name: str = "topology.conf") -> Graph:
@@ -86,7 +87,7 @@ def test_blocks_are_labels_and_small_ones_are_told(tmp_path: Path) -> None:
 
 
 def test_a_file_without_switches_is_told(tmp_path: Path) -> None:
-    with pytest.raises(sources.SourceError, match="holds no SwitchName or BlockName"):
+    with pytest.raises(sources.SourceError, match="has no SwitchName or BlockName"):
         loaded(tmp_path, "SwitchName=\n")
 
 
@@ -168,10 +169,31 @@ def test_real_files(shared_dir: Path) -> None:
 def test_a_hostlist_stands_for_its_names(ranges: list[tuple[str, int, int]]) -> None:
     text = ",".join(f"{word}[{low:03d}-{low + more:03d},x]" for word, low, more in ranges)
     wanted = [f"{w}{n}" for w, low, more in ranges for n in [*(f"{k:03d}" for k in range(low, low + more + 1)), "x"]]
-    assert hostlist(text) == wanted
+    assert Expansion().hostlist(text) == wanted
 
 
 @pytest.mark.parametrize("text", ["a[1-", "a]", "a[3-1]", "a[]", "a[0-9999999]", "a[0-999][0-999][0-9]"])
 def test_a_hostlist_without_sense_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        hostlist(text)
+        Expansion().hostlist(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["SwitchName=s[1-9999] Nodes=n[1-9999]", f"SwitchName=s1 Nodes={'x' * 2000}[1-1000000]"]
+)
+def test_names_of_a_file_are_bounded(text: str) -> None:
+    graph = sources.SOURCES["slurm"].graph(f"SwitchName=leaf Nodes=n1\n{text}\n", "file", NodeNames())
+    assert list(graph.hosts) == ["n1"]
+    assert "too many or too long" in graph.findings[0].components[0]
+
+
+def test_expressions_of_a_file_share_their_bound() -> None:
+    names = Expansion(most=10)
+    assert len(names.hostlist("a[1-6],b")) == 7
+    with pytest.raises(ValueError, match="too many or too long"):
+        names.expand("c[1-4]")
+
+
+def test_a_line_is_bounded() -> None:
+    with pytest.raises(sources.SourceError, match="line 2: more than 4096 characters"):
+        sources.SOURCES["ibnetdiscover"].graph('Switch 1 "S-1"\n' + "x" * 5000, "file", NodeNames())

@@ -14,14 +14,16 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
-from fabricmon.central.lane import MAX_RETRY_AFTER, pause
-from fabricmon.central.outbox import Outbox
-from fabricmon.central.store import Store, StoreError
+from fabricmon.central.delivery.lane import MAX_RETRY_AFTER, pause
+from fabricmon.central.delivery.outbox import Outbox
+from fabricmon.central.store.database import StoreError
+from fabricmon.central.store.store import Store
 from fabricmon.model import Face, Notification
 from fabricmon.notify.settings import NotifyConfig
 from fabricmon.senders.destination import Destination, destination
-from fabricmon.senders.webhook import Config
+from fabricmon.senders.webhook import WebhookConfig
 from fabricmon.units import Duration
 from tests.notify.made import incident, note
 from tests.rigs.daemons import free_port
@@ -45,7 +47,7 @@ class Hook:
         return [key for key, _ in self.got]
 
     def to(self, name: str = "ops") -> Destination:
-        return destination(name, "webhook", Config(f"http://127.0.0.1:{self.port}/"), QUICK)
+        return destination(name, "webhook", WebhookConfig(f"http://127.0.0.1:{self.port}/"), QUICK)
 
     async def up(self) -> None:
         async def take(request: web.Request) -> web.Response:
@@ -73,8 +75,10 @@ async def hook() -> AsyncIterator[Hook]:
 
 
 @asynccontextmanager
-async def running(store: Store, *destinations: Destination) -> AsyncIterator[Outbox]:
-    outbox = Outbox(store, destinations, QUICK, store.load().backlog)
+async def running(
+    store: Store, *destinations: Destination, registry: CollectorRegistry | None = None
+) -> AsyncIterator[Outbox]:
+    outbox = Outbox(store, destinations, QUICK, store.load().backlog, registry)
     task = asyncio.create_task(outbox.run())
     try:
         yield outbox
@@ -126,9 +130,12 @@ async def test_what_waits_from_before_a_restart_is_delivered(tmp_path: Path, hoo
 async def test_a_receiver_that_is_away_gets_it_later_with_the_same_key(tmp_path: Path, hook: Hook) -> None:
     store = Store(tmp_path)
     hook.answers = [503, 429, 500]
-    async with running(store, hook.to()) as outbox:
+    registry = CollectorRegistry()
+    async with running(store, hook.to(), registry=registry) as outbox:
         await put(store, outbox, *notes(2))
         await until(lambda: outbox.deliveries()["ops"].sent == 2)
+        attempts = "fabricmon_central_delivery_duration_seconds_count"
+        assert registry.get_sample_value(attempts, {"receiver": "ops"}) == 5
         assert hook.keys == ["ops-0"] * 4 + ["ops-1"]
         assert outbox.deliveries()["ops"].retried == 3
         await hook.down()

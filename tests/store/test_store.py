@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import signal
 import sqlite3
+import threading
 import time
 from pathlib import Path
 
@@ -16,24 +17,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fabricmon.central import database
-from fabricmon.central.database import FILE, MIGRATIONS
-from fabricmon.central.store import KEEP_FINISHED, KEEP_RESOLVED, Ack, Backlog, ExpectedNode, Store, StoreError
+from fabricmon.central.store import database, worker
+from fabricmon.central.store.database import FILE, MIGRATIONS, StoreError
+from fabricmon.central.store.records import Ack, Backlog, ExpectedNode
+from fabricmon.central.store.store import KEEP_FINISHED, KEEP_RESOLVED, Store
 from fabricmon.model import Face, HistoryEntry, Maintenance, Severity
+from fabricmon.notify.last_notification import last_notifications
 from fabricmon.notify.silence import silence
-from fabricmon.notify.told import tellings
 from tests.notify.made import T0, incident, note
 
 
 async def test_everything_committed_is_there_after_a_restart(tmp_path: Path) -> None:
     store = Store(tmp_path)
     firing, over = incident("a"), incident("b", status="resolved", resolved=T0 + 1, updated=T0 + 1)
-    told = note("k1", firing, before={"a": (Face("link_down", firing.component, firing.severity),)})
+    note_a = note("k1", firing, before={"a": (Face("link_down", firing.component, firing.severity),)})
     hush = silence("s-1", ["kind=link_flapping"], T0, T0 + 60, "me", "why")
     window = Maintenance("m-1", T0, T0 + 60, hosts=("host-1",))
     node = ExpectedNode("host-1", "10.0.0.1:9790", "agent-1", T0, T0 + 5, {"rack": "r1"})
     await store.commit(
-        incidents=[firing, over], notifications=[told], silences=[hush], maintenance=[window], nodes=[node]
+        incidents=[firing, over], notifications=[note_a], silences=[hush], maintenance=[window], nodes=[node]
     )
     store.close()
     store = Store(tmp_path)
@@ -42,8 +44,8 @@ async def test_everything_committed_is_there_after_a_restart(tmp_path: Path) -> 
     # NaN is equal to nothing, so incidents that hold one are compared by their words
     assert "nan" in repr(firing)
     assert sorted(map(repr, state.incidents)) == sorted(map(repr, [firing, over]))
-    assert state.told == tellings(told)
-    assert state.told[0].faces[0].kind == "link_down"
+    assert state.notified == last_notifications(note_a)
+    assert state.notified[0].faces[0].kind == "link_down"
     assert (state.silences, state.maintenance, state.nodes) == ([hush], [window], [node])
     assert state.backlog == {"ops": Backlog(1, T0)}
     assert store.damage == ""
@@ -156,14 +158,14 @@ async def test_only_what_is_old_and_over_is_pruned(tmp_path: Path) -> None:
     await store.prune(T0 + KEEP_RESOLVED + 100)
     state = store.load(T0)
     assert [i.id for i in state.incidents] == ["fires"]
-    assert [t.incident for t in state.told] == ["fires"]
+    assert [t.incident for t in state.notified] == ["fires"]
     assert state.silences == []
     assert [h.reason for h in await store.history("fires")] == ["third down"]
     assert len(await store.pending("ops", 10)) == 1, "nothing that waits is pruned, however old"
     store.close()
 
 
-async def test_what_stands_is_what_was_told_and_is_still_so(tmp_path: Path) -> None:
+async def test_what_stands_is_what_was_reported_and_is_still_so(tmp_path: Path) -> None:
     store = Store(tmp_path)
     a, b, c = incident("a"), incident("b"), incident("c")
     await store.commit(incidents=[a, b, c], notifications=[note("k1", a, b)])
@@ -175,7 +177,7 @@ async def test_what_stands_is_what_was_told_and_is_still_so(tmp_path: Path) -> N
     store.close()
 
 
-def test_a_second_centre_is_refused_and_told_who_is_there(tmp_path: Path) -> None:
+def test_a_second_server_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with pytest.raises(StoreError, match=f"process {os.getpid()}"):
         Store(tmp_path)
@@ -190,7 +192,7 @@ def _hold(directory: Path, ready: object) -> None:
     time.sleep(60)
 
 
-def test_a_killed_centre_blocks_nobody(tmp_path: Path) -> None:
+def test_a_killed_server_blocks_nobody(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     ready = context.Event()
     process = context.Process(target=_hold, args=(tmp_path, ready))
@@ -302,4 +304,53 @@ def test_no_flipped_byte_of_header_or_schema_blocks_a_restart(whole: bytes, tmp_
     store = Store(tmp_path)
     asyncio.run(store.commit(incidents=[incident("after")]))
     assert "after" in [i.id for i in store.load(T0).incidents]
+    store.close()
+
+
+async def test_a_disk_that_hangs_is_noticed_and_holds_up_nobody_who_asks_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "HUNG_AFTER", 0.1)
+    store, disk = Store(tmp_path), threading.Event()
+    call = asyncio.create_task(store._call(disk.wait))
+    try:
+        async with asyncio.timeout(20):
+            while not store.trouble:
+                await asyncio.sleep(0.01)
+            with pytest.raises(StoreError, match="the disk has not answered"):
+                await store.commit(incidents=[incident("later")])
+            disk.set()
+            assert await call
+            while store.trouble:
+                await asyncio.sleep(0.01)
+            await store.commit(incidents=[incident("after")])
+    finally:
+        disk.set()
+    assert [i.id for i in await store.incidents(["later", "after"])] == ["after"]
+    store.close()
+
+
+async def test_a_disk_that_fails_is_noticed_while_nothing_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fabricmon.central.store.store.LOOK_PERIOD", 0.01)
+    monkeypatch.setattr("fabricmon.central.store.store.PROBE_AFTER", 0.01)
+    store = Store(tmp_path)
+    rows, right = store._rows, store._rows.touch
+    watching = asyncio.create_task(store.watch())
+
+    def full() -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    try:
+        async with asyncio.timeout(20):
+            monkeypatch.setattr(rows, "touch", full)
+            while "full" not in store.trouble:
+                await asyncio.sleep(0.01)
+            monkeypatch.setattr(rows, "touch", right)
+            while store.trouble:
+                await asyncio.sleep(0.01)
+    finally:
+        watching.cancel()
+    assert (await asyncio.to_thread(store.load)).nodes == [], "the small commit leaves nothing"
     store.close()

@@ -79,7 +79,7 @@ def installing(machine: Machine) -> None:
     """A newcomer's path: a fresh clone, then what docs/install.md says, word for word."""
     machine.do("printf '[global]\\nno-index = true\\nfind-links = /wheels\\n' > /etc/pip.conf")
     machine.do("git clone --quiet /clone fabricmon")
-    for block in blocks("docs/install.md", "A node", "The centre"):
+    for block in blocks("docs/install.md", "Agent", "Central server"):
         print("\n".join(f"    $ {line}" for line in block.splitlines()))
         said = machine.do(f"cd fabricmon && set -e\n{block}", timeout=300)
         print("\n".join(f"      {line}"[:150] for line in said.splitlines()[-12:]))
@@ -133,9 +133,9 @@ def reloading(machine: Machine, unit: str) -> None:
 
     good = {"agent": "collect: {ethernet: {interval: 2s}}", "central": "central: {fabric: '', tick: 2s}"}[name]
     machine.do(f"cp {path} /tmp/before.yaml; echo \"{good}\" > {path}; systemctl reload {unit}")
-    until("the reload", lambda: "configuration read again" in journal(machine, unit))
+    until("the reload", lambda: "configuration reloaded" in journal(machine, unit))
     seen("systemctl reload takes a good file over in the same process", show(machine, unit, "MainPID") == pid,
-         journal(machine, unit, "-n 1", "-g '\"configuration read again\"'"))  # fmt: skip
+         journal(machine, unit, "-n 1", "-g '\"configuration reloaded\"'"))  # fmt: skip
     until("active again", lambda: show(machine, unit, "ActiveState") == "active")
 
     machine.do(f"echo 'collect: {{ethernet: {{intervall: 2s}}}}' > {path}")

@@ -11,7 +11,7 @@ import yaml
 
 from fabricmon import config
 from fabricmon.cli import main
-from fabricmon.systemd.plan import HIDDEN, PACKAGED, SEAL, SERVICES, sealed, untouched, unusable
+from fabricmon.systemd.units import HIDDEN, PACKAGED, SEAL, SERVICES, sealed, untouched, unusable
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "deploy" / "systemd"
@@ -102,7 +102,7 @@ def test_uninstall_takes_away_what_nobody_edited(image: Path, capsys: pytest.Cap
     settings = image / "etc/fabricmon/central.yaml"
     settings.write_text("central: {targets: [a]}\n")
     assert run(image, "--uninstall", "--agent") == 0
-    assert "/etc/tmpfiles.d/fabricmon.conf" in tree(image)  # the centre still needs it
+    assert "/etc/tmpfiles.d/fabricmon.conf" in tree(image)  # the server still needs it
     assert run(image, "--uninstall") == 0
     assert tree(image) == {"/etc/fabricmon/central.yaml": settings.read_text()}
     assert run(image, "--uninstall") == 0
@@ -113,7 +113,7 @@ def test_nothing_asked_for_is_a_usage_error(image: Path, capsys: pytest.CaptureF
     assert run(image) == 2
     assert run(image, "--central", "--umad") == 2
     assert not (image / "etc").exists()
-    assert "--agent on a node" in capsys.readouterr().err
+    assert "--agent (on a node)" in capsys.readouterr().err
 
 
 CLOSED = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
@@ -142,7 +142,7 @@ def test_a_folder_that_is_closed_to_the_services_user_is_named(
     assert run(image, "--agent") == 1
     assert f"chmod o+x {image}/opt/fabricmon\n" in capsys.readouterr().err
     assert main(["install-units", "--agent", "--root", str(image), "--prefix", "/usr"]) == 1
-    assert "does not exist; --prefix says where" in capsys.readouterr().err
+    assert "does not exist; name the directory of the program with --prefix" in capsys.readouterr().err
     assert not (image / "etc").exists()
 
 
@@ -192,4 +192,4 @@ def test_the_readme_installs_as_the_document_that_is_run_in_a_machine_does() -> 
         return block.splitlines()[1:]
 
     readme = commands((ROOT / "README.md").read_text(), "Install")
-    assert readme == commands((ROOT / "docs/install.md").read_text(), "A node")[: len(readme)]
+    assert readme == commands((ROOT / "docs/install.md").read_text(), "Agent")[: len(readme)]

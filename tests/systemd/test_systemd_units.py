@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fabricmon.systemd.plan import DROP_INS as INSTALLED_DROP_INS
-from fabricmon.systemd.plan import PACKAGED
+from fabricmon.systemd.units import DROP_INS as INSTALLED_DROP_INS
+from fabricmon.systemd.units import PACKAGED
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "systemd"
 DROP_INS = sorted(DEPLOY.glob("fabricmon-agent.*.conf"))

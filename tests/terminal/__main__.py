@@ -1,7 +1,7 @@
 """Write the output of today into docs/cli.md: `python -m tests.terminal`."""
 
 from tests.terminal.documented import PAGE, page
-from tests.terminal.fixed_centre import FixedCentre
+from tests.terminal.fixed_server import FixedServer
 
-with FixedCentre() as centre:
-    PAGE.write_text(page(centre.url))
+with FixedServer() as server:
+    PAGE.write_text(page(server.url))

@@ -1,10 +1,10 @@
 import pytest
 
-from tests.terminal.fixed_centre import FixedCentre
+from tests.terminal.fixed_server import FixedServer
 
 
 @pytest.fixture(scope="session")
-def centre():
+def server():
     """One for all tests of a process: nothing changes it."""
-    with FixedCentre() as found:
+    with FixedServer() as found:
         yield found

@@ -1,4 +1,4 @@
-"""docs/cli.md: every `$ fabricmon ...` of its console blocks is run against the fixed centre, and its output stands
+"""docs/cli.md: every `$ fabricmon ...` of its console blocks is run against the fixed server, and its output stands
 below it."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def run(url: str, *words: str, **environment: str) -> subprocess.CompletedProces
     kept = {k: v for k, v in os.environ.items() if not k.startswith("FABRICMON_") and k not in ("COLUMNS", "NO_COLOR")}
     return subprocess.run(
         [*FABRICMON, *words], capture_output=True, text=True, timeout=60,
-        env={**kept, "FABRICMON_CENTRE": url, **environment},
+        env={**kept, "FABRICMON_SERVER": url, **environment},
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A server on loopback that says what a test gives it, for answers that no real centre or receiver gives."""
+"""A server on loopback that says what a test gives it, for answers that no real server or receiver gives."""
 
 from __future__ import annotations
 

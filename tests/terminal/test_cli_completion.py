@@ -36,7 +36,7 @@ MARK = "ran"
 """What a hostile name makes where a shell runs it."""
 HOSTILE = [
     "$(touch${IFS}ran)", "`touch\tran`", "a;touch ran", "a\ntouch ran", "a|touch ran", "'$(touch ran)",
-    "\x1b[2J$(touch ran)", "--centre=http://there", "-x", "~root", "*", "", "a b", "a\\", None, 7, ["host"],
+    "\x1b[2J$(touch ran)", "--server=http://there", "-x", "~root", "*", "", "a b", "a\\", None, 7, ["host"],
 ]  # fmt: skip
 ORDINARY = ["host-007", "su1_gpu.rack-3.example", "10.0.0.7:9790", "a@b+c"]
 ANSWERS = {
@@ -52,15 +52,15 @@ OPENED = {
 
 
 def environment_of(folder, url):
-    """`fabricmon` on the path, and a centre to ask."""
+    """`fabricmon` on the path, and a server to ask."""
     (folder / "fabricmon").write_text(f'#!/bin/sh\nexec {sys.executable} -m fabricmon.cli "$@"\n')
     (folder / "fabricmon").chmod(0o755)
-    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "FABRICMON_CENTRE": url}
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "FABRICMON_SERVER": url}
 
 
 @pytest.fixture
-def environment(tmp_path, centre):
-    return environment_of(tmp_path, centre.url)
+def environment(tmp_path, server):
+    return environment_of(tmp_path, server.url)
 
 
 def asked_in_bash(folder, environment, *typed):
@@ -96,7 +96,7 @@ def test_zsh(environment, tmp_path, require):
     require("zsh", "completion in zsh")
     (tmp_path / "_fabricmon").write_text(script("zsh"))
     command, setup = OPENED["zsh"]
-    with Terminal(command, 120, 40, **{k: environment[k] for k in ("PATH", "FABRICMON_CENTRE")}) as terminal:
+    with Terminal(command, 120, 40, **{k: environment[k] for k in ("PATH", "FABRICMON_SERVER")}) as terminal:
         terminal.type(setup.format(tmp_path) + "\n")
         terminal.wait_for(lambda shown: shown.startswith("ready>"))
         for typed, said in IN_ZSH:
@@ -114,8 +114,8 @@ def test_nodes_are_offered_where_a_node_is_meant_and_nowhere_else(environment, t
 @pytest.mark.parametrize("shell", ["bash", "fish"])
 def test_a_name_that_a_shell_would_run_is_not_offered(shell, tmp_path, require):
     require(shell, f"completion in {shell}")
-    with StandIn(ANSWERS) as centre:
-        environment = environment_of(tmp_path, centre.url)
+    with StandIn(ANSWERS) as server:
+        environment = environment_of(tmp_path, server.url)
         said = ran(["fabricmon", "completion", "nodes"], environment)
         assert said.splitlines() == [f"{name}\tlive" for name in ORDINARY]
         said = ran(["fabricmon", "completion", "ids"], environment)
@@ -135,13 +135,13 @@ def test_a_name_that_a_shell_would_run_is_not_offered(shell, tmp_path, require):
 
 @pytest.mark.parametrize("answer", [{}, {"nodes": 1}, {"nodes": [1]}, {"nodes": [{"node": "a"}]}])
 def test_an_answer_of_another_form_offers_nothing(answer, tmp_path):
-    with StandIn({"/nodes": answer}) as centre:
-        assert ran(["fabricmon", "completion", "nodes"], environment_of(tmp_path, centre.url)) == ""
+    with StandIn({"/nodes": answer}) as server:
+        assert ran(["fabricmon", "completion", "nodes"], environment_of(tmp_path, server.url)) == ""
 
 
 @pytest.mark.parametrize("name", ["$(touch${IFS}ran)", "`touch${IFS}ran`", "a;touch${IFS}ran"])
 @pytest.mark.parametrize("shell", OPENED)
-def test_scripts_run_no_name_that_they_are_told_and_insert_it_quoted(shell, name, tmp_path, require):
+def test_scripts_run_no_name_that_they_are_given_and_insert_it_quoted(shell, name, tmp_path, require):
     """Whatever prints the list: here it leaves nothing out, so the script is alone."""
     require(shell, f"completion in {shell}")
     (tmp_path / "_fabricmon").write_text(script(shell))

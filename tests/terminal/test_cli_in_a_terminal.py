@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from fabricmon.terminal.text import width
+from fabricmon.terminal.fitted_text import width
 from tests.rigs.daemons import FABRICMON
 from tests.terminal.ptys import Terminal
 
@@ -16,8 +16,8 @@ def colours(terminal):
 
 @pytest.mark.parametrize("columns", [80, 140])
 @pytest.mark.parametrize("verb", ["status", "incidents", "explain a36b", "nodes host-011", "nodes"])
-def test_every_line_fits_and_the_worst_is_red(centre, verb, columns):
-    with Terminal([*FABRICMON, *verb.split()], columns, 60, FABRICMON_CENTRE=centre.url) as terminal:
+def test_every_line_fits_and_the_worst_is_red(server, verb, columns):
+    with Terminal([*FABRICMON, *verb.split()], columns, 60, FABRICMON_SERVER=server.url) as terminal:
         assert terminal.end() == (2 if verb == "status" else 0)
         assert max(width(line) for line in terminal.shown.splitlines()) <= columns
         assert ("red" in colours(terminal)) == ("nodes" not in verb)
@@ -26,15 +26,15 @@ def test_every_line_fits_and_the_worst_is_red(centre, verb, columns):
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_no_colour_where_none_is_wanted(centre, environment):
-    with Terminal([*FABRICMON, "status"], FABRICMON_CENTRE=centre.url, **environment) as terminal:
+def test_no_colour_where_none_is_wanted(server, environment):
+    with Terminal([*FABRICMON, "status"], FABRICMON_SERVER=server.url, **environment) as terminal:
         terminal.end()
         assert "CRITICAL" in terminal.shown
         assert b"\x1b[" not in terminal.sent
 
 
-def test_top_chooses_explains_scrolls_and_gives_the_terminal_back(centre):
-    with Terminal([*FABRICMON, "top"], 80, 24, FABRICMON_CENTRE=centre.url) as terminal:
+def test_top_chooses_explains_scrolls_and_gives_the_terminal_back(server):
+    with Terminal([*FABRICMON, "top"], 80, 24, FABRICMON_SERVER=server.url) as terminal:
         terminal.wait_for("> critical")
         terminal.type("j")
         terminal.wait_for("> warning")
@@ -48,9 +48,9 @@ def test_top_chooses_explains_scrolls_and_gives_the_terminal_back(centre):
         terminal.type("\x1b[A")
         terminal.wait_for("> critical")
         terminal.type("ss")
-        terminal.wait_for("pausing others most first")
+        terminal.wait_for("PORTS by PFC pause sent")
         terminal.type("?")
-        terminal.wait_for("order the ports")
+        terminal.wait_for("sort the ports")
         terminal.type("q")
         terminal.wait_for("> critical")
         terminal.type("q")
@@ -58,8 +58,8 @@ def test_top_chooses_explains_scrolls_and_gives_the_terminal_back(centre):
         assert terminal.sent.endswith(b"\x1b[?7h\x1b[?25h\x1b[?1049l")
 
 
-def test_top_follows_the_size_of_the_terminal(centre):
-    with Terminal([*FABRICMON, "top"], 80, 24, FABRICMON_CENTRE=centre.url) as terminal:
+def test_top_follows_the_size_of_the_terminal(server):
+    with Terminal([*FABRICMON, "top"], 80, 24, FABRICMON_SERVER=server.url) as terminal:
         terminal.wait_for("q quit")
         terminal.resize(140, 40)
         # side by side now, and the last line has the keys
@@ -71,23 +71,23 @@ def test_top_follows_the_size_of_the_terminal(centre):
         assert terminal.end() in (0, 130)
 
 
-def test_top_goes_on_when_the_centre_refuses_for_a_while(centre):
-    with Terminal([*FABRICMON, "top", "--interval", "0.5"], 100, 30, FABRICMON_CENTRE=centre.url) as terminal:
+def test_top_goes_on_when_the_server_refuses_for_a_while(server):
+    with Terminal([*FABRICMON, "top", "--interval", "0.5"], 100, 30, FABRICMON_SERVER=server.url) as terminal:
         terminal.wait_for("CRITICAL")
-        centre.token = "changed"
+        server.token = "changed"
         try:
-            terminal.wait_for("what follows is old")
+            terminal.wait_for("the data below is stale")
             assert "--token-file" in terminal.shown
             assert "link(host-011/mlx5_2/1" in terminal.shown
         finally:
-            centre.token = ""
+            server.token = ""
         terminal.wait_for("CRITICAL")
         terminal.type("q")
         assert terminal.end() == 0
 
 
-def test_incidents_are_followed_until_ctrl_c(centre):
-    with Terminal([*FABRICMON, "incidents", "--watch"], 140, 24, FABRICMON_CENTRE=centre.url) as terminal:
+def test_incidents_are_followed_until_ctrl_c(server):
+    with Terminal([*FABRICMON, "incidents", "--watch"], 140, 24, FABRICMON_SERVER=server.url) as terminal:
         terminal.wait_for("Link flapping")
         terminal.type("\x03")
         assert terminal.end() == 130
@@ -96,7 +96,7 @@ def test_incidents_are_followed_until_ctrl_c(centre):
 
 LONG = """
 import pathlib, sys, time
-from fabricmon.terminal.console import elapsed
+from fabricmon.console.progress import elapsed
 with elapsed("walking the fabric"):
     while not pathlib.Path(sys.argv[1]).exists():
         time.sleep(0.02)
@@ -113,7 +113,7 @@ def test_what_takes_long_says_so_on_standard_error_and_takes_it_away_again(tmp_p
         assert "walking" not in terminal.shown
 
 
-def test_a_names_control_characters_do_not_steer_the_terminal(centre):
-    with Terminal([*FABRICMON, "nodes", "\x1b[2Jevil"], FABRICMON_CENTRE=centre.url) as terminal:
+def test_a_names_control_characters_do_not_steer_the_terminal(server):
+    with Terminal([*FABRICMON, "nodes", "\x1b[2Jevil"], FABRICMON_SERVER=server.url) as terminal:
         assert terminal.end() == 1
         assert b"\x1b[2J" not in terminal.sent

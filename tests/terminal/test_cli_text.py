@@ -5,13 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricmon.terminal import incidents, status, table
+from fabricmon.terminal.fitted_text import bare, clean, clip, cut, pad, width, wrapped
 from fabricmon.terminal.keys import keys
-from fabricmon.terminal.style import Style, wanted
+from fabricmon.terminal.style import Style, TextView, wanted
 from fabricmon.terminal.table import Cell, Column
-from fabricmon.terminal.text import bare, clean, clip, cut, pad, width, wrapped
-from fabricmon.terminal.top import Data, State, follow, lines, press
-from fabricmon.terminal.view import View
-from fabricmon.terminal.words import bar, share, since
+from fabricmon.terminal.top import Data, TopState, follow, lines, press
+from fabricmon.terminal.values import bar, share, since
 
 PLAIN = Style(False)
 SHOWN = st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp", "Mn", "Me", "Cf"))
@@ -112,7 +111,7 @@ def test_any_bytes_are_keys_or_nothing(typed):
 def overview(**given):
     nodes = dict.fromkeys(("slow", "refused", "unreachable", "cloned", "incompatible", "never"), 0)
     base = {
-        "at": "2027-01-15T08:00:00Z", "judged": "2027-01-15T08:00:00Z", "fabric": "east", "version": "1",
+        "at": "2027-01-15T08:00:00Z", "evaluated": "2027-01-15T08:00:00Z", "fabric": "east", "version": "1",
         "nodes": {"live": 4, **nodes}, "firing": {"info": 0, "warning": 0, "critical": 0},
         "ports": 32, "ports_silent": 0, "gpus": 0, "resolved": 0, "maintenance": 0,
     }  # fmt: skip
@@ -131,8 +130,8 @@ def overview(**given):
         ({"nodes": {"live": 0, "refused": 4}}, "unknown"),
         ({"nodes": {"live": 0}}, "unknown"),
         ({"nodes": {"unreachable": 1}}, "unknown"),
-        ({"judged": None}, "unknown"),
-        ({"judged": "2027-01-15T07:59:00Z"}, "unknown"),
+        ({"evaluated": None}, "unknown"),
+        ({"evaluated": "2027-01-15T07:59:00Z"}, "unknown"),
         ({"nodes": {"unreachable": 1}, "firing": {"warning": 1}}, "warning"),
     ],
 )
@@ -155,11 +154,11 @@ def incident(id, **given):
 
 
 OPEN = [incident("aaaa1"), incident("bbbb2"), incident("cccc3")]
-DATA = Data(overview=overview(firing={"warning": 3}), incidents=OPEN, at=1.0, where="http://centre")
+DATA = Data(overview=overview(firing={"warning": 3}), incidents=OPEN, at=1.0, where="http://server")
 
 
 def pressed(*names, state=None, data=DATA):
-    state = state or State()
+    state = state or TopState()
     for name in names:
         state = press(state, name, data, 24)
     return state
@@ -189,12 +188,12 @@ def test_enter_explains_and_escape_goes_back_q_ends_only_from_the_list():
 @settings(max_examples=40)
 @given(st.integers(10, 200), st.integers(3, 60), st.sampled_from(["list", "explain", "keys"]))
 def test_every_screen_fits_every_terminal(columns, height, page):
-    state = State(chosen_id="aaaa1", page=page)
+    state = TopState(chosen_id="aaaa1", page=page)
     ports = [{"node": "n", "port": "mlx5_0/1", "rate": 5e10, "receive_ratio": 0.5}] * 9
     rails = [{"name": "r", "receive_ratio": None, "known": 0, "ports": 3}] * 5
     explained = incident("aaaa1", why="word " * 80)
     data = Data(DATA.overview, OPEN, ports=ports, rails=rails, incident=explained, at=1.0)
-    shown, _ = lines(state, data, View(Style(True), columns, 1.0), height, 1.0)
+    shown, _ = lines(state, data, TextView(Style(True), columns, 1.0), height, 1.0)
     assert len(shown) <= height
     assert all(width(bare(line)) <= columns for line in shown)
 
@@ -208,11 +207,11 @@ def test_a_line_with_colours_is_cut_by_what_is_seen_of_it(parts, columns):
     assert "".join(clean(text) for text, _ in parts).startswith(bare(found))
 
 
-def test_a_centre_that_does_not_answer_is_told_and_nothing_is_taken_for_new():
+def test_a_server_that_does_not_answer_is_reported_and_nothing_is_taken_for_new():
     data = Data(overview=DATA.overview, incidents=DATA.incidents, at=1.0, error="no answer from it", lost=100.0)
-    shown = "\n".join(lines(State(), data, View(PLAIN, 100, 1.0), 24, 160.0)[0])
+    shown = "\n".join(lines(TopState(), data, TextView(PLAIN, 100, 1.0), 24, 160.0)[0])
     assert "UNKNOWN" in shown
-    assert "no answer for 1 min, what follows is old" in shown
+    assert "no answer for 1 min, the data below is stale" in shown
 
 
 def test_ids_are_shortened_as_far_as_they_stay_apart():

@@ -7,18 +7,18 @@ import urllib.request
 import pytest
 
 from fabricmon import cli
-from fabricmon.demo import Demo, Line
+from fabricmon.console.progress import Progress
+from fabricmon.demo import Demo, EventResult
 from fabricmon.fabric.subnet import At
 from fabricmon.notify.route import Receiver
-from fabricmon.sim.fabric import Fabric, Shape
-from fabricmon.terminal.console import Progress
+from fabricmon.sim.shapes import rail_fabric
 from tests.fabric.played import Played
 from tests.replay import made
 from tests.terminal.stand_in import API, StandIn
 
 NASTY = "\x1b[2J\x9b31m\u202e\r\n"
 """Clears the screen, colours it, turns it round and begins a line."""
-KEPT = ("status", "presence", "severity", "since", "updated", "at", "judged", "resolved", "last_frame", "kind")
+KEPT = ("status", "presence", "severity", "since", "updated", "at", "evaluated", "resolved", "last_frame", "kind")
 """Fields whose words decide what is shown, and times."""
 SCENARIO = """
 name: "east\\e[2J"
@@ -47,11 +47,11 @@ def shown(capsys):
 
 
 @pytest.fixture
-def hostile(centre):
-    """A centre that says what the fixed one does, with NASTY in all of it; `id` is that of an incident."""
+def hostile(server):
+    """A server that says what the fixed one does, with NASTY in all of it; `id` is that of an incident."""
 
     def asked(path):
-        with urllib.request.urlopen(centre.url + API + path, timeout=10) as answer:
+        with urllib.request.urlopen(server.url + API + path, timeout=10) as answer:
             return json.load(answer)
 
     paths = ("/overview", "/incidents", "/nodes", "/symptoms", "/ports", "/rails", "/jobs", "/topology")
@@ -68,28 +68,28 @@ def hostile(centre):
     ["status", "incidents", "incidents --long", "nodes", "nodes --silent", "nodes NODE", "nodes host-00", "top --once",
      "explain ID", "explain a", "topology"],
 )  # fmt: skip
-def test_of_a_centre(words, hostile, capsys):
+def test_of_a_server(words, hostile, capsys):
     meant = {"NODE": f"host-014{NASTY}", "ID": hostile.id}
-    cli.main([*(meant.get(word, word) for word in words.split()), "--centre", hostile.url])
+    cli.main([*(meant.get(word, word) for word in words.split()), "--server", hostile.url])
     shown(capsys)
 
 
 @pytest.mark.parametrize("verb", ["incidents", "nodes", "topology"])
-def test_of_a_centre_that_refuses(verb, capsys):
-    with StandIn({}, (403, {"error": NASTY})) as centre:
-        assert cli.main([verb, "--centre", centre.url]) > 0
+def test_of_a_server_that_refuses(verb, capsys):
+    with StandIn({}, (403, {"error": NASTY})) as server:
+        assert cli.main([verb, "--server", server.url]) > 0
     assert shown(capsys).count("\n") == 1
 
 
 @pytest.mark.parametrize("form", [[], ["--ibnetdiscover"]])
 def test_of_a_fabric_that_is_swept(form, monkeypatch, tmp_path, capsys):
-    graph = Fabric(Shape(nodes=2, rails=1, unit=2, spines=1)).graph
+    graph = rail_fabric(nodes=2, rails=1, unit=2, spines=1)
     played = Played(graph)
     for at in played.far:
         played.counters[At(at.node, at.port)] = {"symbol_error": 7}
     names = "".join(f'{switch} "leaf\x1b[2J-{n}"\n' for n, switch in enumerate(graph.switches))
     (tmp_path / "names").write_text(names)
-    monkeypatch.setattr("fabricmon.fabric.umad.open_port", lambda *_: played)
+    monkeypatch.setattr("fabricmon.host.umad.open_port", lambda *_: played)
     assert cli.main(["fabric", "--node-names", str(tmp_path / "names"), *form]) == 0
     if form:
         assert capsys.readouterr().out.count("\nSwitch\t") == 2
@@ -132,8 +132,8 @@ def test_of_a_receiver(monkeypatch, tmp_path, capsys):
 
 def test_of_a_demo(monkeypatch, capsys):
     async def played(self):
-        self._say(f"CRITICAL{NASTY}")
-        return [Line("UNEXPECTED", "link_down", f"link(a{NASTY})")]
+        self._output(f"CRITICAL{NASTY}")
+        return [EventResult("UNEXPECTED", "link_down", f"link(a{NASTY})")]
 
     monkeypatch.setattr(Demo, "run", played)
     assert cli.main(["demo", "--once", "--listen", "127.0.0.1:0"]) == 1
@@ -143,6 +143,6 @@ def test_of_a_demo(monkeypatch, capsys):
 def test_of_what_goes_on(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with Progress(0.0) as progress:
-        progress.tell(f"running{NASTY}")
+        progress.show(f"running{NASTY}")
         said = capsys.readouterr().err
     assert said.removeprefix("\r\x1b[K") == "running [2J 31m   "

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.cli import main
-from fabricmon.sources import nccl
-from fabricmon.sources.error import SourceError
+from fabricmon.sources.formats import nccl
+from fabricmon.sources.formats.document import SourceError
 from fabricmon.topology.affinity import Device, Relation, matrix, nearest, of_kind, relation
 from tests.conftest import shared
 from tests.host.trees import link, put
@@ -147,7 +147,7 @@ def test_a_graph_file_is_told_from_a_topology(require: Callable[..., str]) -> No
          "expected a speed"),
         ("<system version='1'><cpu>" + "<pci busid='0000:01:00.0' class='0x060400'>" * 40 + "</pci>" * 40
          + "</cpu></system>", "more than 32 bridges"),
-        (" " * (nccl.MOST_BYTES + 1), "at most"),
+        (" " * (nccl.MOST_BYTES + 1), "more than"),
     ],
 )  # fmt: skip
 def test_what_is_no_topology_says_what_is_wrong(text: str, said: str) -> None:

@@ -77,7 +77,7 @@ def test_swapped_cables_are_one_miswiring_with_all_four_ends() -> None:
     (finding,) = graph.findings
     assert finding.kind == "miswired"
     assert finding.components == ("host-003/mlx5_1/1", "host-003/mlx5_2/1", "su0-rail1-leaf/4", "su0-rail2-leaf/4")
-    assert "found is (host-003/mlx5_1/1, su0-rail2-leaf/4)" in finding.why
+    assert "found: (host-003/mlx5_1/1, su0-rail2-leaf/4)" in finding.why
     assert {(c.a, c.b) for c in graph.cables} == {(c.a, c.b) for c in live.cables}
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from fabricmon.sim.fabric import Fabric, Shape
+from fabricmon.sim.shapes import rail_fabric
 from fabricmon.topology import findings, infer
 from fabricmon.topology.graph import Adapter, Cable, End, Graph, Switch, cable
 
@@ -20,7 +20,7 @@ def bare(graph: Graph) -> Graph:
 
 @pytest.fixture
 def plan() -> Graph:
-    return Fabric(Shape(nodes=16, rails=4, unit=8, spines=4)).graph
+    return rail_fabric(nodes=16, rails=4, unit=8, spines=4)
 
 
 def recabled(graph: Graph, change: dict[End, End]) -> Graph:
@@ -59,21 +59,23 @@ def test_what_a_source_states_is_kept(plan: Graph) -> None:
 
 
 def test_three_levels_are_distances_from_the_leaves() -> None:
-    switches = {name: Switch(name, name) for name in ("l1", "l2", "s1", "c1", "alone")}
-    names = [f"{leaf}-{n}" for leaf in ("l1", "l2") for n in range(8)]
+    """A management host on a core makes it no leaf."""
+    leaves = ("l1", "l2", "l3", "l4")
+    switches = {name: Switch(name, name) for name in (*leaves, "s1", "s2", "c1", "alone")}
+    names = [f"{leaf}-{n}" for leaf in leaves for n in range(8)]
     adapters = {name: Adapter(name, f"h-{name}", "mlx5_0") for name in names}
     cables = [cable(End(a, 1), End(a[:2], int(a[3:]) + 1)) for a in adapters]
-    pairs = (("l1", "s1"), ("l2", "s1"), ("s1", "c1"))
+    pairs = (("l1", "s1"), ("l2", "s1"), ("l3", "s2"), ("l4", "s2"), ("s1", "c1"), ("s2", "c1"))
     cables += [cable(End(a, 20 + n), End(b, 1 + n)) for n, (a, b) in enumerate(pairs)]
     adapters["ufm"] = Adapter("ufm", "ufm-1", "mlx5_0")
     cables.append(cable(End("ufm", 1), End("c1", 30)))
     graph = Graph(switches, adapters, tuple(cables))
-    assert infer.levels(graph) == {"l1": 0, "l2": 0, "s1": 1, "c1": 2, "alone": -1}
+    assert infer.tiers_of(graph).level == dict.fromkeys(leaves, 0) | {"s1": 1, "s2": 1, "c1": 2, "alone": -1}
 
 
 def test_a_fabric_without_adapters_has_no_levels() -> None:
     graph = Graph({"a": Switch("a", "a")}, {}, ())
-    assert infer.levels(graph) == {"a": -1}
+    assert infer.tiers_of(graph).level == {"a": -1}
     assert findings.check(infer.annotate(graph)).findings == ()
 
 
@@ -94,7 +96,7 @@ def test_a_swapped_pair_is_one_finding_with_both_cables(plan: Graph) -> None:
     assert "mlx5_2 is on su0-rail1-leaf" in swapped.why
 
 
-def test_a_stranger_on_a_rail_is_told(plan: Graph) -> None:
+def test_a_stranger_on_a_rail_is_reported(plan: Graph) -> None:
     stranger = Adapter("0x1", "mgmt-1", "mlx5_0")
     leaf = next(s for s in plan.switches.values() if s.labels.get("rail") == "3")
     graph = replace(
@@ -105,17 +107,17 @@ def test_a_stranger_on_a_rail_is_told(plan: Graph) -> None:
     assert finding.components == ("su0-rail3-leaf", "mgmt-1/mlx5_0")
 
 
-def test_a_leaf_with_fewer_up_links_than_its_peers_is_told(plan: Graph) -> None:
+def test_a_leaf_with_fewer_uplinks_than_its_peers_is_reported(plan: Graph) -> None:
     leaf = next(s.id for s in plan.switches.values() if s.name == "su1-rail0-leaf")
     ups = [c for c in plan.cables if leaf in (c.a.node, c.b.node) and {c.a.node, c.b.node} <= plan.switches.keys()]
     graph = replace(plan, cables=tuple(c for c in plan.cables if c not in ups[:3]))
     kinds = {f.kind: f for f in findings.check(graph).findings}
     assert kinds["lost_uplinks"].why == (
-        "su1-rail0-leaf has 5 up-links, 7 of 8 peers have 8: spine-01 0 of 2, spine-02 1 of 2"
+        "su1-rail0-leaf has 5 uplinks, 7 of 8 peers have 8: spine-01 0 of 2, spine-02 1 of 2"
     )
 
 
-def test_slow_links_among_fast_ones_are_told(plan: Graph) -> None:
+def test_slow_links_among_fast_ones_are_reported(plan: Graph) -> None:
     first = plan.cables[0]
     slow = Cable(first.a, first.b, first.rate / 2, 2)
     (finding,) = findings.check(replace(plan, cables=(slow, *plan.cables[1:]))).findings
@@ -123,7 +125,7 @@ def test_slow_links_among_fast_ones_are_told(plan: Graph) -> None:
     assert finding.components == (plan.title(first),)
 
 
-def test_one_name_for_two_adapters_is_told(plan: Graph) -> None:
+def test_one_name_for_two_adapters_is_reported(plan: Graph) -> None:
     first = next(iter(plan.adapters.values()))
     twin = Adapter("0xdd", first.host, first.name)
     (finding,) = findings.check(replace(plan, adapters=plan.adapters | {"0xdd": twin})).findings

@@ -55,7 +55,7 @@ def cut(graph: Graph, share: float, seed: int) -> Graph:
 
 
 @pytest.mark.parametrize("name", BUILT)
-def test_a_sound_fabric_is_told_for_sure_and_has_nothing_odd(name: str) -> None:
+def test_a_sound_fabric_is_reported_for_sure_and_has_nothing_odd(name: str) -> None:
     build, words = BUILT[name]
     graph = unlabelled(build())
     shape = recognise(graph)[0]
@@ -65,7 +65,7 @@ def test_a_sound_fabric_is_told_for_sure_and_has_nothing_odd(name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", [name for name in BUILT if name not in ("star", "rail-only", "mesh", "ring")])
-def test_a_fabric_that_lost_some_cables_is_told_less_surely(name: str, seed: int) -> None:
+def test_a_fabric_that_lost_some_cables_is_reported_less_surely(name: str, seed: int) -> None:
     build, words = BUILT[name]
     shape = recognise(cut(unlabelled(build()), 0.02, seed))[0]
     assert shape.name == words

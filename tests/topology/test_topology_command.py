@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from fabricmon.central.api import Api
+from fabricmon.central.api.fleet import FleetHandlers
 from fabricmon.cli import main
 from fabricmon.commands.topology import document, graph_of
 from fabricmon.sim.dump import write
-from fabricmon.sim.fabric import Fabric, Shape
+from fabricmon.sim.shapes import rail_fabric
 from fabricmon.topology.graph import Adapter, End, Finding, Graph, Origin, Switch, cable
 from fabricmon.topology.signs import Shape as Recognised
 from tests.terminal.stand_in import StandIn
@@ -24,7 +24,7 @@ from tests.terminal.stand_in import StandIn
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
     path = tmp_path / "dump.txt"
-    path.write_text(write(Fabric(Shape(nodes=16, rails=4, unit=8, spines=4)).graph))
+    path.write_text(write(rail_fabric(nodes=16, rails=4, unit=8, spines=4)))
     return path
 
 
@@ -34,7 +34,7 @@ def test_a_person_reads_counts_rails_and_that_nothing_is_odd(dump: Path, capsys:
     assert "12 switches, 16 hosts, 64 adapters, 128 links" in out
     assert "adapter-0  64     64 x 400 Gb/s" in out
     assert "su1   8      4       0 1 2 3" in out
-    assert "nothing odd" in out
+    assert "no findings" in out
 
 
 def test_a_program_reads_the_graph(dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +68,7 @@ def test_several_files_are_one_fabric(dump: Path, tmp_path: Path, capsys: pytest
 
 def test_a_person_reads_the_shape(dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topology", "show", str(dump)]) == 0
-    assert "rail-optimised two-level fat tree, single ToR: 100% sure" in capsys.readouterr().out
+    assert "rail-optimised two-level fat tree, single ToR, confidence 100%" in capsys.readouterr().out
 
 
 def test_a_bad_file_costs_itself_only(dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +76,7 @@ def test_a_bad_file_costs_itself_only(dump: Path, tmp_path: Path, capsys: pytest
     bad.write_text("nothing\n")
     assert main(["topology", "show", str(bad), str(dump)]) == 2
     captured = capsys.readouterr()
-    assert f"{bad}: not a topology" in captured.err
+    assert f"{bad}: not a known topology" in captured.err
     assert "64 adapters" in captured.out
 
 
@@ -94,12 +94,12 @@ def test_what_is_said_before_the_verb_holds(words: list[str], dump: Path, capsys
     assert [finding["kind"] for finding in json.loads(capsys.readouterr().out)["findings"]] == ["unnamed_adapter"]
 
 
-def test_the_centre_that_is_named_before_the_verb_is_the_one_that_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["topology", "--centre", "http://127.0.0.1:1", "show", "--token-file", "/nonexistent"]) == 2
+def test_the_server_that_is_named_before_the_verb_is_the_one_that_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topology", "--server", "http://127.0.0.1:1", "show", "--token-file", "/nonexistent"]) == 2
     assert "/nonexistent" in capsys.readouterr().err
-    assert main(["topology", "--centre", "ftp://before", "show"]) == 2
+    assert main(["topology", "--server", "ftp://before", "show"]) == 2
     assert "ftp://before" in capsys.readouterr().err
-    assert main(["topology", "--centre", "ftp://before", "show", "--centre", "ftp://after"]) == 2
+    assert main(["topology", "--server", "ftp://before", "show", "--server", "ftp://after"]) == 2
     assert "ftp://after" in capsys.readouterr().err
 
 
@@ -113,7 +113,7 @@ def test_affinity_as_json_whichever_side_of_the_verb_says_so(
         assert "devices" in json.loads(capsys.readouterr().out)
 
 
-# --- what a centre tells
+# --- what a server tells
 
 
 FULL = Graph(
@@ -133,21 +133,21 @@ FULL = Graph(
 
 
 async def told(graph: Graph) -> Any:
-    """The body of the centre's answer to GET /topology."""
-    centre: Any = SimpleNamespace(engine=SimpleNamespace(topology=lambda: graph), silences=None)
-    response = await Api(centre).topology(make_mocked_request("GET", "/api/v1/topology"))
+    """The body of the server's answer to GET /topology."""
+    server: Any = SimpleNamespace(engine=SimpleNamespace(topology=lambda: graph))
+    response = await FleetHandlers(server, tuple).topology(make_mocked_request("GET", "/api/v1/topology"))
     assert isinstance(response.body, bytes)
     return json.loads(response.body)
 
 
-async def test_of_the_centre_comes_all_that_a_graph_has() -> None:
+async def test_of_the_server_comes_all_that_a_graph_has() -> None:
     assert all(getattr(FULL, name) for name in Graph.__struct_fields__)
     assert graph_of(await told(FULL)) == FULL
 
 
-async def test_as_json_the_centre_and_a_file_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    with StandIn({"/topology": await told(FULL)}) as centre:
-        assert main(["topology", "--json", "--centre", centre.url]) == 0
+async def test_as_json_the_server_and_a_file_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    with StandIn({"/topology": await told(FULL)}) as server:
+        assert main(["topology", "--json", "--server", server.url]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(msgspec.json.encode(document(FULL)))
 
 
@@ -158,17 +158,17 @@ async def test_as_json_the_centre_and_a_file_say_the_same(capsys: pytest.Capture
         {"cables": [{"a": 1}]}, {"hosts": {"host-1": "r1"}}, {"stated": []},
     ],
 )  # fmt: skip
-def test_an_answer_that_is_no_graph_is_told_in_one_line(
+def test_an_answer_that_is_no_graph_is_reported_in_one_line(
     answer: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = {"switches": [], "adapters": [], "cables": [], **answer} if answer else {}
     with pytest.raises(msgspec.ValidationError):
         graph_of(whole)
-    with StandIn({"/topology": whole}) as centre:
-        assert main(["topology", "--centre", centre.url]) == 2
+    with StandIn({"/topology": whole}) as server:
+        assert main(["topology", "--server", server.url]) == 2
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
-    assert "its topology is none we know" in said.err
+    assert "its topology cannot be read" in said.err
 
 
 # --- names are those of whoever plugged in
@@ -191,8 +191,8 @@ async def test_names_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest.Ca
         shapes=(Recognised("star", NASTY, 1.0, NASTY),),
         origins=(Origin("yaml", NASTY),),
     )
-    with StandIn({"/topology": await told(nasty)}) as centre:
-        for words in (["show", str(seen)], ["--centre", centre.url]):
+    with StandIn({"/topology": await told(nasty)}) as server:
+        for words in (["show", str(seen)], ["--server", server.url]):
             assert main(["topology", *words]) == 0
             said = capsys.readouterr()
             assert [line for line in said.out.split("\n") if not line.isprintable()] == []

@@ -1,6 +1,6 @@
 """Runs inside the test VM (tests/rigs/rdma_vm): drives the kernel's fake and soft RDMA ports beside real agents.
 
-It judges nothing. It writes what was set, what the agents' pages said and what their streams told into /out; the tests
+It only writes what was set, what the agents' pages said and what their streams sent into /out; the tests
 on the outside compare. Everything the VM does is in `main`, in order.
 """
 
@@ -45,7 +45,7 @@ def shown(device: str) -> list[str]:
 def start_agent(address: str, *flags: str) -> None:
     config = Path("/run/agent.yaml")
     config.write_text(
-        "agent: {judge: false}\n"  # what is tested is reading; judging only costs the emulated machine time
+        "agent: {evaluate: false}\n"  # only reading is tested; evaluation costs the emulated machine time
         "collect:\n"
         "  infiniband: {interval: 3s, deadline: 3s}\n"
         "  infiniband_errors: {interval: 3s, deadline: 3s}\n"

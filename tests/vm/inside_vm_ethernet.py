@@ -1,6 +1,6 @@
 """Runs inside the test VM: sets what pretend mlx5-like ports show through ethtool and dcbnl, beside a real agent.
 
-It judges nothing. It writes what was set, what the agent's page said and what its stream told into /out; the tests on
+It only writes what was set, what the agent's page said and what its stream sent into /out; the tests on
 the outside compare. Everything the VM does is in `main`, in order.
 """
 
@@ -35,7 +35,7 @@ def names(port: str) -> list[str]:
 
 
 def start_agent() -> subprocess.Popen[bytes]:
-    lines = ["agent: {judge: false}", "collect:"]
+    lines = ["agent: {evaluate: false}", "collect:"]
     lines += [f"  {name}: {{interval: {every}, deadline: 3s}}" for name, every in READ.items()]
     lines += [f"  {name}: {{enabled: false}}" for name in COLLECTORS if name not in READ]
     config = Path("/run/agent.yaml")

@@ -25,7 +25,7 @@ from fabricmon.topology.domains import assign
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(1860)]
 
-# concepts of counters-roce.md section 1 and 3.3, written down apart from the catalogue: (name there, metric, scale)
+# concepts of docs/methods.md#ethernet-counters, written down apart from the catalogue: (name there, metric, scale)
 PRIORITY = {
     "rx_prio{}_pause": ("pfc_rx_frames_total", 1),
     "tx_prio{}_pause": ("pfc_tx_frames_total", 1),
@@ -153,7 +153,7 @@ def test_settings_are_read(first, facts):
 
 
 def test_ports_that_are_set_otherwise_are_found_and_named(first, facts):
-    """The eight ports as one rail of eight hosts, under the centre's own rule."""
+    """The eight ports as one rail of eight hosts, under the server's own rule."""
     columns = [c for c in (*COMPARED, "qos_fingerprint") if (CATALOGUE[c].metric[15:], "mlx5_0", "") in first]
     fleet, now = Fleet(), 1000.0
     for n in range(8):
@@ -170,7 +170,7 @@ def test_ports_that_are_set_otherwise_are_found_and_named(first, facts):
     outcome = RULE.test(view, params)
     odd = {table.ids[row].node: RULE.info(view, row, params)["differs"] for row in np.flatnonzero(outcome.fire)}
     assert odd == {
-        "host-3": "obeying global pause, ETS",
+        "host-3": "global pause Rx, ETS",
         "host-5": "priority flow control",
         "host-6": "MTU",
     }
@@ -228,7 +228,7 @@ def test_a_modules_memory_is_read(first):
     assert first["module_temperature_limit_celsius", "mlx5_0", "high_alarm"] == 75
 
 
-def test_a_lost_carrier_is_told_as_an_event(facts):
+def test_a_lost_carrier_is_reported_as_an_event(facts):
     told = facts["flap"]["event"]["event"]
     assert told["component"] == "mlx5_4/1"
     assert told["fields"]["carrier"] == 0

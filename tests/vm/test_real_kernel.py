@@ -149,7 +149,7 @@ def test_loss_and_reordering_move_the_counters_that_stand_for_them(facts):
         assert moved(facts, kind, "rxe0", "out_of_seq_request") == moved(facts, kind, "rxe1", "link_downed") == 0
 
 
-def test_carrier_flap_is_told_at_once_as_an_event_of_the_rdma_port(facts):
+def test_carrier_flap_is_reported_at_once_as_an_event_of_the_rdma_port(facts):
     assert facts["down"] == "0"
     event = facts["events"][-1]
     assert event["type"] == "event"

@@ -8,17 +8,18 @@ import msgspec
 import pytest
 import yaml
 
-from fabricmon.central.pull import Pull
-from fabricmon.central.settings import PullConfig
-from fabricmon.central.targets import Target, TargetError, parse_file_sd, parse_target
+from fabricmon.central.streams.pull import Pull
+from fabricmon.central.streams.settings import PullConfig
+from fabricmon.central.targets.discovery import Target, TargetError, parse_file_sd, parse_target
 from fabricmon.config import ConfigError
 from fabricmon.units import Duration
 from fabricmon.web import watched
-from fabricmon.web.link import Link
+from fabricmon.web.agent_links import AgentLinks
 from fabricmon.web.settings import LinkConfig, WebConfig
 from tests.agent.fakes import FakeCollector, FakeSession, Running
 from tests.central.streams import FakeAgent, Sink, ports, until
 from tests.rigs.certificates import Pair
+from tests.rigs.counted import counted
 from tests.web.conftest import RIGHT
 
 QUICK = PullConfig(
@@ -54,7 +55,7 @@ async def agent(node="node-1", **web):
 
 @contextlib.asynccontextmanager
 async def pulling(config, *targets):
-    sink, link = Sink(), Link(config)
+    sink, link = Sink(), AgentLinks(config)
     pull = Pull(QUICK, sink, time.time, link)
     tasks = [asyncio.create_task(pull.run()), asyncio.create_task(link.run())]
     pull.follow({target.address: target for target in targets})
@@ -71,11 +72,11 @@ def at(port, node="node-1", **more):
 
 
 async def test_a_stream_over_tls_with_certificates_on_both_sides(authority, server, web_config):
-    centre = authority.issue("centre", "DNS:centre.example")
+    central = authority.issue("central", "DNS:central.example")
     mutual = own(server, client_ca_file=str(authority.ca), client_auth_type="RequireAndVerifyClientCert",
-                 client_allowed_sans=["centre.example"])  # fmt: skip
+                 client_allowed_sans=["central.example"])  # fmt: skip
     async with agent(config_file=web_config(tls_server_config=mutual)) as (port, _):
-        shown = LinkConfig(tls=True, ca_file=str(authority.ca), cert_file=str(centre.cert), key_file=str(centre.key))
+        shown = LinkConfig(tls=True, ca_file=str(authority.ca), cert_file=str(central.cert), key_file=str(central.key))
         async with pulling(shown, at(port)) as (sink, _):
             await until(lambda: sink.presences.get("node-1") == ("live", "") and sink.frames)
         other = authority.issue("x", "DNS:x")
@@ -89,7 +90,7 @@ async def test_a_stream_over_tls_with_certificates_on_both_sides(authority, serv
             (LinkConfig(), ("incompatible", "it ended the connection without an answer")),
         ):  # fmt: skip
             async with pulling(config, at(port)) as (sink, pull):
-                await until(lambda pull=pull: pull.counts.failures > 1)
+                await until(lambda pull=pull: counted(pull.counts.failures) > 1)
                 assert sink.frames == []
                 state, said = sink.presences["node-1"]
                 assert state != "live"
@@ -99,14 +100,14 @@ async def test_a_stream_over_tls_with_certificates_on_both_sides(authority, serv
 
 @pytest.mark.parametrize("how", ["token", "password"])
 async def test_a_secret_is_shown_and_changed_without_a_restart(tmp_path, web_config, often, how):
-    secret, wrong = tmp_path / "secret", ("incompatible", "it does not let this centre in: HTTP 401 (central.agents)")
+    secret, wrong = tmp_path / "secret", ("incompatible", "it refuses this server: HTTP 401 (central.agents)")
     secret.write_text("right\n")
     if how == "token":
         (tmp_path / "tokens").write_text("right\n")
         settings, shown = {"token_file": str(tmp_path / "tokens")}, LinkConfig(token_file=str(secret))
     else:
-        settings = {"config_file": web_config(basic_auth_users={"centre": RIGHT})}
-        shown = LinkConfig(username="centre", password_file=str(secret))
+        settings = {"config_file": web_config(basic_auth_users={"central": RIGHT})}
+        shown = LinkConfig(username="central", password_file=str(secret))
     async with agent(**settings) as (port, _):
         async with pulling(shown, at(port)) as (sink, _):
             await until(lambda: sink.presences.get("node-1") == ("live", ""))
@@ -121,7 +122,7 @@ async def test_certificates_of_both_sides_change_and_the_stream_stays(authority,
     mine, theirs = Pair(tmp_path / "c.crt", tmp_path / "c.key"), Pair(tmp_path / "s.crt", tmp_path / "s.key")
 
     def issue():
-        authority.issue("centre-2", "DNS:centre", to=mine)
+        authority.issue("central-2", "DNS:central", to=mine)
         authority.issue("server-2", "IP:127.0.0.1", to=theirs)
 
     issue()
@@ -134,7 +135,7 @@ async def test_certificates_of_both_sides_change_and_the_stream_stays(authority,
             await until(lambda: pull._link.watched.reloads and running._gate.watched.reloads)
             had = len(sink.frames)
             await until(lambda: len(sink.frames) > had)
-            assert pull.counts.connects == 1
+            assert counted(pull.counts.connects) == 1
         async with pulling(shown, at(port)) as (sink, _):
             await until(lambda: sink.presences.get("node-1") == ("live", ""))
 
@@ -158,23 +159,23 @@ async def test_an_agent_speaks_for_its_own_node_only(authority, web_config):
         async with pulling(LinkConfig(**ca, node_names="certificate"), at(honest), at(liar, "x")) as (sink, _):
             await until(lambda: len(sink.presences) == 2 and sink.presences["x"][0] == "incompatible")
             await until(lambda: sink.presences["node-1"] == ("live", ""))
-            assert sink.presences["x"][1] == "it says it is node-9, its certificate says node-1.example, 127.0.0.1"
+            assert sink.presences["x"][1] == "it reports as node-9, its certificate is for node-1.example, 127.0.0.1"
             assert "node-9" not in sink.presences
         async with pulling(LinkConfig(**ca, node_names="target"), at(honest), at(liar, "node-2")) as (sink, _):
             await until(lambda: sink.presences.get("node-2", ("", ""))[0] == "incompatible")
-            assert sink.presences["node-2"][1] == "it says it is node-9, its target says node-2"
+            assert sink.presences["node-2"][1] == "it reports as node-9, its target is node-2"
             assert {node for node, _ in sink.inventories} <= {"node-1"}
 
 
 def test_sweeps_are_taken_of_whom_the_site_named():
-    said = "it tells of 5 ports elsewhere, and central.agents.sweepers does not name it"
+    said = "it reports 5 ports of other nodes, and central.agents.sweepers does not name it"
     for config, first, second in (
         (LinkConfig(), "", ""),
         (LinkConfig(node_names="target"), said, said),
         (LinkConfig(node_names="target", sweepers=("sm-*",)), "", said),
         (LinkConfig(sweepers=("sm-*",)), "", said),
     ):
-        link = Link(config)
+        link = AgentLinks(config)
         assert (link.overreach("sm-1", 5), link.overreach("node-1", 5), link.overreach("node-1", 0)) == (
             first, second, "")  # fmt: skip
 
@@ -185,14 +186,14 @@ def test_sweeps_are_taken_of_whom_the_site_named():
     ({"token_file": "/nowhere"}, "central.agents.token_file: cannot be read"),
     ({"username": "a", "password_file": "/nowhere"}, "central.agents.password_file: cannot be read"),
 ])  # fmt: skip
-def test_what_is_wrong_is_told_before_anything_starts(settings, said):
+def test_what_is_wrong_is_reported_before_anything_starts(settings, said):
     with pytest.raises(ConfigError, match=said):
-        Link(LinkConfig(**settings))
+        AgentLinks(LinkConfig(**settings))
 
 
 @pytest.mark.parametrize(("settings", "said"), [
     ({"username": "a"}, "go together"), ({"key_file": "a"}, "without `cert_file`"),
-    ({"username": "a", "password_file": "b", "token_file": "c"}, "one of them"),
+    ({"username": "a", "password_file": "b", "token_file": "c"}, "not both"),
 ])  # fmt: skip
 def test_settings_that_contradict_each_other(settings, said):
     with pytest.raises(ValueError, match=said):
@@ -204,11 +205,11 @@ async def test_a_sweep_of_a_node_that_may_not_sweep_is_a_word_that_is_refused_no
     await fake.start()
     try:
         async with pulling(LinkConfig(node_names="target"), Target(fake.address, {"node": "node-1"})) as (sink, pull):
-            await until(lambda: pull.counts.bad_messages > 1)
+            await until(lambda: counted(pull.counts.bad_messages) > 1)
             state, why = sink.presences["node-1"]
             assert state == "incompatible"
-            assert why == "it tells of 8 ports elsewhere, and central.agents.sweepers does not name it"
-            assert (pull.counts.failures, sink.inventories) == (0, [])
+            assert why == "it reports 8 ports of other nodes, and central.agents.sweepers does not name it"
+            assert (counted(pull.counts.failures), sink.inventories) == (0, [])
     finally:
         await fake.stop()
 
@@ -222,7 +223,7 @@ def swept_ports():
 def test_targets_say_how_they_are_reached():
     assert parse_target("https://node-1") == Target("node-1:9790", scheme="https")
     assert parse_target("node-1:1").scheme == ""
-    with pytest.raises(TargetError, match="expected http:// or https://"):
+    with pytest.raises(TargetError, match="expected http://, https://"):
         parse_target("ftp://node-1")
     (found,) = parse_file_sd(b'[{"targets": ["a"], "labels": {"__scheme__": "https", "node": "b"}}]', "f", True)
     assert (found.scheme, found.labels) == ("https", {"node": "b"})

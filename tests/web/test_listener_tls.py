@@ -35,14 +35,14 @@ async def test_a_certificate_that_has_ended_is_no_certificate(serve, authority):
     with pytest.raises(aiohttp.ClientConnectorCertificateError, match="certificate has expired"):
         async with aiohttp.ClientSession() as http:
             await http.get(f"https://localhost:{at.port}/metrics", ssl=client(authority.ca))
-    assert at.gate.warnings() == ["The listener's certificate has ended"]
+    assert at.gate.warnings() == ["The certificate of the listener has expired"]
 
 
 async def test_only_a_certificate_of_the_right_authority_opens(serve, authority, server, tmp_path):
     at = await serve(mutual(server, authority))
     url = f"https://localhost:{at.port}/metrics"
-    known, other = authority.issue("centre", "DNS:centre.example"), Authority(tmp_path / "other").issue("centre")
-    late = authority.issue("late", "DNS:centre.example", expired=True)
+    known, other = authority.issue("central", "DNS:central.example"), Authority(tmp_path / "other").issue("central")
+    late = authority.issue("late", "DNS:central.example", expired=True)
     assert await status(url, ssl=client(authority.ca, known)) == 200
     assert await status(url, ssl=client(authority.ca)) is None
     assert await status(url, ssl=client(authority.ca, other)) is None
@@ -51,13 +51,13 @@ async def test_only_a_certificate_of_the_right_authority_opens(serve, authority,
 
 
 async def test_only_names_that_are_allowed_get_in(serve, authority, server):
-    at = await serve(mutual(server, authority, client_allowed_sans=["centre.example", "10.0.0.9"]))
+    at = await serve(mutual(server, authority, client_allowed_sans=["central.example", "10.0.0.9"]))
     url = f"https://localhost:{at.port}/metrics"
     for name, sans, let_in in (
-        ("centre", "DNS:centre.example", True),
+        ("central", "DNS:central.example", True),
         ("address", "IP:10.0.0.9", True),
-        ("node-1", "DNS:node-1,DNS:xcentre.example", False),
-        ("centre.example", "", False),  # a common name is no alternative name
+        ("node-1", "DNS:node-1,DNS:xserver.example", False),
+        ("central.example", "", False),  # a common name is no alternative name
     ):
         pair = authority.issue(name, sans)
         assert await status(url, ssl=client(authority.ca, pair)) == (200 if let_in else None), name
@@ -138,7 +138,7 @@ async def test_other_authorities_and_names_are_taken_up_too(serve, authority, se
     assert await status(url, ssl=client(authority.ca, old)) is None
 
 
-async def test_a_bad_file_keeps_what_was_and_is_told(serve, authority, server, tmp_path):
+async def test_a_bad_file_keeps_what_was_and_is_reported(serve, authority, server, tmp_path):
     own = Pair(tmp_path / "r.crt", tmp_path / "r.key")
     authority.issue("kept", "DNS:localhost", to=own)
     at = await serve(tls(own))
@@ -148,7 +148,7 @@ async def test_a_bad_file_keeps_what_was_and_is_told(serve, authority, server, t
     await until(lambda: at.gate.warnings())
     (warning,) = at.gate.warnings()
     assert "the key is not that of the certificate" in warning
-    assert {f.name: f.samples[0][1] for f in at.gate.families()}["fabricmon_web_config_reload_success"] == 0
+    assert {f.name: f.samples[0].value for f in at.gate.families()}["fabricmon_web_config_reload_success"] == 0
     assert await status(url, ssl=context) == 200
     at.path.write_text("tls_server_config: {cert_file: a, key: b}\nbasic_auth_user: {}\n")
     await until(lambda: "unknown key" in "".join(at.gate.warnings()))

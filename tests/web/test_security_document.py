@@ -1,6 +1,7 @@
 """docs/security.md: its five lines make certificates, its files are taken by promtool and by us, and together they let
-a centre follow an agent that lets nobody else in."""
+a server follow an agent that lets nobody else in."""
 
+import inspect
 import re
 import ssl
 import subprocess
@@ -12,12 +13,13 @@ import pytest
 import yaml
 
 from fabricmon import config
-from fabricmon.central.pull import Pull
-from fabricmon.central.targets import Target
+from fabricmon.central.streams.pull import Pull
+from fabricmon.central.targets.discovery import Target
 from fabricmon.commands.config import check_security
 from fabricmon.runtime import door
-from fabricmon.web import access, gate
-from fabricmon.web.link import Link
+from fabricmon.web import gate
+from fabricmon.web.admission import access
+from fabricmon.web.agent_links import AgentLinks
 from fabricmon.web.settings import WebConfig
 from tests.agent.fakes import FakeCollector, FakeSession, Running
 from tests.central.streams import Sink
@@ -86,13 +88,13 @@ def test_promtool_takes_the_scrape_configuration(require, etc):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-async def test_the_centre_follows_the_agent_and_nobody_else_gets_in(etc):
+async def test_the_server_follows_the_agent_and_nobody_else_gets_in(etc):
     web = config.load(str(etc / "agent.yaml")).agent.web
-    centre = config.load(str(etc / "central.yaml")).central
+    central = config.load(str(etc / "central.yaml")).central
     async with Running(FakeCollector(mlx5_0=FakeSession("mlx5_0")), node="node-1", web=web) as running:
         port = running.agent.addresses[0].port
         sink = Sink()
-        pull = Pull(centre.pull, sink, time.time, Link(config_of(centre.agents)))
+        pull = Pull(central.pull, sink, time.time, AgentLinks(config_of(central.agents)))
         pull.follow({f"127.0.0.1:{port}": Target(f"127.0.0.1:{port}", {"node": "node-1"})})
         try:
             await until(lambda: sink.presences.get("node-1") == ("live", ""))
@@ -125,11 +127,11 @@ def test_every_reason_of_a_refusal_is_in_the_document(reason):
 
 
 @pytest.mark.parametrize("path", access.SCRAPED)
-def test_what_who_may_scrape_gets_is_told_wherever_the_role_is_explained(path):
-    """In the table, where the setting is defined, and in the annotated configuration of the centre."""
+def test_what_who_may_scrape_gets_is_reported_wherever_the_role_is_explained(path):
+    """In the table, where the setting is defined, and in the annotated configuration of the server."""
     (row,) = [line for line in TEXT.splitlines() if line.startswith("| `/metrics`")]
-    (field,) = re.findall(r"^ +roles .*?(?=^ +anonymous )", WebConfig.__doc__, re.M | re.S)
+    (field,) = re.findall(r"^roles .*?(?=^anonymous )", inspect.cleandoc(WebConfig.__doc__), re.M | re.S)
     annotated = (ROOT / "docs/fabricmon.yaml").read_text().partition("\ncentral:\n")[2]
-    (comment,) = re.findall(r"# What callers may do: .*?(?=\n    roles:)", annotated, re.S)
+    (comment,) = re.findall(r"# Roles of callers: .*?(?=\n    roles:)", annotated, re.S)
     for told in (row, field, comment):
         assert re.search(rf"{path}\b", told), told

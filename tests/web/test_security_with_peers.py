@@ -1,4 +1,4 @@
-"""Agent and centre as processes with TLS and users: Prometheus, curl and our own commands get in, others do not."""
+"""Agent and server as processes with TLS and users: Prometheus, curl and our own commands get in, others do not."""
 
 import json
 import signal
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.peer
 
 
 class Site:
-    """An agent that asks for a password or a centre's certificate over TLS, and a centre that asks for users."""
+    """An agent that asks for a password or a server's certificate over TLS, and a server that asks for users."""
 
     def __init__(self, folder, authority):
         self.folder, self.authority = folder, authority
-        self.agent, self.centre = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        self.agent, self.central = (f"127.0.0.1:{free_port()}" for _ in range(2))
         names = "DNS:localhost,DNS:node-1,IP:127.0.0.1"
         authority.issue("node-1", names, to=Pair(folder / "node.crt", folder / "node.key"))
-        client = authority.issue("fabricmon-centre", "DNS:fabricmon-centre")
+        client = authority.issue("fabricmon-server", "DNS:fabricmon-server")
         build_hca_tree(folder / "sys", devices=4)
         (folder / "password").write_text("right\n")
         (folder / "token").write_text("t0ken\n")
@@ -32,12 +32,12 @@ class Site:
                "client_auth_type": "VerifyClientCertIfGiven"}  # fmt: skip
         self.web = folder / "web.yaml"
         self.web.write_text(yaml.safe_dump({"tls_server_config": tls, "basic_auth_users": {"prometheus": RIGHT}}))
-        self.agent_config, self.centre_config = folder / "agent.yaml", folder / "central.yaml"
+        self.agent_config, self.central_config = folder / "agent.yaml", folder / "central.yaml"
         self.agent_config.write_text(yaml.safe_dump({"agent": {
             "listen": [self.agent], "node": "node-1", "path": {"sysfs": str(folder / "sys")},
             "web": {"token_file": str(folder / "token"), "roles": {"prometheus": "scrape"}}}}))  # fmt: skip
-        self.centre_config.write_text(yaml.safe_dump({"central": {
-            "listen": [self.centre], "state": str(folder / "state"), "targets": [self.agent],
+        self.central_config.write_text(yaml.safe_dump({"central": {
+            "listen": [self.central], "state": str(folder / "state"), "targets": [self.agent],
             "token_file": str(folder / "token"), "web": {"roles": {"prometheus": "scrape"}},
             "agents": {"tls": True, "ca_file": str(authority.ca), "cert_file": str(client.cert),
                        "key_file": str(client.key), "node_names": "certificate"}}}))  # fmt: skip
@@ -60,23 +60,23 @@ def site(tmp_path_factory, authority, require):
     site = Site(folder, authority)
     ca = ("--cacert", authority.ca)
     agent = [*FABRICMON, "agent", "--config", site.agent_config, "--web.config.file", site.web]
-    centre = [*FABRICMON, "central", "--config", site.centre_config, "--web-config", site.web]
-    with Daemon(folder / "agent.log", agent) as first, Daemon(folder / "centre.log", centre) as second:
+    central = [*FABRICMON, "central", "--config", site.central_config, "--web-config", site.web]
+    with Daemon(folder / "agent.log", agent) as first, Daemon(folder / "central.log", central) as second:
         first.wait_until("agent", lambda: curl(*ca, f"https://{site.agent}/-/ready")[1] == "ok\n")
-        nodes = (*ca, "-H", "Authorization: Bearer t0ken", f"https://{site.centre}/api/v1/nodes")
-        second.wait_until("the node at the centre", lambda: '"live"' in curl(*nodes)[1])
+        nodes = (*ca, "-H", "Authorization: Bearer t0ken", f"https://{site.central}/api/v1/nodes")
+        second.wait_until("the node at the server", lambda: '"live"' in curl(*nodes)[1])
         site.processes = first, second
         yield site
         assert (first.stop(), second.stop()) == (0, 0), first.tail() + second.tail()
 
 
 def test_prometheus_scrapes_both_over_tls_with_a_password(require, site, tmp_path):
-    program = require("prometheus", "scrapes agent and centre over TLS")
+    program = require("prometheus", "scrapes agent and central over TLS")
     let_in = {"scheme": "https", "tls_config": {"ca_file": str(site.authority.ca)},
               "basic_auth": {"username": "prometheus", "password_file": str(site.folder / "password")}}  # fmt: skip
     stranger = {"scheme": "https", "tls_config": {"ca_file": str(site.authority.ca)}}
-    targets = {"agent": [site.agent], "centre": [site.centre], "stranger": [site.agent]}
-    options = {"agent": let_in, "centre": let_in, "stranger": stranger}
+    targets = {"agent": [site.agent], "central": [site.central], "stranger": [site.agent]}
+    options = {"agent": let_in, "central": let_in, "stranger": stranger}
     with Prometheus(program, tmp_path, targets, options) as server:
         wait_for("all scraped", lambda: server.value("count(up)") == 3)
         wait_for("both up", lambda: server.value('sum(up{job!="stranger"})') == 2, 30)
@@ -109,15 +109,15 @@ def test_check_reaches_the_agent_of_its_node_by_the_agents_own_files(site):
     done = site.command("check", "--config", config)
     assert "agent at " in done.stdout.splitlines()[0], done.stdout + done.stderr
     far = ("check", "--agent", f"https://{site.agent}", "--ca-file", site.authority.ca)
-    done = site.command(*far, FABRICMON_TOKEN_FILE=str(site.folder / "token"))  # the centre's, not an agent's
+    done = site.command(*far, FABRICMON_TOKEN_FILE=str(site.folder / "token"))  # the server's, not an agent's
     assert (done.returncode, done.stdout) == (3, "")
-    assert "refuses: this needs a user and password or a bearer token or a client certificate" in done.stderr
+    assert "refused: this needs a user and password or a bearer token or a client certificate" in done.stderr
     done = site.command(*far, "--token-file", site.folder / "token")
     assert "agent at https://" in done.stdout.splitlines()[0], done.stdout + done.stderr
 
 
-def test_commands_change_things_at_a_centre_that_asks_for_a_token(site):
-    where = {"FABRICMON_CENTRE": f"https://{site.centre}", "FABRICMON_CA_FILE": str(site.authority.ca)}
+def test_commands_change_things_at_a_server_that_asks_for_a_token(site):
+    where = {"FABRICMON_SERVER": f"https://{site.central}", "FABRICMON_CA_FILE": str(site.authority.ca)}
     add = ("silence", "add", "kind=link_errors", "--for", "1h", "--json")
     done = site.command(*add, **where)
     assert done.returncode != 0

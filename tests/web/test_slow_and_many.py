@@ -175,5 +175,5 @@ def test_an_agent_without_security_settings_imports_none_of_it():
 
 async def test_every_refusal_is_counted_by_a_series_that_was_there_before():
     families = {f.name: f for f in Door().families()}
-    reasons = {labels["reason"]: value for labels, value in families["fabricmon_web_connections_refused_total"].samples}
+    reasons = {s.labels["reason"]: s.value for s in families["fabricmon_web_connections_refused"].samples}
     assert reasons == dict.fromkeys(door.REASONS, 0.0)

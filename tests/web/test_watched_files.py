@@ -37,17 +37,17 @@ async def test_a_state_that_fails_once_is_no_news(tmp_path):
     watch, told = Watched("x", loader(path), lambda value: told.append(value)), []
     reader = Reader()
     path.write_text("bad")
-    await watch.look(reader)
+    await watch.check_files(reader)
     assert (watch.value, watch.error) == ("one", "")
     path.write_text("two")
-    await watch.look(reader)
+    await watch.check_files(reader)
     assert (watch.value, watch.error, watch.failures, told) == ("two", "", 0, ["two"])
     path.write_text("bad again")
     for _ in range(3):
-        await watch.look(reader)
+        await watch.check_files(reader)
     assert (watch.value, watch.error, watch.failures) == ("two", "bad again", 1)
     path.write_text("three")
-    await watch.look(reader)
+    await watch.check_files(reader)
     assert (watch.value, watch.error) == ("three", "")
 
 
@@ -60,7 +60,7 @@ async def test_files_that_are_swapped_by_a_link_as_a_mounted_secret_is(tmp_path)
     watch = Watched("x", loader(tmp_path / "key"))
     (tmp_path / "new").symlink_to("second")
     (tmp_path / "new").rename(tmp_path / "data")
-    await watch.look(Reader())
+    await watch.check_files(Reader())
     assert watch.value == "second"
 
 
@@ -71,9 +71,9 @@ async def test_settings_that_change_while_files_are_read_win(tmp_path):
     watch, reader = Watched("x", loader(old)), Reader()
     old.write_text("older")
     reader.gate.clear()
-    looking = asyncio.create_task(watch.look(reader))
+    looking = asyncio.create_task(watch.check_files(reader))
     await asyncio.sleep(0)
-    watch.take(Watched("x", loader(new)))
+    watch.adopt(Watched("x", loader(new)))
     reader.gate.set()
     await looking
     assert (watch.value, list(watch.files)) == ("new", [str(new)])
@@ -92,7 +92,7 @@ async def test_a_file_that_is_gone_keeps_what_was(tmp_path):
     watch, reader = Watched("x", load), Reader()
     path.unlink()
     for _ in range(2):
-        await watch.look(reader)
+        await watch.check_files(reader)
     assert (watch.value, watch.error) == ("one", "cannot be read: No such file or directory")
 
 

@@ -18,12 +18,12 @@ TLS = "tls_server_config:\n  cert_file: a.crt\n  key_file: a.key\n"
     (TLS + "  min_version: TLS14\n", "F:4: tls_server_config.min_version: expected one of TLS10, TLS11, TLS12, TLS13"),
     (TLS + "  min_version: TLS13\n  max_version: TLS12\n", "'min_version' is above 'max_version'"),
     (TLS + "  cipher_suites:\n  - TLS_RSA_WITH_RC4_128_SHA\n", "F:5: tls_server_config.cipher_suites[0]: unknown"),
-    (TLS + "  curve_preferences: [CurveP256, X25519]\n", "F:4: tls_server_config.curve_preferences: name one curve"),
+    (TLS + "  curve_preferences: [CurveP256, X25519]\n", "F:4: tls_server_config.curve_preferences: at most one curve"),
     (TLS + "  curve_preferences: [P256]\n", "F:4: tls_server_config.curve_preferences[0]: unknown curve 'P256'"),
     (TLS + "  client_auth_type: RequireAndVerifyClientCert\n", "needs 'client_ca_file'"),
-    (TLS + "  client_ca_file: b\n", "'client_ca_file' without a 'client_auth_type' that asks"),
+    (TLS + "  client_ca_file: b\n", "'client_ca_file' without a 'client_auth_type' that requests"),
     (TLS + "  client_auth_type: RequireAnyClientCert\n  client_ca_file: b\n",
-     "F:4: tls_server_config.client_auth_type: a certificate that is asked for is verified here"),
+     "F:4: tls_server_config.client_auth_type: not supported: a requested certificate is always verified"),
     (TLS + "  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: b\n  client_allowed_sans: [x]\n",
      "'client_allowed_sans' needs 'client_auth_type' RequireAndVerifyClientCert"),
     ("http_server_config:\n  headers:\n    X-Frame-Option: deny\n", "F:3: http_server_config.headers.X-Frame-Option:"),
@@ -51,7 +51,7 @@ def test_paths_are_relative_to_the_file_they_stand_in(tmp_path):
     assert server.client_ca_file == "/etc/ca.crt"
 
 
-def test_all_that_is_wrong_is_told_at_once(tmp_path):
+def test_all_that_is_wrong_is_reported_at_once(tmp_path):
     path = tmp_path / "web.yaml"
     path.write_text("a: 1\nb: 2\nbasic_auth_users: {x: y, z: w}\n")
     with pytest.raises(ConfigError) as caught:

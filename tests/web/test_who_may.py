@@ -2,12 +2,13 @@
 
 import asyncio
 
+import bcrypt
 import pytest
 
 from fabricmon.config import ConfigError
-from fabricmon.web import access
-from fabricmon.web.access import Level
-from fabricmon.web.buckets import MAX_CLIENTS, Buckets
+from fabricmon.runtime.buckets import MAX_CLIENTS, Buckets
+from fabricmon.web.admission import access
+from fabricmon.web.admission.access import Level
 from fabricmon.web.gate import ATTEMPTS
 from tests.web.conftest import RIGHT, answer, basic, client, status, until
 
@@ -42,7 +43,7 @@ async def test_users_may_what_their_role_says(serve):
     assert await may(at, basic("mara", "wrong")) == [401, 401, 401]
     assert await may(at, basic("nobody")) == [401, 401, 401]
     code, text, headers = await answer(f"http://{at.address}/api/v1/silences", "POST", headers=basic("jon"))
-    assert (code, text) == (403, '{"error":"jon may read, this needs change (web.roles)"}')
+    assert (code, text) == (403, '{"error":"jon has role read, this needs change (web.roles)"}')
     code, text, headers = await answer(f"http://{at.address}/")
     assert headers.getall("WWW-Authenticate") == ['Basic realm="fabricmon", charset="UTF-8"']
     assert text == "this needs a user and password\n"
@@ -142,11 +143,9 @@ async def test_guessing_is_slowed_down_and_costs_the_one_who_guesses(serve):
 
 
 async def test_many_with_one_password_cost_one_check(serve, monkeypatch):
-    from fabricmon.web import bcrypt
-
     checked = []
-    real = bcrypt.verify
-    monkeypatch.setattr(bcrypt, "verify", lambda *a: checked.append(a) or real(*a))
+    real = bcrypt.checkpw
+    monkeypatch.setattr(bcrypt, "checkpw", lambda *a: checked.append(a) or real(*a))
     at = await serve(USERS)
     found = await asyncio.gather(*(status(f"http://{at.address}/", headers=basic("mara")) for _ in range(30)))
     assert found == [200] * 30
@@ -161,6 +160,17 @@ async def test_a_rate_limit_is_each_clients_own(serve):
     assert [await status(f"http://{at.address}/metrics") for _ in range(5)] == [200, 200, 200, 429, 429]
     assert await status(f"http://{at.address}/-/ready") == 200
     assert at.gate.refused["rate"] == 2
+
+
+def test_a_debt_of_a_bucket_is_bounded_and_fills_up():
+    buckets = Buckets(rate=2.0, burst=10)
+    assert buckets.charge("a", 10, 0.0)
+    assert not buckets.charge("a", 1, 0.0)
+    assert not buckets.charge("a", 1e9, 0.0)
+    assert buckets.level("a", 0.0) == -10
+    assert buckets.level("a", 5.0) == 0
+    assert buckets.charge("a", 2, 6.0)
+    assert buckets.charge("b", 10, 6.0)
 
 
 def test_buckets_fill_again_and_are_bounded():
@@ -231,8 +241,8 @@ def test_levels_of_requests():
     ({"users": True, "changing": True}, Level.NOTHING),
 ])  # fmt: skip
 def test_what_nobody_in_particular_may(there, level):
-    assert access.policy_of("", {}, **there).nobody().level is level
-    assert access.policy_of("read", {}, **there).nobody().level is Level.READ
+    assert access.policy_of("", {}, **there).anonymous_caller().level is level
+    assert access.policy_of("read", {}, **there).anonymous_caller().level is Level.READ
 
 
 async def test_headers_of_the_file_are_on_every_answer(serve):

@@ -1,0 +1,40 @@
+"""A file that was written for a table stands in it: a line that is forgotten is named."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Collection
+from types import ModuleType
+
+import pytest
+
+from fabricmon import catalogue, collect, rules, senders
+
+
+def named(package: ModuleType, has: str) -> dict[str, ModuleType]:
+    """Modules of a package that have something of a name."""
+    files = pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    found = {file.name.rpartition(".")[2]: importlib.import_module(file.name) for file in files}
+    return {name: module for name, module in found.items() if hasattr(module, has)}
+
+
+RULES = {name: [module.RULE.name] for name, module in named(rules, "RULE").items()}
+COUNTERS = {name: [c.name for c in module.COUNTERS] for name, module in named(catalogue, "COUNTERS").items()}
+COLLECTORS = {name: [module.NAME] for name, module in named(collect, "NAME").items()}
+SENDERS = {name: [name] for name in named(senders, "REFRESH")}
+
+
+@pytest.mark.parametrize(
+    ("written", "table", "file"),
+    [
+        (RULES, [rule.name for rule in rules.RULES], "RULES (fabricmon/rules/__init__.py)"),
+        (COUNTERS, catalogue.CATALOGUE, "COUNTERS (fabricmon/catalogue/__init__.py)"),
+        (COLLECTORS, collect.COLLECTORS, "COLLECTORS (fabricmon/collect/__init__.py)"),
+        (SENDERS, senders.SENDERS, "SENDERS (fabricmon/senders/__init__.py)"),
+    ],
+    ids=["rules", "counters", "collectors", "senders"],
+)
+def test_every_file_stands_in_its_table(written: dict[str, list[str]], table: Collection[str], file: str) -> None:
+    assert written
+    assert {name for name, rows in written.items() if not set(rows) <= set(table)} == set(), f"in {file}"

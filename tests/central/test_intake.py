@@ -1,0 +1,159 @@
+"""Limits of what one agent may send: each of the table, what passes, and what of it is kept."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from fabricmon.catalogue import CATALOGUE
+from fabricmon.central.streams.intake import Columns, check_event, check_inventory, usable
+from fabricmon.central.streams.limits import LIMITS, SOURCES, OverLimit, check, most
+from fabricmon.collect import COLLECTORS
+from fabricmon.frame import Frame
+from fabricmon.model import Component, Event, Identity, Inventory, Kind, Part
+from fabricmon.sim.columns import PARTS
+from tests.central.streams import ports
+from tests.docs.test_lists_are_whole import section
+
+WHO = Identity("host-1", "boot-1", "agent-1", "0.1.0", 1.0)
+STATE = ("state",)
+
+
+def part(*names, columns=STATE, kind=Kind.PORT, collector="infiniband_state", period=1.0, **labels):
+    return Part(collector, kind, columns, tuple(Component(name, dict(labels)) for name in names), period)
+
+
+def inventory(*parts, who=WHO):
+    return Inventory(1, who, parts)
+
+
+@pytest.mark.parametrize(
+    ("limit", "beyond"),
+    [
+        ("parts", inventory(*[part("a")] * 1025)),
+        ("values", inventory(*[part(*map(str, range(400)), columns=tuple(map(str, range(400))))])),
+        ("components", inventory(part(*map(str, range(4097)), columns=()))),
+        ("components", inventory(part("a", "a"))),
+        ("components", inventory(part("a", kind=Kind.NODE))),
+        ("components", inventory(part(""))),
+        ("columns", inventory(part(columns=tuple(map(str, range(513)))))),
+        ("columns", inventory(part("a", columns=("state", "state")))),
+        ("labels", inventory(part("a", **{str(n): "" for n in range(49)}))),
+        ("label_size", inventory(part("a", role="x" * 1025))),
+        ("name_size", inventory(part("x" * 254))),
+        ("name_size", inventory(part("a\nb"))),
+        ("name_size", inventory(part("a", collector=""))),
+        ("name_size", inventory(part("a"), who=Identity("host-1", "b" * 254, "a", "0", 1.0))),
+        ("port_digits", inventory(part("a", port="1" * 1000))),
+        ("period", inventory(part("a", period=1e300))),
+        ("period", inventory(part("a", period=-1.0))),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_an_inventory_beyond_a_limit_is_refused_by_its_name(limit, beyond):
+    with pytest.raises(OverLimit) as refused:
+        check_inventory(beyond, 0)
+    assert refused.value.limit == limit
+
+
+def test_swept_ports_are_counted_apart():
+    rows = [Component(f"leaf/{n}", {"swept": "switch"}) for n in range(10_000)]
+    sweep = inventory(Part("fabric", Kind.PORT, STATE, tuple(rows), 10.0))
+    check_inventory(sweep, len(rows))
+    with pytest.raises(OverLimit, match="components"):
+        check_inventory(sweep, 0)
+    with pytest.raises(OverLimit, match="ports that one node sweeps"):
+        check("swept_rows", most("swept_rows") + 1)
+
+
+@pytest.mark.parametrize("layer", PARTS)
+def test_what_agents_deliver_is_kept_under_its_name(layer):
+    parts = tuple(part("" if p.kind is Kind.NODE else "x", columns=p.columns, kind=p.kind, collector=p.collector)
+                  for p in PARTS[layer])  # fmt: skip
+    whole = inventory(*parts, ports())
+    check_inventory(whole, 0)
+    assert Columns().named("host-1", whole) is whole
+
+
+def test_every_collector_has_its_sources_and_every_column_that_travels_a_collector():
+    assert SOURCES.keys() - {"flow"} == COLLECTORS.keys()
+    known = frozenset().union(*SOURCES.values())
+    assert not [c.name for c in CATALOGUE.values() if c.wire and c.source not in known and c.name not in known]
+
+
+def test_columns_that_the_collector_has_not_are_not_kept():
+    """Of another collector, of another kind, the fleet's own, of a newer agent; raw ones are, up to their number."""
+    raw = tuple(f"raw:hw_counters/new_{n}" for n in range(most("raw_columns")))
+    columns, whole = Columns(), inventory(
+        part("a", columns=("state", "symbol_errors", "gpu_nvlinks", "presence", "of_a_newer_agent", *raw)),
+        part("a", columns=("state",), collector="of_a_newer_agent"),
+        part("", columns=("presence", "last_frame", "node_hcas_found"), kind=Kind.NODE, collector="inventory"),
+    )  # fmt: skip
+    kept = columns.named("host-1", whole)
+    assert [p.columns for p in kept.parts] == [("state", "", "", "", "", *raw), ("",), ("", "", "node_hcas_found")]
+    assert kept.size == whole.size
+    with pytest.raises(OverLimit, match="raw counters of a node's drivers"):
+        columns.named("host-1", inventory(part("a", columns=(*raw, "raw:hw_counters/one_more"))))
+    with pytest.raises(OverLimit, match="does not give their collector"):
+        columns.named("host-1", inventory(part("a", columns=tuple(map(str, range(257))))))
+
+
+def test_raw_columns_are_bounded_over_all_nodes_and_leave_with_theirs():
+    columns = Columns()
+    for node in range(6):
+        names = tuple(f"raw:hw_counters/{node}_{n}" for n in range(most("raw_columns")))
+        columns.named(f"host-{node}", inventory(part("a", columns=names)))
+    assert columns.raw == most("fleet_raw_columns")
+    assert columns.named("late", inventory(part("a", columns=("raw:hw_counters/late",)))).parts[0].columns == ("",)
+    columns.forget("host-0")
+    late = inventory(part("a", columns=("raw:hw_counters/late", "raw:hw_counters/1_0")))
+    assert columns.named("late", late) == late
+    for node in range(6):
+        columns.forget(f"host-{node}")
+    assert columns.raw == 2
+    columns.forget("late")
+    assert columns.raw == 0
+
+
+def test_values_that_no_counter_can_have_are_unknown():
+    values = np.array([1.0, math.nan, -0.0, 5e-324, -7.0, math.inf, -math.inf, 1e308, 1.8446744073709552e19])
+    frame = Frame(1, 1, 1.0, np.array([5.0, math.nan]), None, values, 9)
+    kept = usable(frame).values
+    assert np.isnan(kept).tolist() == [False, True, False, False, False, True, True, True, False]
+    assert kept[-1] == values[-1]
+    few = Frame(1, 1, 1.0, frame.taken, None, values[:5], 9)
+    assert usable(few) is few
+    with pytest.raises(OverLimit, match="after the start of its node"):
+        usable(Frame(1, 1, 1.0, np.array([1e300]), None, values[:5], 9))
+
+
+def test_an_event_has_a_name_and_a_number():
+    check_event(Event(1, 0.0, "link", "mlx5_0/1", "text"))
+    for wrong in (Event(2**63, 0.0, "link", "a", ""), Event(-1, 0.0, "link", "a", ""), Event(1, 0.0, "x", "a\n", "")):
+        with pytest.raises(OverLimit):
+            check_event(wrong)
+
+
+def test_the_documented_budgets_are_those_of_the_code():
+    """docs/security.md, Budgets of an agent."""
+    table = section("security.md", "Budgets of an agent")
+    rows = re.findall(r"^\| `(\w+)` \| (\S+) \| (.*) \| (.*) \| (.*) \|$", table, re.MULTILINE)
+    told = {name: (float(number), int(per.removesuffix(" s") or 0), what, why) for name, number, per, what, why in rows}
+    assert told == {name: (limit.most, limit.per, limit.what, limit.why) for name, limit in LIMITS.items()}
+
+
+def test_columns_that_the_catalogue_does_not_know_are_counted_and_cost_themselves():
+    found = Columns()
+    kept = found.named("a", inventory(part("p", columns=("state", "of_a_newer_agent"))))
+    assert kept.parts[0].columns == ("state", "")
+    assert found.unknown == {"a": ("of_a_newer_agent",)}
+    found.named("a", inventory(part("p", columns=("state",))))
+    assert found.unknown == {}
+
+
+def test_different_components_are_bounded():
+    many = [f"p{n}/1" for n in range(most("rows"))]
+    check_inventory(inventory(part(*many), part(*many, collector="infiniband")), 0)
+    with pytest.raises(OverLimit, match="different components"):
+        check_inventory(inventory(part(*many), part("one_more/1")), 0)

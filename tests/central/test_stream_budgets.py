@@ -1,0 +1,79 @@
+"""What streams are refused or named for, with the messages in memory."""
+
+import io
+
+import pytest
+
+from fabricmon import frame
+from fabricmon.central.streams.pull import Pull
+from fabricmon.central.streams.settings import PullConfig
+from fabricmon.engine.engine import Engine
+from fabricmon.model import Component, Identity, Inventory, Kind, Part
+from fabricmon.rules.rule import Scope
+from fabricmon.runtime import logs
+from tests.fuzz.agent import NOW, Socket, _stream
+from tests.hostile.kinds import sweep
+
+
+@pytest.fixture
+def log():
+    written = io.StringIO()
+    logs.configure(level="warning", stream=written)
+    yield written
+    logs.configure(level="error", stream=io.StringIO())
+
+
+def hello(node, *parts):
+    return frame.encode_hello(Inventory(1, Identity(node, "b", f"agent of {node}", "0.2.0", 1.0), parts))
+
+
+def ports(*columns, rows=1):
+    return Part("infiniband_state", Kind.PORT, columns, tuple(Component(f"mlx5_{n}/1") for n in range(rows)), 1.0)
+
+
+async def say(pull, address, node, *messages):
+    """Presence of the peer after a stream."""
+    await _stream(pull, address, node, Socket(iter(messages)))
+    return pull.register.peers[address].detail
+
+
+@pytest.fixture
+def pull():
+    return Pull(PullConfig(), Engine(Scope.FLEET), lambda: NOW)
+
+
+async def test_names_without_a_frame_are_few(pull):
+    details = [await say(pull, "a:1", "first", hello(f"name-{n}", ports("state"))) for n in range(4)]
+    assert "under which no frame came" not in "".join(details[:2])
+    assert "under which no frame came" in details[2]
+
+
+async def test_columns_of_a_newer_agent_are_shown_once(pull, log):
+    for _ in range(2):
+        await say(pull, "a:1", "n1", hello("n1", ports("state", "newer_one", "newer_two")))
+    assert pull.warnings() == ["1 nodes send columns that this server does not know and does not keep: n1 (2)"]
+    assert log.getvalue().count("columns that this server does not know") == 1
+    assert "newer_one, newer_two" in log.getvalue()
+    pull.register.drop(pull.register.peers["a:1"], NOW)
+    assert pull.warnings() == []
+
+
+async def test_sweeps_of_nodes_that_are_not_named_share_a_bound(pull):
+    def sweeping(first):
+        return Part("fabric", Kind.PORT, ("state",), sweep(7000, first), 10.0)
+
+    assert "unnamed" not in await say(pull, "a:1", "a", hello("a", sweeping(0)))
+    assert "unnamed" not in await say(pull, "b:1", "b", hello("b", sweeping(0)))
+    assert "ports that all nodes together sweep" in await say(pull, "c:1", "c", hello("c", sweeping(0)))
+    assert "new swept ports" in await say(
+        pull, "a:1", "a", hello("a", sweeping(7000)), hello("a", sweeping(14000)), hello("a", sweeping(21000))
+    )
+
+
+async def test_who_sends_many_large_inventories_is_named(pull, log):
+    large = ports("state", rows=1500), Part("infiniband", Kind.PORT, ("state",), tuple(
+        Component(f"mlx5_{n}/1", {"role": "x" * 60}) for n in range(1500)), 1.0)  # fmt: skip
+    for _ in range(5):
+        await say(pull, "a:1", "n1", hello("n1", *large))
+    (line,) = [line for line in log.getvalue().splitlines() if "inventories that take turns" in line]
+    assert "node=n1" in line

@@ -1,0 +1,194 @@
+"""Runs tests in a forked process with a plan for the modules, and says what each did."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import itertools
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import Phase, settings
+
+from tests.mutation.hook import Plan
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 10.0  # times as long as it took unchanged, and at least so many seconds, may a test take
+AFTER = 120.0  # seconds beyond the limit of a session until its processes are killed
+PRELOADED = (
+    "numpy", "hypothesis", "aiohttp.web", "msgspec", "yaml", "structlog", "prometheus_client", "pyroute2", "re2",
+    "bcrypt", "dns.resolver",
+)  # fmt: skip
+OPTIONS = (
+    "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist",
+    "-W", "ignore::pytest.PytestAssertRewriteWarning",
+    "-m", "not (long or vm or chaos or rig)",
+)  # fmt: skip
+
+
+class SameExamples:
+    """A pytest plugin: properties are tried with the same examples each time, and a failing one is not made smaller."""
+
+    def pytest_sessionstart(self) -> None:
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile("mutation", deadline=None, database=None, derandomize=True, phases=phases)
+        settings.load_profile("mutation")
+
+
+Work = Callable[[Path], Any]
+Named = TypeVar("Named")
+
+
+@dataclass
+class Outcome:
+    """What a session came to.
+
+    failed     id of the first test that failed, "" where none did
+    why        what failed in it: the kind and the text of the error
+    passed     number of tests that passed
+    seconds    wall time of the tests, without start and collection
+    """
+
+    failed: str = ""
+    why: str = ""
+    passed: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(eq=False)
+class Watch:
+    """A pytest plugin: order, limits, and the first failure.
+
+    times   expected seconds of each test to run, in the order in which they run; empty: all that is collected
+    limit   seconds after which no further test starts
+    """
+
+    times: Mapping[str, float]
+    limit: float
+    outcome: Outcome = field(default_factory=Outcome)
+    over: bool = False
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if self.times:
+            places = {name: place for place, name in enumerate(self.times)}
+            items.sort(key=lambda item: places.get(item.nodeid, len(places)))
+            for item in items:
+                item.add_marker(pytest.mark.timeout(PATIENCE * max(1.0, self.times.get(item.nodeid, 1.0))))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        if self.outcome.seconds > self.limit:
+            self.over = True
+            item.session.shouldstop = "the time is over"
+        began = time.monotonic()
+        try:
+            return (yield)
+        finally:
+            self.outcome.seconds += time.monotonic() - began
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.outcome.failed:
+            self.outcome.failed, self.outcome.why = report.nodeid, _reason(report)
+        self.outcome.passed += report.when == "call" and report.passed
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed and not self.outcome.failed:
+            self.outcome.failed, self.outcome.why = report.nodeid, _reason(report)
+
+
+def _reason(report: pytest.CollectReport | pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return (crash.message if crash else str(report.longrepr))[:300]
+
+
+def preload() -> None:
+    """Import what every session needs, nothing of fabricmon, so that a fork has it at once."""
+    for name in PRELOADED:
+        __import__(name)
+    gc.freeze()
+
+
+class _Fork:
+    """`work(folder)` in a process of its own. The folder holds its temporary files and is gone after `result`."""
+
+    def __init__(self, work: Work, limit: float) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="mutation-"))
+        self._until, self._killed = time.monotonic() + limit, False
+        self._child = os.fork()
+        if self._child == 0:
+            _child(work, self._folder)
+
+    def ended(self) -> bool:
+        """Whether it ended; past its limit it is killed."""
+        if time.monotonic() > self._until:
+            self._killed = True
+            os.killpg(self._child, signal.SIGKILL)
+        if os.waitpid(self._child, os.WNOHANG) == (0, 0):
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._child, signal.SIGKILL)  # what a failed test left running
+        return True
+
+    def result(self) -> Any:
+        """What the work returned, None where it was killed at its limit, an error where it died before."""
+        file = self._folder / "result.json"
+        try:
+            if file.exists():
+                return json.loads(file.read_text())
+            if self._killed:
+                return None
+            return RuntimeError((self._folder / "output").read_text(errors="replace"))
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _child(work: Work, folder: Path) -> None:
+    code = 1
+    try:
+        os.setsid()
+        output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT)
+        for descriptor in (1, 2):
+            os.dup2(output, descriptor)
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+        written = folder / "result.part"
+        written.write_text(json.dumps(work(folder)))
+        written.rename(folder / "result.json")
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def in_forks(works: Iterable[tuple[Named, Work]], limit: float, jobs: int) -> Iterator[tuple[Named, Any]]:
+    """Name and result of each work, as they end; `jobs` at a time, as `_Fork.result` has it."""
+    waiting, running = iter(works), {}
+    while True:
+        for name, work in itertools.islice(waiting, jobs - len(running)):
+            running[_Fork(work, limit)] = name
+        if not running:
+            return
+        for fork in [fork for fork in running if fork.ended()]:
+            yield running.pop(fork), fork.result()
+        time.sleep(0.02)
+
+
+def run_tests(folder: Path, tests: Sequence[str], plan: Plan, watch: Any) -> int:
+    """pytest's exit code for these tests, with modules changed as planned. In a fork only: it imports them."""
+    assert not any(name.partition(".")[0] == "fabricmon" for name in sys.modules)
+    plan.install(folder / "plan.json")
+    os.chdir(ROOT)
+    return int(pytest.main([*OPTIONS, *tests], plugins=[SameExamples(), watch]))

@@ -1,0 +1,114 @@
+"""What `make mutate` changes, and that it sees which tests fail."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mutation.__main__ import PACKAGES
+from tests.mutation.changes import changed, changes, marked
+from tests.mutation.equivalent import entries
+from tests.mutation.recording import ROOT, modules, source
+
+EXAMPLE = '''
+"""A text with 1 number."""
+LIMIT = 3 + 4
+
+class Box:
+    size: int = 5
+
+    def __repr__(self) -> str:
+        return str(self.size + 1)
+
+    def fits(self, more: int = 6) -> bool:
+        """Whether 7 fit."""
+        log.info("asked", n=more + 1)
+        if more < 0:
+            raise ValueError(more - 1)
+        return self.size + more <= LIMIT and f"{more + 1}" != "10 - 1"
+'''
+
+
+def test_each_sort_of_change_and_nothing_in_texts() -> None:
+    found = [(one.line, one.operator, one.becomes) for one in changes("example", EXAMPLE)]
+    assert [one[1:] for one in found if one[0] == 14] == [
+        ("boundary", "if more <= 0:"), ("comparison", "if more >= 0:"), ("constant", "if more < 1:"),
+    ]  # fmt: skip
+    assert [one[1:] for one in found if one[0] == 15] == [("removed statement", "pass")]
+    head, tail = "return self.size + more <= LIMIT", "f'{more + 1}' != '10 - 1'"
+    assert [one[1:] for one in found if one[0] == 16] == [
+        ("returned value", "return None"),
+        ("boolean", f"{head} or {tail}"),
+        ("boundary", f"return self.size + more < LIMIT and {tail}"),
+        ("comparison", f"return self.size + more > LIMIT and {tail}"),
+        ("arithmetic", f"return self.size - more <= LIMIT and {tail}"),
+        ("comparison", f"{head} and f'{{more + 1}}' == '10 - 1'"),
+    ]
+    assert {one[0] for one in found} == {14, 15, 16}
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("for i in range(n): x = i", {"for i in range(n + 1):"}),
+        ("f(a, b)", {"f(b, a)", "pass"}),
+        ("f('text', b)", {"pass"}),
+        ("x = a[i:j]", {"x = a[i + 1:j]", "x = a[i:j + 1]"}),
+        ("x = min(a, b)", {"x = max(a, b)"}),
+        ("x = -a", {"x = a"}),
+        ("x = a if b else c", {"x = a if not b else c"}),
+        ("while not a: break", {"while a:", "pass"}),
+        ("a += 1", {"a -= 1", "a += 2", "pass"}),
+        ("a.b = True", {"a.b = False", "pass"}),
+        ("x = 'a' + b", set()),
+        ("assert a < b", set()),
+    ],
+)
+def test_what_a_statement_becomes(text: str, becomes: set[str]) -> None:
+    found = {one.becomes for one in changes("example", f"def f():\n    {text}")}
+    assert found == becomes
+
+
+def test_every_change_of_the_project_compiles() -> None:
+    for module in modules(PACKAGES)[::9]:
+        for one in changes(module, source(module))[::11]:
+            compile(changed(source(module), one.number), module, "exec")
+
+
+def test_a_mark_stands_before_each_statement_and_the_docstrings_stay() -> None:
+    tree, lines = marked(EXAMPLE, lambda number: ast.parse(f"hits.add({number})").body[0])
+    hits: set[int] = set()
+    names: dict[str, Any] = {"hits": hits, "log": type("Log", (), {"info": staticmethod(lambda *_, **__: None)})}
+    exec(compile(tree, "example", "exec"), names)
+    assert names["Box"]().fits(1)
+    assert [lines[number] for number in sorted(hits)] == [13, 14, 16]
+    assert names["Box"].fits.__doc__ == "Whether 7 fit."
+
+
+def test_every_entry_of_the_equivalent_ones_is_a_possible_change_with_a_reason() -> None:
+    for entry in entries():
+        assert len(entry["why"].split()) >= 5, entry
+        found = changes(entry["module"], source(entry["module"]))
+        assert any(entry["was"] == one.was and entry["becomes"] == one.becomes for one in found), f"gone: {entry}"
+
+
+def test_a_change_is_noticed_by_the_test_of_what_it_changes_and_no_file_changes(tmp_path: Path) -> None:
+    module = ROOT / "fabricmon/notify/silence.py"
+    before = module.read_bytes(), module.stat().st_mtime_ns
+    words = ["notify.silence", "--areas", "notify/test_silence.py", "--number", "6", "--seed", "3", "--limit", "10"]
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.mutation", *words, "--json", tmp_path / "found.json"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert len(found) == 6, run.stdout
+    noticed = [one["test"] for one in found if one["verdict"] == "noticed"]
+    assert noticed
+    assert all(test.startswith("tests/notify/test_silence.py::") for test in noticed)
+    assert (module.read_bytes(), module.stat().st_mtime_ns) == before

@@ -1,0 +1,64 @@
+"""The metrics of the process beside those of prometheus-client's own collector."""
+
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client import ProcessCollector
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from fabricmon.runtime.process_metrics import ProcessMetrics
+
+
+def families(collector: Collector) -> dict[str, Metric]:
+    return {family.name: family for family in collector.collect()}
+
+
+def value(family: Metric) -> float:
+    (sample,) = family.samples
+    return sample.value
+
+
+def test_names_types_help_and_values_are_those_of_prometheus_client() -> None:
+    ours, theirs = families(ProcessMetrics()), families(ProcessCollector(registry=None))
+    assert set(ours) == {*theirs, "process_threads"}
+    for name, family in theirs.items():
+        mine = ours[name]
+        assert (mine.type, mine.documentation, mine.unit) == (family.type, family.documentation, family.unit)
+        assert [s[:2] for s in mine.samples] == [s[:2] for s in family.samples]
+    for name in ("process_start_time_seconds", "process_max_fds"):
+        assert value(ours[name]) == value(theirs[name])
+    assert value(ours["process_cpu_seconds"]) == pytest.approx(value(theirs["process_cpu_seconds"]), abs=0.5)
+    for name in ("process_virtual_memory_bytes", "process_resident_memory_bytes"):
+        assert value(ours[name]) == pytest.approx(value(theirs[name]), rel=0.2)
+    # prometheus-client also counts the descriptor with which it lists the folder
+    assert value(ours["process_open_fds"]) == value(theirs["process_open_fds"]) - 1
+    assert value(ours["process_threads"]) == len(os.listdir("/proc/self/task"))
+
+
+def test_each_scrape_reads_anew() -> None:
+    collector = ProcessMetrics()
+    before = {name: value(family) for name, family in families(collector).items()}
+    with open("/dev/null") as _:
+        begun = time.process_time()
+        while time.process_time() < begun + 0.02:
+            pass
+        after = {name: value(family) for name, family in families(collector).items()}
+    assert after["process_open_fds"] == before["process_open_fds"] + 1
+    assert after["process_cpu_seconds"] >= before["process_cpu_seconds"] + 0.02
+
+
+def test_descriptors_are_counted_one_by_one_before_linux_6_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = value(families(ProcessMetrics())["process_open_fds"])
+    real = os.stat
+    monkeypatch.setattr(os, "stat", lambda path: SimpleNamespace(st_size=0, st_nlink=real(path).st_nlink))
+    assert value(families(ProcessMetrics())["process_open_fds"]) == expected
+
+
+def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    assert set(families(ProcessMetrics(str(tmp_path)))) == {
+        "process_cpu_seconds", "process_max_fds", "process_start_time_seconds",
+    }  # fmt: skip

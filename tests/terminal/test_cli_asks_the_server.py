@@ -1,0 +1,181 @@
+"""The program as a person starts it, against a real server on loopback."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from fabricmon import cli
+from fabricmon.commands.table import COMMANDS, groups, module_of
+from tests.terminal.documented import PAGE, page, run
+
+
+def test_the_document_shows_what_the_commands_print_today(server):
+    assert page(server.url) == PAGE.read_text(), "run `python -m tests.terminal`"
+
+
+def test_status_says_it_by_its_exit_code_too(server):
+    done = run(server.url, "status", "--json")
+    said = json.loads(done.stdout)
+    assert (done.returncode, said["status"]) == (2, "critical")
+    assert [node["node"] for node in said["silent"]] == ["host-014"]
+    assert [incident["severity"] for incident in said["incidents"]] == ["critical", "warning", "info"]
+    assert set(said) == {"status", "reason", "age", "server", "overview", "incidents", "silent"}
+
+
+def test_into_a_pipe_nothing_is_cut_off_and_nothing_is_coloured(server):
+    said = run(server.url, "incidents").stdout
+    assert "link(host-011/mlx5_2/1, su1-rail2-leaf/4)" in said
+    assert "\x1b" not in said
+    assert "\x1b[" in run(server.url, "incidents", "--colour", "always").stdout
+
+
+def test_incidents_are_chosen_by_severity_kind_and_host(server):
+    def ids(*words):
+        return [i["kind"] for i in json.loads(run(server.url, "incidents", "--json", *words).stdout)["incidents"]]
+
+    assert ids("--severity", "warning") == ["fault_domain", "link_flapping"]
+    assert ids("--kind", "agent_silent") == ["agent_silent"]
+    assert ids("--host", "host-003") == ["fault_domain"]
+    assert ids("--since", "2100-01-01T00:00:00Z") == []
+
+
+def test_an_incident_by_the_beginning_of_its_id(server):
+    every = json.loads(run(server.url, "incidents", "--json").stdout)["incidents"]
+    leaf = every[0]
+    told = json.loads(run(server.url, "explain", leaf["id"][:5], "--json").stdout)
+    assert told["id"] == leaf["id"]
+    assert told["ruled_out"][0]["component"] == "8 separate faults"
+    none = run(server.url, "explain", "zzzz")
+    assert (none.returncode, none.stdout) == (1, "")
+    assert "no incident id starts with 'zzzz'" in none.stderr
+    which = run(server.url, "explain")
+    assert which.returncode == 1
+    assert all(incident["id"][:4] in which.stderr for incident in every)
+
+
+def test_a_node_that_is_not_there_is_reported_with_those_that_sound_like_it(server):
+    done = run(server.url, "nodes", "host-00")
+    assert done.returncode == 1
+    assert "did you mean host-000, host-001" in done.stderr
+
+
+def test_the_topology_of_the_server_is_reported_as_that_of_a_file(server):
+    said = json.loads(run(server.url, "topology", "--json").stdout)
+    assert said["summary"]["hosts"] == 16
+    assert said["summary"]["units"]["su0"]["rails"] == {"0": 1, "1": 1, "2": 1, "3": 1}
+    assert run(server.url, "topology", "show", "--strict").returncode == 0
+
+
+def test_top_once_and_where_no_terminal_is(server):
+    said = run(server.url, "top").stdout
+    assert "su0/1" in said
+    assert "PORTS by utilisation" in said
+    found = json.loads(run(server.url, "top", "--json", "--sort", "waiting").stdout)
+    assert set(found) == {"overview", "incidents", "silent", "rails", "ports"}
+    waits = [port["waiting_ratio"] for port in found["ports"] if port["waiting_ratio"] is not None]
+    assert waits == sorted(waits, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://127.0.0.1:1", "no answer from the server at http://127.0.0.1:1"),
+        ("ftp://server", "ftp://server is not an address of a server"),
+        ("server:x", "is not an address of a server"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["status", "incidents", "explain", "nodes", "top", "topology", "silence list"])
+def test_a_server_that_cannot_be_asked_is_one_line_that_says_what_to_do(verb, url, why, capsys):
+    code = cli.main([*verb.split(), "--server", url])
+    said = capsys.readouterr()
+    assert code == {"status": 3, "topology": 2}.get(verb, 1)
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert said.err.startswith(f"fabricmon {verb.split()[0]}: ")
+    assert why in said.err
+
+
+@pytest.mark.parametrize("flag", ["--centre", "--central"])
+@pytest.mark.parametrize("verb", ["status", "silence list", "topology show"])
+def test_the_former_flag_is_an_error_that_names_the_new_one(verb, flag, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main([*verb.split(), flag, "http://127.0.0.1:1"])
+    assert end.value.code == 2
+    assert f"error: {flag} has been renamed to --server" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main([*verb.split(), "--help"])
+    assert flag not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["FABRICMON_CENTRE", "FABRICMON_CENTRAL"])
+def test_the_former_variable_is_an_error_that_names_the_new_one(server, name):
+    done = run("", "status", **{name: server.url})
+    assert done.returncode == 2
+    assert f"the variable {name} has been renamed to FABRICMON_SERVER" in done.stderr
+    assert run(server.url, "status", **{name: "http://127.0.0.1:1"}).returncode == 2  # critical: the new one holds
+    assert "CRITICAL  east" in run(server.url, "status", **{name: "http://127.0.0.1:1"}).stdout
+    words = run("", "completion", "ids", **{name: server.url})
+    assert (words.returncode, words.stdout, words.stderr) == (0, "", "")
+
+
+def test_a_token_that_is_needed_is_asked_for_and_taken_from_its_file(server, tmp_path):
+    server.token = "s3cret"
+    try:
+        refused = run(server.url, "status")
+        assert refused.returncode == 3
+        assert "--token-file" in refused.stderr
+        (tmp_path / "token").write_text("s3cret\n")
+        assert run(server.url, "status", FABRICMON_TOKEN_FILE=str(tmp_path / "token")).returncode == 2
+        missing = run(server.url, "status", "--token-file", str(tmp_path / "none"))
+        assert str(tmp_path / "none") in missing.stderr
+    finally:
+        server.token = ""
+
+
+def test_words_for_completion_are_given_or_nothing_at_all(server):
+    said = run(server.url, "completion", "ids").stdout.splitlines()
+    assert "\tLeaf su0/rail1 is down: 8 of 8 links" in "".join(said)
+    assert run(server.url, "completion", "nodes").stdout.startswith("host-000\tlive\n")
+    silent = run("http://127.0.0.1:1", "completion", "ids")
+    assert (silent.returncode, silent.stdout, silent.stderr) == (0, "", "")
+
+
+def test_every_command_has_examples_and_a_place_in_the_help(server):
+    assert sorted(verb for _, verbs in groups() for verb in verbs) == sorted(COMMANDS)
+    for verb in COMMANDS:
+        examples = module_of(verb).EXAMPLES.splitlines()
+        assert examples
+        assert any(re.search(rf"\bfabricmon {verb}\b", line) for line in examples), verb
+    said = run(server.url, "--help").stdout
+    assert all(f"  {verb} " in said for verb in COMMANDS)
+
+
+HEAVY = {"msgspec", "numpy", "aiohttp", "yaml", "structlog", "prometheus_client", "dataclasses", "fabricmon.config"}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["status"], ["explain", "a36b"], ["nodes"], ["completion", "ids"]])
+def test_what_a_person_waits_for_imports_only_what_it_needs(server, words):
+    code = f"""
+import contextlib, io, os, sys
+os.environ["FABRICMON_SERVER"] = {server.url!r}
+from fabricmon.cli import main
+try:
+    with contextlib.redirect_stdout(io.StringIO()):
+        code = main({words!r})
+except SystemExit as end:
+    code = end.code
+print(*sys.modules)
+sys.exit(code)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == (2 if words == ["status"] else 0), done.stderr
+    assert HEAVY & set(done.stdout.split()) == set()
+
+
+def test_a_command_that_is_none_gets_the_nearest_one():
+    done = run("", "stauts")
+    assert done.returncode == 2
+    assert "did you mean status?" in done.stderr

@@ -1,0 +1,35 @@
+"""Which tests `make test` leaves to `make test-all`: those that take long and that a change seldom breaks.
+
+A key is the beginning of a test's id, below `tests/`. Besides them, what is marked `vm` (boots the test machine) or
+`chaos` (kills processes) is left out. Each key has a shorter test of the same subject in `make test`, named here.
+"""
+
+from __future__ import annotations
+
+LONG: dict[str, str] = {
+    "peers/test_prometheus_rules_source.py::": "peers/test_prometheus_rules_parity.py",
+    "peers/test_prometheus_rules_parity.py::test_same_symptoms_under_victoria_metrics":
+        "peers/test_prometheus_rules_parity.py::test_same_symptoms_on_the_same_components_within_one_interval",
+    "netns/test_real_link.py::test_third_down_is_notified_as_flapping":
+        "netns/test_real_link.py::test_link_down_is_notified_at_once",
+    "demo/test_demo.py::test_the_whole_timeline_gives_exactly_its_incidents":
+        "demo/test_demo.py::test_the_live_demo_serves_its_page_and_ends_cleanly",
+    "central/test_several_servers.py::": "notify/test_two_servers.py",
+    "agent/test_hanging_reads.py::test_the_others_keep_their_pace":
+        "agent/test_hanging_reads.py::test_the_process_ends_in_time_on_sigterm",
+    "agent/test_spoilt_trees.py::test_no_unreadable_file_that_decides_is_ok_in_500_trees":
+        "agent/test_spoilt_trees.py::test_no_unreadable_file_that_decides_is_ok",
+    "lifecycle/test_lifecycle.py::test_the_same_many_times":
+        "lifecycle/test_lifecycle.py::test_whatever_happens_incidents_end_and_notifications_are_complete",
+    "topology/test_odd_nodes.py::test_many_odd_nodes_change_nothing":
+        "topology/test_odd_nodes.py::test_odd_nodes_change_nothing",
+    "scenario/test_catalogue.py::test_a_scenario_comes_out_as_its_file_says": "scenario/test_scenario_command.py",
+    "adversary/test_random_command.py::test_thirty_composites_run_and_are_scored":
+        "adversary/test_random_command.py::test_a_small_run_prints_its_figures_and_writes_its_table",
+}
+"""Beginning of the ids of long tests -> the test that watches over the same subject in `make test`."""
+
+
+def is_long(test_id: str) -> bool:
+    """Whether the test with this id (`tests/peers/test_x.py::test_y[z]`) is left to `make test-all`."""
+    return test_id.removeprefix("tests/").startswith(tuple(LONG))
