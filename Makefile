@@ -1,47 +1,96 @@
-# Two commands do everything on a fresh machine with python3 (venv), git and make:
-#   make run    the demo: a simulated fabric, a real agent of this machine, the centre and its page
-#   make test   every check; installs what it may and says what it skipped and why
-#   make check  the static checks alone; PYTEST_ARGS="tests/fleet" make test runs one area
-#   make bench  benchmarks, beside their peers where those are installed
-#   make docs   regenerate what is made of the code's tables: documents, manual, dashboards, exported rules
-#   make lock   new versions of the dependencies, with hashes
+# Requires python3 (3.11 or newer, venv), git and make; every target installs what it needs into .venv.
+#   make run        the demo: a simulated fabric, a real agent of this machine, the server and its page
+#   make test       the tests that a change usually breaks, in minutes; lists what it skipped and why
+#   make test-all   every test: also the virtual machine, kills at random moments, whole scenarios (run by CI)
+#   make test-rigs  per release: the image, systemd, a real Kubernetes API server; root on Debian
+#   make fuzz       search for inputs that a reader mishandles (MINUTES=10; READERS="yaml frame": these only)
+#   make check      the static checks; PYTEST_ARGS="tests/fleet" make test runs one area
+#   make mutate     small changes in the code, one at a time: does a test fail? MUTATE="rules --seed 7 --number 50"
+#   make bench      benchmarks, compared with their peers where those are installed
+#   make docs       regenerate documents, manual, dashboards and exported rules from the tables in the code
+#   make lock       update the dependencies and their hashes
+#   make clean      remove what the other targets created
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+RUN := $(VENV)/.installed-to-run
+TEST := $(VENV)/.installed-to-test
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
-# Python keeps what it compiled, whatever the caller's shell says: the tests start some hundreds of processes.
+# Keep compiled bytecode even if the shell disables it: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check bench docs lock clean help
+.PHONY: run test test-all test-rigs fuzz check peers pytest-quick pytest-all mutate bench docs lock clean help
 help:
-	@sed -n '2,7p' Makefile
+	@sed -n '2,12p' Makefile
 
-$(STAMP): requirements.lock requirements-dev.lock pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+# Dependencies of the program. An incomplete .venv, or one whose Python was removed, is created again.
+$(RUN): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "fabricmon needs Python 3.11 or newer, but $(PYTHON) is $$($(PYTHON) -V 2>&1). Choose another: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV) && echo "creating $(VENV) ..." && $(PYTHON) -m venv $(VENV); }
+	@echo "installing fabricmon's dependencies into $(VENV) (a minute the first time) ..."
+	@$(PIP) --require-hashes -r requirements.lock
+	@$(PIP) --no-deps --editable .
 	@touch $@
 
-run: $(STAMP)
-	$(BIN)/fabricmon demo
+# Dependencies of the tests.
+$(TEST): $(RUN) requirements-dev.lock
+	@echo "installing the tests' dependencies ..."
+	@$(PIP) --require-hashes -r requirements.lock -r requirements-dev.lock
+	@touch $@
 
-# One process more than there are cores: many tests only wait.
-WORKERS ?= $(shell expr $$(nproc) + 1)
+run: $(RUN)
+	@$(BIN)/fabricmon demo
 
-test: $(STAMP) check
+# Most tests wait for I/O: use more processes than cores.
+WORKERS ?= $(shell expr $$(nproc) \* 3)
+XDIST = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE = @$(MAKE) --no-print-directory -j3
+
+test: $(RUN)
+	$(SIDE_BY_SIDE) check pytest-quick
+
+test-all: $(RUN)
+	$(SIDE_BY_SIDE) check pytest-all
+# A search at random: its findings are printed and fail no other change.
+	-@$(MAKE) --no-print-directory fuzz MINUTES=2
+
+pytest-quick: $(TEST) peers
+	$(BIN)/python -m pytest $(XDIST) -m "not (long or vm or chaos or rig)" $(PYTEST_ARGS)
+
+pytest-all: $(TEST) peers
+	$(BIN)/python -m pytest $(XDIST) -m "not rig" $(PYTEST_ARGS)
+
+# KUBE_APISERVER=PATH adds the real Kubernetes API server (tests/rigs/kube/build makes one).
+test-rigs: $(TEST) peers
+	$(BIN)/python -m pytest -m rig
+	$(BIN)/python -m tests.hostile
+	@$(MAKE) --no-print-directory fuzz MINUTES=10
+	$(BIN)/python -m tests.chaos --faults 1000 --seed 1 --minutes 60
+	$(BIN)/python -m tests.systemd
+	$(BIN)/python -m tests.image
+	$(if $(KUBE_APISERVER),$(BIN)/python -m tests.kubernetes $(KUBE_APISERVER),@echo "skipped: the Kubernetes API server (KUBE_APISERVER is not set)")
+
+MINUTES ?= 10
+fuzz: $(TEST)
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(READERS)
+
+peers:
 	@tests/setup-peers
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-check: $(STAMP)
-	$(BIN)/ruff check fabricmon tests
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+check: $(TEST)
+	@$(BIN)/ruff check --quiet fabricmon tests
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
 
-bench: $(STAMP)
+mutate: $(TEST)
+	$(BIN)/python -m tests.mutation $(MUTATE)
+
+bench: $(TEST)
 	$(BIN)/python -m tests.bench
 
-docs: $(STAMP)
+docs: $(TEST)
 	$(BIN)/fabricmon docs --write docs
 	$(BIN)/fabricmon man --source > fabricmon/manual/fabricmon.1
 	$(BIN)/fabricmon dashboards --write dashboards
@@ -49,7 +98,7 @@ docs: $(STAMP)
 	  --label app.kubernetes.io/instance=fabricmon --label app.kubernetes.io/part-of=fabricmon \
 	  -o deploy/kubernetes/components/prometheus-rules/rules.yaml
 
-# New versions of the dependencies, with the hashes of their files.
+# Update the dependencies and the hashes of their files.
 lock:
 	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools
 	.cache/lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe --no-header \

@@ -1,4 +1,4 @@
-"""The command line: parses and dispatches. Each command is a file in `fabricmon/commands/`, and a row in its table."""
+"""The command line: parses and dispatches. Each command is a file in `fabricmon/commands/` and a row in its table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _overview() -> argparse.ArgumentParser:
         prog="fabricmon",
         usage="fabricmon COMMAND [OPTIONS]",
         description="Fabric telemetry and health monitoring for GPU clusters.",
-        epilog="\n".join(parts) + "\n`fabricmon COMMAND --help` tells each command's options, with examples.\n"
+        epilog="\n".join(parts) + "\n`fabricmon COMMAND --help` shows the options of a command, with examples.\n"
         "No cluster at hand? `fabricmon demo` simulates one.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -39,7 +39,7 @@ def _unknown(verb: str) -> int:
 
     near = get_close_matches(verb, COMMANDS, 1, 0.5)
     hint = f"did you mean {near[0]}? " if near else ""
-    print(f"fabricmon: no command {verb!r}; {hint}`fabricmon --help` lists them", file=sys.stderr)
+    print(f"fabricmon: unknown command {verb!r}; {hint}`fabricmon --help` lists all commands", file=sys.stderr)
     return USAGE
 
 
@@ -63,11 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # the reader of a pipe (`| head`) has gone: nothing left to say, not at exit either
+        # the reader of a pipe (`| head`) has ended: print nothing more, not at exit either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except Exception as error:
-        from fabricmon.config import ConfigError  # what a command that reads no configuration need not import
+        from fabricmon.config import ConfigError  # imported here: only some commands read a configuration
 
         if not isinstance(error, ConfigError):
             raise

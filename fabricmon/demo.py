@@ -1,14 +1,15 @@
-"""`fabricmon demo`: a simulated fabric, a real agent of this machine, a centre with its page, and four events.
+"""`fabricmon demo`: a simulated fabric, the real agent of this machine, a server with its page, and four events.
 
-Everything between the counters and the webhook is the product itself: streams over loopback sockets, fleet, rules,
-diagnosis, store, outbox, a webhook receiver. Only the counters of the fabric are simulated; the first host runs the
-real agent on simulated files, the others speak its protocol.
+Only the counters of the fabric are simulated. Streams over loopback sockets, rules, diagnosis, store, outbox and
+webhook are those of the product. The first host runs the real agent on simulated files, the other hosts implement its
+protocol.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import socket
 import tempfile
@@ -22,36 +23,39 @@ from aiohttp import web
 
 from fabricmon import config
 from fabricmon.agent.app import Agent
-from fabricmon.agent.pages import Pages
+from fabricmon.agent.metrics.pages import Pages
 from fabricmon.central.app import Central
+from fabricmon.forms.decoding import loose_json
 from fabricmon.host.live import LiveHost
 from fabricmon.runtime import logs
-from fabricmon.runtime.address import parse_address
+from fabricmon.runtime.address import Address, parse_address
 from fabricmon.sim.dump import write
-from fabricmon.sim.fabric import Fabric, Shape
-from fabricmon.sim.host import SimulatedHost
 from fabricmon.sim.layout import Layout
-from fabricmon.sim.script import Fault, Step
-from fabricmon.sim.serve import Agents
-from fabricmon.sim.timeline import PATIENCE, TAIL, timeline
+from fabricmon.sim.script import InjectedFault, Step
+from fabricmon.sim.shapes import rail_fabric
 from fabricmon.sim.world import World
+from fabricmon.simulate.agents import Agents
+from fabricmon.simulate.host import SimulatedHost
+from fabricmon.simulate.timeline import PATIENCE, TAIL, timeline
 
 LOOPBACK = "127.0.0.1"
+USUAL_PORT = 9791
 START_LIMIT = 30.0
-"""Seconds until centre, agents and receiver must listen, and until every node must be live."""
+"""Seconds for each part to listen, and for all nodes to become live."""
 STEADY = 3.0
-"""Seconds of a quiet fabric that the centre sees before the first event."""
+"""Seconds without faults before the first event."""
 MAX_BODY = 4 << 20
-"""Bytes of one notification the receiver takes."""
+"""Bytes of one notification, at most."""
 MOST_HOSTS = 2048
-"""Each simulated host has a listening socket; more would need another limit of descriptors on most systems."""
+"""Each simulated host has a listening socket: the usual limit of file descriptors."""
 
 
 @dataclass(frozen=True)
-class Options:
-    """What the command line says. `speed` divides the timeline's times; `once` ends after it and judges the run."""
+class DemoOptions:
+    """Options of the command line. `speed` divides the times of the timeline, `once` ends the run after it. `listen`
+    "": the usual address, or another port if that is in use."""
 
-    listen: str = f"{LOOPBACK}:9791"
+    listen: str = ""
     nodes: int = 64
     seed: int = 1
     speed: float = 1.0
@@ -59,8 +63,8 @@ class Options:
 
 
 @dataclass
-class Told:
-    """An incident as the receiver knows it: the newest telling, and when the first came (seconds of the simulation)."""
+class NotifiedIncident:
+    """An incident at the receiver: state of the newest notification, and time of the first (simulated seconds)."""
 
     id: str
     kind: str
@@ -71,110 +75,116 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line of the result: what was expected or came, and how it ended."""
+class EventResult:
+    """One line of the result: an expected or notified incident."""
 
     result: str  # "as expected", "MISSING", "UNEXPECTED"
     kind: str
     component: str
-    after: float | None = None  # seconds from the fault's first step to the first telling
+    after: float | None = None  # seconds from the first step of the fault to the first notification
 
 
-def compare(faults: tuple[Fault, ...], told: list[Told]) -> list[Line]:
-    """Expected incidents against those that were told, each at most once; quiet events have no line of their own."""
-    rest = list(told)
+def compare(faults: tuple[InjectedFault, ...], notified: list[NotifiedIncident]) -> list[EventResult]:
+    """A result for each expected and each unexpected incident; events that expect none have no line."""
+    rest = list(notified)
     lines = []
     for fault in faults:
         for expected in fault.expected:
             match = next((one for one in rest if expected.matches(one.kind, one.component)), None)
             if match is None:
-                lines.append(Line("MISSING", expected.kind, expected.component))
+                lines.append(EventResult("MISSING", expected.kind, expected.component))
             else:
                 rest.remove(match)
-                lines.append(Line("as expected", match.kind, match.component, match.first - fault.steps[0].at))
-    return lines + [Line("UNEXPECTED", one.kind, one.component) for one in rest]
+                lines.append(EventResult("as expected", match.kind, match.component, match.first - fault.steps[0].at))
+    return lines + [EventResult("UNEXPECTED", one.kind, one.component) for one in rest]
 
 
 @dataclass
-class Receiver:
-    """The webhook receiver: keeps what it was told, and says each change in a line."""
+class WebhookReceiver:
+    """The webhook receiver: keeps the incidents and prints a line per change."""
 
-    say: Callable[[str], None]
+    output: Callable[[str], None]
     now: Callable[[], float]
-    told: dict[str, Told] = field(default_factory=dict)
+    notified: dict[str, NotifiedIncident] = field(default_factory=dict)
 
     async def post(self, request: web.Request) -> web.Response:
-        body = json.loads(await request.read())
+        body = loose_json(await request.read())
         for incident in body["incidents"]:
             self._take(incident)
         return web.Response(status=204)
 
     def _take(self, incident: dict[str, Any]) -> None:
-        known = self.told.get(incident["id"])
+        known = self.notified.get(incident["id"])
         if known is None:
-            known = self.told[incident["id"]] = Told(incident["id"], "", "", "", "", self.now())
+            known = self.notified[incident["id"]] = NotifiedIncident(incident["id"], "", "", "", "", self.now())
         known.kind, known.component = incident["kind"], incident["component"]
         known.severity, known.status = incident["severity"], incident["status"]
         members = incident["members"]
-        self.say(
+        self.output(
             f"{incident['status'].upper():<8}  {incident['severity']:<8}  {incident['kind']} {incident['component']}"
             f"  ({members['bad']} of {members['of']}, confidence {incident['confidence']:.2f})  {incident['title']}"
         )
 
 
 class Demo:
-    """All parts of one run. `say` prints a line for the person who watches."""
+    """All parts of one run. `output` prints a line, `progress` shows what is starting."""
 
-    def __init__(self, options: Options, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, options: DemoOptions, output: Callable[[str], None], progress: Callable[[str], None] = lambda _: None
+    ) -> None:
         if options.nodes > MOST_HOSTS:
             raise ValueError(f"at most {MOST_HOSTS} nodes, got {options.nodes}")
         if not 0 < options.speed <= 20:
             raise ValueError(f"speed must be above 0 and at most 20, got {options.speed:g}")
-        self.options, self._say = options, say
-        self.shape = Shape(nodes=options.nodes, unit=min(32, -(-options.nodes // 2)))
-        self.layout = Layout.of(Fabric(self.shape).graph, storage=0)
+        self.options, self._output, self._progress = options, output, progress
+        self.layout = Layout.from_graph(rail_fabric(options.nodes, unit=min(32, -(-options.nodes // 2))), storage=0)
         self.faults = timeline(self.layout, options.seed, options.speed, spare=1)
         self.interval = max(1.0, 10.0 / options.speed)
         self.world = World(self.layout, options.seed, self.interval)
         self.agents = Agents(
             self.world, address=LOOPBACK, interval=self.interval, on_step=self._step, without=(0,), page=Pages()
         )
-        self.receiver = Receiver(self._event, lambda: self.agents.seconds)
+        self.receiver = WebhookReceiver(self._event, lambda: self.agents.seconds)
         self.address = free_address(options.listen)
 
-    async def run(self) -> list[Line]:
-        """Play the timeline; with `once` the judgement of the run, otherwise it goes on until cancelled.
+    async def run(self) -> list[EventResult]:
+        """Run the timeline. With `once` return its results, else continue until cancelled.
 
-        OSError where a socket cannot be had, TimeoutError where a part does not come up.
+        OSError for a socket that cannot be opened, TimeoutError for a part that does not start.
         """
         logs.configure(level="error")
         with tempfile.TemporaryDirectory(prefix="fabricmon-demo-") as directory:
             async with contextlib.AsyncExitStack() as stack:
+                self._output(f"starting {self.options.nodes} simulated hosts, the server and this machine's agent ...")
                 await self._start(stack, Path(directory))
-                self._say(f"page: http://{self.address}/   (metrics and API at the same address)")
-                self._say(
-                    f"{self.options.nodes} simulated hosts x {self.shape.rails} ports and GPUs, "
-                    f"{len(self.layout.leaves)} leaves, {self.shape.spines} spines, and this machine"
+                self._output(f"page: http://{self.address}/   (metrics and API at the same address)")
+                if not self.options.listen and parse_address(self.address).port != USUAL_PORT:
+                    self._output(f"port {USUAL_PORT} of {LOOPBACK} is in use (choose one with --listen HOST:PORT); "
+                                 f"other commands need --server http://{self.address}")
+                self._output(
+                    f"{self.options.nodes} simulated hosts x {len(self.layout.host_rows(0))} ports and GPUs, "
+                    f"{len(self.layout.leaves)} leaves, {len(self.layout.switches) - len(self.layout.leaves)} spines, "
+                    "and this machine"
                 )
                 await asyncio.sleep(STEADY)
                 self.agents.play(self.faults)
                 await self._follow()
                 if self.options.once:
                     return compare(self.faults, self._simulated())
-                self._say("the timeline has ended; the page stays up, Ctrl-C ends the demo")
+                self._output("end of the timeline; the page stays up, Ctrl-C ends the demo")
                 while True:
                     await asyncio.sleep(1.0)
                     self._check()
 
     async def _follow(self) -> None:
-        """Wait until the last step and what may come of it have come."""
+        """Wait for the last step and its incidents."""
         end = self.agents.script.ends + TAIL
-        while self.agents.seconds < end or (self.agents.seconds < end + PATIENCE and self._missing()):
+        while self.agents.seconds < end or (
+            self.agents.seconds < end + PATIENCE
+            and any(line.result == "MISSING" for line in compare(self.faults, self._simulated()))
+        ):
             await asyncio.sleep(0.2)
             self._check()
-
-    def _missing(self) -> bool:
-        return any(line.result == "MISSING" for line in compare(self.faults, self._simulated()))
 
     def _check(self) -> None:
         if self.agents.failed is not None:
@@ -183,12 +193,10 @@ class Demo:
             if task.done():
                 task.result()
 
-    def _simulated(self) -> list[Told]:
-        """What was told of the simulated fabric; this machine's own troubles are real and not the run's business."""
+    def _simulated(self) -> list[NotifiedIncident]:
+        """Notified incidents of the simulated fabric, without those of this machine, which are real."""
         own = self._here.name
-        return [one for one in self.receiver.told.values() if own not in words(one.component)]
-
-    # --- parts
+        return [one for one in self.receiver.notified.values() if own not in words(one.component)]
 
     async def _start(self, stack: contextlib.AsyncExitStack, directory: Path) -> None:
         self._tasks: list[asyncio.Task[None]] = []
@@ -196,24 +204,26 @@ class Demo:
         await self.agents.start()
         stack.push_async_callback(self.agents.stop)
         self._here = LiveHost()
-        root = config.load(None, {"agent.listen": [f"{LOOPBACK}:0"]}, uses=("agent", "collect", "rules"))
+        given = {"agent.listen": [f"{LOOPBACK}:0"], "collect.inventory.none_expected": True}
+        root = config.load(None, given, uses=("agent", "collect", "rules"))
         own, first = Agent(root, self._here), Agent(root, SimulatedHost(self.world, 0))
         for name, agent in (("agent of this machine", own), ("agent of the first host", first)):
             await self._child(stack, name, agent.run(), agent.listening)
         targets = {**self.agents.targets, self.layout.hosts[0]: str(first.addresses[0])}
         if self._here.name not in targets:
             targets[self._here.name] = str(own.addresses[0])
-        central = Central(self._centre(directory, targets, hook))
-        await self._child(stack, "centre", central.run(), central.listening)
+        central = Central(self._central_config(directory, targets, hook))
+        await self._child(stack, "server", central.run(), central.listening)
         end = time.monotonic() + START_LIMIT
-        while sum(node.presence == "live" for node in central.engine.nodes()) < len(targets):
+        while (live := sum(node.presence == "live" for node in central.engine.nodes())) < len(targets):
             self._check()
+            self._progress(f"starting: {live} of {len(targets)} agents connected")
             if time.monotonic() > end:
-                raise TimeoutError("not every agent is followed by the centre")
+                raise TimeoutError(f"only {live} of {len(targets)} agents are connected after {START_LIMIT:g} s")
             await asyncio.sleep(0.1)
 
-    def _centre(self, directory: Path, targets: dict[str, str], hook: str) -> config.Root:
-        """The configuration a site would write for this fabric."""
+    def _central_config(self, directory: Path, targets: dict[str, str], hook: str) -> config.Root:
+        """The configuration of the server for this fabric."""
         graph = self.layout.graph
         plan, found = directory / "ibnetdiscover.txt", directory / "agents.json"
         plan.write_text(write(graph))
@@ -248,7 +258,7 @@ class Demo:
     async def _child(
         self, stack: contextlib.AsyncExitStack, name: str, work: Any, listening: asyncio.Event
     ) -> None:
-        """Run a part beside the others; returns when it listens, raises what ended it before."""
+        """Start a part and wait until it listens; raises the error that ended it before."""
         task = asyncio.create_task(work, name=name)
         self._tasks.append(task)
         stack.push_async_callback(_end, task)
@@ -260,14 +270,12 @@ class Demo:
         if not listening.is_set():
             raise TimeoutError(f"{name} does not listen after {START_LIMIT:g} s")
 
-    # --- what is said
-
     def _step(self, step: Step) -> None:
         if step.text:
             self._event(f"event     {step.text}")
 
     def _event(self, text: str) -> None:
-        self._say(f"{self.agents.seconds:6.1f} s  {text}")
+        self._output(f"{self.agents.seconds:6.1f} s  {text}")
 
 
 async def _end(task: asyncio.Task[None]) -> None:
@@ -287,19 +295,18 @@ def words(component: str) -> set[str]:
 
 
 def free_address(wanted: str) -> str:
-    """`wanted`, or the same host with another port where that one is busy. OSError where the host is not ours."""
-    address = parse_address(wanted)
+    """`wanted`, or a free port of this machine's loopback for "". OSError for an address that cannot be used."""
+    address = parse_address(wanted) if wanted else Address(LOOPBACK, USUAL_PORT)
     host = address.host or LOOPBACK
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for port in (address.port, 0):
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, port))
-            except OSError:
-                if port == 0:
-                    raise
-                continue
-            number = probe.getsockname()[1]
-            return f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
-    raise AssertionError("unreachable")
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, address.port))
+        except OSError as error:
+            if not wanted:
+                probe.bind((host, 0))
+            elif error.errno == errno.EADDRINUSE:
+                raise OSError(f"port {address.port} of {host} is in use: choose another one with --listen") from error
+            else:
+                raise OSError(f"cannot listen on {wanted}: {error.strerror} (--listen)") from error
+        return str(Address(host, probe.getsockname()[1]))

@@ -1,8 +1,8 @@
-"""Snapshot <-> what travels from agent to centre. Pure; the format is described in docs/design/frame.md.
+"""Snapshot <-> messages from agent to server. Pure; the format is described in docs/design/frame.md.
 
-What is rare travels as JSON text: the inventory that names rows and columns, events, a goodbye. What is frequent
-travels as binary float64: once all values, then only those whose bits changed. Encoding needs no NumPy, so that
-an agent can do without; decoding gives arrays that view the received bytes.
+Inventories, events and the goodbye are JSON text. Values are binary float64: once all of them, then only those whose
+bits changed. Encoding needs no NumPy, so that an agent can do without; decoding gives arrays that view the received
+bytes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from fabricmon.forms.decoding import Undecodable, json_decoder
 from fabricmon.model import Event, Inventory, Snapshot
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERSION = 1
-"""Raised when a reader of the older version would misunderstand; further JSON fields do not raise it."""
+"""Raised with an incompatible change; further JSON fields do not raise it."""
 
 MAX_VALUES = 2**22
 """Values in one snapshot: 32 MiB of float64; a node of 32 ports needs about 3,000."""
@@ -42,14 +43,14 @@ _BIG_ENDIAN = sys.byteorder == "big"
 
 
 class FrameError(ValueError):
-    """Bytes or text that are no message of this protocol; the text says what was expected."""
+    """Bytes or text that are no message of this protocol; the text names what was expected."""
 
 
 class VersionError(FrameError):
     """A well-formed message of another version of the protocol: the peer is incompatible, not broken."""
 
     def __init__(self, version: int) -> None:
-        super().__init__(f"the peer speaks frame version {version}, this side speaks {VERSION}")
+        super().__init__(f"the peer uses frame version {version}, this side {VERSION}")
         self.version = version
 
 
@@ -93,8 +94,8 @@ def encode_full(s: Snapshot) -> bytes:
 def encode_delta(s: Snapshot, before: array[float], taken_before: Sequence[float]) -> bytes:
     """The values of `s` whose bits differ from `before`, or a full frame where that is the shorter message.
 
-    `before` and `taken_before` are what the receiver has, in the same inventory. A part that was not read since
-    (its `taken` is unchanged) is not compared: its values cannot have changed.
+    `before` and `taken_before` are the receiver's state, in the same inventory. A part whose `taken` is unchanged is
+    not compared.
     """
     if len(before) != len(s.values) or len(taken_before) != len(s.taken):
         raise FrameError(
@@ -119,12 +120,12 @@ def encode_delta(s: Snapshot, before: array[float], taken_before: Sequence[float
 
 
 def encode_frame(f: Frame) -> bytes:
-    """The message that `decode` makes this frame of. ValueError for a difference that does not say its `size`."""
+    """The message that `decode` turns into this frame. FrameError for a difference without its `size`."""
     import numpy as np
 
     count = len(f.values)
     if f.index is not None and f.size is None:
-        raise FrameError("a difference must say the size of its snapshot")
+        raise FrameError("a delta frame needs the size of its snapshot")
     size = count if f.size is None else f.size
     form = _FULL if f.index is None else _DELTA
     head = _HEADER.pack(_MAGIC, VERSION, form, f.inventory, f.seq, f.wall, len(f.taken), size, count, 0)
@@ -191,16 +192,16 @@ def _le(values: array[Any]) -> bytes:
 # Text
 
 
-class _Hello(Struct, frozen=True, tag_field="type", tag="inventory"):
+class _HelloMessage(Struct, frozen=True, tag_field="type", tag="inventory"):
     inventory: Inventory
     version: int = VERSION
 
 
-class _Event(Struct, frozen=True, tag_field="type", tag="event"):
+class _EventMessage(Struct, frozen=True, tag_field="type", tag="event"):
     event: Event
 
 
-class _Goodbye(Struct, frozen=True, tag_field="type", tag="goodbye"):
+class _GoodbyeMessage(Struct, frozen=True, tag_field="type", tag="goodbye"):
     goodbye: Goodbye
 
 
@@ -209,25 +210,38 @@ class _Peek(Struct, frozen=True):
     version: int = VERSION
 
 
-_DECODER = msgspec.json.Decoder(_Hello | _Event | _Goodbye)
-_PEEK = msgspec.json.Decoder(_Peek)
+class _PeekIdentity(Struct, frozen=True):
+    node: str
+
+
+class _PeekInventory(Struct, frozen=True):
+    identity: _PeekIdentity
+
+
+class _PeekHello(Struct, frozen=True):
+    inventory: _PeekInventory
+
+
+_decoded = json_decoder(_HelloMessage | _EventMessage | _GoodbyeMessage)
+_peek = json_decoder(_Peek)
+_peek_hello = json_decoder(_PeekHello)
 
 
 def encode_hello(inv: Inventory) -> str:
     """The inventory, first message of a stream and again whenever its `id` changed."""
     _check(inv)
-    return _text(_Hello(inv))
+    return _encode_text(_HelloMessage(inv))
 
 
 def encode_event(e: Event) -> str:
     """An event. Fields without a finite value are left out: JSON has no NaN, and unknown is absent."""
     if not all(map(math.isfinite, e.fields.values())):
         e = msgspec.structs.replace(e, fields={k: v for k, v in e.fields.items() if math.isfinite(v)})
-    return _text(_Event(e))
+    return _encode_text(_EventMessage(e))
 
 
 def encode_goodbye(g: Goodbye) -> str:
-    return _text(_Goodbye(g))
+    return _encode_text(_GoodbyeMessage(g))
 
 
 def decode_text(text: str | bytes) -> Inventory | Event | Goodbye:
@@ -236,16 +250,24 @@ def decode_text(text: str | bytes) -> Inventory | Event | Goodbye:
         raise FrameError(f"a text message has at most {MAX_TEXT} bytes, got {len(text)}")
     try:
         # The version first: another version's message may have another shape.
-        peek = _PEEK.decode(text)
+        peek = _peek(text)
         if peek.version != VERSION:
             raise VersionError(peek.version)
-        message = _DECODER.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as e:
+        message = _decoded(text)
+    except Undecodable as e:
         raise FrameError(f"not a message of this protocol: {e}") from e
-    if isinstance(message, _Hello):
+    if isinstance(message, _HelloMessage):
         _check(message.inventory)
         return message.inventory
-    return message.event if isinstance(message, _Event) else message.goodbye
+    return message.event if isinstance(message, _EventMessage) else message.goodbye
+
+
+def node_of(text: str | bytes) -> str:
+    """The node that an inventory names, without making anything of the rest; "" where there is none to read."""
+    try:
+        return _peek_hello(text).inventory.identity.node
+    except Undecodable:
+        return ""
 
 
 def decode_hello(text: str | bytes) -> Inventory:
@@ -263,7 +285,7 @@ def _check(inv: Inventory) -> None:
         raise FrameError(f"inventory id {inv.id} is not a 32-bit number")
 
 
-def _text(message: Struct) -> str:
+def _encode_text(message: Struct) -> str:
     try:
         return msgspec.json.encode(message).decode()
     except UnicodeEncodeError:

@@ -1,11 +1,11 @@
-"""The vocabulary: what a reading, a symptom, an incident is. Pure data, no behaviour that touches the world.
+"""The vocabulary: readings, symptoms, incidents, notifications. Pure data.
 
 A counter's way to an alert: Sample -> Snapshot -> Frame -> Fleet -> Symptom -> Incident -> Notification.
 
 Units and time, everywhere in fabricmon:
   * values are float64 in base units (bytes, seconds, ratios 0..1); NaN means unknown, never 0.
   * `wall` is seconds since the Unix epoch; `taken` is seconds of the *node's* monotonic clock and is the
-    only time rates may be computed from (detection-methods 0.1: never the centre's clock).
+    only time rates may be computed from (docs/methods.md#counter-hygiene: never the server's clock).
 """
 
 from __future__ import annotations
@@ -16,6 +16,14 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct
+
+
+class RankedEnum(StrEnum):
+    """Words in an order; `rank` counts from 0."""
+
+    @property
+    def rank(self) -> int:
+        return list(type(self)).index(self)
 
 
 class Kind(StrEnum):
@@ -30,7 +38,7 @@ class Kind(StrEnum):
 
 
 class ComponentId(NamedTuple):
-    """Names one row of the fleet: ("port", "host-007", "mlx5_3/1")."""
+    """Name of one row of the fleet: ("port", "host-007", "mlx5_3/1")."""
 
     kind: Kind
     node: str
@@ -63,9 +71,10 @@ class Component(Struct, frozen=True):
             ("compute", "storage", "management", "unknown"), hca_type, bond (master netdev of a bonded leg).
             GPU ("gpu3"): gpu, uuid, pci, model, driver, cluster and clique (the NVLink domain), chassis, slot, tray,
             module. NVLINK ("gpu3/link7"): gpu, link, uuid, pci, remote ("gpu", "switch"), remote_pci.
-            PCIE ("0000:17:00.0"): device (the same), class ("nic", "gpu", "nvswitch", "bridge"), owner (the RDMA
-            device or interface, "gpu3"), path (bridges above it, the root port first), numa, nearest (the closest GPUs
-            of an adapter, the closest adapters of a GPU) and relation (how close: PIX, PXB, PHB, NODE, SYS).
+            PCIE ("0000:17:00.0"): device (the same), class ("nic", "gpu", "nvswitch", "bridge"), rdma (its RDMA
+            device), owner (the same, else the interface or "gpu3"), path (bridges above it, the root port first), numa,
+            nearest (the closest GPUs of an adapter, the closest adapters of a GPU) and relation (how close: PIX, PXB,
+            PHB, NODE, SYS).
             FLOW ("mlx5_3/1>host-009/mlx5_3/1"): port (name of the node's own PORT row), peer (node and name of the far
             PORT row), path (names of the switches in order, parted by blanks; "a:33" leaves switch a by its port 33,
             where parallel cables go on; absent where it is unknown or changes from packet to packet).
@@ -76,11 +85,11 @@ class Component(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True):
-    """The shape of what one collector reads of one kind: a rows x columns rectangle of float64, row-major.
+    """The shape of one collector's values of one kind: a rows x columns rectangle of float64, row-major.
 
-    columns  catalogue names; "raw:<directory>/<file>" for a counter the host has and the catalogue has not.
+    columns  catalogue names; "raw:<directory>/<file>" for a counter of the host that is not in the catalogue.
     period   seconds between two reads of this part in normal operation.
-    wire     travels to the centre; else it is on the node's /metrics only (Counter.wire).
+    wire     sent to the server; False: exported by the agent's /metrics only (Counter.wire).
     """
 
     collector: str
@@ -122,7 +131,7 @@ class Fault(Struct, frozen=True):
 
     collector: str
     component: str
-    source: str  # path or question, as the operator would look it up
+    source: str  # path or query
     error: str
 
 
@@ -144,13 +153,13 @@ class Reading:
 
 
 class Event(Struct, frozen=True):
-    """Something the kernel told at once. A reason to look; counting is the counters' business.
+    """An event that the kernel reported. A reason to read counters, and never counted as one.
 
     kind       "link", "xid", "sxid", or the pattern of a kernel log line, "mlx5_health_lost" (kernel_patterns)
     component  Component.name of a row of kind `of`; "" for the node itself
     text       one line for a person: "eth0 lost carrier"
-    fields     numbers that it tells; of a kernel log line "severity" (Severity.rank), and "left_out", how many of
-               its sort were not told since the last
+    fields     numbers that it has; of a kernel log line "severity" (Severity.rank), and "left_out", how many of
+               its sort were not reported since the last
     """
 
     seq: int
@@ -178,15 +187,49 @@ class Snapshot:
 
 
 class Presence(StrEnum):
-    """How the centre's pull of one agent stands. Absence is never recovery."""
+    """State of the server's pull of one agent. Absence is never recovery."""
 
     LIVE = "live"  # frames arrive
     SLOW = "slow"  # connected, but frames are late
-    REFUSED = "refused"  # the node answers, nothing listens: the agent is dead
-    UNREACHABLE = "unreachable"  # no answer at all: node or its network is dead
-    CLONED = "cloned"  # another agent uses the same node name
-    INCOMPATIBLE = "incompatible"  # speaks another frame version
+    REFUSED = "refused"  # connection refused: the agent is down
+    UNREACHABLE = "unreachable"  # no answer: the node or its network is down
+    CLONED = "cloned"  # duplicate node name
+    INCOMPATIBLE = "incompatible"  # another frame version
     NEVER = "never"  # expected, never seen
+
+
+class Checked(Struct, frozen=True):
+    """Components of one technology of a node. `links`: links of the checked ones, where one has several (NVLinks)."""
+
+    technology: str
+    checked: int
+    unknown: int
+    links: int = 0
+
+
+class Unchecked(Struct, frozen=True, order=True):
+    """A component whose condition is unknown. `why`: "state not read"."""
+
+    component: str
+    technology: str
+    why: str
+
+
+class CheckedNode(Struct, frozen=True):
+    """Which components of a node were checked. `unread`: some of the others, by name; `none_expected`: the node may be
+    without a fabric."""
+
+    counts: tuple[Checked, ...] = ()
+    unread: tuple[Unchecked, ...] = ()
+    none_expected: bool = False
+
+    @property
+    def checked(self) -> int:
+        return sum(each.checked for each in self.counts)
+
+    @property
+    def unknown(self) -> int:
+        return sum(each.unknown for each in self.counts)
 
 
 class NodeView(Struct, frozen=True):
@@ -203,10 +246,11 @@ class NodeView(Struct, frozen=True):
     gpus: int = 0
     symptoms: int = 0  # open symptoms on this node's components, its own ("agent_silent") included
     maintenance: str = ""  # id of the window the node is in, "" when none
+    checked: CheckedNode | None = None  # None before its first frame
 
 
 class Maintenance(Struct, frozen=True):
-    """Announced work: what it covers makes no incident of warning or higher from `starts` until `ends`.
+    """A maintenance window: its components make no incident of warning or higher from `starts` until `ends`.
 
     hosts       node names; a `*` stands for any characters ("host-04*").
     components  words as in Incident.component ("leaf(su1/rail2)"), same wildcard.
@@ -222,36 +266,32 @@ class Maintenance(Struct, frozen=True):
 
 
 # --------------------------------------------------------------------------------------------------------
-# Judgement
+# Evaluation
 
 
-class Severity(StrEnum):
+class Severity(RankedEnum):
     INFO = "info"
     WARNING = "warning"
     CRITICAL = "critical"
 
-    @property
-    def rank(self) -> int:
-        return ("info", "warning", "critical").index(self.value)
-
 
 class Evidence(Struct, frozen=True):
-    """One reading that speaks for (or against) a verdict, with the formula it went through."""
+    """One reading that is evidence for (or against) a verdict, with its formula."""
 
     component: str
     text: str  # "3 downs, penalty 2941 > 2000"
-    formula: str = ""  # "P = 1000/down, half-life 900 s; raise > 2000 (detection-methods 3.3)"
+    formula: str = ""  # "P = 1000/down, half-life 900 s; raise > 2000 (docs/methods.md#flap-damping)"
     value: float | None = None
     limit: float | None = None
     for_it: bool = True
 
 
 class RuledOut(Struct, frozen=True):
-    """Another cause that was thought of, and why it is not that one.
+    """Another possible cause, and the reason why it is ruled out.
 
     component  "leaf(su1/rail2)", or "32 separate faults"
     reason     "31 of its 32 observed members show no sign of it"
-    behind     nats by which it is less likely; None: its members speak against it, so that it was no candidate
+    behind     nats by which it is less likely; None: its members are evidence against it, so it was no candidate
     """
 
     component: str
@@ -260,7 +300,7 @@ class RuledOut(Struct, frozen=True):
 
 
 class Symptom(Struct, frozen=True):
-    """A rule is true of a component, after hysteresis. Opened and closed by the Judge."""
+    """A rule is true of a component, after hysteresis."""
 
     rule: str
     kind: str  # incident kind words of the rule: "link_down", "link_flapping", ...
@@ -292,7 +332,7 @@ class HistoryEntry(Struct, frozen=True):
     reason: str
 
 
-class JobVerdict(StrEnum):
+class JobVerdict(RankedEnum):
     """What an incident does to a job, the worst last."""
 
     AT_RISK = "at_risk"  # it crosses what failed, or has a part there, and none of its links shows it
@@ -300,15 +340,11 @@ class JobVerdict(StrEnum):
     STALL = "stall"  # it waits, and goes on when the outage ends in time
     CRASH = "crash"  # the outage is longer than its communication survives
 
-    @property
-    def rank(self) -> int:
-        return ("at_risk", "slow", "stall", "crash").index(self.value)
-
 
 class JobImpact(Struct, frozen=True):
     """One job that an incident hits or puts at risk.
 
-    source  who told of the job: "slurm", "kubernetes", "file /etc/fabricmon/jobs.json"
+    source  "slurm", "kubernetes", "file /etc/fabricmon/jobs.json"
     reason  why this verdict, one sentence
     nodes   its nodes that are hit (of one at risk: that are in what failed), at most 16 named; `hit` counts all
     of      how many nodes it has
@@ -328,14 +364,23 @@ class JobImpact(Struct, frozen=True):
     since: float
     gone: float | None = None
 
+    @property
+    def title(self) -> str:
+        """"train-70b#4711", or the id where that holds the name."""
+        return job_title(self.id, self.name)
+
+
+def job_title(id: str, name: str) -> str:
+    return id if not name or name in id else f"{name}#{id}"
+
 
 class Impact(Struct, frozen=True):
-    """Jobs hit or at risk by one incident, the worst first.
+    """Jobs affected or at risk by one incident, the worst first.
 
-    state   "known"; "partly": one of several schedulers was not heard of for long; "unknown": none was heard of, so
-            that no job listed here does not mean that there is none
-    source  schedulers it is from, separated by ", "
-    as_of   wall time of the oldest of their answers that were used; None where there was none
+    state   "known"; "partly": one of several schedulers has not answered for long; "unknown": none has, so that an
+            empty list does not mean that there is no job
+    source  schedulers, separated by ", "
+    as_of   wall time of the oldest of the answers used; None where there was none
     jobs    at most 32; `total` counts all
     """
 
@@ -349,7 +394,7 @@ class Impact(Struct, frozen=True):
 class Incident(Struct, frozen=True):
     """One cause a person can act on. The webhook body carries exactly these fields (see docs/webhook.md).
 
-    id         deterministic: the same cause gets the same id at every centre (engine.situation.incident_id).
+    id         deterministic: the same cause gets the same id on every server (engine.situation.incident_id).
     kind       words of the scenario catalogue: link_down, link_flapping, link_errors, link_degraded, nic_fault,
                fault_domain, agent_silent, host_unreachable, telemetry_quality, maintenance, ...
     component  "link(host-007/mlx5_3/1)", with the far end when known "link(host-007/mlx5_3/1, leaf-3/12)",
@@ -372,26 +417,42 @@ class Incident(Struct, frozen=True):
     labels: dict[str, str] = {}
     updated: float = 0.0
     resolved: float | None = None
-    candidates: tuple[str, ...] = ()  # ambiguity group: other components the evidence cannot tell apart
+    candidates: tuple[str, ...] = ()  # ambiguity group: other components with the same evidence
     parts: tuple[str, ...] = ()  # names of the bad members, at most 64
     history: tuple[HistoryEntry, ...] = ()
     revision: int = 0  # raised by each change that a receiver should know
     impact: Impact | None = None  # None: it can hit no job, or no source of jobs is configured
-    ruled_out: tuple[RuledOut, ...] = ()  # causes that the same symptoms would suggest, and why it is none of them
+    ruled_out: tuple[RuledOut, ...] = ()  # causes that the same symptoms would suggest
 
 
 class Face(Struct, frozen=True):
-    """What a receiver may have made an incident's identity from (Alertmanager: labels). Changes within an episode."""
+    """Properties a receiver may identify an incident by (Alertmanager: labels). Changes within an episode."""
 
     kind: str
     component: str
     severity: Severity
 
 
-class Notification(Struct, frozen=True):
-    """What one receiver is to be told, once. `key` is the Idempotency-Key: same key, same telling.
+class NotifiedState(Struct, frozen=True):
+    """The state of one incident in a notification, as receivers compare it (`notify/identity.py`).
 
-    before  incident id -> the faces this receiver was told in the episode before this telling, oldest first.
+    key        of the content: the same on every server
+    episode    of the incident, by its onset
+    reminders  in this episode so far, this one included
+    """
+
+    key: str
+    episode: str
+    reminders: int = 0
+
+
+class Notification(Struct, frozen=True):
+    """One notification of one receiver. `key` is the Idempotency-Key: same key, same notification.
+
+    before  incident id -> the faces sent to this receiver in the episode before this notification, oldest first.
+    states  incident id -> its state; {} in a notification that release 0.1.0 stored.
+    waiting  how many further incidents wait for a notification to this receiver.
+    messages  that the receiver makes of it, for its budget.
     """
 
     key: str
@@ -400,11 +461,14 @@ class Notification(Struct, frozen=True):
     created: float
     reason: str  # "new incident", "resolved", "severity rose", "repeat after 4h"
     before: dict[str, tuple[Face, ...]] = {}
+    states: dict[str, NotifiedState] = {}
+    waiting: int = 0
+    messages: int = 1
 
 
 @dataclass(slots=True)
 class Change:
-    """What a tick of the engine changed: the only Python objects it makes."""
+    """Result of one tick of the engine."""
 
     symptoms: list[SymptomChange] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)

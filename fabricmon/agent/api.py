@@ -1,4 +1,4 @@
-"""The agent's HTTP face: /, /metrics, /stream, /health and the probes. Reads no hardware and decides nothing."""
+"""The agent's HTTP application: /, /metrics, /stream, /health and the probes."""
 
 from __future__ import annotations
 
@@ -6,61 +6,71 @@ import asyncio
 import contextlib
 import html
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from fabricmon import __version__, frame
-from fabricmon.agent.expose import Page
-from fabricmon.agent.report import Health
-from fabricmon.agent.state import State
+from fabricmon.agent.metrics.family_writer import FamilyWriter
+from fabricmon.agent.metrics.hardware import HardwareMetrics
+from fabricmon.agent.readings.report import Health
+from fabricmon.agent.readings.state import NodeState
 from fabricmon.model import Inventory
 from fabricmon.runtime import logs
 from fabricmon.runtime.door import peer_of
-from fabricmon.runtime.exposition import EOF, Family, Format, accepts_gzip, gzip, negotiate, render
-from fabricmon.runtime.http import add_probes
-from fabricmon.runtime.metrics import process_families
+from fabricmon.runtime.exposition import END, Format
+from fabricmon.runtime.http import add_probes, metrics_answer
 
 HEARTBEAT = 1.0
-"""Seconds: a stream gets a frame at least that often, changed or not."""
+"""Seconds between two frames of a stream, at most."""
 
 SPACING = 0.1
-"""Seconds between two frames of a stream when something urgent happened, so that a storm stays bounded."""
+"""Seconds between two frames of a stream after urgent changes, at least."""
 
 FIRST_WAIT = 2.0
-"""Seconds a stream waits for the first round of readings, so that it starts with all devices; one that hangs comes
-later, in a new inventory."""
+"""Seconds a stream waits for the first round of readings, so that it starts with all devices; one that hangs is in a
+later inventory."""
 
 SEND_LIMIT = 30.0
-"""Seconds a reader of the stream may leave its socket full before it is cut off."""
+"""Seconds a reader of the stream may leave its socket full before it is disconnected."""
+
+MAX_CONTROL, CONTROL_WINDOW = 100, 10.0
+"""Pings and pongs of one reader in so many seconds; a healthy one sends one pong for each ping."""
 
 PING = 10.0
-"""Seconds between pings; a peer that vanished without a word is noticed within half of that after one."""
+"""Seconds between pings; a peer that vanished is noticed within half of that after one."""
 
 
-class Api:
-    """Serves one State. `health`, `families`, `monotonic` answer for the rest of the agent."""
+class AgentApi:
+    """Serves the state of one node. `registry` has the metrics of its collectors and of the process;
+    `health`, `monotonic` answer for the rest of the agent."""
 
     def __init__(
         self,
-        state: State,
+        state: NodeState,
         max_streams: int,
         monotonic: Callable[[], float],
-        families: Callable[[], Iterable[Family]],
+        registry: CollectorRegistry,
         health: Callable[[], Health],
         started: asyncio.Event,
         ready: Callable[[], str | None],
         live: Callable[[], str | None],
     ) -> None:
         self._state, self._max_streams = state, max_streams
-        self._monotonic, self._families, self._health, self._started = monotonic, families, health, started
+        self._registry, self._health, self._started = registry, health, started
         self._streams: dict[asyncio.Event, web.WebSocketResponse] = {}  # by what wakes the sender
         self._peers: dict[asyncio.Event, str] = {}
-        self._page: Page | None = None
         self._log = logs.get()
-        self._refused = 0
-        self.app = web.Application(client_max_size=1024)  # nobody has anything to send here
+        self._hardware, self._writer = HardwareMetrics(lambda: state.snapshot, monotonic), FamilyWriter()
+        self._refused = Counter("fabricmon_streams_refused", "Streams refused because of the limit on streams",
+                                registry=registry)  # fmt: skip
+        Gauge("fabricmon_streams", "Open streams to servers and other readers",
+              registry=registry).set_function(lambda: len(self._streams))  # fmt: skip
+        Gauge("fabricmon_inventory_id", "Rises with each change of what this node has",
+              registry=registry).set_function(lambda: state.snapshot.inventory.id)  # fmt: skip
+        self.app = web.Application(client_max_size=1024)  # no request has a body
         self.app.router.add_get("/", self._landing)
         self.app.router.add_get("/metrics", self._metrics)
         self.app.router.add_get("/health", self._get_health)
@@ -69,11 +79,11 @@ class Api:
         add_probes(self.app, live, ready)
 
     def wake(self) -> None:
-        """Something happened that a centre should know before the next heartbeat."""
+        """Send the next frame of each stream before its heartbeat."""
         for urgent in self._streams:
             urgent.set()
 
-    # --- for people and scrapers
+    # --- pages
 
     async def _landing(self, _request: web.Request) -> web.Response:
         node = html.escape(self._state.inventory.identity.node)
@@ -87,51 +97,33 @@ class Api:
         return web.Response(text=body, content_type="text/html")
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        format = negotiate(request.headers.get("Accept", ""))
-        page = self.metrics(format)
-        headers = {"Content-Type": format.value, "Vary": "Accept, Accept-Encoding"}
-        if accepts_gzip(request.headers.get("Accept-Encoding", "")):
-            page = gzip(page)
-            headers["Content-Encoding"] = "gzip"
-        return web.Response(body=page, headers=headers)
+        return metrics_answer(request, self.metrics)
 
     def metrics(self, format: Format) -> bytes:
-        """The page a scraper gets, not compressed."""
-        snapshot = self._state.snapshot
-        if self._page is None or self._page.inventory is not snapshot.inventory:
-            self._page = Page(snapshot.inventory)
-        pieces = self._page.render(snapshot, self._monotonic(), format)
-        own = (
-            Family("fabricmon_streams", "gauge", "Centres that follow this agent", [({}, float(len(self._streams)))]),
-            Family("fabricmon_streams_refused_total", "counter", "Streams refused because there were too many",
-                   [({}, float(self._refused))]),
-            Family("fabricmon_inventory_id", "gauge", "Rises with each change of what this node has",
-                   [({}, float(snapshot.inventory.id))]),
-            *process_families(__version__, "agent"),
-        )
-        pieces += render([*self._families(), *own], format)
-        if format is Format.OPENMETRICS:
-            pieces.append(EOF)
-        return "".join(pieces).encode()
+        """The uncompressed page: hardware, collectors, process."""
+        own = self._writer.text(self._registry.collect(), format)
+        return f"{self._hardware.page(format)}{own}{END[format]}".encode()
 
     async def _get_health(self, _request: web.Request) -> web.Response:
         return web.Response(body=msgspec.json.encode(self._health()), content_type="application/json")
 
-    # --- for centres
+    # --- streams
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         after = request.query.get("after", "")
         if after and not (after.isascii() and after.isdigit() and len(after) < 20):
             return web.Response(status=400, text="after: expected the number of the last event seen\n")
         peer = peer_of((request.remote or "",))
-        share = max(2, self._max_streams // 2)  # of one peer: no other machine shuts the centre out alone
+        share = max(2, self._max_streams // 2)  # of one peer, so that none can take all streams
         if len(self._streams) >= self._max_streams or list(self._peers.values()).count(peer) >= share:
-            self._refused += 1
-            return web.Response(status=503, text=f"{self._max_streams} streams are open already, or {share} of yours\n",
+            self._refused.inc()
+            return web.Response(status=503, text=f"{self._max_streams} streams are open, or {share} of this peer\n",
                                 headers={"Retry-After": "10"})
-        # writer_limit 1: wait for a free socket after each message, so that a slow reader gets the newest
-        # difference later instead of a queue of old ones.
-        ws = web.WebSocketResponse(heartbeat=PING, compress=False, max_msg_size=1024, writer_limit=1, timeout=1.0)
+        # writer_limit 1: waits for a free socket after each message, so that a slow reader gets the newest difference
+        # instead of a queue of old ones
+        ws = web.WebSocketResponse(
+            heartbeat=PING, autoping=False, compress=False, max_msg_size=1024, writer_limit=1, timeout=1.0
+        )
         if not ws.can_prepare(request).ok:
             return web.Response(status=426, text="/stream is a WebSocket\n", headers={"Upgrade": "websocket"})
         urgent = asyncio.Event()
@@ -160,13 +152,22 @@ class Api:
 
     @staticmethod
     async def _read(ws: web.WebSocketResponse) -> None:
-        """Answers pings and sees the end. A reader of the stream has nothing to say."""
+        """Answer pings until the end; disconnect a reader that sends data or too many pings."""
+        clock = asyncio.get_running_loop().time
+        left, until = MAX_CONTROL, clock() + CONTROL_WINDOW
         async for message in ws:
+            left, now = left - 1, clock()
+            if now >= until:
+                left, until = MAX_CONTROL, now + CONTROL_WINDOW
             if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
-                await ws.close(code=WSCloseCode.POLICY_VIOLATION, message=b"this stream is for reading")
+                await ws.close(code=WSCloseCode.POLICY_VIOLATION, message=b"this stream is read-only")
+            elif left < 0:
+                await ws.close(code=WSCloseCode.POLICY_VIOLATION, message=b"too many pings")
+            elif message.type is WSMsgType.PING:
+                await ws.pong(message.data)
 
     async def _send(self, ws: web.WebSocketResponse, urgent: asyncio.Event, after: int | None) -> None:
-        """Bring one reader up to date for ever: one copy of what it has, the difference when its socket is free."""
+        """Send frames to one reader: the difference to its last frame, when its socket is free."""
         state, loop = self._state, asyncio.get_running_loop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_WAIT):
@@ -179,7 +180,7 @@ class Api:
                 async with asyncio.timeout(SEND_LIMIT):
                     urgent.clear()
                     began = loop.time()
-                    # Sends may wait; what is compared next time is exactly what was copied here.
+                    # a copy: sends may wait, and the next difference is to exactly these values
                     now = state.travelling()
                     full = now.inventory is not inventory
                     if full:
@@ -198,7 +199,7 @@ class Api:
             await ws.close(code=WSCloseCode.TRY_AGAIN_LATER, message=b"reader too slow")
 
     async def _goodbye(self, _app: web.Application) -> None:
-        """Tell every reader that this end is on purpose, then close; all within the listener's grace."""
+        """Send a goodbye to every reader and close its stream, within the listener's grace."""
         async def one(ws: web.WebSocketResponse) -> None:
             with contextlib.suppress(ConnectionError, TimeoutError, RuntimeError):
                 async with asyncio.timeout(1.0):

@@ -1,4 +1,4 @@
-"""One collector at work: it looks for its devices, and each is read in a lane at the collector's own pace."""
+"""The devices of one collector: searched for, and read in lanes at the collector's interval."""
 
 from __future__ import annotations
 
@@ -7,117 +7,115 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from fabricmon.agent.board import SEARCH, Board, Status
-from fabricmon.agent.lane import Lane
-from fabricmon.agent.pace import MIN_GAP, next_start, offset
+from fabricmon.agent.board import StatusBoard
+from fabricmon.agent.lane import ReaderLane
+from fabricmon.agent.readings.pace import MIN_GAP, next_start, offset
+from fabricmon.agent.readings.status import SEARCH, DeviceStatus
 from fabricmon.host.protocol import Host
 from fabricmon.model import Event, Fault
 from fabricmon.runtime.alarm import Alarm
 from fabricmon.runtime.reader import Busy, Reader, Readers
 
+if TYPE_CHECKING:
+    from fabricmon.collect.collector import Collector, CollectorConfig, CollectorKind, DeviceReader, Notify
+
 RESCAN_GAP = 1.0
-"""Seconds between two looks for devices: a device that fails again and again is not looked for in a loop."""
+"""Seconds between two searches for devices, at least: bounds the searches for a device that keeps failing."""
 
 RETRY_FIRST = 5.0
-"""Seconds until a failed search is tried again; doubles with each failure, up to the collector's `rediscover`."""
+"""Seconds until a failed search is repeated; doubles with each failure, up to the collector's `rediscover`."""
 
 SLOW = 0.1
-"""Seconds of one read from which on the devices of a collector no longer share a thread. 50 firmware commands of an
-adapter that answers take a few milliseconds (counters-ib.md 5.1). The first read of a device does not count."""
+"""Seconds of one read, except a device's first, from which on the devices of a collector no longer share a thread. 50
+firmware commands take a few milliseconds (docs/methods.md#firmware-commands)."""
 
 
-class CollectorConfig(Protocol):
-    """What every collector's Config has. Times are seconds."""
+class _Opened:
+    """A collector in the thread that searches for its devices; its methods are called there.
 
-    @property
-    def enabled(self) -> bool: ...
-    @property
-    def interval(self) -> float: ...
-    @property
-    def deadline(self) -> float: ...
-    @property
-    def rediscover(self) -> float: ...
+    faults  why live events are missing
+    """
+
+    def __init__(self, kind: CollectorKind, host: Host, config: CollectorConfig, notify: Notify) -> None:
+        self._kind, self._host, self._config, self._notify = kind, host, config, notify
+        self._collector: Collector[Any] | None = None
+        self._listening = False
+        self._stop: Callable[[], None] | None = None
+        self.faults: tuple[Fault, ...] = ()
+
+    def search(self) -> dict[str, DeviceReader]:
+        """The collector's Sessions now."""
+        if self._collector is None:
+            self._collector = self._kind.open(self._host, self._config)
+        return self._collector.sessions()
+
+    def listen(self) -> None:
+        """Start live events, once."""
+        if self._listening or self._collector is None or self._collector.watch is None:
+            return
+        self._listening = True
+        try:
+            self._stop = self._collector.watch(self._notify)
+        except Exception as error:  # without live events the next read shows the change
+            self.faults = (Fault(self._kind.name, "", "live events", str(error)),)
+
+    def close(self) -> None:
+        for close in (self._stop, self._collector.close if self._collector is not None else None):
+            if close is not None:
+                with contextlib.suppress(Exception):
+                    close()
 
 
 @dataclass(slots=True)
 class _Track:
     """A lane and the task that runs its rounds. `kick` makes the next round start at once."""
 
-    lane: Lane
+    lane: ReaderLane
     kick: Alarm
     task: asyncio.Task[None] | None = None
 
 
 class Devices:
-    """The devices of one collector, each in a lane: one for all as long as all answer quickly, then one for each."""
+    """The devices of one collector: in one lane while all answer quickly, then in a lane each."""
 
     def __init__(
         self,
-        name: str,
-        module: Any,
+        kind: CollectorKind,
         config: CollectorConfig,
         node: str,
         host: Host,
-        board: Board,
+        board: StatusBoard,
         readers: Readers,
         group: asyncio.TaskGroup,
     ) -> None:
-        self._name, self._module, self._config, self._host = name, module, config, host
+        self._name, self._kind, self._config, self._host = kind.name, kind, config, host
         self._board, self._readers, self._group = board, readers, group
-        self._offset = offset(node, name, config.interval)
+        self._offset = offset(node, kind.name, config.interval)
         self._shared = True
         self._tracks: list[_Track] = []
         self._rescan = asyncio.Event()
 
     async def run(self) -> None:
-        """Search for devices again and again; ends only by cancellation."""
+        """Search for devices repeatedly until cancelled."""
         status = self._board.new(self._name, SEARCH)
         reader = await self._reader(status)
-        loop = asyncio.get_running_loop()
-        closers: list[Callable[[], None]] = []
-        opened: list[Any] = []  # filled in the thread, so that one that opened too late is used at the next search
-        deaf: list[Fault] = []
+        opened = _Opened(self._kind, self._host, self._config, self._notifier())
         failures = 0
-
-        def tell(event: Event | None) -> None:
-            with contextlib.suppress(RuntimeError):  # a closed loop: nobody is there to be told
-                loop.call_soon_threadsafe(self._kick, event)
-
-        def search() -> Any:
-            if not opened:
-                opened.append(self._module.open(self._host, self._config))
-                closers.append(opened[0].close)
-            return opened[0].sessions()
-
-        def listen() -> None:
-            try:
-                closers.append(opened[0].watch(tell))
-            except Exception as error:  # without live events the next read sees what happened
-                deaf.append(Fault(self._name, "", "live events", str(error)))
-
-        def end() -> None:
-            for close in reversed(closers):
-                with contextlib.suppress(Exception):  # it goes away anyway: an error here has no reader
-                    close()
-
-        listening = False
         try:
             while True:
                 self._rescan.clear()
                 status.runs += 1
                 try:
-                    await self._take(await reader.call(search, self._config.deadline))
-                    if not listening and hasattr(opened[0], "watch"):
-                        listening = True
-                        await reader.call(listen, self._config.deadline)
+                    await self._take(await reader.call(opened.search, self._config.deadline))
+                    await reader.call(opened.listen, self._config.deadline)
                 except Exception as error:
                     failures += 1
                     self._board.failed(status, error)
                 else:
                     failures = 0
-                    self._board.succeeded(status, tuple(deaf))
+                    self._board.succeeded(status, opened.faults)
                 self._board.searched(self._name)
                 retry = RETRY_FIRST * 2.0 ** min(failures - 1, 30)
                 pause = min(retry, self._config.rediscover) if failures else self._config.rediscover
@@ -126,7 +124,17 @@ class Devices:
                         await self._rescan.wait()
                         await asyncio.sleep(RESCAN_GAP)
         finally:
-            reader.close(end)
+            reader.close(opened.close)
+
+    def _notifier(self) -> Notify:
+        """A function that takes events from any thread."""
+        loop = asyncio.get_running_loop()
+
+        def notify(event: Event | None) -> None:
+            with contextlib.suppress(RuntimeError):  # a closed loop
+                loop.call_soon_threadsafe(self._kick, event)
+
+        return notify
 
     def _kick(self, event: Event | None) -> None:
         if event is not None:
@@ -134,10 +142,10 @@ class Devices:
         for track in self._tracks:
             track.kick.set()
 
-    # --- which device is in which lane
+    # --- lanes
 
-    async def _take(self, found: dict[str, Any]) -> None:
-        """Bring the lanes in line with the devices that are there now."""
+    async def _take(self, found: dict[str, DeviceReader]) -> None:
+        """Match the lanes to the devices that are present now."""
         for track in tuple(self._tracks):
             for device, session in tuple(track.lane.sessions.items()):
                 if found.get(device) is not session:
@@ -145,7 +153,7 @@ class Devices:
             if not track.lane.sessions and track.task is not None:
                 self._tracks.remove(track)
                 track.task.cancel()
-        # Also those that an earlier run of this collector left behind, by a configuration that had them.
+        # Also those of an earlier run of this collector, with another configuration.
         for (collector, device), status in tuple(self._board.status.items()):
             if collector == self._name and device != SEARCH and device not in found:
                 self._board.gone(status)
@@ -162,15 +170,15 @@ class Devices:
             for device, session in new.items():
                 await self._add({device: session}, at_once=True)
 
-    async def _add(self, sessions: dict[str, Any], at_once: bool) -> None:
+    async def _add(self, sessions: dict[str, DeviceReader], at_once: bool) -> None:
         """Start a lane for these sessions."""
         reader = await self._reader(self._board.status[(self._name, next(iter(sessions)))])
-        track = _Track(Lane(reader, sessions), Alarm())
+        track = _Track(ReaderLane(reader, sessions), Alarm())
         self._tracks.append(track)
         track.task = self._group.create_task(self._rounds(track, at_once), name=f"{self._name} {' '.join(sessions)}")
 
     async def _rounds(self, track: _Track, at_once: bool) -> None:
-        """Read the lane's sessions for ever, or until they part."""
+        """Read the lane's sessions until it is cancelled or empty."""
         try:
             if not at_once:
                 await self._pause(track, time.monotonic())
@@ -183,7 +191,7 @@ class Devices:
                 for run in round.runs:
                     status = self._board.status.get((self._name, run.device))
                     if status is None or run.device not in track.lane.sessions:
-                        continue  # it went while it was read
+                        continue  # removed while it was read
                     slow = slow or (status.success is not None and run.seconds > SLOW)
                     if not self._board.ended(status, run, urgent):
                         self._rescan.set()
@@ -198,18 +206,17 @@ class Devices:
             track.lane.close()
 
     async def _part(self, track: _Track, stuck: str | None, unread: tuple[str, ...]) -> None:
-        """From now on each session has a lane of its own; the one that hangs keeps the thread it hangs in."""
+        """Give each session a lane of its own; the one that hangs keeps its thread."""
         self._shared = False
         sessions = track.lane.sessions
-        # A device that went while it hung has no use for a thread, and nobody else can use that one.
-        heir = stuck if stuck is not None else next(iter(sessions))
-        track.lane.sessions = {heir: sessions[heir]} if heir in sessions else {}
+        keeper = stuck if stuck is not None else next(iter(sessions))
+        track.lane.sessions = {keeper: sessions[keeper]} if keeper in sessions else {}  # none: removed while it hung
         for device, session in sessions.items():
-            if device != heir:
+            if device != keeper:
                 await self._add({device: session}, device in unread)
 
     async def _pause(self, track: _Track, started: float) -> None:
-        """Until the next point of the grid, or a kick."""
+        """Wait for the next point of the grid, or a kick."""
         now = time.monotonic()
         until = next_start(now, self._config.interval, self._offset)
         if await track.kick.wait(until - now):
@@ -217,8 +224,8 @@ class Devices:
             if gap > 0:
                 await asyncio.sleep(gap)
 
-    async def _reader(self, status: Status) -> Reader:
-        """A thread; waits while all are taken, which only a great many stuck devices can cause."""
+    async def _reader(self, status: DeviceStatus) -> Reader:
+        """A thread; waits while all are taken, which only many stuck devices cause."""
         name = f"{status.collector}:{status.device}"
         while (reader := self._readers.open(name)) is None:
             self._board.failed(status, Busy(f"all {self._readers.limit} reader threads are taken"))

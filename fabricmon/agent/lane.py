@@ -1,4 +1,4 @@
-"""Sessions that are read one after another in one thread, and what happens when one of them hangs."""
+"""Sessions that are read one after another in one thread, with a deadline for each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fabricmon.runtime.reader import Busy, Overdue, Reader, settle
 
 
 class Run(NamedTuple):
-    """One session's turn: its reading or why there is none; seconds it took, NaN where it never came back."""
+    """One session's turn: its reading or error, and its duration in seconds, NaN where it did not return."""
 
     device: str
     reading: Reading | None
@@ -24,14 +24,14 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class Round:
-    """What a round gave. `stuck` is the device in whose read the thread hangs; `unread` were not reached for it."""
+    """The runs of a round. `stuck`: the device in whose read the thread hangs; `unread`: devices after it."""
 
     runs: list[Run] = field(default_factory=list)
     stuck: str | None = None
     unread: tuple[str, ...] = ()
 
 
-class Lane:
+class ReaderLane:
     """One reader thread and the sessions it reads in turn. `sessions` may be changed between and during rounds."""
 
     def __init__(self, reader: Reader, sessions: dict[str, Any]) -> None:
@@ -39,11 +39,11 @@ class Lane:
         self._retired: list[Any] = []
 
     def retire(self, device: str) -> None:
-        """Take a session out; it is closed in this lane's thread, where no read of it can be running."""
+        """Remove a session; it is closed in this lane's thread, where no read of it can be running."""
         self._retired.append(self.sessions.pop(device))
 
     def close(self) -> None:
-        """End the thread once it is free; sessions are closed in it. Does not wait."""
+        """End the thread once it is free, and close sessions in it. Does not wait."""
         self._retired.extend(self.sessions.values())
         self.sessions = {}
         self.reader.close(self._close_retired)
@@ -58,16 +58,16 @@ class Lane:
         loop = asyncio.get_running_loop()
         timer: asyncio.TimerHandle | None = None
 
-        def look() -> None:
-            """At the deadline of the session whose turn it was: give up, or look again at that of the present one."""
+        def watch_deadline() -> None:
+            """At a deadline: give up if it is that of the current session, else wait for that one."""
             nonlocal timer
             late = turn.began + deadline - time.monotonic()
             if late > 0:
-                timer = loop.call_later(late, look)
+                timer = loop.call_later(late, watch_deadline)
             elif (device := turn.give_up()) is not None:
                 settle(future, device, None)
 
-        look()
+        watch_deadline()
         try:
             stuck = await future
         finally:
@@ -98,12 +98,12 @@ class Lane:
 
     def _close_retired(self) -> None:
         while self._retired:
-            with contextlib.suppress(Exception):  # it goes away anyway: an error here has no reader
+            with contextlib.suppress(Exception):
                 self._retired.pop().close()
 
 
 class _Turn:
-    """Where a thread is in its round, shared with the loop that watches its deadline."""
+    """The progress of a thread in its round, shared with the loop that watches its deadline."""
 
     def __init__(self, sessions: tuple[tuple[str, Any], ...]) -> None:
         self.sessions = sessions
@@ -114,7 +114,7 @@ class _Turn:
         self._current: str | None = None
 
     def enter(self, device: str | None) -> bool:
-        """The thread goes on to `device` (None: to the end). False when others read the rest."""
+        """The thread goes on to `device` (None: the end). False when other threads read the rest."""
         with self._lock:
             if self._given_up:
                 return False
@@ -122,7 +122,7 @@ class _Turn:
             return True
 
     def give_up(self) -> str | None:
-        """The device the thread hangs in; from now on it reads no further one. None when it hangs in none."""
+        """The device in whose read the thread hangs, and no further one is read; None when it hangs in none."""
         with self._lock:
             if self._current is not None:
                 self._given_up = True

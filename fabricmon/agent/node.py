@@ -1,4 +1,4 @@
-"""One node, read and judged: collectors into State, State into the node's own judgement. No network face."""
+"""One node: collectors update its state, and the state is evaluated on the node. Without a network listener."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabricmon import __version__
-from fabricmon.agent.judge import NodeJudge, judged_rows
-from fabricmon.agent.report import Health, collector_health, failing, families, symptom_health, verdict
+from fabricmon.agent.metrics.collectors import checked_families, families
+from fabricmon.agent.readings.evaluation import NodeEvaluator
+from fabricmon.agent.readings.report import Health, collector_health, failing, symptom_health, verdict
+from fabricmon.agent.readings.state import Accepted, Key, NodeState
 from fabricmon.agent.schedule import Schedule
 from fabricmon.agent.settings import AgentConfig
-from fabricmon.agent.state import Accepted, Key, State
 from fabricmon.host.protocol import Host
-from fabricmon.model import Event, Identity, Reading
+from fabricmon.model import CheckedNode, Event, Identity, Reading
 from fabricmon.runtime import logs
+from fabricmon.runtime.clock import Clock
 from fabricmon.runtime.exposition import Family
 from fabricmon.runtime.logs import Transitions
 from fabricmon.runtime.reader import Readers
 
 IDENTITY_LIMIT = 5.0
-"""Seconds to wait for the machine's identity at the start; without it the agent goes on under a random one."""
+"""Seconds to wait for the machine's identity at the start; after that the identity is random."""
 
 
 @dataclass
-class Settings:
-    """What a node needs of the configuration; `fabricmon.config.Root` has all of it.
+class NodeSettings:
+    """The part of the configuration for a node; `fabricmon.config.Root` has all of it.
 
     agent    AgentConfig
-    collect  collector name -> its Config; a collector that is missing runs with its defaults
-    rules    rule name -> its params, for the node's own judgement
+    collect  collector name -> its Config; a missing collector runs with its defaults
+    rules    rule name -> its params, for the evaluation on the node
     """
 
     agent: AgentConfig
@@ -41,11 +43,10 @@ class Settings:
     rules: Mapping[str, Any]
 
 
-class Node:
-    """Reads one host and judges it. `wake` is called when something is worth telling at once.
+class LocalNode:
+    """Reads and evaluates one host. `wake` is called after an urgent change.
 
-    `collectors` is the literal table of the package unless a test has another. `at_once`: judge what one look
-    shows, without waiting until it has held.
+    `collectors`: COLLECTORS unless a test has others. `at_once`: evaluate without the `hold` of rules.
     """
 
     def __init__(
@@ -63,26 +64,26 @@ class Node:
             collectors = COLLECTORS
         self._collectors = collectors
         chosen = self._chosen(config)
-        self._host, self._wake = host, wake
-        self.state = State(identity, tuple(chosen), config.agent.max_events)
+        self._host, self._wake, self._clock = host, wake, Clock()
+        self.state = NodeState(identity, tuple(chosen), config.agent.max_events)
         self._transitions = Transitions(logs.get())
-        self._judge_error = ""
+        self._evaluation_error = ""
         self.schedule = Schedule(identity.node, host, chosen, self, Readers(), self._transitions)
-        self._judge = NodeJudge(identity.node, config.rules, at_once) if config.agent.judge else None
+        self._evaluator = NodeEvaluator(identity.node, config.rules, at_once) if config.agent.evaluate else None
 
     def _chosen(self, config: Any) -> dict[str, tuple[Any, Any]]:
         return {
-            name: (module, config.collect[name] if name in config.collect else module.Config())
-            for name, module in self._collectors.items()
+            name: (kind, config.collect[name] if name in config.collect else kind.config())
+            for name, kind in self._collectors.items()
         }
 
     def reconfigure(self, config: Any) -> list[str]:
-        """Other limits of the rules, other settings of collectors; the names of the collectors that start anew.
+        """Apply other settings of rules and collectors; returns the names of the collectors that restart.
 
-        ValueError when a rule's parameters cannot be used; then nothing is changed.
+        ValueError, without effect, when a rule's parameters are invalid.
         """
-        if self._judge is not None:
-            self._judge.reconfigure(config.rules, time.time())
+        if self._evaluator is not None:
+            self._evaluator.reconfigure(config.rules, self._clock.now())
         return self.schedule.reconfigure(self._chosen(config))
 
     # --- Sink of the schedule
@@ -98,48 +99,54 @@ class Node:
 
     def event(self, event: Event) -> None:
         event = self.state.event(event)
-        if self._judge is not None:
-            self._judge.event(event, time.time())
+        if self._evaluator is not None:
+            self._evaluator.event(event, self._clock.now())
         self._wake()
 
     def _accepted(self, accepted: Accepted, urgent: bool) -> None:
         if urgent or accepted.urgent or accepted.reshaped:
             self._wake()
 
-    # --- judgement
+    # --- evaluation
 
     def tick(self) -> None:
-        """Judge what is known now. A defect in a rule must not cost the readings: it makes the verdict unknown."""
-        if self._judge is None:
+        """Evaluate the current state. A defect in a rule must not stop the readings: the status becomes unknown."""
+        if self._evaluator is None:
             return
         try:
-            self._judge.tick(self.state.travelling(), time.time())
+            self._evaluator.tick(self.state.travelling(), self._clock.now())
         except Exception as error:
-            self._judge_error = f"judging failed: {type(error).__name__}: {error}"
-            self._transitions.tell("judge", "failed", "judging failed", bad=True, exc_info=error)
+            self._evaluation_error = f"evaluation failed: {type(error).__name__}: {error}"
+            self._transitions.note("evaluation", "failed", "evaluation failed", bad=True, exc_info=error)
         else:
-            self._judge_error = ""
-            self._transitions.tell("judge", "ok", "judging works", bad=False)
+            self._evaluation_error = ""
+            self._transitions.note("evaluation", "ok", "evaluation works", bad=False)
 
     def health(self) -> Health:
-        snapshot, judge = self.state.snapshot, self._judge
-        symptoms = judge.symptoms() if judge else []
-        judged = judged_rows(snapshot, self._host.monotonic()) if judge else 0
-        reason = self.not_ready() or self._judge_error or failing(self.schedule.board.status)
-        if judge is None:
-            reason = "this agent does not judge (agent.judge: false)"
-        status, reason = verdict(symptoms, judged, reason)
+        snapshot, evaluator = self.state.snapshot, self._evaluator
+        symptoms = evaluator.symptoms() if evaluator else []
+        checked = self._checked()
+        trouble = self.not_ready() or self._evaluation_error or failing(self.schedule.board.status)
+        if evaluator is None:
+            trouble = "this agent does not evaluate rules (agent.evaluate: false)"
+        status, reason = verdict(symptoms, checked, trouble)
         identity = snapshot.inventory.identity
         return Health(
-            identity.node, __version__, status, reason, identity.started, time.time(), judged,
-            collector_health(self.schedule.board.status), symptom_health(symptoms, judge.words if judge else {}),
+            identity.node, __version__, status, reason, identity.started, time.time(), checked.counts,
+            checked.unread, not (trouble or checked.counts), collector_health(self.schedule.board.status),
+            symptom_health(symptoms, evaluator.words if evaluator else {}),
         )
 
+    def _checked(self) -> CheckedNode:
+        return self._evaluator.checked(time.time()) if self._evaluator is not None else CheckedNode()
+
     def families(self) -> Iterable[Family]:
-        return families(self.schedule.board.status, self._judge.symptoms() if self._judge else None)
+        yield from families(self.schedule.board.status, self._evaluator.symptoms() if self._evaluator else None)
+        if self._evaluator is not None:
+            yield from checked_families(self._checked(), self.health().status)
 
     def not_ready(self) -> str | None:
-        """Why this node has nothing to tell yet; None when it has."""
+        """Why the node is not ready; None when it is."""
         if not self.schedule.board.first_round.is_set():
             return "the first reading of all devices is not finished"
         statuses = self.schedule.board.status.values()
@@ -148,11 +155,11 @@ class Node:
         return None
 
     def not_live(self) -> str | None:
-        return None if self.schedule.moved(time.monotonic()) else "no collector has come back lately"
+        return None if self.schedule.moved(time.monotonic()) else "no collector has finished a run lately"
 
 
 async def identify(host: Host, node: str) -> Identity:
-    """Who this is. A machine whose files hang must not keep its agent from starting."""
+    """The identity of the machine. Files that hang must not prevent the start of the agent."""
 
     def ask() -> tuple[str, str]:
         return host.boot_id(), host.machine_id()
@@ -164,8 +171,8 @@ async def identify(host: Host, node: str) -> Identity:
             async with asyncio.timeout(2 * IDENTITY_LIMIT):
                 boot, machine = await reader.call(ask, IDENTITY_LIMIT)
         except Exception as error:
-            logs.get().warning("cannot tell this machine's identity", error=str(error))
+            logs.get().warning("the machine's identity is unknown", error=str(error))
         reader.close()
-    # machine-id(5): not to be shown to others as it is, hence a digest of it.
+    # machine-id(5) is confidential: a digest of it
     digest = hashlib.sha256(f"fabricmon agent {machine}".encode()).hexdigest()[:32]
     return Identity(node, boot, digest if machine else f"{random.getrandbits(128):032x}", __version__, time.time())

@@ -1,7 +1,6 @@
-"""Runs all collectors of a node, each at its own pace, none held up by another.
+"""Runs all collectors of a node, each at its interval.
 
-Never is one device read twice at once, never does one device hold up another. What a run gave goes to the board's
-sink; no value of it is kept here.
+No device is read twice at the same time, and none delays another. Readings go to the board's sink.
 """
 
 from __future__ import annotations
@@ -9,39 +8,42 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
-from fabricmon.agent.board import SEARCH, Board, Sink
-from fabricmon.agent.devices import CollectorConfig, Devices
+from fabricmon.agent.board import ReadingSink, StatusBoard
+from fabricmon.agent.devices import Devices
+from fabricmon.agent.readings.status import SEARCH
 from fabricmon.host.protocol import Host
 from fabricmon.runtime.logs import Transitions
 from fabricmon.runtime.reader import Readers
 from fabricmon.runtime.supervise import first_cause, keep
 
+if TYPE_CHECKING:
+    from fabricmon.collect.collector import CollectorConfig, CollectorKind
+
 
 class Schedule:
-    """All enabled collectors of one node. `collectors`: name -> (module, its Config)."""
+    """All enabled collectors of one node. `collectors`: name -> (kind, its settings)."""
 
     def __init__(
         self,
         node: str,
         host: Host,
-        collectors: Mapping[str, tuple[Any, CollectorConfig]],
-        sink: Sink,
+        collectors: Mapping[str, tuple[CollectorKind, CollectorConfig]],
+        sink: ReadingSink,
         readers: Readers,
         transitions: Transitions,
     ) -> None:
         self._node, self._host, self._readers = node, host, readers
         self._collectors = {name: pair for name, pair in collectors.items() if pair[1].enabled}
-        self.board = Board(self._collectors, sink, transitions)
+        self.board = StatusBoard(self._collectors, sink, transitions)
         self._group: asyncio.TaskGroup | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def moved(self, now: float) -> bool:
-        """Whether any run ended lately (three times the shortest pace, 30 s at least): what a watchdog wants to know.
+        """Whether a run ended within three times the shortest interval, 30 s at least; for watchdogs.
 
-        `now` is time.monotonic(). A run that found its device stuck has ended too: that is the device's trouble. A
-        node without devices is not stuck.
+        `now` is time.monotonic(). A run that found its device stuck has ended too. True for a node without devices.
         """
         active = {name for name, device in self.board.status if device != SEARCH}
         paces = [config.interval + config.deadline for name, (_, config) in self._collectors.items() if name in active]
@@ -53,11 +55,10 @@ class Schedule:
             for name in self._collectors:
                 self._start(name)
 
-    def reconfigure(self, collectors: Mapping[str, tuple[Any, CollectorConfig]]) -> list[str]:
-        """Other settings; the names of the collectors whose settings changed. Only those start anew.
+    def reconfigure(self, collectors: Mapping[str, tuple[CollectorKind, CollectorConfig]]) -> list[str]:
+        """Apply other settings; returns the names of the collectors whose settings changed, which restart.
 
-        What they read stays until they read it again, or do not find its device again. What a collector read that is
-        disabled now goes.
+        Their values stay until the next read, or until the device is not found. Those of a disabled collector go.
         """
         enabled = {name: pair for name, pair in collectors.items() if pair[1].enabled}
         changed = [name for name in {**self._collectors, **enabled} if self._collectors.get(name) != enabled.get(name)]
@@ -84,13 +85,13 @@ class Schedule:
         self.board.searched(name)
 
     async def _run_one(self, name: str) -> None:
-        module, config = self._collectors[name]
+        kind, config = self._collectors[name]
         async with asyncio.TaskGroup() as group:
-            devices = Devices(name, module, config, self._node, self._host, self.board, self._readers, group)
+            devices = Devices(kind, config, self._node, self._host, self.board, self._readers, group)
             await devices.run()
 
     def _broken(self, name: str, error: Exception) -> None:
-        """The scheduling of one collector itself failed: a defect of ours, which the others must survive."""
+        """The scheduling of one collector failed, by a defect; the other collectors go on."""
         for key in [k for k in self.board.status if k[0] == name and k[1] != SEARCH]:
             del self.board.status[key]
         status = self.board.status.get((name, SEARCH)) or self.board.new(name, SEARCH)

@@ -1,4 +1,4 @@
-"""What an agent is told by `agent:` in the configuration."""
+"""Settings of `agent:` in the configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fabricmon.web.settings import WebConfig
 
 
 class PathConfig(Struct, forbid_unknown_fields=True, frozen=True):
-    """Where the machine's own file systems are seen, as in node_exporter; in a container they are mounted elsewhere."""
+    """Mount points of the machine's sysfs and procfs, as in node_exporter; elsewhere in a container."""
 
     sysfs: str = "/sys"
     procfs: str = "/proc"
@@ -28,13 +28,12 @@ class AgentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     listen        addresses of /metrics, /stream and /health: "HOST:PORT", "[::]:9790" or ":9790".
     node          name of this node in the fleet; "" is the host name.
     path          roots of sysfs and procfs.
-    exclude       devices no collector may touch: names of RDMA devices or interfaces, or PCI addresses, with wildcards:
+    exclude       devices that no collector reads: RDMA devices, interfaces or PCI addresses, with wildcards:
                   ["mlx5_1[0-3]", "0000:05:00.*"]. For the adapters of HGX B200/B300 that serve the fabric manager.
-    judge         judge this node's own rows every second, for /health and `fabricmon check`. Without it only the
-                  centre judges, and the agent does without NumPy (14 of 60 MiB).
-    max_streams   centres (or other readers of /stream) at one time; a further one is refused, and one beyond half of
-                  them (two at least) to one peer.
-    max_events    newest kernel events that are kept for a centre that comes back.
+    evaluate      evaluate this node's own rows every second, for /health and `fabricmon check`. Without it only the
+                  server evaluates rules, and the agent needs no NumPy (14 of 60 MiB).
+    max_streams   readers of /stream at one time; a further one is refused. One peer gets at most half of them, but two.
+    max_events    newest kernel events that are kept for a server that reconnects.
     web           security of the listener.
     """
 
@@ -42,7 +41,7 @@ class AgentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     node: str = ""
     path: PathConfig = PathConfig()
     exclude: tuple[str, ...] = ()
-    judge: bool = True
+    evaluate: bool = True
     max_streams: Annotated[int, Meta(ge=1, le=256)] = 8
     max_events: Annotated[int, Meta(ge=1, le=65536)] = 1024
     web: WebConfig = WebConfig()

@@ -1,7 +1,7 @@
-"""The catalogue: every counter fabricmon knows, by its column name and by what its source calls it.
+"""The catalogue: every known counter, by its column name and by its name at the source.
 
-A column is a catalogue name, or `raw:<directory>/<file>` for a counter a host has and the catalogue has not; all of
-the latter share one metric family with the directory and the file as labels.
+A column is a catalogue name, or `raw:<directory>/<file>` for a counter without a row here; all of the latter share one
+metric family with the directory and the file as labels.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from fabricmon.catalogue import (
     roce,
 )
 from fabricmon.catalogue.counter import Category, Counter, Growth
+from fabricmon.catalogue.unique import by_name
 
 __all__ = ["CATALOGUE", "RAW", "Category", "Counter", "Growth", "Metric", "column_of", "counter_at", "metric_of"]
 
@@ -43,7 +44,7 @@ COUNTERS: tuple[Counter, ...] = (
     *flow.COUNTERS,
 )
 
-CATALOGUE: dict[str, Counter] = {c.name: c for c in COUNTERS}
+CATALOGUE: dict[str, Counter] = by_name(COUNTERS, "CATALOGUE (fabricmon/catalogue/)")
 
 RAW = "raw:"
 
@@ -53,7 +54,7 @@ _SAME_SOURCE = {"counters_ext": "counters"}  # old devices keep the 64-bit count
 
 
 class Metric(NamedTuple):
-    """How a column shows on /metrics. `labels` come on top of those of the row."""
+    """A column on /metrics. `labels` are added to those of the row."""
 
     name: str
     type: str  # "counter", "gauge", "untyped"
@@ -62,22 +63,23 @@ class Metric(NamedTuple):
 
 
 def counter_at(source: str, key: str) -> Counter | None:
-    """The catalogue row of what `source` calls `key`; None where the catalogue has none.
+    """The row of `key` of a `source`, None without one.
 
-    mlx5 in switchdev mode puts `vport_` before the names of its queue counters (counters-ib.md 6.1).
+    mlx5 in switchdev mode puts `vport_` before the names of its queue counters
+    (docs/methods.md#rdma-transport-counters).
     """
     source = _SAME_SOURCE.get(source, source)
     return _AT.get((source, key)) or (_AT.get((source, key[6:])) if key.startswith("vport_") else None)
 
 
 def column_of(source: str, key: str) -> str:
-    """The frame column for what `source` calls `key`: a catalogue name, else "raw:<source>/<key>"."""
+    """The frame column of `key` of a `source`: a catalogue name, else "raw:<source>/<key>"."""
     counter = counter_at(source, key)
     return counter.name if counter else f"{RAW}{source}/{key}"
 
 
 def metric_of(column: str) -> Metric:
-    """How a column shows on /metrics. KeyError for a column that is neither in the catalogue nor raw."""
+    """The metric of a column. KeyError for a column that is neither in the catalogue nor raw."""
     if column.startswith(RAW):
         directory, _, file = column[len(RAW) :].partition("/")
         return _RAW_METRIC._replace(labels=(("directory", directory), ("file", file)))

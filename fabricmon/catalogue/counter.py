@@ -1,4 +1,4 @@
-"""What a counter is: one row from which collectors, metrics, frames, rules and documents derive everything."""
+"""A counter: one row for collectors, metrics, frames, rules and documents."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fabricmon.model import Kind
 
 
 class Growth(StrEnum):
-    """How a counter moves; decides the delta arithmetic (detection-methods 0.1)."""
+    """Growth of a counter; determines the delta arithmetic (docs/methods.md#counter-hygiene)."""
 
     WRAPS = "wraps"  # monotonic, modulo 2**bits
-    SATURATES = "saturates"  # monotonic, stops at 2**bits - 1: at its top it says "at least"
+    SATURATES = "saturates"  # monotonic, stops at 2**bits - 1: its top means "at least"
     LEVEL = "level"  # a gauge
     STATE = "state"  # an enumerated state; numbers are names
     TICKS = "ticks"  # monotonic in device ticks of unknown length, saturating
@@ -35,21 +35,22 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """One counter, whoever reads it.
+    """One counter of all collectors.
 
     name    canonical name, the frame column: "symbol_errors". Metric name derives from it.
     kind    table it belongs to.
-    unit    base unit word for the metric name: "bytes", "packets", "seconds", "" where the name says it.
-    bits    width at its source; 0 where width has no meaning (levels, states).
-    growth  how it moves.
-    source  where it comes from: "counters", "hw_counters", "port", "netdev", ... (a directory or a question).
-    keys    names it has there, all vendors: ("symbol_error",).
+    unit    base unit word for the metric name: "bytes", "packets", "seconds", "" where the name includes it.
+    bits    width at its source; 0 for levels and states.
+    growth  see Growth.
+    source  "counters", "hw_counters", "port", "netdev", ... (a directory or a request).
+    keys    its names there, all vendors: ("symbol_error",).
     scale   exported value = raw x scale (4 for PortXmitData's 4-byte words).
     help    one sentence; the metric's HELP adds source and keys.
-    wire    travels in frames to the centre (else only on /metrics).
+    wire    sent in frames to the server (else only on /metrics).
     window  the fleet keeps a window of it for rules.
-    cost    firmware commands a single-file read costs on the most expensive known driver (counters-ib.md 5.1).
-    family  where several columns are one metric told apart by `labels`: what the metric's name derives from instead of
+    cost    firmware commands a single-file read costs on the most expensive known driver
+            (docs/methods.md#firmware-commands).
+    family  where several columns are one metric with different `labels`: what the metric's name derives from instead of
             `name` ("pfc_rx_frames" of the column "pfc_rx_frames_prio3"). All of a family have one unit, growth and help.
             Without labels: the name without its kind, which the metric has anyway ("state" of "nvlink_state").
     labels  the series of the family that this column is: (("priority", "3"),).
@@ -80,7 +81,7 @@ class Counter:
 
     @property
     def metric(self) -> str:
-        """Prometheus name without exporter prefix logic left to anybody else: fabricmon_port_symbol_errors_total."""
+        """Full Prometheus name: fabricmon_port_symbol_errors_total."""
         name = self.family or self.name
         parts = [f"fabricmon_{self.kind}_{name}"]
         if self.unit and not name.endswith(self.unit):

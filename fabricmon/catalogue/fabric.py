@@ -1,8 +1,8 @@
-"""Counters that only management datagrams tell, of switch ports above all: the parts of receive errors and of discards.
+"""Counters of management datagrams, mostly of switch ports: the parts of receive errors and of discards.
 
-They are asked for when their sum (`rcv_errors`, `xmit_discards`) has risen, and stand as they were read last. Layout
+They are read when their sum (`rcv_errors`, `xmit_discards`) has risen. Layout
 and widths: IBA volume 1, chapter 16 (PortRcvErrorDetails, PortXmitDiscardDetails); all have 16 bits and stop at the top. No
-rule reads them: they are on the /metrics of the agent that sweeps, and do not travel.
+rule uses them: the sweeping agent exports them only.
 """
 
 from fabricmon.catalogue.counter import Category, Counter, Growth

@@ -1,6 +1,6 @@
-"""What one port sent to one peer, and what of it was lost: counters of queue pairs, or of a prober.
+"""Packets from one port to one peer, sent and lost: counters of queue pairs, or of a prober.
 
-A row is one flow (model.Component). Evidence of level L2 where its path is known (detection-methods 0).
+A row is one flow (model.Component). Evidence of level L2 where its path is known (docs/methods.md#evidence-levels).
 """
 
 from fabricmon.catalogue.counter import Category, Counter, Growth

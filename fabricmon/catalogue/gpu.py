@@ -1,6 +1,6 @@
-"""A GPU as one end of links: its place in the NVLink fabric, its PCIe link, and what it complained of.
+"""A GPU as one end of links: its place in the NVLink fabric, its PCIe link, and its errors.
 
-Sources: counters-nvlink-pcie.md 2.1, 2.4, 2.5 and 5.2 (nvml.h).
+Sources: docs/methods.md#nvlink-counters, docs/methods.md#gpu-fabric-state (nvml.h).
 """
 
 from __future__ import annotations
@@ -14,14 +14,9 @@ from fabricmon.model import Kind
 _S, _E, _T, _R = Category.STATE, Category.ERROR, Category.TRAFFIC, Category.RETRANSMISSION
 
 FABRIC_STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
-HEALTH_SUMMARIES = {0: "not supported", 1: "healthy", 2: "unhealthy", 3: "limited capacity"}
 CONFIGURATIONS = {
     0: "not supported", 1: "none", 2: "wrong system GUID", 3: "wrong chassis serial number", 4: "no partition",
     5: "insufficient NVLinks", 6: "incompatible GPU firmware", 7: "invalid location", 8: "GPU state invalid",
-}  # fmt: skip
-RECOVERY_ACTIONS = {
-    0: "none", 1: "reset the GPU", 2: "reboot the node", 3: "drain peer-to-peer", 4: "drain and reset",
-    5: "recover the IMEX domain",
 }  # fmt: skip
 
 HEALTH_BITS: Mapping[str, int] = {
@@ -37,7 +32,7 @@ _CONFIGURATION_BIT = 8  # four bits, CONFIGURATIONS
 
 
 def fabric_health(mask: int | None) -> dict[str, float]:
-    """The health mask by column: 1 true, 0 false, NaN what the GPU does not tell (section 2.4).
+    """The health mask by column: 1 true, 0 false, NaN unknown.
 
     In the mask itself 1 means true, whether that is good ("partition assigned") or bad ("degraded bandwidth").
     """
@@ -97,7 +92,7 @@ COUNTERS: tuple[Counter, ...] = (
          "1 none, 2 wrong system GUID, 3 wrong chassis serial number, 4 no partition, 5 insufficient NVLinks, "
          "6 incompatible firmware, 7 invalid location, 8 GPU state invalid"),
     _row("gpu_recovery_action", "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",
-         "What the driver wants done: 0 nothing, 1 reset the GPU, 2 reboot the node, 3 drain peer-to-peer traffic, "
+         "GPU recovery action: 0 none, 1 reset the GPU, 2 reboot the node, 3 drain peer-to-peer traffic, "
          "4 drain and reset, 5 recover the IMEX domain"),
     _row("gpu_pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration",
          "Generation of the GPU's PCIe link now; an idle GPU lowers it to save power", growth=Growth.LEVEL),
@@ -107,7 +102,7 @@ COUNTERS: tuple[Counter, ...] = (
          growth=Growth.LEVEL),
     _row("gpu_pcie_max_width", "nvmlDeviceGetMaxPcieLinkWidth", "Greatest width that GPU and slot allow", unit="lanes",
          growth=Growth.LEVEL),
-    _count("gpu_pcie_replays", "REPLAY_COUNTER", "Packets sent again over PCIe", category=_R, wire=True),
+    _count("gpu_pcie_replays", "REPLAY_COUNTER", "PCIe replays", category=_R, wire=True),
     _count("gpu_pcie_replay_rollovers", "REPLAY_ROLLOVER_COUNTER", "Times the number of PCIe replays ran over"),
     _count("gpu_pcie_l0_to_recovery", "L0_TO_RECOVERY_COUNTER", "Times the PCIe link left its working state to retrain"),
     _count("gpu_pcie_correctable_errors", "COUNT_CORRECTABLE_ERRORS", "Correctable PCIe errors"),
@@ -124,7 +119,7 @@ COUNTERS: tuple[Counter, ...] = (
     _count("gpu_pcie_tx", "COUNT_TX_BYTES", "Bytes the GPU sent over PCIe", unit="bytes", category=_T),
     _count("gpu_pcie_rx", "COUNT_RX_BYTES", "Bytes the GPU received over PCIe", unit="bytes", category=_T),
     Counter("gpu_xid_events", Kind.GPU, "", 64, Growth.WRAPS, _E, "nvml events", ("nvmlEventTypeXidCriticalError",),
-            "Critical Xid errors of the GPU that the driver told since the agent started", family="xid_events"),
+            "Critical Xid errors of the GPU that the driver reported since the agent started", family="xid_events"),
     Counter("gpu_last_xid", Kind.GPU, "", 0, Growth.STATE, _E, "nvml events", ("eventData",),
             "Number of the last critical Xid error, unknown before the first", family="last_xid"),
 )

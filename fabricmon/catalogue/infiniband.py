@@ -2,8 +2,9 @@
 
 Where a port offers two names for one counter (32 bits in counters/, 64 bits in counters_ext/), the first key is taken.
 
-Widths and behaviour at the top: counters-ib.md section 3.1, from Linux 6.12 drivers/infiniband/core/sysfs.c
-PORT_PMA_ATTR. Counters of the performance management class stop at all ones; they never wrap.
+Widths and behaviour at the top: docs/methods.md#infiniband-port-counters, from Linux 6.12
+drivers/infiniband/core/sysfs.c PORT_PMA_ATTR. Counters of the performance management class stop at all ones; they never
+wrap.
 """
 
 from fabricmon.catalogue.counter import Category, Counter, Growth

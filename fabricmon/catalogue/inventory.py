@@ -1,4 +1,4 @@
-"""What a node has beside what it should have, on the row of the node. Pure."""
+"""Found and expected devices of a node, on the row of the node. Pure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,24 @@ def _row(name: str, help: str, growth: Growth = Growth.LEVEL) -> Counter:
 
 
 COUNTERS: tuple[Counter, ...] = (
-    _row("hcas_expected", "RDMA devices of the compute network that this machine should have; unknown without a word"),
+    _row("hcas_expected", "RDMA devices of the compute network that this machine should have; unknown without a source"),
     _row("hcas_found", "RDMA devices of the compute network that are there"),
     _row("hcas_lost", "RDMA devices that the agent has seen and that are gone"),
     _row("hcas_certainty",
          "Where the expected number comes from: 0 nowhere, 1 usual for the machine's type, 2 built so, 3 configured",
          Growth.STATE),
-    _row("gpus_expected", "GPUs that this machine should have; unknown without a word"),
+    _row("gpus_expected", "GPUs that this machine should have; unknown without a source"),
     _row("gpus_found", "GPUs that a driver has"),
     _row("gpus_lost", "GPUs that the agent has seen and that are gone"),
+    _row("uverbs_missing", "RDMA devices without a uverbs device: programs cannot use them; unknown without ib_uverbs"),
+    _row("umad_missing", "InfiniBand devices without a umad device: management tools cannot use them; unknown without "
+         "ib_umad"),
+    _row("netdevs_misplaced", "RDMA devices whose network interface belongs to another adapter"),
     _row("machine", "The machine's vendor, product and board as a number: nodes of one build have the same",
          Growth.STATE),
 )  # fmt: skip
+
+NONE_EXPECTED = "none_expected"
+"""Label of a node that may be without fabric hardware."""
 
 COLUMNS: tuple[str, ...] = tuple(c.name for c in COUNTERS)

@@ -1,9 +1,9 @@
-"""Messages of the kernel log, counted by what they say: on the port or GPU they name, else on the node. Pure.
+"""Messages of the kernel log, counted by concept: on the port or GPU they name, else on the node. Pure.
 
 A count begins at 0 when the agent starts and is unknown where the log cannot be read. Where a driver or the kernel
 leaves out repetitions it is a lower bound: the log is for causes, the device's own counters are for rates
-(kernel-log.md section 1). They stay on the node's /metrics; the centre hears of what matters by events, and of an
-adapter that says it is broken by its counts, since a rule judges those.
+(docs/methods.md#kernel-log). They stay on the node's /metrics; the server receives events, and the counts of broken
+adapters, which a rule uses.
 """
 
 from __future__ import annotations
@@ -41,17 +41,20 @@ _XID = {
     "application": "Xid messages that an application caused",
     "recovery": "Xid messages that the action the GPU needs has changed",
     "other": "Xid messages about other things",
+    "earlier": "Xid messages of this boot from before the agent started",
 }
 _OF_GPU = ("pcie_correctable_errors", "pcie_nonfatal_errors", "pcie_fatal_errors", "pcie_limits")
 _OF_NODE = {
     "xid": "Xid messages of GPUs that have no row of their own here",
+    "xid_earlier": "Xid messages of this boot from before the agent started, of GPUs that have no row of their own here",
+    "peermem_errors": "Messages of nvidia-peermem about an invalid context: harmless by NVIDIA, fixed in driver 560",
     "sxid_fatal": "Fatal SXid messages of NVSwitches",
     "sxid_nonfatal": "SXid messages of NVSwitches that were not fatal",
     "sxid_correctable": "SXid messages of NVSwitches about corrected errors",
 }
 
-_JUDGED = ("firmware_faults", "pcie_fatal_errors")
-"""Concepts that a rule judges on ports (nic_fault); these columns travel."""
+_RULED = ("firmware_faults", "pcie_fatal_errors")
+"""Concepts of ports that a rule uses (nic_fault); these columns are sent."""
 
 _SOURCES = {Kind.PORT: "kernel_log", Kind.GPU: "kernel_log_gpu", Kind.NODE: "kernel_log_node"}
 
@@ -63,7 +66,7 @@ def column(kind: Kind, concept: str) -> str:
 
 def _count(kind: Kind, concept: str, help: str) -> Counter:
     rows = [p for p in PATTERNS if p.concept == concept]
-    name, judged = column(kind, concept), kind is Kind.PORT and concept in _JUDGED
+    name, ruled = column(kind, concept), kind is Kind.PORT and concept in _RULED
     return Counter(
         name=name,
         kind=kind,
@@ -74,13 +77,13 @@ def _count(kind: Kind, concept: str, help: str) -> Counter:
         source=_SOURCES[kind],
         keys=tuple(p.name for p in rows) or (concept,),
         help=help + (_BOUND if any(p.limited for p in rows) else ""),
-        wire=judged,
-        window=judged,
+        wire=ruled,
+        window=ruled,
         family=f"log_{concept}" if kind is not Kind.PORT else "",
     )
 
 
-_XID_GROUPS = (*CLASSES, "consequence")
+_XID_GROUPS = (*CLASSES, "consequence", "earlier")
 
 
 def _xid(group: str) -> Counter:
@@ -102,10 +105,12 @@ COUNTERS: tuple[Counter, ...] = (
     *(_count(Kind.PORT, concept, help) for concept, help in CONCEPTS.items()),
     *(_xid(group) for group in _XID_GROUPS),
     _count(Kind.GPU, "nvlink_training_failures", "Messages that an NVLink did not train"),
+    _count(Kind.GPU, "init_failures", "Messages that the driver could not start the GPU"),
     *(_count(Kind.GPU, concept, CONCEPTS[concept]) for concept in _OF_GPU),
     *(_count(Kind.NODE, concept, f"{help}, of devices that are neither port nor GPU here")
       for concept, help in CONCEPTS.items()),
     _count(Kind.NODE, "nvlink_training_failures", "Messages that an NVLink did not train, of a GPU that is not named"),
+    _count(Kind.NODE, "init_failures", "Messages that the driver could not start a GPU that has no row of its own here"),
     *(_count(Kind.NODE, concept, help) for concept, help in _OF_NODE.items()),
     _node("kernel_log_readable", Growth.STATE, "1 when the agent may read the kernel log, 0 when not"),
     _node("kernel_log_lost", Growth.WRAPS, "Times messages were overwritten before they were read", 64),

@@ -1,19 +1,20 @@
-"""Lines of the kernel log that speak of the fabric: one row a pattern (kernel-log.md sections 2 to 6). Pure.
+"""Lines of the kernel log about the fabric: one row a pattern (docs/methods.md#kernel-log). Pure.
 
 A row is tried only where its literal `needs` is in the text, and the text is cut at TEXT_LIMIT characters, so that what a
-line can cost is bounded whatever it says. The first row that matches has the line. Function names and line numbers in
-driver messages change with versions: no row looks at them.
+line can cost is bounded for every text. The first row that matches takes the line. Function names and line numbers in
+driver messages change with versions: no row uses them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from fabricmon.model import Severity
 
 TEXT_LIMIT = 1000
-"""Characters of one message that are looked at; the kernel's own limit of a record is near it."""
+"""Characters of one message that are matched; the kernel's own limit of a record is near it."""
 
 _I, _W, _C = Severity.INFO, Severity.WARNING, Severity.CRITICAL
 
@@ -29,7 +30,7 @@ class Pattern(NamedTuple):
 
     needs     literal that is in every such line
     concept   what is counted, on the row of the device it names: a key of kernel_log.CONCEPTS; "" is not counted
-    severity  of the event that is told at once; None: counted only, as another source tells the same better, or the line
+    severity  of the event that is sent at once; None: counted only, as another source reports it better, or the line
               is one of many
     limited   the kernel or the driver leaves repetitions out: the count is a lower bound
     Named groups: bdf (PCI address), ifname, dev (RDMA device), pci (GPU, without function); all others are details.
@@ -51,6 +52,10 @@ PATTERNS: tuple[Pattern, ...] = (
             "xid", _W, True),
     Pattern("gpu_lost", "fallen off the bus",
             r"NVRM:? .*?GPU (?:at PCI:)?(?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.\d)?.*fallen off the bus", "", _C),
+    Pattern("gpu_init_failed", "RmInitAdapter failed!",
+            r"NVRM: GPU (?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\.\d: RmInitAdapter failed! \((?P<code>[^)]{1,40})\)",
+            "init_failures", _C),
+    Pattern("peermem_context", "detected invalid context", r"nvidia-peermem .*detected invalid context", "peermem_errors", None),
     Pattern("nvlink_training", "NVLink: ",
             r"NVLink: (?:Link training failed for link|failed to train link) (?P<link>\d{1,3})", "nvlink_training_failures", _W),
     Pattern("nvlink_detection", "PostRxDet", r"NVRM: knvlink\w+PostRxDet\w+: ", "nvlink_training_failures", _W),
@@ -72,10 +77,17 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("mlx5_recovery", "health recovery", rf"{_MLX5}.*health recovery (?P<word>flow aborted|failed|succeeded)", "recoveries", _W),
     Pattern("mlx5_command_timeout", "timeout. Will cause a leak",
             rf"{_MLX5}.*?(?P<what>[A-Z0-9_]{{1,60}})\(0x[0-9a-f]+\) timeout\. Will cause a leak of a command resource", "firmware_faults", _C),
-    Pattern("mlx5_command_failed", "mlx5_cmd_out_err",
-            rf"(?:{_MLX5}.*)?mlx5_cmd_out_err.*?(?P<what>[A-Z0-9_]{{1,60}})\(0x[0-9a-f]+\) op_mod\(0x[0-9a-f]+\) failed, "
-            r"status (?P<word>[^(]{1,60})\(0x[0-9a-f]+\), syndrome \(0x(?P<syndrome>[0-9a-f]{1,8})\), err\((?P<err>-?\d+)\)",
+    # newer kernels: from mlx5_cmd_out_err, with err(...); older ones and OFED: from mlx5_cmd_check, also without device
+    Pattern("mlx5_command_failed", "op_mod(0x",
+            rf"(?:{_MLX5}: )?(?:[\w:() ]{{0,80}}?: ?)?(?P<what>\w{{1,60}})\(0x[0-9a-f]+\) op_mod\(0x[0-9a-f]+\) failed, "
+            r"status (?P<word>[^(]{1,60})\(0x[0-9a-f]+\), syndrome \(0x(?P<syndrome>[0-9a-f]{1,8})\)(?:, err\((?P<err>-?\d+)\))?",
             "command_errors", None, True),
+    Pattern("driver_not_started", "failed with error -",
+            rf"(?:(?P<driver>mlx5_core|bnxt_en|ice|ionic|efa): probe of {_BDF}|"
+            r"(?P<bound>mlx5_core|bnxt_en|ice|ionic|efa) (?P<at>[0-9a-f:.]{7,16}): probe with driver \w+) failed with error -(?P<err>\d+)",
+            "firmware_faults", _C),
+    # the RDMA core, any driver
+    Pattern("ib_link_down", "Link DOWN", r"(?P<dev>[A-Za-z][\w.-]{0,63}): Port: (?P<port>\d{1,3}) Link DOWN", "link_downs", None),
     Pattern("mlx5_module_error", "Port module event[error]",
             rf"{_MLX5}.*Port module event\[error\]: module (?P<module>\d+), Cable error, (?P<what>.+)", "module_errors", _W, True),
     Pattern("mlx5_module", "Port module event: module",
@@ -123,6 +135,13 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("aer_recovery_failed", "device recovery failed", rf"{_PCI}(?:AER: )?device recovery failed", "pcie_fatal_errors", _C),
     Pattern("aer_no_recovery", "can't recover", rf"{_PCI}(?:AER: )?can't recover", "pcie_fatal_errors", _C),
     Pattern("aer_recovered", "device recovery successful", rf"{_PCI}(?:AER: )?device recovery successful", "recoveries", _I),
+    # firmware first: one record over several lines with one number; `parse/hardware_error.py` puts them together
+    Pattern("ghes_severity", "[Hardware Error]: event severity: ",
+            r"\{(?P<record>\d{1,9})\}\[Hardware Error\]: event severity: (?P<word>\w+)", "", None),
+    Pattern("ghes_section", "[Hardware Error]:   section_type: ",
+            r"\{(?P<record>\d{1,9})\}\[Hardware Error\]:\s+section_type: (?P<what>.{1,60})", "", None),
+    Pattern("ghes_device", "[Hardware Error]:   device_id: ",
+            r"\{(?P<record>\d{1,9})\}\[Hardware Error\]:\s+device_id: (?P<bdf>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", "", None),
     Pattern("dpc", "containment event, status:", rf"{_PCI}(?:DPC: )?containment event, status:0x(?P<status>[0-9a-f]{{1,8}})", "pcie_fatal_errors", _C),
     Pattern("hotplug", "pciehp", r"pciehp.*Slot\((?P<slot>[^)]{1,40})\): (?P<word>Link Down|Card not present|Power fault)", "pcie_fatal_errors", _C),
     Pattern("pcie_bandwidth", "available PCIe bandwidth, limited by",
@@ -131,17 +150,49 @@ PATTERNS: tuple[Pattern, ...] = (
 )  # fmt: skip
 
 
+SOURCES: Mapping[str, str] = {
+    "xid": "open-gpu-kernel-modules: src/nvidia/arch/nvalloc/unix/src/osapi.c",
+    "gpu_lost": "open-gpu-kernel-modules: src/nvidia/arch/nvalloc/unix/src/osinit.c",
+    "gpu_init": "open-gpu-kernel-modules: src/nvidia/arch/nvalloc/unix/src/osinit.c",
+    "peermem": "open-gpu-kernel-modules: kernel-open/nvidia-peermem/nvidia-peermem.c",
+    "nvlink": "open-gpu-kernel-modules: src/common/nvlink, src/nvidia/src/kernel/gpu/nvlink",
+    "sxid": "open-gpu-kernel-modules: src/common/nvswitch/kernel",
+    "mlx5": "drivers/net/ethernet/mellanox/mlx5/core: cmd.c, health.c, events.c, en_main.c",
+    "driver_not_started": "drivers/base/dd.c",
+    "ib_link": "drivers/infiniband/core/cache.c",
+    "bnxt": "drivers/net/ethernet/broadcom/bnxt/bnxt.c",
+    "ice": "drivers/net/ethernet/intel/ice/ice_main.c",
+    "ionic": "drivers/net/ethernet/pensando/ionic/ionic_lif.c",
+    "efa": "drivers/infiniband/hw/efa/efa_com.c",
+    "hfi1": "drivers/infiniband/hw/hfi1/chip.c",
+    "watchdog": "net/sched/sch_generic.c",
+    "ipoib": "drivers/infiniband/ulp/ipoib/ipoib_main.c",
+    "bond": "drivers/net/bonding/bond_main.c",
+    "aer": "drivers/pci/pcie/aer.c, drivers/pci/pcie/err.c",
+    "ghes": "drivers/firmware/efi/cper.c",
+    "dpc": "drivers/pci/pcie/dpc.c",
+    "hotplug": "drivers/pci/hotplug/pciehp_ctrl.c",
+    "pcie": "drivers/pci/pci.c",
+}
+"""Beginning of a pattern's name -> where the driver prints it."""
+
+
+def source_of(pattern: str) -> str:
+    """The file with the format string of a pattern; the longest beginning counts. KeyError without one."""
+    return SOURCES[max((name for name in SOURCES if pattern.startswith(name)), key=len, default=pattern)]
+
+
 class Match(NamedTuple):
     pattern: Pattern
     groups: dict[str, str]
 
 
-class Matcher:
+class PatternMatcher:
     """All rows compiled. Cheap to ask, not to make: make one and keep it."""
 
     def __init__(self, patterns: tuple[Pattern, ...] = PATTERNS) -> None:
         self._rows = [(p.needs, re.compile(p.regex), p) for p in patterns]
-        # one look decides for the lines that concern nobody here, which are nearly all
+        # one search rejects nearly all lines
         self._any = re.compile("|".join(sorted({re.escape(p.needs) for p in patterns})))
 
     def match(self, text: str) -> Match | None:

@@ -1,8 +1,8 @@
 """NVLink, link by link and summed over a GPU, and where NVML keeps each number.
 
-Field ids and units: counters-nvlink-pcie.md 2.1 (nvml.h). Two families of error counters exist: NVLink 4 and older count
-CRC, replay and recovery, NVLink 5 counts as InfiniBand does. Neither answers where the other does, so a GPU has the
-columns of one. Rows of links stay on their node; what the centre judges are the sums on the GPU's own row
+Field ids and units: docs/methods.md#nvlink-counters (nvml.h). Two families of error counters exist: NVLink 4 and older
+count CRC, replay and recovery, NVLink 5 counts as InfiniBand does. Neither answers where the other does, so a GPU has
+the columns of one. Rows of links stay on their node; server rules use the sums on the GPU's own row
 (docs/design/gpu-links.md).
 """
 
@@ -29,7 +29,7 @@ LINK_COUNT = 91  # NVML_FI_DEV_NVLINK_LINK_COUNT
 KIB = 1024.0
 
 
-class Field(NamedTuple):
+class NvmlField(NamedTuple):
     """One way to ask NVML for a column of one link.
 
     first   field id; for all links where `scoped`, else the id of link 0, links 1 to 5 follow it
@@ -43,7 +43,7 @@ class Field(NamedTuple):
     scale: float = 1.0
     ber: bool = False
 
-    def of(self, link: int) -> tuple[int, int] | None:
+    def address(self, link: int) -> tuple[int, int] | None:
         """(field id, scope) for a link; None where it has none."""
         if not self.later:
             return self.first, link
@@ -55,7 +55,7 @@ class Field(NamedTuple):
 def bit_error_ratio(encoded: float) -> float:
     """Exponent in bits 0 to 7, mantissa in bits 8 to 11: m x 10^-e. 0 where no error was seen yet.
 
-    Mantissa 15 with exponent 255 is how NVML says "none" (section 2.2, DCGM).
+    Mantissa 15 with exponent 255 is NVML's "none" (section 2.2, DCGM).
     """
     mantissa, exponent = int(encoded) >> 8 & 15, int(encoded) & 255
     return 0.0 if (mantissa, exponent) == (15, 255) else mantissa * 10.0**-exponent
@@ -82,41 +82,41 @@ def _sum(name: str, keys: tuple[str, ...], help: str, *, unit: str = "", growth:
 
 _LINK = "NVML_FI_DEV_NVLINK_"
 
-LINK_FIELDS: dict[str, tuple[Field, ...]] = {
-    "nvlink_state": (Field(165),),
-    "nvlink_version": (Field(166),),
-    "nvlink_power_state": (Field(167),),
-    "nvlink_speed": (Field(164, scale=1e6), Field(84, 132, scale=1e6)),
-    "nvlink_tx": (Field(202), Field(138, scale=KIB)),
-    "nvlink_rx": (Field(204), Field(139, scale=KIB)),
-    "nvlink_tx_raw": (Field(140, scale=KIB),),
-    "nvlink_rx_raw": (Field(141, scale=KIB),),
-    "nvlink_tx_packets": (Field(201),),
-    "nvlink_rx_packets": (Field(203),),
-    "nvlink_crc_errors": (Field(163),),
-    "nvlink_crc_flit_errors": (Field(32, 96),),
-    "nvlink_crc_data_errors": (Field(39, 102),),
-    "nvlink_replay_errors": (Field(161), Field(46, 108)),
-    "nvlink_recovery_errors": (Field(162), Field(53, 114)),
-    "nvlink_ecc_data_errors": (Field(148, 154),),
-    "nvlink_malformed_packet_errors": (Field(206),),
-    "nvlink_buffer_overrun_errors": (Field(207),),
-    "nvlink_rcv_errors": (Field(208),),
-    "nvlink_rcv_remote_errors": (Field(209),),
-    "nvlink_rcv_general_errors": (Field(210),),
-    "nvlink_local_link_integrity_errors": (Field(211),),
-    "nvlink_xmit_discards": (Field(212),),
-    "nvlink_recoveries_successful": (Field(213),),
-    "nvlink_recoveries_failed": (Field(214),),
-    "nvlink_recoveries": (Field(215),),
-    "nvlink_effective_errors": (Field(219),),
-    "nvlink_effective_ber": (Field(220, ber=True),),
-    "nvlink_symbol_errors": (Field(221),),
-    "nvlink_symbol_ber": (Field(222, ber=True),),
-    "nvlink_raw_ber": (Field(293, ber=True),),
-    "nvlink_plr_blocks": (Field(294),),
-    "nvlink_plr_retries": (Field(295),),
-    **{f"nvlink_fec_corrected_{bin}": (Field(235 + bin),) for bin in range(16)},
+LINK_FIELDS: dict[str, tuple[NvmlField, ...]] = {
+    "nvlink_state": (NvmlField(165),),
+    "nvlink_version": (NvmlField(166),),
+    "nvlink_power_state": (NvmlField(167),),
+    "nvlink_speed": (NvmlField(164, scale=1e6), NvmlField(84, 132, scale=1e6)),
+    "nvlink_tx": (NvmlField(202), NvmlField(138, scale=KIB)),
+    "nvlink_rx": (NvmlField(204), NvmlField(139, scale=KIB)),
+    "nvlink_tx_raw": (NvmlField(140, scale=KIB),),
+    "nvlink_rx_raw": (NvmlField(141, scale=KIB),),
+    "nvlink_tx_packets": (NvmlField(201),),
+    "nvlink_rx_packets": (NvmlField(203),),
+    "nvlink_crc_errors": (NvmlField(163),),
+    "nvlink_crc_flit_errors": (NvmlField(32, 96),),
+    "nvlink_crc_data_errors": (NvmlField(39, 102),),
+    "nvlink_replay_errors": (NvmlField(161), NvmlField(46, 108)),
+    "nvlink_recovery_errors": (NvmlField(162), NvmlField(53, 114)),
+    "nvlink_ecc_data_errors": (NvmlField(148, 154),),
+    "nvlink_malformed_packet_errors": (NvmlField(206),),
+    "nvlink_buffer_overrun_errors": (NvmlField(207),),
+    "nvlink_rcv_errors": (NvmlField(208),),
+    "nvlink_rcv_remote_errors": (NvmlField(209),),
+    "nvlink_rcv_general_errors": (NvmlField(210),),
+    "nvlink_local_link_integrity_errors": (NvmlField(211),),
+    "nvlink_xmit_discards": (NvmlField(212),),
+    "nvlink_recoveries_successful": (NvmlField(213),),
+    "nvlink_recoveries_failed": (NvmlField(214),),
+    "nvlink_recoveries": (NvmlField(215),),
+    "nvlink_effective_errors": (NvmlField(219),),
+    "nvlink_effective_ber": (NvmlField(220, ber=True),),
+    "nvlink_symbol_errors": (NvmlField(221),),
+    "nvlink_symbol_ber": (NvmlField(222, ber=True),),
+    "nvlink_raw_ber": (NvmlField(293, ber=True),),
+    "nvlink_plr_blocks": (NvmlField(294),),
+    "nvlink_plr_retries": (NvmlField(295),),
+    **{f"nvlink_fec_corrected_{bin}": (NvmlField(235 + bin),) for bin in range(16)},
 }
 """Column of a link -> where NVML has it; the first that answers is taken."""
 
@@ -129,7 +129,7 @@ CRITICAL = (
 """Counters of NVLink 5 of which one count is a failure (DCGM's health module). Packets that were already marked bad
 when they came (rcv_remote) are an earlier link's."""
 
-_JUDGED: dict[str, Any] = {"growth": Growth.WRAPS, "category": _E, "bits": 64, "window": True}
+_RULED: dict[str, Any] = {"growth": Growth.WRAPS, "category": _E, "bits": 64, "window": True}
 
 COUNTERS: tuple[Counter, ...] = (
     _row("nvlink_state", "", Growth.STATE, _S, (f"{_LINK}GET_STATE",),
@@ -172,36 +172,36 @@ COUNTERS: tuple[Counter, ...] = (
     _count("nvlink_recoveries", "COUNT_LINK_RECOVERY_EVENTS", "Recoveries begun (NVLink 5)"),
     _count("nvlink_effective_errors", "COUNT_EFFECTIVE_ERRORS", "Errors left after error correction"),
     _row("nvlink_effective_ber", "", Growth.LEVEL, _E, (f"{_LINK}COUNT_EFFECTIVE_BER",),
-         "Bit error ratio after error correction; 0 where no error was seen yet"),
+         "Post-FEC BER; 0 where no error was seen yet"),
     _count("nvlink_symbol_errors", "COUNT_SYMBOL_ERRORS", "Symbols that error correction could not mend"),
     _row("nvlink_symbol_ber", "", Growth.LEVEL, _E, (f"{_LINK}COUNT_SYMBOL_BER",),
          "Ratio of symbols that error correction could not mend; 0 where none was seen yet"),
     _row("nvlink_raw_ber", "", Growth.LEVEL, _E, (f"{_LINK}COUNT_RAW_BER_V2",),
-         "Bit error ratio before error correction; 0 where no error was seen yet"),
+         "Pre-FEC BER; 0 where no error was seen yet"),
     _count("nvlink_plr_blocks", "PLR_XMIT_BLOCKS", "Blocks sent under physical layer retransmission", category=_T),
-    _count("nvlink_plr_retries", "PLR_XMIT_RETRY_BLOCKS", "Blocks that the physical layer sent again",
+    _count("nvlink_plr_retries", "PLR_XMIT_RETRY_BLOCKS", "Blocks that the physical layer retransmitted",
            category=Category.RETRANSMISSION),
     *(_row(f"nvlink_fec_corrected_{bin}", "", Growth.WRAPS, _E, (f"{_LINK}COUNT_FEC_HISTORY_{bin}",),
            "Codewords by the number of symbols that error correction mended in them; mass that moves to greater numbers "
            "is an early sign", bits=64, family="fec_corrected_codewords", labels=(("symbols", str(bin)),))
       for bin in range(16)),
-    # summed over the links of a GPU: what rules judge
+    # summed over the links of a GPU, for rules
     _sum("gpu_nvlinks", ("links",), "NVLinks the GPU has"),
     _sum("gpu_nvlinks_active", ("nvlink_state 1, 2, 3",), "NVLinks that are active, asleep or without traffic"),
     _sum("gpu_nvlinks_to_switch", ("nvmlDeviceGetNvLinkRemoteDeviceType",),
-         "NVLinks whose far end is an NVSwitch, as far as was ever told"),
+         "NVLinks whose far end is an NVSwitch, as far as known"),
     _sum("gpu_nvlinks_inactive_mask", ("nvlink_state 0",), "Which NVLinks are inactive: bit n is link n"),
     _sum("gpu_nvlink_worst", ("greatest",), "The NVLink with the most errors so far, unknown where none has any"),
     _sum("gpu_nvlink_crc_errors", ("nvlink_crc_errors", "nvlink_crc_flit_errors + nvlink_crc_data_errors"),
-         "Checksum errors of all NVLinks (NVLink 4 and older)", **_JUDGED),
+         "Checksum errors of all NVLinks (NVLink 4 and older)", **_RULED),
     _sum("gpu_nvlink_replay_errors", ("nvlink_replay_errors",),
-         "Transmissions repeated on all NVLinks (NVLink 4 and older)", **_JUDGED),
+         "Transmissions repeated on all NVLinks (NVLink 4 and older)", **_RULED),
     _sum("gpu_nvlink_recoveries", ("nvlink_recovery_errors", "nvlink_recoveries_successful"),
-         "Times an NVLink was trained again and came back, all links", **_JUDGED),
+         "Times an NVLink was trained again and came back, all links", **_RULED),
     _sum("gpu_nvlink_critical_errors", CRITICAL,
-         "Errors of NVLink 5 of which one is a failure, all links", **_JUDGED),
+         "Errors of NVLink 5 of which one is a failure, all links", **_RULED),
     _sum("gpu_nvlink_effective_ber", ("nvlink_effective_ber",),
-         "The worst bit error ratio after error correction of all NVLinks", growth=Growth.LEVEL, category=_E),
+         "The worst post-FEC BER of all NVLinks", growth=Growth.LEVEL, category=_E),
     _sum("gpu_nvlink_tx", ("nvlink_tx",), "Bytes sent over all NVLinks", unit="bytes", growth=Growth.WRAPS,
          category=_T, bits=64),
     _sum("gpu_nvlink_rx", ("nvlink_rx",), "Bytes received over all NVLinks", unit="bytes", growth=Growth.WRAPS,

@@ -1,4 +1,4 @@
-"""PCIe links and the errors the kernel counts on them (counters-nvlink-pcie.md section 5; Linux drivers/pci).
+"""PCIe links and the errors the kernel counts on them (docs/methods.md#pcie-links-and-errors; Linux drivers/pci).
 
 A link has two ends with a row each: the device below and the bridge above it. What it can do is what both can; the two
 shares of the path compare with that.
@@ -31,10 +31,10 @@ def _error(severity: str, name: str = "") -> Counter:
     if not name:
         return Counter(f"pcie_aer_{severity}_errors", Kind.PCIE, "", 64, Growth.WRAPS, _E, f"aer_dev_{severity}",
                        (f"TOTAL_ERR_{'COR' if severity == 'correctable' else severity.upper()}",),
-                       f"{severity.capitalize()} errors the device told of; bursts between two interrupts count once",
+                       f"{severity.capitalize()} errors the device reported; bursts between two interrupts count once",
                        family=f"aer_{severity}_errors")
     return Counter(f"pcie_aer_{severity}_{name}", Kind.PCIE, "", 64, Growth.WRAPS, _E, f"aer_dev_{severity}", (name,),
-                   f"{severity.capitalize()} errors the device told of, by their sort in the PCIe specification",
+                   f"{severity.capitalize()} errors the device reported, by their sort in the PCIe specification",
                    wire=False, family=f"aer_{severity}_by_sort", labels=(("error", name),))
 
 
@@ -48,6 +48,9 @@ COUNTERS: tuple[Counter, ...] = (
     _row("pcie_path_speed", "", "current_link_speed / max_link_speed",
          "The smallest share of its possible speed that any link has on the way to the root complex; unknown for GPUs, "
          "which lower their speed to save power"),
+    _row("pcie_unread_files", "", "speed and width files, aer_dev_*",
+         "Files of the device and of the bridges above it that exist and could not be read: speeds and widths, and the "
+         "error counts where none of them could"),
     *(_error(severity) for severity in SEVERITIES),
     *(_error("correctable", name) for name in CORRECTABLE),
     *(_error(severity, name) for severity in SEVERITIES[1:] for name in UNCORRECTABLE),

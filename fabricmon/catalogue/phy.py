@@ -1,7 +1,8 @@
 """The Ethernet PHY, forward error correction, the pluggable module, legs of a bond and neighbours.
 
-Sources: `ethtool` what drivers tell in their own statistics; `ethtool netlink` what they tell in the kernel's words
-(netlink.md section 2); `module` the module's memory (CMIS, SFF-8636, SFF-8472); `hwmon`; `bonding`; `lldp`.
+Sources: `ethtool` statistics of drivers; `ethtool netlink` the kernel's own interface
+(docs/methods.md#kernel-interfaces); `module` the module's memory (CMIS, SFF-8636, SFF-8472); `hwmon`; `bonding`;
+`lldp`.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ def _limits(family: str, key: str, help: str, unit: str) -> tuple[Counter, ...]:
 _NETLINK = "ethtool netlink"
 _PHY: tuple[Counter, ...] = (
     _count("fec_corrected_blocks", _NETLINK, ("FEC_GET corrected",),
-           "Blocks that forward error correction repaired: normal on fast lanes, the rate is the signal"),
+           "FEC corrected codewords: normal on fast lanes, the rate is the signal"),
     _count("fec_uncorrectable_blocks", _NETLINK, ("FEC_GET uncorrectable",),
-           "Blocks that forward error correction could not repair: must stay 0"),
+           "FEC uncorrectable codewords: must stay 0"),
     _count("fec_corrected_bit_errors", _NETLINK, ("FEC_GET corrected bits",),
            "Bits that forward error correction repaired"),
     _row("fec_mode", _NETLINK, ("FEC_GET active",), "Error correction in use: 49 none, 50 RS, 51 BASE-R, 74 LLRS",
@@ -90,8 +91,8 @@ _MODULE: tuple[Counter, ...] = (
     _row("module_state", "module", ("state",),
          "CMIS state of the module: 1 low power, 2 powering up, 3 ready, 4 powering down, 5 fault",
          growth=Growth.STATE),
-    *_lanes("module_rx_power", "rx_power", "Light the lane receives", "watts"),
-    *_lanes("module_tx_power", "tx_power", "Light the lane sends", "watts"),
+    *_lanes("module_rx_power", "rx_power", "Rx optical power of the lane", "watts"),
+    *_lanes("module_tx_power", "tx_power", "Tx optical power of the lane", "watts"),
     *_lanes("module_tx_bias", "tx_bias", "Current of the lane's laser", "amperes"),
     *_limits("module_temperature_limit", "temperature", "The module's own limit of its temperature", "celsius"),
     *_limits("module_voltage_limit", "voltage", "The module's own limit of its supply voltage", "volts"),
@@ -111,13 +112,13 @@ _BOND: tuple[Counter, ...] = (
     _count("bond_leg_failures", "bonding", ("bonding_slave/link_failure_count",), "Times the bond lost this leg",
            bits=32),
     _row("bond_leg_aggregated", "bonding", ("bonding_slave/ad_aggregator_id",),
-         "1 when LACP has the leg in the aggregate that is in use, 0 when it has not", growth=Growth.STATE),
+         "1 when LACP has the leg in the aggregate that is in use, 0 otherwise", growth=Growth.STATE),
     _row("bond_legs", "bonding", ("bonding/slaves",), "Legs the bond has"),
     _row("bond_legs_up", "bonding", ("bonding/slaves mii_status",), "Legs of the bond that are good"),
 )
 
 _NEIGHBOUR: tuple[Counter, ...] = (
-    _row("lldp_neighbours", "lldp", ("lldpctl",), "Neighbours that LLDP tells of; their names are on the info metric"),
+    _row("lldp_neighbours", "lldp", ("lldpctl",), "LLDP neighbours; their names are on the info metric"),
 )
 
 COUNTERS: tuple[Counter, ...] = (*_PHY, *_MODULE, *_BOND, *_NEIGHBOUR)

@@ -1,6 +1,6 @@
-"""State of a port: what it is now, whoever tells (sysfs attributes, RDMA netlink, rtnetlink).
+"""State of a port (sysfs attributes, RDMA netlink, rtnetlink).
 
-State numbers: counters-ib.md section 4 (Linux drivers/infiniband/core/sysfs.c). A rate is exported in bytes per
+State numbers: docs/methods.md#port-attributes (Linux drivers/infiniband/core/sysfs.c). A rate is exported in bytes per
 second; the rate of a port that is down is unknown (InfiniBand allows invalid PortInfo then, C14-24.2.1).
 """
 
@@ -35,7 +35,7 @@ COUNTERS: tuple[Counter, ...] = (
          "Local identifier of the subnet manager; 0 means none assigned yet", cost=5),
     _row("supported", "", Growth.STATE, "port", ("supported",),
          "1 when the device answers for its counters, 0 when it refused all of them and is left alone for a while"),
-    # what rtnetlink tells of the port's network interface
+    # of rtnetlink: the port's network interface
     _row("carrier", "", Growth.STATE, "netdev", ("IFLA_CARRIER",), "1 when the interface has a carrier, 0 when not"),
     _row("operstate", "", Growth.STATE, "netdev", ("IFLA_OPERSTATE",),
          "RFC 2863 state: 0 unknown, 1 notpresent, 2 down, 3 lowerlayerdown, 4 testing, 5 dormant, 6 up"),

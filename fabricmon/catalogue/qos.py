@@ -2,7 +2,7 @@
 
 Sources: `dcb` dcbnl IEEE_GET; `pause` ethtool PAUSE_GET; `sysfs` files of the interface. A fingerprint is a number that
 is the same where the settings are the same and another where they differ (one of 2**52). Settings of single classes
-stay on the node's /metrics: the centre compares their fingerprint.
+stay on the node's /metrics: the server compares their fingerprint.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COUNTERS: tuple[Counter, ...] = (
          growth=Growth.LEVEL, wire=False),
     _row("pfc_cable_delay", "dcb", "delay", "What flow control allows for the cable's length, in bit times",
          growth=Growth.LEVEL),
-    _row("dcbx_mode", "dcb", "dcbx", "Who settles the port's DCB settings, as the kernel's bits: 1 host, 2 adapter, 8 IEEE"),
+    _row("dcbx_mode", "dcb", "dcbx", "Owner of the port's DCB settings, as the kernel's bits: 1 host, 2 adapter, 8 IEEE"),
     _row("ets_willing", "dcb", "willing", "1 when the port takes its settings from the switch"),
     *(_row(f"ets_bandwidth_class{n}", "dcb", f"tc_tx_bw {n}", "Share of the line the traffic class is guaranteed",
            unit="ratio", growth=Growth.LEVEL, family="ets_bandwidth", labels=(("class", str(n)),)) for n in CLASSES),

@@ -1,11 +1,12 @@
 """RDMA transport counters: hw_counters of a port (sysfs or RDMA netlink STAT_GET) and of a whole device.
 
 One row per concept; `keys` holds the name each driver gives it, best first: where a port offers two of them, the first
-fills the concept and the other one is shown under the raw family. Concepts: counters-ib.md section 1; names: section 6.
+fills the concept and the other one is shown under the raw family. Concepts and names:
+docs/methods.md#rdma-transport-counters.
 
-Widths: the queue counters of mlx5 are 32 bits wide and wrap (counters-ib.md 6.1), so a concept that mlx5 has as a queue
-counter is said to be 32 bits wide here. Other drivers count the same concept in 64 bits: a value of 2**32 or more
-shows that, and such a row never wraps.
+Widths: the queue counters of mlx5 are 32 bits wide and wrap (docs/methods.md#rdma-transport-counters), so a concept
+that mlx5 has as a queue counter is declared 32 bits wide here. Other drivers count the same concept in 64 bits: a
+value of 2**32 or more shows that, and such a row never wraps.
 """
 
 from fabricmon.catalogue.counter import Category, Counter, Growth
@@ -19,7 +20,7 @@ _E, _C, _T, _R, _F, _M = (
     Category.CONFIGURATION,
     Category.MANAGEMENT,
 )
-_COST = 3  # one refresh on mlx5: QUERY_Q_COUNTER, PPCNT, QUERY_CONG_STATISTICS (counters-ib.md 5.1)
+_COST = 3  # one refresh on mlx5: QUERY_Q_COUNTER, PPCNT, QUERY_CONG_STATISTICS (docs/methods.md#firmware-commands)
 
 
 def _hw(
@@ -120,7 +121,7 @@ _CONGESTION: tuple[Counter, ...] = (
         ("rnr_nak_retry_err", "rnr_naks_rcvd", "requester_rnr_nak", "req_rx_rnr_retry_err", "rcvd_rnr_err", "sq_num_rnr"),
         "Peer answered that it had no receive buffer ready", bits=32, window=True),
     _hw("rnr_nak_tx", _C, ("responder_rnr_nak", "resp_tx_rnr_retry_err", "send_rnr_err", "rq_num_rnr"),
-        "Peers were told that no receive buffer was ready", window=True),
+        "RNR NAKs sent: no receive buffer was ready", window=True),
     _hw("out_of_buffer", _C, ("out_of_buffer", "rx_out_of_buffer", "resp_rx_outof_buf"),
         "Packets dropped because no receive work request was posted", bits=32, window=True),
     _hw("slow_restart", _C, ("roce_slow_restart",), "Times RoCE slow restart was used", bits=32),
@@ -136,7 +137,8 @@ _CONGESTION: tuple[Counter, ...] = (
 
 _RETRANSMISSION: tuple[Counter, ...] = (
     _hw("ack_timeout", _R,
-        ("local_ack_timeout_err", "to_retransmits", "retrans_timeout_events", "requester_timeout", "sq_num_to"),
+        ("local_ack_timeout_err", "to_retransmits", "retrans_timeout_events", "requester_timeout", "sq_num_to",
+         "tx_rdma_ack_timeout"),
         "Requester waited for an acknowledgement until its timer fired: loss, dead peer or very long pause",
         bits=32, window=True),
     _hw("seq_nak_rx", _R,
@@ -145,17 +147,17 @@ _RETRANSMISSION: tuple[Counter, ...] = (
     _hw("out_of_sequence_rx", _R,
         ("out_of_sequence", "oos_drop_count", "responder_oos", "resp_rx_outouf_seq", "out_of_seq_request", "rq_num_oos"),
         "Packets received out of order; normal with adaptive routing", bits=32, window=True),
-    _hw("seq_nak_tx", _R, ("resp_tx_pkt_seq_err",), "Peers were told of a hole in their packet sequence"),
+    _hw("seq_nak_tx", _R, ("resp_tx_pkt_seq_err",), "Sequence error NAKs sent"),
     _hw("implied_nak", _R,
         ("implied_nak_seq_err", "missing_resp", "requester_implicit_nak", "req_rx_impl_nak_seq_err"),
         "An acknowledgement skipped ahead: an earlier response was lost", bits=32, window=True),
     _hw("duplicate_request", _R,
         ("duplicate_request", "dup_req", "responder_dup_request", "dup_rx_requests", "resp_rx_dup_request", "rq_num_dup"),
-        "Peer sent again what had arrived already", bits=32, window=True),
+        "Duplicate requests of a peer", bits=32, window=True),
     _hw("duplicate_response", _R, ("req_rx_dup_response",), "A response arrived twice"),
-    _hw("requester_retries", _R, ("completer_retry_err",), "Requester sent again after a missing answer"),
-    _hw("retrans_packets", _R, ("retrans_pkts", "tcpRetransSegs"), "Packets sent again", window=True),
-    _hw("retrans_bytes", _R, ("retrans_bytes",), "Bytes sent again", unit="bytes", window=True),
+    _hw("requester_retries", _R, ("completer_retry_err",), "Retransmissions after a missing answer"),
+    _hw("retrans_packets", _R, ("retrans_pkts", "tcpRetransSegs", "tx_rdma_retx_pkts"), "Packets retransmitted", window=True),
+    _hw("retrans_bytes", _R, ("retrans_bytes", "tx_rdma_retx_bytes"), "Bytes retransmitted", unit="bytes", window=True),
     _hw("adaptive_retrans", _R, ("roce_adp_retrans",), "Adaptive retransmissions", bits=32, window=True),
     _hw("adaptive_retrans_timeout", _R, ("roce_adp_retrans_to",), "Timeouts of adaptive retransmission",
         bits=32, window=True),

@@ -1,10 +1,10 @@
-"""Lossless Ethernet and the physical port, as drivers tell in their own statistics ("ethtool -S"). Source: ethtool.
+"""Lossless Ethernet and the physical port, from the statistics of drivers ("ethtool -S"). Source: ethtool.
 
-One concept has one column whoever counts it; `keys` holds each driver's name, best first. Concepts and names:
-counters-roce.md sections 1, 3.3 and 6. Concepts that are counted per priority are families of eight columns.
+One concept has one column for all drivers; `keys` holds each driver's name, best first. Concepts and names:
+docs/methods.md#ethernet-counters. Concepts that are counted per priority are families of eight columns.
 Durations come in microseconds from every driver that has them and are exported in seconds.
 
-What the centre's rules have no use for stays on the node's /metrics (`wire=False`).
+Metrics that no server rule uses are exported by the agent only (`wire=False`).
 
 mlx5 shows the pause counters of a priority only while PFC is enabled on it: an absent one means "not enabled".
 """
@@ -46,10 +46,10 @@ def _prio(family: str, category: Category, keys: tuple[str, ...], help: str, *, 
 _PFC: tuple[Counter, ...] = (
     *_prio("pfc_rx_frames", _C,
            ("rx_prio#_pause", "rx_pfc_ena_frames_pri#", "rx_priority_#_xoff.nic", "mac_rx_pfc_pri#_pkt_num"),
-           "Priority pause frames received: the switch told this port to stop", window=True),
+           "PFC pause frames received: the switch stops this port", window=True),
     *_prio("pfc_tx_frames", _C,
            ("tx_prio#_pause", "tx_pfc_ena_frames_pri#", "tx_priority_#_xoff.nic", "mac_tx_pfc_pri#_pkt_num"),
-           "Priority pause frames sent: this host is too slow and told the switch to stop", window=True),
+           "PFC pause frames sent: this host is too slow and stops the switch", window=True),
     *_prio("pfc_rx_pause", _C,
            ("rx_prio#_pause_duration", "pfc_pri#_rx_duration_us", "rx_pripause_#_1us_count"),
            "Time this port was not allowed to send on the priority", unit="seconds", scale=_MICROSECONDS,
@@ -105,6 +105,14 @@ _PRIORITY_TRAFFIC: tuple[Counter, ...] = (
            "Packets of the priority dropped early because this host was congested"),
     *_prio("prio_ecn_marked", _C, ("rx_prio#_marked",),
            "Packets of the priority that this adapter marked, because its own host was congested"),
+    *_each("cos_rx", "queue", PRIORITIES, _T, ("rx_bytes_cos#",), "Bytes received on the class of service", unit="bytes",
+           wire=False),
+    *_each("cos_tx", "queue", PRIORITIES, _T, ("tx_bytes_cos#",), "Bytes sent on the class of service", unit="bytes",
+           wire=False),
+    *_each("cos_rx_packets", "queue", PRIORITIES, _T, ("rx_packets_cos#",), "Packets received on the class of service",
+           wire=False),
+    *_each("cos_tx_packets", "queue", PRIORITIES, _T, ("tx_packets_cos#",), "Packets sent on the class of service",
+           wire=False),
     *_each("cos_rx_discards", "queue", PRIORITIES, _E, ("rx_discard_packets_cos#",),
            "Packets lost on a receive queue of the class of service"),
     *_each("cos_rx_discarded", "queue", PRIORITIES, _E, ("rx_discard_bytes_cos#",),
@@ -122,7 +130,8 @@ _PORT: tuple[Counter, ...] = (
     _row("vport_rdma_tx", _T, ("tx_vport_rdma_unicast_bytes",), "RDMA bytes sent by this function", unit="bytes", wire=False),
     _row("vport_rdma_rx_packets", _T, ("rx_vport_rdma_unicast_packets",), "RDMA packets received by this function", wire=False),
     _row("vport_rdma_tx_packets", _T, ("tx_vport_rdma_unicast_packets",), "RDMA packets sent by this function", wire=False),
-    _row("eth_fcs_errors", _E, ("rx_crc_errors_phy", "rx_fcs_err_frames", "frames_rx_bad_fcs", "rx_crc_errors.nic"),
+    _row("eth_fcs_errors", _E, ("rx_crc_errors_phy", "rx_fcs_err_frames", "frames_rx_bad_fcs", "rx_crc_errors.nic",
+          "mac_rx_fcs_err_pkt_num"),
          "Frames received with a wrong checksum"),
     _row("eth_stomped_crc", _E, ("frames_rx_stomped_crc",),
          "Frames received whose checksum a switch had spoilt on purpose: the damage is further away"),
@@ -135,9 +144,9 @@ _PORT: tuple[Counter, ...] = (
          "Frames received that were too short and damaged", wire=False),
     _row("eth_jabbers", _E, ("rx_jabbers_phy", "frames_rx_jabber"), "Frames received that were too long and damaged", wire=False),
     _row("mac_local_faults", _E, ("mac_local_faults.nic",), "Times this end lost the link's signal"),
-    _row("mac_remote_faults", _E, ("mac_remote_faults.nic",), "Times the other end said that it lost the signal"),
+    _row("mac_remote_faults", _E, ("mac_remote_faults.nic",), "Times the other end reported a loss of signal"),
     _row("link_down_events", _E, ("link_down_events_phy", "link_down_events"),
-         "Times the adapter lost its link without being told to: counts flaps that a poll misses", bits=32),
+         "Times the adapter lost its link, administrative downs excluded: counts flaps that a poll misses", bits=32),
     _row("phy_rx_discards", _E,
          ("rx_discards_phy", "rx_stat_discard", "hw_rx_dropped", "frames_rx_dropped", "rx_dropped.nic"),
          "Packets lost for want of a buffer of the port"),
@@ -173,11 +182,11 @@ _PCIE: tuple[Counter, ...] = (
 
 _CLOUD: tuple[Counter, ...] = (
     _row("allowance_rx_bandwidth_exceeded", _C, ("bw_in_allowance_exceeded",),
-         "Packets held back or dropped: more arrived than the instance may receive"),
+         "Packets queued or dropped: more arrived than the instance may receive"),
     _row("allowance_tx_bandwidth_exceeded", _C, ("bw_out_allowance_exceeded",),
-         "Packets held back or dropped: more was sent than the instance may send"),
+         "Packets queued or dropped: more was sent than the instance may send"),
     _row("allowance_packets_exceeded", _C, ("pps_allowance_exceeded",),
-         "Packets held back or dropped: more packets a second than the instance may have"),
+         "Packets queued or dropped: more packets a second than the instance may have"),
     _row("allowance_connections_exceeded", _C, ("conntrack_allowance_exceeded",),
          "Packets dropped: more connections than the instance may have"),
     _row("allowance_connections_available", _S, ("conntrack_allowance_available",),

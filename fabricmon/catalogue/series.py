@@ -1,4 +1,4 @@
-"""Which labels name the series of a component, and which component labels name. Pure."""
+"""Labels of a component's series, and the component of labels. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IDENTIFYING: dict[Kind, tuple[str, ...]] = {
     Kind.NODE: (),
     Kind.FLOW: ("port", "peer"),
 }
-"""Which of a component's labels name its series; the others are on the info metric."""
+"""Labels of a component's series; the rest is on the info metric."""
 
 _NAMES: dict[Kind, tuple[tuple[str, str, bool], ...]] = {
     Kind.PORT: (("", "device", True), ("/", "port", False)),
@@ -28,7 +28,7 @@ _NAMES: dict[Kind, tuple[tuple[str, str, bool], ...]] = {
 
 
 def component(kind: Kind, node: str, labels: Mapping[str, str]) -> ComponentId | None:
-    """The component of a node that a series with these labels speaks of; None where they name none."""
+    """The component of a node with these labels, None where they name none."""
     name = ""
     for before, label, needed in _NAMES[kind]:
         value = labels.get(label, "")

@@ -1,4 +1,4 @@
-"""NVIDIA's error numbers: what an Xid of a GPU and an SXid of an NVSwitch concern (kernel-log.md sections 4 and 5). Pure.
+"""NVIDIA's error numbers: what an Xid of a GPU and an SXid of an NVSwitch concern (docs/methods.md#xid-errors). Pure.
 
 What to do is decided by the newest Xid 154 and by NVML's recovery action, not by this table.
 """
@@ -13,7 +13,7 @@ from fabricmon.model import Severity
 _I, _W, _C = Severity.INFO, Severity.WARNING, Severity.CRITICAL
 
 CLASSES = ("bus", "nvlink", "memory", "firmware", "pcie", "application", "recovery", "other")
-"""bus: the GPU is gone. firmware: its micro-controllers. recovery: says what it needs now, no fault of its own."""
+"""bus: the GPU is gone. firmware: its micro-controllers. recovery: names what it needs now, no fault of its own."""
 
 
 class Xid(NamedTuple):
@@ -83,13 +83,13 @@ _ON_PURPOSE = frozenset({15, 17, 22, 38})
 
 
 class Details(NamedTuple):
-    """What the text of an Xid tells beyond its number.
+    """Details in the text of an Xid.
 
     link      NVLink it is about, None where none is named
     blame     "local" (signal integrity of this end), "peer" (the other end took it down), "purpose" (software or an
-              operator did), "follows" (look for another cause first), "" not said (section 4.2)
+              operator), "follows" (of another cause), "" unknown
     caused_by number of the Xid it is a consequence of
-    fatal     the text says so; None where it says nothing
+    fatal     as the text states; None where it does not
     """
 
     link: int | None

@@ -1,252 +1,226 @@
-"""The centre put together: targets to streams, streams to the engine, its changes to the store and the receivers."""
+"""Assembly of the central server: targets, streams, engine, store, receivers, listener."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from fabricmon import __version__
-from fabricmon.central import metrics
-from fabricmon.central.acting import Actors, acting, standing
-from fabricmon.central.api_targets import handler as targets
-from fabricmon.central.centre import Centre
-from fabricmon.central.clock import Clock
-from fabricmon.central.history import History
-from fabricmon.central.jobs import JobFeed
-from fabricmon.central.kubernetes_feed import KubernetesFeed
-from fabricmon.central.memory import Memory
-from fabricmon.central.metrics_acting import families as acting_families
-from fabricmon.central.metrics_fabric import about
-from fabricmon.central.outbox import Outbox
-from fabricmon.central.overview import sentence
-from fabricmon.central.plan import Plan, load, placed
-from fabricmon.central.prometheus_source import PrometheusSource
-from fabricmon.central.pull import Pull
-from fabricmon.central.settings import CentralConfig
-from fabricmon.central.store import Store, StoreError
-from fabricmon.central.targets import Discovery, DnsSource, FileSource, Source, Target, TargetError, parse_target
-from fabricmon.central.web import Web
-from fabricmon.config import ConfigError, Problem, Root
+from fabricmon.central.api.targets import handler as targets_handler
+from fabricmon.central.delivery.acting import Actors, configured_actors
+from fabricmon.central.delivery.outbox import Outbox
+from fabricmon.central.documents.overview import sentence
+from fabricmon.central.evaluation.evaluator import Evaluator
+from fabricmon.central.http_application import HttpApplication
+from fabricmon.central.jobs.feed import JobFeed
+from fabricmon.central.metrics import page as metrics
+from fabricmon.central.metrics.acting import families as acting_families
+from fabricmon.central.metrics.fabric import about
+from fabricmon.central.prepared import Prepared, prepare, rules_refused
+from fabricmon.central.prometheus.source import PrometheusSource
+from fabricmon.central.store.database import StoreError
+from fabricmon.central.store.records import StoredState
+from fabricmon.central.store.store import Store
+from fabricmon.central.streams.pull import Pull
+from fabricmon.central.streams.seen_nodes import SeenNodes
+from fabricmon.central.targets.discovery import DnsSource, TargetDiscovery, TargetFile, TargetSource
+from fabricmon.central.targets.kubernetes_feed import KubernetesFeed
+from fabricmon.central.topology_plan import TopologyPlan, with_places
+from fabricmon.central.website.history import History
+from fabricmon.config import ConfigError, Root
 from fabricmon.engine.engine import Engine
-from fabricmon.engine.judges import ParamsError
-from fabricmon.model import Presence
+from fabricmon.engine.symptoms.rule_states import ParamsError
+from fabricmon.notify.pacing import Pacing
+from fabricmon.recording.tape import Tape
 from fabricmon.replay.recorded import RecordedEngine
-from fabricmon.replay.tape import Tape
 from fabricmon.rules import RULES
+from fabricmon.rules.evaluator_alerts import EvaluatorAlerts, evaluator_rules
 from fabricmon.rules.rule import Scope
-from fabricmon.rules.told import Told, told_rules
 from fabricmon.runtime import logs
 from fabricmon.runtime.address import Address
+from fabricmon.runtime.clock import Clock
+from fabricmon.runtime.daemon import serve
+from fabricmon.runtime.descriptors import DescriptorReserve, raise_limit
+from fabricmon.runtime.exposition import ComputedFamilies, Family
+from fabricmon.runtime.garbage import GarbageGrowth, settle
 from fabricmon.runtime.http import listen
 from fabricmon.runtime.reader import Overdue, Reader
+from fabricmon.runtime.registry import process_registry
 from fabricmon.runtime.reloads import Reloads
 from fabricmon.runtime.sdnotify import Notifier
-from fabricmon.senders import ACTING
-from fabricmon.senders.destination import Destination, destination
 from fabricmon.topology.graph import Graph
+from fabricmon.web.agent_links import AgentLinks, Presented
 from fabricmon.web.gate import Gate
-from fabricmon.web.link import Link, Presented
-from fabricmon.web.link import load as load_link
 from fabricmon.web.loaded import Loaded
-from fabricmon.web.loaded import load as load_security
 from fabricmon.web.watched import Watched
 
 STOP_LIMIT = 10.0  # seconds after a signal by which the process ends
-REMEMBER = 5.0  # seconds between two looks for nodes that are new or have moved
-RELOAD_LIMIT = 60.0  # seconds to read configuration and topology again
-STALLED = 30.0  # seconds without a tick after which the centre is not alive
-AT_START = ("listen", "state", "fabric", "source", "record")  # settings of `central:` that are read at the start only
+SAVE_PERIOD = 5.0  # seconds between two checks for new or moved nodes
+RELOAD_LIMIT = 60.0  # seconds for a reload of configuration and topology
+TICK_RETRY = 1.0  # seconds until the next tick after one that failed
+STALLED = 30.0  # seconds without a tick after which /-/live fails
+AT_START = ("listen", "state", "fabric", "source", "record")  # settings of `central:` that need a restart
 
 Reread = Callable[[], Root]
 
 
-def static_targets(config: Root) -> list[Target]:
-    """The targets the configuration itself lists; ConfigError for one that is none."""
-    problems, found = [], []
-    for i, text in enumerate(config.central.targets):
-        try:
-            found.append(parse_target(text))
-        except TargetError as error:
-            problems.append(Problem(config.path or "command line", 0, f"central.targets[{i}]", str(error)))
-    if problems:
-        raise ConfigError(*problems)
-    return found
-
-
-def destinations(config: Root) -> list[Destination]:
-    """Who is told."""
-    links = config.central.as_links()
-    told = ((name, s) for name, s in config.senders.items() if s.kind not in ACTING)
-    return [destination(name, s.kind, s.config, config.notify, links) for name, s in told]
-
-
-def check(config: Root) -> None:
-    """Everything that can be said of a configuration without starting anything: what a start reads is read. ConfigError
-    with all that is wrong."""
-    settings: CentralConfig = config.central
-    problems: list[Problem] = []
-    for read in (
-        partial(_judged, config),
-        partial(static_targets, config),
-        partial(load_security, settings.web, settings.token_file, "central"),
-        partial(load_link, settings.agents),
-    ):
-        try:
-            read()
-        except ConfigError as error:
-            problems += error.problems
-    if problems:
-        raise ConfigError(*problems)
-
-
-def _judged(config: Root) -> None:
-    """Topology and rules. ConfigError when one of them cannot be used."""
-    graph = load(config).graph
-    try:
-        Engine(Scope.FLEET, graph, params=config.rules)
-    except ParamsError as error:
-        raise ConfigError(Problem(config.path or "command line", 0, "rules", str(error))) from error
-
-
 class Central:
-    """One centre. `run` serves until cancelled; the constructor checks everything that can be wrong beforehand.
+    """The central server. The constructor checks configuration and state; `run` serves until cancelled.
 
-    `addresses` and `listening` say when and where it can be reached.
+    listening  set when the listener is open, on `addresses`
     """
 
     def __init__(self, config: Root, reread: Reread | None = None) -> None:
-        """`reread` reads the configuration again for `reload`. Raises ConfigError, and StoreError for the state."""
-        settings: CentralConfig = config.central
-        self.config, self._settings, self._reread = config, settings, reread
-        self._plan = load(config)
-        self._static = static_targets(config)
-        self._sources = _sources(settings)
-        self._kubernetes = _kubernetes(settings)
-        self._destinations = destinations(config)
-        self.gate = Gate(settings.web, "central", settings.token_file, settings.external_url)
-        self.link = Link(settings.agents)
+        """`reread` reads the configuration for `reload`. Raises ConfigError and StoreError."""
+        self._reread = reread
+        self._prepared = prepare(config)
         self.addresses: list[Address] = []
         self.listening = asyncio.Event()
-        self._log = logs.get(part="centre")
-        self._clock = Clock()
-        self._notify = Notifier()
-        self._reloads = Reloads(succeeded=time.time())
-        self._reload_error = ""
+        self._log = logs.get(part="server")
         self._transitions = logs.Transitions(self._log)
-        self._tape: Tape | None = None
-        self._told: Told | None = Told() if settings.source != "agents" else None
+        self._clock, self._notify = Clock(), Notifier()
+        self._registry = process_registry("central")
+        self._reloads, self._reload_error = Reloads("fabricmon_central", self._registry, time.time()), ""
+        settings = self._prepared.settings
+        self.gate = Gate(settings.web, "central", settings.token_file, settings.external_url)
+        raise_limit()
+        self._descriptors = self.gate.door.reserve = DescriptorReserve()
+        self.agent_links = AgentLinks(settings.agents)
         self.store = Store(settings.state)
         state = self.store.load()
-        self.memory = Memory(self.store, state.nodes, self._clock.now())
-        self._placed = self._places(config)
-        try:
-            self.engine, self._recorded = self._engine(config, placed(self._plan.graph, self._placed))
-        except ParamsError as error:
-            self.store.close()
-            raise ConfigError(Problem(config.path or "command line", 0, "rules", str(error))) from error
-        except OSError:
-            self.store.close()
-            raise
-        self.outbox = Outbox(self.store, self._destinations, config.notify, state.backlog)
-        noted = (self._recorded.planned_by,) if self._recorded is not None else ()
-        self.centre = Centre(settings.fabric, self.engine, self.store, state, self.outbox, self._clock.now, *noted)
-        self.centre.receivers = [d.receiver for d in self._destinations]
-        self.centre.replan()
-        self.actors = Actors(self.store, lambda: standing(self.centre), acting(config))
-        self.jobs = JobFeed(settings.jobs, self.engine, self._clock.now)
-        self.ruler = (
-            PrometheusSource(settings.prometheus, self.engine, self._told, RULES, self._clock.now)
-            if self._told is not None
-            else None
-        )
-        self.pull = Pull(settings.pull, self.engine, self._clock.now, self.link)
-        self.pull.known = self.memory.addresses()
-        self.history = History(self.engine, self._clock.now)
-        self.discovery = self._discover()
+        self.seen_nodes = SeenNodes(self.store, state.nodes, self._clock.now())
+        self._places = self._placement(config)
+        self._open_engine()
+        self._open_outputs(state)
+        self._open_inputs()
+        self._register_metrics()
 
-    def _engine(self, config: Root, graph: Graph | None) -> tuple[Engine, RecordedEngine | None]:
-        """The engine, and the same again where it is recorded. ParamsError, and OSError where it cannot be recorded."""
-        settings: CentralConfig = config.central
-        if self._told is not None:
-            rules = told_rules(RULES, self._told, own=settings.source == "both")
-            return Engine(Scope.FLEET, graph, params=config.rules, fabric=settings.fabric, rules=rules), None
-        if not settings.record.directory:
-            return Engine(Scope.FLEET, graph, params=config.rules, fabric=settings.fabric), None
-        self._tape = tape = Tape(settings.record)
+    # ---------------------------------------------------------------- parts, in order of construction
+
+    def _open_engine(self) -> None:
+        """The engine for `central.source` and `central.record`."""
+        settings, rules = self._prepared.settings, self._prepared.config.rules
+        graph = with_places(self._prepared.plan.graph, self._places)
+        self._alerts = EvaluatorAlerts() if settings.source != "agents" else None
+        self._tape: Tape | None = None
+        self._recorded: RecordedEngine | None = None
         try:
-            run = secrets.token_hex(4)
-            recorded = RecordedEngine(tape, run, self._clock.now(), graph, config.rules, settings.fabric)
-        except ParamsError:
-            tape.close()
+            if self._alerts is not None:
+                rules_used = evaluator_rules(RULES, self._alerts, own=settings.source == "both")
+                self.engine = Engine(Scope.FLEET, graph, params=rules, fabric=settings.fabric, rules=rules_used)
+            elif settings.record.directory:
+                self.engine = self._recorded = self._recorded_engine(graph)
+            else:
+                self.engine = Engine(Scope.FLEET, graph, params=rules, fabric=settings.fabric)
+        except ParamsError as error:
+            self._close()
+            raise rules_refused(self._prepared.config, error) from error
+        except OSError:
+            self._close()
             raise
-        self._log.info("everything that comes in is recorded", directory=settings.record.directory, run=run)
-        return recorded, recorded
+
+    def _recorded_engine(self, graph: Graph | None) -> RecordedEngine:
+        """An engine whose inputs are recorded. ParamsError; OSError where the directory cannot be written."""
+        settings, run = self._prepared.settings, secrets.token_hex(4)
+        rules = self._prepared.config.rules
+        self._tape = Tape(settings.record)
+        made = RecordedEngine(self._tape, run, self._clock.now(), graph, rules, settings.fabric)
+        self._log.info("recording all input", directory=settings.record.directory, run=run)
+        return made
+
+    def _open_outputs(self, state: StoredState) -> None:
+        """Evaluation, notifications, actions and history."""
+        prepared, now = self._prepared, self._clock.now
+        pacing = Pacing(state.sent, state.withheld)
+        to = (prepared.destinations, prepared.config.notify, state.backlog, self._registry)
+        self.outbox = Outbox(self.store, *to, self._descriptors, pacing, now)
+        noted = (self._recorded.planned_by,) if self._recorded is not None else ()
+        fabric = prepared.settings.fabric
+        parts = (fabric, self.engine, self.store, state, self.outbox)
+        self.evaluator = Evaluator(*parts, now, *noted, pacing=pacing, registry=self._registry)
+        self.evaluator.receivers = [d.receiver for d in prepared.destinations]
+        self.evaluator.replan()
+        self.actors = Actors(self.store, self.evaluator.standing, configured_actors(prepared.config))
+        self.history = History(self.engine, now)
+
+    def _open_inputs(self) -> None:
+        """Inputs of the engine: agents, jobs, a rule evaluator."""
+        settings, now = self._prepared.settings, self._clock.now
+        self.jobs = JobFeed(settings.jobs, self.engine, now)
+        self.rule_evaluator = None
+        if self._alerts is not None:
+            self.rule_evaluator = PrometheusSource(settings.prometheus, self.engine, self._alerts, RULES, now)
+        self.pull = Pull(settings.pull, self.engine, now, self.agent_links, self._registry, self._descriptors)
+        self.pull.known = self.seen_nodes.addresses()
+        self._kubernetes = KubernetesFeed(settings.kubernetes) if settings.kubernetes.enabled else None
+        self.discovery = self._open_discovery()
+
+    def _open_discovery(self) -> TargetDiscovery:
+        """Discovery over the configured sources, starting with their targets from before a restart."""
+        settings = self._prepared.settings
+        dns = [DnsSource(each) for each in settings.dns]
+        sources: list[TargetSource] = [*map(TargetFile, settings.target_files), *dns]
+        followers = [self._kubernetes] if self._kubernetes is not None else []
+        discovery = TargetDiscovery(
+            self._prepared.targets, sources, settings.pull.max_targets, self.pull.follow, self._source_failed, followers
+        )
+        for name, state in discovery.states.items():
+            state.targets = self.seen_nodes.targets(name)
+        for source in dns:
+            source.expect(target.address for target in discovery.states[source.name].targets)
+        for follower in followers:
+            follower.expect(discovery.states[follower.name].targets)
+        return discovery
+
+    def _register_metrics(self) -> None:
+        """Metrics computed at the scrape from the current parts; a reload replaces some of them."""
+        computed: tuple[Callable[[], Iterable[Family]], ...] = (
+            lambda: metrics.incidents(self.evaluator),
+            lambda: metrics.nodes(self.evaluator),
+            lambda: metrics.fabric(self.evaluator),
+            lambda: metrics.streams(self.pull),
+            lambda: metrics.targets(self.pull, self.discovery),
+            lambda: metrics.jobs(self.jobs, self.evaluator.now()),
+            lambda: metrics.evaluation(self.evaluator, self._clock),
+            lambda: metrics.delivery(self.evaluator),
+            lambda: metrics.recording(self._tape) if self._tape is not None else (),
+            lambda: acting_families(self.actors),
+            lambda: about(self._prepared.settings.fabric, self._prepared.settings.external_url),
+            self.gate.families,
+        )
+        for families in computed:
+            self._registry.register(ComputedFamilies(families))
 
     def _close(self) -> None:
-        """What must be whole when the process ends."""
-        if self._recorded is not None and self._tape is not None:
+        """Close recording, store and reserve."""
+        if self._recorded is not None:
             self._recorded.end(self._clock.now())
+        if self._tape is not None:
             self._tape.close()
         self.store.close()
+        self._descriptors.close()
 
-    def _discover(self) -> Discovery:
-        """Discovery over the present sources, which begin with what they gave before a restart."""
-        followers = [self._kubernetes] if self._kubernetes is not None else []
-        limit, failed = self._settings.pull.max_targets, self._source_failed
-        found = Discovery(self._static, self._sources, limit, self.pull.follow, failed, followers)
-        for name, state in found.states.items():
-            state.targets = self.memory.targets(name)
-        for source in self._sources:
-            if isinstance(source, DnsSource):
-                source.expect(target.address for target in found.states[source.name].targets)
-        for follower in followers:
-            follower.expect(found.states[follower.name].targets)
-        return found
+    # ---------------------------------------------------------------- serving
 
     async def run(self) -> None:
-        """Serve until cancelled. OSError when an address cannot be had."""
-        web = Web(
-            self.centre,
-            self.warnings,
-            lambda wanted: metrics.page(
-                self.centre, self.pull, self.discovery, self._clock, self._reloads, wanted, self._tape, self.jobs,
-                [*self.gate.families(), *acting_families(self.actors), *about(self._settings)],
-            ),
-            self._not_live,
-            self._not_ready,
-            self.jobs.jobs,
-            lambda: self._settings.as_links(),
-            self.gate.access,
-            self.history,
-            targets(self.pull.register.peers.values, lambda peer: self.link.encrypts(peer.target.scheme)),
-        )
+        """Serve until cancelled. OSError when an address cannot be bound."""
+        web = self._web()
+        asyncio.get_running_loop().set_exception_handler(self._descriptors.refused)
         self.gate.guard(web.app)
         try:
-            listener = await listen(web.app, self._settings.listen, door=self.gate.door)
+            listener = await listen(web.app, self._prepared.settings.listen, door=self.gate.door)
         except BaseException:
             self._close()
             raise
         self.addresses = listener.addresses
-        self._log.info("centre listens", version=__version__, addresses=", ".join(map(str, self.addresses)))
+        self._log.info("server listening", version=__version__, addresses=", ".join(map(str, self.addresses)))
+        settle()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._tick(), name="tick")
-                group.create_task(self.outbox.run(), name="outbox")
-                group.create_task(self.actors.run(), name="actors")
-                group.create_task(self.pull.run(), name="pull")
-                group.create_task(self.gate.run(), name="gate")
-                group.create_task(self.link.run(), name="link")
-                if self.ruler is not None:
-                    group.create_task(self.ruler.run(), name="ruler")
-                group.create_task(self.jobs.run(), name="jobs")
-                group.create_task(self.history.run(), name="history")
-                group.create_task(self._remember(), name="remember")
-                if self._notify.watchdog:
-                    group.create_task(self._watchdog(self._notify.watchdog), name="watchdog")
+                self._start_tasks(group)
                 self.discovery.start()
                 self.listening.set()
         finally:
@@ -255,217 +229,262 @@ class Central:
             await listener.close()
             self._close()
 
-    # ---------------------------------------------------------------- children
+    def _web(self) -> HttpApplication:
+        return HttpApplication(
+            self.evaluator,
+            self.warnings,
+            self._registry,
+            self._not_live,
+            self._not_ready,
+            self.jobs.jobs,
+            lambda: self._prepared.settings.as_links(),
+            self.gate.access,
+            self.history,
+            targets_handler(
+                self.pull.register.peers.values, lambda peer: self.agent_links.encrypts(peer.target.scheme)
+            ),
+        )
+
+    def _start_tasks(self, group: asyncio.TaskGroup) -> None:
+        tasks = {
+            "tick": self._tick(),
+            "outbox": self.outbox.run(),
+            "actors": self.actors.run(),
+            "pull": self.pull.run(),
+            "gate": self.gate.run(),
+            "link": self.agent_links.run(),
+            "jobs": self.jobs.run(),
+            "history": self.history.run(),
+            "remember": self._remember_nodes(),
+            "placement": self._follow_placement(),
+            "state disk": self.store.watch(),
+            "descriptors": self._descriptors.watch(),
+        }
+        if self.rule_evaluator is not None:
+            tasks["rule evaluator"] = self.rule_evaluator.run()
+        if self._notify.watchdog:
+            tasks["watchdog"] = self._watchdog(self._notify.watchdog)
+        for name, task in tasks.items():
+            group.create_task(task, name=name)
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
-            least = await self.centre.tick()
-            if self.centre.ticks.count == 1:
+            try:
+                least = await self.evaluator.tick()
+            except Exception as error:  # `_not_live` reports it where it lasts
+                least = TICK_RETRY
+                why = f"{type(error).__name__}: {error}"
+                self._transitions.note("tick", why, "evaluation failed and is tried again", bad=True, error=why)
+            if self.evaluator.ticks.count == 1:
                 self._notify.ready(self._sentence())
-            due = max(due + max(self._settings.tick, least), loop.time())
+            due = max(due + max(self._prepared.settings.tick, least), loop.time())
             await asyncio.sleep(due - loop.time())
 
     async def _watchdog(self, period: float) -> None:
-        """WATCHDOG only while the fleet is judged."""
+        """Notify systemd while the fleet is evaluated."""
         while True:
             if self._not_live() is None:
                 self._notify.alive()
                 self._notify.status(self._sentence())
             await asyncio.sleep(period)
 
-    async def _remember(self) -> None:
-        """Keep in the store which nodes there are, and in the topology where they stand."""
-        while True:
-            await asyncio.sleep(REMEMBER)
-            now = self._clock.now()
-            try:
-                await self.memory.save(self.pull.register.peers.values(), now)
-                self._transitions.tell("memory", "saved", "nodes are remembered again", bad=False)
-            except StoreError as error:
-                self._transitions.tell("memory", "failing", "nodes cannot be remembered", bad=True, error=str(error))
-            places, plan = self._places(self.config), await self._planned()
-            if places != self._placed or plan is not self._plan:
-                self._placed, self._plan = places, plan
-                self.engine.reconfigure(self.config.rules, placed(plan.graph, places), now)
+    # ---------------------------------------------------------------- known nodes and their location
 
-    async def _planned(self) -> Plan:
-        """The plan as the labels of Kubernetes' nodes are now; the present one where they are the same."""
-        plan = self._plan
+    async def _remember_nodes(self) -> None:
+        """Save known nodes in the store; waits for a disk that hangs."""
+        while True:
+            await asyncio.sleep(SAVE_PERIOD)
+            await self._save_nodes(self._clock.now())
+
+    async def _follow_placement(self) -> None:
+        """Follow the number of nodes, and their location in the topology."""
+        garbage = GarbageGrowth()
+        while True:
+            await asyncio.sleep(SAVE_PERIOD)
+            garbage.nodes(sum(peer.begun for peer in self.pull.register.peers.values()))
+            await self._update_topology(self._clock.now())
+
+    async def _save_nodes(self, now: float) -> None:
+        try:
+            await self.seen_nodes.save(self.pull.register.peers.values(), now)
+            self._transitions.note("memory", "saved", "known nodes are saved again", bad=False)
+        except StoreError as error:
+            self._transitions.note("memory", "failing", "known nodes cannot be saved", bad=True, error=str(error))
+
+    async def _update_topology(self, now: float) -> None:
+        places, plan = self._placement(self._prepared.config), await self._newest_plan()
+        if places != self._places or plan is not self._prepared.plan:
+            self._places, self._prepared = places, self._prepared._replace(plan=plan)
+            self.engine.reconfigure(self._prepared.config.rules, with_places(plan.graph, places), now)
+
+    async def _newest_plan(self) -> TopologyPlan:
+        """The plan with the current labels of the Kubernetes nodes; the same object where nothing changed."""
+        plan = self._prepared.plan
         nodes = self._kubernetes.placement() if self._kubernetes is not None else None
         if nodes is plan.nodes:
             return plan
         reader = Reader("plan")
         try:
-            again = await reader.call(partial(plan.with_nodes, nodes), RELOAD_LIMIT)
+            merged = await reader.call(partial(plan.with_nodes, nodes), RELOAD_LIMIT)
         except Overdue:
             return plan
         finally:
             reader.close()
-        return again if self._plan is plan else self._plan  # a reload came between
+        return merged if self._prepared.plan is plan else self._prepared.plan  # a reload happened meanwhile
 
-    def _places(self, config: Root) -> dict[str, dict[str, str]]:
-        """Where nodes stand: what their targets say, over it what the configuration says."""
-        places = self.memory.places()
+    def _placement(self, config: Root) -> dict[str, dict[str, str]]:
+        """Labels of each node's location: from its target, overridden by the configuration."""
+        places = self.seen_nodes.places()
         for host, power in config.topology.power.items():
             places.setdefault(host, {})["power"] = power
         return places
 
-    # ---------------------------------------------------------------- reading the configuration again
+    # ---------------------------------------------------------------- reload
 
     async def reload(self) -> None:
-        """Rules' params, topology, targets and receivers from the configuration as it is now. A bad one changes
-        nothing."""
+        """Apply the configuration as it is now: rules, topology, targets, receivers. An invalid one changes nothing."""
         self._notify.reloading(time.monotonic_ns() // 1000)
-        self._reloads.count += 1
+        self._reloads.begun()
         reader = Reader("reload")
         try:
-            # A large topology takes seconds to read, a file on a dead mount for ever.
-            config, graph, static, gate, link = await reader.call(self._read_again, RELOAD_LIMIT)
-            self._apply(config, graph, static, destinations(config))
-            self.gate.take(gate, config.central.web, config.central.external_url)
-            self.link.take(link, config.central.agents)
-            await self.jobs.configure(config.central.jobs)
+            # In a thread: a large topology takes seconds, a file on a dead mount blocks forever.
+            await self._apply(*await reader.call(self._read_again, RELOAD_LIMIT))
         except (ConfigError, Overdue) as error:
-            self._refused(str(error))
+            self._refuse(str(error))
         except ParamsError as error:
-            self._refused(f"rules: {error}")
+            self._refuse(f"rules: {error}")
+        except Exception as error:  # a reload that fails costs itself
+            self._refuse(f"{type(error).__name__}: {error}")
         else:
-            self._log.info("configuration read again")
+            self._log.info("configuration reloaded")
         finally:
             reader.close()
         self._notify.ready(self._sentence())
 
-    def _read_again(self) -> tuple[Root, Plan, list[Target], Watched[Loaded], Watched[Presented]]:
-        config = self._reread() if self._reread else self.config
-        settings: CentralConfig = config.central
-        gate, link = self.gate.prepare(settings.web, settings.token_file), self.link.prepare(settings.agents)
-        return config, load(config, self._plan.nodes), static_targets(config), gate, link
+    def _read_again(self) -> tuple[Prepared, Watched[Loaded], Watched[Presented]]:
+        """The configuration and the files it names, in the reader thread. ConfigError for an invalid one."""
+        config = self._reread() if self._reread else self._prepared.config
+        prepared = prepare(config, self._prepared.plan.nodes)
+        settings = prepared.settings
+        security = self.gate.prepare(settings.web, settings.token_file)
+        return prepared, security, self.agent_links.prepare(settings.agents)
 
-    def _refused(self, problems: str) -> None:
+    def _refuse(self, problems: str) -> None:
         self._reloads.refused()
         self._reload_error = problems
-        self._log.error("configuration refused; the one before stays in use", problems=problems)
+        self._log.error("configuration rejected; the previous one stays in use", problems=problems)
 
-    def _apply(self, config: Root, plan: Plan, static: list[Target], told: list[Destination]) -> None:
-        """The engine first: it refuses parameters it does not understand, and then nothing is changed."""
-        settings: CentralConfig = config.central
-        places = self._places(config)
-        self.engine.reconfigure(config.rules, placed(plan.graph, places), self._clock.now())
+    async def _apply(self, prepared: Prepared, security: Watched[Loaded], presented: Watched[Presented]) -> None:
+        """Apply a configuration part by part. The engine is first: where it rejects the parameters of the rules,
+        nothing is changed."""
+        self._apply_rules(prepared)
+        self._warn_of_restart(prepared)
+        self._accept(prepared)
+        self._apply_outputs()
+        self._apply_inputs()
+        self._restart_discovery()
+        settings = prepared.settings
+        self.gate.adopt(security, settings.web, settings.external_url)
+        self.agent_links.adopt(presented, settings.agents)
+        await self.jobs.configure(settings.jobs)
+
+    def _apply_rules(self, prepared: Prepared) -> None:
+        places = self._placement(prepared.config)
+        graph = with_places(prepared.plan.graph, places)
+        self.engine.reconfigure(prepared.config.rules, graph, self._clock.now())
+        self._places = places
+
+    def _warn_of_restart(self, prepared: Prepared) -> None:
         for name in AT_START:
-            if getattr(settings, name) != getattr(self._settings, name):
-                self._log.warning("takes effect at the next start only", setting=f"central.{name}")
+            if getattr(prepared.settings, name) != getattr(self._prepared.settings, name):
+                self._log.warning("setting takes effect after a restart", setting=f"central.{name}")
+
+    def _accept(self, prepared: Prepared) -> None:
+        self._prepared = prepared
         self._reloads.accepted(time.time())
         self._reload_error = ""
-        logs.configure(config.log.format, config.log.level)
-        self.config, self._settings, self._plan, self._static = config, settings, plan, static
-        self._destinations = told
-        self._placed = places
-        self.centre.receivers = [d.receiver for d in told]
-        self.outbox.configure(told, config.notify)
-        self.actors.configure(acting(config))
+        log = prepared.config.log
+        logs.configure(log.format, log.level)
+
+    def _apply_outputs(self) -> None:
+        config, destinations = self._prepared.config, self._prepared.destinations
+        self.evaluator.receivers = [d.receiver for d in destinations]
+        self.outbox.configure(destinations, config.notify)
+        self.actors.configure(configured_actors(config))
+        self.evaluator.replan()
+
+    def _apply_inputs(self) -> None:
+        settings = self._prepared.settings
         self.pull.configure(settings.pull)
-        if self.ruler is not None and settings.source != "agents":
-            self.ruler.configure(settings.prometheus)
-        self.centre.replan()
+        if self.rule_evaluator is not None and settings.source != "agents":
+            self.rule_evaluator.configure(settings.prometheus)
+        if self._kubernetes is None or self._kubernetes.config != settings.kubernetes:
+            self._kubernetes = KubernetesFeed(settings.kubernetes) if settings.kubernetes.enabled else None
+
+    def _restart_discovery(self) -> None:
+        """Restart discovery; sources that remain keep their targets."""
         states = self.discovery.states
         self.discovery.stop()
-        self._sources = _sources(settings)
-        if self._kubernetes is None or self._kubernetes.config != settings.kubernetes:
-            self._kubernetes = _kubernetes(settings)
-        self.discovery = self._discover()
+        self.discovery = self._open_discovery()
         self.discovery.states.update((name, s) for name, s in states.items() if name in self.discovery.states)
         self.discovery.start()
 
     # ---------------------------------------------------------------- answers
 
     def _sentence(self) -> str:
-        """One line for the service manager: the fabric, then what is wrong with the centre itself."""
-        return "; ".join([sentence(self.centre.look()[1]), *self.warnings()])
+        """One line for the service manager: state of the fabric, then problems of the server."""
+        return "; ".join([sentence(self.evaluator.current().overview), *self.warnings()])
 
     def warnings(self) -> list[str]:
-        """What is wrong with the centre itself, for the page."""
-        found = []
-        if self.store.damage:
-            found.append(f"The state was damaged and begun anew: {self.store.damage}")
-        if self.centre.store_error:
-            found.append(f"The state cannot be saved, so nobody is told anything new: {self.centre.store_error}")
-        if self._tape is not None and self._tape.status.error:
-            found.append(f"The recording has a gap, it cannot be written: {self._tape.status.error}")
-        if self._reload_error:
-            found.append(f"The configuration was refused, the one before is in use: {self._reload_error}")
-        if self.ruler is not None and self.ruler.error:
-            found.append(f"The ruler cannot be asked, what it said before stands: {self.ruler.error}")
-        if self.ruler is not None and self.ruler.strange:
-            found.append(f"{self.ruler.strange} alerts of the ruler name no rule or component that is known")
-        for name, state in self.discovery.states.items():
-            if state.error:
-                found.append(f"Targets of {name} are those it gave before: {state.error}")
-        found += [*self.jobs.warnings(), *self.actors.warnings(), *self.gate.warnings(), *self.link.warnings()]
-        if self.discovery.refused:
-            found.append(f"{self.discovery.refused} targets are beyond central.pull.max_targets and not followed")
-        disputed = self.pull.claims.disputed
-        if disputed:
-            found.append(f"{len(disputed)} nodes tell GUIDs that others told before: {', '.join(sorted(disputed)[:5])}")
-        cloned = self.centre.look()[1].nodes[Presence.CLONED]
-        if cloned:
-            found.append(f"{cloned} node names are used by two agents each")
-        return found
+        """Problems of the server, one sentence each."""
+        found = [
+            ("State database was damaged and replaced by an empty one", self.store.damage),
+            ("State cannot be saved, no new notifications are sent", self.evaluator.store_error),
+            (
+                "Recording cannot be written and has a gap",
+                self._tape.status.error if self._tape is not None else "",
+            ),
+            ("Configuration was rejected, the previous one is in use", self._reload_error),
+        ]
+        return [
+            *(f"{what}: {error}" for what, error in found if error),
+            *(self.rule_evaluator.warnings() if self.rule_evaluator is not None else ()),
+            *self.discovery.warnings(),
+            *self.jobs.warnings(),
+            *self.actors.warnings(),
+            *self.gate.warnings(),
+            *self.agent_links.warnings(),
+            *self.pull.warnings(),
+            *self._descriptors.warnings(),
+            *self.evaluator.warnings(),
+        ]
 
     def _source_failed(self, name: str, error: str) -> None:
         if error:
-            self._log.warning("targets cannot be read; those given before stay", source=name, error=error)
+            self._log.warning("targets cannot be read; the previous ones stay in use", source=name, error=error)
         else:
             self._log.info("targets can be read again", source=name)
 
     def _not_ready(self) -> str | None:
-        if not self.centre.ticks.count:
-            return "nothing was judged yet"
-        return f"state cannot be saved: {self.centre.store_error}" if self.centre.store_error else None
+        if not self.evaluator.ticks.count:
+            return "no evaluation yet"
+        return f"state cannot be saved: {self.evaluator.store_error}" if self.evaluator.store_error else None
 
     def _not_live(self) -> str | None:
-        ticks = self.centre.ticks
+        ticks = self.evaluator.ticks
         if ticks.count and self._clock.now() - ticks.at > STALLED:
-            return f"nothing was judged for {STALLED:g} s"
+            return f"no evaluation for {STALLED:g} s"
         return None
 
-
-def _sources(settings: CentralConfig) -> Sequence[Source]:
-    return [*map(FileSource, settings.target_files), *map(DnsSource, settings.dns)]
-
-
-def _kubernetes(settings: CentralConfig) -> KubernetesFeed | None:
-    return KubernetesFeed(settings.kubernetes) if settings.kubernetes.enabled else None
+    def stopping(self) -> None:
+        self._log.info("server stopping")
 
 
 async def run(config: Root, reread: Reread | None = None) -> None:
-    """Run a centre until SIGTERM or SIGINT; SIGHUP reads the configuration again.
+    """Run a central server until SIGTERM or SIGINT; SIGHUP reloads the configuration.
 
-    Raises ConfigError or StoreError before anything was started, OSError when an address cannot be had.
+    Raises ConfigError or StoreError before anything was started, OSError when an address cannot be bound.
     """
-    loop = asyncio.get_running_loop()
-    central = Central(config, reread)
-    serving = asyncio.create_task(central.run())
-    stop, again = asyncio.Event(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, again.set)
-
-    async def reloads() -> None:
-        await central.listening.wait()
-        while True:
-            await again.wait()
-            again.clear()
-            await central.reload()
-
-    stopping, reloading = asyncio.create_task(stop.wait()), asyncio.create_task(reloads())
-    await asyncio.wait({serving, stopping, reloading}, return_when=asyncio.FIRST_COMPLETED)
-    for task in (stopping, reloading):
-        task.cancel()
-    if not serving.done():
-        logs.get(part="centre").info("centre stops")
-        serving.cancel()
-        await asyncio.wait({serving}, timeout=STOP_LIMIT)
-    if serving.done() and not serving.cancelled():
-        serving.result()
+    await serve(Central(config, reread), STOP_LIMIT)

@@ -1,9 +1,8 @@
-"""Collectors: how each sort of reading is taken. One file each; the table below is all there is."""
+"""Collectors, one file each; the table below lists all."""
 
 from __future__ import annotations
 
-from types import ModuleType
-
+from fabricmon.catalogue.unique import by_name
 from fabricmon.collect import (
     bond,
     ethernet,
@@ -11,8 +10,6 @@ from fabricmon.collect import (
     fabric,
     gpu,
     infiniband,
-    infiniband_errors,
-    infiniband_rare,
     infiniband_state,
     inventory,
     kernel_log,
@@ -23,23 +20,34 @@ from fabricmon.collect import (
     qos,
     roce,
 )
+from fabricmon.collect.collector import CollectorConfig, CollectorKind
+from fabricmon.collect.devices import each_gpu, each_interface, each_machine
+from fabricmon.collect.machine.port_counters import Tier
 
-COLLECTORS: dict[str, ModuleType] = {
-    infiniband.NAME: infiniband,
-    infiniband_errors.NAME: infiniband_errors,
-    infiniband_rare.NAME: infiniband_rare,
-    infiniband_state.NAME: infiniband_state,
-    ethernet.NAME: ethernet,
-    bond.NAME: bond,
-    roce.NAME: roce,
-    ethernet_phy.NAME: ethernet_phy,
-    qos.NAME: qos,
-    optics.NAME: optics,
-    neighbours.NAME: neighbours,
-    gpu.NAME: gpu,
-    nvlink.NAME: nvlink,
-    pcie.NAME: pcie,
-    fabric.NAME: fabric,
-    kernel_log.NAME: kernel_log,
-    inventory.NAME: inventory,
-}
+_KINDS = (
+    CollectorKind(Tier.FAST.value, infiniband.InfinibandConfig, infiniband.open_tier(Tier.FAST)),
+    CollectorKind(Tier.ERRORS.value, infiniband.InfinibandErrorsConfig, infiniband.open_tier(Tier.ERRORS)),
+    CollectorKind(Tier.RARE.value, infiniband.InfinibandRareConfig, infiniband.open_tier(Tier.RARE)),
+    CollectorKind(infiniband_state.NAME, infiniband_state.InfinibandStateConfig, infiniband_state.open),
+    CollectorKind(ethernet.NAME, ethernet.EthernetConfig, ethernet.open),
+    CollectorKind(bond.NAME, bond.BondConfig, each_machine(bond.BondSession)),
+    CollectorKind(roce.NAME, roce.RoceConfig, each_interface(roce.NAME, roce.RoceSession)),
+    CollectorKind(
+        ethernet_phy.NAME, ethernet_phy.EthernetPhyConfig,
+        each_interface(ethernet_phy.NAME, ethernet_phy.EthernetPhySession),
+    ),
+    CollectorKind(qos.NAME, qos.QosConfig, each_interface(qos.NAME, qos.QosSession)),
+    CollectorKind(
+        optics.NAME, optics.OpticsConfig, each_interface(optics.NAME, optics.OpticsSession, infiniband=True)
+    ),
+    CollectorKind(neighbours.NAME, neighbours.NeighboursConfig, each_machine(neighbours.NeighboursSession)),
+    CollectorKind(gpu.NAME, gpu.GpuConfig, gpu.open),
+    CollectorKind(nvlink.NAME, nvlink.NvlinkConfig, each_gpu(nvlink.NvlinkSession)),
+    CollectorKind(pcie.NAME, CollectorConfig, each_machine(pcie.PcieSession)),
+    CollectorKind(fabric.NAME, fabric.FabricConfig, fabric.open, wide=True),
+    CollectorKind(kernel_log.NAME, kernel_log.KernelLogConfig, kernel_log.open),
+    CollectorKind(inventory.NAME, inventory.InventoryConfig, each_machine(inventory.InventorySession)),
+)  # fmt: skip
+
+COLLECTORS: dict[str, CollectorKind] = by_name(_KINDS, "COLLECTORS (fabricmon/collect/__init__.py)")
+"""Section of the configuration -> collector. Where several collectors set one label of a row, the last one counts."""

@@ -1,7 +1,7 @@
-"""Bonds and their legs: which leg is dead, which stands by, which LACP left out.
+"""Bonds and their legs: down, standby, or left out by LACP.
 
-The state of an RDMA port on a bond follows the bond, and so does the bond's own carrier: a dead leg shows nowhere else.
-Files of the bonding driver below /sys/class/net; the kernel answers from memory.
+The state of an RDMA port on a bond and the bond's carrier follow the bond: a leg that is down shows only here. Files of
+the bonding driver below /sys/class/net; the kernel answers from memory.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from array import array
 
-from msgspec import Struct
-
-from fabricmon.collect.physical import NET, rdma_ports
-from fabricmon.collect.rdma_device import row_name, text
-from fabricmon.host.protocol import Host, HostError
+from fabricmon.collect.collector import CollectorConfig, Session
+from fabricmon.collect.machine.files import number, text
+from fabricmon.collect.machine.interfaces import NET, rdma_ports
+from fabricmon.collect.machine.rdma_device import row_name
+from fabricmon.collect.machine.rows import known
+from fabricmon.host.protocol import Host
 from fabricmon.model import Component, Kind, Part, Reading
 from fabricmon.units import Duration
 
@@ -23,44 +24,19 @@ _BOND = ("bond_legs", "bond_legs_up")
 _MOST_BONDS, _MOST_LEGS = 64, 16
 
 
-class Config(Struct, forbid_unknown_fields=True, frozen=True):
-    """collect.bond
+class BondConfig(CollectorConfig, frozen=True):
+    """collect.bond. `rediscover`: between two searches for the RDMA port of each interface."""
 
-    enabled     read bonds at all
-    interval    between two reads
-    deadline    for one read
-    rediscover  between two looks which RDMA port an interface belongs to
-    """
-
-    enabled: bool = True
     interval: Duration = Duration(5)
     deadline: Duration = Duration(3)
-    rediscover: Duration = Duration(300)
 
 
-def open(host: Host, config: Config) -> Collector:
-    return Collector(host, config)
-
-
-class Collector:
-    def __init__(self, host: Host, config: Config) -> None:
-        self._session = Session(host, config)
-
-    def sessions(self) -> dict[str, Session]:
-        return {"": self._session}
-
-    def close(self) -> None:
-        pass
-
-
-class Session:
+class BondSession(Session[BondConfig]):
     """All bonds of the machine."""
 
-    def __init__(self, host: Host, config: Config) -> None:
-        self._host, self._config = host, config
-        self._parts: tuple[Part, ...] = ()
+    def __init__(self, host: Host, config: BondConfig) -> None:
+        super().__init__(host, config)
         self._ports: dict[str, tuple[str, int]] = {}
-        self._again = -math.inf
 
     def read(self) -> Reading:
         now = self._host.monotonic()
@@ -69,7 +45,7 @@ class Session:
             return Reading((), array("d"), now)
         if now >= self._again:
             self._ports = rdma_ports(self._host)
-            self._again = now + float(self._config.rediscover)
+            self._settle(now)
         whole: list[tuple[Component, list[float]]] = []
         legs: list[tuple[Component, list[float]]] = []
         for bond in bonds:
@@ -80,19 +56,13 @@ class Session:
             legs += mine
             up = math.nan if any(map(math.isnan, states)) else sum(states)
             whole.append((self._component(bond, {}), [float(len(names)), up]))
-        period = float(self._config.interval)
-        parts = tuple(
-            Part(NAME, Kind.PORT, columns, tuple(component for component, _ in rows), period)
+        self._shape_is(tuple(
+            Part(NAME, Kind.PORT, columns, tuple(component for component, _ in rows), self._period)
             for columns, rows in ((_LEG, legs), (_BOND, whole))
             if rows
-        )
-        if parts != self._parts:
-            self._parts = parts
+        ))  # fmt: skip
         values = array("d", [value for _, row in (*legs, *whole) for value in row])
         return Reading(self._parts, values, (now + self._host.monotonic()) / 2)
-
-    def close(self) -> None:
-        """Nothing is open."""
 
     def _component(self, name: str, labels: dict[str, str]) -> Component:
         port = self._ports.get(name)
@@ -102,21 +72,14 @@ class Session:
 
     def _leg(self, name: str, in_use: str) -> list[float]:
         at = f"{NET}/{name}/bonding_slave"
-        aggregate = self._text(f"{at}/ad_aggregator_id")
-        failures = self._text(f"{at}/link_failure_count")
+        aggregate = text(self._host, f"{at}/ad_aggregator_id")
         return [
-            _is(self._text(f"{at}/mii_status"), "up"),
-            _is(self._text(f"{at}/state"), "active"),
-            float(failures) if failures.isascii() and failures.isdecimal() else math.nan,
-            # no aggregator: the bond does not speak LACP
+            _is(text(self._host, f"{at}/mii_status"), "up"),
+            _is(text(self._host, f"{at}/state"), "active"),
+            known(number(self._host, f"{at}/link_failure_count")),
+            # no aggregator: the bond does not use LACP
             _is(aggregate, in_use) if in_use.isdecimal() and aggregate.isdecimal() else math.nan,
         ]
-
-    def _text(self, path: str) -> str:
-        try:
-            return self._host.read(path, 64).decode("ascii", "replace").strip()
-        except HostError:
-            return ""
 
 
 def _is(word: str, wanted: str) -> float:

@@ -1,136 +1,86 @@
-"""The Ethernet PHY in the kernel's words: forward error correction, standard errors, why a link is down.
+"""The Ethernet PHY: forward error correction, IEEE 802.3 errors, reason of a link-down.
 
-Three questions over ethtool netlink, of one interface at a time: a dump would let one driver that answers late hold up
-all others. What a driver cannot answer is asked again when the interface is looked at anew.
+Three ethtool netlink questions an interface; a dump would wait for the slowest driver. Unsupported questions are asked
+again every `rediscover`.
 """
 
 from __future__ import annotations
 
-import errno
 import math
 from array import array
-from collections.abc import Callable
 
-from msgspec import Struct
-
-from fabricmon.collect import row_parts
-from fabricmon.collect.interface_cost import cost_of
-from fabricmon.collect.physical import Interface, OnePerInterface
-from fabricmon.host.interfaces import Fec, LinkState
-from fabricmon.host.protocol import Host, HostError, Unsupported
-from fabricmon.model import Component, Fault, Part, Reading
+from fabricmon.collect.collector import InterfaceConfig
+from fabricmon.collect.cost.firmware import interface_cost
+from fabricmon.collect.devices import InterfaceSession
+from fabricmon.collect.machine import rows
+from fabricmon.collect.machine.interfaces import Interface
+from fabricmon.collect.machine.rows import known
+from fabricmon.collect.questions import Question, Values, ask
+from fabricmon.host.protocol import Host
+from fabricmon.host.protocol.interfaces import Fec, LinkState
+from fabricmon.model import Reading
 from fabricmon.units import Duration
 
 NAME = "ethernet_phy"
-_NEVER = frozenset({errno.EOPNOTSUPP, errno.EINVAL})  # this driver, or this kernel, does not answer that
-_GONE = frozenset({errno.ENODEV, errno.ENXIO})
 _STANDARD = {
     "mac_fcs_errors": "FrameCheckSequenceErrors",
     "mac_alignment_errors": "AlignmentErrors",
     "mac_symbol_errors": "SymbolErrorDuringCarrier",
 }
-Values = dict[str, float]
-Question = tuple[Callable[[str], Values], int, str]  # asks, firmware commands, what it is called
 
 
-class Config(Struct, forbid_unknown_fields=True, frozen=True):
-    """collect.ethernet_phy
+class EthernetPhyConfig(InterfaceConfig, frozen=True):
+    """collect.ethernet_phy. On mlx5 a read costs about 6 firmware commands."""
 
-    enabled     ask for FEC, standard errors and link-down reasons at all
-    interval    between two reads. On mlx5 one costs about 6 firmware commands
-    deadline    for one interface; after it its values are unknown until its driver answers
-    rediscover  between two looks for new interfaces and for what their drivers answer
-    exclude     interfaces to leave out, with wildcards
-    """
-
-    enabled: bool = True
     interval: Duration = Duration(60)
-    deadline: Duration = Duration(5)
-    rediscover: Duration = Duration(300)
-    exclude: tuple[str, ...] = ()
 
 
-Collector = OnePerInterface[Config]
+class EthernetPhySession(InterfaceSession[EthernetPhyConfig]):
+    name = NAME
 
-
-def open(host: Host, config: Config) -> Collector:
-    return OnePerInterface(host, NAME, config, Session)
-
-
-class Session:
-    """One interface."""
-
-    def __init__(self, host: Host, config: Config, interface: Interface) -> None:
-        self._host, self._config, self._interface = host, config, interface
-        cost = cost_of(interface.driver)
-        asks = host.interfaces
-        self._all: tuple[Question, ...] = (
-            (lambda name: fec_values(asks.fec(name)), cost.fec, "FEC_GET"),
-            (lambda name: link_values(asks.link_state(name)), cost.link_state, "LINKSTATE_GET"),
-            (lambda name: standard_values(asks.standard_statistics(name)), cost.standard, "STATS_GET"),
+    def __init__(self, host: Host, config: EthernetPhyConfig, interface: Interface) -> None:
+        super().__init__(host, config, interface)
+        asks, name, cost = host.interfaces, interface.name, interface_cost(interface.driver)
+        self._all = (
+            Question(lambda: fec_values(asks.fec(name)), cost.fec, "ethtool FEC_GET"),
+            Question(lambda: link_values(asks.link_state(name)), cost.link_state, "ethtool LINKSTATE_GET"),
+            Question(lambda: standard_values(asks.standard_statistics(name)), cost.standard, "ethtool STATS_GET"),
         )
         self._asked: tuple[Question, ...] = self._all
         self._columns: tuple[str, ...] = ()
-        self._parts: tuple[Part, ...] = ()
-        self._again = -math.inf  # node time of the next look at what the driver answers
 
     def read(self) -> Reading:
         start = self._host.monotonic()
         anew = start >= self._again
-        found: Values = {}
-        faults: list[Fault] = []
-        answered, queries = [], 0
-        for question in self._all if anew else self._asked:
-            ask, cost, what = question
-            try:
-                found |= ask(self._interface.name)
-            except HostError as error:
-                if error.errno in _GONE:
-                    raise
-                if isinstance(error, Unsupported) or error.errno in _NEVER:
-                    continue
-                faults.append(Fault(NAME, self._interface.row, f"ethtool {what} {self._interface.name}", error.text))
-            answered.append(question)
-            queries += cost
+        answers = ask(NAME, self._interface, self._all if anew else self._asked)
         taken = (start + self._host.monotonic()) / 2
-        self._asked = tuple(answered)
+        self._asked = answers.asked
         if anew:
-            self._shape(tuple(found), bool(faults))
-            self._again = start + float(self._config.rediscover)
-        values = array("d", [found.get(column, math.nan) for column in self._columns])
-        return Reading(self._parts, values, taken, tuple(faults), queries)
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def _shape(self, columns: tuple[str, ...], faulty: bool) -> None:
-        """The columns of what was answered; a question that failed this once keeps those it had."""
-        if faulty:
-            columns = (*self._columns, *(c for c in columns if c not in self._columns))
-        self._columns = row_parts.ordered(columns)
-        component = Component(self._interface.row, self._interface.labels)
-        parts = row_parts.parts(NAME, component, self._columns, float(self._config.interval))
-        if parts != self._parts:
-            self._parts = parts
+            kept = self._columns if answers.faults else ()  # those of a question that failed this time
+            self._columns = rows.ordered((*kept, *(c for c in answers.values if c not in kept)))
+            self._row_is(self._columns)
+            self._settle(start)
+        values = array("d", [answers.values.get(column, math.nan) for column in self._columns])
+        return Reading(self._parts, values, taken, tuple(answers.faults), answers.queries)
 
 
 def fec_values(fec: Fec) -> Values:
-    """The port's totals; lanes are in the driver's own statistics where it has them."""
+    """The port's totals; lanes are in the driver statistics."""
     return {
         "fec_corrected_blocks": _first(fec.corrected),
         "fec_uncorrectable_blocks": _first(fec.uncorrectable),
         "fec_corrected_bit_errors": _first(fec.corrected_bits),
-        "fec_mode": _known(fec.active),
+        "fec_mode": known(fec.active),
     }
 
 
 def link_values(state: LinkState) -> Values:
-    """A reason is told only of a link that is down: of any other it is unknown."""
+    """Drivers give a reason only while the link is down; else it is unknown."""
     return {
-        "link_down_reason": _known(state.reason),
-        "link_down_detail": _known(state.detail),
-        "phy_link_down_events": _known(state.downs),
-        "link_quality": _known(state.quality),
+        "link_down_reason": known(state.reason),
+        "link_down_detail": known(state.detail),
+        "phy_link_down_events": known(state.downs),
+        "link_quality": known(state.quality),
     }
 
 
@@ -140,7 +90,3 @@ def standard_values(statistics: dict[str, int]) -> Values:
 
 def _first(values: tuple[int, ...]) -> float:
     return float(values[0]) if values else math.nan
-
-
-def _known(value: int | None) -> float:
-    return math.nan if value is None else float(value)

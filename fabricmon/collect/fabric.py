@@ -1,9 +1,8 @@
-"""The InfiniBand fabric around this node: link states and counters of every linked port of every switch and adapter.
+"""Sweep of the InfiniBand fabric: link states and counters of every linked port of every switch and adapter.
 
-One or two chosen agents of a subnet run it; it is off by default. Its rows stand under the agent that swept them, with
-labels that say which port of which node each one is and what it is plugged into: from these the centre draws the
-topology, and joins a swept port with what the port's own host tells. A port that was linked once keeps its row for
-`keep`: a cable that was cut has two ends still. Counters are read and never reset.
+One or two agents of a subnet run it; it is off by default. Its rows belong to the agent that swept them; their labels
+name the port, its node and its far end. From these the server derives the topology and joins a swept port with the
+row from the port's own host. A port that was linked once keeps its row for `keep`. Counters are never reset.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from array import array
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from fabricmon.catalogue import counter_at
+from fabricmon.collect.collector import Collector, CollectorConfig, Session
 from fabricmon.fabric.transport import TransportError
 from fabricmon.host.protocol import Host, HostError
 from fabricmon.model import Component, Fault, Kind, Part, Reading
@@ -30,32 +28,30 @@ if TYPE_CHECKING:
     from fabricmon.fabric.sweep import Sweep, Values
 
 NAME = "fabric"
-WIDE = True  # reads more than this node: no part of a quick look at it
 _WALK_SHARE, _SWEEP_SHARE = 0.6, 0.9
-"""Parts of the deadline: a walk ends by the first, the sweep behind it by the second, so that what was read by then
-still counts."""
+"""Parts of the deadline: a walk ends by the first, the sweep after it by the second, so that partial results count."""
 _MOST_FAULTS = 64
 _NOT_SENT = ("multicast_xmit_packets", "multicast_rcv_packets", "unicast_xmit_packets", "unicast_rcv_packets")
 
 
-class Config(Struct, forbid_unknown_fields=True, frozen=True):
+class FabricConfig(CollectorConfig, frozen=True):
     """collect.fabric
 
     enabled     sweep the fabric from this node; one or two nodes of a subnet should
-    interval    between two sweeps (30 s: the pace of vendors' managers for some thirty counters, link-health 13)
+    interval    between two sweeps (30 s: the pace of vendors' managers for some thirty counters,
+                docs/methods.md#pace-of-a-sweep)
     deadline    for one sweep; what is not read by then is unknown
-    rediscover  between two walks for new nodes and cables; one is made early when a link came up
+    rediscover  between two walks for new nodes and cables; earlier when a link came up
     device      adapter to send from, "" for the first with an active InfiniBand port; port: its port, 0 for the first
-    window      datagrams outstanding at one time (8 to 16: more makes switches drop them)
+    window      outstanding datagrams (8 to 16: more makes switches drop them)
     timeout     for one datagram
-    tries       how often an unanswered datagram is sent before its node counts as silent
+    tries       transmissions of an unanswered datagram before its node counts as silent
     keep        how long a node or cable that vanished keeps its rows
     """
 
     enabled: bool = False
     interval: Duration = Duration(30)
     deadline: Duration = Duration(25)
-    rediscover: Duration = Duration(300)
     device: str = ""
     port: int = 0
     window: int = 16
@@ -72,33 +68,19 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
             raise ValueError("`timeout` must be at least 1ms and at most half of `deadline`")
 
 
-def open(host: Host, config: Config) -> Collector:
-    return Collector(host, config)
+def open(host: Host, config: FabricConfig) -> Collector[None]:
+    """A collector with one Session."""
+    return Collector(lambda: {config.device: None}, lambda _: FabricSession(host, config))
 
 
-class Collector:
-    def __init__(self, host: Host, config: Config) -> None:
-        self._config = config
-        self._session = Session(host, config)
-
-    def sessions(self) -> dict[str, Session]:
-        """One Session: a sweep is one thing."""
-        return {self._config.device: self._session}
-
-    def close(self) -> None:
-        """The Session closes its own port."""
-
-
-class Session:
-    def __init__(self, host: Host, config: Config) -> None:
-        self._host, self._config = host, config
+class FabricSession(Session[FabricConfig]):
+    def __init__(self, host: Host, config: FabricConfig) -> None:
+        super().__init__(host, config)
         self._exchange: Exchange | None = None
         self._subnet: Subnet | None = None
         self._sweep: Sweep | None = None
         self._former: Sweep | None = None
-        self._parts: tuple[Part, ...] = ()
-        self._again = -math.inf  # node time of the next walk
-        self._up: Any = None  # by row: the link was up in the last sweep, or nothing was known of it
+        self._up: Any = None  # by row: the link was up in the last sweep, or unknown
         self._silent: frozenset[int] = frozenset()
         self._names: dict[int, str] = {}
 
@@ -117,7 +99,7 @@ class Session:
             self.close()
             raise HostError("umad", error.errno or 0, error.strerror or str(error)) from error
         taken = self._host.monotonic() - (exchange.clock() - values.taken)
-        self._look_again(values)
+        self._walk_again(values)
         faults += self._faults(values)
         return Reading(self._parts, _flat(values), taken, tuple(faults[:_MOST_FAULTS]), values.sent)
 
@@ -133,24 +115,26 @@ class Session:
 
         if self._exchange is None:
             pace = Pace(self._config.window, float(self._config.timeout), self._config.tries)
-            self._exchange = Exchange(self._host.fabric_port(self._config.device, self._config.port), pace)
+            self._exchange = Exchange(
+                self._host.fabric_port(self._config.device, self._config.port), pace, self._host.monotonic
+            )
         return self._exchange
 
     def _stands(self, exchange: Exchange, until: float) -> bool:
-        """The subnet manager has not begun anew since the walk."""
+        """Whether the subnet manager has not restarted since the walk."""
         from fabricmon.fabric.discover import same_manager
 
         return self._subnet is not None and same_manager(exchange, self._subnet, until)
 
     def _walk(self, exchange: Exchange, now: float, until: float) -> list[Fault]:
-        """See what is there and how it is cabled, and lay the sweep out for it."""
+        """Discover nodes and cables, and lay out the sweep."""
         from fabricmon.fabric.discover import discover
         from fabricmon.fabric.subnet import At, graph_of, remember
         from fabricmon.fabric.sweep import Sweep
 
         found = discover(exchange, until, self._subnet)
         if found.cut and self._subnet is not None and self._sweep is not None:
-            return [Fault(NAME, "", "NodeInfo", "the walk took too long; the last one stands")]
+            return [Fault(NAME, "", "NodeInfo", "the walk exceeded its deadline; the previous one stays in use")]
         subnet = found if self._subnet is None else remember(self._subnet, found, now, float(self._config.keep))
         graph = graph_of(subnet)
         self._names = _names(subnet, graph)
@@ -160,18 +144,16 @@ class Session:
         )
         self._sweep, self._former = Sweep(exchange, subnet, ports, self._sweep or self._former), None
         self._subnet, self._up = subnet, None
-        self._again = now + float(self._config.rediscover)
-        parts = self._shape(subnet, graph, ports)
-        if parts != self._parts:
-            self._parts = parts
-        cut = Fault(NAME, "", "NodeInfo", "the walk took too long; part of the fabric is missing")
+        self._settle(now)
+        self._shape_is(self._layout(subnet, graph, ports))
+        cut = Fault(NAME, "", "NodeInfo", "the walk exceeded its deadline; part of the fabric is missing")
         return [cut] if found.cut else []
 
-    def _shape(self, subnet: Subnet, graph: Graph, ports: list[At]) -> tuple[Part, ...]:
+    def _layout(self, subnet: Subnet, graph: Graph, ports: list[At]) -> tuple[Part, ...]:
         from fabricmon.fabric.subnet import guid_text
 
         components: list[Component] = []
-        told: set[int] = set()
+        described: set[int] = set()
         for at in ports:
             node, port = subnet.nodes[at.node], subnet.nodes[at.node].ports[at.port]
             assert port.far is not None
@@ -182,22 +164,22 @@ class Session:
                 far=End(guid_text(port.far.node), port.far.port),
                 remote=f"{self._names[port.far.node]}/{port.far.port}",
             )
-            if at.node not in told:  # what concerns the node is said once
-                told.add(at.node)
+            if at.node not in described:  # labels of the node are on its first port only
+                described.add(at.node)
                 labels |= {"description": node.description, "ports": str(node.size), "model": f"0x{node.device:04x}"}
                 if node.system:
                     labels["system_guid"] = guid_text(node.system)
             components.append(Component(f"{self._names[at.node]}/{at.port}", labels))
         if not components:
             return ()
-        rows, period = tuple(components), float(self._config.interval)
+        rows, period = tuple(components), self._period
         return (
             Part(NAME, Kind.PORT, _SENT_COLUMNS, rows, period),
             Part(NAME, Kind.PORT, _KEPT_COLUMNS, rows, period, wire=False),
         )
 
-    def _look_again(self, values: Values) -> None:
-        """Walk anew with the next run when a link came up (another cable may be in it) or a node fell silent."""
+    def _walk_again(self, values: Values) -> None:
+        """Walk in the next run when a link came up (perhaps with another cable) or a node fell silent."""
         from fabricmon.fabric.names import COLUMN
         from fabricmon.fabric.subnet import LINK_UP
 
@@ -230,7 +212,7 @@ class Session:
 
 
 def _names(subnet: Subnet, graph: Graph) -> dict[int, str]:
-    """What each node is called in row names: as in the topology; its GUID where two are called the same."""
+    """Name of each node in row names: as in the topology; its GUID where two have the same name."""
     from fabricmon.fabric.subnet import guid_text
 
     names = {guid: graph.name(guid_text(guid)) for guid in subnet.nodes}
@@ -238,35 +220,30 @@ def _names(subnet: Subnet, graph: Graph) -> dict[int, str]:
     return {guid: name if count[name] == 1 else guid_text(guid) for guid, name in names.items()}
 
 
-def _columns() -> tuple[list[str], list[tuple[int, float]], list[str], list[tuple[int, float]]]:
-    """Columns that travel and columns that stay, each with where it is in a sweep and what it is multiplied with."""
+def _columns() -> tuple[list[tuple[str, int, float]], list[tuple[str, int, float]]]:
+    """Columns sent to the server and columns that stay, each with its place in a sweep and its factor."""
     from fabricmon.fabric.names import NAMES
 
-    sent: list[str] = []
-    kept: list[str] = []
-    sent_at: list[tuple[int, float]] = []
-    kept_at: list[tuple[int, float]] = []
+    sent: list[tuple[str, int, float]] = []
+    kept: list[tuple[str, int, float]] = []
     for at, name in enumerate(NAMES):
         own = name in ("state", "phys_state", "width", "rate")
         counter = None if own else counter_at("counters", name) or counter_at("mad", name)
         column, scale = (counter.name, counter.scale) if counter else (name, 1.0)
         stays = name in _NOT_SENT or (counter is not None and not counter.wire)
-        (kept if stays else sent).append(column)
-        (kept_at if stays else sent_at).append((at, scale))
-    return sent, sent_at, kept, kept_at
+        (kept if stays else sent).append((column, at, scale))
+    return sent, kept
 
 
-_SENT, _SENT_AT, _KEPT, _KEPT_AT = _columns()
-_SENT_COLUMNS, _KEPT_COLUMNS = tuple(_SENT), tuple(_KEPT)
+_SENT, _KEPT = _columns()
+_SENT_COLUMNS, _KEPT_COLUMNS = (tuple(column for column, _, _ in places) for places in (_SENT, _KEPT))
 
 
 def _flat(values: Values) -> array[float]:
     """The parts' rectangles one after the other, in exported units."""
     flat: array[float] = array("d")
-    for places in (_SENT_AT, _KEPT_AT):
-        chosen = values.cells[:, [at for at, _ in places]]
-        for column, (_, scale) in enumerate(places):
-            if scale != 1.0:
-                chosen[:, column] *= scale
+    for places in (_SENT, _KEPT):
+        chosen = values.cells[:, [at for _, at, _ in places]]
+        chosen *= [scale for _, _, scale in places]
         flat.frombytes(chosen.tobytes())
     return flat

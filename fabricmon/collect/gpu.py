@@ -1,7 +1,7 @@
-"""GPUs as ends of links: place in the NVLink fabric, PCIe link and its errors, what the driver wants done, Xid errors.
+"""GPUs: NVLink fabric registration and health, PCIe link and its errors, recovery action, Xid errors.
 
-A run costs six NVML calls a GPU, one of them a batch of fields. An Xid error is told at once by an event; it carries
-its number only, the text is in the kernel log (counters-nvlink-pcie.md 2.5).
+A run costs six NVML calls a GPU, one of them a batch of fields. An Xid error is an event at once; it carries only the
+number, the text is in the kernel log (docs/methods.md#gpu-fabric-state).
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ import math
 import time
 from array import array
 from collections.abc import Callable
-from functools import partial
-
-from msgspec import Struct
 
 from fabricmon.catalogue.gpu import FIELDS, HEALTH_BITS, fabric_health
-from fabricmon.collect import gpus
-from fabricmon.host.gpus import LACKING, SUCCESS, Gpu, GpuEvent, GpuFabric, GpuPcie
+from fabricmon.collect.collector import Collector, CollectorConfig, Notify, Session
+from fabricmon.collect.machine import gpus, rows
+from fabricmon.collect.machine.rows import known
 from fabricmon.host.protocol import Host, HostError, Unsupported
-from fabricmon.model import Component, Event, Fault, Kind, Part, Reading
-from fabricmon.units import Duration
+from fabricmon.host.protocol.gpus import LACKING, SUCCESS, Gpu, GpuEvent, GpuFabric
+from fabricmon.model import Component, Event, Fault, Kind, Reading
 
 NAME = "gpu"
 _FABRIC = (
@@ -30,90 +28,64 @@ _PCIE = ("gpu_pcie_generation", "gpu_pcie_max_generation", "gpu_pcie_width", "gp
 _XID = ("gpu_xid_events", "gpu_last_xid")
 
 
-class Config(Struct, forbid_unknown_fields=True, frozen=True):
+class GpuConfig(CollectorConfig, frozen=True):
     """collect.gpu
 
-    enabled     ask NVML for the GPUs at all
-    interval    between two reads
-    deadline    for one GPU; after it its values are unknown until it answers
-    rediscover  between two looks for new GPUs and for what they can tell
-    xid         listen for Xid errors
+    xid  listen for Xid errors
     """
 
-    enabled: bool = True
-    interval: Duration = Duration(10)
-    deadline: Duration = Duration(5)
-    rediscover: Duration = Duration(300)
     xid: bool = True
 
 
-def open(host: Host, config: Config) -> Collector:
-    return Collector(host, config)
+def open(host: Host, config: GpuConfig) -> Collector[Gpu]:
+    """A collector with Xid errors as events."""
+    xids = Xids()
 
-
-class Collector:
-    def __init__(self, host: Host, config: Config) -> None:
-        self._host, self._config = host, config
-        self._sessions: dict[str, Session] = {}
-        self._xids = Xids()
-
-    def sessions(self) -> dict[str, Session]:
-        make = partial(Session, self._host, self._config, self._xids)
-        self._sessions = gpus.sessions(self._host, self._sessions, make)
-        return dict(self._sessions)
-
-    def watch(self, tell: Callable[[Event | None], None]) -> Callable[[], None]:
-        """Tell of Xid errors from another thread. Where the host has no such events this does nothing."""
-        if not self._config.xid:
-            return lambda: None
-
-        def heard(event: GpuEvent) -> None:
-            self._xids.add(event)
+    def watch(notify: Notify) -> Callable[[], None]:
+        def receive(event: GpuEvent) -> None:
+            xids.add(event)
             row = gpus.row_name(event.index) if event.index >= 0 else ""
             at = f"GPU {event.index} ({event.pci})" if row else "a GPU"
             text = f"Xid {event.xid} on {at}"
-            tell(Event(0, time.time(), "xid", row, text, {"xid": float(event.xid)}, of=Kind.GPU))
+            notify(Event(0, time.time(), "xid", row, text, {"xid": float(event.xid)}, of=Kind.GPU))
 
         try:
-            stop = self._host.gpus.watch(heard)
+            stop = host.gpus.watch(receive) if config.xid else None
         except Unsupported:
-            return lambda: None
-        self._xids.heard = True
-        return stop
+            stop = None
+        xids.watched = stop is not None
+        return stop or (lambda: None)
 
-    def close(self) -> None:
-        self._sessions.clear()
+    return Collector(lambda: gpus.found(host), lambda gpu: GpuSession(host, config, xids, gpu), gpus.same, watch)
 
 
 class Xids:
-    """Xid errors since the agent listens, by the GPU's number. `heard`: somebody listens."""
+    """Xid errors since the start of the agent, by the GPU's number. `watched`: NVML reports them."""
 
     def __init__(self) -> None:
-        self.heard = False
+        self.watched = False
         self._counts: dict[int, tuple[int, int]] = {}
 
     def add(self, event: GpuEvent) -> None:
         self._counts[event.index] = self._counts.get(event.index, (0, 0))[0] + 1, event.xid
 
-    def of(self, index: int) -> tuple[float, float]:
-        """How many, and the last one's number; NaN what is not known."""
-        if not self.heard:
+    def count(self, index: int) -> tuple[float, float]:
+        """How many, and the number of the last; NaN where unknown."""
+        if not self.watched:
             return math.nan, math.nan
         count, last = self._counts.get(index, (0, 0))
         return float(count), float(last) if count else math.nan
 
 
-class Session:
+class GpuSession(Session[GpuConfig]):
     """One GPU."""
 
-    def __init__(self, host: Host, config: Config, xids: Xids, gpu: Gpu) -> None:
-        self.gpu = gpu
-        self._host, self._config, self._xids = host, config, xids
-        self._parts: tuple[Part, ...] = ()
+    def __init__(self, host: Host, config: GpuConfig, xids: Xids, gpu: Gpu) -> None:
+        super().__init__(host, config)
+        self._xids, self.gpu = xids, gpu
         self._columns: tuple[str, ...] = ()
         self._fields: tuple[str, ...] = ()
         self._identity: tuple[object, ...] = ()
-        self._again = -math.inf
 
     def read(self) -> Reading:
         host, index = self._host, self.gpu.index
@@ -128,22 +100,20 @@ class Session:
         taken = (start + host.monotonic()) / 2
         if start >= self._again:
             self._fields = tuple(c for c, code in zip(asked, answers.codes, strict=True) if code not in LACKING)
-            self._again = start + float(self._config.rediscover)
+            self._settle(start)
         self._shape(fabric)
-        known = dict(zip(asked, answers.values, strict=True)) | _of_fabric(fabric) | _of_pcie(pcie)
-        known.update(zip(_XID, self._xids.of(index), strict=True))
+        found = dict(zip(asked, answers.values, strict=True)) | _of_fabric(fabric)
+        links = (pcie.generation, pcie.max_generation, pcie.width, pcie.max_width)
+        found.update(zip((*_PCIE, *_XID), (*map(known, links), *self._xids.count(index)), strict=True))
         for column, code in zip(asked, answers.codes, strict=True):
             if code != SUCCESS and column in self._fields:
                 source = f"NVML field {FIELDS[column]}"
                 faults.append(Fault(NAME, gpus.row_name(index), source, f"NVML error {code}"))
-        values = array("d", [known.get(column, math.nan) for column in self._columns])
+        values = array("d", [found.get(column, math.nan) for column in self._columns])
         return Reading(self._parts, values, taken, tuple(faults))
 
-    def close(self) -> None:
-        """Nothing is open."""
-
     def _fabric(self, faults: list[Fault]) -> GpuFabric | None:
-        """None where the GPU is of no NVLink fabric, or cannot tell now."""
+        """None where the GPU is in no NVLink fabric, or the question fails."""
         try:
             return self._host.gpus.fabric(self.gpu.index)
         except Unsupported:
@@ -153,20 +123,16 @@ class Session:
             return None
 
     def _shape(self, fabric: GpuFabric | None) -> None:
-        """Rows and columns; the fabric manager may give the GPU another clique at any time."""
+        """Set rows and columns; the fabric manager may change the GPU's clique at any time."""
         labels = gpus.labels(self.gpu, fabric)
         identity = (tuple(labels.items()), self._fields, fabric is None)
         if identity == self._identity:
             return
         self._identity = identity
         columns = (*(() if fabric is None else _FABRIC), *_PCIE, *_XID, *self._fields)
-        wired, staying = gpus.by_wire(columns)
-        row = (Component(gpus.row_name(self.gpu.index), labels),)
-        period = float(self._config.interval)
-        parts = [Part(NAME, Kind.GPU, wired, row, period)]
-        if staying:
-            parts.append(Part(NAME, Kind.GPU, staying, row, period, wire=False))
-        self._parts, self._columns = tuple(parts), (*wired, *staying)
+        self._columns = rows.ordered(columns)
+        row = Component(gpus.row_name(self.gpu.index), labels)
+        self._parts = rows.parts(NAME, Kind.GPU, (row,), columns, self._period)
 
 
 def _of_fabric(fabric: GpuFabric | None) -> dict[str, float]:
@@ -174,15 +140,6 @@ def _of_fabric(fabric: GpuFabric | None) -> dict[str, float]:
         return {}
     return {
         "gpu_fabric_state": float(fabric.state),
-        "gpu_fabric_status": _known(fabric.status),
-        "gpu_fabric_health_verdict": _known(fabric.summary),
+        "gpu_fabric_status": known(fabric.status),
+        "gpu_fabric_health_verdict": known(fabric.summary),
     } | fabric_health(fabric.health)
-
-
-def _of_pcie(pcie: GpuPcie) -> dict[str, float]:
-    told = (pcie.generation, pcie.max_generation, pcie.width, pcie.max_width)
-    return dict(zip(_PCIE, map(_known, told), strict=True))
-
-
-def _known(value: int | None) -> float:
-    return math.nan if value is None else float(value)

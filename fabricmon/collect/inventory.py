@@ -1,7 +1,7 @@
-"""What this node has beside what it should have: adapters and GPUs, by its type, by the configuration, by a manifest.
+"""Adapters and GPUs of this node beside the expected ones: by machine type, configuration or manifest.
 
-Also the last word on the role of a port, where the configuration has one. Names in directories are all that is read at
-each run; the files behind them only when the names have changed, and every `rediscover`.
+Also the configured roles of ports, which override detected ones. Each run reads only names of directories; other files
+are read after a change of these names and every `rediscover`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,21 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from fabricmon.catalogue import inventory
-from fabricmon.catalogue.machines import Certainty, machine
-from fabricmon.collect import attributes, manifest, rdma_device
-from fabricmon.collect.hardware_cost import cost_of
-from fabricmon.host.protocol import Host, HostError
+from fabricmon.catalogue.inventory import NONE_EXPECTED
+from fabricmon.catalogue.machines import Certainty, MachineType, machine
+from fabricmon.collect.collector import CollectorConfig, Session
+from fabricmon.collect.cost.firmware import adapter_cost
+from fabricmon.collect.machine import rdma_device
+from fabricmon.collect.machine.access import AccessFaults, access_faults
+from fabricmon.collect.machine.files import text
+from fabricmon.collect.machine.rows import filled, known
+from fabricmon.collect.parse import attributes, manifest
+from fabricmon.host.protocol import Host, HostError, reason
 from fabricmon.model import Component, Fault, Kind, Part, Reading
 from fabricmon.units import Duration, Rate
 
@@ -30,13 +37,18 @@ _DMI_NAMES = ("sys_vendor", "product_name", "board_name")
 _PCI = "/sys/bus/pci/devices"
 _MANIFEST_BYTES = 1 << 20
 _NAMED = 64  # names in one label
+_LISTED = 1000  # characters of the names of removed devices: a label has 1,024 at most
 
 
-class Expect(Struct, forbid_unknown_fields=True, frozen=True):
-    """What this node has; what is not said here is known from the machine's type, or not known.
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(name.strip() for name in names)
 
-    hcas  RDMA devices of the compute network: those with a role other than storage and management
-    rate  only those at least so fast count; one that is down counts
+
+class ExpectedHardware(Struct, forbid_unknown_fields=True, frozen=True):
+    """Expected hardware; where unset, the machine's type gives it, if known.
+
+    hcas  RDMA devices of the compute network: role other than storage and management
+    rate  minimum rate of the devices that count; one that is down counts
     gpus  GPUs with a driver
     """
 
@@ -51,46 +63,31 @@ class Expect(Struct, forbid_unknown_fields=True, frozen=True):
                 raise ValueError(f"`{name}` is not a number from 0 to 1024")
 
 
-class Config(Struct, forbid_unknown_fields=True, frozen=True):
+class InventoryConfig(CollectorConfig, frozen=True):
     """collect.inventory
 
-    enabled     look at all
-    interval    between two looks at the names of devices
-    deadline    for one look
-    rediscover  between two looks at everything
-    expect      what this node should have, where its type does not tell or tells something else
-    manifest    JSON file with the hardware of this node by PCI address; what of it is missing is named
-    roles       ports of a role, by RDMA device, "device/port" or interface, with wildcards: {storage: ["mlx5_[89]"]}.
-                Roles: compute, storage, management, idle; a port of an idle plane is not judged
+    expect    hardware that this node should have; overrides its machine type
+    none_expected  the node may be without fabric hardware, as a CPU node of a DaemonSet: then its status is OK. Also
+              where `expect` has 0 adapters and 0 GPUs
+    manifest  JSON file with the hardware of this node by PCI address; missing devices are listed
+    removed   devices that were removed on purpose, by RDMA device, interface or PCI address: their absence is no fault
+    roles     ports of a role, by RDMA device, "device/port" or interface, with wildcards: {storage: ["mlx5_[89]"]}.
+              Roles: compute, storage, management, idle; a port of an idle plane is not evaluated
     """
 
-    enabled: bool = True
     interval: Duration = Duration(5)
-    deadline: Duration = Duration(5)
-    rediscover: Duration = Duration(300)
-    expect: Expect = Expect()
+    expect: ExpectedHardware = ExpectedHardware()
+    none_expected: bool = False
     manifest: str = ""
+    removed: tuple[str, ...] = ()
     roles: dict[str, tuple[str, ...]] = {}
 
     def __post_init__(self) -> None:
         for role in self.roles:
             if role not in ROLES:
                 raise ValueError(f"`roles`: expected one of {', '.join(ROLES)}, got {role!r}")
-
-
-def open(host: Host, config: Config) -> Collector:
-    return Collector(host, config)
-
-
-class Collector:
-    def __init__(self, host: Host, config: Config) -> None:
-        self._session = Session(host, config)
-
-    def sessions(self) -> dict[str, Session]:
-        return {"": self._session}
-
-    def close(self) -> None:
-        """Nothing is open."""
+        if any("," in name or not name.strip() for name in self.removed) or len(_listed(self.removed)) > _LISTED:
+            raise ValueError(f"`removed`: expected names of devices, {_LISTED} characters together at most")
 
 
 @dataclass(slots=True)
@@ -99,98 +96,98 @@ class _Device:
 
     name: str
     pci: str
+    netdev: str
     ports: list[int]
     role: str
     link_layer: str
     beside: bool
 
 
-class Session:
+class _Wanted(NamedTuple):
+    """Expected counts, None where unknown. `rate`: slower adapters (bytes per second) do not count."""
+
+    certainty: Certainty
+    hcas: int | None
+    gpus: int | None
+    rate: float
+
+
+def _wanted(expect: ExpectedHardware, listed: manifest.Manifest | None, kind: MachineType | None) -> _Wanted:
+    """The first of configuration, manifest and machine type that has a value."""
+    rate = float(expect.rate or 0) or (listed.rate if listed else 0.0) or (kind.rate if kind else 0.0)
+    gpus = expect.gpus
+    if gpus is None and listed is not None:
+        gpus = listed.count("gpu") or None
+    if gpus is None and kind is not None:
+        gpus = kind.gpus
+    if expect.hcas is not None:
+        return _Wanted(Certainty.CONFIGURED, expect.hcas, gpus, rate)
+    if listed is not None and listed.count("ib"):
+        return _Wanted(Certainty.CONFIGURED, listed.count("ib"), gpus, rate)
+    if kind is not None and kind.hcas is not None:
+        return _Wanted(kind.certainty, kind.hcas, gpus, rate)
+    return _Wanted(Certainty.NONE, None, gpus, rate)
+
+
+class InventorySession(Session[InventoryConfig]):
     """The whole node."""
 
-    def __init__(self, host: Host, config: Config) -> None:
-        self._host, self._config = host, config
-        self._parts: tuple[Part, ...] = ()
+    def __init__(self, host: Host, config: InventoryConfig) -> None:
+        super().__init__(host, config)
         self._names: tuple[tuple[str, ...], tuple[str, ...]] | None = None
         self._values = array("d")
         self._seen_hcas: set[str] = set()
         self._seen_gpus: set[str] = set()
         self._faults: list[Fault] = []
-        self._again = -math.inf
 
     def read(self) -> Reading:
         now = self._host.monotonic()
         queries = 0
-        names = (tuple(self._rdma()), tuple(rdma_device.gpu_functions(self._host)))
+        names = (tuple(rdma_device.known_devices(self._host)), tuple(rdma_device.gpu_functions(self._host)))
         if names != self._names or now >= self._again:
-            queries = self._look(names[0], names[1])
+            queries = self._survey(*names)
             self._names = names
-            self._again = now + float(self._config.rediscover)
+            self._settle(now)
         return Reading(self._parts, self._values[:], now, tuple(self._faults), queries)
 
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def _rdma(self) -> list[str]:
-        try:
-            return rdma_device.devices(self._host)
-        except HostError:
-            return []
-
-    def _look(self, rdma: Sequence[str], gpus: Sequence[str]) -> int:
-        """Make the rows and values anew; returns the firmware commands that cost."""
+    def _survey(self, rdma: Sequence[str], gpus: Sequence[str]) -> int:
+        """Make rows and values again; returns the firmware commands spent."""
         self._faults = []
-        host, expect = self._host, self._config.expect
-        vendor, product, board = (rdma_device.text(host, f"{_DMI}/{name}") for name in _DMI_NAMES)
-        kind = machine(vendor, product, [rdma_device.text(host, f"{gpu}/device") for gpu in gpus])
+        dmi = [text(self._host, f"{_DMI}/{name}") for name in _DMI_NAMES]
+        kind = machine(dmi[0], dmi[1], [text(self._host, f"{gpu}/device") for gpu in gpus])
         listed = self._manifest()
+        wanted = _wanted(self._config.expect, listed, kind)
         roles, devices = self._devices(rdma, gpus)
-        rate = float(expect.rate or 0) or (listed.rate if listed else 0.0) or (kind.rate if kind else 0.0)
-        certainty, hcas = Certainty.NONE, None
-        if expect.hcas is not None:
-            certainty, hcas = Certainty.CONFIGURED, expect.hcas
-        elif listed is not None and listed.count("ib"):
-            certainty, hcas = Certainty.CONFIGURED, listed.count("ib")
-        elif kind is not None and kind.hcas is not None:
-            certainty, hcas = kind.certainty, kind.hcas
-        wanted_gpus = expect.gpus
-        if wanted_gpus is None and listed is not None:
-            wanted_gpus = listed.count("gpu") or None
-        if wanted_gpus is None and kind is not None:
-            wanted_gpus = kind.gpus
-
-        built = certainty is Certainty.BUILT and len(gpus) >= (wanted_gpus or 0)
-        counted, queries = self._counted(devices, rate, built)
+        built = wanted.certainty is Certainty.BUILT and len(gpus) >= (wanted.gpus or 0)
+        counted, queries = self._counted(devices, wanted.rate, built)
         self._seen_hcas.update(counted)
         self._seen_gpus.update(gpus)
-        # what stays but no longer counts (another role, another rate) is not lost
-        lost = self._seen_hcas - {d.name for d in devices}
-        lost_gpus = self._seen_gpus - set(gpus)
-        labels = {
-            "vendor": vendor,
-            "product": product,
-            "board": board,
+        # a device that is present and no longer counts (another role or rate) is not lost
+        removed = {name.strip() for name in self._config.removed}
+        lost = self._seen_hcas - {d.name for d in devices} - removed
+        lost_gpus = [gpu for gpu in sorted(self._seen_gpus - set(gpus)) if gpu.rsplit("/", 1)[-1] not in removed]
+        access = self._access(devices)
+        own = Component("", filled({
+            **dict(zip(("vendor", "product", "board"), dmi, strict=True)),
             "machine": kind.name if kind else "",
+            "access": _names(access.words()),
+            NONE_EXPECTED: "true" if self._none_expected() else "",
+            "removed": _listed(self._config.removed),
             "hcas": _names(d.pci for d in devices if d.name in counted),
-            "missing": _names([*self._missing(listed), *sorted(lost), *(_last(gpu) for gpu in sorted(lost_gpus))]),
-        }  # fmt: skip
-        own = Component("", {name: value for name, value in labels.items() if value})
-        period = float(self._config.interval)
-        parts = [Part(NAME, Kind.NODE, inventory.COLUMNS, (own,), period)]
-        if roles:
-            rows = tuple(Component(name, {"role": role}) for name, role in sorted(roles.items()))
-            parts.append(Part(NAME, Kind.PORT, (), rows, period))
-        if tuple(parts) != self._parts:
-            self._parts = tuple(parts)
+            "missing": _names([*self._missing(listed), *sorted(lost), *(gpu.rsplit("/", 1)[-1] for gpu in lost_gpus)]),
+        }))  # fmt: skip
+        rows = tuple(Component(name, {"role": role}) for name, role in sorted(roles.items()))
+        node = Part(NAME, Kind.NODE, inventory.COLUMNS, (own,), self._period)
+        self._shape_is((node, Part(NAME, Kind.PORT, (), rows, self._period)) if rows else (node,))
         self._values = array("d", [
-            _known(hcas), float(len(counted)), float(len(lost)), float(certainty),
-            _known(wanted_gpus), float(len(gpus)), float(len(lost_gpus)),
-            _number(vendor, product, board) if product or board else math.nan,
+            known(wanted.hcas), float(len(counted)), float(len(lost)), float(wanted.certainty),
+            known(wanted.gpus), float(len(gpus)), float(len(lost_gpus)), *_unusable(access),
+            _number(*dmi) if dmi[1] or dmi[2] else math.nan,
         ])  # fmt: skip
         return queries
 
     def _devices(self, rdma: Sequence[str], gpus: Sequence[str]) -> tuple[dict[str, str], list[_Device]]:
-        """Roles that the configuration gives, by row; and the RDMA devices on a PCI bus with the role they have."""
+        """Configured roles by row, and the RDMA devices on a PCI bus with their role."""
         given: dict[str, str] = {}
         devices = []
         for name in rdma:
@@ -204,7 +201,7 @@ class Session:
             if labels and labels[0].get("pci"):
                 beside = rdma_device.beside_gpu(self._host, f"{rdma_device.CLASS}/{name}/device", gpus)
                 role, layer = roles[0] or labels[0]["role"], labels[0].get("link_layer", "")
-                devices.append(_Device(name, labels[0]["pci"], ports, role, layer, beside))
+                devices.append(_Device(name, labels[0]["pci"], labels[0].get("netdev", ""), ports, role, layer, beside))
         return given, devices
 
     def _configured(self, device: str, port: int, netdev: str) -> str:
@@ -215,10 +212,9 @@ class Session:
         return ""
 
     def _counted(self, devices: list[_Device], rate: float, built: bool) -> tuple[set[str], int]:
-        """Devices of the compute network, and what it cost to tell.
+        """Devices of the compute network, and the firmware commands spent.
 
-        A machine that is built with an adapter beside each GPU has others, too: only those beside a GPU count then.
-        With a GPU missing that tells nothing of the adapter that was beside it.
+        On a machine type with an adapter beside each GPU only those beside a GPU count, unless a GPU is missing.
         """
         candidates = [d for d in devices if d.role not in ("storage", "management")]
         beside = [d for d in candidates if d.beside]
@@ -228,21 +224,34 @@ class Session:
             return {d.name for d in candidates}, 0
         counted, queries = set(), 0
         for device in candidates:
-            cost = cost_of(rdma_device.driver_of(self._host, device.name)).port(device.link_layer)
+            cost = adapter_cost(rdma_device.driver_of(self._host, device.name)).port(device.link_layer)
             queries += 2 * cost * len(device.ports)  # state and rate
             if max(self._rate(device.name, port) for port in device.ports) >= rate:
                 counted.add(device.name)
         return counted, queries
 
     def _rate(self, device: str, port: int) -> float:
-        """Bytes per second; a link that is down or says nothing may be as fast as any."""
+        """Bytes per second; infinite for a link that is down or without a rate."""
         base = f"{rdma_device.CLASS}/{device}/ports/{port}"
         try:
-            if attributes.state(rdma_device.text(self._host, f"{base}/state")) == attributes.DOWN:
+            if attributes.state(text(self._host, f"{base}/state")) == attributes.DOWN:
                 return math.inf
-            return attributes.rate(rdma_device.text(self._host, f"{base}/rate"))[0]
+            return attributes.rate(text(self._host, f"{base}/rate"))[0]
         except ValueError:
             return math.inf
+
+    def _access(self, devices: Sequence[_Device]) -> AccessFaults:
+        infiniband = [d.name for d in devices if d.link_layer == "InfiniBand"]
+        interfaces = [(d.name, d.pci, d.netdev) for d in devices if d.netdev]
+        try:
+            return access_faults(self._host, [d.name for d in devices], infiniband, interfaces)
+        except HostError as error:
+            self._faults.append(Fault(NAME, "", error.path, error.text))
+            return AccessFaults(None, None, ())
+
+    def _none_expected(self) -> bool:
+        expect = self._config.expect
+        return self._config.none_expected or (expect.hcas == 0 and expect.gpus == 0)
 
     def _manifest(self) -> manifest.Manifest | None:
         path = self._config.manifest
@@ -250,10 +259,8 @@ class Session:
             return None
         try:
             return manifest.parse(self._host.read(path, _MANIFEST_BYTES))
-        except HostError as error:
-            self._faults.append(Fault(NAME, "", path, error.text))
-        except ValueError as error:
-            self._faults.append(Fault(NAME, "", path, str(error)))
+        except (HostError, ValueError) as error:
+            self._faults.append(Fault(NAME, "", path, reason(error)))
         return None
 
     def _missing(self, listed: manifest.Manifest | None) -> list[str]:
@@ -266,18 +273,15 @@ class Session:
             return []
 
 
-def _known(value: int | None) -> float:
-    return math.nan if value is None else float(value)
-
-
 def _number(*words: str) -> float:
-    """A number below 2**53 that is the same for the same words, everywhere."""
+    """A number below 2**53, equal for equal words on every node."""
     digest = hashlib.blake2b("\0".join(words).encode(), digest_size=8).digest()
     return float(int.from_bytes(digest, "big") >> 11)
 
 
-def _last(path: str) -> str:
-    return path.rsplit("/", 1)[-1]
+def _unusable(access: AccessFaults) -> list[float]:
+    """Numbers of devices: without uverbs, without umad, with the interface of another adapter."""
+    return [*(known(None if names is None else len(names)) for names in access[:2]), float(len(access.misplaced))]
 
 
 def _names(words: Iterable[str]) -> str:

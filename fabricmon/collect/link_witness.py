@@ -1,8 +1,7 @@
-"""Network interfaces as witnesses of their RDMA ports: while an interface stands unchanged, its port does, too.
+"""Network interfaces as evidence for their RDMA ports: while an interface is unchanged, so is its port.
 
-The kernel tells at once when an interface loses its carrier, for nothing; to ask a port costs an adapter two to five
-firmware commands (counters-ib.md 5.1). An interface is a witness only while it is wanted up and has a carrier: the
-carrier of one that is down says nothing about the port below it.
+The kernel reports a lost carrier at once and without cost; a question to a port costs two to five firmware commands
+(docs/methods.md#firmware-commands). An interface is evidence only while it is administratively up and has a carrier.
 """
 
 from __future__ import annotations
@@ -10,43 +9,41 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from fabricmon.collect.link_events import link_state
 from fabricmon.host.protocol import Host, HostError, Link
 
 
 class LinkWitness:
-    """Knows the interfaces of one host from the moment `watch` was called. Safe from any thread.
-
-    Until then, and where the host has no link events, nothing is witnessed.
-    """
+    """The interfaces of one host from the call of `watch` on, if the host has link events. Safe from any thread."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._lock = threading.Lock()
         self._listening = False
-        self._whole = False  # nothing was missed since the last dump
+        self._whole = False  # no message was lost since the last dump
         self._links: dict[str, Link] = {}
         self._changes: dict[str, int] = {}
 
-    def watch(self, tell: Callable[[str], None]) -> Callable[[], None]:
-        """Listen; `tell(interface)` from a thread when one changed, `tell("")` when any may have.
+    def watch(self, notify: Callable[[str], None]) -> Callable[[], None]:
+        """Call `notify(interface)` from a thread when one changed, `notify("")` when any may have changed.
 
         HostError (Unsupported where the host has no link events).
         """
 
-        def heard(link: Link | None) -> None:
+        def receive(link: Link | None) -> None:
             if link is None:
                 with self._lock:
                     self._whole = False
-                tell("")
+                notify("")
             elif self._note(link):
-                tell(link.name)
+                notify(link.name)
 
-        stop = self._host.watch_links(heard)
+        stop = self._host.watch_links(receive)
         self._listening = True
         return stop
 
     def number(self, netdev: str) -> int | None:
-        """Rises with each change of the interface; None where it is no witness now."""
+        """A number that rises with each change of the interface; None where the interface is no evidence now."""
         if not self._listening or not netdev:
             return None
         if not self._whole:
@@ -59,7 +56,7 @@ class LinkWitness:
 
     def _refresh(self) -> None:
         with self._lock:
-            self._whole = True  # what is missed from here on says so again
+            self._whole = True  # a message lost from here on resets it
         try:
             found = self._host.links()
         except HostError:
@@ -72,15 +69,11 @@ class LinkWitness:
             self._links = {link.name: self._links[link.name] for link in found if link.name in self._links}
 
     def _note(self, link: Link) -> bool:
-        """Take a message over; True when it says something new."""
+        """Keep a message; True where it changes the link."""
         with self._lock:
             former = self._links.get(link.name)
             self._links[link.name] = link
-            if former is not None and _seen(former) == _seen(link):
+            if former is not None and former.index == link.index and link_state(former) == link_state(link):
                 return False
             self._changes[link.name] = self._changes.get(link.name, 0) + 1
             return True
-
-
-def _seen(link: Link) -> tuple[object, ...]:
-    return link.index, link.carrier, link.operstate, link.admin_up, link.carrier_down_count, link.carrier_up_count

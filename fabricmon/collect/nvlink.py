@@ -1,7 +1,7 @@
 """NVLinks of every GPU: state, speed, traffic, errors of either generation, and their sums on the GPU's row.
 
-A run is one NVML call a GPU: a batch with every field of every link that the GPU answered when it was last looked at
-as a whole. Rows of single links stay on the node's /metrics; the sums are what rules judge, here and at the centre.
+A run is one NVML call a GPU: a batch of the fields that its links answered at the last discovery. Rows of single links
+are on the agent's /metrics only; rules evaluate the sums, on the agent and on the server.
 """
 
 from __future__ import annotations
@@ -9,10 +9,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
-
-from msgspec import Struct
 
 from fabricmon.catalogue.nvlink import (
     CRITICAL,
@@ -22,14 +19,15 @@ from fabricmon.catalogue.nvlink import (
     LINK_FIELDS,
     MOST_LINKS,
     REMOTE_TYPES,
-    Field,
+    NvmlField,
     bit_error_ratio,
 )
-from fabricmon.collect import gpus
-from fabricmon.host.gpus import LACKING, SUCCESS, Gpu, NvLink
+from fabricmon.collect.collector import CollectorConfig, Session
+from fabricmon.collect.machine import gpus
+from fabricmon.collect.machine.rows import filled
 from fabricmon.host.protocol import Host, HostError
+from fabricmon.host.protocol.gpus import LACKING, SUCCESS, Gpu, NvLink
 from fabricmon.model import Component, Fault, Kind, Part, Reading
-from fabricmon.units import Duration
 
 NAME = "nvlink"
 _STATE = "nvlink_state"
@@ -37,66 +35,38 @@ _SWITCH = 2
 _MOST_FAULTS = 32  # of one run; a GPU has some hundred fields, and one cause
 
 
-class Config(Struct, forbid_unknown_fields=True, frozen=True):
+class NvlinkConfig(CollectorConfig, frozen=True):
     """collect.nvlink
 
-    enabled        read NVLinks at all
-    interval       between two reads
-    deadline       for one GPU; after it its values are unknown until it answers
-    rediscover     between two looks for new GPUs, links and fields
     fec_histogram  read the 16 counters a link of corrected codewords (NVLink 5)
     """
 
-    enabled: bool = True
-    interval: Duration = Duration(10)
-    deadline: Duration = Duration(5)
-    rediscover: Duration = Duration(300)
     fec_histogram: bool = True
 
 
-def open(host: Host, config: Config) -> Collector:
-    return Collector(host, config)
-
-
-class Collector:
-    def __init__(self, host: Host, config: Config) -> None:
-        self._host, self._config = host, config
-        self._sessions: dict[str, Session] = {}
-
-    def sessions(self) -> dict[str, Session]:
-        """A Session for each GPU, whether it has NVLinks or not."""
-        self._sessions = gpus.sessions(self._host, self._sessions, partial(Session, self._host, self._config))
-        return dict(self._sessions)
-
-    def close(self) -> None:
-        self._sessions.clear()
-
-
-class _Cell(NamedTuple):
-    """Where one value of a link goes and what it is asked as."""
+class _LinkCell(NamedTuple):
+    """One value of a link: its column, its NVML field and address."""
 
     link: int
     column: str
-    field: Field
+    field: NvmlField
     at: tuple[int, int]
 
 
-class Session:
+class NvlinkSession(Session[NvlinkConfig]):
     """All links of one GPU."""
 
-    def __init__(self, host: Host, config: Config, gpu: Gpu) -> None:
+    def __init__(self, host: Host, config: NvlinkConfig, gpu: Gpu) -> None:
+        super().__init__(host, config)
         self.gpu = gpu
-        self._host, self._config = host, config
-        self._parts: tuple[Part, ...] = ()
         self._links = 0
         self._columns: tuple[str, ...] = ()
-        self._cells: tuple[_Cell, ...] = ()
+        self._cells: tuple[_LinkCell, ...] = ()
         self._wanted: list[tuple[int, int]] = []
         self._by_call = False  # the driver has no field for the state
         self._switched = frozenset[int]()
         self._active: tuple[bool, ...] = ()
-        self._last: dict[int, dict[str, float]] = {}  # link: what it told last, for the sums
-        self._again = -math.inf
+        self._last: dict[int, dict[str, float]] = {}  # link: its last values, for the sums
 
     def read(self) -> Reading:
         host, index = self._host, self.gpu.index
@@ -109,7 +79,7 @@ class Session:
             return Reading((), array("d"), start)
         start = host.monotonic()
         answers = host.gpus.fields(index, self._wanted)
-        told = host.gpus.nvlinks(index) if self._by_call else ()
+        states = host.gpus.nvlinks(index) if self._by_call else ()
         taken = (start + host.monotonic()) / 2
         links: list[dict[str, float]] = [{} for _ in range(self._links)]
         faults: list[Fault] = []
@@ -121,11 +91,11 @@ class Session:
             elif code not in LACKING and len(faults) < _MOST_FAULTS:
                 row = f"{gpus.row_name(index)}/link{cell.link}"
                 faults.append(Fault(NAME, row, f"NVML field {cell.at[0]}", f"NVML error {code}"))
-        for one in told:
+        for one in states:
             if one.state is not None and one.link < self._links:
                 links[one.link][_STATE] = float(one.state)
         active = tuple(link.get(_STATE, 0.0) > 0 for link in links)
-        if self._active and active != self._active:  # an inactive link answers for little, an active one for more
+        if self._active and active != self._active:  # an inactive link answers fewer fields
             self._again = -math.inf
         self._active = active
         summed = _sums([self._with_last(n, link) for n, link in enumerate(links)], len(self._switched))
@@ -134,75 +104,68 @@ class Session:
             values.extend([link.get(column, math.nan) for column in self._columns])
         return Reading(self._parts, values, taken, tuple(faults))
 
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def _with_last(self, link: int, told: dict[str, float]) -> dict[str, float]:
-        """A link that went down stops telling its counters: what it told last stays in the sums, or they would fall
-        and, when it comes back, rise by what is no news."""
+    def _with_last(self, link: int, values: dict[str, float]) -> dict[str, float]:
+        """The values with the last counters of a link that is down: it has none, and the sums must not fall."""
         last = self._last.setdefault(link, {})
         last.pop(_STATE, None)
-        last.update(told)
+        last.update(values)
         return last
 
     def _discover(self, now: float) -> None:
-        """Ask for everything once; what answered is asked from then on."""
+        """Ask for all fields; those with an answer are read from then on."""
         host, index = self._host, self.gpu.index
-        told = host.gpus.nvlinks(index)
+        links = host.gpus.nvlinks(index)
         count = host.gpus.fields(index, [(LINK_COUNT, 0)])
-        self._links = min(max(len(told), int(count.values[0]) if count.codes[0] == SUCCESS else 0), MOST_LINKS)
-        self._switched |= {link.link for link in told if link.remote == _SWITCH}
+        self._links = min(max(len(links), int(count.values[0]) if count.codes[0] == SUCCESS else 0), MOST_LINKS)
+        self._switched |= {link.link for link in links if link.remote == _SWITCH}
         wanted = [c for c in LINK_FIELDS if self._config.fec_histogram or c not in FEC_COLUMNS]
         every = [
-            _Cell(link, column, field, at)
+            _LinkCell(link, column, field, at)
             for link in range(self._links)
             for column in wanted
             for field in LINK_FIELDS[column]
-            if (at := field.of(link)) is not None
+            if (at := field.address(link)) is not None
         ]
         codes = host.gpus.fields(index, [cell.at for cell in every]).codes if every else []
-        # the first field that this link answers; one that has trouble now is asked on, so the trouble shows
-        chosen: dict[tuple[int, str], _Cell] = {}
+        # the first field that this link answers; one with an error is read on, so that the error shows
+        chosen: dict[tuple[int, str], _LinkCell] = {}
         for cell, code in zip(every, codes, strict=True):
             if code not in LACKING:
                 chosen.setdefault((cell.link, cell.column), cell)
         self._cells = tuple(chosen.values())
         self._wanted = [cell.at for cell in self._cells]
-        self._by_call = bool(told) and not any(cell.column == _STATE for cell in self._cells)
+        self._by_call = bool(links) and not any(cell.column == _STATE for cell in self._cells)
         has = {cell.column for cell in self._cells} | ({_STATE} if self._by_call else set())
         self._columns = tuple(column for column in wanted if column in has)
-        self._shape(told)
-        self._again = now + float(self._config.rediscover)
+        self._shape(links)
+        self._settle(now)
 
-    def _shape(self, told: Sequence[NvLink]) -> None:
-        index, period = self.gpu.index, float(self._config.interval)
+    def _shape(self, links: Sequence[NvLink]) -> None:
+        index, period = self.gpu.index, self._period
         if not self._links:
             self._parts = ()
             return
-        far = {link.link: link for link in told}
-        rows = tuple(self._row(link, far.get(link)) for link in range(self._links))
-        parts = (
+        by_number = {link.link: link for link in links}
+        rows = tuple(self._row(by_number.get(n, NvLink(n))) for n in range(self._links))
+        self._shape_is((
             Part(NAME, Kind.GPU, GPU_COLUMNS, (Component(gpus.row_name(index), gpus.labels(self.gpu)),), period),
             Part(NAME, Kind.NVLINK, self._columns, rows, period, wire=False),
-        )
-        if parts != self._parts:
-            self._parts = parts
+        ))  # fmt: skip
 
-    def _row(self, link: int, told: NvLink | None) -> Component:
-        labels = {
+    def _row(self, link: NvLink) -> Component:
+        labels = filled({
             "gpu": str(self.gpu.index),
-            "link": str(link),
+            "link": str(link.link),
             "uuid": self.gpu.uuid,
             "pci": self.gpu.pci,
-            "remote": REMOTE_TYPES.get(told.remote, "") if told and told.remote is not None else "",
-            "remote_pci": told.remote_pci if told else "",
-        }
-        name = f"{gpus.row_name(self.gpu.index)}/link{link}"
-        return Component(name, {key: value for key, value in labels.items() if value})
+            "remote": REMOTE_TYPES.get(link.remote, "") if link.remote is not None else "",
+            "remote_pci": link.remote_pci,
+        })  # fmt: skip
+        return Component(f"{gpus.row_name(self.gpu.index)}/link{link.link}", labels)
 
 
 def _sums(links: Sequence[dict[str, float]], switched: int) -> dict[str, float]:
-    """The columns of the GPU's row. A sum is unknown where no link tells; the active links where one does not."""
+    """The columns of the GPU's row. A sum is unknown where all links are; the number of active links where one is."""
     states = [link.get(_STATE, math.nan) for link in links]
     known = not any(math.isnan(state) for state in states)
     totals = [_errors(link) for link in links]
@@ -244,5 +207,5 @@ def _over(links: Sequence[dict[str, float]], column: str) -> float:
 
 
 def _total(values: Sequence[float]) -> float:
-    told = [value for value in values if not math.isnan(value)]
-    return sum(told) if told else math.nan
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) if known else math.nan

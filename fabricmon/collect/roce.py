@@ -1,13 +1,13 @@
-"""What drivers count by themselves ("ethtool -S"): pause per priority, discards, marks, the physical port.
+"""Driver statistics ("ethtool -S"): PFC pause per priority, discards, ECN marks, the physical port.
 
-There is no other source of pause per priority (counters-roce.md section 2). One Session an interface.
+There is no other source of pause per priority (docs/methods.md#ethernet-counters). One Session an interface.
 
-On mlx5 the names depend on the settings: those of a priority's pause are there only while flow control is enabled on
-it, and when it moves from one priority to another their number stays the same. So the names are asked for again after
-the values; values are taken only where the names before and after them are the same.
+On mlx5 the names depend on the settings: a priority's pause counters exist only while flow control is enabled on it,
+and when it moves from one priority to another their number stays the same. So the names are read again after the
+values; values count only where the names before and after are equal.
 
-Most drivers answer from memory. mlx5 asks its firmware some 41 times: such interfaces are read every `costly` only,
-each at a moment of its own, and until then their last reading stands with its own time.
+Most drivers answer from memory. mlx5 sends its firmware some 41 commands: such interfaces are read every `costly`
+only, spread over that time, and keep their last reading, with its time, until then.
 """
 
 from __future__ import annotations
@@ -18,63 +18,44 @@ import math
 from array import array
 from dataclasses import replace
 
-from msgspec import Struct
-
-from fabricmon.collect import roce_labels, roce_names, row_parts
-from fabricmon.collect.interface_cost import cost_of
-from fabricmon.collect.physical import Interface, OnePerInterface
+from fabricmon.collect.collector import InterfaceConfig
+from fabricmon.collect.cost.firmware import interface_cost
+from fabricmon.collect.devices import InterfaceSession
+from fabricmon.collect.machine import roce_labels, rows
+from fabricmon.collect.machine.interfaces import Interface
+from fabricmon.collect.parse import roce_names
+from fabricmon.collect.questions import GONE
 from fabricmon.host.protocol import Host, HostError, Unsupported
-from fabricmon.model import Component, Fault, Part, Reading
+from fabricmon.model import Fault, Reading
 from fabricmon.units import Duration
 
 NAME = "roce"
 _LEFT_OUT = "statistics_left_out"
-_TRIES = 3  # reads of values whose names moved meanwhile, before they are unknown for this run
-_GONE = frozenset({errno.ENODEV, errno.ENXIO})
-_COSTLY = 10  # firmware commands a read, from which on a driver is read seldom
+_TRIES = 3  # reads whose names changed meanwhile, before the values are unknown for this run
+_COSTLY = 10  # firmware commands a read, from which on a driver is read every `costly`
 
 
-class Config(Struct, forbid_unknown_fields=True, frozen=True):
-    """collect.roce
+class RoceConfig(InterfaceConfig, frozen=True):
+    """collect.roce. bnxt_en's values are a second old at best.
 
-    enabled     read the drivers' own statistics at all
-    interval    between two reads. bnxt_en's values are a second old at best
-    costly      between two reads of an interface whose driver asks its firmware for them: on mlx5 one costs about 41
-                commands (counters-roce.md 3.1)
-    deadline    for one interface; after it its values are unknown until its driver answers
-    rediscover  between two looks for new interfaces
-    exclude     interfaces to leave out, with wildcards
+    costly  between two reads of an interface whose driver asks its firmware for them: on mlx5 one costs about 41
+            commands (docs/methods.md#firmware-commands)
     """
 
-    enabled: bool = True
-    interval: Duration = Duration(10)
     costly: Duration = Duration(120)
-    deadline: Duration = Duration(5)
-    rediscover: Duration = Duration(300)
-    exclude: tuple[str, ...] = ()
 
 
-Collector = OnePerInterface[Config]
+class RoceSession(InterfaceSession[RoceConfig]):
+    name = NAME
 
-
-def open(host: Host, config: Config) -> Collector:
-    return OnePerInterface(host, NAME, config, Session)
-
-
-class Session:
-    """One interface."""
-
-    def __init__(self, host: Host, config: Config, interface: Interface) -> None:
-        self._host, self._config, self._interface = host, config, interface
+    def __init__(self, host: Host, config: RoceConfig, interface: Interface) -> None:
+        super().__init__(host, config, interface)
         self._names: tuple[str, ...] | None = None
         self._columns: tuple[str, ...] = ()
         self._places: tuple[tuple[int, float], ...] = ()
         self._left_out = 0
-        self._parts: tuple[Part, ...] = ()
         self._labels: dict[str, str] = {}
-        self._again = -math.inf  # node time of the next look at the labels
-        self._cost = cost_of(interface.driver).statistics
-        self._period = float(config.interval)
+        self._cost = interface_cost(interface.driver).statistics
         if self._cost >= _COSTLY:
             self._period = max(self._period, float(config.costly))
         self._last: Reading | None = None
@@ -88,7 +69,7 @@ class Session:
         self._last = None
         found = self._read(start)
         if self._period > float(self._config.interval) and not found.faults:
-            # the first wait is shorter by a share that is each interface's own: they take turns from then on
+            # the first wait is shorter by a share that differs by interface: from then on they take turns
             self._last, self._due = found, start + self._period * (_share(self._interface.row) if first else 1.0)
         return found
 
@@ -115,11 +96,8 @@ class Session:
         unknown = array("d", [math.nan]) * len(self._columns)
         return Reading(self._parts, unknown, start, (Fault(NAME, self._interface.row, f"ethtool -S {name}", why),))
 
-    def close(self) -> None:
-        """Nothing is open."""
-
     def _values(self, names: tuple[str, ...]) -> tuple[int, ...] | None:
-        """None where the driver has another number of statistics by now."""
+        """None where the driver now has another number of statistics."""
         if not names:
             return ()
         try:
@@ -127,7 +105,7 @@ class Session:
         except HostError as error:
             if error.errno == errno.EAGAIN:
                 return None
-            if error.errno in _GONE:
+            if error.errno in GONE:
                 self._names = None
             raise
 
@@ -145,25 +123,18 @@ class Session:
         if names is not self._names:
             plan = roce_names.plan(names)
             places = {place.column: (place.at, place.scale) for place in plan.places}
-            # what was left out stays on the node, so it is the last column
-            self._columns = row_parts.ordered((*places, _LEFT_OUT) if places else ())
+            # not sent to the server, so the last column
+            self._columns = rows.ordered((*places, _LEFT_OUT) if places else ())
             self._places = tuple(places[column] for column in self._columns if column in places)
             self._left_out = plan.left_out
             self._names = names
         if now >= self._again:
-            self._labels = self._interface.labels | self._rdma_labels()
-            self._again = now + float(self._config.rediscover)
-        component = Component(self._interface.row, self._labels)
-        parts = row_parts.parts(NAME, component, self._columns, self._period)
-        if parts != self._parts:
-            self._parts = parts
-
-    def _rdma_labels(self) -> dict[str, str]:
-        if not self._interface.device:
-            return {}
-        return roce_labels.labels(self._host, self._interface.device, self._interface.port)
+            device, port = self._interface.device, self._interface.port
+            self._labels = roce_labels.labels(self._host, device, port) if device else {}
+            self._settle(now)
+        self._row_is(self._columns, self._labels)
 
 
 def _share(row: str) -> float:
-    """From 0 to 1, spread evenly over names that differ in one digit, which a cyclic checksum leaves side by side."""
+    """From 0 to 1, spread evenly also over names that differ in one digit, unlike a cyclic checksum."""
     return int.from_bytes(hashlib.blake2b(row.encode("utf-8", "replace"), digest_size=4).digest(), "big") / 2**32

@@ -1,1 +1,1 @@
-"""The verbs of the command line, one file each. `cli.py` only parses and dispatches."""
+"""The commands of the command line, one file each. `cli.py` parses and dispatches."""

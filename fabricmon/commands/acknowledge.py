@@ -1,16 +1,13 @@
-"""Take an incident on. Receivers are not reminded of it, those that are next in line (`after`) are not called, and the
-page says who has it. It holds until the incident ends or becomes worse."""
+"""Acknowledge incidents: receivers get no reminders, receivers with `after` (escalation) are not notified, the page
+shows who acknowledged. Ends when the incident is resolved or its severity rises."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from urllib.parse import quote
 
 from fabricmon.commands import remote
-from fabricmon.terminal import console
-from fabricmon.terminal.text import clean
+from fabricmon.console import output
+from fabricmon.terminal.fitted_text import clean
 
 EXAMPLES = """\
 fabricmon acknowledge 5f1d6d0f3c2b9a47 --comment "cable is ordered"
@@ -19,32 +16,28 @@ fabricmon acknowledge 5f1d6d0f3c2b9a47 --withdraw
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="+", metavar="ID", help="incidents, by their ids")
-    parser.add_argument("--comment", default="", help="what you know or do")
-    parser.add_argument("--author", default=None, help="who (default: you)")
-    parser.add_argument("--withdraw", action="store_true", help="nobody has it any more")
+    parser.add_argument("ids", nargs="+", metavar="ID", help="incident ids")
+    parser.add_argument("--comment", default="", help="cause or action, shown with the acknowledgement")
+    parser.add_argument("--author", default=None, help="who acknowledges (default: your user name)")
+    parser.add_argument("--withdraw", action="store_true", help="remove the acknowledgement")
     remote.add_arguments(parser)
 
 
+@remote.answered("acknowledge")
 def run(args: argparse.Namespace) -> int:
-    """0 if the centre did as asked, 1 if not."""
+    """0; 1 if the server refused or did not answer."""
     author = args.author if args.author is not None else remote.author()
-    try:
-        shown = []
-        for id in args.ids:
-            path = f"/incidents/{quote(id, safe='')}/acknowledgement"
-            body = {"author": author, "comment": args.comment}
-            shown.append(remote.ask(args, "DELETE", path) if args.withdraw else remote.ask(args, "POST", path, body))
-    except remote.RemoteError as error:
-        print(f"fabricmon acknowledge: {error}", file=sys.stderr)
-        return 1
+    method, body = ("DELETE", None) if args.withdraw else ("POST", {"author": author, "comment": args.comment})
+    shown = [
+        remote.request(args, method, f"/incidents/{remote.quoted(id)}/acknowledgement", body) for id in args.ids
+    ]
     if args.json:
-        print(json.dumps(shown, indent=2, ensure_ascii=False))
+        remote.print_json(shown)
         return 0
     lines = []
     for incident in shown:
-        taken = incident.get("acknowledged")
-        who = f"taken on by {taken['author']}" if taken else "nobody has it"
-        lines.append(f"{incident['id']}  {incident['title']}: {who}")
-    console.show(map(clean, lines))
+        by = incident.get("acknowledged")
+        state = f"acknowledged by {by['author']}" if by else "acknowledgement removed"
+        lines.append(f"{incident['id']}  {incident['title']}: {state}")
+    output.show(map(clean, lines))
     return 0

@@ -1,4 +1,4 @@
-"""How close GPUs and network adapters of one node are over PCIe: `fabricmon topology affinity`."""
+"""PCIe distance between the GPUs and network adapters of one node: `fabricmon topology affinity`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fabricmon.terminal import console
-from fabricmon.terminal.text import clean
+from fabricmon.console import output
+from fabricmon.terminal.fitted_text import clean
+from fabricmon.terminal.text_table import text_table
 from fabricmon.topology.affinity import Device, Relation, matrix, nearest, of_kind
 
 if TYPE_CHECKING:
@@ -24,18 +25,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from fabricmon.commands.agent import add_host_arguments
 
     parser.add_argument(
-        "--nccl-xml", metavar="FILE", help="a file as NCCL_TOPO_DUMP_FILE writes it, in place of this host's PCI bus"
+        "--nccl-xml", metavar="FILE", help="read a file written by NCCL_TOPO_DUMP_FILE instead of this host's PCI bus"
     )
-    parser.add_argument("--write-nccl-xml", metavar="FILE", help="write what was found as a file for NCCL_TOPO_FILE")
-    parser.add_argument("--json", action="store_true", help="one JSON object: devices, and of each GPU its adapters")
-    parser.add_argument("--config", metavar="FILE", help="configuration: where sysfs is mounted")
+    parser.add_argument("--write-nccl-xml", metavar="FILE", help="write the result as a file for NCCL_TOPO_FILE")
+    parser.add_argument("--json", action="store_true", help="print devices and relations as JSON")
+    parser.add_argument("--config", metavar="FILE", help="configuration file, for the path of sysfs")
     add_host_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 2 where a file or the host cannot be used."""
+    """0; 2 if a file or the host cannot be read."""
     from fabricmon.host.protocol import HostError
-    from fabricmon.sources import nccl
+    from fabricmon.sources.formats import nccl
 
     try:
         devices = _from_file(args.nccl_xml) if args.nccl_xml else _from_host(args)
@@ -44,19 +45,19 @@ def run(args: argparse.Namespace) -> int:
     except (HostError, OSError, ValueError) as error:
         print(clean(f"fabricmon topology affinity: {error}"), file=sys.stderr)
         return UNUSABLE
-    console.show([_json(devices)] if args.json else map(clean, report(devices)))
+    output.show([_json(devices)] if args.json else map(clean, report(devices)))
     return OK
 
 
 def _from_file(path: str) -> list[Device]:
-    from fabricmon.sources import nccl
+    from fabricmon.sources.formats import nccl
 
     with Path(path).open(encoding="utf-8", errors="replace") as file:
         return nccl.parse(file.read(nccl.MOST_BYTES + 1), path)
 
 
 def _from_host(args: argparse.Namespace) -> list[Device]:
-    from fabricmon.collect import pci
+    from fabricmon.collect.machine import pci
     from fabricmon.commands.agent import load, open_host
 
     host: Host = open_host(load(args), args.host)
@@ -67,7 +68,7 @@ def _from_host(args: argparse.Namespace) -> list[Device]:
 
 
 def report(devices: Sequence[Device]) -> Iterator[str]:
-    """A table for a person: a line a GPU, a column an adapter."""
+    """The table as text: a row per GPU, a column per adapter."""
     gpus, nics = of_kind(devices, "gpu", "accelerator"), of_kind(devices, "nic")
     yield f"{len(gpus)} GPUs, {len(nics)} network adapters"
     if not gpus or not nics:
@@ -79,9 +80,7 @@ def report(devices: Sequence[Device]) -> Iterator[str]:
         _, close = nearest(gpu, nics)
         numa = str(gpu.numa) if gpu.numa >= 0 else "?"
         lines.append([gpu.title, *map(str, row), numa, ", ".join(nic.title for nic in close) or "?"])
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    for line in lines:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    yield from text_table(lines)
     yield ""
     yield "PIX one PCIe switch, PXB several, PHB one host bridge of the CPU, NODE one NUMA node, SYS across NUMA nodes"
 

@@ -1,5 +1,5 @@
-"""Read this node's fabric counters and serve them: /metrics for Prometheus, /stream for the centre, /health for
-`fabricmon check`. Needs no root. Stops on SIGTERM or SIGINT; SIGHUP reads the configuration again."""
+"""Run the agent of this node: reads fabric counters and serves /metrics for Prometheus, /stream for the central server,
+/health for `fabricmon check`. Needs no root. Stops on SIGTERM or SIGINT; SIGHUP reloads the configuration."""
 
 from __future__ import annotations
 
@@ -19,48 +19,53 @@ fabricmon agent --listen 127.0.0.1:9790 --host node.host
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A flag stands over the configuration file."""
-    parser.add_argument("--config", metavar="FILE", help="configuration; without it the defaults hold")
+    parser.add_argument("--config", metavar="FILE", help="configuration file (default: built-in defaults)")
     parser.add_argument("--listen", metavar="ADDR", action="append",
-                        help="HOST:PORT to serve on, may be repeated (default 0.0.0.0:9790)")
+                        help="HOST:PORT to serve on, repeatable (default 0.0.0.0:9790)")
     parser.add_argument("--node", metavar="NAME", help="name of this node in the fleet (default: host name)")
     parser.add_argument("--web-config", "--web.config.file", dest="web_config", metavar="FILE",
-                        help="TLS, users and headers of the listener, in the form of Prometheus's exporters")
+                        help="TLS, users and headers of the listener, in the format of Prometheus exporters")
     add_host_arguments(parser)
+    add_expectation(parser)
     parser.add_argument("--check", action="store_true",
-                        help="read the configuration, say what is wrong in it, and start nothing")
+                        help="check the configuration and exit")
     parser.add_argument("--log.format", dest="log_format", choices=logs.FORMATS, help="default logfmt")
     parser.add_argument("--log.level", dest="log_level", choices=logs.LEVELS, help="default info")
 
 
 def add_host_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which machine is read."""
+    """The options that choose the host to read."""
     parser.add_argument("--path.sysfs", dest="sysfs", metavar="DIR", help="where sysfs is mounted (default /sys)")
     parser.add_argument("--path.procfs", dest="procfs", metavar="DIR", help="where procfs is mounted (default /proc)")
-    parser.add_argument("--host", metavar="FILE", help="read a recorded host, written by `fabricmon capture`, instead")
+    parser.add_argument("--host", metavar="FILE", help="read this archive of `fabricmon capture` instead of this host")
+
+def add_expectation(parser: argparse.ArgumentParser) -> None:
+    """The option for nodes without fabric hardware."""
+    parser.add_argument("--expect-nothing", action="store_true", default=None,
+                        help="OK also where the node has no fabric hardware (collect.inventory.none_expected)")
 
 
 def load(args: argparse.Namespace) -> Any:
-    """The configuration with the command line over it, with the rules if the agent is to judge. ConfigError when
-    something is wrong in it."""
+    """The configuration, overridden by the command line; with `rules` if the agent evaluates them. ConfigError."""
     from fabricmon import config
 
     given = overrides(args)
-    # NumPy comes in with the rules. Its linear algebra, of which nothing is used, would keep a buffer per processor.
+    # The rules import NumPy. Its linear algebra, which is not used, would allocate a buffer per processor.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     root = config.load(args.config, given, uses=("agent", "collect", "log"))
-    if root.agent.judge:
+    if root.agent.evaluate:
         root = config.load(args.config, given, uses=("agent", "collect", "rules", "log"))
     return root
 
 
 def overrides(args: argparse.Namespace) -> dict[str, object]:
-    """What the command line puts over the configuration, by its dotted path."""
+    """Dotted path of the configuration -> value given on the command line."""
     flags = {
         "agent.listen": getattr(args, "listen", None),
         "agent.node": getattr(args, "node", None),
         "agent.web.config_file": getattr(args, "web_config", None),
         "agent.path.sysfs": args.sysfs,
+        "collect.inventory.none_expected": getattr(args, "expect_nothing", None),
         "agent.path.procfs": args.procfs,
         "log.format": getattr(args, "log_format", None),
         "log.level": getattr(args, "log_level", None),
@@ -69,7 +74,7 @@ def overrides(args: argparse.Namespace) -> dict[str, object]:
 
 
 def open_host(root: Any, archive: str | None) -> Host:
-    """The host that the command line and the configuration name. HostError when a recorded one cannot be read."""
+    """The recorded host in `archive`, else this machine. HostError if the archive cannot be read."""
     if archive:
         from fabricmon.host.recorded import RecordedHost
 
@@ -80,7 +85,7 @@ def open_host(root: Any, archive: str | None) -> Host:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until told to stop. 0 after a signal, 1 when the agent cannot serve."""
+    """Serve until a signal: 0; 1 if the agent cannot serve."""
     root = load(args)
     if args.check:
         from fabricmon.web.loaded import load as load_security

@@ -1,8 +1,7 @@
-"""Does the agent or centre that runs here answer? For the health check of a container: exit 0 yes, 1 no.
+"""Health check of a container: exit 0 if the agent or server that runs in it answers, 1 if not.
 
-Whatever configuration and flags it was started with, it is found by what the kernel says: the processes of this user
-and the ports that they listen on. It is alive when it answers /-/live with success, or will not answer us at all
-because we show no certificate or password. Costs a tenth of a second of one core."""
+Needs no configuration: it tries the ports on which processes of this user listen. Alive is an answer of success to
+/-/live, or a refusal because of a missing certificate or password. Takes a tenth of a second of one core."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ import sys
 from collections.abc import Iterator
 
 from fabricmon.runtime.address import parse_address
-from fabricmon.terminal.text import clean
+from fabricmon.terminal.fitted_text import clean
 
 EXAMPLES = """\
 fabricmon alive
@@ -25,17 +24,16 @@ fabricmon alive --address 127.0.0.1:9790
 
 LISTEN = "0A"  # state of a listening socket in /proc/net/tcp (proc(5))
 CLOSED_TO_US = (401, 403)
-LONGEST = 3600.0  # seconds that --timeout may be; sockets raise for what they cannot count
+LONGEST = 3600.0  # seconds; sockets raise for a timeout that is too large
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where to ask, if not where the kernel says."""
-    parser.add_argument("--address", metavar="HOST:PORT", help="ask there (default: by the sockets of this user)")
-    parser.add_argument("--timeout", metavar="SECONDS", type=float, default=3.0, help="for the answer (default 3)")
+    parser.add_argument("--address", metavar="HOST:PORT", help="address to try (default: sockets of this user)")
+    parser.add_argument("--timeout", metavar="SECONDS", type=float, default=3.0, help="time for the answer (default 3)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """One line that says how it stands. 0 alive, 1 not, 2 for an address or a timeout that is none."""
+    """Print the result in one line. 0 alive, 1 not, 2 for an invalid address or timeout."""
     if not 0 < args.timeout <= LONGEST:
         wanted = f"expected --timeout above 0 and at most {LONGEST:g} seconds"
         print(f"fabricmon alive: {wanted}, got {args.timeout:g}", file=sys.stderr)
@@ -52,23 +50,23 @@ def run(args: argparse.Namespace) -> int:
     if not places:
         print("not alive: no process of this user listens on a port")
         return 1
-    said = []
+    failed = []
     for host, port in places:
-        reason = ask(host, port, args.timeout)
+        reason = probe(host, port, args.timeout)
         if reason is None:
             print(f"alive: {host}:{port}")
             return 0
-        said.append(f"{host}:{port}: {clean(reason)}")
-    print(f"not alive: {'; '.join(said)}")
+        failed.append(f"{host}:{port}: {clean(reason)}")
+    print(f"not alive: {'; '.join(failed)}")
     return 1
 
 
-def ask(host: str, port: int, timeout: float) -> str | None:
-    """Why nothing lives there; None when something does."""
+def probe(host: str, port: int, timeout: float) -> str | None:
+    """Why the address is not alive; None if it is."""
     try:
         return _verdict(http.client.HTTPConnection(host, port, timeout=timeout))
     except http.client.HTTPException:
-        pass  # it speaks TLS, of which HTTP's client can make nothing
+        pass  # TLS, perhaps
     except OSError as error:
         if not isinstance(error, ConnectionResetError):
             return str(error)
@@ -80,13 +78,13 @@ def ask(host: str, port: int, timeout: float) -> str | None:
         connection.connect()
     except ssl.SSLError as error:
         alert = "ALERT" in (error.reason or "")
-        return None if alert else str(error)  # an alert is an answer: it wants a certificate of us
+        return None if alert else str(error)  # an alert is an answer: a client certificate is required
     except OSError as error:
         return str(error) or type(error).__name__
     try:
         return _verdict(connection)
     except (ssl.SSLError, ConnectionError, http.client.HTTPException):
-        return None  # it shook hands and then hung up: by TLS 1.3 the certificate it wants is missed only now
+        return None  # closed after the handshake: TLS 1.3 rejects a missing client certificate only now
     except OSError as error:
         return str(error) or type(error).__name__
 
@@ -104,26 +102,26 @@ def _verdict(connection: http.client.HTTPConnection) -> str | None:
 
 
 def own_sockets() -> set[str]:
-    """Inodes of the sockets of all processes whose files we may look at: those of this user."""
+    """Inodes of the sockets of all processes of this user."""
     found = set()
     for path in glob.glob("/proc/[0-9]*/fd/*"):
         try:
             target = os.readlink(path)
         except OSError:
-            continue  # it ended, or belongs to somebody else
+            continue  # the process has ended, or is of another user
         if target.startswith("socket:["):
             found.add(target[8:-1])
     return found
 
 
 def listening(inodes: set[str]) -> Iterator[tuple[str, int]]:
-    """Address and port of those sockets that listen; where any address will do, loopback."""
+    """Address and port of the listening sockets among these; loopback for a wildcard address."""
     for family, path in ((socket.AF_INET, "/proc/net/tcp"), (socket.AF_INET6, "/proc/net/tcp6")):
         try:
             with open(path, encoding="ascii") as file:
                 rows = file.read().splitlines()[1:]
         except OSError:
-            continue  # no IPv6 here
+            continue  # no IPv6
         for row in rows:
             fields = row.split()
             if fields[3] == LISTEN and fields[9] in inodes:
@@ -131,7 +129,7 @@ def listening(inodes: set[str]) -> Iterator[tuple[str, int]]:
 
 
 def address(family: socket.AddressFamily, text: str) -> tuple[str, int]:
-    """`0100007F:263E` as the kernel prints it: words of 32 bits in the machine's own order, and the port."""
+    """Address and port of the kernel's text, such as `0100007F:263E`: 32-bit words in host byte order, and the port."""
     digits, _, port = text.partition(":")
     words = [int(digits[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(digits), 8)]
     host = socket.inet_ntop(family, b"".join(words))

@@ -1,7 +1,7 @@
-"""Write what fabricmon reads of this host into one file, for a bug report or a test.
+"""Save everything that fabricmon reads on this host to one file, for a bug report or a test.
 
-`fabricmon agent --host FILE` runs on it. Every collector is run twice, once with RDMA netlink and once without, and
-every answer is kept, errors too.
+`fabricmon agent --host FILE` runs on the file. Every collector runs twice, with and without RDMA netlink; errors are
+saved too.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fabricmon import __version__
 from fabricmon.commands.agent import add_host_arguments, load, open_host
-from fabricmon.terminal.console import Progress
+from fabricmon.console.progress import Progress
 
 if TYPE_CHECKING:
+    from fabricmon.collect.collector import CollectorKind
     from fabricmon.host.protocol import Host
 
 
@@ -38,21 +38,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--anonymise",
         action="store_true",
-        help="replace host name, GUIDs, hardware addresses, routes and identifiers; every counter stays",
+        help="replace host name, GUIDs, hardware addresses, routes and identifiers; counters are kept",
     )
     parser.add_argument(
         "--nvidia-smi",
         metavar="FILE",
-        help="what `nvidia-smi -q -x` printed on a machine: make the archive of that, in place of this host",
+        help="make the archive from the output of `nvidia-smi -q -x` instead of this host",
     )
-    parser.add_argument("--nvlink-status", metavar="FILE", help="and what `nvidia-smi nvlink --status` printed there")
-    parser.add_argument("--config", metavar="FILE", help="configuration: devices it excludes are not touched")
+    parser.add_argument("--nvlink-status", metavar="FILE", help="and the output of `nvidia-smi nvlink --status`")
+    parser.add_argument("--config", metavar="FILE", help="configuration file; devices that it excludes are not read")
     add_host_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when the archive is written, 1 when it cannot be."""
-    from fabricmon.host import archive
+    """0; 1 if the archive cannot be written."""
+    from fabricmon.host import archive_file
     from fabricmon.host.protocol import HostError
     from fabricmon.host.recording import RecordingHost
 
@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         recording = RecordingHost(open_host(root, args.host))
         counts = record(recording, root.collect)
-        taken = archive.anonymised(recording.archive) if args.anonymise else recording.archive
-        archive.save(taken, args.output)
+        taken = archive_file.anonymised(recording.archive) if args.anonymise else recording.archive
+        archive_file.save(taken, args.output)
         recording.close()
     except (HostError, OSError, ValueError) as error:
         print(f"fabricmon capture: {error}", file=sys.stderr)
@@ -73,15 +73,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _printed(args: argparse.Namespace) -> int:
-    """An archive of what nvidia-smi printed."""
-    from fabricmon.host import archive, nvidia_smi
+    from fabricmon.host import archive, archive_file
+    from fabricmon.host.archive import nvidia_smi
 
     try:
         texts = [Path(path).read_text("utf-8", "replace") for path in (args.nvidia_smi, args.nvlink_status) if path]
         name = Path(args.nvidia_smi).stem
         empty = archive.Archive(archive.FORMAT, archive.VERSION, __version__, name, time.time(), 0.0)
         taken = nvidia_smi.recorded(empty, *texts)
-        archive.save(archive.anonymised(taken) if args.anonymise else taken, args.output)
+        archive_file.save(archive_file.anonymised(taken) if args.anonymise else taken, args.output)
     except (OSError, ValueError) as error:
         print(f"fabricmon capture: {error}", file=sys.stderr)
         return 1
@@ -90,43 +90,43 @@ def _printed(args: argparse.Namespace) -> int:
 
 
 @dataclass(slots=True)
-class Counts:
-    """What a recording holds, for the line that tells of it."""
+class CaptureCounts:
+    """Counts for the summary line: readers, values, unreadable files."""
 
     devices: int = 0
     values: int = 0
     faults: int = 0
 
 
-def record(host: Host, collect: Mapping[str, Any]) -> Counts:
-    """Ask `host` what all collectors ask. `collect` has their configurations by name, as in the configuration file."""
+def record(host: Host, collect: Mapping[str, Any]) -> CaptureCounts:
+    """Run all collectors on `host`. `collect`: their configurations by name."""
     from fabricmon.collect import COLLECTORS
 
-    counts = Counts()
+    counts = CaptureCounts()
     host.boot_id()
     host.machine_id()
     progress = Progress()
-    for name, module in COLLECTORS.items():
-        if getattr(module, "WIDE", False):
+    for name, kind in COLLECTORS.items():
+        if kind.wide:
             continue  # it reads more than this host
-        progress.tell(f"reading {name}")
+        progress.show(f"reading {name}")
         config = collect[name]
-        _run(host, module, config, counts)
+        _run(host, kind, config, counts)
         if getattr(config, "netlink", False):
-            _run(host, module, msgspec.structs.replace(config, netlink=False), Counts())
+            _run(host, kind, msgspec.structs.replace(config, netlink=False), CaptureCounts())
     progress.clear()
     return counts
 
 
-def _run(host: Host, module: ModuleType, config: Any, counts: Counts) -> None:
+def _run(host: Host, kind: CollectorKind, config: Any, counts: CaptureCounts) -> None:
     from fabricmon.host.protocol import HostError
 
-    collector = module.open(host, config)
+    collector = kind.open(host, config)
     for key, session in collector.sessions().items():
         try:
             reading = session.read()
         except HostError as error:
-            print(f"fabricmon capture: {module.NAME} {key}: {error}", file=sys.stderr)
+            print(f"fabricmon capture: {kind.name} {key}: {error}", file=sys.stderr)
             continue
         finally:
             session.close()

@@ -1,5 +1,5 @@
-"""Follow all agents, find what is wrong and why, notify. Serves page, API and /metrics. Stops on SIGTERM or SIGINT;
-SIGHUP reads the configuration, topology and rules' parameters again."""
+"""Run the central server: follows all agents, finds faults and their causes, notifies receivers, serves web page, API
+and /metrics. Stops on SIGTERM or SIGINT; SIGHUP reloads configuration, topology and rule limits."""
 
 from __future__ import annotations
 
@@ -17,28 +17,32 @@ fabricmon central --state ./state --target node-1:9790 --target node-2:9790 --we
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A flag stands over the configuration file."""
     add = parser.add_argument
-    add("--config", metavar="FILE", help="configuration; without it the defaults hold")
+    add("--config", metavar="FILE", help="configuration file (default: built-in defaults)")
     add("--listen", metavar="ADDR", action="append", help="HOST:PORT to serve on, repeatable (default 0.0.0.0:9791)")
-    add("--state", metavar="DIR", help="where incidents, silences and the outbox are kept (default /var/lib/fabricmon)")
-    add("--fabric", metavar="NAME", help="name of this fabric, part of incident ids")
-    add("--target", metavar="HOST:PORT", action="append", help="an agent to follow, repeatable")
+    add("--state", metavar="DIR", help="for incidents, silences and unsent notifications (default /var/lib/fabricmon)")
+    add("--fabric", metavar="NAME", help="name of this fabric, used in incident ids")
+    add("--target", metavar="HOST:PORT", action="append", help="address of an agent, repeatable")
     add("--targets-file", metavar="FILE", action="append", help="agents in Prometheus file_sd format, repeatable")
     add("--topology", metavar="FILE", action="append", help="ibnetdiscover dump, cable plan, ...; repeatable: merged")
-    add("--webhook", metavar="URL", action="append", help="POST incidents there, repeatable")
-    add("--alertmanager", metavar="URL", action="append", help="an Alertmanager to send alerts to, repeatable")
-    add("--external-url", metavar="URL", help="how people reach this page, for links in notifications")
-    add("--web-config", "--web.config.file", dest="web_config", metavar="FILE",
-        help="TLS, users and headers of the listener, in the form of Prometheus's exporters")
-    add("--record", metavar="DIR", help="record everything that comes in there, for `fabricmon replay`")
-    add("--check", action="store_true", help="read the configuration, say what is wrong in it, and start nothing")
+    add("--webhook", metavar="URL", action="append", help="webhook to POST incidents to, repeatable")
+    add("--alertmanager", metavar="URL", action="append", help="Alertmanager to send alerts to, repeatable")
+    add("--external-url", metavar="URL", help="address of the web page, for links in notifications")
+    add(
+        "--web-config",
+        "--web.config.file",
+        dest="web_config",
+        metavar="FILE",
+        help="TLS, users and headers of the listener, in the format of Prometheus exporters",
+    )
+    add("--record", metavar="DIR", help="record all input into this directory, for `fabricmon replay`")
+    add("--check", action="store_true", help="check the configuration and exit")
     add("--log.format", dest="log_format", choices=logs.FORMATS, help="default logfmt")
     add("--log.level", dest="log_level", choices=logs.LEVELS, help="default info")
 
 
 def overrides(args: argparse.Namespace) -> dict[str, object]:
-    """The flags as paths of the configuration. Receivers of flags are there beside those of the file."""
+    """Dotted path of the configuration -> value of a flag. Receivers of flags are added to those of the file."""
     flags: dict[str, object] = {
         "central.listen": args.listen,
         "central.state": args.state,
@@ -61,18 +65,18 @@ def overrides(args: argparse.Namespace) -> dict[str, object]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until told to stop: 0 after a signal, 1 when the centre cannot serve, 2 for a bad configuration."""
+    """Serve until a signal: 0; 1 if the server cannot serve, 2 for an invalid configuration."""
     flags = overrides(args)
 
     def read() -> config.Root:
         return config.load(args.config, flags, uses=("central", "topology", "rules", "notify", "senders", "log"))
 
     root = read()
-    from fabricmon.central import app
-    from fabricmon.central.store import StoreError
+    from fabricmon.central import app, prepared
+    from fabricmon.central.store.database import StoreError
 
     if args.check:
-        app.check(root)
+        prepared.check(root)
         return 0
     logs.configure(root.log.format, root.log.level)
     try:
@@ -81,6 +85,6 @@ def run(args: argparse.Namespace) -> int:
         logs.complain(f"fabricmon central: {error}")
         return 1
     except BaseExceptionGroup as group:
-        logs.get(part="centre").error("the centre cannot go on", exc_info=first_cause(group))
+        logs.get(part="server").error("the server stops after a failure", exc_info=first_cause(group))
         return 1
     return 0

@@ -1,7 +1,7 @@
-"""Print a script by which a shell completes fabricmon's commands and options, incidents and nodes.
+"""Print the completion script of a shell: commands, options, incident ids and node names.
 
-Incidents and nodes are asked of the centre that FABRICMON_CENTRE names, while you type; where it does not answer at
-once, nothing is offered."""
+Ids and names are requested from the server in FABRICMON_SERVER while you type. If it does not answer within a second,
+none are offered."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import sys
 
 SHELLS = ("bash", "zsh", "fish")
 LISTS = ("ids", "nodes")
-PATIENCE = 1.0  # seconds for the centre while somebody waits at the prompt
+PATIENCE = 1.0  # seconds for the answer: a person waits at the prompt
 MOST = 200  # words of a list
 SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]*")
-"""A word that means nothing to a shell, and is no option. Nodes name themselves, and what is completed is run."""
+"""A word without meaning to a shell that is not an option: nodes choose their names, and a completed word is run."""
 
 EXAMPLES = """\
 source <(fabricmon completion bash)
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         choices=(*SHELLS, *LISTS),
-        help="the shell; or ids, nodes: what its script asks for, a word and what it is a line",
+        help="the shell; ids and nodes are used by its script: one word and its description per line",
     )
 
 
@@ -44,21 +44,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(what: str) -> None:
-    """Nothing at all where the centre cannot be asked: a message would land in somebody's command line. Nor a word that
-    is not SAFE."""
+    """Print the words of a list that are SAFE. Nothing on an error: a message would end up in the command line."""
     from fabricmon.commands import remote
-    from fabricmon.terminal.text import clean
+    from fabricmon.terminal.fitted_text import clean
 
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(exit_on_error=False)
     remote.add_arguments(parser)
     try:
-        client = remote.Client(parser.parse_args([]), PATIENCE)
+        client = remote.CentralClient(parser.parse_args([]), PATIENCE)
         if what == "ids":
-            found = client.ask("GET", f"/incidents?limit={MOST}").body["incidents"]
+            found = client.request("GET", f"/incidents?limit={MOST}").body["incidents"]
             rows = [(incident["id"], incident["title"]) for incident in found]
         else:
-            rows = [(n["node"], n["presence"]) for n in client.ask("GET", f"/nodes?limit={MOST}").body["nodes"]]
-    except (remote.RemoteError, KeyError, TypeError):
+            rows = [(n["node"], n["presence"]) for n in client.request("GET", f"/nodes?limit={MOST}").body["nodes"]]
+    except (remote.RemoteError, argparse.ArgumentError, KeyError, TypeError):
         return
     for word, about in rows:
         if isinstance(word, str) and SAFE.fullmatch(word):

@@ -1,4 +1,4 @@
-"""The completion scripts, written from the tree of the command line."""
+"""The completion scripts, generated from the tree of the command line."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from fabricmon.commands.table import COMMANDS
 from fabricmon.commands.tree import FILES, NAMES, Option, Verb, verbs
 
 INCIDENTS = ("explain", "acknowledge")
-"""Commands whose ID is that of an incident."""
+"""Commands whose ID is an incident id."""
 HEAD = "# Written by `fabricmon completion {shell}`; do not edit.\n"
 
 
 def script(shell: str) -> str:
-    """Of one of SHELLS."""
-    first = "#compdef fabricmon\n" if shell == "zsh" else ""  # zsh looks for it in the first line
+    """The script for one of SHELLS."""
+    first = "#compdef fabricmon\n" if shell == "zsh" else ""  # zsh requires it in the first line
     return first + HEAD.format(shell=shell) + {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](tuple(verbs()))
 
 
 def _kind(metavar: str, choices: Sequence[str]) -> str:
-    """How a value is completed: "words", "file", "dir", "ids", "nodes", or "" not at all."""
+    """How a value is completed: "words", "file", "dir", "ids", "nodes", or "" for no completion."""
     if choices:
         return "words"
     if metavar in FILES:
@@ -29,7 +29,7 @@ def _kind(metavar: str, choices: Sequence[str]) -> str:
 
 
 def _operand(verb: Verb) -> tuple[str, tuple[str, ...]]:
-    """How what is no option is completed, and the words that it may be. Ids that are no incident's are not."""
+    """How the operands are completed, and the words allowed. Only ids of incidents are completed."""
     if verb.verbs:
         return "", ()
     choices = tuple(choice for _, some in verb.operands for choice in some)
@@ -38,63 +38,57 @@ def _operand(verb: Verb) -> tuple[str, tuple[str, ...]]:
     return ("" if kind == "ids" and verb.path[0] not in INCIDENTS else kind), choices
 
 
-# --------------------------------------------------------------------------------------------------------
+# compgen -W would expand $(...) in its words; file names are taken as they are, also with blanks and stars.
+_BASH = r"""_fabricmon_list() {
+    local word about
+    while IFS=$'\t' read -r word about; do
+        [[ $word == "$cur"* ]] && COMPREPLY+=("$(printf %q "$word")")
+    done < <(fabricmon completion "$1" 2>/dev/null)
+}
+_fabricmon_files() {
+    local name
+    compopt -o filenames 2>/dev/null
+    while IFS= read -r name; do COMPREPLY+=("$name"); done < <(compgen "$1" -- "$cur")
+}
+_fabricmon() {
+    local cur prev path word i
+    cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" path=""
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        word="${COMP_WORDS[i]}"
+        case "$path $word" in"""
 
 
 def _bash(found: Sequence[Verb]) -> str:
-    lines = [
-        # compgen -W would expand $(...) in the words that it is given
-        "_fabricmon_asked() {",
-        "    local word about",
-        "    while IFS=$'\\t' read -r word about; do",
-        '        [[ $word == "$cur"* ]] && COMPREPLY+=("$(printf %q "$word")")',
-        '    done < <(fabricmon completion "$1" 2>/dev/null)',
-        "}",
-        # names of files as they are, blanks and stars too
-        "_fabricmon_files() {",
-        "    local name",
-        "    compopt -o filenames 2>/dev/null",
-        '    while IFS= read -r name; do COMPREPLY+=("$name"); done < <(compgen "$1" -- "$cur")',
-        "}",
-        "_fabricmon() {",
-        "    local cur prev path word i",
-        '    cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" path=""',
-        "    for ((i = 1; i < COMP_CWORD; i++)); do",
-        '        word="${COMP_WORDS[i]}"',
-        '        case "$path $word" in',
-    ]
-    lines += [f"            {shlex.quote(_typed(verb))}) path=\"$path $word\" ;;" for verb in found]
+    lines = [_BASH]
+    lines += [f"            {shlex.quote(' ' + ' '.join(verb.path))}) path=\"$path $word\" ;;" for verb in found]
     lines += ["        esac", "    done", '    case "$path $prev" in']
     for verb in found:
         for option in verb.options:
             if option.value:
                 patterns = "|".join(shlex.quote(f" {' '.join(verb.path)} {flag}") for flag in option.flags)
                 lines.append(f"        {patterns}) {_bash_value(option)}; return ;;")
-    lines += ["    esac", '    case "$path" in']
     first = shlex.quote(" ".join([*COMMANDS, "--help", "--version"]))
-    lines.append(f"        '') COMPREPLY=($(compgen -W {first} -- \"$cur\")) ;;")
+    lines += ["    esac", '    case "$path" in', f"        '') COMPREPLY=($(compgen -W {first} -- \"$cur\")) ;;"]
     for verb in found:
-        flags = " ".join(flag for option in verb.options for flag in option.flags)
-        kind, choices = _operand(verb)
-        words = " ".join([*(name for name, _ in verb.verbs), *choices]) or flags
-        lines += [
-            f"        {shlex.quote(' ' + ' '.join(verb.path))})",
-            "            if [[ $cur == -* ]]; then",
-            f'                COMPREPLY=($(compgen -W {shlex.quote(flags)} -- "$cur"))',
-            "            else",
-        ]
-        if verb.verbs or choices or not kind:
-            lines.append(f'                COMPREPLY=($(compgen -W {shlex.quote(words)} -- "$cur"))')
-        if kind not in ("", "words"):
-            lines.append(f"                {_bash_more(kind)}")
-        lines += ["            fi", "            ;;"]
-    lines += ["    esac", "}", "complete -F _fabricmon fabricmon"]
-    return "\n".join(lines) + "\n"
+        lines += _bash_words(verb)
+    return "\n".join([*lines, "    esac", "}", "complete -F _fabricmon fabricmon"]) + "\n"
 
 
-def _typed(verb: Verb) -> str:
-    """The path before the last word, and that word, as `$path $word` has them."""
-    return "".join(f" {word}" for word in verb.path)
+def _bash_words(verb: Verb) -> list[str]:
+    flags = " ".join(flag for option in verb.options for flag in option.flags)
+    kind, choices = _operand(verb)
+    words = " ".join([*(name for name, _ in verb.verbs), *choices]) or flags
+    lines = [
+        f"        {shlex.quote(' ' + ' '.join(verb.path))})",
+        "            if [[ $cur == -* ]]; then",
+        f'                COMPREPLY=($(compgen -W {shlex.quote(flags)} -- "$cur"))',
+        "            else",
+    ]
+    if verb.verbs or choices or not kind:
+        lines.append(f'                COMPREPLY=($(compgen -W {shlex.quote(words)} -- "$cur"))')
+    if kind not in ("", "words"):
+        lines.append(f"                {_bash_more(kind)}")
+    return [*lines, "            fi", "            ;;"]
 
 
 def _bash_value(option: Option) -> str:
@@ -107,27 +101,25 @@ def _bash_value(option: Option) -> str:
 def _bash_more(kind: str) -> str:
     if kind in ("file", "dir"):
         return f"_fabricmon_files -{kind[0]}"
-    return f"_fabricmon_asked {kind}"
+    return f"_fabricmon_list {kind}"
 
 
-# --------------------------------------------------------------------------------------------------------
+# _describe needs a backslash before every backslash and colon of a word.
+_ZSH = r"""
+_fabricmon_list() {
+    local -a found
+    local word about
+    while IFS=$'\t' read -r word about; do
+        word=${word//\\/\\\\}
+        found+=("${word//:/\\:}:$about")
+    done < <(fabricmon completion $1 2>/dev/null)
+    (( $#found )) && _describe -t $1 $1 found
+}
+"""
 
 
 def _zsh(found: Sequence[Verb]) -> str:
-    lines = [
-        "",
-        "_fabricmon_asked() {",
-        "    local -a found",
-        "    local word about",
-        "    while IFS=$'\\t' read -r word about; do",
-        # in a row of _describe a backslash and a colon stand for themselves behind a backslash
-        "        word=${word//\\\\/\\\\\\\\}",
-        "        found+=(\"${word//:/\\\\:}:$about\")",
-        "    done < <(fabricmon completion $1 2>/dev/null)",
-        "    (( $#found )) && _describe -t $1 $1 found",
-        "}",
-        "",
-    ]
+    lines = [_ZSH]
     for verb in found:
         lines += [f"{_function(verb.path)}() {{"]
         if verb.verbs:
@@ -171,15 +163,15 @@ def _zsh_value(metavar: str, choices: Sequence[str]) -> str:
     if kind == "words":
         return f"({' '.join(choices)})"
     # a blank before a function: it is called with these words alone
-    asked = {"ids": " _fabricmon_asked ids", "nodes": " _fabricmon_asked nodes"}
-    return {"file": "_files", "dir": "_files -/", **asked}.get(kind, " ")
+    lists = {"ids": " _fabricmon_list ids", "nodes": " _fabricmon_list nodes"}
+    return {"file": "_files", "dir": "_files -/", **lists}.get(kind, " ")
 
 
 def _zsh_option(option: Option) -> str:
-    said = "".join(" " if c in "[]:" else c for c in option.help)
+    about = "".join(" " if c in "[]:" else c for c in option.help)
     flag = next((flag for flag in option.flags if flag.startswith("--")), option.flags[0])
     value = f":{option.value}:{_zsh_value(option.value, option.choices)}" if option.value else ""
-    return f"*{flag}[{said}]{value}"
+    return f"*{flag}[{about}]{value}"
 
 
 def _zsh_operand(verb: Verb) -> str:
@@ -190,27 +182,25 @@ def _zsh_operand(verb: Verb) -> str:
     return f"*:{metavars[0]}:{_zsh_value(metavars[0], choices if kind == 'words' else ())}"
 
 
-# --------------------------------------------------------------------------------------------------------
+_FISH = """function __fabricmon_words
+    for word in (commandline -opc)[2..-1]
+        string match -q -- '-*' $word; or echo $word
+    end
+end
+function __fabricmon_at
+    set -l here (__fabricmon_words)
+    test "$here" = "$argv"
+end
+function __fabricmon_below
+    set -l here (__fabricmon_words)
+    set -l n (count $argv)
+    test (count $here) -ge $n; and test "$here[1..$n]" = "$argv"
+end
+complete -c fabricmon -f"""
 
 
 def _fish(found: Sequence[Verb]) -> str:
-    lines = [
-        "function __fabricmon_words",
-        "    for word in (commandline -opc)[2..-1]",
-        "        string match -q -- '-*' $word; or echo $word",
-        "    end",
-        "end",
-        "function __fabricmon_at",
-        "    set -l here (__fabricmon_words)",
-        '    test "$here" = "$argv"',
-        "end",
-        "function __fabricmon_below",
-        "    set -l here (__fabricmon_words)",
-        "    set -l n (count $argv)",
-        '    test (count $here) -ge $n; and test "$here[1..$n]" = "$argv"',
-        "end",
-        "complete -c fabricmon -f",
-    ]
+    lines = [_FISH]
     first = "not __fish_seen_subcommand_from " + " ".join(COMMANDS)
     for name, (_, about) in COMMANDS.items():
         lines.append(f"complete -c fabricmon -n {shlex.quote(first)} -a {name} -d {shlex.quote(about)}")

@@ -1,5 +1,4 @@
-"""Check a configuration: exit 0, or 2 with one line for each mistake. Or show it with all
-defaults filled in, as YAML."""
+"""Check a configuration (exit 0, or 2 with one line per error), or show it with all defaults as YAML."""
 
 from __future__ import annotations
 
@@ -25,31 +24,30 @@ fabricmon config show fabricmon.yaml
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """check | show, and the file."""
-    parser.add_argument("verb", choices=("check", "show"))
-    parser.add_argument("file", nargs="?", metavar="FILE", help="without it `show` shows the defaults")
+    parser.add_argument("verb", choices=("check", "show"), help="report errors, or print it with all defaults")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="configuration file (default: built-in defaults)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 for a good configuration; ConfigError, which the command line makes 2, for a bad one."""
+    """0; ConfigError (exit 2) for an invalid configuration."""
     root = config.load(args.file)
     if args.verb == "check":
         check_security(root)
-        print(f"{args.file or 'defaults'}: ok")
+        print(f"{args.file or 'defaults'}: OK")
         return 0
     print(yaml.safe_dump(shown(root), sort_keys=False, allow_unicode=True, width=120), end="")
     return 0
 
 
 def check_security(root: config.Root) -> None:
-    """Read the files that security settings name. ConfigError with all that is wrong in them."""
-    from fabricmon.web import link, loaded
+    """Read the files named by security settings. ConfigError with all errors in them."""
+    from fabricmon.web import agent_links, loaded
 
-    problems: list[config.Problem] = []
+    problems: list[config.ConfigProblem] = []
     for read in (
         lambda: loaded.load(root.agent.web, "", "agent"),
         lambda: loaded.load(root.central.web, root.central.token_file, "central"),
-        lambda: link.load(root.central.agents),
+        lambda: agent_links.load(root.central.agents),
     ):
         try:
             read()
@@ -60,7 +58,7 @@ def check_security(root: config.Root) -> None:
 
 
 def shown(root: config.Root) -> dict[str, Any]:
-    """A configuration as plain values that `load` reads back to the same."""
+    """A configuration as plain values; `load` of them gives the same configuration."""
     tree: dict[str, Any] = {}
     for section in config.ORDER:
         value = getattr(root, section)
@@ -88,14 +86,14 @@ def _plain(value: Any) -> Any:
 
 
 def _typed(value: Any, annotated: Any) -> Any:
-    """A default may be written as a bare number of seconds; it is still a duration."""
+    """The plain value; a default that is a bare number gets the type of its field first."""
     if annotated in (Duration, Rate) and isinstance(value, int | float):
         value = annotated(value)
     return _plain(value)
 
 
 def duration_text(seconds: float) -> str:
-    """The shortest text that `Duration.parse` reads back: "250ms", "10s", "1h", "90s" as "1m30s"."""
+    """A text that `Duration.parse` reads back: "250ms", "10s", "1m30s", "1h"."""
     if seconds <= 0:
         return "0s"
     text, left = "", round(seconds * 1000)
@@ -106,7 +104,7 @@ def duration_text(seconds: float) -> str:
 
 
 def rate_text(rate: float) -> str:
-    """Bytes per second as the trade writes it: "400Gb/s"."""
+    """Bytes per second as bits: "400Gb/s"."""
     bits = rate * 8
     size, unit = next((s for s in _RATES if bits >= s[0]), _RATES[-1])
     return f"{bits / size:g}{unit}"

@@ -1,6 +1,6 @@
-"""What a command shows of itself to a centre or an agent: the options that name its files, and the header it sends.
+"""Credentials for a server or an agent: the options that name the files, and the HTTP header made of them.
 
-Certificates are handed on by name; whoever opens the connection reads them."""
+Certificates are passed on as file names; the code that opens the connection reads them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ import os
 
 MAX_SECRET = 65536  # bytes of a file with a token or a password
 OPTIONS = (
-    ("token", "a bearer token"),
-    ("user", "USER:PASSWORD"),
-    ("ca", "certificates of who may vouch for the {peer}, in place of the system's"),
-    ("cert", "this client's certificate"),
-    ("key", "the key of that certificate, where it is a file of its own"),
+    ("token", "bearer token"),
+    ("user", "USER:PASSWORD for basic authentication"),
+    ("ca", "CA certificates to verify the {peer} with, instead of the system's"),
+    ("cert", "client certificate"),
+    ("key", "private key of the client certificate, if it is in a separate file"),
 )
-"""Word -> what is in the file that `--WORD-file` names. Of token and user the token is shown where both are named."""
+"""Word -> content of the file that `--WORD-file` names. With both token and user, the token is sent."""
 
 
 def add_arguments(group: argparse._ArgumentGroup, peer: str, variables: str = "") -> None:
-    """The options, "" where one is not given. `peer` is what they let one into, in a word. `variables` is how the names
-    of the environment variables begin that stand in for them; "": none does, so that a secret in the environment goes
-    nowhere but where it was meant for."""
-    for word, what in OPTIONS:
-        about, default = what.format(peer=peer), ""
+    """Add the options, "" where one is not given. `peer`: "server" or "agent", for the help. `variables`: prefix of the
+    environment variables that are their defaults; "": none, so that a secret is sent only to its own peer."""
+    for word, content in OPTIONS:
+        about, default = content.format(peer=peer), ""
         if variables:
             name = f"{variables}{word.upper()}_FILE"
             about, default = f"{about} [{name}]", os.environ.get(name, "")
@@ -32,9 +31,9 @@ def add_arguments(group: argparse._ArgumentGroup, peer: str, variables: str = ""
 
 
 def header(token_file: str, user_file: str = "") -> dict[str, str]:
-    """The header of HTTP that lets one in: by the token, else by user and password, none where no file is named.
+    """The Authorization header: the token, else user and password, none where no file is named.
 
-    OSError for a file that cannot be read, ValueError that names it for one that is no text.
+    OSError for a file that cannot be read, ValueError with its name for one that is not text.
     """
     if token_file:
         return {"Authorization": f"Bearer {_line(token_file)}"}
@@ -44,7 +43,6 @@ def header(token_file: str, user_file: str = "") -> dict[str, str]:
 
 
 def _line(path: str) -> str:
-    """The first line of a file: of several tokens the first."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read(MAX_SECRET).strip().partition("\n")[0].strip()

@@ -1,66 +1,53 @@
-"""Why an incident is what it is: what speaks for it and against it, what was ruled out, what it could be as well, which
-jobs it hits, what happened so far, and what to do.
+"""Details of one incident: evidence, other possible causes, ruled-out causes, affected jobs, history and next step.
 
-The first characters of an id are enough where no other id begins so; without an id, the one that is open."""
+A unique prefix of an id is enough; without an id, the only open incident."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from typing import Any
 from urllib.parse import urlencode
 
 from fabricmon.commands import remote
-from fabricmon.terminal import console, explain, incidents
+from fabricmon.console import output
+from fabricmon.terminal import explain, incidents
 
 EXAMPLES = """\
 fabricmon explain 5f1d
 fabricmon explain 5f1d6d0f3c2b9a47 --json
-fabricmon explain            # where one incident is open
+fabricmon explain            # if exactly one incident is open
 """
-MOST = 20  # incidents that an ambiguous beginning of an id names
+MOST = 20  # incidents listed for an ambiguous prefix
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", nargs="?", metavar="ID", help="of the incident, or the beginning of it")
+    parser.add_argument("id", nargs="?", metavar="ID", help="incident id, or a prefix of it")
     remote.add_arguments(parser)
-    console.add_arguments(parser)
+    output.add_arguments(parser)
 
 
+@remote.answered("explain")
 def run(args: argparse.Namespace) -> int:
-    """0; 1 where the centre cannot be asked, or no or more than one incident is meant."""
-    try:
-        client = remote.Client(args)
-        asked = {"id": args.id.strip().lower()} if args.id else {"status": "firing"}
-        answer = client.ask("GET", f"/incidents?{urlencode({**asked, 'limit': MOST})}")
-        found = _meant(answer.body["incidents"], args.id)
-        if found is not None:
-            incident = client.ask("GET", f"/incidents/{remote.words(found['id'])}").body
-    except remote.RemoteError as error:
-        print(f"fabricmon explain: {error}", file=sys.stderr)
-        return 1
-    view = console.view(args, answer.at)
-    if found is not None:
-        if args.json:
-            print(json.dumps(incident, indent=2, ensure_ascii=False))
-        else:
-            console.show(explain.told(incident, view, client.url))
-        return 0
+    """0; 1 if the server does not answer, or if not exactly one incident matches."""
+    client = remote.CentralClient(args)
+    query = {"id": args.id.strip().lower()} if args.id else {"status": "firing"}
+    answer = client.request("GET", f"/incidents?{urlencode({**query, 'limit': MOST})}")
     several = answer.body["incidents"]
+    found = several[0] if len(several) == 1 else next((i for i in several if i["id"] == args.id), None)
+    view = output.view(args, answer.at)
+    if found is not None:
+        incident = client.request("GET", f"/incidents/{remote.quoted(found['id'])}").body
+        if args.json:
+            remote.print_json(incident)
+        else:
+            output.show(explain.explanation(incident, view, client.url))
+        return 0
     if not several:
-        said = f"no incident has an id that begins with {args.id!r}" if args.id else "no incident is open"
-        print(f"fabricmon explain: {said}; `fabricmon incidents --since 30d` lists what is kept", file=sys.stderr)
+        error = f"no incident id starts with {args.id!r}" if args.id else "no open incident"
+        print(f"fabricmon explain: {error}; `fabricmon incidents --since 30d` lists all incidents", file=sys.stderr)
     elif args.id:
         sys.stderr.writelines(f"{line}\n" for line in explain.ambiguous(args.id, several, view))
     else:
-        print("fabricmon explain: which one? Give the beginning of an ID:", file=sys.stderr)
+        print("fabricmon explain: several incidents are open; give an ID or a prefix of it:", file=sys.stderr)
         sys.stderr.writelines(f"{line}\n" for line in incidents.listed(several, view))
     return 1
-
-
-def _meant(found: list[dict[str, Any]], id: str | None) -> dict[str, Any] | None:
-    """The one, or the one whose id is exactly that."""
-    if len(found) == 1:
-        return found[0]
-    return next((incident for incident in found if incident["id"] == id), None)

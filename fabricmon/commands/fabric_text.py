@@ -1,38 +1,41 @@
-"""A sweep of the fabric in words: what is wrong first, then a summary by tier."""
+"""The result of a fabric sweep as text: faults first, then a summary by tier."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from fabricmon.fabric.report import LinkReport, PortReport, Report
+from fabricmon.fabric.report import LinkReport, PortReport, SweepReport
+from fabricmon.terminal.text_table import text_table
 from fabricmon.topology.infer import natural
 
 MOST = 30
-"""Ports or links of one sort that are named; the rest is counted. --json has all."""
+"""Ports or links listed in one section; --json has all."""
+
+HEAD = ("TIER", "LINKS", "ACTIVE", "RATES", "PORTS WITH ERRORS", "PORTS WITH TX WAIT")
 
 
-def render(told: Report) -> str:
-    """The text a person reads."""
-    kinds = Counter(node.kind for node in told.nodes)
+def render(sweep: SweepReport) -> str:
+    """The text."""
+    kinds = Counter(node.kind for node in sweep.nodes)
     nodes = ", ".join(f"{kinds[kind]} {_many(kind, kinds[kind])}" for kind in sorted(kinds, reverse=True))
     lines = [
-        f"{nodes}, {len(told.links)} links, seen from {told.origin}",
-        f"walked in {told.walked_in:.2f} s, {len(told.ports)} ports swept in {told.swept_in:.2f} s "
-        f"with {told.datagrams} datagrams{'' if told.whole else '; NOT ALL OF THE FABRIC ANSWERED'}",
+        f"{nodes}, {len(sweep.links)} links, seen from {sweep.origin}",
+        f"discovered in {sweep.walked_in:.2f} s, {len(sweep.ports)} ports swept in {sweep.swept_in:.2f} s "
+        f"with {sweep.datagrams} datagrams{'' if sweep.whole else '; PART OF THE FABRIC DID NOT ANSWER'}",
     ]
     for title, found in (
-        ("nodes that do not answer", list(told.silent)),
-        ("links that are not active", [_link(link) for link in told.links if link.state != "active"]),
-        ("links below the rate of their tier", list(_slow(told.links))),
-        ("ports with errors, since their counters were last reset", [_port(port) for port in _worst(told.ports)]),
+        ("nodes without answer", list(sweep.silent)),
+        ("links not active", [_link(link) for link in sweep.links if link.state != "active"]),
+        ("links below the rate of their tier", list(_slow(sweep.links))),
+        ("ports with errors since their counters were last reset", [_port(port) for port in _worst(sweep.ports)]),
     ):
         if found:
             lines += ["", f"{len(found)} {title}:", *(f"  {text}" for text in found[:MOST])]
             if len(found) > MOST:
                 lines.append(f"  and {len(found) - MOST} more")
-    lines += ["", *_table(("TIER", "LINKS", "ACTIVE", "RATES", "PORTS WITH ERRORS", "PORTS THAT WAITED"), _tiers(told))]
-    lines += ["", *(told.findings or ("nothing odd in the topology",))]
+    lines += ["", *text_table([HEAD, *_tiers(sweep)])]
+    lines += ["", *(sweep.findings or ("no topology findings",))]
     return "\n".join(lines)
 
 
@@ -58,7 +61,7 @@ def _slow(links: Sequence[LinkReport]) -> Iterator[str]:
         if link.rate is not None and link.rate < usual[link.tier]:
             most = _rate(usual[link.tier], None).partition(" over")[0]
             ends = f"{link.a.node}/{link.a.port} - {link.b.node}/{link.b.port}"
-            yield f"{ends}: {_rate(link.rate, link.width)}, most have {most}"
+            yield f"{ends}: {_rate(link.rate, link.width)}, most links of the tier: {most}"
 
 
 def _worst(ports: Sequence[PortReport]) -> list[PortReport]:
@@ -71,10 +74,10 @@ def _port(port: PortReport) -> str:
     return f"{port.node}/{port.port} -> {port.remote}: {counted}"
 
 
-def _tiers(told: Report) -> Iterator[tuple[str, ...]]:
-    ends = {(port.guid, port.port): port for port in told.ports}
-    for tier in sorted({link.tier for link in told.links}):
-        links = [link for link in told.links if link.tier == tier]
+def _tiers(sweep: SweepReport) -> Iterator[tuple[str, ...]]:
+    ends = {(port.guid, port.port): port for port in sweep.ports}
+    for tier in sorted({link.tier for link in sweep.links}):
+        links = [link for link in sweep.links if link.tier == tier]
         rates = Counter(_rate(link.rate, link.width) for link in links)
         both = [(end.guid, end.port) for link in links for end in (link.a, link.b)]
         ports = [ends[end] for end in both if end in ends]
@@ -84,10 +87,3 @@ def _tiers(told: Report) -> Iterator[tuple[str, ...]]:
             str(sum(bool(port.errors) for port in ports)),
             str(sum(bool(port.counters.get("xmit_wait_ticks")) for port in ports)),
         )  # fmt: skip
-
-
-def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
-    lines = [head, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    for line in lines:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

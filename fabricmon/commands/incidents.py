@@ -1,5 +1,5 @@
-"""Open incidents, the severest first; with --all those that ended within the hour, with --since all that changed since,
-up to 30 days back. `fabricmon explain ID` tells all of one: the first characters of its id are enough."""
+"""List open incidents, the most severe first. --all adds those resolved within the last hour, --since all that changed
+since a time, up to 30 days back. `fabricmon explain ID` shows the details of one; a prefix of its id is enough."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fabricmon.commands import remote
-from fabricmon.terminal import console, incidents
-from fabricmon.terminal.text import clean
-from fabricmon.terminal.words import stamp
+from fabricmon.console import output
+from fabricmon.terminal import incidents
+from fabricmon.terminal.fitted_text import clean
+from fabricmon.terminal.values import stamp
 
 EXAMPLES = """\
 fabricmon incidents
@@ -24,7 +25,7 @@ fabricmon incidents --kind link_flapping --json
 fabricmon incidents --watch
 """
 SEVERITIES = ("info", "warning", "critical")
-WATCH_EVERY = 2.0  # seconds between two questions
+WATCH_EVERY = 2.0  # seconds between two requests
 MOST = 1000
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -32,37 +33,34 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--all", action="store_true", help="those that were resolved within the hour, too")
-    add("--since", metavar="TIME", help="all that changed since: 30m, 2h, 3d, or 2026-01-31T12:00:00Z; open or ended")
-    add("--severity", choices=SEVERITIES, help="that or worse")
-    add("--kind", metavar="WORD", help="of this kind only, such as link_flapping")
-    add("--host", metavar="NODE", help="that name this node, or one of its parts")
-    add("--limit", metavar="N", type=int, default=MOST, help="at most so many (default %(default)s)")
-    add("--long", action="store_true", help="ids in full")
-    add("--watch", action="store_true", help="go on and print a line for each that opens, changes or ends; Ctrl-C ends")
+    add("--all", action="store_true", help="include those resolved within the last hour")
+    add("--since", metavar="TIME", help="open and resolved ones changed since 30m, 2h, 3d, or 2026-01-31T12:00:00Z")
+    add("--severity", choices=SEVERITIES, help="this severity or higher")
+    add("--kind", metavar="WORD", help="only this kind, such as link_flapping")
+    add("--host", metavar="NODE", help="only incidents that involve this node")
+    add("--limit", metavar="N", type=int, default=MOST, help="at most N (default %(default)s)")
+    add("--long", action="store_true", help="full ids")
+    add("--watch", action="store_true", help="keep running, print a line for each that opens, changes or is resolved")
     remote.add_arguments(parser)
-    console.add_arguments(parser)
+    output.add_arguments(parser)
 
 
+@remote.answered("incidents")
 def run(args: argparse.Namespace) -> int:
-    """0; 1 where the centre cannot be asked."""
-    try:
-        client = remote.Client(args)
-        if args.watch:
-            return _watch(client, args)
-        answer = client.ask("GET", f"/incidents?{_query(args, time.time())}")
-    except remote.RemoteError as error:
-        print(f"fabricmon incidents: {error}", file=sys.stderr)
-        return 1
+    """0; 1 if the server does not answer."""
+    client = remote.CentralClient(args)
+    if args.watch:
+        return _watch(client, args)
+    answer = client.request("GET", f"/incidents?{_query(args, time.time())}")
     found = answer.body["incidents"]
     if args.json:
-        print(json.dumps(answer.body, indent=2, ensure_ascii=False))
+        remote.print_json(answer.body)
         return 0
-    view = console.view(args, answer.at)
+    view = output.view(args, answer.at)
     if not found:
-        print(f"no {'' if args.all or args.since else 'open '}incident{_of_what(args)}")
+        print(f"no {'' if args.all or args.since else 'open '}incidents{_filter_text(args)}")
         return 0
-    console.show(incidents.listed(found, view, full=args.long))
+    output.show(incidents.listed(found, view, full=args.long))
     if answer.body["total"] > len(found):
         print(f"{answer.body['total'] - len(found)} more: --limit")
     return 0
@@ -70,35 +68,35 @@ def run(args: argparse.Namespace) -> int:
 
 def _query(args: argparse.Namespace, now: float) -> str:
     wanted = {"severity": args.severity, "kind": args.kind, "node": args.host, "limit": args.limit}
-    asked = {name: value for name, value in wanted.items() if value}
+    query = {name: value for name, value in wanted.items() if value}
     if args.since:
-        asked["since"] = moment(args.since, now)
+        query["since"] = moment(args.since, now)
     elif not args.all and not args.watch:
-        asked["status"] = "firing"
-    return urlencode(asked)
+        query["status"] = "firing"
+    return urlencode(query)
 
 
 def moment(text: str, now: float) -> str:
-    """ "2h" as seconds since 1970; a time as it is, for the centre to read."""
+    """ "2h" as seconds since 1970; any other text unchanged, for the server to parse."""
     found = _SPAN.fullmatch(text)
     return f"{now - float(found[1]) * _SECONDS[found[2]]:.3f}" if found else text
 
 
-def _of_what(args: argparse.Namespace) -> str:
-    asked = {"severity": args.severity, "kind": args.kind, "host": args.host, "since": args.since}
-    words = [f"{name} {value}" for name, value in asked.items() if value]
+def _filter_text(args: argparse.Namespace) -> str:
+    filters = {"severity": args.severity, "kind": args.kind, "host": args.host, "since": args.since}
+    words = [f"{name} {value}" for name, value in filters.items() if value]
     return f" with {', '.join(words)}" if words else ""
 
 
-def _watch(client: remote.Client, args: argparse.Namespace) -> int:
-    """A line an incident that is new or another; first those that are open. A centre that does not answer for a while
-    is said once, and once when it does again."""
+def _watch(client: remote.CentralClient, args: argparse.Namespace) -> int:
+    """Print the open incidents, then a line for each that is new or has changed. A lost and a restored connection are
+    each printed once."""
     seen: dict[str, tuple[Any, ...]] = {}
     lost = False
     first = True
     while True:
         try:
-            answer = client.ask("GET", f"/incidents?{_query(args, time.time())}")
+            answer = client.request("GET", f"/incidents?{_query(args, time.time())}")
         except remote.RemoteError as error:
             if first or error.status:
                 raise
@@ -108,9 +106,9 @@ def _watch(client: remote.Client, args: argparse.Namespace) -> int:
             time.sleep(WATCH_EVERY)
             continue
         if lost:
-            print(f"fabricmon incidents: the centre answers again ({stamp_of(answer.at)})", file=sys.stderr, flush=True)
+            print(f"fabricmon incidents: the server answers again ({stamp_of(answer.at)})", file=sys.stderr, flush=True)
             lost = False
-        view = console.view(args, answer.at)
+        view = output.view(args, answer.at)
         found = sorted(answer.body["incidents"], key=lambda i: (i.get("updated") or "", i.get("id")))
         for incident in found:
             face = (incident.get("status"), incident.get("revision"), len(incident.get("history") or ()))
@@ -122,7 +120,7 @@ def _watch(client: remote.Client, args: argparse.Namespace) -> int:
                 if args.json:
                     print(json.dumps(incident, ensure_ascii=False), flush=True)
                 else:
-                    console.show([incidents.told(incident, view.style)])
+                    output.show([incidents.change_line(incident, view.style)])
         for gone in seen.keys() - {incident["id"] for incident in found}:
             del seen[gone]
         first = False
@@ -130,5 +128,5 @@ def _watch(client: remote.Client, args: argparse.Namespace) -> int:
 
 
 def stamp_of(wall: float) -> str:
-    """A wall time as lines of `--watch` have it."""
+    """A wall time in the format of `--watch`."""
     return stamp(time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(wall)))

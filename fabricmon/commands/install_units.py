@@ -1,7 +1,7 @@
-"""Make fabricmon a service of this machine: units, users and a place for the settings. Needs root.
+"""Install the systemd units, users and configuration files of fabricmon on this machine. Needs root.
 
-Can be repeated, after an update for example: what nobody has edited is brought up to date, the rest stays. Nothing is
-started: the last lines say how. --uninstall stops the services and takes away what was not edited."""
+Can be repeated, for example after an update: files that were not edited are updated, edited files are kept. Nothing is
+started: the last lines of the output show how. --uninstall stops the services and removes the files not edited."""
 
 from __future__ import annotations
 
@@ -11,43 +11,42 @@ import shutil
 import stat
 import subprocess
 import sys
-from importlib import resources
 from pathlib import Path
 
-from fabricmon.systemd.plan import DROP_INS, SERVICES, SHARED, Action, File, Step, install, uninstall, unusable
+from fabricmon.runtime.package_files import unit_text
+from fabricmon.systemd.units import DROP_INS, SERVICES, SHARED, Action, UnitFile, UnitStep, install, uninstall, unusable
 
 EXAMPLES = """\
 fabricmon install-units --agent     # on a node
-fabricmon install-units --central   # on the machine of the centre
+fabricmon install-units --central   # on the machine of the server
 fabricmon install-units --agent --uninstall
 """
 PORTS = {"agent": 9790, "central": 9791}
 PATIENCE = 60.0
-"""Seconds that one program of systemd may take."""
+"""Seconds for one program of systemd."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to install and where."""
     add = parser.add_argument
     add("--agent", action="store_true", help="the agent, on every node")
-    add("--central", action="store_true", help="the centre, on one machine")
+    add("--central", action="store_true", help="the central server, on one machine")
     add("--kernel-log", action="store_true", help="the agent may read the kernel log (Xid errors, AER, firmware)")
     add("--umad", action="store_true", help="the agent may sweep the InfiniBand fabric (collect.fabric)")
-    add("--root", metavar="DIR", default="/", help="the machine is an image that lies there")
-    add("--prefix", metavar="DIR", help="the program is DIR/bin/fabricmon (default: the one that runs now)")
-    add("--dry-run", action="store_true", help="say what would be done and do nothing")
-    add("--force", action="store_true", help="replace units that were edited, too")
-    add("--uninstall", action="store_true", help="take it away again")
+    add("--root", metavar="DIR", default="/", help="install into the file system image in this directory")
+    add("--prefix", metavar="DIR", help="use DIR/bin/fabricmon (default: the program that runs now)")
+    add("--dry-run", action="store_true", help="print the changes without making them")
+    add("--force", action="store_true", help="replace edited units too")
+    add("--uninstall", action="store_true", help="stop the services and remove the files")
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when all is in place, 1 when it cannot be, 2 when nothing was asked for."""
+    """0; 1 on a failure, 2 for missing or wrong options."""
     names = [name for name in SERVICES if getattr(args, name)]
     if not names and not args.uninstall:
-        print("fabricmon install-units: say what: --agent on a node, --central for the centre", file=sys.stderr)
+        print("fabricmon install-units: choose --agent (on a node) or --central (the server)", file=sys.stderr)
         return 2
     if (args.kernel_log or args.umad) and "agent" not in names and not args.uninstall:
-        print("fabricmon install-units: --kernel-log and --umad belong to --agent", file=sys.stderr)
+        print("fabricmon install-units: --kernel-log and --umad require --agent", file=sys.stderr)
         return 2
     root = Path(args.root).absolute()
     try:
@@ -71,16 +70,16 @@ def _install(root: Path, names: list[str], args: argparse.Namespace) -> int:
     files = [file for name in names for file in SERVICES[name]]
     present = _present(root, [*files, *DROP_INS.values()])
     if "agent" in names:
-        asked = {"kernel-log": args.kernel_log, "umad": args.umad}
-        files += [file for name, file in DROP_INS.items() if asked[name] or file.path in present]
-    steps = install(files, _packaged, present, program, args.force)
-    _tell(steps, args.dry_run)
+        chosen = {"kernel-log": args.kernel_log, "umad": args.umad}
+        files += [file for name, file in DROP_INS.items() if chosen[name] or file.path in present]
+    steps = install(files, unit_text, present, program, args.force)
+    _report(steps, args.dry_run)
     if not args.dry_run:
         for step in steps:
             if step.action in (Action.WRITE, Action.UPDATE):
                 _write(root, step)
         _settle(root, steps, names)
-    _next(root, names, any(step.action is Action.UPDATE for step in steps))
+    _next_steps(root, names, any(step.action is Action.UPDATE for step in steps))
     return 0
 
 
@@ -94,27 +93,19 @@ def _uninstall(root: Path, names: list[str], dry_run: bool) -> int:
     running = [f"fabricmon-{name}" for name in names if SERVICES[name][2].path in present]
     if not dry_run and running and _live(root):
         _do("systemctl", "disable", "--now", *running)
-    _tell(steps, dry_run)
+    _report(steps, dry_run)
     if not dry_run:
         for step in steps:
             if step.action is Action.REMOVE:
                 _remove(root, step)
         if _live(root):
             _do("systemctl", "daemon-reload")
-    print("The services' users stay, and so does /var/lib/fabricmon with incidents and silences." if steps else
-          "nothing to take away")
+    print("Kept: the users of the services, and /var/lib/fabricmon with incidents and silences." if steps else
+          "nothing to remove")
     return 0
 
 
-# --- the machine
-
-
-def _packaged(name: str) -> str:
-    return resources.files("fabricmon.systemd").joinpath("files", name).read_text(encoding="utf-8")
-
-
 def _own_program() -> str:
-    """Absolute path of the program that runs now."""
     called = shutil.which(sys.argv[0]) or ""
     if Path(called).name == "fabricmon":
         return os.path.abspath(called)
@@ -125,7 +116,7 @@ def _at(root: Path, path: str) -> Path:
     return root / path.lstrip("/")
 
 
-def _present(root: Path, files: list[File] | tuple[File, ...]) -> dict[str, str]:
+def _present(root: Path, files: list[UnitFile] | tuple[UnitFile, ...]) -> dict[str, str]:
     found = {}
     for file in files:
         try:
@@ -135,8 +126,8 @@ def _present(root: Path, files: list[File] | tuple[File, ...]) -> dict[str, str]
     return found
 
 
-def _write(root: Path, step: Step) -> None:
-    """Whole or not at all; readable by everyone, as the services' users must read it."""
+def _write(root: Path, step: UnitStep) -> None:
+    """Write the file atomically, readable by all: the users of the services must read it."""
     path = _at(root, step.path)
     for folder in reversed([folder for folder in path.parents if not folder.exists()]):
         folder.mkdir()
@@ -147,7 +138,7 @@ def _write(root: Path, step: Step) -> None:
     new.replace(path)
 
 
-def _remove(root: Path, step: Step) -> None:
+def _remove(root: Path, step: UnitStep) -> None:
     path = _at(root, step.path)
     path.unlink(missing_ok=True)
     folder = path.parent
@@ -156,10 +147,10 @@ def _remove(root: Path, step: Step) -> None:
 
 
 def _unreachable(root: Path, program: str) -> str | None:
-    """Why the services' users could not run the program; None when they can."""
+    """Why the users of the services cannot run the program; None if they can."""
     path = _at(root, program)
     if not path.exists():
-        return f"{path} does not exist; --prefix says where the program is"
+        return f"{path} does not exist; name the directory of the program with --prefix"
     interpreter = path.with_name("python")
     places = [path, interpreter.resolve()] if root == Path("/") and interpreter.exists() else [path]
     for place in places:
@@ -169,19 +160,19 @@ def _unreachable(root: Path, program: str) -> str | None:
             if part == root:
                 break
             if not part.stat().st_mode & stat.S_IXOTH:
-                return f"{part} is closed to the services' users: chmod o+x {part}"
+                return f"{part} cannot be entered by the users of the services: chmod o+x {part}"
     return None
 
 
 def _live(root: Path) -> bool:
-    """Whether `root` is this machine, and systemd runs on it."""
+    """Whether `root` is this machine and systemd runs on it."""
     return root == Path("/") and Path("/run/systemd/system").is_dir()
 
 
-def _settle(root: Path, steps: list[Step], names: list[str]) -> None:
-    """Users, the folder of settings, and systemd's own view of the units."""
+def _settle(root: Path, steps: list[UnitStep], names: list[str]) -> None:
+    """Create users and directories, and have systemd reload the units."""
     at = [] if root == Path("/") else [f"--root={root}"]
-    # By name, not by path: with --root= a path would be one of this machine.
+    # By name, not by path: with --root= a path would mean a file of this machine.
     _do("systemd-sysusers", *at, *(Path(SERVICES[name][0].path).name for name in names))
     _do("systemd-tmpfiles", "--create", *at, *(Path(file.path).name for file in SHARED))
     if _live(root) and any(step.action in (Action.WRITE, Action.UPDATE) for step in steps):
@@ -189,12 +180,12 @@ def _settle(root: Path, steps: list[Step], names: list[str]) -> None:
 
 
 def _do(*command: str) -> None:
-    """Run one program of systemd; what it could not do is said, for the files are in place all the same."""
+    """Run one program of systemd; a failure is printed, the files are installed anyway."""
     line = " ".join(command)
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     except FileNotFoundError:
-        print(f"not done  {line}: no such program here; the machine's boot does it", file=sys.stderr)
+        print(f"not done  {line}: program not found; done at the next boot", file=sys.stderr)
     except subprocess.TimeoutExpired:
         print(f"not done  {line}: no answer within {PATIENCE:g} s", file=sys.stderr)
     else:
@@ -204,28 +195,25 @@ def _do(*command: str) -> None:
             print(f"{'ran':<9} {line}")
 
 
-# --- words
-
-
-def _tell(steps: list[Step], dry_run: bool) -> None:
+def _report(steps: list[UnitStep], dry_run: bool) -> None:
     for step in steps:
         would = {Action.WRITE: "would write", Action.UPDATE: "would update", Action.REMOVE: "would remove"}
         word = would.get(step.action, step.action.value) if dry_run else step.action.value
         print(f"{word:<9} {step.path}{f' ({step.why})' if step.why else ''}")
 
 
-def _next(root: Path, names: list[str], updated: bool) -> None:
+def _next_steps(root: Path, names: list[str], updated: bool) -> None:
     if root != Path("/"):
-        print(f"\nNext, on the machine that {root} becomes: systemctl enable --now "
+        print(f"\nNext step, on the machine booted from {root}: systemctl enable --now "
               + " ".join(f"fabricmon-{name}" for name in names))
         return
     units = " ".join(f"fabricmon-{name}" for name in names)
-    print("\nNext:")
+    print("\nNext steps:")
     if "central" in names:
-        print("  edit /etc/fabricmon/central.yaml     which agents to follow, whom to tell")
+        print("  edit /etc/fabricmon/central.yaml     agents to follow, receivers to notify")
     print(f"  systemctl enable --now {units}")
     if updated:
-        print(f"  systemctl restart {units}     to run by the updated units")
+        print(f"  systemctl restart {units}     to apply the updated units")
     for name in names:
         what = "metrics" if name == "agent" else "health"
         print(f"  curl -s localhost:{PORTS[name]}/{what}")

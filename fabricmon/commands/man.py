@@ -1,4 +1,4 @@
-"""The manual page. On a terminal `man` shows it; elsewhere its source is printed, as `man -l` and mandoc read it."""
+"""Show the manual page. If the output is not a terminal, print its source for `man -l` or mandoc."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ fabricmon man --source > /usr/local/share/man/man1/fabricmon.1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--source", action="store_true", help="print its source, on a terminal too")
+    parser.add_argument("--source", action="store_true", help="print the source, on a terminal too")
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or what `man` says."""
+    """0, or the exit code of `man`."""
     from fabricmon.commands.manual import page
 
     shower = shutil.which("man")

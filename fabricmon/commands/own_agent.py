@@ -1,8 +1,8 @@
-"""How a command on a node reaches the agent of that node, whatever its listener asks for.
+"""The connection from a command to the agent of the same node: address, TLS and credentials.
 
-The agent's own configuration says it: that the listener speaks TLS, by which certificate (that one is taken, and no
-other), and which token reads. Options say the rest, and all of it for an agent elsewhere. The environment says nothing:
-its variables are the centre's, and a token for the centre is not for a node."""
+They come from the agent's own configuration: whether the listener uses TLS, its certificate (which is pinned) and the
+token that reads. Options add the rest, and all of it for an agent of another node. Environment variables are not used:
+they hold the credentials for the server, which are not for a node."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from fabricmon.web.settings import WebConfig
 
 @dataclass(frozen=True)
 class Way:
-    """Where an agent answers, and what it is shown. `context` None: no TLS."""
+    """Address of an agent, TLS context (None: no TLS) and the headers to send."""
 
     url: str
     context: ssl.SSLContext | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
     def opener(self) -> OpenerDirector:
-        """Never through a proxy: the agent is on this node or next to it."""
+        """A URL opener that uses no proxy: the agent is on this node or near it."""
         tls = [HTTPSHandler(context=self.context)] if self.context is not None else []
         return build_opener(ProxyHandler({}), *tls)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What an agent is shown and known by."""
+    """The credentials for an agent."""
     group = parser.add_argument_group(
-        "where the agent's listener asks for it",
-        "this node's own agent is reached by what its configuration says; the environment's variables are the centre's",
+        "if the agent's listener requires them",
+        "for this node's own agent they come from its configuration; the FABRICMON_ variables are for the server only",
     )
     credentials.add_arguments(group, "agent")
 
 
 def way(address: str, web: WebConfig, args: argparse.Namespace) -> Way:
-    """The way to the agent at `address` ("HOST:PORT", or a URL) whose configuration has `web`.
+    """How to reach the agent at `address` ("HOST:PORT", or a URL) whose configuration has `web`.
 
-    ConfigError, ValueError or OSError for an address that is none and for files that cannot be used.
+    ConfigError, ValueError or OSError for an invalid address and for files that cannot be used.
     """
     scheme, _, rest = address.rpartition("://")
     parts = urlsplit(f"//{rest}")
@@ -62,7 +62,7 @@ def way(address: str, web: WebConfig, args: argparse.Namespace) -> Way:
 
 
 def _certificate(web: WebConfig) -> str:
-    """The certificate that the agent's own listener shows; "" where it speaks no TLS, or has it in the file itself."""
+    """The certificate of the agent's own listener; "" without TLS, or if it is inside the web configuration."""
     from fabricmon.web import file
 
     server = file.load(web.config_file).tls_server_config
@@ -75,4 +75,4 @@ def _credentials(web: WebConfig, args: argparse.Namespace) -> dict[str, str]:
     try:
         return credentials.header(web.token_file)
     except PermissionError:
-        return {}  # the agent's own, which not every user of this node may read; the agent says what it asks for
+        return {}  # not every user of this node may read it; the agent answers what it requires

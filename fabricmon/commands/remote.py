@@ -1,4 +1,4 @@
-"""Asking a centre's API from the command line: where it is, how one is let in, and its errors as one line."""
+"""Requests to the API of the central server from the command line: address, credentials, errors in one line."""
 
 from __future__ import annotations
 
@@ -6,80 +6,126 @@ import argparse
 import getpass
 import json
 import os
+import sys
 import time
+from collections.abc import Callable
 from email.utils import parsedate_to_datetime
+from functools import wraps
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, quote, urlsplit
 
 from fabricmon.commands import credentials
-from fabricmon.terminal.text import clean
+from fabricmon.forms.plain_json import Undecodable, loose_json
+from fabricmon.terminal.fitted_text import clean
 
 TIMEOUT = 10.0  # seconds for a connection, and without a byte of the answer
 MAX_ANSWER = 64 << 20  # bytes
 DEFAULT = "http://127.0.0.1:9791"
 API = "/api/v1"
-UNREACHED = "is its address right (--centre URL or $FABRICMON_CENTRE), and does the centre run there?"
+
+Run = Callable[[argparse.Namespace], int]
+UNREACHED = "check the address (--server URL or $FABRICMON_SERVER) and that `fabricmon central` runs there"
+RENAMED_FLAGS = ("--centre", "--central")
+RENAMED_VARIABLES = ("FABRICMON_CENTRE", "FABRICMON_CENTRAL")
+"""Former names of --server and FABRICMON_SERVER: each is an error that gives the new name."""
 
 
 class RemoteError(Exception):
-    """The centre could not be asked, or refused; the text is one line for a person. `status` is that of HTTP, 0 where
-    there was no answer."""
+    """A request failed or was refused; the text is one line for a person. `status` is the HTTP status, 0 without an
+    answer."""
 
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(clean(text))
         self.status = status
 
 
-class Answer(NamedTuple):
-    """What the centre said, and `at`: the wall time at which it did, by its own clock where it tells."""
+class CentralAnswer(NamedTuple):
+    """The body of an answer, and `at`: the wall time of the answer by the server's clock, else by this machine's."""
 
     body: dict[str, Any]
     at: float
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, as_json: bool = True) -> None:
-    """Which centre, and how one is let in."""
-    group = parser.add_argument_group("the centre", "what is not said here is taken from the variable in brackets")
+    """The address of the server and the credentials it asks for; `as_json` adds --json."""
+    group = parser.add_argument_group("the server", "defaults come from the environment variables in brackets")
     group.add_argument(
-        "--centre",
-        "--central",
-        dest="central",
+        "--server",
         metavar="URL",
-        default=os.environ.get("FABRICMON_CENTRE") or os.environ.get("FABRICMON_CENTRAL") or DEFAULT,
-        help=f"where it is [FABRICMON_CENTRE], else {DEFAULT}",
+        type=_server,
+        default=os.environ.get("FABRICMON_SERVER", ""),
+        help=f"address of the server [FABRICMON_SERVER], else {DEFAULT}",
     )
-    credentials.add_arguments(group, "centre", "FABRICMON_")
+    group.add_argument(*RENAMED_FLAGS, action=_RenamedFlag, help=argparse.SUPPRESS)
+    credentials.add_arguments(group, "server", "FABRICMON_")
     if as_json:
-        parser.add_argument("--json", action="store_true", help="print the centre's answer as JSON (docs/api.md)")
+        parser.add_argument("--json", action="store_true", help="print the server's answer as JSON (docs/api.md)")
+
+
+class _RenamedFlag(argparse.Action):
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: object, values: object, option_string: str | None = None
+    ) -> None:
+        parser.error(f"{option_string} has been renamed to --server")
+
+
+def _server(text: str) -> str:
+    """An address, the default for "". ArgumentTypeError where only the variable's former name is set."""
+    for name in () if text else RENAMED_VARIABLES:
+        if os.environ.get(name):
+            raise argparse.ArgumentTypeError(f"the variable {name} has been renamed to FABRICMON_SERVER")
+    return text or DEFAULT
 
 
 def author() -> str:
-    """Who runs this command."""
+    """Name of the user who runs this command."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return str(os.getuid())
 
 
-def words(text: str) -> str:
-    """A part of a path."""
+def answered(command: str, failed: int = 1) -> Callable[[Run], Run]:
+    """A decorator for a command's `run`: a RemoteError is printed as one line on stderr, the exit code is `failed`."""
+
+    def wrap(run: Run) -> Run:
+        @wraps(run)
+        def guarded(args: argparse.Namespace) -> int:
+            try:
+                return run(args)
+            except RemoteError as error:
+                print(f"fabricmon {command}: {error}", file=sys.stderr)
+                return failed
+
+        return guarded
+
+    return wrap
+
+
+def print_json(found: Any) -> None:
+    """Print `found` as indented JSON."""
+    print(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+def quoted(text: str) -> str:
+    """`text` as one part of a URL path."""
     return quote(text, safe="")
 
 
-class Client:
-    """One connection to a centre, kept open between questions. `url` is its address, without a slash behind it."""
+class CentralClient:
+    """One connection to the server, kept open between requests. `url` is its address, without a slash at the end."""
 
     def __init__(self, args: argparse.Namespace, timeout: float = TIMEOUT) -> None:
-        """RemoteError for an address that is none and for files that cannot be read."""
-        url: str = args.central if "://" in args.central else f"http://{args.central}"
+        """RemoteError for an invalid address and for files that cannot be read."""
+        url: str = args.server if "://" in args.server else f"http://{args.server}"
         self.url = url.rstrip("/")
         self._parts = _parts(self.url)
         self._headers = {"Accept": "application/json", "User-Agent": "fabricmon-cli", **_credentials(args)}
         self._connection = self._open(args, timeout)
 
-    def ask(self, method: str, path: str, body: Any = None) -> Answer:
-        """The centre's JSON answer to a path below the API. RemoteError for everything else."""
+    def request(self, method: str, path: str, body: Any = None) -> CentralAnswer:
+        """The server's JSON answer to a path below the API. RemoteError for everything else."""
         headers = dict(self._headers)
         data = None
         if body is not None or method != "GET":
@@ -89,22 +135,22 @@ class Client:
         try:
             status, reason, date, content = self._exchange(method, target, data, headers)
         except HTTPException as error:
-            raise RemoteError(f"{self.url} does not speak HTTP ({type(error).__name__}): {UNREACHED}") from error
+            raise RemoteError(f"{self.url} does not answer in HTTP ({type(error).__name__}): {UNREACHED}") from error
         except OSError as error:
-            raise RemoteError(f"no answer from the centre at {self.url} ({_why(error)}): {UNREACHED}") from error
+            raise RemoteError(f"no answer from the server at {self.url} ({_why(error)}): {UNREACHED}") from error
         if len(content) > MAX_ANSWER:
             raise RemoteError(f"{self.url}: the answer has more than {MAX_ANSWER} bytes")
         try:
-            answer = json.loads(content)
-        except ValueError as error:
+            answer = loose_json(content)
+        except Undecodable as error:
             if status >= 400:
                 raise RemoteError(f"{self.url}: HTTP {status} {reason}", status) from error
             answer = None
         if status >= 400 and isinstance(answer, dict) and "error" in answer:
             raise RemoteError(_refusal(status, str(answer["error"])), status)
         if status not in (200, 201) or not isinstance(answer, dict):
-            raise RemoteError(f"{self.url} is no fabricmon centre (HTTP {status} to {target}): {UNREACHED}", status)
-        return Answer(answer, _wall(date))
+            raise RemoteError(f"{self.url} is not a fabricmon server (HTTP {status} to {target}): {UNREACHED}", status)
+        return CentralAnswer(answer, _wall(date))
 
     def close(self) -> None:
         self._connection.close()
@@ -120,33 +166,30 @@ class Client:
                 return response.status, response.reason, date, response.read(MAX_ANSWER + 1)
             except (OSError, HTTPException) as error:
                 self._connection.close()
-                # a connection that the centre closed while nothing was asked says so at the next question
+                # an idle connection that the server has closed fails at the next request
                 if fresh or method != "GET" or isinstance(error, TimeoutError):
                     raise
         raise AssertionError("unreachable")
 
     def _open(self, args: argparse.Namespace, timeout: float) -> HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
-        # No proxy of the environment: the centre is a machine of this site, and the token is for it alone.
+        # No proxy from the environment: the server is on this site, and the token is for it alone.
         if self._parts.scheme == "http":
             return HTTPConnection(host, port or 80, timeout=timeout)
-        import ssl
+        from fabricmon.web import tls
 
         try:
-            context = ssl.create_default_context(cafile=args.ca_file or None)
-            if args.cert_file:
-                context.load_cert_chain(args.cert_file, args.key_file or None)
-        except (OSError, ValueError) as error:
-            files = ", ".join(name for name in (args.ca_file, args.cert_file, args.key_file) if name)
-            raise RemoteError(f"{files}: {_why(error)}") from error
+            context = tls.client_context(args.ca_file, args.cert_file, args.key_file)
+        except ValueError as error:
+            raise RemoteError(str(error)) from error
         return HTTPSConnection(host, port or 443, timeout=timeout, context=context)
 
 
-def ask(args: argparse.Namespace, method: str, path: str, body: Any = None) -> dict[str, Any]:
-    """One question: `Client.ask` of a connection of its own."""
-    client = Client(args)
+def request(args: argparse.Namespace, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    """The answer to one request, over a connection of its own. RemoteError as of `CentralClient.request`."""
+    client = CentralClient(args)
     try:
-        return client.ask(method, path, body).body
+        return client.request(method, path, body).body
     finally:
         client.close()
 
@@ -156,9 +199,9 @@ def _parts(url: str) -> SplitResult:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises for what is no port
     except ValueError as error:
-        raise RemoteError(f"{url} is no address of a centre: {error}") from error
+        raise RemoteError(f"{url} is not an address of a server: {error}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise RemoteError(f"{url} is no address of a centre: expected such as http://centre:9791")
+        raise RemoteError(f"{url} is not an address of a server: expected, for example, http://fabricmon:9791")
     return parts
 
 
@@ -179,14 +222,14 @@ def _wall(date: str) -> float:
 
 
 def _why(error: Exception) -> str:
-    reason = getattr(error, "verify_message", "") or getattr(error, "strerror", None) or str(error)
+    distrust = getattr(error, "verify_message", "")
+    reason = f"certificate not trusted: {distrust}" if distrust else getattr(error, "strerror", None) or str(error)
     if getattr(error, "reason", "") == "WRONG_VERSION_NUMBER":
-        reason = "it speaks no TLS there: http:// ?"
+        reason = "no TLS on this port; try http://"
     return str(reason) or type(error).__name__
 
 
-def _refusal(status: int, said: str) -> str:
-    """What the centre said, and what helps."""
+def _refusal(status: int, error: str) -> str:
     if status == 401:
-        return f"the centre refuses: {said}; give --token-file or --user-file, or their variables (--help)"
-    return f"the centre refuses: {said}" if status == 403 else said
+        return f"the server refused: {error}; give --token-file or --user-file, or their variables (--help)"
+    return f"the server refused: {error}" if status == 403 else error

@@ -1,4 +1,4 @@
-"""The rules for other engines: a rule file for Prometheus, Thanos, Mimir, VictoriaMetrics (docs/prometheus.md)."""
+"""Write the rules as PromQL for a rule evaluator: Prometheus, Thanos Ruler, Mimir, vmalert (docs/prometheus.md)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SELECTOR = re.compile(rf"{_MATCHER}(?:\s*,\s*{_MATCHER})*")
 
 
 def matching(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
-    """An argument that matches a pattern as a whole."""
+    """A converter for arguments: the text if the whole of it matches, else an error "not a `what`"."""
 
     def check(text: str) -> str:
         if not pattern.fullmatch(text):
-            raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {what}")
         return text
 
     return check
@@ -36,58 +36,58 @@ def matching(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    about = "write the rules that PromQL can say, with the configured limits, as a rule file"
+    about = "write the rules that PromQL can express, with the configured limits"
     export = verbs.add_parser("export", help=about)
     add = export.add_argument
-    add("--format", choices=FORMATS, default="prometheus", help="a rule file (default), or a PrometheusRule object")
-    add("--config", metavar="FILE", help="configuration whose rules' limits are taken; without it the defaults")
+    add("--format", choices=FORMATS, default="prometheus", help="a rule file (default) or a PrometheusRule object")
+    add("--config", metavar="FILE", help="configuration with the limits (default: built-in limits)")
     add(
         "--runbook-url",
         metavar="URL",
-        help="where the runbooks are: http://centre:9791/runbooks (default: as the configuration says)",
+        help="address of the runbooks, such as http://fabricmon:9791/runbooks (default: as configured)",
     )
     add(
         "--selector",
         metavar="MATCHERS",
         type=matching(SELECTOR, "list of label matchers"),
-        help="matchers of the agents' series, as in PromQL: 'job=\"fabric\"' (default: job begins with fabricmon)",
+        help="label matchers of the series, as in PromQL: 'job=\"fabric\"' (default: job starts with fabricmon)",
     )
     add(
         "--node-label",
         metavar="LABEL",
         default="instance",
         type=matching(LABEL, "label name"),
-        help="the label that has a node's name in texts (default instance)",
+        help="label with the node name, for the texts (default instance)",
     )
     add("--rule", metavar="NAME", action="append", default=[], help="only this rule, repeatable")
-    add("--dashboards", action="store_true", help="also the recording rules of the dashboards (docs/dashboards.md)")
+    add("--dashboards", action="store_true", help="include the recording rules of the dashboards (docs/dashboards.md)")
     add(
         "--no-keep-firing-for",
         dest="keep_firing",
         action="store_false",
-        help="for rulers that do not know keep_firing_for: Prometheus before 2.42, vmalert before 1.92",
+        help="for rule evaluators without keep_firing_for: Prometheus before 2.42, vmalert before 1.92",
     )
     add("--name", metavar="NAME", default="fabricmon", help="name of the PrometheusRule object")
     add("--label", metavar="NAME=VALUE", action="append", default=[], help="label of the PrometheusRule, repeatable")
-    add("-o", "--output", metavar="FILE", type=Path, help="write there instead of to standard output")
+    add("-o", "--output", metavar="FILE", type=Path, help="output file (default: standard output)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 2 for a configuration, rule or label that cannot be used."""
+    """0; 2 for an invalid configuration, rule or label."""
     from fabricmon.rules import RULES
-    from fabricmon.rules.rulefile import Options, groups, kubernetes
+    from fabricmon.rules.rulefile import RulefileOptions, groups, kubernetes
 
     unknown = sorted(set(args.rule) - {rule.name for rule in RULES})
     labels = dict(text.partition("=")[::2] for text in args.label)
     if unknown or not all(labels) or not all("=" in text for text in args.label):
-        said = f"no such rule: {', '.join(unknown)}" if unknown else "--label wants NAME=VALUE"
-        print(f"fabricmon rules export: {said}", file=sys.stderr)
+        error = f"unknown rule: {', '.join(unknown)}" if unknown else "--label must be NAME=VALUE"
+        print(f"fabricmon rules export: {error}", file=sys.stderr)
         return 2
     own = {} if args.runbook_url is None else {"central.links.runbook": args.runbook_url}
     root = config.load(args.config, own, uses=("rules", "central"))
     runbook = root.central.as_links().runbook("{kind}")
     rules = [rule for rule in RULES if not args.rule or rule.name in args.rule]
-    options = Options(args.selector or "", args.node_label, args.keep_firing, runbook)
+    options = RulefileOptions(args.selector or "", args.node_label, args.keep_firing, runbook)
     content = groups(rules, root.rules, options)
     if args.dashboards:
         from fabricmon.dashboards import recordings
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def yaml_text(document: dict[str, Any]) -> str:
-    """A rule file's text, keys in the order given."""
+    """The document as YAML, keys in the order given."""
     import yaml
 
     text: str = yaml.safe_dump(document, sort_keys=False, width=110, allow_unicode=True)

@@ -1,13 +1,15 @@
-"""Run scenarios: simulated fabrics with faults, judged by what must and must not come of them.
+"""Run scenarios: simulated fabrics with faults, whose incidents are compared with the expected ones.
 
-They are of this package, by name or the beginning of it, or files of your own. How to write one: docs/scenarios.md."""
+A scenario is one of this package, by its name or a prefix of it, or a file of your own (format: docs/scenarios.md).
+`random` composes scenarios at random and prints how many faults were found."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import partial
 from importlib import resources
@@ -16,14 +18,16 @@ from pathlib import Path
 
 import msgspec
 
-from fabricmon.sim.scenario import Scenario, ScenarioError
-from fabricmon.sim.scenario_file import ScenarioFileError, load
-from fabricmon.sim.scenario_run import Result
-from fabricmon.sim.scenario_run import run as run_one
-from fabricmon.sim.scenario_table import line, table, total
-from fabricmon.terminal import console
-from fabricmon.terminal.console import Progress
-from fabricmon.terminal.text import clean
+from fabricmon.commands import random_scenarios
+from fabricmon.console import output
+from fabricmon.console.progress import Progress
+from fabricmon.forms.decoding import Undecodable, json_value
+from fabricmon.sim.scenarios.run import ScenarioResult
+from fabricmon.sim.scenarios.run import run as play
+from fabricmon.sim.scenarios.scenario import Scenario, ScenarioError
+from fabricmon.sim.scenarios.table import line, table, total
+from fabricmon.simulate.scenario_file import ScenarioFileError, load
+from fabricmon.terminal.fitted_text import clean
 
 EXAMPLES = """\
 fabricmon scenario list
@@ -31,7 +35,9 @@ fabricmon scenario run s01
 fabricmon scenario run my.yaml --seed 7 --verbose
 fabricmon scenario run --seeds 20 --jobs 2 --json
 fabricmon scenario run --table docs/accuracy.md
-fabricmon scenario run --seeds 20 --keep runs.jsonl   # may be broken off and gone on with
+fabricmon scenario run --seeds 20 --keep runs.jsonl   # can be interrupted and continued
+fabricmon scenario random --count 20 --seed 3 --jobs 2
+fabricmon scenario random --count 40 --seed 3 --stress stray --stress filed --table random.md
 """
 OK, FAILED, UNUSABLE = 0, 1, 2
 MAX_SEEDS = 10_000
@@ -40,27 +46,28 @@ MAX_JOBS = 256
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    runs = verbs.add_parser("run", help="run scenarios; exit 0 when all is as expected, 1 when not, 2 for a bad file")
-    runs.add_argument("files", nargs="*", metavar="FILE", help="YAML files or names of scenarios; none: all of them")
+    runs = verbs.add_parser("run", help="run scenarios; exit 0 if all is as expected, 1 if not, 2 for an invalid file")
+    runs.add_argument("files", nargs="*", metavar="FILE", help="files or names (default: all of the package)")
     seeds = runs.add_mutually_exclusive_group()
-    seeds.add_argument("--seed", type=_number(0, 2**31), default=None, metavar="N", help="this seed only (1)")
+    seeds.add_argument("--seed", type=_number(0, 2**31), default=None, metavar="N", help="random seed (default 1)")
     seeds.add_argument("--seeds", type=_number(1, MAX_SEEDS), default=None, metavar="N", help="seeds 1 to N")
-    runs.add_argument("--jobs", type=_number(1, MAX_JOBS), default=1, metavar="N", help="processes side by side (1)")
-    runs.add_argument("--json", action="store_true", help="one JSON object a scenario and seed, then the total")
-    runs.add_argument("--verbose", action="store_true", help="what failed and which incidents came, for each run")
+    runs.add_argument("--jobs", type=_number(1, MAX_JOBS), default=1, metavar="N", help="processes (default 1)")
+    runs.add_argument("--json", action="store_true", help="print a JSON object per scenario and seed, then the total")
+    runs.add_argument("--verbose", action="store_true", help="print failures and incidents of each run")
     runs.add_argument(
-        "--keep", metavar="FILE", help="add each result to this file; what is in it already is not run again"
+        "--keep", metavar="FILE", help="append each result to this file; runs already in it are skipped"
     )
-    runs.add_argument("--table", metavar="FILE", help="write the results as a Markdown table with this command")
-    verbs.add_parser("list", help="the scenarios of this package")
+    runs.add_argument("--table", metavar="FILE", help="write the results as a Markdown table")
+    random_scenarios.add_arguments(verbs)
+    verbs.add_parser("list", help="list the scenarios of this package")
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when all is as expected; 1 when something is not; 2 when a file cannot be used."""
+    """0 if all results are as expected, 1 if not, 2 for an invalid file."""
+    if args.verb == "random":
+        return random_scenarios.run(args)
     if args.verb == "list":
-        for path in own():
-            print(f"{path.stem}: {load(path).about.strip().splitlines()[0]}")
-        return OK
+        return _list()
     scenarios: list[Scenario] = []
     usable = True
     for path in [_path(name) for name in args.files] or own():
@@ -84,11 +91,11 @@ def run(args: argparse.Namespace) -> int:
             _show(result, args)
             if args.keep:
                 with Path(args.keep).open("a", encoding="utf-8") as file:
-                    file.write("\n" + msgspec.json.encode(result).decode() + "\n")  # the line before may be cut off
+                    file.write("\n" + msgspec.json.encode(result).decode() + "\n")  # the last line may be incomplete
     except ScenarioError as error:
         print(clean(error), file=sys.stderr)
         return UNUSABLE
-    print(msgspec.json.encode(total(results)).decode() if args.json else _sum(results))
+    print(msgspec.json.encode(total(results)).decode() if args.json else _summary(results))
     if args.table:
         command = f"fabricmon scenario run {' '.join(args.files)}{' ' if args.files else ''}" + (
             f"--seeds {args.seeds}" if args.seeds else f"--seed {seeds[0]}"
@@ -97,14 +104,20 @@ def run(args: argparse.Namespace) -> int:
     return OK if all(result.ok for result in results) else FAILED
 
 
+def _list() -> int:
+    for path in own():
+        print(f"{path.stem}: {load(path).about.strip().splitlines()[0]}")
+    return OK
+
+
 def own() -> list[Path]:
-    """The scenarios that come with the package, in order of their names."""
+    """The scenarios of the package, sorted by name."""
     folder = Path(str(resources.files("fabricmon.sim") / "scenarios"))
     return sorted(folder.glob("*.yaml"))
 
 
 def _path(name: str) -> Path:
-    """A file by its path, else a scenario of the package by its name or the beginning of it ("s01")."""
+    """A file by its path, else a scenario of the package by its name or a prefix of it ("s01")."""
     path = Path(name)
     if path.exists() or path.suffix in (".yaml", ".yml"):
         return path
@@ -121,55 +134,61 @@ def _writable(name: str) -> bool:
         return False
 
 
-def _kept(name: str) -> dict[tuple[str, int], Result]:
-    """Results by scenario and seed; a line that is none (cut off by a kill) is left out, so that run comes again."""
-    kept: dict[tuple[str, int], Result] = {}
+def _kept(name: str) -> dict[tuple[str, int], ScenarioResult]:
+    """Results by scenario and seed; an incomplete line (after a kill) is skipped, so that run is repeated."""
+    kept: dict[tuple[str, int], ScenarioResult] = {}
     for text in Path(name).read_text(encoding="utf-8").splitlines():
-        with contextlib.suppress(msgspec.DecodeError):
-            result = msgspec.json.decode(text, type=Result)
+        with contextlib.suppress(Undecodable):
+            result = json_value(text, ScenarioResult)
             kept[result.scenario, result.seed] = result
     return kept
 
 
-def _all(work: Sequence[tuple[Scenario, int]], jobs: int) -> Iterator[Result]:
-    """Results in the order of the work, as soon as they are there."""
+def _timed(scenario: Scenario, seed: int, progress: Callable[[float], None] = lambda _share: None) -> ScenarioResult:
+    began = time.perf_counter()
+    result = play(scenario, seed, progress)
+    return msgspec.structs.replace(result, seconds=round(time.perf_counter() - began, 3))
+
+
+def _all(work: Sequence[tuple[Scenario, int]], jobs: int) -> Iterator[ScenarioResult]:
+    """Results in the order of `work`, as soon as they are ready."""
     progress = Progress()
 
-    def tell(done: int, what: str, share: float) -> None:
+    def show(done: int, what: str, share: float) -> None:
         if progress.due():
-            progress.tell(f"{done} of {len(work)}, {what} {share:.0%}")
+            progress.show(f"{done} of {len(work)}, {what} {share:.0%}")
 
     if jobs == 1 or not work:
         for number, (scenario, seed) in enumerate(work):
-            result = run_one(scenario, seed, partial(tell, number, scenario.name))
+            result = _timed(scenario, seed, partial(show, number, scenario.name))
             progress.clear()
             yield result
         return
     with ProcessPoolExecutor(min(jobs, len(work)), mp_context=get_context("spawn")) as pool:
-        pending: dict[Future[Result], int] = {pool.submit(run_one, *one): n for n, one in enumerate(work)}
-        done: dict[int, Result] = {}
-        told = 0
+        pending: dict[Future[ScenarioResult], int] = {pool.submit(_timed, *one): n for n, one in enumerate(work)}
+        done: dict[int, ScenarioResult] = {}
+        yielded = 0
         while pending:
             finished, _ = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
             for future in finished:
                 done[pending.pop(future)] = future.result()
-            while told in done:
+            while yielded in done:
                 progress.clear()
-                yield done.pop(told)
-                told += 1
-            progress.tell(f"{len(work) - len(pending)} of {len(work)}, {min(jobs, len(pending))} running")
+                yield done.pop(yielded)
+                yielded += 1
+            progress.show(f"{len(work) - len(pending)} of {len(work)}, {min(jobs, len(pending))} running")
         progress.clear()
 
 
-def _show(result: Result, args: argparse.Namespace) -> None:
+def _show(result: ScenarioResult, args: argparse.Namespace) -> None:
     if args.json:
         print(msgspec.json.encode(result).decode(), flush=True)
         return
-    console.show(clean(text) for text in _told(result, verbose=args.verbose))
+    output.show(clean(text) for text in _text(result, verbose=args.verbose))
 
 
-def _told(result: Result, *, verbose: bool) -> Iterator[str]:
-    """A line, then what failed, and with `verbose` the incidents that came."""
+def _text(result: ScenarioResult, *, verbose: bool) -> Iterator[str]:
+    """The result line, then the failures, and with `verbose` the incidents."""
     yield line(result)
     if verbose or not result.ok:
         yield from (f"    {text}" for text in _failures(result))
@@ -182,19 +201,19 @@ def _told(result: Result, *, verbose: bool) -> Iterator[str]:
             )
 
 
-def _failures(result: Result) -> Iterator[str]:
+def _failures(result: ScenarioResult) -> Iterator[str]:
     words: Iterable[tuple[str, str]] = (("MISSED", "missed"), ("LATE", "late"), ("WRONG", "wrong"), ("FALSE", "false"))
     for word, name in words:
         for failure in getattr(result, name):
             yield f"{word} {failure.what}: {failure.why}"
 
 
-def _sum(results: Sequence[Result]) -> str:
+def _summary(results: Sequence[ScenarioResult]) -> str:
     sum_ = total(results)
     return (
         f"{sum_['ok']} of {sum_['runs']} runs as expected: {sum_['found']} of {sum_['required']} required found, "
         f"{sum_['missed']} missed, {sum_['late']} late, {sum_['wrong']} wrong, {sum_['false']} false, "
-        f"{sum_['told']} told, {sum_['seconds']:.0f} s"
+        f"{sum_['notified']} notifications, {sum_['seconds']:.0f} s"
     )
 
 

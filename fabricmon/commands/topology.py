@@ -1,8 +1,8 @@
-"""How the fabric is cabled: switches, hosts, links by tier and rail, the shape, and what is odd in it.
+"""Topology of the fabric: switches, hosts, links by tier and rail, the recognised shape, and findings.
 
-Of the centre it is what it judges by; of files what they say: dump, cable plan, Slurm, Kubernetes, LLDP
-(docs/topology.md), several of one fabric laid over each other and compared. `affinity` tells of this host how close its
-GPUs and adapters are (PIX to SYS)."""
+The topology comes from the server, or from files: ibnetdiscover dump, cable plan, Slurm, Kubernetes, LLDP
+(docs/topology.md); several files of one fabric are merged and compared. `affinity` shows the PCIe distance between the
+GPUs and adapters of this host (PIX to SYS)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ import msgspec
 
 from fabricmon import sources
 from fabricmon.commands import affinity, remote
-from fabricmon.terminal import console
-from fabricmon.terminal.text import clean
+from fabricmon.console import output
+from fabricmon.terminal.fitted_text import clean
+from fabricmon.terminal.text_table import text_table
 from fabricmon.topology.graph import Adapter, Cable, Graph, Switch
 from fabricmon.topology.infer import is_nvlink, natural, tier
 
@@ -30,48 +31,48 @@ fabricmon topology affinity
 """
 OK, ODD, UNUSABLE = 0, 1, 2
 NAMED = 8
-"""Components of one finding that are printed; --json has all."""
+"""Components printed for one finding; --json has all."""
 UNITS_SHOWN = 40
-"""Units that are printed one a line; a torus has one a switch."""
+"""Units printed; a torus has one per switch."""
 VERSION = 1
-"""Of the JSON form; raised when a field that stands changes its meaning or goes."""
+"""Version of the JSON; increases when a field changes its meaning or is removed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(files=[], node_name_map="")
     _add_form(parser)
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", description="without one, ask the centre")
-    show = verbs.add_parser("show", help="what the centre knows, or what files say together")
-    show.add_argument("files", nargs="*", metavar="FILE", help="none: ask the centre")
-    show.add_argument("--node-name-map", default="", metavar="FILE", help="GUID to name, wins over descriptions")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", description="default: show")
+    show = verbs.add_parser("show", help="show the topology of the server, or of files")
+    show.add_argument("files", nargs="*", metavar="FILE", help="topology files (default: from the server)")
+    show.add_argument("--node-name-map", default="", metavar="FILE", help="names by GUID, override node descriptions")
     _add_form(show)
-    near = verbs.add_parser("affinity", help="print how close GPUs and network adapters of a node are over PCIe")
+    near = verbs.add_parser("affinity", help="PCIe distance between GPUs and network adapters of this node")
     affinity.add_arguments(near)
     for verb in (show, near):
-        _keep_what_was_said(parser, verb)
+        _keep_given(parser, verb)
 
 
-def _keep_what_was_said(parser: argparse.ArgumentParser, verb: argparse.ArgumentParser) -> None:
-    """An option of both, said before the verb, holds: argparse would put the verb's default in its place."""
-    said = {action.dest for action in parser._actions if action.option_strings}
+def _keep_given(parser: argparse.ArgumentParser, verb: argparse.ArgumentParser) -> None:
+    """Keep options that are given before the verb: argparse would replace them by the verb's defaults."""
+    given = {action.dest for action in parser._actions if action.option_strings}
     for action in verb._actions:
-        if action.dest in said:
+        if action.dest in given:
             action.default = argparse.SUPPRESS
 
 
 def _add_form(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON object with the whole graph")
-    parser.add_argument("--strict", action="store_true", help="exit 1 where anything is odd")
+    parser.add_argument("--json", action="store_true", help="print the whole graph as JSON")
+    parser.add_argument("--strict", action="store_true", help="exit 1 if there is a finding")
     remote.add_arguments(parser, as_json=False)
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 1 with --strict and a finding; 2 where a file cannot be used (what the others say is shown) or the centre
-    cannot be asked."""
+    """0; 1 with --strict and a finding; 2 if a file cannot be used (the others are shown) or the server does not
+    answer."""
     if args.verb == "affinity":
         return affinity.run(args)
     if not args.files:
-        return _of_the_centre(args)
+        return _from_central(args)
     worst = OK
     graphs = []
     try:
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         return UNUSABLE
     for path in args.files:
         try:
-            graphs.append(sources.read(path, names))
+            graphs.append(sources.parse_file(path, names))
         except sources.SourceError as error:
             print(clean(error), file=sys.stderr)
             worst = UNUSABLE
@@ -92,14 +93,14 @@ def run(args: argparse.Namespace) -> int:
     return max(worst, ODD) if args.strict and graph.findings else worst
 
 
-def _of_the_centre(args: argparse.Namespace) -> int:
+def _from_central(args: argparse.Namespace) -> int:
     try:
-        graph = graph_of(remote.ask(args, "GET", "/topology"))
+        graph = graph_of(remote.request(args, "GET", "/topology"))
     except remote.RemoteError as error:
         print(f"fabricmon topology: {error}", file=sys.stderr)
         return UNUSABLE
     except msgspec.ValidationError as error:
-        print(f"fabricmon topology: the centre is of another version, its topology is none we know: {clean(error)}",
+        print(f"fabricmon topology: the server has another version, its topology cannot be read: {clean(error)}",
               file=sys.stderr)  # fmt: skip
         return UNUSABLE
     _show(graph, as_json=args.json)
@@ -107,22 +108,22 @@ def _of_the_centre(args: argparse.Namespace) -> int:
 
 
 def _show(graph: Graph, *, as_json: bool) -> None:
-    """Names come from descriptions and LLDP, so from whoever runs a node: a person's terminal gets them clean."""
+    """Print the graph. Names come from node descriptions and LLDP, so control characters are removed."""
     if as_json:
         print(msgspec.json.encode(document(graph)).decode())
     else:
-        console.show(clean(line) for line in report(graph))
+        output.show(clean(line) for line in report(graph))
 
 
 class _Nodes(msgspec.Struct):
-    """What the centre tells as lists and a graph has by id."""
+    """Lists in the answer of the server that a graph has by id."""
 
     switches: tuple[Switch, ...]
     adapters: tuple[Adapter, ...]
 
 
 def graph_of(answer: dict[str, Any]) -> Graph:
-    """The graph that a centre told. msgspec.ValidationError for what is none."""
+    """The graph in an answer of the server. msgspec.ValidationError."""
     nodes = msgspec.convert(answer, _Nodes)
     graph = msgspec.convert({**answer, "switches": {}, "adapters": {}}, Graph)
     return msgspec.structs.replace(
@@ -133,7 +134,7 @@ def graph_of(answer: dict[str, Any]) -> Graph:
 
 
 def document(graph: Graph) -> dict[str, Any]:
-    """The JSON form (docs/topology.md): the graph with a summary of it."""
+    """The graph as JSON with a summary (docs/topology.md)."""
     return {
         "version": VERSION,
         "summary": {
@@ -153,50 +154,45 @@ def document(graph: Graph) -> dict[str, Any]:
 
 
 def report(graph: Graph) -> Iterator[str]:
-    """The graph for a person, line by line."""
+    """The graph as text, line by line."""
     for origin in graph.origins:
         when = f"{datetime.fromtimestamp(origin.taken, UTC):%Y-%m-%d %H:%M} UTC" if origin.taken is not None else ""
         yield f"{origin}  {origin.role.value}{', written ' + when if when else ''}"
-    apart = f", {len(graph.aggregation)} aggregation nodes apart" if graph.aggregation else ""
+    apart = f", {len(graph.aggregation)} aggregation nodes" if graph.aggregation else ""
     near = f", {len(graph.trunks)} neighbours and {len(graph.attached)} hosts without ports" if graph.attached else ""
     yield (
         f"  {len(graph.switches)} switches, {len(graph.hosts)} hosts, "
         f"{len(graph.adapters)} adapters{apart}, {len(graph.cables)} links{near}"
     )
     for shape in graph.shapes:
-        yield f"  {shape.name}: {shape.confidence:.0%} sure"
+        yield f"  {shape.name}, confidence {shape.confidence:.0%}"
         yield f"    {shape.why}"
-    if graph.switches:
-        yield ""
-        yield from _table(("LEVEL", "SWITCHES", "ADAPTERS", "MODELS"), _levels(graph))
-    if graph.cables:
-        yield ""
-        yield from _table(("LINKS", "COUNT", "RATES"), _tiers(graph))
-    rails = list(_rails(graph))
-    if rails:
-        yield ""
-        yield from _table(("UNIT", "HOSTS", "LEAVES", "RAILS (leaves)"), rails[:UNITS_SHOWN])
-        if len(rails) > UNITS_SHOWN:
-            yield f"  and {len(rails) - UNITS_SHOWN} more units"
+    units = list(_rails(graph))
     domains = Counter(labels["nvlink"] for labels in graph.hosts.values() if "nvlink" in labels)
-    if domains:
-        yield ""
-        sizes = Counter(domains.values())
-        yield from _table(("NVLINK DOMAINS", "HOSTS EACH"), [(str(n), str(size)) for size, n in sorted(sizes.items())])
+    sizes = sorted(Counter(domains.values()).items())
+    for head, rows in (
+        (("LEVEL", "SWITCHES", "ADAPTERS", "MODELS"), list(_levels(graph))),
+        (("LINKS", "COUNT", "RATES"), list(_tiers(graph))),
+        (("UNIT", "HOSTS", "LEAVES", "RAILS (leaves)"), units[:UNITS_SHOWN]),
+        (("NVLINK DOMAINS", "HOSTS EACH"), [(str(n), str(size)) for size, n in sizes]),
+    ):
+        if rows:
+            yield ""
+            yield from text_table([head, *rows], "  ")
+        if rows and head[0] == "UNIT" and len(units) > UNITS_SHOWN:
+            yield f"  and {len(units) - UNITS_SHOWN} more units"
     yield ""
-    if not graph.findings:
-        yield "  nothing odd"
-    else:
-        yield f"  {len(graph.findings)} finding{'s' * (len(graph.findings) > 1)}"
+    yield from _findings(graph)
+
+
+def _findings(graph: Graph) -> Iterator[str]:
+    count = len(graph.findings)
+    yield f"  {count} finding{'s' * (count > 1)}" if count else "  no findings"
     for finding in graph.findings:
         yield f"    {finding.kind}: {finding.why}"
         if len(finding.components) > 1:
             rest = len(finding.components) - NAMED
             yield "      " + "; ".join(finding.components[:NAMED]) + (f"; and {rest} more" if rest > 0 else "")
-
-
-def _level(level: int) -> str:
-    return {-1: "unknown", 0: "0 (leaf)"}.get(level, str(level))
 
 
 def _level_counts(graph: Graph) -> Counter[int]:
@@ -209,7 +205,8 @@ def _levels(graph: Graph) -> Iterator[tuple[str, ...]]:
         for near, far in ((link.a, link.b), (link.b, link.a)):
             if near.node in graph.switches and far.node in graph.adapters:
                 carried[near.node] += 1
-    kinds = [(_level(level), [s for s in graph.switches.values() if s.level == level and not is_nvlink(s)])
+    kinds = [({-1: "unknown", 0: "0 (leaf)"}.get(level, str(level)),
+              [s for s in graph.switches.values() if s.level == level and not is_nvlink(s)])
              for level in sorted(_level_counts(graph))]  # fmt: skip
     kinds.append(("NVLink", [s for s in graph.switches.values() if is_nvlink(s)]))
     for word, of in kinds:
@@ -219,7 +216,7 @@ def _levels(graph: Graph) -> Iterator[tuple[str, ...]]:
 
 
 def _by_tier(graph: Graph) -> dict[str, list[Cable]]:
-    """NVLinks are a tier of their own."""
+    """Links by tier; NVLinks are a separate tier."""
     found: dict[str, list[Cable]] = {}
     for link in graph.cables:
         ends = (graph.switches.get(link.a.node), graph.switches.get(link.b.node))
@@ -242,7 +239,7 @@ def _tier_counts(graph: Graph) -> dict[str, dict[str, Any]]:
 
 
 def _leaves(graph: Graph) -> dict[str, Counter[str]]:
-    """Unit -> rail -> leaves; "mixed" carries several indexes."""
+    """Unit -> rail -> number of leaves; rail "mixed" for a leaf with several adapter indexes."""
     found: dict[str, Counter[str]] = {}
     for switch in graph.switches.values():
         if switch.level == 0 and (unit := switch.labels.get("unit")):
@@ -277,10 +274,3 @@ def _span(counts: list[int]) -> str:
 
 def _counted(words: Counter[str]) -> str:
     return ", ".join(f"{count} x {word}" for word, count in words.most_common())
-
-
-def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]] | list[tuple[str, ...]]) -> Iterator[str]:
-    lines = [head, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    for line in lines:
-        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

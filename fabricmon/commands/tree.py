@@ -1,4 +1,4 @@
-"""What can be written on the command line, read from the parsers of all commands: for completion and the manual."""
+"""All commands, options and operands, read from the parsers: for completion and the manual."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fabricmon.commands.table import groups, parser_of
 
 FILES = ("FILE", "DIR")
 NAMES = {"ID": "ids", "NODE": "nodes"}
-"""Metavars of what a centre knows: incidents and nodes. A NAME is that of anything else."""
+"""Metavars whose values the server lists: incidents and nodes."""
 
 
 class Option(NamedTuple):
     """flags    "-o", "--output"
     value    its metavar, "" for a switch
-    choices  the values that there are, () any
-    group    title of the group of options it belongs to
+    choices  the values allowed, () any
+    group    title of its group of options
     """
 
     flags: tuple[str, ...]
@@ -29,8 +29,8 @@ class Option(NamedTuple):
 
 class Verb(NamedTuple):
     """path     ("silence", "add")
-    verbs    words that go on, with their lines
-    operands  metavars, or the words there are, of what is no option
+    verbs    subcommands, each with its help line
+    operands  positional arguments: metavar and allowed values
     """
 
     path: tuple[str, ...]
@@ -42,7 +42,7 @@ class Verb(NamedTuple):
 
 
 def verbs() -> Iterator[Verb]:
-    """Every command and every verb below one, in the order of the help."""
+    """Every command and subcommand, in the order of the help."""
     from fabricmon.commands.table import COMMANDS
 
     for _, names in groups():
@@ -73,5 +73,5 @@ def _below(path: tuple[str, ...], about: str, parser: argparse.ArgumentParser) -
 def _option(parser: argparse.ArgumentParser, action: argparse.Action, group: str) -> Option:
     value = "" if action.nargs == 0 else str(action.metavar or action.dest.upper())
     choices = tuple(map(str, action.choices or ())) if value else ()
-    said = parser._get_formatter()._expand_help(action) if action.help else ""
-    return Option(tuple(action.option_strings), value, choices, said, group)
+    about = parser._get_formatter()._expand_help(action) if action.help else ""
+    return Option(tuple(action.option_strings), value, choices, about, group)

@@ -1,7 +1,7 @@
-"""One YAML file into typed settings, or every problem with its place in the file. Nothing starts on a bad file.
+"""One YAML file into typed settings, or all problems with file and line.
 
-A path in the file is a module path: `collect.infiniband.interval` is the field `interval` of the `Config` in
-`fabricmon/collect/infiniband.py`; `rules.link_down.hold` is a field of that rule's params. The sections are found
+A path in the file is a path of fields: `collect.infiniband.interval` is the field `interval` of the config that
+COLLECTORS has for `infiniband`; `rules.link_down.hold` is a field of that rule's params. The sections are found
 through literal tables (SECTIONS here, COLLECTORS, RULES and SENDERS in their packages), so a new module's settings
 are read, checked, shown and suggested without a line here.
 """
@@ -16,14 +16,14 @@ from typing import Any
 import msgspec
 
 from fabricmon.config.decode import Decoder
-from fabricmon.config.source import MAX_PROBLEMS, ConfigError, Item, Problem, join, parse, put, read
+from fabricmon.config.source import MAX_PROBLEMS, ConfigError, ConfigProblem, Located, join, parse, put, read_text
 
 __all__ = [
     "ORDER",
     "SECTIONS",
     "TABLES",
     "ConfigError",
-    "Problem",
+    "ConfigProblem",
     "Root",
     "Sender",
     "TopologyConfig",
@@ -38,9 +38,9 @@ class TopologyConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     file        an `ibnetdiscover` dump, a cable plan or another of the formats of docs/topology.md, plain or gzip; ""
                 means none: links, adapters, hosts and rails by index only.
-    files       further ones of the same fabric; all are laid over each other, what is seen live over what is planned.
+    files       further ones of the same fabric; all are merged, live dumps over plans.
     node_names  a node-name-map of the InfiniBand tools for the dumps; "" means none.
-    power       host name -> power domain, for sites whose cable plan does not say it.
+    power       host name -> power domain, where the cable plan has none.
     """
 
     file: str = ""
@@ -49,21 +49,21 @@ class TopologyConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     power: dict[str, str] = {}
 
 
-# Sections with one fixed struct: name -> "module:struct". The agent's and the centre's settings belong to higher
+# Sections with one fixed struct: name -> "module:struct". The settings of agent and server belong to higher
 # layers, hence by name; it also spares a program the import of sections it does not use.
 SECTIONS: dict[str, str] = {
     "agent": "fabricmon.agent.settings:AgentConfig",
     "central": "fabricmon.central.settings:CentralConfig",
     "topology": "fabricmon.config:TopologyConfig",
     "notify": "fabricmon.notify.settings:NotifyConfig",
-    "log": "fabricmon.runtime.logs:Config",
+    "log": "fabricmon.runtime.logs:LogConfig",
 }
 
 # Sections keyed by the rows of a literal table: name -> "module:table".
 TABLES: dict[str, str] = {
     "collect": "fabricmon.collect:COLLECTORS",
     "rules": "fabricmon.rules:RULES",
-    "senders": "fabricmon.senders:KINDS",
+    "senders": "fabricmon.senders:CONFIGS",
 }
 
 ORDER = ("agent", "collect", "central", "topology", "rules", "notify", "senders", "log")
@@ -71,7 +71,7 @@ ORDER = ("agent", "collect", "central", "topology", "rules", "notify", "senders"
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """One receiver of notifications: which sender module, and that module's Config."""
+    """One receiver of notifications: which kind of sender, and the settings of it."""
 
     kind: str
     config: Any
@@ -99,15 +99,15 @@ class Root:
 
 
 def load(path: str | None, overrides: Mapping[str, object] | None = None, *, uses: Collection[str] = ORDER) -> Root:
-    """Read `path` (None: defaults only), put `overrides` over it, check all, fill in the defaults.
+    """Read `path` (None: defaults only), apply `overrides`, check, fill in the defaults.
 
     overrides  dotted path -> plain value, as a command line flag sets it: {"central.listen": ["[::]:9791"]};
                it replaces the file's value.
     uses       the sections the program needs. Others are checked if the file has them, else left out, so that an
-               agent neither imports the senders nor needs the centre's secret files.
-    Raises ConfigError with everything that is wrong.
+               agent neither imports the senders nor needs the secret files of the server.
+    Raises ConfigError with all problems.
     """
-    tree = Item({}, 0) if path is None else parse(read(path), path)
+    tree = Located({}, 0) if path is None else parse(read_text(path), path)
     for dotted, value in (overrides or {}).items():
         put(tree, dotted, value)
     decoder = Decoder(path or "defaults")
@@ -119,7 +119,7 @@ def load(path: str | None, overrides: Mapping[str, object] | None = None, *, use
     for section in ORDER:
         if section not in found and section not in uses:
             continue
-        item = found.get(section) or Item({}, 0)
+        item = found.get(section) or Located({}, 0)
         decoder.files_matter = section in uses
         if section in SECTIONS:
             setattr(root, section, decoder.struct(item, struct_of(section), section))
@@ -133,8 +133,8 @@ def load(path: str | None, overrides: Mapping[str, object] | None = None, *, use
     return root
 
 
-def _senders(decoder: Decoder, item: Item) -> dict[str, Sender]:
-    """Receivers have names of the site's choice; `kind` says which sender's Config the rest is."""
+def _senders(decoder: Decoder, item: Located) -> dict[str, Sender]:
+    """Receivers by name; `kind` selects the sender whose Config decodes the rest."""
     kinds = structs_of("senders")
     done: dict[str, Sender] = {}
     for name, child in decoder.mapping(item, "senders").items():
@@ -146,7 +146,7 @@ def _senders(decoder: Decoder, item: Item) -> dict[str, Sender]:
         elif kind.value not in kinds:
             decoder.unknown(kind, join(path, "kind"), str(kind.value), kinds, f"kind '{kind.value}'")
         else:
-            done[name] = Sender(kind.value, decoder.struct(Item(fields, child.line), kinds[kind.value], path))
+            done[name] = Sender(kind.value, decoder.struct(Located(fields, child.line), kinds[kind.value], path))
     return done
 
 
@@ -166,4 +166,6 @@ def structs_of(table: str) -> dict[str, type[msgspec.Struct]]:
     rows = _resolve(TABLES[table])
     if table == "rules":
         return {rule.name: rule.params for rule in rows}
-    return {name: module.Config for name, module in rows.items()}
+    if table == "senders":
+        return dict(rows)
+    return {name: kind.config for name, kind in rows.items()}

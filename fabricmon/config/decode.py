@@ -1,4 +1,4 @@
-"""Values of a configuration into msgspec structs; goes on after a mistake, so that one run names them all."""
+"""Values of a configuration into msgspec structs; continues after a problem, so that one run reports all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from fabricmon.config.source import Item, Problem, join
+from fabricmon.config.renamed import RENAMED
+from fabricmon.config.source import ConfigProblem, Located, join
 from fabricmon.units import Duration, Rate
 
 _BOUNDS = (
@@ -27,44 +28,46 @@ _EXPONENT = re.compile(r"[+-]?\d+[eE][+-]?\d+")
 
 
 class Decoder:
-    """Collects what is wrong in `problems`; a value that could not be had is None.
+    """Collects problems in `problems`; an invalid value is None.
 
-    files_matter  a `*_file` that is named must be readable: set for the sections that the program will use.
+    files_matter  named `*_file`s must be readable: set for the sections that the program uses.
     """
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.problems: list[Problem] = []
+        self.problems: list[ConfigProblem] = []
         self.files_matter = True
 
-    def complain(self, item: Item, path: str, text: str) -> None:
+    def complain(self, item: Located, path: str, text: str) -> None:
         """Note a problem at an item."""
-        self.problems.append(Problem(self.file if item.line else "command line", item.line, path, text))
+        self.problems.append(ConfigProblem(self.file if item.line else "command line", item.line, path, text))
 
-    def unknown(self, item: Item, path: str, word: str, known: Collection[str], what: str) -> None:
-        """Note a word that is not one of `known`, with the nearest that is."""
+    def unknown(self, item: Located, path: str, word: str, known: Collection[str], what: str) -> None:
+        """Note a word that is not one of `known`, with its new name or the nearest known word."""
+        if path in RENAMED:
+            return self.complain(item, path, f"is now {RENAMED[path]}")
         near = difflib.get_close_matches(word, list(known), 1, 0.6)
         hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(sorted(known))}"
         self.complain(item, path, f"unknown {what}, {hint}")
 
-    def mapping(self, item: Item, path: str) -> dict[str, Item]:
+    def mapping(self, item: Located, path: str) -> dict[str, Located]:
         """Keys and values. An empty section (`collect:` with all below it commented out) is an empty mapping."""
         if item.value is None:
             return {}
         if isinstance(item.value, dict):
             return item.value
-        self.complain(item, path, f"expected keys and values, got {_said(item.value)}")
+        self.complain(item, path, f"expected keys and values, got {_shown(item.value)}")
         return {}
 
-    def table(self, item: Item, rows: Mapping[str, type[msgspec.Struct]], path: str, what: str) -> dict[str, Any]:
-        """One struct a row of a literal table; rows the file does not name have their defaults."""
+    def table(self, item: Located, rows: Mapping[str, type[msgspec.Struct]], path: str, what: str) -> dict[str, Any]:
+        """One struct a row of a literal table; rows that are not in the file have defaults."""
         found = self.mapping(item, path)
         for key, child in found.items():
             if key not in rows:
                 self.unknown(child, join(path, key), key, rows, what)
-        return {name: self.struct(found.get(name) or Item({}, 0), tp, join(path, name)) for name, tp in rows.items()}
+        return {name: self.struct(found.get(name) or Located({}, 0), tp, join(path, name)) for name, tp in rows.items()}
 
-    def struct(self, item: Item, tp: type[msgspec.Struct], path: str) -> Any:
+    def struct(self, item: Located, tp: type[msgspec.Struct], path: str) -> Any:
         """A struct of type `tp`; None where anything in it was wrong."""
         found = self.mapping(item, path)
         fields = {f.encode_name: f for f in msgspec.structs.fields(tp)}
@@ -83,14 +86,14 @@ class Decoder:
         try:
             made = tp(**values)
         except (ValueError, TypeError) as error:
-            self.complain(item, path, _told(error))
+            self.complain(item, path, _lower(error))
             return None
         if self.files_matter:
             for key, info in fields.items():
                 self._readable(found.get(key, item), key, getattr(made, info.name), join(path, key))
         return made
 
-    def _readable(self, item: Item, key: str, value: object, path: str) -> None:
+    def _readable(self, item: Located, key: str, value: object, path: str) -> None:
         if not key.endswith("_file") or not isinstance(value, str) or not value:
             return
         try:
@@ -99,7 +102,7 @@ class Decoder:
         except OSError as error:
             self.complain(item, path, f"{value} cannot be read: {error.strerror}")
 
-    def value(self, item: Item, tp: Any, path: str) -> Any:
+    def value(self, item: Located, tp: Any, path: str) -> Any:
         """A value of any annotated type a settings struct uses."""
         limits: tuple[Any, ...] = ()
         if typing.get_origin(tp) is typing.Annotated:
@@ -117,19 +120,19 @@ class Decoder:
             return {k: self.value(v, args[1], join(path, k)) for k, v in self.mapping(item, path).items()}
         if isinstance(origin, type) and issubclass(origin, list | tuple | set | frozenset):
             if item.value is not None and not isinstance(item.value, list):
-                self.complain(item, path, f"expected a list, got {_said(item.value)}")
+                self.complain(item, path, f"expected a list, got {_shown(item.value)}")
                 return None
             return origin(self.value(v, args[0], f"{path}[{i}]") for i, v in enumerate(item.value or []))
         return self._scalar(item, tp, limits, path)
 
-    def _scalar(self, item: Item, tp: Any, limits: tuple[Any, ...], path: str) -> Any:
+    def _scalar(self, item: Located, tp: Any, limits: tuple[Any, ...], path: str) -> Any:
         try:
             if tp in (Duration, Rate):
                 value = tp.parse(item.plain())
             elif tp is float and isinstance(item.value, str) and _EXPONENT.fullmatch(item.value):
-                value = float(item.value)  # YAML 1.1 takes 1e-15, without a point, for text
+                value = float(item.value)  # YAML 1.1 reads 1e-15, without a point, as text
             elif isinstance(item.value, dict | list):
-                raise ValueError(f"expected {getattr(tp, '__name__', tp)}, got {_said(item.value)}")
+                raise ValueError(f"expected {getattr(tp, '__name__', tp)}, got {_shown(item.value)}")
             else:
                 value = msgspec.convert(item.value, tp, strict=True)
             if isinstance(value, float) and not math.isfinite(value):
@@ -146,7 +149,7 @@ class Decoder:
                 hint = f", did you mean '{near[0]}'?" if near else ""
                 self.complain(item, path, f"expected one of {', '.join(choices)}, got {item.value!r}{hint}")
             else:
-                self.complain(item, path, _told(error))
+                self.complain(item, path, _lower(error))
             return None
         return value
 
@@ -159,12 +162,12 @@ def _choices(tp: Any) -> list[str]:
     return [str(m.value) for m in members.values()] if members else []
 
 
-def _told(error: Exception) -> str:
+def _lower(error: Exception) -> str:
     text = str(error).replace("`", "'")
     return text[:1].lower() + text[1:]
 
 
-def _said(value: object) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, dict):
         return "keys and values"
     return "a list" if isinstance(value, list) else repr(value)

@@ -1,6 +1,6 @@
-"""Grafana dashboards, authored as data so that their lists and limits stay those of catalogue and rules. Pure.
+"""Grafana dashboards as data: their lists and limits come from the catalogue and the rules. Pure.
 
-`BOARDS` is the table of them; `documents` are the files that `fabricmon dashboards` writes.
+`BOARDS` is their table; `documents` makes the files that `fabricmon dashboards` writes.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from fabricmon.dashboards import congestion, fleet, incidents, links, node, nvlink, own
-from fabricmon.dashboards.board import Board
+from fabricmon.dashboards import congestion, fleet, incidents, links, node, nvlink, self_monitoring
+from fabricmon.dashboards.board import Dashboard
 from fabricmon.dashboards.panel import Json
 from fabricmon.dashboards.site import Site
 from fabricmon.rules.rulefile import selected
 
-BOARDS: dict[str, Callable[[Site], Board]] = {
+BOARDS: dict[str, Callable[[Site], Dashboard]] = {
     "fabric": fleet.board,
     "congestion": congestion.board,
     "links": links.board,
     "nvlink": nvlink.board,
     "node": node.board,
     "incidents": incidents.board,
-    "self": own.board,
+    "self": self_monitoring.board,
 }
-"""Name -> what makes it, in the order in which a person looks at them. The file is fabricmon-<name>.json."""
+"""Name -> the function that makes it, in the order of use. The file is fabricmon-<name>.json."""
 
 
 def documents(site: Site, selector: str = "") -> dict[str, str]:
@@ -37,7 +37,7 @@ def documents(site: Site, selector: str = "") -> dict[str, str]:
 
 
 def _narrowed(value: Any, selector: str) -> Any:
-    """A document whose queries ask for series that `selector` matches only."""
+    """The document with `selector` in all its queries."""
     if not selector:
         return value
     if isinstance(value, list):

@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fabricmon.dashboards.panel import DATASOURCE, Json, Panel, Row
+from fabricmon.dashboards.panel import DATASOURCE, Json, Panel, PanelRow
 
 COLUMNS = 24
 """Width of Grafana's grid."""
 
 TAG = "fabricmon"
-"""By it dashboards find each other."""
+"""Tag of all dashboards, for the links between them."""
 
 SCHEMA = 39
 """Version of the classic dashboard JSON: read by Grafana 10 to 13."""
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
-    """One dashboard. `uid` is part of its address and never changes; `since`: time range it opens with."""
+class Dashboard:
+    """One dashboard. `uid` is part of its address and never changes; `since`: start of its time range."""
 
     uid: str
     title: str
     description: str
     variables: tuple[Json, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PanelRow, ...]
     since: str = "now-6h"
     refresh: str = "30s"
 
     def document(self) -> Json:
-        """As Grafana reads it from a file."""
+        """The JSON document for Grafana."""
         return {
             "uid": self.uid,
             "title": self.title,
@@ -50,7 +50,7 @@ class Board:
         }
 
 
-def _placed(rows: Sequence[Row]) -> Iterator[Json]:
+def _placed(rows: Sequence[PanelRow]) -> Iterator[Json]:
     number, y = 0, 0
     for row in rows:
         number += 1
@@ -71,7 +71,7 @@ def _placed(rows: Sequence[Row]) -> Iterator[Json]:
 
 
 def _flow(panels: Sequence[Panel], y: int) -> Iterator[tuple[Panel, int, int]]:
-    """Panels side by side as long as they fit; the next line begins below the tallest."""
+    """Panels from left to right; a line starts below the highest panel of the line above."""
     x, tallest = 0, 0
     for panel in panels:
         if x + panel.width > COLUMNS:
@@ -81,14 +81,13 @@ def _flow(panels: Sequence[Panel], y: int) -> Iterator[tuple[Panel, int, int]]:
 
 
 def _others() -> Json:
-    """Links to all dashboards of the tag, at the same time range and with the same variables."""
+    """Links to all dashboards of the tag, with time range and variables."""
     return {
         "type": "dashboards", "title": "fabricmon", "tags": [TAG], "asDropdown": False, "includeVars": True,
         "keepTime": True, "targetBlank": False, "icon": "external link", "tooltip": "", "url": "",
     }  # fmt: skip
 
 
-# --------------------------------------------------------------------------------------------------------
 # Variables
 
 
@@ -102,7 +101,7 @@ def _datasource() -> Json:
 def choice(
     name: str, label: str, query: str, *, regex: str = "", several: bool = False, hidden: bool = False
 ) -> Json:
-    """A list of values that the data source is asked for; `several`: any of them, or all."""
+    """A variable with values from the data source; `several`: multiple choice, with "All"."""
     found: Json = {
         "name": name,
         "label": label,
@@ -122,7 +121,7 @@ def choice(
 
 
 def filter_text(name: str, label: str, default: str) -> Json:
-    """A regular expression that a person types: a list of thousands would be of no use."""
+    """A variable with a typed regular expression, instead of a list of thousands of values."""
     chosen = {"text": default, "value": default, "selected": True}
     return {"name": name, "label": label, "type": "textbox", "query": default, "current": chosen, "hide": 0,
             "options": [chosen]}  # fmt: skip

@@ -1,7 +1,6 @@
-"""Panels and what they are made of, as Grafana's classic dashboard JSON wants them. Pure.
+"""Panels and their parts, in Grafana's classic dashboard JSON. Pure.
 
-Every panel says in its description what it shows and what bad looks like; one whose emptiness is good says so in
-`empty`.
+The description of a panel explains what it shows and which values are bad; `empty` is its text without data.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One PromQL query. `instant`: of the end of the time range only; as rows of a table where the panel is one."""
+    """One PromQL query. `instant`: at the end of the time range only, always so for tables."""
 
     expr: str
     legend: str = ""
@@ -29,7 +28,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel without its place. width is of 24 columns, height in rows of about 38 pixels."""
+    """A panel without its position. Width in 24ths, height in rows of about 38 pixels."""
 
     kind: str
     title: str
@@ -44,7 +43,7 @@ class Panel:
     interval: str = ""
 
     def document(self, number: int, x: int, y: int) -> Json:
-        """The panel at a place of the grid."""
+        """The panel at a position of the grid."""
         panel: Json = {
             "id": number,
             "type": self.kind,
@@ -74,23 +73,26 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A heading and the panels below it; folded, they are loaded when somebody opens it."""
+class PanelRow:
+    """A heading and the panels below it; `folded`: loaded when opened."""
 
     title: str
     panels: tuple[Panel, ...]
     folded: bool = False
 
 
-# --------------------------------------------------------------------------------------------------------
 # Thresholds, value names, links
 
 
 def steps(*limits: tuple[float, str], base: str = GREEN) -> Json:
-    """Colours from limits on: `base` below the first."""
+    """Thresholds: colours from each limit on, `base` below the first."""
     found: list[Json] = [{"color": base, "value": None}]
     found += [{"color": color, "value": value} for value, color in sorted(limits)]
     return {"mode": "absolute", "steps": found}
+
+
+WARN, BAD = steps((1, ORANGE)), steps((1, RED))
+"""Thresholds at 1: warning, bad."""
 
 
 def names(words: Mapping[float, tuple[str, str]]) -> list[Json]:
@@ -103,35 +105,23 @@ def names(words: Mapping[float, tuple[str, str]]) -> list[Json]:
 
 
 def link(title: str, url: str, new_tab: bool = False) -> Json:
-    """A link from a value."""
+    """A link of a value."""
     return {"title": title, "url": url, "targetBlank": new_tab}
 
 
 def by_name(name: str, **properties: Any) -> Json:
-    """An override of one column or series. `__` in a property stands for a dot: custom__width."""
-    return _override("byName", name, properties)
-
-
-def by_regex(pattern: str, **properties: Any) -> Json:
-    return _override("byRegexp", f"/{pattern}/", properties)
-
-
-def _override(matcher: str, what: str, properties: Mapping[str, Any]) -> Json:
+    """An override of one column or series. `__` in a property means a dot: custom__width."""
     return {
-        "matcher": {"id": matcher, "options": what},
+        "matcher": {"id": "byName", "options": name},
         "properties": [{"id": key.replace("__", "."), "value": value} for key, value in properties.items()],
     }
 
 
-def hidden_line(name: str, color: str) -> Json:
-    """A series that is a limit: dashed, no area, in one colour."""
-    return by_name(
-        name, custom__lineStyle={"fill": "dash", "dash": [8, 6]}, custom__fillOpacity=0, custom__lineWidth=1,
-        custom__stacking={"mode": "none", "group": "A"}, color={"mode": "fixed", "fixedColor": color},
-    )
+def colours(of_series: Mapping[Any, str]) -> list[Json]:
+    """Overrides: series name -> colour."""
+    return [by_name(str(name), color={"mode": "fixed", "fixedColor": color}) for name, color in of_series.items()]
 
 
-# --------------------------------------------------------------------------------------------------------
 # Panels
 
 
@@ -140,7 +130,7 @@ def stat(
     height: int = 4, empty: str = "", links: Sequence[Json] = (), decimals: int | None = None, graph: bool = True,
     mappings: Sequence[Json] = (), legend: str = "", text: str = "auto", instant: bool = False,
 ) -> Panel:
-    """One number now, with its line behind it; coloured by `limits`."""
+    """The current value with a line behind it; coloured by `limits`."""
     defaults = _defaults(unit, limits or steps(base=BLUE), "thresholds", empty, decimals, links, mappings)
     options = {
         "colorMode": "background" if limits else "value",
@@ -161,13 +151,9 @@ def series(
     least: float | None = 0, most: float | None = None, interval: str = "", overrides: Sequence[Json] = (),
     table_legend: bool = False, points: bool = False, decimals: int | None = None,
 ) -> Panel:
-    """Lines over time. `limits` are drawn as coloured lines; lists of series have a legend with their last and
-    greatest value."""
+    """Lines over time. `limits` are drawn as lines; `table_legend`: a table with last and maximum value."""
     defaults = _defaults(unit, limits or steps(), "palette-classic", empty, decimals, links, ())
-    if least is not None and not logarithmic:
-        defaults["min"] = least
-    if most is not None:
-        defaults["max"] = most
+    defaults |= _given(min=None if logarithmic else least, max=most)
     defaults["custom"] = {
         "drawStyle": "line",
         "lineWidth": 1,
@@ -177,10 +163,7 @@ def series(
         "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
         "scaleDistribution": {"type": "log", "log": 10} if logarithmic else {"type": "linear"},
         "thresholdsStyle": {"mode": "dashed" if limits else "off"},
-        "axisSoftMin": 0,
-    }
-    if logarithmic:
-        del defaults["custom"]["axisSoftMin"]
+    } | _given(axisSoftMin=None if logarithmic else 0)
     legend: Json = {"showLegend": True, "displayMode": "list", "placement": "bottom", "calcs": []}
     if table_legend:
         legend = {"showLegend": True, "displayMode": "table", "placement": "right", "calcs": ["lastNotNull", "max"],
@@ -192,7 +175,7 @@ def series(
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PanelColumn:
     """A column of a table: the field it shows, its heading, unit and so on."""
 
     source: str
@@ -201,16 +184,29 @@ class Column:
     width: int = 0
     limits: Json | None = None
     links: tuple[Json, ...] = ()
-    mappings: tuple[Json, ...] = ()
+    words: Mapping[float, tuple[str, str]] = field(default_factory=dict)
     decimals: int | None = None
-    extra: Json = field(default_factory=dict)
+
+    def properties(self, merged: bool) -> Json:
+        """Overrides of the table's defaults. `merged`: rows of several queries, some without a value here."""
+        found = _given(
+            noValue="–" if merged and self.source.startswith("Value") else "", unit=self.unit, decimals=self.decimals,
+            custom__width=self.width or None,
+        )  # fmt: skip
+        if self.limits:
+            found |= {"thresholds": self.limits, "color": {"mode": "thresholds"},
+                      "custom__cellOptions": {"type": "color-text"}}  # fmt: skip
+        if self.words:
+            found |= {"mappings": names(self.words), "custom__cellOptions": {"type": "color-text"},
+                      "custom__align": "left"}  # fmt: skip
+        return found | ({"links": list(self.links)} if self.links else {})
 
 
 def table(
-    title: str, description: str, queries: Sequence[Query], columns: Sequence[Column], *, width: int = 12,
+    title: str, description: str, queries: Sequence[Query], columns: Sequence[PanelColumn], *, width: int = 12,
     height: int = 8, empty: str = "none", sort: str = "", ascending: bool = False,
 ) -> Panel:
-    """Rows as of now, in the order of `columns`; all other labels are left out."""
+    """Current rows with these columns; other labels are left out."""
     shown = {column.source: at for at, column in enumerate(columns)}
     transformations: list[Json] = [{"id": "merge", "options": {}}] if len(queries) > 1 else []
     transformations.append({"id": "filterFieldsByName", "options": {"include": {"names": list(shown)}}})
@@ -218,27 +214,7 @@ def table(
         "id": "organize",
         "options": {"indexByName": shown, "renameByName": {c.source: c.title for c in columns}, "excludeByName": {}},
     })  # fmt: skip
-    overrides = []
-    for column in columns:
-        properties: Json = dict(column.extra)
-        if len(queries) > 1 and column.source.startswith("Value"):
-            properties["noValue"] = "–"  # a row that only other queries have
-        if column.unit:
-            properties["unit"] = column.unit
-        if column.decimals is not None:
-            properties["decimals"] = column.decimals
-        if column.width:
-            properties["custom__width"] = column.width
-        if column.limits:
-            properties |= {"thresholds": column.limits, "color": {"mode": "thresholds"},
-                           "custom__cellOptions": {"type": "color-text"}}  # fmt: skip
-        if column.mappings:
-            properties |= {"mappings": list(column.mappings), "custom__cellOptions": {"type": "color-text"},
-                           "custom__align": "left"}  # fmt: skip
-        if column.links:
-            properties["links"] = list(column.links)
-        if properties:
-            overrides.append(by_name(column.title, **properties))
+    overrides = [by_name(c.title, **found) for c in columns if (found := c.properties(len(queries) > 1))]
     defaults = _defaults("", steps(base=GREY), "thresholds", empty, None, (), ())
     defaults["custom"] = {"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False, "filterable": True}
     options: Json = {"showHeader": True, "cellHeight": "sm", "footer": {"show": False, "reducer": ["sum"], "fields": ""}}
@@ -254,11 +230,9 @@ def bars(
     title: str, description: str, query: Query, *, unit: str = "short", limits: Json | None = None, width: int = 12,
     height: int = 8, empty: str = "", most: float | None = None, links: Sequence[Json] = (), decimals: int | None = None,
 ) -> Panel:
-    """A bar a series, as of now."""
+    """A bar per series, current values."""
     defaults = _defaults(unit, limits or steps(base=BLUE), "thresholds", empty, decimals, links, ())
-    defaults["min"] = 0
-    if most is not None:
-        defaults["max"] = most
+    defaults |= _given(min=0, max=most)
     options = {
         "displayMode": "basic",
         "orientation": "horizontal",
@@ -274,7 +248,7 @@ def states(
     title: str, description: str, *queries: Query, mappings: Sequence[Json] = (), limits: Json | None = None,
     unit: str = "short", width: int = 12, height: int = 8, empty: str = "", links: Sequence[Json] = (),
 ) -> Panel:
-    """A strip of colours a series: what state it was in, and when."""
+    """A strip of colours per series: its states over time."""
     defaults = _defaults(unit, limits or steps(base=GREY), "thresholds", empty, None, links, mappings)
     defaults["custom"] = {"fillOpacity": 80, "lineWidth": 0}
     options = {
@@ -293,10 +267,8 @@ def _defaults(
     mappings: Sequence[Json],
 ) -> Json:
     found: Json = {"color": {"mode": color}, "thresholds": limits, "mappings": list(mappings), "links": list(links)}
-    if unit:
-        found["unit"] = unit
-    if decimals is not None:
-        found["decimals"] = decimals
-    if empty:
-        found["noValue"] = empty
-    return found
+    return found | _given(unit=unit, decimals=decimals, noValue=empty)
+
+
+def _given(**properties: Any) -> Json:
+    return {name: value for name, value in properties.items() if value is not None and value != ""}

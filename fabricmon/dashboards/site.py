@@ -1,4 +1,4 @@
-"""What dashboards need to know of a site, and the pieces of queries that they share. Pure."""
+"""Settings of a site, and common parts of queries. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fabricmon.dashboards.board import choice, filter_text
-from fabricmon.dashboards.panel import Json, link
+from fabricmon.dashboards.panel import RED, YELLOW, Json, PanelColumn, link, steps
 from fabricmon.model import Severity
 from fabricmon.rules import RULES
 
@@ -18,7 +18,7 @@ _RULES = {rule.name: rule for rule in RULES}
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """node: the label that has a node's name. rules: limits that thresholds are drawn at, defaults where none."""
+    """node: label with the node name. rules: limits of the thresholds, defaults if missing."""
 
     node: str = "instance"
     rules: Mapping[str, Any] = field(default_factory=dict)
@@ -29,29 +29,44 @@ class Site:
         return _RULES[rule].params() if own is None else own
 
     @property
+    def waiting_limits(self) -> Json:
+        """Thresholds of the Tx wait of a port."""
+        limits = self.limits("congestion")
+        return steps((limits.medium, YELLOW), (limits.high, RED))
+
+    @property
+    def pausing_limits(self) -> Json:
+        """Thresholds of the share of time with PFC pause sent."""
+        return steps((self.limits("slow_receiver").pausing, YELLOW), (self.limits("pfc_storm").pausing, RED))
+
+    @property
     def among(self) -> str:
-        """Matcher of the nodes that the filter names."""
+        """Matcher of the filtered nodes."""
         return f'{self.node}=~"$nodes"'
 
     @property
     def of_node(self) -> str:
-        """Matcher of the chosen node; the port behind its name is no part of the choice."""
+        """Matcher of the chosen node, with or without the port of its address."""
         return f'{self.node}=~"$node(:[0-9]+)?"'
 
     @property
     def port(self) -> str:
-        """Legend of a port among those of many nodes."""
+        """Legend of a port with its node."""
         return f"{{{{{self.node}}}}} {{{{device}}}}"
 
     @property
     def to_node(self) -> Json:
-        """From a series to the dashboard of its node."""
+        """Link from a series to the dashboard of its node."""
         return _to_node("${__field.labels." + self.node + "}")
 
     @property
     def row_to_node(self) -> Json:
-        """From a row of a table to the dashboard of its node."""
+        """Link from a table row to the dashboard of its node."""
         return _to_node("${__data.fields.Node}")
+
+    def columns(self, label: str, title: str, width: int) -> list[PanelColumn]:
+        """The first two columns of a table: the node, and the label of its part."""
+        return [PanelColumn(self.node, "Node", links=(self.row_to_node,)), PanelColumn(label, title, width=width)]
 
     def nodes(self) -> Json:
         return filter_text("nodes", "Nodes (regular expression)", ".*")
@@ -70,22 +85,22 @@ def to_incidents() -> Json:
 
 
 def greatest(series: str, count: int = 10) -> str:
-    """The series that were greatest at any moment of the time range: the same ones all along it."""
+    """The series with the greatest maximum in the time range, the same ones for all of it."""
     return f"{series} and topk({count}, max_over_time({series}[$__range] @ end()))"
 
 
 def smallest(series: str, count: int = 10) -> str:
-    """The series that were smallest at any moment of the time range."""
+    """The series with the smallest minimum in the time range."""
     return f"{series} and bottomk({count}, min_over_time({series}[$__range] @ end()))"
 
 
 def compute(metric: str, matchers: str = "") -> str:
-    """A metric by rail, without the rails of networks that jobs do not compute over."""
+    """A metric by rail, without storage and management rails."""
     return f'{metric}{{rail!~"(storage|management)/.*"{f", {matchers}" if matchers else ""}}}'
 
 
 def by_rail_index(metric: str, operation: str, matchers: str = "") -> str:
-    """Rails of all units together by their number: eight lines, however large the fabric."""
+    """The rails of all units aggregated by rail number: eight lines for any size of the fabric."""
     series = compute(metric, matchers)
     return f'{operation} by (index) (label_replace({series}, "index", "$1", "rail", "(?:.*[^0-9])?([0-9]+)"))'
 
@@ -125,4 +140,3 @@ NVLINK_STATES: dict[float, tuple[str, str]] = {
     2: ("asleep", "blue"),
     3: ("no traffic", "blue"),
 }
-YES_NO: dict[float, tuple[str, str]] = {0: ("no", "red"), 1: ("yes", "green")}

@@ -1,1 +1,1 @@
-"""The InfiniBand fabric as management datagrams tell it: what is there, how it is cabled, what every port counted."""
+"""The InfiniBand fabric by management datagrams: nodes, cables, counters of every port."""

@@ -1,11 +1,11 @@
-"""A subnet in the words of `ibnetdiscover`, so that everything that reads such dumps reads ours. Pure."""
+"""A subnet in the format of `ibnetdiscover`. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from fabricmon.fabric import mad
-from fabricmon.fabric.subnet import LINK_UP, Node, Port, Subnet
+from fabricmon.fabric.subnet import LINK_UP, FabricNode, Port, Subnet
 
 
 def ibnetdiscover(subnet: Subnet) -> str:
@@ -22,7 +22,7 @@ def ibnetdiscover(subnet: Subnet) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _node(subnet: Subnet, node: Node) -> Iterator[str]:
+def _node(subnet: Subnet, node: FabricNode) -> Iterator[str]:
     yield f"vendid=0x{node.vendor:x}"
     yield f"devid=0x{node.device:x}"
     yield f"sysimgguid=0x{node.system:x}"
@@ -57,6 +57,6 @@ def _guid(far: Port) -> str:
     return f" ({far.guid:x}) " if far.guid else ""
 
 
-def _id(node: Node) -> str:
+def _id(node: FabricNode) -> str:
     letter = {mad.SWITCH: "S", mad.ROUTER: "R"}.get(node.kind, "H")
     return f'"{letter}-{node.guid:016x}"'

@@ -1,27 +1,26 @@
-"""Many requests at once through one port: a window of outstanding datagrams, timeouts, retries, and an end."""
+"""Many requests at once through one port: a window of outstanding datagrams, timeouts, retries, a deadline."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from fabricmon.fabric import mad
-from fabricmon.fabric.pending import Pending
+from fabricmon.fabric.pending import PendingRequests
 from fabricmon.fabric.transport import Packed, Transport, TransportError
 
 _TID_MODULUS = 1 << 31
 _LOST = 2.0
-"""Seconds beyond a request's timeout after which a transport that keeps silent has lost it."""
+"""Seconds beyond a request's timeout after which a silent transport has lost it."""
 
 
 class Pace(Struct, frozen=True):
-    """How hard the fabric is asked.
+    """Rate of the requests.
 
-    window   datagrams outstanding at one time. Subnet management has no flow control of its own: a switch that is
-             asked too fast drops packets; 16 is also what a simulated fabric bears
+    window   datagrams outstanding at one time. Subnet management has no flow control: a switch that is queried too fast
+             drops packets; 16 is also the limit of a simulated fabric
     timeout  seconds for one answer. Switches answer within a millisecond, a busy adapter may need a hundred
     tries    how often an unanswered request is sent in all
     """
@@ -32,10 +31,10 @@ class Pace(Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What came of a batch.
+class BatchOutcome:
+    """Result of a batch.
 
-    answered  by request: a good answer lies in its place of `answers`
+    answered  by request: whether `answers` holds a good answer in its place
     refused   request -> status of those that were answered with an error
     silent    nodes that do not answer
     sent      datagrams sent
@@ -49,38 +48,44 @@ class Outcome:
     sent: int = 0
     cut: bool = False
 
+    def keep(self, at: int, datagram: memoryview) -> None:
+        """Take over the answer to request `at`, or its error status."""
+        # the top bit is the direction of a directed packet
+        if datagram[mad.STATUS_AT] & 0x7F or datagram[mad.STATUS_AT + 1]:
+            self.refused[at] = mad.answer(datagram).status
+        else:
+            self.answers[at * mad.SIZE : (at + 1) * mad.SIZE] = datagram
+            self.answered[at] = 1
+
     def datagram(self, at: int) -> memoryview | None:
         """The answer to request `at`; None where there is none."""
         return memoryview(self.answers)[at * mad.SIZE : (at + 1) * mad.SIZE] if self.answered[at] else None
 
 
 class Exchange:
-    """Runs batches over one transport. Numbers of late answers are never taken for those of a later batch.
+    """Runs batches over one transport. A late answer is never taken for one of a later batch.
 
     clock  seconds that never go back; every `until` of the sweep is of this clock
     """
 
-    def __init__(self, transport: Transport, pace: Pace, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, transport: Transport, pace: Pace, clock: Callable[[], float]) -> None:
         self.transport, self.pace, self.clock = transport, pace, clock
         self._base = 1
 
     def run(
         self, packed: Packed, owner: Sequence[int], until: float, silent: Collection[int] = ()
-    ) -> Outcome:
+    ) -> BatchOutcome:
         """Send all of `packed`; request i goes to node `owner[i]`. Ends by `until` at the latest.
 
         Raises TransportError when the port itself fails.
         """
-        pending = Pending(owner, self.pace.tries, silent)
-        outcome = Outcome(bytearray(mad.SIZE * len(packed)), bytearray(len(packed)))
-        base, self._base = self._base, (self._base + len(packed)) % _TID_MODULUS or 1
-        if self._base < base:
-            base, self._base = 1, 1 + len(packed)
+        pending = PendingRequests(owner, self.pace.tries, silent)
+        outcome = BatchOutcome(bytearray(mad.SIZE * len(packed)), bytearray(len(packed)))
+        base = self._numbers(len(packed))
         flying: set[int] = set()
         window, timeout = self.pace.window, self.pace.timeout
         send, receive, clock, inbox = self.transport.send, self.transport.receive, self.clock, self.transport.inbox
-        answers, answered = memoryview(outcome.answers), outcome.answered
-        size, status_at, patience = mad.SIZE, mad.STATUS_AT, timeout + _LOST
+        patience = timeout + _LOST
         while (now := clock()) < until:
             while len(flying) < window and (at := pending.next()) is not None:
                 send(packed, at, base + at, timeout)
@@ -102,10 +107,13 @@ class Exchange:
                 pending.timed_out(at)
                 continue
             pending.answered(at)
-            if inbox[status_at] & 0x7F or inbox[status_at + 1]:  # the top bit is a directed packet's direction
-                outcome.refused[at] = mad.answer(inbox).status
-            else:
-                answers[at * size : (at + 1) * size] = inbox
-                answered[at] = 1
+            outcome.keep(at, inbox)
         outcome.silent, outcome.cut = pending.silent, True
         return outcome
+
+    def _numbers(self, count: int) -> int:
+        """The first of `count` transaction numbers that no earlier batch used lately."""
+        base, self._base = self._base, (self._base + count) % _TID_MODULUS or 1
+        if self._base < base:
+            base, self._base = 1, 1 + count
+        return base

@@ -1,4 +1,4 @@
-"""Management datagrams: 256 bytes that ask a switch or an adapter what it is and what its ports counted. Pure.
+"""Management datagrams: 256 bytes that read the identity and the counters of a switch or an adapter. Pure.
 
 Subnet management packets (SMP) go along a directed route, hop by hop, and need no subnet manager, or to a LID.
 Performance management packets (GMP) go to a LID, queue pair 1. Only Get is ever made here: nothing is set or reset.
@@ -10,7 +10,6 @@ Layouts: InfiniBand Architecture Specification volume 1, chapters 13 (headers), 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,8 +21,8 @@ MAX_HOPS = 63  # of a directed route
 STATUS_AT, TID_AT = 4, 12  # of the 16-bit status and of the transaction id's low half in a datagram
 
 CLASS_SMP_LID, CLASS_PERF, CLASS_SMP_DIRECTED = 0x01, 0x04, 0x81
-GET, GET_RESPONSE = 0x01, 0x81
-PERMISSIVE = 0xFFFF  # the LID that means "whoever is at this end of the wire"
+GET = 0x01
+PERMISSIVE = 0xFFFF  # the LID of any node at the end of the wire
 
 STATUS_WORDS = {
     0x1: "busy", 0x2: "redirected", 0x4: "bad version", 0x8: "method not supported",
@@ -102,7 +101,7 @@ _EXTENDED = (
 
 PORT_COUNTERS_EXTENDED = Attribute("PortCountersExtended", 0x1D, GMP_BYTES, _fields(*_EXTENDED))
 
-# the same attribute of a node with CAP2_ERRORS_EXTENDED; others leave anything they like in the further fields
+# the same attribute of a node with CAP2_ERRORS_EXTENDED; without it the further fields are undefined
 PORT_COUNTERS_EXTENDED_ERRORS = Attribute("PortCountersExtended", 0x1D, GMP_BYTES, _fields(
     *_EXTENDED, ("symbol_error", 576, 64), ("link_error_recovery", 640, 64), ("link_downed", 704, 64),
     ("port_rcv_errors", 768, 64), ("port_rcv_remote_physical_errors", 832, 64),
@@ -123,14 +122,7 @@ XMIT_DISCARD_DETAILS = Attribute("PortXmitDiscardDetails", 0x16, GMP_BYTES, _fie
     ("sw_hoq_lifetime_limit_discards", 80, 16),
 ))  # fmt: skip
 
-SUBNET = (NODE_DESCRIPTION, NODE_INFO, SWITCH_INFO, PORT_INFO)
-PERFORMANCE = (
-    CLASS_PORT_INFO, PORT_COUNTERS, PORT_COUNTERS_EXTENDED, PORT_COUNTERS_EXTENDED_ERRORS, RCV_ERROR_DETAILS,
-    XMIT_DISCARD_DETAILS,
-)  # fmt: skip
-
 # Bits of ClassPortInfo's masks of the performance class (IBA volume 1, chapter 16; rdma-core iba_types.h).
-CAP_ALL_PORTS = 1 << 8
 CAP_EXTENDED_WIDTH = 1 << 9  # PortCountersExtended with unicast and multicast packets
 CAP_EXTENDED_NO_IETF = 1 << 10  # ... without them
 CAP_XMIT_WAIT = 1 << 12
@@ -143,7 +135,7 @@ _WIDTHS = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
 _SPEEDS = {1: 2.5, 2: 5.0, 4: 10.0}
 _SPEEDS_EXT = {1: 14.0, 2: 25.0, 4: 50.0, 8: 100.0}
 _SPEEDS_EXT2 = {1: 200.0}
-"""Gb/s of a lane, as sysfs prints them (counters-ib.md section 4): one number for one speed, whoever reads it."""
+"""Gb/s of a lane, as sysfs prints them (docs/methods.md#port-attributes)."""
 SPEED_WORDS = {2.5: "SDR", 5.0: "DDR", 10.0: "QDR", 14.0: "FDR", 25.0: "EDR", 50.0: "HDR", 100.0: "NDR", 200.0: "XDR"}
 
 
@@ -153,7 +145,7 @@ def width_of(code: int) -> int:
 
 
 def lane_speed(speed: int, extended: int, extended2: int = 0) -> float:
-    """Gb/s of one lane; the newest field that says anything has the word. 0 where none does."""
+    """Gb/s of one lane, by the newest field that is set; 0 where none is."""
     return _SPEEDS_EXT2.get(extended2) or _SPEEDS_EXT.get(extended) or _SPEEDS.get(speed, 0.0)
 
 
@@ -185,29 +177,29 @@ def performance(attribute: Attribute, port: int) -> bytes:
 # --- answers
 
 
-class Answer(NamedTuple):
+class MadAnswer(NamedTuple):
     """The header of a response."""
 
     kind: int  # management class
     method: int
     status: int
-    tid: int  # the low 32 bits: the kernel keeps the others for itself
+    tid: int  # the low 32 bits: the kernel uses the high ones
     attribute: int
     modifier: int
 
 
-def answer(datagram: bytes | bytearray | memoryview) -> Answer:
+def answer(datagram: bytes | bytearray | memoryview) -> MadAnswer:
     """MadError where there is no header."""
     if len(datagram) < _HEADER.size:
         raise MadError(f"a datagram has {SIZE} bytes, got {len(datagram)}")
     _, kind, _, method, status, _, tid, attribute, _, modifier = _HEADER.unpack_from(datagram)
     # the top bit of a directed SMP's status is its direction
     status &= 0x7FFF if kind == CLASS_SMP_DIRECTED else 0xFFFF
-    return Answer(kind, method, status, tid & 0xFFFFFFFF, attribute, modifier)
+    return MadAnswer(kind, method, status, tid & 0xFFFFFFFF, attribute, modifier)
 
 
 def status_text(status: int) -> str:
-    """What a status means: "method or attribute not supported (0xc)"."""
+    """Text of a status: "method or attribute not supported (0xc)"."""
     word = STATUS_WORDS.get(status & 0x1F) or ("busy" if status & 1 else "")
     return f"{word} ({status:#x})" if word else f"status {status:#x}"
 
@@ -221,20 +213,6 @@ def decode(attribute: Attribute, datagram: bytes | bytearray | memoryview) -> di
     return {f.name: (number >> (total - f.offset - f.bits)) & ((1 << f.bits) - 1) for f in attribute.fields}
 
 
-def encode(attribute: Attribute, values: Mapping[str, int]) -> bytes:
-    """The attribute's bytes; fields that are not named are 0. MadError for a value that does not fit."""
-    number, total = 0, 8 * attribute.size
-    known = {f.name: f for f in attribute.fields}
-    for name, value in values.items():
-        field = known.get(name)
-        if field is None:
-            raise MadError(f"{attribute.name} has no field {name}")
-        if not 0 <= value < 1 << field.bits:
-            raise MadError(f"{attribute.name}.{name} has {field.bits} bits, {value} does not fit")
-        number |= value << (total - field.offset - field.bits)
-    return number.to_bytes(attribute.size, "big")
-
-
 def description(datagram: bytes | bytearray | memoryview) -> str:
     """The text of a NodeDescription; bytes that are no UTF-8 are replaced, control characters left out."""
     data = bytes(datagram[DATA : DATA + SMP_BYTES])
@@ -242,13 +220,3 @@ def description(datagram: bytes | bytearray | memoryview) -> str:
         raise MadError(f"NodeDescription needs {SMP_BYTES} bytes behind the header, got {len(data)}")
     text = data.split(b"\0", 1)[0].decode("utf-8", "replace")
     return "".join(c for c in text if c.isprintable()).strip()
-
-
-def response(request: bytes | bytearray | memoryview, attribute: bytes, status: int = 0) -> bytes:
-    """What a node that got `request` sends back: for transports that play a fabric."""
-    out = bytearray(request[:SIZE])
-    out[3] = GET_RESPONSE
-    direction = 0x8000 if out[1] == CLASS_SMP_DIRECTED else 0
-    struct.pack_into(">H", out, 4, status | direction)
-    out[DATA : DATA + len(attribute)] = attribute
-    return bytes(out)

@@ -1,4 +1,4 @@
-"""What a sweep reads of each port: names as sysfs has them, and the attributes that hold them. Pure."""
+"""Columns of a sweep: names as sysfs has them, and the attributes that hold them. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CASTS = ("unicast_xmit_packets", "unicast_rcv_packets", "multicast_xmit_packets"
 DETAILS: dict[mad.Attribute, str] = {
     mad.RCV_ERROR_DETAILS: "port_rcv_errors", mad.XMIT_DISCARD_DETAILS: "port_xmit_discards",
 }  # fmt: skip
-"""Attributes that are asked for when their parent rises."""
+"""Attributes that are read when their parent counter rises."""
 DETAIL_NAMES = tuple(f.name for attribute in DETAILS for f in attribute.fields if not f.name.endswith("_select"))
 NAMES = (*STATES, *ERRORS, *DATA, *CASTS, *DETAIL_NAMES)
 """Columns of a sweep: names as sysfs has them, raw units (data in 4-byte words, rate in bytes per second)."""

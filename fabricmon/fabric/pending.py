@@ -1,9 +1,8 @@
-"""Which request goes out next, and when to leave a silent node alone. Pure.
+"""Order of the requests of a batch, and the end of requests to silent nodes. Pure.
 
-A node that lets one request time out is in doubt: what else is meant for it waits, and one request at a time probes
-it, up to `tries` in all. It answers, and all goes on; it stays silent, and the rest of its requests are given up. So a
-dead node costs `tries` timeouts in one place of the window, however many ports it has. A node that was silent in the
-last sweep begins in doubt, with one try.
+After a timeout a node is in doubt: one request at a time probes it, up to `tries` in all, and the rest of its requests
+wait. When it answers they go on; otherwise they are dropped. So a dead node costs `tries` timeouts in one place of the
+window, however many ports it has. A node that was silent in the last sweep begins in doubt, with one try.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
 
-class Pending:
+class PendingRequests:
     """The requests of one batch; request i goes to node `owner[i]`, any hashable.
 
     tries   how often a request is sent before its node counts as silent
-    silent  nodes that did not answer last time; those that do not answer now come in, those that do go out
+    silent  nodes that did not answer last time; updated by this batch
     """
 
     def __init__(self, owner: Sequence[int], tries: int, silent: Collection[int] = ()) -> None:
@@ -49,7 +48,7 @@ class Pending:
         return None
 
     def answered(self, at: int) -> None:
-        """Any answer shows that the node lives, an error status too."""
+        """Note an answer, an error status too: the node is not silent."""
         if self._probe or self.silent:
             node = self._owner[at]
             self.silent.discard(node)

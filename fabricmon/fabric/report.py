@@ -1,4 +1,4 @@
-"""What one sweep found, as data for a person or a program: nodes, links, ports. Pure but for what it is given."""
+"""Report of one sweep: nodes, links, ports. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from msgspec import Struct
 
 from fabricmon.catalogue import counter_at
 from fabricmon.catalogue.counter import Category
+from fabricmon.catalogue.port import PHYS_STATES, PORT_STATES
 from fabricmon.fabric import mad
 from fabricmon.fabric.names import COLUMN, NAMES, STATES
-from fabricmon.fabric.subnet import At, Subnet, graph_of, guid_text
-from fabricmon.fabric.sweep import Values
+from fabricmon.fabric.subnet import At, FabricNode, Subnet, graph_of, guid_text
+from fabricmon.fabric.sweep import Floats, Values
 from fabricmon.topology import findings, infer
+from fabricmon.topology.graph import End, Graph
 from fabricmon.topology.names import NodeNames
 
 COUNTERS: tuple[tuple[str, str, float, Category], ...] = tuple(
@@ -25,7 +27,7 @@ COUNTERS: tuple[tuple[str, str, float, Category], ...] = tuple(
 SYMPTOMS = frozenset({Category.ERROR, Category.CONFIGURATION, Category.CONGESTION})
 
 
-class End(Struct, frozen=True):
+class LinkEnd(Struct, frozen=True):
     """One end of a link."""
 
     guid: str
@@ -49,8 +51,8 @@ class NodeReport(Struct, frozen=True):
 class LinkReport(Struct, frozen=True):
     """tier: "adapter-0", "0-1", ...; rate in bytes per second and width in lanes, None while down or not answered."""
 
-    a: End
-    b: End
+    a: LinkEnd
+    b: LinkEnd
     tier: str
     state: str
     rate: float | None
@@ -58,7 +60,7 @@ class LinkReport(Struct, frozen=True):
 
 
 class PortReport(Struct, frozen=True):
-    """counters: catalogue column -> value in its unit; None where the port did not tell."""
+    """counters: catalogue column -> value in its unit; None where the port did not report it."""
 
     guid: str
     node: str
@@ -73,7 +75,7 @@ class PortReport(Struct, frozen=True):
     errors: dict[str, float]
 
 
-class Report(Struct, frozen=True):
+class SweepReport(Struct, frozen=True):
     """Times are seconds, `datagrams` those of the sweep. `silent`: nodes that did not answer it."""
 
     origin: str
@@ -90,63 +92,63 @@ class Report(Struct, frozen=True):
 
 def report(
     subnet: Subnet, ports: Sequence[At], values: Values, names: NodeNames | None, walked: float, swept: float
-) -> Report:
-    """`ports[row]` is the port of row `row` of the sweep's cells."""
-    from fabricmon.catalogue.port import PHYS_STATES, PORT_STATES
-
+) -> SweepReport:
+    """The report of a sweep; `ports[row]` is the port of row `row` of its cells."""
     graph = findings.check(infer.annotate(graph_of(subnet, names)))
     name = {guid: graph.name(guid_text(guid)) for guid in subnet.nodes}
-    row_of = {at: row for row, at in enumerate(ports)}
-    cells = values.cells
-
-    def word(at: At, column: str, words: Mapping[int, str]) -> str:
-        value = cells[row_of[at], COLUMN[column]]
-        return "unknown" if math.isnan(value) else words.get(int(value), str(int(value)))
-
-    def end(at: At) -> End:
-        return End(guid_text(at.node), name[at.node], at.port)
-
-    nodes = tuple(
-        NodeReport(
-            guid_text(node.guid), name[node.guid],
-            {mad.SWITCH: "switch", mad.ROUTER: "router"}.get(node.kind, "adapter"), node.description, node.size,
-            node.lid_of(next(iter(node.ports), 0)) if not node.is_switch else node.lid,
-            graph.switches[guid_text(node.guid)].level if guid_text(node.guid) in graph.switches else None,
-            node.guid not in values.silent,
-        )
-        for node in subnet.nodes.values()
-    )  # fmt: skip
-    links: list[LinkReport] = []
-    told: list[PortReport] = []
-    tiers = {(link.a.node, link.a.port): infer.tier(graph, link) for link in graph.cables}
-    for row, at in enumerate(ports):
-        far = subnet.nodes[at.node].ports[at.port].far
-        assert far is not None
-        rate, width = _known(cells[row, COLUMN["rate"]]), _known(cells[row, COLUMN["width"]])
-        lanes = int(width) if width is not None else None
-        speed = mad.SPEED_WORDS.get(round(rate * 8 / 1e9 / lanes, 4), "") if rate and lanes else ""
-        state = word(at, "state", PORT_STATES)
-        counted = {
-            column: _known(cells[row, COLUMN[of]] * scale) for of, column, scale, _ in COUNTERS
-        }
-        errors = {
-            column: value for _, column, _, category in COUNTERS
-            if category in SYMPTOMS and column != "xmit_wait_ticks" and (value := counted[column])
-        }  # fmt: skip
-        told.append(PortReport(
-            guid_text(at.node), name[at.node], at.port, state, word(at, "phys_state", PHYS_STATES), rate, lanes,
-            speed, f"{name[far.node]}/{far.port}", counted, errors,
-        ))  # fmt: skip
-        near, other = (guid_text(at.node), at.port), (guid_text(far.node), far.port)
+    found = {at: _port(at, subnet, values.cells[row], name) for row, at in enumerate(ports)}
+    tiers = {link.a: infer.tier(graph, link) for link in graph.cables}
+    links = []
+    for at, port in found.items():
+        far = _far(subnet, at)
+        near, other = End(guid_text(at.node), at.port), End(guid_text(far.node), far.port)
         if near <= other:
             tier = tiers.get(near) or tiers.get(other) or "aggregation"
-            links.append(LinkReport(end(at), end(far), tier, state, rate, lanes))
-    return Report(
-        f"{name.get(subnet.origin.node, '?')}/{subnet.origin.port}", nodes, tuple(links), tuple(told),
-        tuple(f"{finding.kind}: {finding.why}" for finding in graph.findings),
+            a, b = LinkEnd(near.node, name[at.node], at.port), LinkEnd(other.node, name[far.node], far.port)
+            links.append(LinkReport(a, b, tier, port.state, port.rate, port.width))
+    return SweepReport(
+        f"{name.get(subnet.origin.node, '?')}/{subnet.origin.port}",
+        tuple(_node(node, graph, name[node.guid], node.guid not in values.silent) for node in subnet.nodes.values()),
+        tuple(links), tuple(found.values()), tuple(f"{finding.kind}: {finding.why}" for finding in graph.findings),
         tuple(sorted(name[guid] for guid in values.silent)), values.sent, walked, swept,
         subnet.whole and not (subnet.cut or values.cut),
     )  # fmt: skip
+
+
+def _node(node: FabricNode, graph: Graph, name: str, answers: bool) -> NodeReport:
+    guid = guid_text(node.guid)
+    kind = {mad.SWITCH: "switch", mad.ROUTER: "router"}.get(node.kind, "adapter")
+    lid = node.lid if node.is_switch else node.lid_of(next(iter(node.ports), 0))
+    level = graph.switches[guid].level if guid in graph.switches else None
+    return NodeReport(guid, name, kind, node.description, node.size, lid, level, answers)
+
+
+def _port(at: At, subnet: Subnet, cells: Floats, name: Mapping[int, str]) -> PortReport:
+    """`cells`: the port's row of the sweep."""
+    rate, lanes = _known(cells[COLUMN["rate"]]), _known(cells[COLUMN["width"]])
+    width = int(lanes) if lanes is not None else None
+    counters = {column: _known(cells[COLUMN[of]] * scale) for of, column, scale, _ in COUNTERS}
+    errors = {
+        column: value for _, column, _, category in COUNTERS
+        if category in SYMPTOMS and column != "xmit_wait_ticks" and (value := counters[column])
+    }  # fmt: skip
+    far = _far(subnet, at)
+    return PortReport(
+        guid_text(at.node), name[at.node], at.port, _word(cells[COLUMN["state"]], PORT_STATES),
+        _word(cells[COLUMN["phys_state"]], PHYS_STATES), rate, width,
+        mad.SPEED_WORDS.get(round(rate * 8 / 1e9 / width, 4), "") if rate and width else "",
+        f"{name[far.node]}/{far.port}", counters, errors,
+    )  # fmt: skip
+
+
+def _far(subnet: Subnet, at: At) -> At:
+    far = subnet.nodes[at.node].ports[at.port].far
+    assert far is not None
+    return far
+
+
+def _word(value: float, words: Mapping[int, str]) -> str:
+    return "unknown" if math.isnan(value) else words.get(int(value), str(int(value)))
 
 
 def _known(value: float) -> float | None:

@@ -1,7 +1,7 @@
-"""A subnet as it was walked: nodes, their ports, and which port is plugged into which. Pure.
+"""A subnet as it was walked: nodes, their ports, and the cables between them. Pure.
 
-What was seen once is remembered for a while: a cable that was cut still has two ends, and a node that does not answer
-is silent, not gone.
+Nodes and cables are remembered for a while: a cable that was cut still has two ends, and a node that does not answer is
+silent, not gone.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ NOWHERE = At(0, 0)
 
 @dataclass(slots=True)
 class Port:
-    """What PortInfo says.
+    """State of a port by its PortInfo.
 
     width  lanes, speed Gb/s of a lane; meaningless while the port is down
     lid    of an adapter's port, 0 for a switch's
     guid   of an adapter's port, 0 for a switch's
-    far    the other end of its cable; None where nothing is known to be plugged in
+    far    the other end of its cable; None unknown
     """
 
     number: int
@@ -57,13 +57,13 @@ class Port:
 
 
 @dataclass(slots=True)
-class Node:
+class FabricNode:
     """A switch or an adapter.
 
-    size          number of ports; `ports` has those that were asked: all of a switch, with its own port 0
+    size          number of ports; `ports` has those that were queried: all of a switch, with its own port 0
     route         a directed route to it
     lid, lmc      of a switch
-    capabilities  masks of its performance management, None where it was not asked or did not answer
+    capabilities  masks of its performance management, None unknown
     missing       monotonic seconds since when it does not answer, None while it does
     """
 
@@ -87,7 +87,7 @@ class Node:
         return self.kind == mad.SWITCH
 
     def lid_of(self, port: int) -> int:
-        """Where packets for a port go; 0 while the subnet manager has given nothing."""
+        """LID for packets to a port; 0 while the subnet manager has assigned none."""
         if self.is_switch:
             return self.lid
         known = self.ports.get(port)
@@ -98,10 +98,10 @@ class Node:
 class Subnet:
     """origin  the port it was walked from
     whole   every request of the walk was answered
-    cut     the time was up before the walk had ended
+    cut     the deadline passed before the walk had ended
     """
 
-    nodes: dict[int, Node] = field(default_factory=dict)
+    nodes: dict[int, FabricNode] = field(default_factory=dict)
     origin: At = NOWHERE
     whole: bool = True
     cut: bool = False
@@ -110,7 +110,7 @@ class Subnet:
         node = self.nodes.get(at.node)
         return node.ports.get(at.port) if node is not None else None
 
-    def linked(self) -> Iterator[tuple[Node, Port]]:
+    def linked(self) -> Iterator[tuple[FabricNode, Port]]:
         """Every port that is, or was, one end of a cable."""
         for node in self.nodes.values():
             for port in node.ports.values():
@@ -126,9 +126,9 @@ class Subnet:
 
 
 def remember(old: Subnet, new: Subnet, now: float, keep: float) -> Subnet:
-    """`new` with what `old` had and is not seen any more: nodes and cables, for `keep` seconds after they vanished.
+    """`new` with the nodes and cables of `old` that vanished less than `keep` seconds ago.
 
-    A cable is remembered while neither of its ends is plugged into something else.
+    A cable is remembered while neither of its ends is plugged into another port.
     """
     nodes = dict(new.nodes)
     for guid, node in old.nodes.items():
@@ -153,7 +153,7 @@ def remember(old: Subnet, new: Subnet, now: float, keep: float) -> Subnet:
 
 
 def graph_of(subnet: Subnet, names: NodeNames | None = None) -> Graph:
-    """The subnet as topology, names of switches and hosts worked out; rates of links that are up."""
+    """The subnet as topology, with names of switches and hosts and the rates of links that are up."""
     found = Discovery(names or NodeNames())
     for node in subnet.nodes.values():
         first = next((p.guid for p in node.ports.values() if p.guid), 0)

@@ -1,12 +1,11 @@
-"""One sweep of the counters and link states of all linked ports: built once for a subnet, run again and again.
+"""Sweeps the counters and link states of all linked ports: built once for a subnet, run repeatedly.
 
-Requests are laid out once and answers decoded by column, so that a datagram costs little more than the system calls it
-needs. Counters are read, never reset. Where a node keeps its error counters in PortCountersExtended, one datagram a
-port is enough, and they have 64 bits; elsewhere PortCounters comes beside it, with its narrow ones. The sum over all
-ports that some switches offer (AllPortSelect) is not used: it tells of no port.
+Requests are laid out once and answers decoded by column. Counters are read, never reset. Where a node keeps its error
+counters in PortCountersExtended, one datagram a port is enough, and they have 64 bits; elsewhere PortCounters is read
+too, with narrower ones. The sum over all ports that some switches offer (AllPortSelect) is not used.
 
 The state of a link is read at one end, the one nearer to the sweeping port, and holds for both: a link trains at both
-ends or at neither, to one width and one speed. Where that end does not answer, the other is asked.
+ends or at neither, to one width and one speed. Where that end does not answer, the other is queried.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.fabric import mad
-from fabricmon.fabric.exchange import Exchange
+from fabricmon.fabric.exchange import BatchOutcome, Exchange
 from fabricmon.fabric.names import CASTS, COLUMN, DATA, DETAIL_NAMES, DETAILS, NAMES, STATES
-from fabricmon.fabric.subnet import LINK_UP, At, Node, Port, Subnet
+from fabricmon.fabric.subnet import LINK_UP, At, FabricNode, Port, Subnet
 from fabricmon.fabric.transport import Packed, Request
 
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 
 MOST_DETAILS = 512
-"""Detail requests of one sweep; the rest comes with the next, so that an error storm does not stretch the sweep."""
+"""Detail requests of one sweep; the rest is sent with the next, so that an error storm does not prolong the sweep."""
 
 _ONES32 = float(2**32 - 1)
 
@@ -46,24 +45,24 @@ class _Batch:
 
 @dataclass(slots=True)
 class _Link:
-    """A link with the rows of its ends (twice the same where only one end has a row), the end that is asked for its
-    state, and the one that is asked where the first does not answer."""
+    """A link with the rows of its ends (twice the same where only one end has a row), the end whose state is read, and
+    the one to read where the first does not answer."""
 
     rows: tuple[int, int]
-    ask: tuple[Node, Port]
-    other: tuple[Node, Port] | None
+    ask: tuple[FabricNode, Port]
+    other: tuple[FabricNode, Port] | None
 
 
 @dataclass(slots=True)
 class Values:
-    """What one sweep read.
+    """Values of one sweep.
 
     cells    ports x NAMES, float64, NaN unknown
     taken    the exchange's clock at the middle of the counters' part
     silent   GUIDs of nodes that do not answer
     refused  (row, attribute, status) of requests that were answered with an error
     sent     datagrams
-    cut      the time was up before all was asked
+    cut      the deadline passed before all was read
     """
 
     cells: Floats
@@ -73,11 +72,17 @@ class Values:
     sent: int = 0
     cut: bool = False
 
+    def account(self, outcome: BatchOutcome) -> None:
+        """Add the outcome of one batch."""
+        self.silent |= outcome.silent
+        self.sent += outcome.sent
+        self.cut |= outcome.cut
+
 
 class Sweep:
     """All linked ports of a subnet. `ports[row]` is the port of a row; rows keep their order.
 
-    former  the sweep before the subnet was walked again: what it knows of the same ports goes on
+    former  the sweep before the subnet was walked again: its state of the same ports goes on
     """
 
     def __init__(
@@ -98,7 +103,7 @@ class Sweep:
             self._go_on(former)
 
     def run(self, until: float) -> Values:
-        """Ends by `until` (the exchange's clock); what was not read by then is unknown."""
+        """Read all values; what was not read by `until` (the exchange's clock) is unknown."""
         values = Values(np.full((len(self.ports), len(NAMES)), np.nan))
         self.states(values, until)
         self.counters(values, until)
@@ -124,7 +129,7 @@ class Sweep:
         values.cells[self._masks] = np.nan
 
     def details(self, values: Values, until: float) -> None:
-        """What the rise of receive errors and discards was made of; what was read before stands."""
+        """Details of risen receive errors and discards; the rest keeps its last values."""
         wanted: list[tuple[mad.Attribute, int]] = []
         for attribute, parent in DETAILS.items():
             now = values.cells[:, COLUMN[parent]]
@@ -133,14 +138,14 @@ class Sweep:
             wanted += [(attribute, row) for row in risen.tolist()]
         wanted = wanted[:MOST_DETAILS]
         if wanted and not values.cut:
-            batch = self._batch([(attribute, row) for attribute, row in wanted])
+            batch = self._batch(wanted)
             refused = len(values.refused)
             answered = self._fill(batch, values, until)
             for number, (attribute, row) in enumerate(wanted):
                 if answered[number]:
                     self._parent[attribute][row] = values.cells[row, COLUMN[DETAILS[attribute]]]
             for row, name, _ in values.refused[refused:]:
-                self._detailed[next(a for a in DETAILS if a.name == name)][row] = False  # it has none: never again
+                self._detailed[next(a for a in DETAILS if a.name == name)][row] = False  # not supported
             del values.refused[refused:]
         first = COLUMN[DETAIL_NAMES[0]]
         read = values.cells[:, first : first + len(DETAIL_NAMES)]
@@ -160,14 +165,14 @@ class Sweep:
                 self._parent[attribute][here] = former._parent[attribute][there]
                 self._detailed[attribute][here] = former._detailed[attribute][there]
 
-    def _target(self, row: int) -> tuple[Node, Port] | None:
-        """Whom to ask about a row; None while nobody answers there."""
+    def _target(self, row: int) -> tuple[FabricNode, Port] | None:
+        """Node and port to query for a row; None while the node does not answer."""
         at = self.ports[row]
         node = self._subnet.nodes[at.node]
         return (node, node.ports[at.port]) if node.missing is None and node.lid_of(at.port) else None
 
     def _batch(self, wanted: Iterable[tuple[mad.Attribute, int]]) -> _Batch:
-        """Performance requests, by attribute and row; rows that cannot be asked are left out."""
+        """Performance requests, by attribute and row; rows that cannot be queried are left out."""
         requests: list[Request] = []
         owner: list[int] = []
         at: dict[mad.Attribute, tuple[list[int], list[int]]] = {}
@@ -197,13 +202,13 @@ class Sweep:
         return self._batch(wanted)
 
     def _find_links(self) -> list[_Link]:
-        """Every link whose state can be asked for."""
+        """Every link whose state can be read."""
         found: list[_Link] = []
         for row, at in enumerate(self.ports):
             far = self._subnet.nodes[at.node].ports[at.port].far
             other_row = self._row.get(far, -1) if far is not None else -1
             if 0 <= other_row < row:
-                continue  # told at the other end
+                continue  # found at the other end
             rows = (row, other_row) if other_row > row else (row, row)
             ends = [target for r in dict.fromkeys(rows) if (target := self._target(r)) is not None]
             ends.sort(key=lambda end: (not end[0].is_switch, len(end[0].route)))
@@ -212,7 +217,7 @@ class Sweep:
         return found
 
     def _unsupported(self) -> NDArray[np.bool_]:
-        """Cells that a node fills without meaning them: counters its capabilities do not promise."""
+        """Cells without meaning: counters that a node's capabilities do not include."""
         mask = np.zeros((len(self.ports), len(NAMES)), np.bool_)
         for row, at in enumerate(self.ports):
             capable, more = self._subnet.nodes[at.node].capabilities or (0, 0)
@@ -224,7 +229,7 @@ class Sweep:
                 mask[row, [COLUMN[name] for name in CASTS]] = True
         return mask
 
-    # --- asking
+    # --- requests
 
     def _fill(self, batch: _Batch, values: Values, until: float) -> bytearray:
         outcome = self._exchange.run(batch.packed, batch.owner, until, self._silent | values.silent)
@@ -236,10 +241,8 @@ class Sweep:
             if outcome.refused:
                 row_of = dict(zip(numbers.tolist(), rows.tolist(), strict=True))
                 values.refused += [(row_of[n], attribute.name, s) for n, s in outcome.refused.items() if n in row_of]
-        values.silent |= outcome.silent
+        values.account(outcome)
         values.silent -= {batch.owner[n] for n in np.flatnonzero(answered).tolist()} if values.silent else set()
-        values.sent += outcome.sent
-        values.cut |= outcome.cut
         return outcome.answered
 
     def _pack_states(self, links: Sequence[_Link]) -> Packed:
@@ -255,9 +258,7 @@ class Sweep:
             answers = np.frombuffer(outcome.answers, np.uint8).reshape(-1, mad.SIZE)[good]
             rows = np.array([link.rows for link in links], np.intp)[good]
             values.cells[rows, : len(STATES)] = link_states(answers)[:, None, :]
-        values.silent |= outcome.silent
-        values.sent += outcome.sent
-        values.cut |= outcome.cut
+        values.account(outcome)
         return outcome.answered
 
 
@@ -282,8 +283,8 @@ def link_states(answers: Bytes) -> Floats:
 def put(attribute: mad.Attribute, answers: Bytes, cells: Floats, rows: NDArray[np.intp]) -> None:
     """Decode answers to one attribute into `cells`, by field.
 
-    The 32-bit data counters of PortCounters are a stopgap for nodes without PortCountersExtended: they stop at all
-    ones, which says nothing of traffic, and give way to the 64-bit ones wherever those were read.
+    The 32-bit data counters of PortCounters are for nodes without PortCountersExtended: at all ones, where they stop,
+    they are unknown, and the 64-bit ones take precedence wherever they were read.
     """
     for name, offset, bits in attribute.fields:
         column = COLUMN.get(name)

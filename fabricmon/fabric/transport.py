@@ -1,4 +1,4 @@
-"""How datagrams leave this machine and come back: what the sweep asks of a port of the fabric."""
+"""Interface of a port of the fabric, by which datagrams are sent and received."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 
 class TransportError(OSError):
-    """The port cannot be used: absent, forbidden, or its device has gone. `errno` is the kernel's number, 0 without."""
+    """The port cannot be used: absent, forbidden, or its device is gone. `errno` is the kernel's number, 0 unknown."""
 
 
 class Request(NamedTuple):
@@ -18,7 +18,7 @@ class Request(NamedTuple):
 
 
 class Packed(Protocol):
-    """Requests laid out once, to be sent again and again."""
+    """Requests laid out once, to be sent repeatedly."""
 
     def __len__(self) -> int: ...
 
@@ -26,9 +26,9 @@ class Packed(Protocol):
 class Transport(Protocol):
     """One port of the fabric. Used by one thread at a time.
 
-    Every request that was sent comes back exactly once, as an answer or as an error after its timeout.
+    Every request that was sent is returned exactly once, as an answer or as an error after its timeout.
 
-    inbox  the 256 bytes of what `receive` last returned, good until its next call
+    inbox  the 256 bytes that `receive` last returned, valid until its next call
     """
 
     @property
@@ -40,7 +40,7 @@ class Transport(Protocol):
         """Send request number `at` under a number of 32 bits. TransportError where the port cannot be used."""
 
     def receive(self, wait: float) -> tuple[int, int] | None:
-        """What became of one request: the number it was sent under, and 0 or the kernel's error (ETIMEDOUT where
-        nobody answered in time); None when nothing came within `wait` seconds."""
+        """Result of one request: its number, and 0 or the kernel's error (ETIMEDOUT without an answer in time). None
+        when nothing arrived within `wait` seconds."""
 
     def close(self) -> None: ...

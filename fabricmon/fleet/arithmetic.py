@@ -1,13 +1,12 @@
-"""What a counter did between two readings: rise, wrap, reset, full, gap. Pure, vectors in and vectors out.
+"""The step of a counter between two readings: rise, wrap, reset, full, gap. Pure, NumPy.
 
-The rules are those of detection-methods 0.1, one answer a cell:
+The rules are those of docs/methods.md#counter-hygiene, for each cell:
 
-  rise   how many counts are known to have happened since the last reading that was known. NaN: nothing is known.
-         Finite and never negative.
-  mark   what else is true of it, bits of `Mark`. A rate (rise / dt) may be formed only where no bit of NO_RATE
-         is set; elsewhere the rise is a lower bound, or covers an interval of another length.
+  rise   counts since the last known reading; NaN unknown
+  mark   bits of `Mark`. A rate (rise / dt) may be formed only where no bit of NO_RATE is set; elsewhere the rise is a
+         lower bound, or covers an interval of another length.
 
-Invariants, kept for any input whatever:
+Invariants, for any input:
   * rise is NaN or 0 <= rise < inf;
   * no mark at all: both readings were known, dt is regular and rise = after - before (mod the counter's width);
   * a reset traffic counter has no rise; a reset event counter has risen by at least what it shows now;
@@ -34,7 +33,7 @@ class Mark:
     FIRST = 1  # no earlier reading to compare with
     GAP = 2  # too long since the earlier reading, or the clock went back: no rate
     RESET = 4  # fell without a wrap: the rise is a lower bound, no rule may page on it alone
-    FULL = 8  # stands at its top: says "at least"
+    FULL = 8  # stands at its top: a lower bound
     LOST = 16  # was known, cannot be read now
     EPOCH = 32  # the counting began anew (boot, other device, all counters fell): new baseline
     WRAPPED = 64  # fell because it wrapped; the rise is exact
@@ -43,16 +42,16 @@ class Mark:
 
 NO_RATE = np.uint8(Mark.FIRST | Mark.GAP | Mark.RESET | Mark.FULL | Mark.LOST | Mark.EPOCH | Mark.LATE)
 
-GAP_FACTOR = 3.0  # intervals; a pair further apart gives no rate (detection-methods 0.1, point 1)
-WRAP_MARGIN = 1.1  # of the physically possible rate (detection-methods 0.1, point 4)
-FASTEST_BYTES = 1e11  # bytes per second of the fastest link known, XDR 800 Gb/s (link-health-criteria 11)
+GAP_FACTOR = 3.0  # intervals; a pair further apart gives no rate (docs/methods.md#counter-hygiene)
+WRAP_MARGIN = 1.1  # of the physically possible rate (docs/methods.md#resets-and-wraps)
+FASTEST_BYTES = 1e11  # bytes per second of the fastest link known, XDR 800 Gb/s
 SMALLEST_PACKET = 20.0  # bytes; below any packet with its headers, so packets/s <= bytes/s / 20
-FASTEST_EVENTS = 1e3  # per second; a link cannot lose its carrier oftener than its debounce of milliseconds allows
-NARROW = 2.0**32  # raw values; the plain counter set has 32 bits under the same names (counters-ib 3.1)
+FASTEST_EVENTS = 1e3  # per second; the debounce of a carrier takes milliseconds
+NARROW = 2.0**32  # raw values; the plain counter set has 32 bits (docs/methods.md#infiniband-port-counters)
 NARROW_PACE = 2.0  # a fall is a 32-bit wrap only if it keeps the former pace within this factor
 
 
-class Step(NamedTuple):
+class CounterStep(NamedTuple):
     rise: Floats
     mark: Marks
 
@@ -68,15 +67,9 @@ def fastest(counter: Counter, line_rate: Floats) -> Floats | float:
 
 
 def step(
-    counter: Counter,
-    before: Floats,
-    after: Floats,
-    dt: Floats,
-    irregular: Bools | None,
-    fastest: Floats | float,
-    late: Bools | None = None,
-    former: tuple[Floats, Floats] | None = None,
-) -> Step:
+    counter: Counter, before: Floats, after: Floats, dt: Floats, irregular: Bools | None, fastest: Floats | float,
+    late: Bools | None = None, former: tuple[Floats, Floats] | None = None,
+) -> CounterStep:
     """One step of one counter for n rows.
 
     before     last known value, NaN where there never was one (or a new epoch began)
@@ -85,45 +78,35 @@ def step(
     irregular  where dt is no regular interval (dt <= 0 or > GAP_FACTOR intervals); None: nowhere
     fastest    counts per second that are physically possible
     late       where the reading before this one was lost; None: nowhere
-    former     (rise, dt) of the step before: its pace tells a 32-bit wrap of a counter that is listed as 64-bit
+    former     (rise, dt) of the step before: its pace shows a 32-bit wrap of a counter that is listed as 64-bit
     """
     with np.errstate(invalid="ignore", over="ignore"):
         rise = after - before
-        odd = ~((rise >= 0) & (rise < np.inf))
-        if counter.growth in (Growth.SATURATES, Growth.TICKS):
-            odd |= after == counter.top
-    if irregular is not None:
-        odd |= irregular
-    if late is not None:
-        odd |= late
+    odd = ~((rise >= 0) & (rise < np.inf))
+    if counter.growth in (Growth.SATURATES, Growth.TICKS):
+        odd |= after == counter.top
+    for where in (irregular, late):
+        if where is not None:
+            odd |= where
     mark = np.zeros(len(after), np.uint8)
     if odd.any():
-        odd &= ~(np.isnan(before) & np.isnan(after))
-        at = np.flatnonzero(odd)
+        at = np.flatnonzero(odd & ~(np.isnan(before) & np.isnan(after)))
+        nowhere = np.zeros(len(at), np.bool_)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             rise[at], mark[at] = _odd(
-                counter,
-                before[at],
-                after[at],
-                dt[at],
-                np.zeros(len(at), np.bool_) if irregular is None else irregular[at],
+                counter, before[at], after[at], dt[at],
+                nowhere if irregular is None else irregular[at],
                 fastest if isinstance(fastest, float) else fastest[at],
-                np.zeros(len(at), np.bool_) if late is None else late[at],
+                nowhere if late is None else late[at],
                 np.full(len(at), np.nan) if former is None else former[0][at] / former[1][at],
-            )
-    return Step(rise, mark)
+            )  # fmt: skip
+    return CounterStep(rise, mark)
 
 
 def _odd(
-    counter: Counter,
-    before: Floats,
-    after: Floats,
-    dt: Floats,
-    irregular: Bools,
-    fastest: Floats | float,
-    late: Bools,
+    counter: Counter, before: Floats, after: Floats, dt: Floats, irregular: Bools, fastest: Floats | float, late: Bools,
     pace: Floats,
-) -> Step:
+) -> CounterStep:
     """The cells that are not a plain difference of two known values over a regular interval."""
     had, has = np.isfinite(before), np.isfinite(after)
     mark = np.zeros(len(after), np.uint8)
@@ -150,7 +133,7 @@ def _odd(
         mark[full] |= np.uint8(Mark.FULL)
         rise[full & had & (before == counter.top)] = np.nan
     rise[irregular & ~(dt > 0)] = np.nan
-    return Step(rise, mark)
+    return CounterStep(rise, mark)
 
 
 def _wrap(

@@ -1,4 +1,4 @@
-"""What k errors in n bits say of a bit error ratio: exact Poisson bounds (detection-methods 2.1). Pure, NumPy only.
+"""Exact Poisson bounds of a bit error ratio from k errors in n bits (docs/methods.md#ber-bounds). Pure, NumPy.
 
 With k errors seen, the bounds of the expected count are quantiles of the gamma distribution,
   lower: chi2inv(1 - CL, 2k) / 2      upper: chi2inv(CL, 2k + 2) / 2,
@@ -12,22 +12,23 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from fabricmon.fleet.row_state import Floats
+
 _LogTail = Callable[[Floats], tuple[Floats, Floats]]
 
-ALARM_CONFIDENCE = 1.0 - 1e-8  # a lower bound above the limit raises an alarm (detection-methods 2.1)
-HEALTH_CONFIDENCE = 0.95  # an upper bound below the target calls a link healthy (detection-methods 2.1)
+ALARM_CONFIDENCE = 1.0 - 1e-8  # a lower bound above the limit raises an alarm (docs/methods.md#ber-bounds)
+HEALTH_CONFIDENCE = 0.95  # an upper bound below the target calls a link healthy (docs/methods.md#ber-bounds)
 
 _STEPS = 60  # Newton steps at most; 4 to 10 are usual
 _TERMS = 10_000  # series terms at most; about 8 x sqrt(k) are usual
 _EXACT = 1_000.0  # counts up to here are solved; above, the start is within 5e-5 of the solution for all tails used
 _DENSE = 65_536  # counts below this are looked up by number, which is quicker than sorting them
 _FEW = 8  # distinct counts up to which each is solved on its own and remembered
-_log_factorial = np.frompyfunc(lambda k: math.lgamma(k + 1.0), 1, 1)
+_SMALL = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1.0, 256.0)))))  # ln k!
 
 
 def lower_count(errors: Floats, confidence: float = ALARM_CONFIDENCE) -> Floats:
@@ -57,7 +58,7 @@ def needed_bits(errors: float, target: float, confidence: float = HEALTH_CONFIDE
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What may be said of a link: "healthy", "bad" or "not enough bits yet"; never more than the bits allow."""
+    """Health of a link as far as its bits show it: "healthy", "bad" or "not enough bits yet"."""
 
     word: str
     errors: float
@@ -74,7 +75,7 @@ class Claim:
 
 
 def claim(errors: float, bits: float, target: float, alarm: float) -> Claim:
-    """Judge one link: bad above `alarm` for certain, healthy at `target` or below, else not enough bits yet."""
+    """Evaluate one link: bad above `alarm` for certain, healthy at `target` or below, else not enough bits yet."""
     k, n = np.array([errors]), np.array([bits])
     low, high = float(lower(k, n)[0]), float(upper(k, n)[0])
     word = "bad" if low > alarm else "healthy" if high <= target else "not enough bits yet"
@@ -111,24 +112,11 @@ def _one(count: int, confidence: float, solve: Callable[[Floats, float], Floats]
     return float(solve(np.array([float(count)]), confidence)[0])
 
 
-@functools.lru_cache(maxsize=64)
-def _normal_quantile(p: float) -> float:
-    """Of the standard normal, by bisection of erfc: this is only where Newton starts."""
-    low, high = -40.0, 40.0
-    for _ in range(80):
-        middle = (low + high) / 2
-        if math.erfc(-middle / math.sqrt(2)) / 2 < p:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
-
-
 def _start(shape: Floats, p: float) -> Floats:
     """Wilson and Hilferty: the cube root of a gamma variable is nearly normal; kept away from 0."""
     c = 1.0 / (9.0 * shape)
-    cube = 1.0 - c + _normal_quantile(p) * np.sqrt(c)
-    small = np.exp((math.log(p) + _log_factorial(shape).astype(np.float64)) / shape)  # x**a / a! = p for small x
+    cube = 1.0 - c + NormalDist().inv_cdf(p) * np.sqrt(c)
+    small = np.exp((math.log(p) + _log_factorial(shape)) / shape)  # x**a / a! = p for small x
     return np.where(cube > 0.2, shape * np.maximum(cube, 0.2) ** 3, small)
 
 
@@ -163,8 +151,22 @@ def _newton(x: Floats, tail: float, log_tail: _LogTail) -> Floats:
     return x
 
 
+def log_tail(count: Floats, mean: Floats) -> Floats:
+    """ln P(X >= count) of a Poisson X where count > mean > 0, 0 elsewhere. count >= 1."""
+    found, above = np.zeros(len(count)), count > mean
+    found[above] = np.minimum(_log_at_least(count[above], mean[above])[0], 0.0)
+    return found
+
+
+def _log_factorial(k: Floats) -> Floats:
+    """ln k!; of large k by Stirling's series, which is exact to the last digit there."""
+    large = np.maximum(k, 256.0)
+    series = large * np.log(large) - large + 0.5 * np.log(2 * np.pi * large) + 1 / (12 * large) - 1 / (360 * large**3)
+    return np.where(k < 256, _SMALL[np.minimum(k, 255).astype(np.intp)], series)
+
+
 def _log_point(k: Floats, x: Floats) -> Floats:
-    return k * np.log(x) - x - _log_factorial(k).astype(np.float64)
+    return k * np.log(x) - x - _log_factorial(k)
 
 
 def _log_at_least(k: Floats, x: Floats) -> tuple[Floats, Floats]:

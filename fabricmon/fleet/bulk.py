@@ -1,9 +1,7 @@
-"""Values of many nodes at once, straight into the tables: for what has columns, not frames. Pure.
+"""Values of many nodes at once, straight into the tables: for a source of columns instead of frames. Pure.
 
-A simulator of ten thousand nodes, or a replay of a column store, holds one array a column over all nodes. Packing it
-into frames and unpacking them again would be all the work there is. A Block is one part of many nodes, whose
-inventories the fleet already has; `take` does for all of them what `Fleet.frame` does for one, and everything after it
-(differences, tracks, rules) is the same.
+A Block is one part of many nodes, whose inventories the fleet already has; `load` does for all of them what
+`Fleet.frame` does for one, and everything after it (differences, tracks, rules) is the same.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class Block:
         self.refresh(range(len(self.nodes)))
 
     def refresh(self, nodes: Sequence[int] | range) -> None:
-        """Look again at these nodes (indices), whose inventory changed. KeyError for one without the part."""
+        """Take over the changed inventories of these nodes (indices). KeyError for one without the part."""
         for at in nodes:
             node = self.fleet.nodes[self.nodes[at]]
             inventory = node.inventory
@@ -63,15 +61,15 @@ class Block:
             names = self._components[at]
             self.rows[self._start[at] : self._start[at + 1]] = [mine[n] if n in present else -1 for n in names]
 
-    def take(
+    def load(
         self, values: Callable[[str], NDArray[np.float64]], taken: NDArray[np.float64], live: NDArray[np.bool_],
         now: float,
     ) -> None:
-        """What was read of the live nodes.
+        """Write what was read of the live nodes into the tables.
 
         values  column -> float64, one value a component in the order of `rows`; NaN unknown
         taken   float64[nodes]: node monotonic seconds of the read, finite where live
-        live    bool[nodes]: nodes whose frame arrives; of the others nothing is taken
+        live    bool[nodes]: nodes whose frame arrives
         """
         table, every = self.fleet.tables[self.kind], bool(live.all()) and bool((self.rows >= 0).all())
         picked = slice(None) if every else np.flatnonzero(live[self.owner] & (self.rows >= 0))
@@ -88,7 +86,7 @@ class Block:
         clocks.received[parts[moved]] = now
 
 
-def hear(fleet: Fleet, nodes: Sequence[Node], now: float) -> None:
+def note_frames(fleet: Fleet, nodes: Sequence[Node], now: float) -> None:
     """Note that a frame of each of these nodes arrived: once a poll, after their blocks."""
     if not nodes:
         return
@@ -96,8 +94,8 @@ def hear(fleet: Fleet, nodes: Sequence[Node], now: float) -> None:
     table.cells[table.columns["last_frame"], [node.row for node in nodes]] = now
     numbers = [node.number for node in nodes]
     most = max(numbers)
-    fleet.clocks.hear(most, now)
-    fleet.clocks.heard[numbers] = now
+    fleet.clocks.note_frame(most, now)
+    fleet.clocks.last_frame[numbers] = now
     for node in nodes:
         node.last_frame = now
         node.frames += 1

@@ -1,9 +1,9 @@
-"""What single components counted over the last hours, closely: those of open incidents, and those somebody asked for.
+"""Fine-grained series of the last hours for single components: those of open incidents, and those asked for. Pure.
 
-Pure. Every STEP seconds each new reading of a followed component becomes a point: of what counts, its rise per second
-by the node's own clock; of the rest, its value. A counter gets a ring when it first moves, for most never do: what was
-before is known then, 0 or the value it had, wherever it was read. There is no point where a reading is missing, and
-none whose interval is not known: a first reading, a reset, a counter at its top, a gap.
+Every STEP seconds each new reading of a followed component becomes a point: of a counter, its rise per second by the
+node's own clock; of a gauge, its value. A column gets a ring when it first moves (most never do), filled with 0 or its
+former value wherever it was read. There is no point where a reading is missing or its interval is not known: a first
+reading, a reset, a counter at its top, a gap.
 
 Bounds: MAX_FOLLOWED components, MAX_SERIES rings of KEPT float32 among all of them: 31 MB.
 """
@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Growth
 from fabricmon.fleet.arithmetic import GAP_FACTOR
-from fabricmon.fleet.lane import Lane
 from fabricmon.fleet.table import Table
 from fabricmon.model import ComponentId, Kind
 
 STEP = 15.0  # seconds
 KEPT = 960  # points of a series: four hours
 MAX_FOLLOWED = 256
-MAX_ASKED = 64  # of them because somebody asked, those asked for last
+MAX_ASKED = 64  # of them the ones asked for last
 ASKED_FOR = 3600.0  # seconds that one is followed after it was asked for
 MAX_SERIES = 8192
 
@@ -43,8 +42,8 @@ class Series(NamedTuple):
 
 @dataclass(slots=True)
 class _Followed:
-    """One component. `read` per lane: whether a reading came whose interval is known; `rings` per column. Both by slot
-    modulo KEPT."""
+    """One component. `read` per set of collectors: whether a reading came whose interval is known; `rings` per column.
+    Both by slot modulo KEPT."""
 
     row: int
     generation: int
@@ -81,15 +80,15 @@ class Closeup:
     def series(self) -> int:
         return self._series
 
-    def ask(self, component: ComponentId, now: float) -> None:
-        """Somebody looks at it: follow it from the next look on."""
+    def follow(self, component: ComponentId, now: float) -> None:
+        """Follow it from the next update on."""
         self._asked.pop(component, None)
         self._asked[component] = now
         while len(self._asked) > MAX_ASKED:
             del self._asked[next(iter(self._asked))]
 
-    def look(self, wanted: Iterable[ComponentId], tables: Mapping[Kind, Table], now: float) -> None:
-        """Take in what was read since the look before. `wanted`: what to follow besides what was asked for, the most
+    def update(self, wanted: Iterable[ComponentId], tables: Mapping[Kind, Table], now: float) -> None:
+        """Take over what was read since the last update. `wanted`: what to follow besides what was asked for, the most
         important first."""
         self._asked = {c: at for c, at in self._asked.items() if 0 <= now - at < ASKED_FOR}
         keep = dict.fromkeys(self._asked)
@@ -104,21 +103,20 @@ class Closeup:
             table = tables[component.kind]
             row = table.row(component)
             if row is not None:
-                self._take(component, table, row, slot)
+                self._update_one(component, table, row, slot)
 
-    def of(self, component: ComponentId, table: Table) -> tuple[list[Series], list[str]]:
+    def series_of(self, component: ComponentId, table: Table) -> tuple[list[Series], list[str]]:
         """Its series in the order of the table's columns, and the names of what was read and never moved."""
         one = self._followed.get(component)
         if one is None:
             return [], []
         found, quiet = [], []
         slots = np.arange(one.slot - KEPT + 1, one.slot + 1)
-        for supply, columns in self._lanes(table).items():
+        for supply, columns in self._by_supply(table).items():
             read = one.read.get(supply)
             if read is None:
                 continue
-            lane = table.lanes[supply]
-            period = float(lane.period(table.clocks, table.part_of, table.n)[one.row])
+            period = table.by_supply[supply].newest_at(table.clocks.period, table.part_of, one.row)
             for column in columns:
                 ring = one.rings.get(column.name)
                 if ring is not None:
@@ -135,7 +133,7 @@ class Closeup:
     def _drop(self, component: ComponentId) -> None:
         self._series -= len(self._followed.pop(component).rings)
 
-    def _take(self, component: ComponentId, table: Table, row: int, slot: int) -> None:
+    def _update_one(self, component: ComponentId, table: Table, row: int, slot: int) -> None:
         one = self._followed.get(component)
         generation, begun = int(table.generation[row]), float(table.begun[row])
         if one is not None and (one.row, one.generation) != (row, generation):
@@ -150,9 +148,9 @@ class Closeup:
             one.base[:] = np.nan  # the counting began anew
             one.begun = begun
         self._turn(one, slot)
-        for supply, columns in self._lanes(table).items():
-            lane = table.lanes[supply]
-            taken = _newest(lane, table, row)
+        for supply, columns in self._by_supply(table).items():
+            times = table.by_supply[supply]
+            taken = times.newest_at(table.clocks.taken, table.part_of, row)
             before = one.taken.get(supply, math.nan)
             if math.isnan(taken) or taken == before:
                 continue
@@ -160,35 +158,30 @@ class Closeup:
             self._points(one, table, supply, columns, taken - before)
 
     def _turn(self, one: _Followed, slot: int) -> None:
-        """Empty the slots between the last look and this one."""
-        for gone in range(min(KEPT, max(0, slot - one.slot))):
-            at = (slot - gone) % KEPT
-            for read in one.read.values():
-                read[at] = False
-            for ring in one.rings.values():
-                ring[at] = np.nan
+        """Empty the slots between the last update and this one."""
+        missed = np.arange(max(one.slot, slot - KEPT) + 1, slot + 1) % KEPT
+        for read in one.read.values():
+            read[missed] = False
+        for ring in one.rings.values():
+            ring[missed] = np.nan
         one.slot = max(slot, one.slot)
 
     def _points(
         self, one: _Followed, table: Table, supply: tuple[int, ...], columns: list[_Column], dt: float
     ) -> None:
-        lane = table.lanes[supply]
         here = one.slot % KEPT
         read = one.read.setdefault(supply, np.zeros(KEPT, np.bool_))
-        period = float(lane.period(table.clocks, table.part_of, table.n)[one.row])
+        period = table.by_supply[supply].newest_at(table.clocks.period, table.part_of, one.row)
         regular = 0 < dt <= max(GAP_FACTOR * period, GAP_FACTOR * STEP)
         values = table.cells[:, one.row]
         for column in columns:
             value, base = float(values[column.at]), float(one.base[column.at])
             ring = one.rings.get(column.name)
-            if ring is None and value == base:
+            if math.isnan(value) or (ring is None and value == base):
                 continue
-            if math.isnan(value):
-                continue
+            point = value
             if column.counts:
                 point = _rate(column, base, value, dt) if regular else math.nan
-            else:
-                point = value
             if ring is None and not math.isnan(base):
                 ring = self._ring(one, column, read, base)
             if ring is not None:
@@ -207,27 +200,19 @@ class Closeup:
         ring = one.rings[column.name] = np.where(read, np.float32(still), np.float32(np.nan)).astype(np.float32)
         return ring
 
-    def _lanes(self, table: Table) -> dict[tuple[int, ...], list[_Column]]:
-        """Columns by who supplies them; worked out anew when there are more."""
-        key = table.kind, len(table.columns) + len(table.lanes)
+    def _by_supply(self, table: Table) -> dict[tuple[int, ...], list[_Column]]:
+        """Columns by the collectors that supply them; rebuilt when these change."""
+        key = table.kind, table.shape
         found = self._columns.get(key)
         if found is None:
             found = {}
             for name, at in table.columns.items():
-                lane = table.lane(name)
-                if lane is not None and name not in table.own:
-                    found.setdefault(lane.sources, []).append(_column(name, at))
+                times = table.read_times(name)
+                if times is not None and name not in table.own:
+                    found.setdefault(times.sources, []).append(_column(name, at))
             self._columns = {k: v for k, v in self._columns.items() if k[0] is not table.kind}
             self._columns[key] = found
         return found
-
-
-def _newest(lane: Lane, table: Table, row: int) -> float:
-    """Node seconds of the newest read that supplies the row, NaN before the first."""
-    return max(
-        (t for source in lane.sources if (t := float(table.clocks.taken[table.part_of[source, row]])) == t),
-        default=math.nan,
-    )
 
 
 def _column(name: str, at: int) -> _Column:

@@ -1,7 +1,7 @@
-"""The fleet: everything known of every node, as tables. Pure: it takes `now` and never looks at a clock.
+"""The fleet: the state of every node, as tables. Pure.
 
-`now` is the caller's clock in seconds since the epoch, the same for all calls. Frames land when they come; nothing is
-worked out before `advance`.
+`now` is the caller's clock in seconds since the epoch, the same for all calls. Frames land when they arrive; nothing is
+computed before `advance`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,27 @@ from numpy.typing import NDArray
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Counter
 from fabricmon.fleet.clocks import PartClocks
-from fabricmon.fleet.losses import FlowTracks
-from fabricmon.fleet.membership import Placed, enter, landing
-from fabricmon.fleet.table import Table
-from fabricmon.fleet.tracks import Settings, Tracks
+from fabricmon.fleet.membership import (
+    GONE_TIME,
+    Placed,
+    delivery,
+    drop,
+    enter,
+    is_removed,
+    landing,
+    removed_devices,
+)
+from fabricmon.fleet.settings import TrackSettings
+from fabricmon.fleet.table import FREE, Delivery, Table
+from fabricmon.fleet.tracks import FlowTracks, PcieTracks, Tracks
 from fabricmon.frame import Frame
 from fabricmon.model import ComponentId, Inventory, Kind, Presence
 
 PRESENCES = tuple(Presence)  # the NODE column "presence" holds the index in this tuple
+FORGET_EVERY = 600.0  # seconds between two searches for components that left long ago
+EXPECTED_FOR = 600.0
+"""Seconds after a start for which a node that no target leads to may still become expected: sources of targets are read
+again. The store forgets such a node as soon."""
 NODE_COLUMNS = ("presence", "last_frame", "first_seen", "interval", "booted")
 
 
@@ -37,10 +50,12 @@ class Route:
 
 @dataclass(slots=True)
 class Node:
-    """What is known of one node as such.
+    """State of one node as such.
 
     row         its row in the NODE table
     booted      `now` when its boot id was seen to change, NaN when it never did
+    listed      `now` of its first inventory, NaN before
+    removed     devices that it lists as removed on purpose
     last_frame  `now` of the last frame accepted, NaN before the first
     size        values of a full frame
     """
@@ -54,39 +69,49 @@ class Node:
     inventory: Inventory | None = None
     last_frame: float = float("nan")
     booted: float = float("nan")
+    listed: float = float("nan")
+    removed: frozenset[str] = frozenset()
     frames: int = 0
     size: int = 0
     clocks: slice = field(default_factory=lambda: slice(0, 0))
     routes: list[Route] = field(default_factory=list)
     rows: dict[Kind, dict[str, int]] = field(default_factory=dict)
+    delivers: dict[Kind, Delivery] = field(default_factory=dict)
 
 
 class Fleet:
-    """All nodes. `tables[kind]` are judged by rules through `View(table, now)`.
+    """All nodes. Rules evaluate `tables[kind]` through `View(table, now)`.
 
-    settings  parameters of the state that is carried from tick to tick; may be replaced between ticks
+    settings       parameters of the state that is carried from tick to tick; may be replaced between ticks
+    expected_from  `now` from which on the expected nodes were listed; infinite while a source of them has not answered
     """
 
-    def __init__(self, settings: Settings | None = None, catalogue: Mapping[str, Counter] = CATALOGUE) -> None:
-        self.settings = settings or Settings()
+    def __init__(self, settings: TrackSettings | None = None, catalogue: Mapping[str, Counter] = CATALOGUE) -> None:
+        self.settings = settings or TrackSettings()
         self.clocks = PartClocks()
         self.tables: dict[Kind, Table] = {kind: Table(kind, catalogue, self.clocks) for kind in Kind}
         self.nodes: dict[str, Node] = {}
+        self.expected_from = -np.inf
         self._numbers = 0
+        self._swept = -np.inf
         self._spare: list[int] = []
         self._maintained: frozenset[str] = frozenset()
         for name in NODE_COLUMNS:
             self.tables[Kind.NODE].column(name)
         self.tables[Kind.NODE].own = frozenset(NODE_COLUMNS)
-        ports = self.tables[Kind.PORT]
-        ports.tracks = Tracks(ports, self.settings)
-        flows = self.tables[Kind.FLOW]
-        flows.tracks = FlowTracks(flows)
+        ports, flows = self.tables[Kind.PORT], self.tables[Kind.FLOW]
+        self.pcie = PcieTracks(self.tables[Kind.PCIE].capacity)
+        self._tracks: dict[Kind, Tracks | FlowTracks | PcieTracks] = {
+            Kind.PORT: Tracks(ports.capacity, self.settings), Kind.FLOW: FlowTracks(flows.capacity),
+            Kind.PCIE: self.pcie,
+        }  # fmt: skip
+        for kind, tracks in self._tracks.items():
+            self.tables[kind].tracks = tracks
 
     # --- what comes in
 
     def inventory(self, node: str, inventory: Inventory, now: float) -> None:
-        """What the node has from now on. Its next frame must be a full one of this inventory."""
+        """Take over a node's new inventory. Its next frame must be a full one of this inventory."""
         known = self._node(node, now)
         before = known.inventory
         rebooted = before is not None and before.identity.boot_id != inventory.identity.boot_id
@@ -95,9 +120,11 @@ class Fleet:
             known.booted = now
             self._put(known, "booted", now)
             self._restart(known, now)
+        known.listed = now if before is None else known.listed
+        known.removed = removed_devices(inventory.parts)
         periods = [max(part.period, 1e-3) for part in inventory.parts]
-        self.clocks.give_back(known.clocks)
-        known.clocks = self.clocks.take(periods)
+        self.clocks.release(known.clocks)
+        known.clocks = self.clocks.allocate(periods)
         known.inventory, known.size = inventory, inventory.size
         self._put(known, "interval", min(periods, default=float("nan")))
         collectors = {part.collector for part in inventory.parts}
@@ -107,8 +134,11 @@ class Fleet:
             if not parts and kind not in known.rows:
                 continue
             mine = known.rows.setdefault(kind, {} if kind is not Kind.NODE else {"": known.row})
-            looked = {p.collector for p in before.parts if p.kind is kind} <= collectors if before else True
-            renewed = enter(table, node, known.number, mine, parts, now, looked or not restarted or rebooted)
+            covered = {p.collector for p in before.parts if p.kind is kind} <= collectors if before else True
+            former = known.delivers.get(kind, Delivery())
+            known.delivers[kind] = table.deliver(delivery(table, parts), former)
+            absent = covered or not restarted or rebooted
+            renewed = enter(table, node, known.number, mine, parts, now, absent, known.removed)
             if renewed:
                 table.begun[np.array(list(mine.values()), np.intp)] = now
             if node in self._maintained:
@@ -116,7 +146,7 @@ class Fleet:
         self._settle(known)
 
     def frame(self, node: str, frame: Frame, now: float) -> bool:
-        """Values of a node. False when they belong to another inventory than the one known: ask for it.
+        """Take over values of a node. False when they belong to another inventory than the known one: ask for it.
 
         Raises ValueError when the frame does not fit its own inventory; nothing of it is taken then.
         """
@@ -140,19 +170,19 @@ class Fleet:
                     route.table.flat[route.landing[frame.index]] = frame.values
                 except (IndexError, ValueError) as error:
                     raise ValueError(f"{node}: frame {frame.seq} does not fit its inventory: {error}") from None
-        self.clocks.read(known.clocks, frame.taken, now)
+        self.clocks.note_reads(known.clocks, frame.taken, now)
         known.last_frame = now
         known.frames += 1
         self._put(known, "last_frame", now)
-        self.clocks.hear(known.number, now)
+        self.clocks.note_frame(known.number, now)
         if known.presence is Presence.NEVER:
             self.presence(node, Presence.LIVE, "", now)
         return True
 
     def newest(self, node: str, now: float) -> Frame | None:
-        """All that is known of a node's values, as a full frame of its inventory; None where nothing came yet.
+        """A node's known values as a full frame of its inventory; None before its first frame.
 
-        A value that several parts deliver is in the part it is taken from, and unknown in the others.
+        A value that several parts deliver is in the part it is taken from, and unknown in the rest.
         """
         known = self.nodes.get(node)
         if known is None or known.inventory is None or np.isnan(known.last_frame):
@@ -167,28 +197,26 @@ class Fleet:
         return Frame(known.inventory.id, 0, now, taken, None, values, known.size)
 
     def presence(self, node: str, presence: Presence, detail: str, now: float) -> None:
-        """How the pull of a node stands; makes the node known when it was not."""
+        """Set the state of a node's pull; adds the node when it is new."""
         known = self._node(node, now)
         known.presence, known.detail = presence, detail
         self._put(known, "presence", float(PRESENCES.index(presence)))
         self.tables[Kind.NODE].labels[known.row]["detail"] = detail
 
     def forget(self, node: str) -> None:
-        """The node is no longer expected: its rows are free and nothing of it is kept."""
+        """Remove a node that is no longer expected: its rows are free and nothing of it is kept."""
         known = self.nodes.pop(node, None)
         if known is None:
             return
         known.rows.setdefault(Kind.NODE, {"": known.row})
         for kind, mine in known.rows.items():
-            table, rows = self.tables[kind], np.array(list(mine.values()), np.intp)
-            if table.tracks is not None:
-                table.tracks.forget(rows)
-            table.drop(rows)
-        self.clocks.give_back(known.clocks)
+            self.tables[kind].drop(np.array(list(mine.values()), np.intp))
+            self.tables[kind].deliver(Delivery(), known.delivers.pop(kind, Delivery()))
+        self.clocks.release(known.clocks)
         self._spare.append(known.number)
 
     def maintain(self, nodes: Collection[str]) -> None:
-        """These nodes, and no others, are under announced maintenance."""
+        """Set the nodes that are under maintenance."""
         self._maintained = frozenset(nodes)
         for table in self.tables.values():
             table.quiet[: table.n] = False
@@ -198,16 +226,42 @@ class Fleet:
             for kind, mine in known.rows.items():
                 self.tables[kind].quiet[np.array(list(mine.values()), np.intp)] = True
 
+    # --- which components exist
+
+    def exists(self, node: str, name: str, since: float, now: float) -> bool:
+        """Whether a component exists that was known at `since`: what refers to one that does not, ends.
+
+        It exists while a target leads to its node and it is in the node's inventory, left that less than GONE_TIME
+        ago, or may be there: the node has sent none. One of a device that was removed on purpose does not.
+        """
+        known = self.nodes.get(node)
+        if known is None:
+            return now - max(since, self.expected_from) < EXPECTED_FOR
+        if not name or known.inventory is None or any(name in mine for mine in known.rows.values()):
+            return True
+        return not is_removed(name, {}, known.removed) and now - max(since, known.listed) < GONE_TIME
+
     # --- the tick
 
     def advance(self, now: float) -> None:
-        """Work out what changed since the last tick. Call it once per tick, before any rule looks."""
+        """Compute what changed since the last tick. Call it once per tick, before any rule is evaluated."""
+        if not 0 <= now - self._swept < FORGET_EVERY:
+            self._swept = now
+            self._forget_gone(now)
         for table in self.tables.values():
             table.advance(now)
-            if table.tracks is not None:
-                table.tracks.advance(now, self.settings)
+        for kind, tracks in self._tracks.items():
+            tracks.advance(self.tables[kind], now, self.settings)
 
     # --- within
+
+    def _forget_gone(self, now: float) -> None:
+        """Free the rows of components that left their nodes' inventories GONE_TIME ago."""
+        for kind, table in self.tables.items():
+            old = ~table.present[: table.n] & (now - table.left[: table.n] >= GONE_TIME)
+            for row in np.flatnonzero(old & (table.node[: table.n] != FREE)).tolist():
+                _, node, name = table.ids[row]
+                drop(table, self.nodes[node].rows[kind], [name])
 
     def _node(self, name: str, now: float) -> Node:
         known = self.nodes.get(name)
@@ -215,7 +269,7 @@ class Fleet:
             table = self.tables[Kind.NODE]
             number = self._spare.pop() if self._spare else self._numbers
             self._numbers = max(self._numbers, number + 1)
-            self.clocks.hear(number, float("nan"))
+            self.clocks.note_frame(number, float("nan"))
             row = table.add(ComponentId(Kind.NODE, name, ""), number)
             known = self.nodes[name] = Node(name, number, row, now)
             self._put(known, "presence", float(PRESENCES.index(Presence.NEVER)))
@@ -234,7 +288,7 @@ class Fleet:
             self.tables[kind].begun[rows] = now
 
     def _settle(self, node: Node) -> None:
-        """Work out where the node's values land, for each table that takes some."""
+        """Set where the node's values land, for each table that takes some."""
         assert node.inventory is not None
         placed = _placed(node.inventory, node.clocks)
         node.routes = []

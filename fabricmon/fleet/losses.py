@@ -1,38 +1,32 @@
-"""Packets lost on the way, per row and window: of ports all peers together, of flows each by itself. Pure.
+"""Packet loss per row and window: of a port over all its peers, of a flow to one peer. Pure.
 
-Methods: detection-methods 3.5 (loss ratio), 2.4 (many rows at once: exact tail, Benjamini-Hochberg, 2 of 3 windows).
-A window ends for a row when its loss counters and its packet counter were both read in it, so slow collectors have long
-windows. Only rows that lost something cost more than one vector operation a window.
-
-out_of_sequence counts reordering, which adaptive routing makes, and is not used.
+Methods: docs/methods.md#packet-loss, docs/methods.md#many-ports-at-once. A window ends for a row when its loss counters
+and its packet counter were both read in it, so slow collectors have long windows. out_of_sequence counts reordering,
+which adaptive routing makes, and is not used.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.fleet.arithmetic import Mark
-
-if TYPE_CHECKING:
-    from fabricmon.fleet.table import Table
-    from fabricmon.fleet.tracks import Settings
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Rows = NDArray[np.intp]
+from fabricmon.fleet.ber import log_tail
+from fabricmon.fleet.clocks import ReadTimes
+from fabricmon.fleet.row_state import Bools, Floats, Numbers, RowState, numbers, per_row
+from fabricmon.fleet.table import Table
 
 WINDOW = 10.0
-"""Seconds of a window [D]; longer for rows that are read more seldom."""
+"""Seconds of a window (design choice); longer for rows that are read more seldom."""
 WINDOWS = 3
 STARTING = 0.1
 """A window of more than ten times the packets of the one before is one in which traffic began: what is retransmitted
-while connections are set up tells nothing of the path [D]."""
+while connections are set up is no evidence about the path (design choice)."""
 IDLE = 300.0
-"""Seconds without a window with traffic after which old losses are no evidence any more [D]."""
+"""Seconds without a window with traffic after which old losses are no evidence any more (design choice)."""
 MTU = 4096.0
 """Bytes of the largest RDMA packet: where only bytes are counted, packets are at least bytes / MTU."""
 SLOWEST = 6 * WINDOW
@@ -43,12 +37,11 @@ QUANTILE = 0.75  # of the rows of a class: one in four must lose before it count
 CEILING = 1e-5  # share of packets above which a loss teaches nothing: it is a fault, however long it lasts
 LEARN_EVERY = 6  # windows
 USUAL_TIMEOUTS = 0.1
-"""Timers that fire in a window of a healthy port, at most: one port in ten has one [D]."""
-_TERMS = 200
+"""Timers that fire in a window of a healthy port, at most: one port in ten has one (design choice)."""
 
 
-class Source(NamedTuple):
-    """lost  groups of counters; a row is judged by the sum of the first group of which it has a counter
+class LossColumns(NamedTuple):
+    """lost  groups of counters; a row uses the sum of the first group of which it has a counter
     sent  counters of packets, best first, each with the packets that one count stands for
     timer  the one of `lost` that counts timers that fired, "" none"""
 
@@ -57,7 +50,7 @@ class Source(NamedTuple):
     timer: str = ""
 
 
-PORTS = Source(
+PORTS = LossColumns(
     (("seq_nak_rx", "ack_timeout", "implied_nak"), ("retrans_packets",)),
     (
         ("rdma_tx_packets", 1.0),
@@ -68,7 +61,7 @@ PORTS = Source(
     ),
     "ack_timeout",
 )
-FLOWS = Source((("flow_lost",),), (("flow_packets", 1.0),))
+FLOWS = LossColumns((("flow_lost",),), (("flow_packets", 1.0),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +73,8 @@ class Limits:
     weak      least share that counts
     elevated  times what is usual for the class
     least     lost packets
-    timeouts  timers that fired: a queue pair that waits for one stands still for seconds, whatever share of the port's
-              packets that is; 0.1 a window are usual [D]
+    timeouts  timers that fired: a queue pair that waits for one is stalled for seconds, however few of the port's
+              packets that are; 0.1 a window are usual (design choice)
     rate      false discovery rate of Benjamini-Hochberg over all rows of a window
     """
 
@@ -93,7 +86,7 @@ class Limits:
     rate: float = 0.01
 
 
-class Losses:
+class Losses(RowState):
     """Per row; the newest of the WINDOWS windows first.
 
     lost, sent  packets of each window, NaN before there was one
@@ -103,31 +96,34 @@ class Losses:
     usual       share of packets that is lost in the row's class
     """
 
-    def __init__(self, capacity: int, source: Source) -> None:
-        self.source = source
-        self.lost = np.full((WINDOWS, capacity), np.nan, np.float32)
-        self.sent = np.full((WINDOWS, capacity), np.nan, np.float32)
-        self.timeouts = np.zeros((WINDOWS, capacity), np.float32)
-        self.ended = np.full(capacity, np.nan)
-        self.lapsed = np.full(capacity, np.nan)
-        self.usual = np.zeros(capacity, np.float32)
-        self._mean = np.zeros(capacity, np.float32)
-        self._class = np.zeros(capacity, np.int32)
-        self._open = np.zeros(capacity, np.float32)  # lost in the window that is open
-        self._fired = np.zeros(capacity, np.float32)  # timers in the window that is open
-        self._before = np.full(capacity, np.nan, np.float32)  # sent in the newest window, counted or not
-        self._sent_at = np.full((len(source.sent), capacity), np.nan)
-        self._seen = np.full((len(source.sent), capacity), np.nan)
-        self._lost_seen = np.full((len(source.lost), capacity), np.nan)
+    lost = per_row(np.float32, np.nan, WINDOWS)
+    sent = per_row(np.float32, np.nan, WINDOWS)
+    timeouts = per_row(np.float32, 0, WINDOWS)
+    ended = per_row(np.float64, np.nan)
+    lapsed = per_row(np.float64, np.nan)
+    usual = per_row(np.float32)
+    _mean = per_row(np.float32)
+    _class = per_row(np.int32)
+    _open = per_row(np.float32)  # lost in the window that is open
+    _fired = per_row(np.float32)  # timers in the window that is open
+    _before = per_row(np.float32, np.nan)  # sent in the newest window, counted or not
+    _sent_at = per_row(np.float64, np.nan, "_senders")
+    _seen = per_row(np.float64, np.nan, "_senders")
+    _lost_seen = per_row(np.float64, np.nan, "_groups")
+
+    def __init__(self, capacity: int, columns: LossColumns) -> None:
+        self.columns = columns
+        self._senders, self._groups = len(columns.sent), len(columns.lost)
+        super().__init__(capacity)
         self._began = float("nan")
         self._turns = 0
-        self._judged: tuple[int, Limits, NDArray[np.uint8]] | None = None
+        self._evaluated: tuple[int, Limits, NDArray[np.uint8]] | None = None
 
     # --- what a rule asks
 
     def bad(self, limits: Limits, n: int) -> NDArray[np.uint8]:
-        """Bits of the last windows that were bad, the newest lowest. Worked out once a window."""
-        known = self._judged
+        """Bits of the last windows that were bad, the newest lowest. Computed once a window."""
+        known = self._evaluated
         if known is not None and known[:2] == (self._turns, limits) and len(known[2]) >= n:
             return known[2][:n]
         found = np.zeros(n, np.uint8)
@@ -137,16 +133,16 @@ class Losses:
             usual = np.maximum(limits.usual, self.usual[rows])
             enough = lost >= np.maximum(limits.weak, limits.elevated * usual) * sent
             rows, lost, mean = rows[enough], lost[enough], (usual * sent)[enough]
-            judged = int(np.count_nonzero(np.isfinite(self.lost[window, :n])))
-            found[rows[discoveries(log_tail(lost, mean), judged, limits.rate)]] |= np.uint8(1 << window)
+            tests = int(np.count_nonzero(np.isfinite(self.lost[window, :n])))
+            found[rows[discoveries(log_tail(lost, mean), tests, limits.rate)]] |= np.uint8(1 << window)
             rows = np.flatnonzero(self.timeouts[window, :n] >= limits.timeouts)
             fired = self.timeouts[window, rows].astype(float)
             tail = log_tail(fired, np.full(len(rows), USUAL_TIMEOUTS))
-            found[rows[discoveries(tail, judged, limits.rate)]] |= np.uint8(1 << window)
-        self._judged = self._turns, limits, found
+            found[rows[discoveries(tail, tests, limits.rate)]] |= np.uint8(1 << window)
+        self._evaluated = self._turns, limits, found
         return found
 
-    def ratio(self, rows: Rows) -> Floats:
+    def ratio(self, rows: Numbers) -> Floats:
         """Share of packets lost in the windows that are kept of some rows, NaN where there is none."""
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.nansum(self.lost[:, rows], axis=0) / np.nansum(self.sent[:, rows], axis=0)
@@ -156,7 +152,7 @@ class Losses:
 
     def advance(self, table: Table, now: float, classes: NDArray[np.int32] | None = None) -> None:
         """classes  int per row: rows of one class share what is usual; None: all are of one"""
-        for at, group in enumerate(self.source.lost):
+        for at, group in enumerate(self.columns.lost):
             for name in group:
                 self._add(table, name, at)
         if 0 <= now - self._began < WINDOW:
@@ -169,66 +165,67 @@ class Losses:
         self._learn(table.n)
 
     def _add(self, table: Table, name: str, at: int) -> None:
-        step, lane = table.counted(name), table.lane(name)
-        if step is None or lane is None or lane.rows is None:
+        step = table.last_step(name)
+        if step is None:
             return
-        rise = table.rise[step, : table.n][lane.rows]
+        read, rise, marks = step
         some = np.flatnonzero(rise > 0)
         if not len(some):
             return
-        rows = some if isinstance(lane.rows, slice) else lane.rows[some]
-        sure = (table.marks[step, rows] & np.uint8(Mark.RESET | Mark.EPOCH | Mark.FIRST)) == 0
+        rows = numbers(read, some)
+        sure = (marks[some] & np.uint8(Mark.RESET | Mark.EPOCH | Mark.FIRST)) == 0
         if at:
-            for better in self.source.lost[0]:
-                values = table.values(better)
-                if values is not None:
-                    sure &= np.isnan(values[rows])
+            for better in self.columns.lost[0]:
+                sure &= np.isnan(table.value(better)[rows])
         counts = rise[some][sure].astype(np.float32)
         self._open[rows[sure]] += counts
-        if name == self.source.timer:
+        if name == self.columns.timer:
             self._fired[rows[sure]] += counts
 
     def _turn(self, table: Table, now: float) -> None:
         """End the windows of the rows of which both losses and packets were read since theirs began."""
         n = table.n
-        read = np.zeros(n, np.bool_)
-        losses = [next((lane for name in g if (lane := table.lane(name))), None) for g in self.source.lost]
-        for at, lane in enumerate(losses):
-            if lane is not None:
-                read |= _read(lane.seen[:n], self._lost_seen[at, :n])
-        sent = np.full(n, np.nan)
-        anew = np.zeros(n, np.bool_)
-        for at, (name, packets) in enumerate(self.source.sent):
-            lane, values = table.lane(name), table.values(name)
-            if lane is None or values is None:
-                continue
+        read, anew, sent = np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.full(n, np.nan)
+        losses, senders = self._lost_times(table), self._senders_of(table)
+        for at, times in losses:
+            read |= _read_since(times.seen[:n], self._lost_seen[at, :n])
+        for at, times, values, packets in senders:
             first = np.isnan(self._sent_at[at, :n])
             np.copyto(self._sent_at[at, :n], values, where=first)
-            np.copyto(self._seen[at, :n], lane.seen[:n], where=first)
+            np.copyto(self._seen[at, :n], times.seen[:n], where=first)
             with np.errstate(invalid="ignore"):
                 count = (values - self._sent_at[at, :n]) * packets
-                fit = read & np.isnan(sent) & _read(lane.seen[:n], self._seen[at, :n])
-                fit &= lane.period(table.clocks, table.part_of, n) <= SLOWEST
-                np.copyto(sent, count, where=fit & (count >= 0))
-                anew |= fit & (count < 0)
+            fit = read & np.isnan(sent) & _read_since(times.seen[:n], self._seen[at, :n])
+            fit &= table.period(times) <= SLOWEST
+            np.copyto(sent, count, where=fit & (count >= 0))
+            anew |= fit & (count < 0)
         rows = np.flatnonzero((np.isfinite(sent) | anew) & table.present[:n])
-        for at, (name, _) in enumerate(self.source.sent):
-            lane, values = table.lane(name), table.values(name)
-            if lane is not None and values is not None:
-                self._sent_at[at, rows], self._seen[at, rows] = values[rows], lane.seen[rows]
-        for at, lane in enumerate(losses):
-            if lane is not None:
-                self._lost_seen[at, rows] = lane.seen[rows]
+        for at, times, values, _ in senders:
+            self._sent_at[at, rows], self._seen[at, rows] = values[rows], times.seen[rows]
+        for at, times in losses:
+            self._lost_seen[at, rows] = times.seen[rows]
         if len(rows):
             self._count(rows, sent[rows], now)
-        with np.errstate(invalid="ignore"):
-            old = np.flatnonzero((now - self.ended[:n] > IDLE) & np.isfinite(self.lost[0, :n]))
+        old = np.flatnonzero((now - self.ended[:n] > IDLE) & np.isfinite(self.lost[0, :n]))
         if len(old):
             self.lost[:, old] = self.sent[:, old] = np.nan
             self.timeouts[:, old] = 0.0
             self.lapsed[old] = now
 
-    def _count(self, rows: Rows, sent: Floats, now: float) -> None:
+    def _lost_times(self, table: Table) -> list[tuple[int, ReadTimes]]:
+        """Groups of loss counters that are there: number, times of the first counter of it that is."""
+        found = ((at, map(table.read_times, group)) for at, group in enumerate(self.columns.lost))
+        return [(at, times) for at, group in found if (times := next(filter(None, group), None)) is not None]
+
+    def _senders_of(self, table: Table) -> list[tuple[int, ReadTimes, Floats, float]]:
+        """Counters of packets that are there: number, times, values, packets that one count stands for."""
+        return [
+            (at, times, table.value(name), packets)
+            for at, (name, packets) in enumerate(self.columns.sent)
+            if (times := table.read_times(name)) is not None
+        ]
+
+    def _count(self, rows: Numbers, sent: Floats, now: float) -> None:
         """New windows of some rows; `sent` is NaN where the counting began anew."""
         lost = self._open[rows].astype(float)
         fired = self._fired[rows].astype(float)
@@ -236,10 +233,9 @@ class Losses:
         sent = np.maximum(sent, lost)  # what was sent to a dead peer may never have left the adapter
         before = self._before[rows]
         self._before[rows] = sent
-        with np.errstate(invalid="ignore"):
-            fit = (sent > 0) & (before >= STARTING * sent)
-            # a port that only waits for a peer sends next to nothing: its timeouts are no beginning of traffic
-            fit |= (sent > 0) & (lost >= sent) & np.isfinite(before)
+        fit = (sent > 0) & (before >= STARTING * sent)
+        # a port that only waits for a peer sends next to nothing: its timeouts are no beginning of traffic
+        fit |= (sent > 0) & (lost >= sent) & np.isfinite(before)
         rows, lost, sent = rows[fit], lost[fit], sent[fit]
         for ring, newest in ((self.lost, lost), (self.sent, sent), (self.timeouts, fired[fit])):
             ring[1:, rows] = ring[:-1, rows]
@@ -251,7 +247,7 @@ class Losses:
         self.lapsed[rows] = np.nan
 
     def _learn(self, n: int) -> None:
-        """What is usual for a class is a robust quantile of its members."""
+        """Set the usual loss of each class: a robust quantile of its members."""
         if self._turns % LEARN_EVERY:
             return
         seen = np.isfinite(self.lost[0, :n])
@@ -259,59 +255,6 @@ class Losses:
             members = seen & (self._class[:n] == number)
             if int(np.count_nonzero(members)) >= CLASS_LEAST:
                 self.usual[:n][self._class[:n] == number] = np.quantile(self._mean[:n][members], QUANTILE)
-
-    def resize(self, capacity: int) -> None:
-        for name in ("lost", "sent", "_sent_at", "_seen", "_lost_seen", "ended", "lapsed", "_before"):
-            setattr(self, name, _wider(getattr(self, name), capacity, np.nan))
-        for name in ("usual", "_mean", "_class", "_open", "_fired", "timeouts"):
-            setattr(self, name, _wider(getattr(self, name), capacity, 0))
-
-    def forget(self, rows: Rows) -> None:
-        for ring in (self.lost, self.sent, self._sent_at, self._seen, self._lost_seen):
-            ring[:, rows] = np.nan
-        for times in (self.ended, self.lapsed, self._before):
-            times[rows] = np.nan
-        self.timeouts[:, rows] = 0.0
-        for sums in (self.usual, self._mean, self._open, self._fired):
-            sums[rows] = 0.0
-
-
-class FlowTracks:
-    """State of flows carried from tick to tick."""
-
-    def __init__(self, table: Table) -> None:
-        self.table = table
-        self.losses = Losses(table.capacity, FLOWS)
-
-    def advance(self, now: float, settings: Settings) -> None:
-        del settings  # the windows of losses have none
-        self.table.relabelled.clear()
-        if self.table.n:
-            self.losses.advance(self.table, now)
-
-    def resize(self, capacity: int) -> None:
-        self.losses.resize(capacity)
-
-    def forget(self, rows: Rows) -> None:
-        self.losses.forget(rows)
-
-
-def log_tail(count: Floats, mean: Floats) -> Floats:
-    """ln P(X >= count) of a Poisson X, exact where count > mean; 0 elsewhere. count >= 1.
-
-    e^-m m^k / k! (1 + m/(k+1) + m^2/((k+1)(k+2)) + ...); ln k! by Stirling's series, better than 1e-6 from k = 3 on.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factorial = count * np.log(count) - count + 0.5 * np.log(2 * np.pi * count)
-        factorial += 1 / (12 * count) - 1 / (360 * count**3) + 1 / (1260 * count**5)
-        series, term = np.ones_like(count), np.ones_like(count)
-        for step in range(1, _TERMS):
-            term = term * mean / (count + step)
-            series += term
-            if not (term > 1e-12 * series).any():
-                break
-        found = count * np.log(mean) - mean - factorial + np.log(series)
-    return np.where(count > mean, np.minimum(found, 0.0), 0.0)
 
 
 def discoveries(log_p: Floats, tests: int, rate: float) -> Bools:
@@ -325,12 +268,6 @@ def discoveries(log_p: Floats, tests: int, rate: float) -> Bools:
     return found
 
 
-def _read(seen: Floats, before: Floats) -> Bools:
+def _read_since(seen: Floats, before: Floats) -> Bools:
     """Rows read since `before`; a row whose time is new counts as read."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray((seen != before) & np.isfinite(seen))
-
-
-def _wider(array: NDArray[np.generic], capacity: int, fill: float) -> NDArray[np.generic]:
-    more = np.full((*array.shape[:-1], capacity - array.shape[-1]), fill, array.dtype)
-    return np.concatenate([array, more], axis=-1)
+    return np.asarray((seen != before) & np.isfinite(seen))

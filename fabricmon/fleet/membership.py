@@ -1,19 +1,20 @@
-"""How a node's inventory becomes rows, columns and the index map its frames land by. Pure.
+"""Rows, columns and the index map of a node's frames from its inventory. Pure.
 
-Components of several collectors meet in one row by name. What left the inventory keeps its row, marked as gone:
-its absence is something a rule can see. What stays keeps its history.
+Components of several collectors meet in one row by name. A component that left the inventory keeps its row, marked as
+gone, so that rules see its absence; one that the node lists as removed on purpose keeps none. A column without a name
+lands nowhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricmon.fleet.table import Table
-from fabricmon.model import ComponentId, Part
+from fabricmon.fleet.table import Delivery, Table
+from fabricmon.model import ComponentId, Kind, Part
 
 
 class Placed(NamedTuple):
@@ -28,78 +29,115 @@ class Placed(NamedTuple):
         return self.offset + self.part.size
 
 
+GONE_ROWS = 256
+"""Rows of one node and kind that are kept after they left its inventory; the oldest go first."""
+
+GONE_TIME = 604_800.0
+"""Seconds for which they are kept: longer than most repairs wait (design choice)."""
+
+REMOVED = "removed"
+"""Label of a node with the devices that were removed on purpose, separated by ", " (collect.inventory.removed)."""
+
+DEVICES = ("device", "pci", "netdev", "owner")
+"""Labels of a row with a name of its device."""
+
 IDENTITY = ("port_guid", "node_guid", "uuid")
-"""Labels that name hardware whatever the system calls it, the finest first."""
+"""Labels that name hardware independently of its device name, the finest first."""
 
 
 def serial(labels: dict[str, str]) -> str:
-    """What hardware a row stands for, "" where no label tells."""
+    """The hardware behind a row, "" where no label names it."""
     for label in IDENTITY:
         if labels.get(label):
             return f"{labels[label]}/{labels.get('port') or labels.get('link', '')}"
     return ""
 
 
+def removed_devices(parts: Sequence[Part]) -> frozenset[str]:
+    """The devices that a node lists as removed on purpose."""
+    listed = (c.labels.get(REMOVED, "") for part in parts if part.kind is Kind.NODE for c in part.components)
+    return frozenset(name for text in listed for name in text.split(", ") if name)
+
+
+def is_removed(name: str, labels: Mapping[str, str], removed: frozenset[str]) -> bool:
+    """Whether a component that is not in its node's inventory is of a device that was removed on purpose."""
+    return bool(removed) and not removed.isdisjoint(
+        (name, name.partition("/")[0], *(labels.get(label, "") for label in DEVICES))
+    )
+
+
 def enter(
-    table: Table,
-    node: str,
-    number: int,
-    mine: dict[str, int],
-    parts: Sequence[Placed],
-    now: float,
-    known_absence: bool,
+    table: Table, node: str, number: int, mine: dict[str, int], parts: Sequence[Placed], now: float,
+    known_absence: bool, removed: frozenset[str] = frozenset(),
 ) -> bool:
     """Bring the table in line with one node's parts of its kind.
 
     mine           rows of that node by component name; changed in place
-    known_absence  what is missing now is missing indeed (else it may be that nobody looks any more)
+    known_absence  a missing component is gone (False: perhaps its collector was only turned off)
+    removed        devices that were removed on purpose
 
     Returns whether hardware came back or was changed.
     """
     labels: dict[str, dict[str, str]] = {}
-    for part in (placed.part for placed in parts):
-        for component in part.components:
-            merged = labels.setdefault(component.name, {})
-            merged.update((k, v) for k, v in component.labels.items() if v)
-
+    for component in (component for placed in parts for component in placed.part.components):
+        labels.setdefault(component.name, {}).update((k, v) for k, v in component.labels.items() if v)
     _follow_names(table, node, mine, labels)
-    former = np.array(list(mine.values()), np.intp)
-    renewed = False
-    for name, facts in labels.items():
-        row = mine.get(name)
-        if row is None:
-            row = mine[name] = table.add(ComponentId(table.kind, node, name), number)
-        elif _epoch(table, row, facts):
-            renewed = True
-            table.restart(np.array([row]))
-            table.begun[row] = table.reset[row] = now
-        if not table.present[row]:
-            table.present[row] = True
-            table.gone[row] = np.nan
-            table.changes += 1
-        if table.labels[row] != facts:
-            table.relabel(row, facts)
-
-    rows = np.array(list(mine.values()), np.intp)
-    table.part_of[:, rows] = 0
+    # What left goes first, so that its rows are there for what came: names that always change need no more rows.
     for name, row in mine.items():
         if name and name not in labels and table.present[row]:  # the row "" is the node itself
-            table.present[row] = False
-            table.gone[row] = now if known_absence else np.nan
-            table.changes += 1
-    for placed in parts:
-        source = table.source(placed.part.collector)
-        for column in placed.part.columns:
-            table.column(column)
-            table.supply(column, source)
-        table.part_of[source, [mine[c.name] for c in placed.part.components]] = placed.number
+            table.leave(row, now, known_absence)
+    drop(table, mine, [n for n, row in mine.items() if n not in labels and is_removed(n, table.labels[row], removed)])
+    _forget_oldest(table, mine)
+    former = np.array(list(mine.values()), np.intp)
+    renewed = [mine[name] for name, facts in labels.items() if name in mine and _epoch(table, mine[name], facts)]
+    if renewed:
+        rows = np.array(renewed, np.intp)
+        table.restart(rows)
+        table.begun[rows] = table.reset[rows] = now
+    for name, facts in labels.items():
+        row = mine[name] = mine[name] if name in mine else table.add(ComponentId(table.kind, node, name), number)
+        if not table.present[row]:
+            table.enter(row)
+        if table.labels[row] != facts:
+            table.relabel(row, facts)
+    _note_parts(table, mine, parts)
     if len(former):
         _clear_unowned(table, former, landing(table, mine, parts, max((p.end for p in parts), default=0)))
-    return renewed
+    return bool(renewed)
+
+
+def _forget_oldest(table: Table, mine: dict[str, int]) -> None:
+    """Keep GONE_ROWS of the rows that left."""
+    if len(mine) <= GONE_ROWS:
+        return
+    gone = [(float(table.left[row]), name) for name, row in mine.items() if not table.present[row]]
+    drop(table, mine, [name for _, name in sorted(gone)[: max(len(gone) - GONE_ROWS, 0)]])
+
+
+def drop(table: Table, mine: dict[str, int], names: Sequence[str]) -> None:
+    """Free the rows of these components of a node."""
+    if names:
+        table.drop(np.array([mine.pop(name) for name in names], np.intp))
+
+
+def delivery(table: Table, parts: Sequence[Placed]) -> Delivery:
+    """Which columns these parts deliver, and by which collectors."""
+    return frozenset(
+        (column, table.source(placed.part.collector)) for placed in parts for column in placed.part.columns if column
+    )
+
+
+def _note_parts(table: Table, mine: dict[str, int], parts: Sequence[Placed]) -> None:
+    """Note which part supplies the node's rows, by collector."""
+    table.part_of[:, np.array(list(mine.values()), np.intp)] = 0
+    for placed in parts:
+        if any(placed.part.columns):
+            source = table.source(placed.part.collector)
+            table.part_of[source, [mine[c.name] for c in placed.part.components]] = placed.number
 
 
 def _follow_names(table: Table, node: str, mine: dict[str, int], labels: dict[str, dict[str, str]]) -> None:
-    """Hardware that came back under another name keeps its row."""
+    """Rename the rows of hardware that came back under another name."""
     lost = {serial(table.labels[row]): name for name, row in mine.items() if name not in labels}
     lost.pop("", None)
     if not lost:
@@ -112,7 +150,7 @@ def _follow_names(table: Table, node: str, mine: dict[str, int], labels: dict[st
 
 
 def _epoch(table: Table, row: int, facts: dict[str, str]) -> bool:
-    """Other hardware or firmware, or the same one back after it was gone: its counters began anew."""
+    """Whether a row's counters began anew: other hardware or firmware, or the same one back after it was gone."""
     if not table.present[row]:
         return True
     before = table.labels[row]
@@ -122,7 +160,7 @@ def _epoch(table: Table, row: int, facts: dict[str, str]) -> bool:
 
 
 def landing(table: Table, mine: dict[str, int], parts: Sequence[Placed], size: int) -> NDArray[np.int64]:
-    """Where each of a node's `size` values lands in `table.flat`; 0 (a cell nobody reads) for those of other tables.
+    """Where each of a node's `size` values lands in `table.flat`; 0 (an unused cell) for those of other tables.
 
     A cell that several parts deliver belongs to the part that is read most often, the first of equals.
     """
@@ -131,12 +169,12 @@ def landing(table: Table, mine: dict[str, int], parts: Sequence[Placed], size: i
     for placed in parts:
         part, at = placed.part, slice(placed.offset, placed.offset + placed.part.size)
         rows = np.array([mine[c.name] for c in part.components], np.int64)
-        columns = np.array([table.columns[name] for name in part.columns], np.int64)
+        columns = np.array([table.columns[name] if name else 0 for name in part.columns], np.int64)
         # a part lies row by row: component after component, each with all its columns
-        lands[at] = (columns[None, :] * table.capacity + rows[:, None]).reshape(-1)
+        lands[at] = np.where(columns > 0, columns[None, :] * table.capacity + rows[:, None], 0).reshape(-1)
         period[at] = part.period
-    columns_told = [name for placed in parts for name in set(placed.part.columns)]
-    if len(columns_told) == len(set(columns_told)):
+    delivered = [name for placed in parts for name in set(placed.part.columns) if name]
+    if len(delivered) == len(set(delivered)):
         return lands
     order = np.lexsort((np.arange(size), period))
     _, first = np.unique(lands[order], return_index=True)
@@ -146,7 +184,7 @@ def landing(table: Table, mine: dict[str, int], parts: Sequence[Placed], size: i
 
 
 def _clear_unowned(table: Table, rows: NDArray[np.intp], lands: NDArray[np.int64]) -> None:
-    """Cells of these rows that no part delivers any more are unknown."""
+    """Set the cells of these rows that no part delivers any more to unknown."""
     columns = np.array([at for name, at in table.columns.items() if name not in table.own], np.int64)
     cells = (columns[:, None] * table.capacity + rows[None, :]).reshape(-1)
     table.flat[np.setdiff1d(cells, lands)] = np.nan

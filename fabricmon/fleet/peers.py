@@ -1,45 +1,41 @@
-"""Each adapter port against its rail peers: who carries less than they do, window after window. Pure.
+"""Each adapter port against its rail peers: which carry less, window after window. Pure.
 
-Method: detection-methods 2.5. Peers are ports of one rail, make and job (where jobs are known) at work in the
-window; idle ports are no peers. Of a window's share of the line rate, and of the share of time a port paused others,
+Method: docs/methods.md#peer-comparison. Peers are ports of one rail, make and job (where jobs are known) at work in the
+window; idle ports are no peers. Of a window's share of the line rate, and of the share of time a port sent PFC pause,
 
     z = (x - median) / max(1.4826 MAD, 2 % of |median|)
 
 is taken; a window is low at z > 3.5 in the bad direction and a gap above 8 %. Synchronous jobs make all equally slow,
-so pausing others counts as much as a low rate. The groups take turns, one fortieth every quarter of a second.
+so pausing counts as much as a low rate. The groups take turns, one fortieth every quarter of a second.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from numpy.typing import NDArray
 
 from fabricmon.fleet import link
+from fabricmon.fleet.facts import Facts
+from fabricmon.fleet.link_states import LinkStates
+from fabricmon.fleet.pressure import Pressure
+from fabricmon.fleet.row_state import Floats, Numbers, RowState, per_row
+from fabricmon.fleet.table import Table
+from fabricmon.topology.groups import Domains
 
-if TYPE_CHECKING:
-    from fabricmon.fleet.table import Table
-    from fabricmon.fleet.tracks import Tracks
-    from fabricmon.topology.domains import Domains
-
-Ints = NDArray[np.intp]
-Floats = NDArray[np.float64]
-
-EVERY = 10.0  # seconds of one window (detection-methods 2.5)
-TURNS = 40  # parts into which the groups are divided: one a tick of the centre
-WINDOWS = 12  # windows remembered (2.5: 4/5 of the last 12)
-LEAST = 8  # active peers of a group (2.5)
+EVERY = 10.0  # seconds of one window (docs/methods.md#peer-comparison)
+TURNS = 40  # parts into which the groups are divided: one a tick
+WINDOWS = 12  # windows remembered
+LEAST = 8  # active peers of a group
 ACTIVE = 0.01
-"""Share of the line rate from which a port is at work [D]: keep-alives and monitoring are far below, all jobs above."""
+"""Share of the line rate from which a port is at work (design choice): keep-alives and monitoring are far below, all
+jobs above."""
 Z = 3.5
 GAP = 0.08
 MINORITY = 0.1
-"""Share of a group that may be low at once [D]: more of them are another job's ports and no stragglers."""
+"""Share of a group that may be low at once (design choice): more of them are another job's ports and no stragglers."""
 PAUSES = 0.05
-"""Share of time paused above the median that is pressure at all: "none" ends here (detection-methods 3.1)."""
+"""Share of time paused above the median that is pressure at all: "none" ends here (docs/methods.md#stall-share)."""
 FORGOTTEN = 300.0
-"""Seconds of idleness after which what was seen belongs to another job [D]."""
+"""Seconds of idleness after which what was seen belongs to another job (design choice)."""
 ROLES = ("", "unknown", "compute")
 """Roles of ports that carry collectives; storage and management are not synchronous."""
 
@@ -47,56 +43,57 @@ _LAST = np.uint16(2**WINDOWS - 1)
 _SET_BITS = np.array([bin(i).count("1") for i in range(2**WINDOWS)], np.int8)
 
 
-class Peers:
+class Peers(RowState):
     """Per row.
 
     low       how many of the last WINDOWS windows at work were low
     seen      how many there were
     share     of the line rate, in the last of them
     median    of its peers then
-    pausing   share of time it paused others then, and `usual` the median of its peers
-    size      peers at work then, itself included
-    judged    `now` of the last of them, NaN before the first
+    pausing   share of time it sent PFC pause then, and `usual` the median of its peers
+    size      ports at work then, this one included
+    evaluated `now` of the last of them, NaN before the first
     in_job    its peers are those of its own job
     """
 
+    low = per_row(np.int8)
+    seen = per_row(np.int8)
+    share = per_row(np.float32, np.nan)
+    median = per_row(np.float32, np.nan)
+    pausing = per_row(np.float32, np.nan)
+    usual = per_row(np.float32, np.nan)
+    size = per_row(np.int32)
+    evaluated = per_row(np.float64, np.nan)
+    in_job = per_row(np.bool_, False)
+    _windows = per_row(np.uint16)
+
     def __init__(self, capacity: int) -> None:
-        self._allocate(capacity)
+        super().__init__(capacity)
         self._domains: Domains | None = None
-        self._changes = -1
-        self._turns: list[tuple[Ints, Ints]] = []
+        self._turns: list[tuple[Numbers, Numbers]] = []
         self._next = 0
         self._began = float("nan")
 
-    def _allocate(self, capacity: int) -> None:
-        self.low, self.seen = np.zeros(capacity, np.int8), np.zeros(capacity, np.int8)
-        self.share, self.median, self.pausing, self.usual = np.full((4, capacity), np.nan, np.float32)
-        self.size = np.zeros(capacity, np.int32)
-        self.judged = np.full(capacity, np.nan)
-        self.in_job = np.zeros(capacity, np.bool_)
-        self._windows = np.zeros(capacity, np.uint16)
-
-    def advance(self, table: Table, tracks: Tracks, now: float) -> None:
+    def advance(self, table: Table, links: LinkStates, pressure: Pressure, now: float) -> None:
         if table.domains is not self._domains:
             self._domains = table.domains
-            self._arrange(table, tracks)
+            self._arrange(table, links.facts)
         if not self._turns:
             return
         age = now - self._began
         if not 0 <= age < 2 * EVERY:  # the first, a clock that stepped, or a long pause
             self._began, self._next, age = now, 0, 0.0
         while self._next < TURNS and age >= self._next * EVERY / TURNS:
-            self._compare(*self._turns[self._next], table, tracks, now)
+            self._compare(*self._turns[self._next], table, links, pressure, now)
             self._next += 1
         if self._next == TURNS and age >= EVERY:
             self._began, self._next = self._began + EVERY, 0
 
-    def _arrange(self, table: Table, tracks: Tracks) -> None:
+    def _arrange(self, table: Table, facts: Facts) -> None:
         """Rows in the order of their groups, in TURNS pieces of whole groups: (rows, group number from 0)."""
         self._turns = []
         if table.domains is None:
             return
-        facts = tracks.facts
         rail = table.domains.ids["rail"]
         n = min(table.n, len(rail))
         rail = rail[:n].astype(np.int64)
@@ -118,11 +115,11 @@ class Peers:
             mine = (group >= first) & (group < last) & large[group]
             self._turns.append((rows[mine], group[mine] - first))
 
-    def _compare(self, rows: Ints, group: Ints, table: Table, tracks: Tracks, now: float) -> None:
-        pressure = tracks.pressure
-        with np.errstate(invalid="ignore"):
-            share = np.fmax(pressure.traffic.latest[0, rows], pressure.traffic.latest[1, rows]).astype(np.float64)
-            at_work = (share >= ACTIVE) & (pressure.traffic.until[rows] >= now) & (tracks.link[rows] == link.UP)
+    def _compare(
+        self, rows: Numbers, group: Numbers, table: Table, links: LinkStates, pressure: Pressure, now: float
+    ) -> None:
+        share = np.fmax(pressure.traffic.latest[0, rows], pressure.traffic.latest[1, rows]).astype(np.float64)
+        at_work = (share >= ACTIVE) & (pressure.traffic.until[rows] >= now) & (links.link[rows] == link.UP)
         at_work &= table.present[rows]
         rows, group, share = rows[at_work], group[at_work], share[at_work]
         if not len(rows):
@@ -142,8 +139,7 @@ class Peers:
         slow |= pausing - rests > np.maximum(Z * jitter, PAUSES)
         many = np.bincount(group, slow)[group]
         slow &= many <= np.maximum(1.0, MINORITY * size[group])
-        with np.errstate(invalid="ignore"):
-            stale = ~(now - self.judged[rows] <= FORGOTTEN)
+        stale = ~(now - self.evaluated[rows] <= FORGOTTEN)
         before = np.where(stale, np.uint16(0), self._windows[rows])
         after = ((before << np.uint16(1)) | slow.astype(np.uint16)) & _LAST
         self._windows[rows] = after
@@ -152,28 +148,16 @@ class Peers:
         self.share[rows], self.median[rows] = share, usual
         self.pausing[rows], self.usual[rows] = pausing, rests
         self.size[rows] = size[group]
-        self.judged[rows] = now
-
-    def resize(self, capacity: int) -> None:
-        old = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
-        self._allocate(capacity)
-        for name, value in old.items():
-            getattr(self, name)[: len(value)] = value
-
-    def forget(self, rows: Ints) -> None:
-        self.low[rows] = self.seen[rows] = 0
-        self._windows[rows] = 0
-        self.size[rows] = 0
-        self.judged[rows] = np.nan
+        self.evaluated[rows] = now
 
 
-def _middle(group: Ints, value: Floats) -> tuple[Floats, Floats]:
+def _middle(group: Numbers, value: Floats) -> tuple[Floats, Floats]:
     """Per row the median of its group, and 1.4826 times the median distance from it. `group` ascends."""
     count = np.bincount(group)
     start = np.concatenate(([0], np.cumsum(count)[:-1]))
     low, high = start + (count - 1) // 2, start + count // 2
 
-    def of(values: Floats) -> Floats:
+    def median_of(values: Floats) -> Floats:
         # one sort for all groups: shares of time and of the line rate are far below the distance of 4
         ordered = np.sort(4.0 * group + np.minimum(values, 3.0)) - 4.0 * group
         filled = count > 0
@@ -181,5 +165,5 @@ def _middle(group: Ints, value: Floats) -> tuple[Floats, Floats]:
         found[filled] = (ordered[low[filled]] + ordered[high[filled]]) / 2
         return np.asarray(found[group])
 
-    median = of(value)
-    return median, 1.4826 * of(np.abs(value - median))
+    median = median_of(value)
+    return median, 1.4826 * median_of(np.abs(value - median))

@@ -1,337 +1,281 @@
-"""Back-pressure of each port over time: how long it was kept from sending, how long it kept others from it, what came
-with congestion marks, how busy it is. Pure.
+"""Back-pressure of each port over time: waiting to transmit, PFC pause sent, ECN-marked packets, utilisation. Pure,
+NumPy (docs/methods.md#stall-share).
 
-Methods: detection-methods 3.1 and 3.2. By the kind of link:
-  * InfiniBand tells in ticks how long it had data and no credits. How long an adapter's tick is nobody publishes
-    (link-health 6), so its ticks are compared with the most that ports of its make have waited: an estimate.
-  * Ethernet tells how long it was paused by priority; the worst priority counts: mlx5 shows only lossless ones, and of
-    others the time stays 0. Adapters that count pause frames only get the most that these can have paused: an
-    estimate, too.
+A tick has five steps, each for the ports that were read since the tick before:
+
+  1. traffic   bytes as a share of the line rate: which ports are at work
+  2. ticks     InfiniBand: ticks in which a port had data and no credits, as a share of the time. An estimate, because
+               the length of a tick is not published
+  3. pauses    Ethernet: seconds in which a port was paused, and in which it paused its switch. An estimate where the
+               adapter counts pause frames only
+  4. arrivals  ECN-marked packets, CNPs, packets that found no receive buffer
+  5. storms    the adapter's own count of pause storms
+
+A step forms amounts of the interval between two reads and puts them into `Slots` of 10 s.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fabricmon.fleet.arithmetic import NO_RATE
-from fabricmon.fleet.errors import line_rate
-from fabricmon.fleet.lane import Lane, Rows
-from fabricmon.fleet.slots import SLOT, WINDOW, Slots
-from fabricmon.fleet.traffic import SOURCES as TRAFFIC
-
-if TYPE_CHECKING:
-    from fabricmon.fleet.table import Table
-    from fabricmon.fleet.tracks import Tracks
-
-Floats = NDArray[np.float64]
-
-PRIORITIES = range(8)
-TICKS = "xmit_wait_ticks"
-PAUSED = (*(f"pfc_rx_pause_prio{n}" for n in PRIORITIES), "pause_rx_pause")
-"""Seconds in which a port was not allowed to send, by priority and by global pause."""
-PAUSING = (*(f"pfc_tx_pause_prio{n}" for n in PRIORITIES), "pause_tx_pause")
-"""Seconds in which a port kept its switch from sending."""
-PAUSED_FRAMES = (*(f"pfc_rx_frames_prio{n}" for n in PRIORITIES),)
-PAUSING_FRAMES = (*(f"pfc_tx_frames_prio{n}" for n in PRIORITIES),)
-STORMS = ("pfc_storm_warning", "pfc_storm_error")
-"""Events in which the adapter itself noticed that it had been pausing its switch for too long."""
-MARKED, RECEIVED = "ecn_marked_rx", "rdma_rx_packets"
-SLOWED = "cnp_handled"
-STARVED = ("rnr_nak_tx", "out_of_buffer")
-"""Packets that arrived while nothing was ready to take them."""
-
-COLUMNS = (TICKS, *PAUSED, *PAUSING, *PAUSED_FRAMES, *PAUSING_FRAMES, *STORMS, MARKED, RECEIVED, SLOWED, *STARVED)
-"""Columns of which differences are taken here, besides those of TRAFFIC."""
-
-SLOWEST_TICK = 1e-6
-"""Seconds that a tick stands for at most [D]: the architecture's longest, 256 symbol times of the slowest lane (2.5
-Gb/s, ten bits a symbol), is 1.02 microseconds."""
-SCALE_EVERY = 30.0  # seconds between two looks at the most that ports of one make wait
-SCALE_MEMORY = 86_400.0
-"""Seconds in which what was the most counts less and less [D]: a day has jobs that start, so some port waits fully."""
-SCALE_RANK = 3
-"""The third greatest is taken for the most [D]: one port whose counter jumps must not hide the others."""
-LONGEST_PAUSE = 65_535 * 512 / 8
-"""Bytes of line time that one pause frame can stop at most: 65,535 quanta of 512 bit times (link-health 7)."""
-BUSY = 1e-3
-"""Share of the line rate below which a port counts as idle [D]: management and keep-alives, no job."""
-MEMORY = 3600.0
-"""Seconds of a port's own reference: one hour under the same job (detection-methods 3.1)."""
-HOUR = np.int16(MEMORY / SLOT - 1)  # slots before the newest one
-PRESSED = 0.05
-"""Share of time from which on a port counts as under pressure: "none" ends here (detection-methods 3.1)."""
-LARGEST_PACKET = 4096.0
-"""Bytes that a RoCE packet carries at most (its largest MTU): where packets are not counted, as of mlx5, bytes tell how
-many came at least."""
-LONG = 60
-"""Slots of waiting that are kept: ten minutes (detection-methods 3.1)."""
+from fabricmon.fleet.facts import Facts
+from fabricmon.fleet.row_state import Bools, Floats, Numbers, Rows, RowState, Singles, numbers, per_row
+from fabricmon.fleet.slots import WINDOW, HourMean, Slots
+from fabricmon.fleet.table import Table
+from fabricmon.fleet.tick_scale import TickScale
+from fabricmon.fleet.traffic import SOURCES
 
 RECEIVE, TRANSMIT = range(2)
+"""Quantities of `Pressure.traffic`."""
 MARKS, PACKETS, NOTICES = range(3)
+"""Quantities of `Pressure.arrivals`."""
+
+LONG = 60
+"""Slots of waiting that are kept: ten minutes, the window of congestion (docs/methods.md#congestion)."""
+PRESSED = 0.05
+"""Share of time from which on a port is under pressure: the band "none" ends here (docs/methods.md#stall-share)."""
 
 
-class Pressure:
-    """Per row.
+class Interval(NamedTuple):
+    """Some ports that were read since the last tick, and the seconds since the read before, NaN where irregular."""
 
-    stalled    share of time in which the port had to wait with data to send; of ticks, the most that it can have been
-    scale      what `stalled` is where a port of this make waits all the time: 1 where time is measured
-    pausing    share of time in which it kept its switch from sending
-    traffic    RECEIVE, TRANSMIT: share of the line rate
-    arrivals   MARKS, PACKETS, NOTICES: packets that came with a mark, packets that came, congestion notifications
-               acted on; each per second
-    missed     packets per second that found nothing ready to take them
-    busy       the port carried traffic in its newest slot
-    worked     `now` of the newest slot in which it did, NaN never
-    usual      mean of `stalled` over the last hour of work, NaN before the first
-    notified   the same of NOTICES
-    estimated  `stalled` is an estimate: of ticks, or of pause frames
-    closed     rows of which a slot of `stalled` was closed at this tick
-    pressed    `now` of the newest slot with at least PRESSED waiting, NaN never
-    line       line rate in bytes per second as of this tick, NaN unknown
-    storm      `now` at which the adapter's own count of pause storms last rose, NaN never
+    rows: Rows
+    seconds: Floats
+
+
+def _interval(table: Table, column: str, among: Bools | None = None) -> Interval | None:
+    """The ports of `among` (None: all) of which a counter was read since the last tick; None where none was."""
+    times = table.read_times(column)
+    if times is None or times.rows is None or table.counted(column) is None:
+        return None
+    rows, seconds = times.rows, times.dt[: table.n][times.rows]
+    if times.irregular is not None:
+        seconds = np.where(times.irregular, np.nan, seconds)
+    if among is None or (here := among[rows]).all():
+        return Interval(rows, seconds)
+    return Interval(numbers(rows, np.flatnonzero(here)), seconds[here])
+
+
+# --- 1. traffic
+
+SLOWEST = 1.0
+"""Bytes per second: a line rate below is no rate, and shares of it could leave the range of a float32."""
+BUSY = 1e-3
+"""Share of the line rate from which on a port is at work (design choice): management and keep-alives are below."""
+
+
+# --- 2. ticks
+
+TICKS = "xmit_wait_ticks"
+SLOWEST_TICK = 1e-6
+"""Seconds that a tick stands for at most (design choice; docs/methods.md#wait-ticks): the architecture's longest, 256
+symbol times of the slowest lane (2.5 Gb/s, ten bits a symbol), is 1.02 microseconds."""
+
+
+# --- 3. pauses
+
+LONGEST_PAUSE = 65_535 * 512 / 8
+"""Bytes of line time that one pause frame can stop at most: 65,535 quanta of 512 bit times
+(docs/methods.md#stall-share)."""
+
+
+class PauseColumns(NamedTuple):
+    """Columns of pauses in one direction, by priority and of the whole port.
+
+    seconds  in which the far end might not send
+    frames   that demanded it
     """
 
+    seconds: tuple[str, ...]
+    frames: tuple[str, ...]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return self.seconds + self.frames
+
+
+def _pause_columns(way: str) -> PauseColumns:
+    seconds = (*(f"pfc_{way}_pause_prio{n}" for n in range(8)), f"pause_{way}_pause")
+    return PauseColumns(seconds, tuple(f"pfc_{way}_frames_prio{n}" for n in range(8)))
+
+
+PAUSES_RECEIVED, PAUSES_SENT = _pause_columns("rx"), _pause_columns("tx")
+
+
+def _paused_seconds(table: Table, columns: PauseColumns, read: Interval, line: Floats) -> tuple[Floats, Bools]:
+    """Seconds in which each port was paused, of the priority that was paused most (mlx5 counts lossless ones only), NaN
+    unknown; and whether they are an upper estimate from pause frames, where no time is counted."""
+    paused = reduce(np.fmax, (table.delta(name, read.rows) for name in columns.seconds))
+    estimated = np.isnan(paused)
+    if estimated.any():
+        frames = reduce(np.fmax, (table.delta(name, read.rows) for name in columns.frames))
+        paused = np.fmax(paused, frames * LONGEST_PAUSE / line)
+    return np.minimum(paused, read.seconds), estimated
+
+
+# --- 4. arrivals
+
+MARKED, RECEIVED, SLOWED = "ecn_marked_rx", "rdma_rx_packets", "cnp_handled"
+STARVED = ("rnr_nak_tx", "out_of_buffer")
+"""Packets that arrived while nothing was ready to take them."""
+LARGEST_PACKET = 4096.0
+"""Bytes of the largest RoCE packet: where packets are not counted, as by mlx5, bytes give a lower bound
+(docs/methods.md#incast)."""
+
+
+# --- 5. storms
+
+STORMS = ("pfc_storm_warning", "pfc_storm_error")
+"""Events in which the adapter detected that it had been pausing its switch for too long."""
+
+
+class Pressure(RowState):
+    """Per row.
+
+    stalled    share of time in which the port waited with data to send; of ticks, the most that it can have been
+    scale      what `stalled` is where a port of this make waits all the time: 1 where time is measured
+    estimated  `stalled` is an estimate: of ticks, or of pause frames
+    usual      mean of `stalled` over the last hour of work
+    pressed    `now` of the newest slot with at least PRESSED waiting, NaN never
+    closed     rows of which a slot of `stalled` was closed at this tick
+    pausing    share of time in which it paused its switch
+    storm      `now` at which the adapter's own count of pause storms last rose, NaN never
+    traffic    RECEIVE, TRANSMIT: share of the line rate
+    busy       the port carried traffic in its newest slot
+    worked     `now` of the newest slot in which it did, NaN never
+    line       line rate in bytes per second as of this tick, NaN unknown
+    arrivals   MARKS, PACKETS, NOTICES: ECN-marked packets, packets received, CNPs handled; each per second
+    notified   mean of NOTICES over the last hour
+    missed     packets per second that found nothing ready to take them
+    """
+
+    busy = per_row(np.bool_, False)
+    worked = per_row(np.float64, np.nan)
+    scale = per_row(np.float32, 1.0)
+    estimated = per_row(np.bool_, False)
+    pressed = per_row(np.float64, np.nan)
+    storm = per_row(np.float64, np.nan)
+
     def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
         self.stalled = Slots(1, capacity, LONG)
         self.pausing = Slots(1, capacity)
         self.traffic = Slots(2, capacity)
         self.arrivals = Slots(3, capacity)
         self.missed = Slots(1, capacity, 3 * WINDOW)
-        self.busy = np.zeros(capacity, np.bool_)
-        self.estimated = np.zeros(capacity, np.bool_)
-        self.scale = np.ones(capacity, np.float32)
-        self.usual = np.full(capacity, np.nan, np.float32)
-        self.notified = np.full(capacity, np.nan, np.float32)
-        self._slots = np.zeros((2, capacity), np.int16)
-        self.worked = np.full(capacity, np.nan)
-        self.pressed = np.full(capacity, np.nan)
-        self.storm = np.full(capacity, np.nan)
+        self.usual = HourMean(capacity)
+        self.notified = HourMean(capacity)
+        self.closed: Numbers = np.zeros(0, np.intp)
+        self.line: Floats = np.zeros(0)
+        self._tick_scale = TickScale(PRESSED)
+
+    def advance(self, table: Table, facts: Facts, now: float) -> None:
+        rate = table.line_rate()
+        self.line = np.where(rate >= SLOWEST, rate, np.nan)
         self.closed = np.zeros(0, np.intp)
-        self.line = np.zeros(0)
-        self._most: dict[int, float] = {}
-        self._scaled = float("nan")
+        infiniband = facts.infiniband[: table.n]
+        self._measure_traffic(table, now)
+        self._measure_ticks(table, facts, infiniband, now)
+        self._measure_pauses(table, ~infiniband, now)
+        self._count_arrivals(table, now)
+        self._note_storms(table, now)
 
-    def advance(self, table: Table, tracks: Tracks, now: float) -> None:
-        rate = line_rate(table)
-        with np.errstate(invalid="ignore"):
-            self.line = rate = np.where(rate > 0, rate, np.nan)
-        self.closed = np.zeros(0, np.intp)
-        self._note_traffic(table, rate, now)
-        self._note_ticks(table, tracks, now)
-        self._note_pauses(table, tracks, rate, now)
-        self._note_arrivals(table, now)
-        for name in STORMS:
-            lane, at = table.lane(name), table.counted(name)
-            if lane is not None and at is not None and lane.rows is not None:
-                rise = table.rise[at, : table.n][lane.rows]
-                self.storm[_some(lane.rows, rise > 0)] = now
+    # --- what a rule asks
 
-    def _note_traffic(self, table: Table, rate: Floats, now: float) -> None:
-        known = [(rx, tx) for _, rx, tx in TRAFFIC if table.counted(rx) is not None and table.counted(tx) is not None]
-        left: NDArray[np.bool_] | None = None
-        for number, (received, sent) in enumerate(known):
-            told: NDArray[np.bool_] | None = None
-            if number + 1 < len(known):
-                rx, tx = table.values(received), table.values(sent)
-                assert rx is not None
-                assert tx is not None
-                told = np.isfinite(rx) & np.isfinite(tx)
-            lane = table.lane(received)
-            if lane is not None and lane.rows is not None:
-                rows, seconds = _within(lane, _both(left, told), table.n)
-                line = rate[rows]
-                amounts = tuple(_rise(table, name, rows) / line for name in (received, sent))
-                closed, _ = self.traffic.add(rows, seconds, amounts, now)
-                share = self.traffic.latest[:, closed]
-                with np.errstate(invalid="ignore"):
-                    busy = np.fmax(share[RECEIVE], share[TRANSMIT]) >= BUSY
-                self.busy[closed] = busy
-                self.worked[closed[busy]] = now
-            if told is not None:
-                left = ~told if left is None else left & ~told
-
-    def _note_ticks(self, table: Table, tracks: Tracks, now: float) -> None:
-        lane = table.lane(TICKS)
-        if lane is None or lane.rows is None or table.counted(TICKS) is None:
-            return
-        rows, seconds = _within(lane, tracks.facts.infiniband[: table.n], table.n)
-        self.estimated[rows] = True
-        self._stalled(rows, seconds, _rise(table, TICKS, rows) * SLOWEST_TICK, now)
-        if not 0 <= now - self._scaled < SCALE_EVERY:
-            self._rescale(tracks, table.n, now)
-
-    def _rescale(self, tracks: Tracks, n: int, now: float) -> None:
-        """The most that ports of each make have waited in a window, for those that count ticks."""
-        gone = now - self._scaled
-        kept = float(np.exp(-gone / SCALE_MEMORY)) if gone >= 0 else 1.0
-        self._scaled = now
-        with np.errstate(invalid="ignore"):
-            rows = np.flatnonzero(tracks.facts.infiniband[:n] & (self.stalled.recent[0, :n] > 0) & self.busy[:n])
-        make, waits = tracks.facts.make[rows], self.stalled.recent[0, rows]
-        for code in np.unique(make).tolist():
-            mine = waits[make == code]
-            rank = min(SCALE_RANK, len(mine))
-            most = float(np.partition(mine, len(mine) - rank)[len(mine) - rank])
-            self._most[code] = max(kept * self._most.get(code, 0.0), most, PRESSED)
-        ticking = tracks.facts.infiniband[:n]
-        for code, most in self._most.items():
-            self.scale[:n][ticking & (tracks.facts.make[:n] == code)] = most
-
-    def waits(self, n: int) -> NDArray[np.float32]:
+    def waits(self, n: int) -> Singles:
         """Share of the last window in which each row had to wait; measured or estimated, NaN unknown."""
         return self.stalled.recent[0, :n] / self.scale[:n]
 
-    def _note_pauses(self, table: Table, tracks: Tracks, rate: Floats, now: float) -> None:
-        ethernet = ~tracks.facts.infiniband[: table.n]
-        for times, frames, mine in ((PAUSED, PAUSED_FRAMES, False), (PAUSING, PAUSING_FRAMES, True)):
-            names = [name for name in (*times, *frames) if table.counted(name) is not None]
-            lane = table.lane(names[0]) if names else None
-            if lane is None or lane.rows is None:
-                continue
-            rows, seconds = _within(lane, ethernet, table.n)
-            time = _most(table, [name for name in times if name in names], rows)
-            guessed = np.isnan(time)
-            if guessed.any():
-                time = np.fmax(time, _most(table, [n for n in frames if n in names], rows) * LONGEST_PAUSE / rate[rows])
-            with np.errstate(invalid="ignore"):
-                time = np.minimum(time, seconds)
-            if mine:
-                self.pausing.add(rows, seconds, (time,), now)
-            else:
-                self.estimated[rows] = guessed
-                self._stalled(rows, seconds, time, now)
-
-    def _stalled(self, rows: Rows, seconds: Floats, waited: Floats, now: float) -> None:
-        closed, fills = self.stalled.add(rows, seconds, (waited,), now)
-        self.closed = np.concatenate([self.closed, closed])
-        share = self.stalled.latest[0, closed]
-        with np.errstate(invalid="ignore"):
-            self.pressed[closed[share >= PRESSED * self.scale[closed]]] = now
-        worked = self.busy[closed]
-        self._remember(self.usual, self._slots[0], closed[worked], fills[worked], share[worked])
-
-    def _note_arrivals(self, table: Table, now: float) -> None:
-        names = [name for name in (RECEIVED, MARKED, SLOWED, *STARVED) if table.counted(name) is not None]
-        lane = table.lane(names[0]) if names else None
-        if lane is None or lane.rows is None:
-            return
-        rows, seconds = _within(lane, None, table.n)
-        unknown = np.full(len(seconds), np.nan)
-        one = {name: _rise(table, name, rows) for name in names}
-        self.missed.add(rows, seconds, (np.fmax(one.get(STARVED[0], unknown), one.get(STARVED[1], unknown)),), now)
-        amounts = (one.get(MARKED, unknown), one.get(RECEIVED, unknown), one.get(SLOWED, unknown))
-        closed, fills = self.arrivals.add(rows, seconds, amounts, now)
-        self._remember(self.notified, self._slots[1], closed, fills, self.arrivals.latest[NOTICES, closed])
-
-    def _remember(
-        self,
-        mean: NDArray[np.float32],
-        slots: NDArray[np.int16],
-        rows: NDArray[np.intp],
-        fills: NDArray[np.int16],
-        value: NDArray[np.float32],
-    ) -> None:
-        """Take slots into a mean over MEMORY seconds; the plain mean of all slots before there are so many."""
-        told = ~np.isnan(value)
-        if not told.all():
-            rows, fills, value = rows[told], fills[told], value[told]
-        before, former = slots[rows], mean[rows]
-        number = before + fills
-        mean[rows] = np.where(before == 0, value, former + (value - former) * (fills / number).astype(np.float32))
-        slots[rows] = np.minimum(number, HOUR)
-
-    def usual_before(self, rows: NDArray[np.intp], slots: int) -> Floats:
+    def usual_before(self, rows: Numbers, slots: int) -> Floats:
         """`usual` without the newest slots, NaN where there was no work before them."""
-        newest = self.stalled.history(0, rows, slots)
-        known = np.isfinite(newest).sum(axis=0)
-        earlier = self._slots[0, rows] - known
-        before = np.full(len(rows), np.nan)
-        total = self.usual[rows] * self._slots[0, rows] - np.nan_to_num(newest).sum(axis=0)
-        np.divide(np.maximum(total, 0.0), earlier, out=before, where=earlier > 0)
-        return before
+        return self.usual.before(rows, self.stalled.history(0, rows, slots))
 
-    def worked_an_hour(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Whether `usual` is of as much work as it can be of."""
-        return np.asarray(self._slots[0, rows] >= HOUR)
-
-    def marked(self, rows: NDArray[np.intp]) -> Floats:
+    def marked(self, rows: Numbers) -> Floats:
         """Share of the received packets of the last window that came with a congestion mark; NaN unknown."""
         marks, packets = self.arrivals.recent[MARKS, rows], self.arrivals.recent[PACKETS, rows]
         least = self.traffic.recent[RECEIVE, rows] * self.line[rows] / LARGEST_PACKET
         packets = np.where(np.isnan(packets), least, packets)
-        share = np.full(len(marks), np.nan)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(np.minimum(np.divide(marks, packets, out=share, where=packets > 0), 1.0))
+        share = np.divide(marks, packets, out=np.full(len(marks), np.nan), where=packets > 0)
+        return np.asarray(np.minimum(share, 1.0))
 
-    def resize(self, capacity: int) -> None:
-        more = capacity - len(self.busy)
-        for slots in (self.stalled, self.pausing, self.traffic, self.arrivals, self.missed):
-            slots.resize(capacity)
-        self.busy = np.concatenate([self.busy, np.zeros(more, np.bool_)])
-        self.estimated = np.concatenate([self.estimated, np.zeros(more, np.bool_)])
-        self.scale = np.concatenate([self.scale, np.ones(more, np.float32)])
-        self._slots = np.concatenate([self._slots, np.zeros((2, more), np.int16)], axis=1)
-        self.worked = np.concatenate([self.worked, np.full(more, np.nan)])
-        self.usual = np.concatenate([self.usual, np.full(more, np.nan, np.float32)])
-        self.notified = np.concatenate([self.notified, np.full(more, np.nan, np.float32)])
-        self.pressed = np.concatenate([self.pressed, np.full(more, np.nan)])
-        self.storm = np.concatenate([self.storm, np.full(more, np.nan)])
+    # --- 1. traffic
 
-    def forget(self, rows: NDArray[np.intp]) -> None:
-        for slots in (self.stalled, self.pausing, self.traffic, self.arrivals, self.missed):
-            slots.forget(rows)
-        self.busy[rows] = False
-        self.estimated[rows] = False
-        self.scale[rows] = 1.0
-        self._slots[:, rows] = 0
-        for array in (self.usual, self.notified, self.worked, self.pressed, self.storm):
-            array[rows] = np.nan
+    def _measure_traffic(self, table: Table, now: float) -> None:
+        """Each port by the first of SOURCES that it has; the last one that any port has takes all that are left."""
+        pairs = [(rx, tx) for _, rx, tx in SOURCES if table.counted(rx) is not None and table.counted(tx) is not None]
+        left = np.ones(table.n, np.bool_)
+        for received, sent in pairs:
+            mine = left
+            if (received, sent) != pairs[-1]:
+                mine = left & np.isfinite(table.value(received)) & np.isfinite(table.value(sent))
+            left = left & ~mine
+            if (read := _interval(table, received, mine)) is not None:
+                line = self.line[read.rows]
+                amounts = tuple(table.delta(name, read.rows) / line for name in (received, sent))
+                closed, _ = self.traffic.add(read.rows, read.seconds, amounts, now)
+                busy = np.fmax(*self.traffic.latest[:, closed]) >= BUSY
+                self.busy[closed] = busy
+                self.worked[closed[busy]] = now
 
+    # --- 2. ticks
 
-def _both(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
+    def _measure_ticks(self, table: Table, facts: Facts, infiniband: Bools, now: float) -> None:
+        read = _interval(table, TICKS, infiniband)
+        if read is None:
+            return
+        self.estimated[read.rows] = True
+        self._add_waiting(read, table.delta(TICKS, read.rows) * SLOWEST_TICK, now)
+        if self._tick_scale.due(now):
+            n, waits = table.n, self.stalled.recent[0, : table.n]
+            working = np.flatnonzero(infiniband & (waits > 0) & self.busy[:n])
+            self._tick_scale.update(facts.make[working], waits[working], now)
+            for make, most in self._tick_scale.by_make.items():
+                self.scale[:n][infiniband & (facts.make[:n] == make)] = most
 
+    # --- 3. pauses
 
-def _within(lane: Lane, mine: NDArray[np.bool_] | None, n: int) -> tuple[Rows, Floats]:
-    """Rows of `mine` that were read since the last tick, and the regular interval of each, NaN where it is none."""
-    rows = lane.rows
-    assert rows is not None
-    seconds = lane.dt[:n][rows]
-    if lane.irregular is not None:
-        seconds = np.where(lane.irregular, np.nan, seconds)
-    if mine is None:
-        return (slice(0, n) if isinstance(rows, slice) else rows), seconds
-    here = mine[rows]
-    if here.all():
-        return (slice(0, n) if isinstance(rows, slice) else rows), seconds
-    return _some(rows, here), seconds[here]
+    def _measure_pauses(self, table: Table, ethernet: Bools, now: float) -> None:
+        for columns in (PAUSES_RECEIVED, PAUSES_SENT):
+            counted = [name for name in columns.all if table.counted(name) is not None]
+            read = _interval(table, counted[0], ethernet) if counted else None
+            if read is None:
+                continue
+            paused, estimated = _paused_seconds(table, columns, read, self.line[read.rows])
+            if columns is PAUSES_SENT:
+                self.pausing.add(read.rows, read.seconds, (paused,), now)
+            else:
+                self.estimated[read.rows] = estimated
+                self._add_waiting(read, paused, now)
 
+    def _add_waiting(self, read: Interval, waited: Floats, now: float) -> None:
+        """Seconds in which ports waited, by ticks or by pauses."""
+        closed, fills = self.stalled.add(read.rows, read.seconds, (waited,), now)
+        self.closed = np.concatenate([self.closed, closed])
+        share = self.stalled.latest[0, closed]
+        self.pressed[closed[share >= PRESSED * self.scale[closed]]] = now
+        working = self.busy[closed]
+        self.usual.add(closed[working], fills[working], share[working])
 
-def _some(rows: Rows, here: NDArray[np.bool_]) -> NDArray[np.intp]:
-    at = np.flatnonzero(here)
-    return at if isinstance(rows, slice) else rows[at]
+    # --- 4. arrivals
 
+    def _count_arrivals(self, table: Table, now: float) -> None:
+        counted = [name for name in (RECEIVED, MARKED, SLOWED, *STARVED) if table.counted(name) is not None]
+        read = _interval(table, counted[0]) if counted else None
+        if read is None:
+            return
+        rows, seconds = read
+        marks, packets, notices, *missed = (table.delta(name, rows) for name in (MARKED, RECEIVED, SLOWED, *STARVED))
+        self.missed.add(rows, seconds, (np.fmax(*missed),), now)
+        closed, fills = self.arrivals.add(rows, seconds, (marks, packets, notices), now)
+        self.notified.add(closed, fills, self.arrivals.latest[NOTICES, closed])
 
-def _rise(table: Table, column: str, rows: Rows) -> Floats:
-    """Counts of the last interval, NaN where no rate may be formed of them."""
-    at = table.counted(column)
-    assert at is not None
-    rise, odd = table.rise[at][rows], table.marks[at][rows] & NO_RATE
-    return np.where(odd, np.nan, rise) if odd.any() else rise
+    # --- 5. storms
 
-
-def _most(table: Table, columns: list[str], rows: Rows) -> Floats:
-    """The greatest rise of several columns, NaN where none is known."""
-    most: Floats | None = None
-    for column in columns:
-        rise = _rise(table, column, rows)
-        most = rise if most is None else np.fmax(most, rise)
-    if most is None:
-        count = rows.stop if isinstance(rows, slice) else len(rows)
-        return np.full(count, np.nan)
-    return most
+    def _note_storms(self, table: Table, now: float) -> None:
+        for name in STORMS:
+            if (step := table.last_step(name)) is not None:
+                rows, rise, _ = step
+                self.storm[numbers(rows, np.flatnonzero(rise > 0))] = now

@@ -1,9 +1,8 @@
 """The newest values of some ratios and rates of each row, in slots of about ten seconds by the node's clock. Pure.
 
-Readings come every second or every two minutes; a slot is closed by the reading that brings it nearest to its length,
-and a reading of a longer interval fills as many slots as it lasted. So "three windows of 30 s" means the same time
-whatever the pace of a collector. An interval that tells nothing ends what was known: slots follow each other without a
-gap.
+A slot is closed by the reading that brings it nearest to its length, and a reading of a longer interval fills as many
+slots as it lasted, so that windows last equally long at any polling interval. An unknown interval empties the row:
+slots follow each other without a gap.
 """
 
 from __future__ import annotations
@@ -13,27 +12,28 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricmon.fleet.lane import Rows
+from fabricmon.fleet import freshness
+from fabricmon.fleet.row_state import Bools, Floats, Numbers, Rows, RowState, Singles, numbers, per_row
 
 SLOT = 10.0
-"""Seconds: the window of hard symptoms (detection-methods 0)."""
+"""Seconds: the window of hard symptoms (docs/methods.md#polls-and-windows)."""
 
 WINDOW = 3
-"""Slots of one window of soft symptoms, 30 s (detection-methods 0)."""
+"""Slots of one window of soft symptoms, 30 s (docs/methods.md#polls-and-windows)."""
 
-STALE_INTERVALS, STALE_LEAST = 3.0, 30.0
-"""What was read longer ago than this many intervals, or seconds, is unknown (detection-methods 0.1 and 3.9)."""
 
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
+MEMORY = 3600.0
+"""Seconds of a port's own reference: one hour under the same job (docs/methods.md#stall-share)."""
+
+_FULL = np.int16(MEMORY / SLOT - 1)  # slots before the newest one
 
 
 class Closed(NamedTuple):
-    rows: NDArray[np.intp]
+    rows: Numbers
     fills: NDArray[np.int16]
 
 
-class Slots:
+class Slots(RowState):
     """`quantities` values that are read together, over the newest `depth` slots.
 
     latest  [quantity, row]: of the newest slot, NaN unknown
@@ -41,18 +41,19 @@ class Slots:
     until   `now` from which on nothing of the row is known unless it is read again; NaN before the first reading
     """
 
+    latest = per_row(np.float32, np.nan, "quantities")
+    recent = per_row(np.float32, np.nan, "quantities")
+    until = per_row(np.float64, np.nan)
+    _before = per_row(np.float32, np.nan, WINDOW - 1, "quantities")
+    _sums = per_row(np.float64, 0, "quantities")
+    _seconds = per_row(np.float64)
+    _ring = per_row(np.float32, np.nan, "quantities", after=("kept",))  # the slots of a row lie together
+    _head = per_row(np.int64)
+
     def __init__(self, quantities: int, capacity: int, depth: int = WINDOW) -> None:
-        """Of more than WINDOW slots, those of shares: three digits are kept of them, up to 65,504."""
-        self.depth = depth
-        self.latest = np.full((quantities, capacity), np.nan, np.float32)
-        self.recent = np.full((quantities, capacity), np.nan, np.float32)
-        self.until = np.full(capacity, np.nan)
-        self._before = np.full((WINDOW - 1, quantities, capacity), np.nan, np.float32)
-        self._sums = np.zeros((quantities, capacity))
-        self._seconds = np.zeros(capacity)
-        # slot `k` of quantity `q` of row `r` is at [q, r * depth + k]: the slots of a row lie together
-        self._ring = np.full((quantities, capacity * depth if depth > WINDOW else 0), np.nan, np.float16)
-        self._head = np.zeros(capacity, np.int64)
+        self.quantities, self.depth = quantities, depth
+        self.kept = depth if depth > WINDOW else 0
+        super().__init__(capacity)
 
     def add(self, rows: Rows, seconds: Floats, amounts: tuple[Floats, ...], now: float) -> Closed:
         """One interval of some rows; returns those that closed a slot, and how many slots each.
@@ -63,20 +64,22 @@ class Slots:
         """
         usable = seconds > 0
         if not usable.all():
-            lost = _of(rows, np.flatnonzero(~usable))
-            self.forget(lost[~np.isnan(self.until[lost])])
-            rows = _of(rows, np.flatnonzero(usable))
+            lost = numbers(rows, np.flatnonzero(~usable))
+            lost = lost[~np.isnan(self.until[lost])]
+            if len(lost):
+                self.forget(lost)
+            rows = numbers(rows, np.flatnonzero(usable))
             seconds = seconds[usable]
             amounts = tuple(amount[usable] for amount in amounts)
         if not len(seconds):
             return Closed(np.zeros(0, np.intp), np.zeros(0, np.int16))
-        self.until[rows] = now + np.maximum(STALE_INTERVALS * seconds, STALE_LEAST)
+        self.until[rows] = now + np.maximum(freshness.PERIODS * seconds, freshness.LEAST)
         total = self._seconds[rows] + seconds
         self._seconds[rows] = total
         for sums, amount in zip(self._sums, amounts, strict=True):
             sums[rows] += amount
         at = np.flatnonzero(total + seconds / 2 >= SLOT)
-        closed = _of(rows, at)
+        closed = numbers(rows, at)
         if not len(at):
             return Closed(closed, np.zeros(0, np.int16))
         fills = np.clip(np.rint(total[at] / SLOT), 1, self.depth).astype(np.int16)
@@ -84,7 +87,7 @@ class Slots:
         self._close(rows if isinstance(rows, slice) and len(at) == len(seconds) else closed, total[at], fills, closed)
         return Closed(closed, fills)
 
-    def _close(self, rows: Rows, seconds: Floats, fills: NDArray[np.int16], numbers: NDArray[np.intp]) -> None:
+    def _close(self, rows: Rows, seconds: Floats, fills: NDArray[np.int16], closed: Numbers) -> None:
         once = bool((fills == 1).all())
         self._seconds[rows] = 0.0
         for quantity, sums in enumerate(self._sums):
@@ -102,63 +105,37 @@ class Slots:
             farther[rows] = third  # the oldest first: of a slice, `second` and `third` are views
             nearer[rows] = second
             latest[rows] = value
-            if self.depth > WINDOW:
-                self._keep(quantity, numbers, fills, value)
+            if self.kept:
+                self._keep(quantity, closed, fills, value)
         self._head[rows] = (self._head[rows] + fills) % self.depth
 
-    def _keep(self, quantity: int, rows: NDArray[np.intp], fills: NDArray[np.int16], value: Singles) -> None:
-        ring, base, short = self._ring[quantity], rows * self.depth, value.astype(np.float16)
+    def _keep(self, quantity: int, rows: Numbers, fills: NDArray[np.int16], value: Singles) -> None:
+        ring, base = self._ring[quantity].reshape(-1), rows * self.depth
         for turn in range(1, int(fills.max()) + 1):
             head = (self._head[rows] + turn) % self.depth
             if turn == 1:
-                ring[base + head] = short
+                ring[base + head] = value
             else:
                 on = np.flatnonzero(fills >= turn)
-                ring[(base + head)[on]] = short[on]
+                ring[(base + head)[on]] = value[on]
 
-    def history(self, quantity: int, rows: NDArray[np.intp], count: int) -> Singles:
+    def history(self, quantity: int, rows: Numbers, count: int) -> Singles:
         """[count, rows]: the newest slots, the newest first; NaN unknown."""
         if count <= WINDOW:
             parts = (self.latest[quantity], self._before[0, quantity], self._before[1, quantity])
             return np.stack([part[rows] for part in parts[:count]])
         back = np.arange(count)[:, None]
         at = rows * self.depth + (self._head[rows] - back) % self.depth
-        return np.asarray(self._ring[quantity][at].astype(np.float32))
+        return np.asarray(self._ring[quantity].reshape(-1)[at])
 
-    def windows(self, quantity: int, rows: NDArray[np.intp], count: int) -> Singles:
+    def windows(self, quantity: int, rows: Numbers, count: int) -> Singles:
         """[count, rows]: means of the newest windows of WINDOW slots; NaN where one of its slots is unknown."""
         slots = self.history(quantity, rows, count * WINDOW)
         return np.asarray(slots.reshape(count, WINDOW, len(rows)).mean(axis=1))
 
-    def known(self, n: int, now: float) -> NDArray[np.bool_]:
+    def known(self, n: int, now: float) -> Bools:
         """The row was read lately."""
         return np.asarray(self.until[:n] >= now)
-
-    def resize(self, capacity: int) -> None:
-        more = capacity - len(self._seconds)
-        quantities = len(self.latest)
-        unknown = np.full((quantities, more), np.nan, np.float32)
-        self.latest = np.concatenate([self.latest, unknown], axis=1)
-        self.recent = np.concatenate([self.recent, unknown], axis=1)
-        self._before = np.concatenate([self._before, np.stack([unknown] * (WINDOW - 1))], axis=2)
-        self.until = np.concatenate([self.until, np.full(more, np.nan)])
-        self._sums = np.concatenate([self._sums, np.zeros((quantities, more))], axis=1)
-        self._seconds = np.concatenate([self._seconds, np.zeros(more)])
-        self._head = np.concatenate([self._head, np.zeros(more, np.int64)])
-        if self.depth > WINDOW:
-            ring = np.full((quantities, more * self.depth), np.nan, np.float16)
-            self._ring = np.concatenate([self._ring, ring], axis=1)
-
-    def forget(self, rows: NDArray[np.intp]) -> None:
-        if not len(rows):
-            return
-        for values in (self.latest, self.recent, *self._before):
-            values[:, rows] = np.nan
-        self.until[rows] = np.nan
-        self._sums[:, rows] = 0.0
-        self._seconds[rows] = 0.0
-        if self.depth > WINDOW:
-            self._ring.reshape(len(self.latest), -1, self.depth)[:, rows] = np.nan
 
 
 def _known_mean(one: Singles, two: Singles, three: Singles) -> Singles:
@@ -170,6 +147,31 @@ def _known_mean(one: Singles, two: Singles, three: Singles) -> Singles:
     return mean
 
 
-def _of(rows: Rows, at: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Row numbers of some places within `rows`."""
-    return at if isinstance(rows, slice) else rows[at]
+class HourMean(RowState):
+    """What is usual for a port: the mean of a quantity over its last hour. Per row.
+
+    mean  of the slots of the last MEMORY seconds; the plain mean of all while there are fewer; NaN before the first
+    """
+
+    mean = per_row(np.float32, np.nan)
+    _slots = per_row(np.int16)
+
+    def add(self, rows: Numbers, fills: NDArray[np.int16], value: Singles) -> None:
+        """Take over values that hold for `fills` slots each; NaN is left out."""
+        known = ~np.isnan(value)
+        if not known.all():
+            rows, fills, value = rows[known], fills[known], value[known]
+        before, former = self._slots[rows], self.mean[rows]
+        number = before + fills
+        self.mean[rows] = np.where(before == 0, value, former + (value - former) * (fills / number).astype(np.float32))
+        self._slots[rows] = np.minimum(number, _FULL)
+
+    def before(self, rows: Numbers, newest: Singles) -> Floats:
+        """The mean without the newest slots (float32[slots, rows], NaN unknown); NaN where there are no others."""
+        earlier = self._slots[rows] - np.isfinite(newest).sum(axis=0)
+        total = self.mean[rows] * self._slots[rows] - np.nan_to_num(newest).sum(axis=0)
+        return np.divide(np.maximum(total, 0.0), earlier, out=np.full(len(rows), np.nan), where=earlier > 0)
+
+    def whole(self, rows: Numbers) -> Bools:
+        """The mean is of a whole hour."""
+        return np.asarray(self._slots[rows] >= _FULL)

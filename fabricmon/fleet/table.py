@@ -2,85 +2,95 @@
 
 Cells lie column by column, so that a rule reads contiguous memory, in one flat vector, so that a node's frame
 lands by one index map: `table.flat[map[index]] = values`. Column 0 is where cells land that no row owns.
-A row stays where it is until its node is forgotten; `generation` tells when it was given to something else.
+A row stays where it is until its node is forgotten, or until what left its node is forgotten; `generation` rises when
+it is given to something else. A column leaves with the last node that delivers it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
+import numpy.ma  # np.unique imports it at its first call, when there may be no free descriptor
 
 from fabricmon.catalogue.counter import Counter, Growth
-from fabricmon.fleet.arithmetic import Mark, fastest, step
-from fabricmon.fleet.clocks import PartClocks
-from fabricmon.fleet.lane import Lane, Rows
+from fabricmon.fleet.arithmetic import NO_RATE, Mark, Marks, fastest, step
+from fabricmon.fleet.clocks import PartClocks, ReadTimes
+from fabricmon.fleet.row_state import Floats, Numbers, Rows, RowState, numbers, per_row
 from fabricmon.model import ComponentId, Kind
+from fabricmon.topology.groups import Domains
 
-if TYPE_CHECKING:
-    from fabricmon.fleet.losses import FlowTracks
-    from fabricmon.fleet.tracks import Tracks
-    from fabricmon.topology.domains import Domains
+LARGE = 4096
+"""Rows from which on a table grows by half: what is allocated and not used is memory, too."""
 
-NOBODY = -1  # node number of a row that is free
+FREE = -1  # node number of a row that is free
+
+Delivery = frozenset[tuple[str, int]]
+"""What one node delivers: columns, each with the number of a collector that supplies it."""
 
 
-class Table:
+class Table(RowState):
     """Rows and columns of one kind.
 
     n           rows in use, counted from 0; some of them may be free
     ids         what each row is; a free row is ComponentId(kind, "", "")
     labels      static facts of each row
     present     the row is in its node's newest inventory
-    node        number of the row's node, NOBODY for a free row
+    node        number of the row's node, FREE for a free row
     generation  raised when a row comes to stand for something else: state kept by row number is void then
-    quiet       the row is under announced maintenance: what happens now is not held against it
-    gone        `now` when the row left its node's inventory, NaN while present
+    quiet       the row is under maintenance: what happens now does not count
+    gone        `now` when the row left its node's inventory, NaN while present and where it may only be unread
+    left        the same, also where it may only be unread
     begun       `now` when the row's present epoch began (boot, other device, driver reload), NaN before any
     reset       `now` when counters last began anew without a boot, NaN before any
-    changes     raised by each change of rows or labels: time to assign fault domains anew
-    domains     fault domains of the rows, set by whoever has the topology
-    tracks      state carried from tick to tick, None where the kind has none
+    changes     raised by each change of rows or labels: fault domains must be assigned again
+    shape       raised by each change of columns or of the collectors that supply them
+    domains     fault domains of the rows, set from the topology
+    tracks      state carried from tick to tick (its class: see View), None where the kind has none
     own         columns the fleet itself writes, no part delivers them
-    relabelled  rows whose labels changed since `tracks` last looked
+    relabelled  rows whose labels changed since `tracks` last took them over
     """
 
+    cells = per_row(np.float64, np.nan, 16)
+    base = per_row(np.float64, np.nan, 4)
+    rise = per_row(np.float64, np.nan, 4)
+    marks = per_row(np.uint8, 0, 4)
+    part_of = per_row(np.int32, 0, 2)
+    present = per_row(np.bool_, False)
+    quiet = per_row(np.bool_, False)
+    node = per_row(np.int32, FREE)
+    generation = per_row(np.int64, 0, forgotten=False)
+    gone = per_row(np.float64, np.nan)
+    left = per_row(np.float64, np.nan)
+    begun = per_row(np.float64, np.nan)
+    reset = per_row(np.float64, np.nan)
+
     def __init__(self, kind: Kind, catalogue: Mapping[str, Counter], clocks: PartClocks) -> None:
+        super().__init__(64)
         self.kind = kind
         self.n = 0
-        self.capacity = 64
         self.version = 0
         self.changes = 0
+        self.shape = 0
         self.ids: list[ComponentId] = []
         self.labels: list[dict[str, str]] = []
         self.domains: Domains | None = None
-        self.tracks: Tracks | FlowTracks | None = None
+        self.tracks: RowState | None = None
         self.own: frozenset[str] = frozenset()
         self.relabelled: list[int] = []
         self.columns: dict[str, int] = {}
         self.sources: dict[str, int] = {}
-        self.lanes: dict[tuple[int, ...], Lane] = {}
+        self.by_supply: dict[tuple[int, ...], ReadTimes] = {}
         self.clocks = clocks
         self._catalogue = catalogue
         self._supply: dict[str, tuple[int, ...]] = {}
         self._counted: dict[str, int] = {}
+        self._deliveries: dict[Delivery, tuple[Delivery, int]] = {}  # the object to keep, nodes that deliver it
+        self._spare_columns: list[int] = []
+        self._spare_counted: list[int] = []
         self._free: list[int] = []
         self._row: dict[ComponentId, int] = {}
-        self.cells = np.full((16, self.capacity), np.nan)
         self.flat = self.cells.reshape(-1)
-        self.base = np.full((4, self.capacity), np.nan)
-        self.rise = np.full((4, self.capacity), np.nan)
-        self.marks = np.zeros((4, self.capacity), np.uint8)
-        self.part_of = np.zeros((2, self.capacity), np.int32)
-        self.present = np.zeros(self.capacity, np.bool_)
-        self.quiet = np.zeros(self.capacity, np.bool_)
-        self.node = np.full(self.capacity, NOBODY, np.int32)
-        self.generation = np.zeros(self.capacity, np.int64)
-        self.gone = np.full(self.capacity, np.nan)
-        self.begun = np.full(self.capacity, np.nan)
-        self.reset = np.full(self.capacity, np.nan)
 
     # --- rows
 
@@ -94,7 +104,7 @@ class Table:
             self.ids[row], self.labels[row] = component, {}
         else:
             if self.n == self.capacity:
-                self._widen()
+                self.resize(self.capacity * 2 if self.capacity < LARGE else self.capacity * 3 // 2)
             row = self.n
             self.n += 1
             self.ids.append(component)
@@ -112,65 +122,46 @@ class Table:
             self.relabelled.append(row)
         self.changes += 1
 
+    def enter(self, row: int) -> None:
+        """The row came into its node's inventory."""
+        self.present[row], self.gone[row], self.left[row] = True, np.nan, np.nan
+        self.changes += 1
+
+    def leave(self, row: int, now: float, known_absence: bool) -> None:
+        """The row left its node's inventory; without `known_absence` it may still exist and only no longer be read."""
+        self.present[row], self.gone[row], self.left[row] = False, now if known_absence else np.nan, now
+        self.changes += 1
+
     def rename(self, row: int, component: ComponentId) -> None:
-        """The same hardware under another name: its counters go on, what is judged of it begins anew."""
+        """Rename hardware: its counters go on, state kept by generation begins anew."""
         del self._row[self.ids[row]]
         self._row[component] = row
         self.ids[row] = component
         self.generation[row] += 1
         self.changes += 1
 
-    def drop(self, rows: NDArray[np.intp]) -> None:
+    def drop(self, rows: Numbers) -> None:
         """Free rows whose node or component is forgotten."""
         for row in rows.tolist():
             del self._row[self.ids[row]]
             self.ids[row], self.labels[row] = ComponentId(self.kind, "", ""), {}
             self._free.append(row)
-        self.cells[:, rows] = np.nan
-        self.restart(rows)
-        self.rise[:, rows] = np.nan
-        self.marks[:, rows] = 0
-        self.part_of[:, rows] = 0
-        self.present[rows] = False
-        self.quiet[rows] = False
-        self.node[rows] = NOBODY
+        self.forget(rows)
         self.generation[rows] += 1
-        for times in (self.gone, self.begun, self.reset):
-            times[rows] = np.nan
-        for lane in self.lanes.values():
-            lane.forget(rows)
         self.changes += 1
 
-    def restart(self, rows: NDArray[np.intp]) -> None:
+    def restart(self, rows: Numbers) -> None:
         """A new epoch: the next readings are a new baseline and make no rise."""
         self.base[:, rows] = np.nan
 
-    def _widen(self) -> None:
-        grown = self.capacity * 2
-
-        def wider(array: NDArray[Any], fill: float | int | bool) -> Any:
-            more = np.full((*array.shape[:-1], grown - self.capacity), fill, array.dtype)
-            return np.concatenate([array, more], axis=-1)
-
-        self.cells = wider(self.cells, np.nan)
+    def resize(self, capacity: int) -> None:
+        super().resize(capacity)
         self.flat = self.cells.reshape(-1)
-        self.base = wider(self.base, np.nan)
-        self.rise = wider(self.rise, np.nan)
-        self.marks = wider(self.marks, 0)
-        self.part_of = wider(self.part_of, 0)
-        self.present = wider(self.present, False)
-        self.quiet = wider(self.quiet, False)
-        self.node = wider(self.node, NOBODY)
-        self.generation = wider(self.generation, 0)
-        self.gone = wider(self.gone, np.nan)
-        self.begun = wider(self.begun, np.nan)
-        self.reset = wider(self.reset, np.nan)
-        for lane in self.lanes.values():
-            lane.resize(grown)
-        if self.tracks is not None:
-            self.tracks.resize(grown)
-        self.capacity = grown
         self.version += 1
+
+    def parts(self) -> Iterator[RowState]:
+        yield from self.by_supply.values()
+        yield from super().parts()
 
     # --- columns
 
@@ -178,9 +169,12 @@ class Table:
         """The column's number, made when it is new."""
         at = self.columns.get(name)
         if at is None:
-            at = self.columns[name] = len(self.columns) + 1
+            # column 0 and those that are in use or free are all there were
+            at = self._spare_columns.pop() if self._spare_columns else len(self.columns) + 1
+            self.columns[name] = at
+            self.shape += 1
             if at == len(self.cells):
-                self.cells = np.concatenate([self.cells, np.full_like(self.cells, np.nan)])
+                self.deepen("cells")
                 self.flat = self.cells.reshape(-1)
             counter = self._catalogue.get(name)
             if counter is not None and counter.kind is self.kind and counter.window and counter.growth.counts:
@@ -188,75 +182,152 @@ class Table:
         return at
 
     def _count(self, name: str) -> None:
-        at = self._counted[name] = len(self._counted)
+        at = self._counted[name] = self._spare_counted.pop() if self._spare_counted else len(self._counted)
         if at == len(self.base):
-            self.base = np.concatenate([self.base, np.full_like(self.base, np.nan)])
-            self.rise = np.concatenate([self.rise, np.full_like(self.rise, np.nan)])
-            self.marks = np.concatenate([self.marks, np.zeros_like(self.marks)])
+            self.deepen("base", "rise", "marks")
+
+    def _drop_column(self, name: str) -> None:
+        """No node delivers the column any more."""
+        at = self.columns.pop(name)
+        self.cells[at] = np.nan
+        self._spare_columns.append(at)
+        counted = self._counted.pop(name, None)
+        if counted is not None:
+            self.base[counted] = self.rise[counted] = np.nan
+            self.marks[counted] = 0
+            self._spare_counted.append(counted)
 
     def source(self, collector: str) -> int:
         at = self.sources.get(collector)
         if at is None:
             at = self.sources[collector] = len(self.sources)
             if at == len(self.part_of):
-                self.part_of = np.concatenate([self.part_of, np.zeros_like(self.part_of)])
+                self.deepen("part_of")
         return at
 
-    def supply(self, column: str, source: int) -> None:
-        """This collector delivers that column on some row."""
-        old = self._supply.get(column, ())
-        if source in old:
-            return
-        new = (*old, source)
-        self._supply[column] = new
-        if new not in self.lanes:
-            lane = self.lanes[new] = Lane(new, self.capacity)
-            for part in new:
-                former = self.lanes.get((part,))
-                if former is not None and len(new) > 1:
-                    lane.seen = np.fmax(lane.seen, former.seen)
+    def deliver(self, new: Delivery, old: Delivery) -> Delivery:
+        """Note that a node delivers `new` from now on and `old` no more. Returns the one object for `new`."""
+        if new == old:
+            return old
+        if new:
+            new, nodes = self._deliveries.get(new, (new, 0))
+            if not nodes:
+                for column, source in new:
+                    self._supply_by(column, source)
+            self._deliveries[new] = new, nodes + 1
+        if old:
+            _, nodes = self._deliveries[old]
+            self._deliveries[old] = old, nodes - 1
+            if nodes == 1:
+                del self._deliveries[old]
+                for column, source in old.difference(*self._deliveries):
+                    self._supply_by(column, source, ends=True)
+        return new
 
-    def lane(self, column: str) -> Lane | None:
-        return self.lanes.get(self._supply.get(column, ()))
+    def _supply_by(self, column: str, source: int, ends: bool = False) -> None:
+        """Note that a collector delivers a column on some row, or `ends` to."""
+        self.column(column)
+        old = self._supply.get(column, ())
+        new = tuple(sorted({*old, source} - ({source} if ends else set())))
+        if new == old:
+            return
+        self.shape += 1
+        self._supply[column] = new
+        if new and new not in self.by_supply:
+            times = self.by_supply[new] = ReadTimes(new, self.capacity)
+            for former, known in self.by_supply.items():
+                if (ends and former == old) or set(former) < set(new):
+                    times.seen = np.fmax(times.seen, known.seen)
+        if old and old not in self._supply.values():
+            del self.by_supply[old]
+        if not new:
+            del self._supply[column]
+            self._drop_column(column)
+
+    def read_times(self, column: str) -> ReadTimes | None:
+        return self.by_supply.get(self._supply.get(column, ()))
 
     def counted(self, column: str) -> int | None:
         """Row of `rise` and `marks` for a column, None where no differences are kept of it."""
         return self._counted.get(column)
 
-    def values(self, column: str) -> NDArray[np.float64] | None:
+    def values(self, column: str) -> Floats | None:
         at = self.columns.get(column)
         return None if at is None else self.cells[at, : self.n]
+
+    def value(self, column: str) -> Floats:
+        """Current values, NaN unknown; all of them where there is no such column."""
+        at = self.columns.get(column)
+        return np.full(self.n, np.nan) if at is None else self.cells[at, : self.n]
+
+    def line_rate(self) -> Floats:
+        """Line rate in bytes per second: of the RDMA port, else of the interface; NaN unknown."""
+        port, netdev = self.values("rate"), self.values("netdev_rate")
+        if port is None:
+            return np.full(self.n, np.nan) if netdev is None else netdev
+        return port if netdev is None else np.where(np.isnan(port), netdev, port)
+
+    def period(self, times: ReadTimes) -> Floats:
+        """Seconds between reads per row: the slowest of the collectors that supply it, NaN where none does."""
+        return times.newest(self.clocks.period, self.part_of, self.n)
+
+    def received(self, times: ReadTimes) -> Floats:
+        """When the newest read of each row arrived, by the receiver's clock; NaN where none did."""
+        return times.newest(self.clocks.received, self.part_of, self.n)
+
+    def last_step(self, column: str) -> tuple[Rows, Floats, Marks] | None:
+        """Rows read in this tick, with rise and marks of a counter; None where none was read or none is kept."""
+        at, times = self._counted.get(column), self.read_times(column)
+        if at is None or times is None or times.rows is None:
+            return None
+        return times.rows, self.rise[at, : self.n][times.rows], self.marks[at, : self.n][times.rows]
+
+    def delta(self, column: str, rows: Rows | None = None) -> Floats:
+        """Counts of the last interval of some rows (None: of all), NaN where no rate may be formed of them."""
+        at, rows = self._counted.get(column), slice(0, self.n) if rows is None else rows
+        if at is None:
+            return np.full(self.n, np.nan)[rows]
+        rise, odd = self.rise[at, : self.n][rows], self.marks[at, : self.n][rows] & NO_RATE
+        return np.where(odd, np.nan, rise) if odd.any() else rise
+
+    def risen(self, column: str) -> tuple[Numbers, Floats]:
+        """Rows read in this tick on which a counter rose, and by how much. A rise after a reset is not believed."""
+        step = self.last_step(column)
+        if step is None:
+            return np.zeros(0, np.intp), np.zeros(0)
+        rows, rise, marks = step
+        some = np.flatnonzero((rise > 0) & ((marks & np.uint8(Mark.RESET)) == 0))
+        return numbers(rows, some), rise[some]
 
     # --- the tick
 
     def advance(self, now: float) -> None:
-        """Differences of all counting columns on all rows that were read since the last tick."""
+        """Form the differences of all counting columns on all rows that were read since the last tick."""
         if not self.n:
             return
-        for lane in self.lanes.values():
-            lane.advance(self.clocks, self.part_of, self.n)
+        for times in self.by_supply.values():
+            times.advance(self.clocks, self.part_of, self.n)
         steps: dict[tuple[int, ...], list[tuple[Counter, int, int]]] = {}
         for name, at in self._counted.items():
-            supply = self._supply.get(name, ())
-            lane_or_none = self.lanes.get(supply)
-            if lane_or_none is not None and lane_or_none.rows is not None:
-                steps.setdefault(supply, []).append((self._catalogue[name], self.columns[name], at))
+            counter = self._catalogue[name], self.columns[name], at
+            steps.setdefault(self._supply.get(name, ()), []).append(counter)
         for supply, columns in steps.items():
-            self._step(self.lanes[supply], columns, now)
+            if supply in self.by_supply and self.by_supply[supply].rows is not None:
+                self._step(self.by_supply[supply], columns, now)
 
-    def _line_rate(self, rows: Rows) -> NDArray[np.float64]:
+    def _line_rate(self, rows: Rows) -> Floats:
         for name in ("rate", "netdev_rate"):
             at = self.columns.get(name)
             if at is not None:
                 return self.cells[at, : self.n][rows]
         return np.full(self.n, np.nan)[rows]
 
-    def _step(self, lane: Lane, columns: list[tuple[Counter, int, int]], now: float) -> None:
-        rows = lane.rows
+    def _step(self, times: ReadTimes, columns: list[tuple[Counter, int, int]], now: float) -> None:
+        rows = times.rows
         assert rows is not None
-        n, dt = self.n, lane.dt[rows] if isinstance(rows, np.ndarray) else lane.dt[: self.n]
+        n, dt = self.n, times.dt[rows] if isinstance(rows, np.ndarray) else times.dt[: self.n]
         line_rate = self._line_rate(rows)
-        fallen: list[NDArray[np.intp]] = []
+        fallen: list[Numbers] = []
         for counter, column, at in columns:
             before = self.base[at, :n][rows]
             after = self.cells[column, :n][rows]
@@ -267,10 +338,10 @@ class Table:
                 before,
                 after,
                 dt,
-                lane.irregular,
+                times.irregular,
                 fastest(counter, line_rate),
                 lost if lost.any() else None,
-                (self.rise[at, :n][rows], lane.former_dt) if wide else None,
+                (self.rise[at, :n][rows], times.former_dt) if wide else None,
             )
             self.rise[at, :n][rows] = rise
             self.marks[at, :n][rows] = mark
@@ -288,8 +359,8 @@ class Table:
                 known = np.isfinite(after)
                 self.base[at, rows[known]] = after[known]
 
-    def _restarted(self, rows: NDArray[np.intp], columns: list[tuple[Counter, int, int]], now: float) -> None:
-        """Rows in which every counter that stood above 0 fell: the counting began anew (driver reload, PMA reset)."""
+    def _restarted(self, rows: Numbers, columns: list[tuple[Counter, int, int]], now: float) -> None:
+        """Begin a new epoch in rows in which every counter that stood above 0 fell (driver reload, PMA reset)."""
         self.reset[rows] = now
         steps = np.array([at for _, _, at in columns], np.intp)
         base = self.base[np.ix_(steps, rows)]

@@ -1,7 +1,6 @@
-"""Slow changes of each link over hours: its error ratio, the light it receives, its module's temperature. Pure.
+"""Trends of each link over hours: its error ratio, Rx power and module temperature. Pure.
 
-Method: detection-methods 3.4, "slope of log10(p) over 6 h with an interval above 0 and a forecast". Half-hour sums are
-kept per row and fitted once a minute, for the few rows that have something to fit.
+Method: docs/methods.md#trend-and-forecast. Half-hour sums are kept per row and fitted once a minute.
 
 Error ratio: counts k of a bin are Poisson with mean bits x exp(a + b t). The slope b has a likelihood of one dimension
 (a follows from b), is found by Newton, and its variance is widened by the dispersion that the bins show, because
@@ -10,32 +9,26 @@ errors come in bursts. Margins of a module: a straight line by least squares ove
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.fleet import link
-from fabricmon.fleet.lane import Rows
-from fabricmon.fleet.window import BITS, ERRORS
-
-if TYPE_CHECKING:
-    from fabricmon.fleet.errors import Errors
-    from fabricmon.fleet.table import Table
-    from fabricmon.fleet.tracks import Tracks
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
+from fabricmon.fleet.row_state import Bools, Floats, Numbers, Rows, RowState, per_row
+from fabricmon.fleet.table import Table
+from fabricmon.fleet.window import BITS, ERRORS, Window
 
 SPAN = 1800.0  # seconds of one bin
-BINS = 13  # 6 h (detection-methods 3.4) and the bin that is being filled
+BINS = 13  # 6 h and the bin that is being filled
 HOUR = 3600.0
 FIT_EVERY = 60.0  # seconds
-FEWEST_ERRORS = 20  # in the whole window: of fewer no slope is told, and one error an hour makes none in years
+FEWEST_ERRORS = 20  # in the whole window: of fewer no slope is known, and one error an hour makes none in years
 FEWEST_BINS = 4  # with errors, or with readings: one burst is no trend
 FEWEST_MEANS = 6  # bins with readings of a module: half the window
 Z95 = 1.96
-NOISE = 0.1  # dB or degrees: modules report in such steps, a line through equal readings is not exact [D]
+NOISE = 0.1  # dB or degrees: modules report in such steps, a line through equal readings is not exact (design choice)
 LANES = tuple(f"module_rx_power_lane{n}" for n in range(8))
 POWER_LIMIT, TEMPERATURE, TEMPERATURE_LIMIT = (
     "module_rx_power_limit_low_alarm", "module_temperature", "module_temperature_limit_high_alarm",
@@ -44,12 +37,15 @@ _STEPS = 30
 _STEEPEST = 12.0  # e-folds per hour
 
 
-class Bins:
+class Bins(RowState):
     """Sums per row of some quantities in bins of SPAN seconds, the newest BINS of them."""
 
+    sums = per_row(np.float32, 0, "quantities", BINS)
+
     def __init__(self, quantities: int, capacity: int) -> None:
+        self.quantities = quantities
+        super().__init__(capacity)
         self.began = float("nan")
-        self.sums = np.zeros((quantities, BINS, capacity), np.float32)
         self.newest = 0
 
     def turn(self, now: float) -> None:
@@ -69,7 +65,7 @@ class Bins:
     def add(self, rows: Rows, quantity: int, amount: Floats) -> None:
         self.sums[quantity, self.newest, rows] += amount.astype(np.float32)
 
-    def of(self, rows: Ints, now: float) -> tuple[Floats, Floats]:
+    def sums_of(self, rows: Numbers, now: float) -> tuple[Floats, Floats]:
         """Hours before now of each bin's middle (float[BINS], oldest first), and its sums (quantities, rows, BINS)."""
         order = (self.newest + 1 + np.arange(BINS)) % BINS
         filled = max(now - self.began, 1.0)
@@ -77,15 +73,8 @@ class Bins:
         hours = np.append(middle, -filled / 2) / HOUR
         return hours, np.moveaxis(self.sums[:, order][:, :, rows].astype(np.float64), 1, 2)
 
-    def resize(self, capacity: int) -> None:
-        more = np.zeros((*self.sums.shape[:2], capacity - self.sums.shape[2]), np.float32)
-        self.sums = np.concatenate([self.sums, more], axis=2)
 
-    def forget(self, rows: Ints) -> None:
-        self.sums[:, :, rows] = 0.0
-
-
-class Line(NamedTuple):
+class FittedLine(NamedTuple):
     """A fitted line per row: its value now, its slope per hour and the standard error of the slope; NaN no fit."""
 
     level: Floats
@@ -93,7 +82,7 @@ class Line(NamedTuple):
     error: Floats
 
 
-def fit_counts(hours: Floats, counts: Floats, exposure: Floats) -> Line:
+def fit_counts(hours: Floats, counts: Floats, exposure: Floats) -> FittedLine:
     """Log-linear Poisson rates: level and slope in e-folds of counts / exposure.
 
     hours     float[b]
@@ -117,7 +106,7 @@ def fit_counts(hours: Floats, counts: Floats, exposure: Floats) -> Line:
         excess = np.where(observed & (expected > 1e-9), (counts - expected) ** 2 / np.maximum(expected, 0.2), 0.0)
         dispersion = np.maximum(1.0, excess.sum(axis=1) / np.maximum(observed.sum(axis=1) - 2, 1))
         error = np.sqrt(dispersion / (total * variance))
-    return Line(level, slope, error)
+    return FittedLine(level, slope, error)
 
 
 def _weighted(hours: Floats, exposure: Floats, slope: Floats) -> tuple[Floats, Floats, Floats]:
@@ -127,7 +116,7 @@ def _weighted(hours: Floats, exposure: Floats, slope: Floats) -> tuple[Floats, F
     return weight, mean, (share * (hours - mean[:, None]) ** 2).sum(axis=1)
 
 
-def fit_means(hours: Floats, means: Floats) -> Line:
+def fit_means(hours: Floats, means: Floats) -> FittedLine:
     """Straight lines by least squares; `means` float[m, b], NaN where nothing was read."""
     seen = np.isfinite(means)
     count = seen.sum(axis=1)
@@ -143,10 +132,10 @@ def fit_means(hours: Floats, means: Floats) -> Line:
         level = mean - slope * middle
         error = np.sqrt(noise / spread)
     few = count < 3
-    return Line(*(np.where(few, np.nan, column) for column in (level, slope, error)))
+    return FittedLine(*(np.where(few, np.nan, column) for column in (level, slope, error)))
 
 
-class ErrorTrend:
+class ErrorTrend(RowState):
     """Trend of each link's bit error ratio.
 
     level, slope, error  log10 of the ratio now, decades per hour, standard error of the slope; NaN where errors are too
@@ -155,20 +144,27 @@ class ErrorTrend:
 
     BITS, COUNT = 0, 1
 
+    level = per_row(np.float64, np.nan)
+    slope = per_row(np.float64, np.nan)
+    error = per_row(np.float64, np.nan)
+
     def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
         self.bins = Bins(2, capacity)
-        self.level = np.full(capacity, np.nan)
-        self.slope = np.full(capacity, np.nan)
-        self.error = np.full(capacity, np.nan)
-        self.fitted: Ints = np.empty(0, np.intp)
+        self.fitted: Numbers = np.empty(0, np.intp)
         self._fitted_at = float("nan")
 
-    def add(self, rows: Rows, bits: Floats, some: Ints, errors: Floats) -> None:
+    def add(self, rows: Rows, bits: Floats, some: Numbers, errors: Floats) -> None:
         """Bits of the rows that were read, errors of those that had some."""
         self.bins.add(rows, self.BITS, bits)
         self.bins.add(some, self.COUNT, errors)
 
-    def fit(self, errors: Errors, n: int, now: float) -> None:
+    def fit(self, short: Window, blind: Bools, n: int, now: float) -> None:
+        """Fit the rows that have enough errors.
+
+        short  bits and errors of the newest minutes
+        blind  an error counter of the row stands at its top
+        """
         if 0 <= now - self._fitted_at < FIT_EVERY:
             return
         self._fitted_at = now
@@ -180,60 +176,49 @@ class ErrorTrend:
         self.fitted = rows
         if not len(rows):
             return
-        hours, (bits, count) = self.bins.of(rows, now)
+        hours, (bits, count) = self.bins.sums_of(rows, now)
         line = fit_counts(hours, count, bits)
-        # a module that was changed or cleaned makes no errors any more, whatever the hours before say
-        short = errors.short
+        # a module that was changed or cleaned makes no errors any more
         expected = np.exp(line.level) * short.some(BITS, rows)
-        over = (expected >= 10.0) & (short.some(ERRORS, rows) < expected / 10.0) & ~errors.blind[rows]
+        over = (expected >= 10.0) & (short.some(ERRORS, rows) < expected / 10.0) & ~blind[rows]
         decade = np.log(10.0)
         for mine, found in ((self.level, line.level), (self.slope, line.slope), (self.error, line.error)):
             mine[rows] = np.where(over, np.nan, found / decade)
 
-    def resize(self, capacity: int) -> None:
-        more = np.full(capacity - len(self.level), np.nan)
-        self.bins.resize(capacity)
-        self.level = np.concatenate([self.level, more])
-        self.slope = np.concatenate([self.slope, more])
-        self.error = np.concatenate([self.error, more])
 
-    def forget(self, rows: Ints) -> None:
-        self.bins.forget(rows)
-        for line in (self.level, self.slope, self.error):
-            line[rows] = np.nan
-
-
-class ModuleTrend:
+class ModuleTrend(RowState):
     """Trend of the margin that each pluggable module has to its own alarm limits.
 
-    margin  float[2, n]: dB of received light (the weakest lane) above the low alarm, degrees below the high alarm, of
-            the newest reading; NaN where the module has no such reading or limit, or its link is not up
-    level, slope, error  float[2, n]: the line through them now, per hour; the temperature's slope is told against the
-            median of all modules, which get warm together when the room or a job does
+    margin  float[2, n]: dB of Rx power (the weakest lane) above the low alarm, degrees below the high alarm, of the
+            newest reading; NaN where the module has no such reading or limit, or its link is not up
+    level, slope, error  float[2, n]: the line through them now, per hour; the temperature's slope is relative to the
+            median of all modules, which get warm together with the room or under a job
     steady  bool[2, n]: both halves of the window fall: what fell in one step is no trend
     """
 
     LIGHT, HEAT = 0, 1
     _COUNT = 2
 
+    margin = per_row(np.float64, np.nan, 2)
+    level = per_row(np.float64, np.nan, 2)
+    slope = per_row(np.float64, np.nan, 2)
+    error = per_row(np.float64, np.nan, 2)
+    steady = per_row(np.bool_, False, 2)
+
     def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
         self.bins = Bins(4, capacity)
-        self.margin = np.full((2, capacity), np.nan)
-        self.level = np.full((2, capacity), np.nan)
-        self.slope = np.full((2, capacity), np.nan)
-        self.error = np.full((2, capacity), np.nan)
-        self.steady = np.zeros((2, capacity), np.bool_)
         self._fitted_at = float("nan")
 
-    def advance(self, table: Table, tracks: Tracks, now: float) -> None:
-        lane = table.lane(TEMPERATURE)
-        if lane is None:
+    def advance(self, table: Table, state: NDArray[np.int8], now: float) -> None:
+        times = table.read_times(TEMPERATURE)
+        if times is None:
             return
         self.bins.turn(now)
-        if lane.rows is not None:
-            rows = np.arange(table.n, dtype=np.intp)[lane.rows]
+        if times.rows is not None:
+            rows = np.arange(table.n, dtype=np.intp)[times.rows]
             margin = _margins(table, rows)
-            margin[:, tracks.link[rows] != link.UP] = np.nan
+            margin[:, state[rows] != link.UP] = np.nan
             self.margin[:, rows] = margin
             for which in (self.LIGHT, self.HEAT):
                 known = np.isfinite(margin[which])
@@ -251,47 +236,23 @@ class ModuleTrend:
                 kept[which] = np.nan
             if not len(rows):
                 continue
-            hours, sums = self.bins.of(rows, now)
+            hours, sums = self.bins.sums_of(rows, now)
             with np.errstate(divide="ignore", invalid="ignore"):
                 means = sums[which] / sums[self._COUNT + which]
             line = fit_means(hours, means)
             half = BINS // 2
             early, late = fit_means(hours[:half], means[:, :half]), fit_means(hours[half:], means[:, half:])
-            with np.errstate(invalid="ignore"):
-                self.steady[which, rows] = (early.slope < line.slope / 3) & (late.slope < line.slope / 3)
+            self.steady[which, rows] = (early.slope < line.slope / 3) & (late.slope < line.slope / 3)
             common = float(np.nanmedian(line.slope)) if which == self.HEAT and len(rows) > 2 else 0.0
             self.level[which, rows], self.error[which, rows] = line.level, line.error
             self.slope[which, rows] = line.slope - common
 
-    def resize(self, capacity: int) -> None:
-        more = capacity - self.margin.shape[1]
-        self.bins.resize(capacity)
-        self.margin, self.level, self.slope, self.error = (
-            np.concatenate([line, np.full((2, more), np.nan)], axis=1)
-            for line in (self.margin, self.level, self.slope, self.error)
-        )
-        self.steady = np.concatenate([self.steady, np.zeros((2, more), np.bool_)], axis=1)
 
-    def forget(self, rows: Ints) -> None:
-        self.bins.forget(rows)
-        for line in (self.margin, self.level, self.slope, self.error):
-            line[:, rows] = np.nan
-        self.steady[:, rows] = False
-
-
-def _margins(table: Table, rows: Ints) -> Floats:
-    """dB of light above the module's low alarm, degrees below its high alarm."""
-
-    def of(column: str) -> Floats:
-        values = table.values(column)
-        return np.full(len(rows), np.nan) if values is None else values[rows]
-
-    weakest = np.full(len(rows), np.nan)
-    for lane in LANES:
-        weakest = np.fmin(weakest, of(lane))
-    limit = of(POWER_LIMIT)
+def _margins(table: Table, rows: Numbers) -> Floats:
+    """dB of Rx power above the module's low alarm, degrees below its high alarm."""
+    weakest = reduce(np.fmin, (table.value(lane)[rows] for lane in LANES))
+    limit, hottest = table.value(POWER_LIMIT)[rows], table.value(TEMPERATURE_LIMIT)[rows]
     with np.errstate(divide="ignore", invalid="ignore"):
         light = np.where((limit > 0) & (weakest >= 0), 10.0 * np.log10(np.maximum(weakest, 1e-9) / limit), np.nan)
-        hottest = of(TEMPERATURE_LIMIT)
-        heat = np.where(hottest > 0, hottest - of(TEMPERATURE), np.nan)
+    heat = np.where(hottest > 0, hottest - table.value(TEMPERATURE)[rows], np.nan)
     return np.stack([light, heat])

@@ -1,32 +1,26 @@
-"""How busy the links are: bytes of the last interval as a share of what the line could have carried. Pure, NumPy.
+"""Utilisation of the links: bytes of the last interval as a share of the line rate. Pure, NumPy.
 
     ratio = bytes / seconds / line rate
 
 by the node's clock and per direction. A port whose bytes, interval or rate is unknown, stale or of another epoch has
-no ratio (NaN), never 0; a link that is down has no rate and so none either. A ratio is not cut at 1: a reading is dated
-by the middle of its run, which moves a full line by a little.
-
-Where the bytes of a port are counted: `traffic.SOURCES`.
+no ratio (NaN), never 0; a link that is down has no rate. A ratio is not cut at 1: a reading is dated by the middle of
+its run, which moves a full line by a little. Where the bytes of a port are counted: `traffic.SOURCES`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fabricmon.fleet import port_groups
+from fabricmon.fleet.row_state import Floats, Numbers
 from fabricmon.fleet.traffic import SOURCES
 from fabricmon.fleet.view import View
 
-__all__ = ["ADAPTERS", "SOURCES", "Share", "Utilisation", "utilisation"]
-
-ADAPTERS = "adapter"
-"""Name of the tier of hosts' own ports; those of cables between switches are named by their levels: "0-1"."""
-
-Floats = NDArray[np.float64]
+__all__ = ["SOURCES", "Share", "Utilisation", "utilisation"]
 
 
 class Share(NamedTuple):
@@ -59,38 +53,14 @@ class Utilisation:
     source: NDArray[np.int8]
 
     def rails(self) -> list[Share]:
-        """Per rail, by name. Hosts' own ports only: what a sweep tells of the far ends would count each cable twice."""
-        return self._shares("rail", ~self._swept())
+        """Per rail, by name."""
+        return [self._share(name, rows) for name, rows in port_groups.rails(self.view)]
 
     def tiers(self) -> list[Share]:
-        """Per tier: hosts' ports that are on a rail or leaf, then the ports of cables between levels of switches."""
-        own = ~self._swept() & ((self.view.group("rail") >= 0) | (self.view.group("leaf") >= 0))
-        adapters = [self._share(ADAPTERS, np.flatnonzero(own & self.view.present))] if own.any() else []
-        return adapters + self._shares("tier", self._swept())
+        """Per tier, that of hosts' own ports first."""
+        return [self._share(name, rows) for name, rows in port_groups.tiers(self.view)]
 
-    def _swept(self) -> NDArray[np.bool_]:
-        swept = np.zeros(self.view.n, np.bool_)
-        if (domains := self.view.table.domains) is not None:
-            known = domains.swept[: self.view.n]
-            swept[: len(known)] = known
-        return swept
-
-    def _shares(self, domain: str, among: NDArray[np.bool_]) -> list[Share]:
-        groups = self.view.group(domain)
-        rows = np.flatnonzero(among & self.view.present & (groups >= 0))
-        rows = rows[np.argsort(groups[rows], kind="stable")]
-        found = [self._share(name, part) for name, part in self._split(domain, groups, rows)]
-        return sorted(found, key=lambda share: share.name)
-
-    def _split(
-        self, domain: str, groups: NDArray[np.int32], rows: NDArray[np.intp]
-    ) -> Iterator[tuple[str, NDArray[np.intp]]]:
-        if not len(rows):
-            return
-        for part in np.split(rows, np.flatnonzero(np.diff(groups[rows])) + 1):
-            yield self.view.group_name(domain, int(groups[part[0]])), part
-
-    def _share(self, name: str, rows: NDArray[np.intp]) -> Share:
+    def _share(self, name: str, rows: Numbers) -> Share:
         receive, transmit, rate = self.receive[rows], self.transmit[rows], self.rate[rows]
         known = np.isfinite(receive) & np.isfinite(transmit)
         count, line = int(known.sum()), float(rate[known].sum())

@@ -1,29 +1,30 @@
-"""Rolling windows of counts per row: old health must not hide new sickness. Pure.
+"""Rolling windows of counts per row. Pure.
 
 A window is two generations. New counts go into the younger; when it is as old as the horizon it becomes the elder and
-an empty one begins. So the sum covers the last one to two horizons, exactly and without decay.
+an empty one begins. So the sum covers the last one to two horizons, without decay.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fabricmon.fleet.lane import Rows
+from fabricmon.fleet.row_state import Floats, Numbers, Rows, RowState, per_row
 
 QUANTITIES = 3
 BITS, ERRORS, CAPPED = range(QUANTITIES)
 """Bits that passed, errors among them, errors with each poll's count capped (one burst is one burst)."""
 
 
-class Window:
+class Window(RowState):
     """Sums of BITS, ERRORS and CAPPED per row over the last one to two `horizon` seconds."""
 
+    _young = per_row(np.float64, 0, QUANTITIES)
+    _old = per_row(np.float64, 0, QUANTITIES)
+
     def __init__(self, horizon: float, capacity: int) -> None:
+        super().__init__(capacity)
         self.horizon = horizon
         self.began = float("nan")
-        self._young = np.zeros((QUANTITIES, capacity))
-        self._old = np.zeros((QUANTITIES, capacity))
 
     def turn(self, now: float) -> None:
         """Begin a new generation where it is time. A clock that stepped back begins one, too."""
@@ -37,23 +38,14 @@ class Window:
         self._young[:] = 0.0
         self.began = now
 
-    def add(self, rows: Rows, quantity: int, amount: NDArray[np.float64]) -> None:
+    def add(self, rows: Rows, quantity: int, amount: Floats) -> None:
         self._young[quantity, rows] += amount
 
-    def sum(self, quantity: int, n: int) -> NDArray[np.float64]:
+    def sum(self, quantity: int, n: int) -> Floats:
         return self._young[quantity, :n] + self._old[quantity, :n]
 
-    def some(self, quantity: int, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    def some(self, quantity: int, rows: Numbers) -> Floats:
         return self._young[quantity, rows] + self._old[quantity, rows]
 
     def at(self, quantity: int, row: int) -> float:
         return float(self._young[quantity, row] + self._old[quantity, row])
-
-    def resize(self, capacity: int) -> None:
-        more = np.zeros((QUANTITIES, capacity - self._young.shape[1]))
-        self._young = np.concatenate([self._young, more], axis=1)
-        self._old = np.concatenate([self._old, more], axis=1)
-
-    def forget(self, rows: NDArray[np.intp]) -> None:
-        self._young[:, rows] = 0.0
-        self._old[:, rows] = 0.0

@@ -1,7 +1,7 @@
-"""Many numeric files read again and again, as cheaply as Python can: open descriptors, one pread a file.
+"""Many numeric files that are read repeatedly, at low cost: open descriptors, one pread a file.
 
-A file of sysfs that stays open gives a fresh value to each pread at offset 0, and ENODEV for ever once its device
-has gone, also after the device came back under the same name: then it has to be opened again (netlink.md section 4).
+An open file of sysfs gives a fresh value to each pread at offset 0. Once its device has gone it gives ENODEV for ever,
+even if the device comes back under the same name, and has to be opened again (docs/methods.md#kernel-interfaces).
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from typing import Any
 
 from fabricmon.host.protocol import HostError
 
-_WIDEST = 64  # bytes of a file that are looked at: the longest number, 2**64 - 1, has 20 digits
+_WIDEST = 64  # bytes read of a file: the longest number, 2**64 - 1, has 20 digits
 _STALE = frozenset({errno.EBADF, errno.ENODEV})  # never opened, or opened before its device went
-_NEAR_TOP = 2.0**64 - 2048  # the largest float64 below 2**64; above it only the digits tell
-_ALL_ONES = 2**64 - 1  # what a driver shows that cannot decode a field of its firmware (counters-ib.md 6.5)
+_NEAR_TOP = 2.0**64 - 2048  # the largest float64 below 2**64; above it only the digits are exact
+_SIGNS = frozenset(b"_+-")
+_ALL_ONES = 2**64 - 1  # a field that the driver could not decode (docs/methods.md#rdma-transport-counters)
 
 
 class Descriptors:
-    """How many descriptors the readers of one host may keep open; what is above is opened for each read.
-
-    Shared by the readers of all devices, each in a thread of its own.
-    """
+    """The descriptors that the readers of one host may keep open; files above the limit are opened for each read.
+    Shared by threads."""
 
     def __init__(self, limit: int) -> None:
         self.left = limit
@@ -47,8 +46,8 @@ class Descriptors:
 class Bulk:
     """BulkReader on real files.
 
-    paths   as the machine names them, for errors
-    places  where they are, in the same order
+    paths   on the machine, for errors
+    places  in this process's file system, in the same order
     """
 
     def __init__(self, paths: Sequence[str], places: Sequence[str], descriptors: Descriptors) -> None:
@@ -60,11 +59,11 @@ class Bulk:
             try:
                 self._reopen(i)
             except OSError:
-                continue  # each read tries again and says why it cannot
+                continue  # each read tries again and reports the error
 
     def read(self, out: array[float], base: int) -> list[tuple[int, HostError]]:
-        # Each file is read once, for on an adapter a read is a firmware command. Parsing all in one sweep takes half
-        # the time of parsing one by one; where something is wrong in it the one-by-one way finds out what.
+        # Each file is read once: a read may be a firmware command. Parsing all at once takes half the time of parsing
+        # one by one, which is done only to find an error.
         pread = os.pread
         raws: list[Any] = []  # bytes, or the OSError
         keep = raws.append
@@ -77,8 +76,8 @@ class Bulk:
             values: array[float] = array("d", map(int, raws))
         except (TypeError, ValueError, OverflowError):
             return self._one_by_one(raws, out, base)
-        # int() takes "-1" and Python's "1_000" too
-        if values and (min(values) < 0 or max(values) >= _NEAR_TOP or b"_" in b"".join(raws)):
+        # int() also accepts "-1", "+1" and "1_000"
+        if values and (min(values) < 0 or max(values) >= _NEAR_TOP or not _SIGNS.isdisjoint(b"".join(raws))):
             return self._one_by_one(raws, out, base)
         out[base : base + len(values)] = values
         return []
@@ -98,9 +97,8 @@ class Bulk:
             self._drop(i)
 
     def _again(self, i: int, error: OSError) -> bytes:
-        """File i opened anew where its descriptor is of no use. Any other failure is the device's answer: not asked
-        again, for it may have cost seconds.
-        """
+        """File i, opened again where its descriptor is stale. Any other failure is the device's answer, which may have
+        taken seconds, and is not repeated."""
         try:
             if error.errno not in _STALE:
                 raise error
@@ -114,7 +112,7 @@ class Bulk:
             finally:
                 os.close(descriptor)
         except OSError as failed:
-            raise HostError(self._paths[i], failed.errno or 0, os.strerror(failed.errno or 0)) from None
+            raise HostError.from_os(self._paths[i], failed) from None
 
     def _reopen(self, i: int) -> None:
         if self._descriptors.take():
@@ -132,7 +130,7 @@ class Bulk:
 
 
 def number(path: str, raw: bytes) -> int:
-    """The one decimal number a counter file holds, 0 .. 2**64 - 2; HostError (errno 0) for anything else."""
+    """The decimal number in a counter file, 0 .. 2**64 - 2; HostError (errno 0) for anything else."""
     text = raw.strip()
     if not text:
         raise HostError(path, 0, "empty")

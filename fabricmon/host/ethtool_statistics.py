@@ -1,7 +1,7 @@
-"""A driver's own statistics of an interface ("ethtool -S"): ioctl SIOCETHTOOL, for which there is no netlink form.
+"""Driver statistics of an interface ("ethtool -S") by ioctl SIOCETHTOOL; netlink does not have them.
 
 Numbers and structures: linux/ethtool.h. The kernel writes as many names and values as the driver has at that moment,
-whatever room it was told of, so a buffer always has room for more than was expected.
+whatever the size of the buffer, so every buffer has room for more than expected.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
-import os
 import socket
 import struct
 import threading
@@ -27,14 +26,14 @@ _IFREQ = struct.Struct("=16sQ16x")
 
 
 class DriverStatistics:
-    """Asks the drivers. Safe from several threads at once; each question blocks until the driver answers."""
+    """Driver statistics of all interfaces. Safe from several threads; a question blocks until the driver answers."""
 
     def __init__(self) -> None:
         self._local = threading.local()
         self._known: dict[str, tuple[bytes, tuple[str, ...]]] = {}
 
     def names(self, interface: str) -> tuple[str, ...]:
-        """In the driver's order; the same tuple object as long as they are the same. Empty where it has none."""
+        """The names in the driver's order; the same tuple object while they are equal. Empty where there are none."""
         count = self._count(interface)
         if not count:
             return ()
@@ -42,9 +41,9 @@ class DriverStatistics:
         buffer = ctypes.create_string_buffer(12 + (count + _SPARE) * _NAME)
         struct.pack_into("=III", buffer, 0, _GSTRINGS, _STATISTICS, count)
         self._ioctl(where, interface, buffer)
-        _, _, told = struct.unpack_from("=III", buffer)
-        if told != count:
-            raise HostError(where, errno.EAGAIN, f"{told} names, {count} a moment ago")
+        _, _, given = struct.unpack_from("=III", buffer)
+        if given != count:
+            raise HostError(where, errno.EAGAIN, f"{given} names, {count} a moment ago")
         blob = buffer.raw[12 : 12 + count * _NAME]
         known = self._known.get(interface)
         if known is not None and known[0] == blob:
@@ -59,16 +58,16 @@ class DriverStatistics:
         return found
 
     def values(self, interface: str, count: int) -> tuple[int, ...]:
-        """EAGAIN where the driver has another number of statistics than `count`."""
+        """The values. EAGAIN where the driver does not have `count` statistics."""
         if not 0 < count <= _MOST:
             raise HostError(f"ethtool GSTATS {interface}", errno.EINVAL, f"{count} statistics")
         where = f"ethtool GSTATS {interface}"
         buffer = ctypes.create_string_buffer(8 + (count + _SPARE) * 8)
         struct.pack_into("=II", buffer, 0, _GSTATS, count)
         self._ioctl(where, interface, buffer)
-        _, told = struct.unpack_from("=II", buffer)
-        if told != count:
-            raise HostError(where, errno.EAGAIN, f"{told} statistics, {count} were expected")
+        _, given = struct.unpack_from("=II", buffer)
+        if given != count:
+            raise HostError(where, errno.EAGAIN, f"{given} statistics, {count} expected")
         return struct.unpack_from(f"={count}Q", buffer, 8)
 
     def _count(self, interface: str) -> int:
@@ -92,4 +91,4 @@ class DriverStatistics:
                 self._local.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
             fcntl.ioctl(self._local.sock, _SIOCETHTOOL, _IFREQ.pack(name, ctypes.addressof(buffer)))
         except OSError as error:
-            raise HostError(where, error.errno or 0, os.strerror(error.errno or 0)) from None
+            raise HostError.from_os(where, error) from None

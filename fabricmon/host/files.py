@@ -1,4 +1,4 @@
-"""Files of a machine below roots of their own: the real /sys and /proc, or copies of them anywhere."""
+"""Files of a machine below two roots: the real /sys and /proc, or copies of them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from fabricmon.host.protocol import HostError
 
 
 class Files:
-    """Maps "/sys/..." and "/proc/..." below two roots; every other path is taken as it stands.
-
-    The roots may be what a container has the host's /sys mounted at, or an unpacked copy of a machine.
-    """
+    """Maps "/sys/..." and "/proc/..." below two roots; other paths are unchanged. A root may be a mount point in a
+    container, or an unpacked copy of a machine."""
 
     def __init__(self, sysfs: str, procfs: str, descriptors: Descriptors) -> None:
         self._roots = (("/sys", os.path.abspath(sysfs)), ("/proc", os.path.abspath(procfs)))
         self._descriptors = descriptors
 
     def place(self, path: str) -> str:
-        """Where the machine's `path` is in this process's file system."""
+        """The machine's `path` in this process's file system."""
         for name, root in self._roots:
             if path == name or path.startswith(name + "/"):
                 return root + path[len(name) :]
@@ -30,9 +28,9 @@ class Files:
         try:
             return sorted(os.listdir(self.place(path)))
         except OSError as error:
-            raise _told(path, error) from None
+            raise HostError.from_os(path, error) from None
 
-    def read(self, path: str, limit: int) -> bytes:
+    def read(self, path: str, limit: int = 65536) -> bytes:
         try:
             descriptor = os.open(self.place(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             try:
@@ -40,14 +38,14 @@ class Files:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise _told(path, error) from None
+            raise HostError.from_os(path, error) from None
 
     def realpath(self, path: str) -> str:
         place = self.place(path)
         try:
             found = os.path.realpath(place, strict=True)
         except OSError as error:
-            raise _told(path, error) from None
+            raise HostError.from_os(path, error) from None
         for name, root in self._roots:
             below = os.path.realpath(root)
             if found == below or found.startswith(below + os.sep):
@@ -56,7 +54,3 @@ class Files:
 
     def bulk(self, paths: Sequence[str]) -> Bulk:
         return Bulk(paths, [self.place(p) for p in paths], self._descriptors)
-
-
-def _told(path: str, error: OSError) -> HostError:
-    return HostError(path, error.errno or 0, os.strerror(error.errno or 0))

@@ -1,7 +1,7 @@
-"""The kernel log from now on: /dev/kmsg, one record a read (kernel-log.md section 1).
+"""Records of the kernel log: /dev/kmsg, one record a read (docs/methods.md#kernel-log).
 
-What is in the log already is the past and no news: reading begins at its end. Whoever may write to /dev/kmsg can forge
-a line, but not one of facility 0, the kernel's own; only those are passed on.
+Reading begins with the records of this boot that are there, marked as earlier. A process with write access to /dev/kmsg
+can forge a record, but not one of facility 0, the kernel's; only those are passed on.
 """
 
 from __future__ import annotations
@@ -17,28 +17,34 @@ from collections.abc import Callable
 from fabricmon.host.protocol import HostError, KernelMessage
 
 PATH = "/dev/kmsg"
-_RECORD = 8192  # the kernel's own limit of one record with its keys
+_RECORD = 8192  # the kernel's limit of one record with its keys
 _BURST = 2000
-"""Records of one second; the rest waits in the kernel's ring, and what falls out of that is counted as lost."""
+"""Records of one second; the rest stays in the kernel's ring, whose losses are reported."""
 _REOPEN_SECONDS = 5.0
 _HEAD = re.compile(rb"(\d{1,10}),(\d{1,20}),(\d{1,20}),[^;]{0,200};([^\n]*)")
 _DEVICE = re.compile(rb"\n DEVICE=\+pci:([0-9a-f:.]{7,16})(?:\n|$)")
 
 Open = Callable[[], int]
+Notify = Callable[[KernelMessage | None], None]
+
+
+def open_whole() -> int:
+    """A non-blocking descriptor before the oldest record. HostError where this process may not open it."""
+    try:
+        return os.open(PATH, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise HostError.from_os(PATH, error) from None
 
 
 def open_log() -> int:
-    """A descriptor behind the newest record; reads do not block. HostError where this process may not."""
-    try:
-        descriptor = os.open(PATH, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise HostError(PATH, error.errno or 0, os.strerror(error.errno or 0)) from None
+    """The same after the newest record."""
+    descriptor = open_whole()
     os.lseek(descriptor, 0, os.SEEK_END)
     return descriptor
 
 
-def decode(record: bytes) -> KernelMessage | None:
-    """One record of /dev/kmsg; None for one that the kernel did not write itself, or that is none."""
+def decode(record: bytes, earlier: bool = False) -> KernelMessage | None:
+    """One record of /dev/kmsg; None for an invalid one or one that the kernel did not write."""
     head = _HEAD.match(record)
     if head is None or int(head[1]) >> 3:
         return None
@@ -49,17 +55,20 @@ def decode(record: bytes) -> KernelMessage | None:
         uptime=int(head[3]) / 1e6,
         text=head[4].decode("utf-8", "replace"),
         device=device[1].decode("ascii") if device else "",
+        earlier=earlier,
     )
 
 
-def watch(tell: Callable[[KernelMessage | None], None], open_log: Open = open_log) -> Callable[[], None]:
-    """`tell(message)` for each message of the kernel from now on, `tell(None)` where some were lost; from a thread.
+def watch(notify: Notify, open_log: Open = open_log, open_whole: Open | None = None) -> Callable[[], None]:
+    """Call `notify(message)` from a thread for each new message of the kernel, `notify(None)` where some were lost;
+    returns the function that stops it. HostError where the log cannot be read.
 
-    Returns a function that stops it. HostError where the log cannot be read.
+    open_whole  how the log is opened first where the messages that are there are wanted, too
     """
-    descriptor = open_log()
+    descriptor = open_log() if open_whole is None else open_whole()
     stop, stopper = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    thread = threading.Thread(target=_follow, args=(descriptor, stop, tell, open_log), name="kmsg", daemon=True)
+    given = (descriptor, stop, notify, open_log, open_whole is not None)
+    thread = threading.Thread(target=_follow, args=given, name="kmsg", daemon=True)
     thread.start()
 
     def end() -> None:
@@ -69,16 +78,21 @@ def watch(tell: Callable[[KernelMessage | None], None], open_log: Open = open_lo
     return end
 
 
-def _follow(descriptor: int, stop: int, tell: Callable[[KernelMessage | None], None], open_log: Open) -> None:
+def _follow(descriptor: int, stop: int, notify: Notify, open_log: Open, earlier: bool) -> None:
     try:
-        while not _waited(descriptor, stop):
+        while earlier and not _stopped(stop, 0.0):
+            try:
+                earlier = _drain(descriptor, notify, earlier)
+            except OSError:
+                break  # the same error again below
+        while not _stopped(stop, None, descriptor):
             started = time.monotonic()
             try:
-                full = _drain(descriptor, tell)
+                full = _drain(descriptor, notify)
             except OSError:
                 os.close(descriptor)
                 descriptor = -1
-                tell(None)
+                notify(None)
                 while descriptor < 0:
                     if _stopped(stop, _REOPEN_SECONDS):
                         return
@@ -95,22 +109,16 @@ def _follow(descriptor: int, stop: int, tell: Callable[[KernelMessage | None], N
         os.close(stop)
 
 
-def _waited(descriptor: int, stop: int) -> bool:
-    """Wait for a record; True when it is to end."""
+def _stopped(stop: int, seconds: float | None, *also: int) -> bool:
+    """Wait for `stop`, at most `seconds`, or for a descriptor of `also`; True when stopped."""
     poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    poll.register(stop, select.POLLIN)
-    return any(which == stop for which, _ in poll.poll())
+    for descriptor in (stop, *also):
+        poll.register(descriptor, select.POLLIN)
+    return any(which == stop for which, _ in poll.poll(None if seconds is None else 1000 * seconds))
 
 
-def _stopped(stop: int, seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(stop, select.POLLIN)
-    return bool(poll.poll(1000 * seconds))
-
-
-def _drain(descriptor: int, tell: Callable[[KernelMessage | None], None]) -> bool:
-    """Pass on what is there; True when there was more than one burst holds. OSError where the log is of no use now."""
+def _drain(descriptor: int, notify: Notify, earlier: bool = False) -> bool:
+    """Pass on the records that are there; True after a full burst. OSError where the log has to be opened again."""
     for _ in range(_BURST):
         try:
             record = os.read(descriptor, _RECORD)
@@ -120,11 +128,12 @@ def _drain(descriptor: int, tell: Callable[[KernelMessage | None], None]) -> boo
             # EPIPE: records were overwritten before they were read; EINVAL: one was larger than the kernel makes them
             if error.errno not in (errno.EPIPE, errno.EINVAL):
                 raise
-            tell(None)
+            if not earlier:
+                notify(None)
             continue
         if not record:
             raise OSError(errno.ENODATA, "the log has ended")
-        message = decode(record)
+        message = decode(record, earlier)
         if message is not None:
-            tell(message)
+            notify(message)
     return True

@@ -1,7 +1,7 @@
-"""The machine this process runs on, or a tree that was copied from one.
+"""The machine of this process, or a copied tree of another.
 
-Netlink speaks of the machine the process runs on, so it is asked only where the sysfs root is the real /sys; with
-another root those questions are Unsupported, and collectors take what the files say.
+Netlink describes the machine of this process, so it is used only if the sysfs root is the real /sys; with another root
+those questions are Unsupported, and collectors use the files.
 """
 
 from __future__ import annotations
@@ -12,42 +12,47 @@ import resource
 import socket
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from fabricmon.fabric.transport import Transport, TransportError
 from fabricmon.host import kmsg
-from fabricmon.host.bulk import Bulk, Descriptors
+from fabricmon.host.bulk import Descriptors
 from fabricmon.host.files import Files
-from fabricmon.host.gpus import Gpus
-from fabricmon.host.hidden import Hidden
-from fabricmon.host.interfaces import Interfaces
-from fabricmon.host.live_interfaces import LiveInterfaces, NoInterfaces
-from fabricmon.host.nvml import NoGpus, Nvml
+from fabricmon.host.live_interfaces import LiveInterfaces
+from fabricmon.host.messages import rdma
+from fabricmon.host.netlink_socket import RDMA, Asker, decoded
+from fabricmon.host.nvml import Nvml
 from fabricmon.host.protocol import HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
-from fabricmon.host.rdma import RdmaNetlink
+from fabricmon.host.protocol.gpus import Gpus
+from fabricmon.host.protocol.hidden import Hidden
+from fabricmon.host.protocol.interfaces import Interfaces
+from fabricmon.host.protocol.not_asked import not_asked
 from fabricmon.host.rtnl import Rtnetlink
 
+_T = TypeVar("_T")
 _READ_LIMIT = 65536
-_WANTED_DESCRIPTORS = 8192  # 64 devices with 100 counters each, and room for connections
-_ELSEWHERE = "not asked: sysfs is a tree of another machine"
-_KEPT_FREE = 256  # of the limit, for everything that is not a counter file
+_WANTED_DESCRIPTORS = 8192  # 64 devices with 100 counters each, and connections
+_ELSEWHERE = "not available: sysfs is a tree of another machine"
+_RDMA_SECONDS = 2.0  # for one answer; a port query is a few firmware commands, milliseconds each
+_KEPT_FREE = 256  # of the limit, for all other descriptors
 
 
-class LiveHost:
-    """Host read from the kernel.
+class LiveHost(Files):
+    """Host from the kernel.
 
-    sysfs, procfs   where the machine's /sys and /proc are mounted (--path.sysfs, --path.procfs)
+    sysfs, procfs   mount points of the machine's /sys and /proc (--path.sysfs, --path.procfs)
     name            host name; the kernel's where empty
-    hide            devices nobody is to find, and so to touch (hidden.py)
+    hide            excluded devices (hidden.py)
     """
 
     def __init__(self, sysfs: str = "/sys", procfs: str = "/proc", name: str = "", hide: Sequence[str] = ()) -> None:
         self.name = name or socket.gethostname()
         self._hidden = Hidden(hide)
-        self._files = Files(sysfs, procfs, Descriptors(max(0, _raise_limit() - _KEPT_FREE)))
+        super().__init__(sysfs, procfs, Descriptors(max(0, _raise_limit() - _KEPT_FREE)))
         self._here = os.path.realpath(sysfs) == "/sys"
-        self.interfaces: Interfaces = LiveInterfaces() if self._here else NoInterfaces(_ELSEWHERE)
-        self.gpus: Gpus = Nvml() if self._here else NoGpus(_ELSEWHERE)
-        self._rdma = RdmaNetlink()
+        self.interfaces: Interfaces = LiveInterfaces() if self._here else not_asked(_ELSEWHERE)
+        self.gpus: Gpus = Nvml() if self._here else not_asked(_ELSEWHERE)
+        self._rdma = Asker(RDMA, "RDMA netlink", _RDMA_SECONDS)
         self._links = Rtnetlink()
 
     def boot_id(self) -> str:
@@ -63,46 +68,36 @@ class LiveHost:
         return time.monotonic()
 
     def list(self, path: str) -> list[str]:
-        return self._hidden.keep(path, self._files.list(path), self._address)
-
-    def read(self, path: str, limit: int = _READ_LIMIT) -> bytes:
-        return self._files.read(path, limit)
-
-    def realpath(self, path: str) -> str:
-        return self._files.realpath(path)
-
-    def bulk(self, paths: Sequence[str]) -> Bulk:
-        return self._files.bulk(paths)
+        return self._hidden.keep(path, super().list(path), self._address)
 
     def rdma_devices(self) -> builtins.list[RdmaDevice]:
         self._only_here("RDMA GET")
-        found = self._rdma.devices()
+        payloads = self._rdma.ask("RDMA GET", rdma.CLIENT + rdma.GET, b"", dump=True)
+        found = decoded("RDMA GET", lambda: [rdma.decode_device(payload) for payload in payloads])
         kept = self._hidden.keep("/sys/class/infiniband", [d.name for d in found], self._address)
         return found if len(kept) == len(found) else [d for d in found if d.name in kept]
 
     def rdma_port(self, device: int, port: int) -> RdmaPort:
-        self._only_here("RDMA PORT_GET")
-        return self._rdma.port(device, port)
+        return self._ask_rdma("PORT_GET", rdma.PORT_GET, device, port, rdma.decode_port)
 
     def rdma_counters(self, device: int, port: int) -> dict[str, int]:
-        self._only_here("RDMA STAT_GET")
-        return self._rdma.counters(device, port)
+        return self._ask_rdma("STAT_GET", rdma.STAT_GET, device, port, rdma.decode_counters)
 
     def links(self) -> builtins.list[Link]:
         self._only_here("rtnetlink RTM_GETLINK")
         return [link for link in self._links.links() if not self._hidden.hides(link.name, link.parent)]
 
-    def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
+    def watch_links(self, notify: Callable[[Link | None], None]) -> Callable[[], None]:
         self._only_here("rtnetlink group LINK")
-        return self._links.watch(tell)
+        return self._links.watch(notify)
 
-    def watch_kmsg(self, tell: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
+    def watch_kmsg(self, notify: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
         self._only_here(kmsg.PATH)
-        return kmsg.watch(tell)
+        return kmsg.watch(notify, open_whole=kmsg.open_whole)
 
     def fabric_port(self, device: str = "", port: int = 0) -> Transport:
         self._only_here("umad")
-        from fabricmon.fabric.umad import open_port  # few hosts sweep the fabric
+        from fabricmon.host.umad import open_port  # few hosts sweep the fabric
 
         try:
             return open_port(device, port)
@@ -114,10 +109,15 @@ class LiveHost:
         self.interfaces.close()
         self.gpus.close()
 
+    def _ask_rdma(self, what: str, command: int, device: int, port: int, decode: Callable[[bytes], _T]) -> _T:
+        where = f"RDMA {what} device {device} port {port}"
+        self._only_here(where)
+        return self._rdma.one(where, rdma.CLIENT + command, rdma.request(device, port), decode)
+
     def _address(self, link: str) -> str:
-        """The last element of what a device link points to: a PCI address for a PCI function."""
+        """The last element of a device link's target: the PCI address of a PCI function."""
         try:
-            return self._files.realpath(link).rsplit("/", 1)[-1]
+            return self.realpath(link).rsplit("/", 1)[-1]
         except HostError:
             return ""
 
@@ -127,7 +127,7 @@ class LiveHost:
 
 
 def _raise_limit() -> int:
-    """Let this process have as many descriptors as counters may need; returns how many it may have."""
+    """Raise the limit of open descriptors to what counters may need; returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _WANTED_DESCRIPTORS
@@ -136,6 +136,6 @@ def _raise_limit() -> int:
         return soft
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError):  # a sandbox may forbid it; what is above the limit is opened for each read
+    except (OSError, ValueError):  # forbidden in a sandbox; files above the limit are opened for each read
         return soft
     return wanted

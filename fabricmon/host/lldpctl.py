@@ -1,4 +1,4 @@
-"""What lldpd knows of the neighbours: its own program asked for JSON, for a bounded time and a bounded answer."""
+"""LLDP neighbours from `lldpctl -f json`, within limits of time and size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_BYTES = 4 << 20  # a neighbour is about 2 KiB
 
 
 def ask(limit: float = _LIMIT_SECONDS, most: int = _MOST_BYTES) -> bytes:
-    """The answer as it stands. Unsupported where lldpd is not installed; HostError where it does not run."""
+    """The output. Unsupported where lldpd is not installed; HostError where it fails."""
     program = shutil.which("lldpctl", path=_PATH)
     if program is None:
         raise Unsupported(WHERE, errno.ENOENT, "lldpd is not installed")
@@ -31,7 +31,7 @@ def ask(limit: float = _LIMIT_SECONDS, most: int = _MOST_BYTES) -> bytes:
             env={"PATH": _PATH, "LC_ALL": "C"},
         )
     except OSError as error:
-        raise HostError(WHERE, error.errno or 0, os.strerror(error.errno or 0)) from None
+        raise HostError.from_os(WHERE, error) from None
     try:
         return _output(process, limit, most)
     finally:
@@ -46,7 +46,7 @@ def _output(process: subprocess.Popen[bytes], limit: float, most: int) -> bytes:
     assert process.stdout is not None
     descriptor, until = process.stdout.fileno(), time.monotonic() + limit
     found = bytearray()
-    poll = select.poll()  # an agent keeps many files open, and select() knows no descriptor above 1023
+    poll = select.poll()  # select() has no descriptors above 1023, and an agent keeps many files open
     poll.register(descriptor, select.POLLIN)
     while True:
         ready = poll.poll(1e3 * max(0.0, until - time.monotonic()))
@@ -61,7 +61,7 @@ def _output(process: subprocess.Popen[bytes], limit: float, most: int) -> bytes:
     try:
         code = process.wait(max(0.1, until - time.monotonic()))
     except subprocess.TimeoutExpired:
-        raise HostError(WHERE, errno.ETIMEDOUT, "its output ended, it did not") from None
+        raise HostError(WHERE, errno.ETIMEDOUT, "its output ended, the process did not") from None
     if code:
         raise HostError(WHERE, 0, f"exit {code}: is lldpd running, and may this user ask it?")
     return bytes(found)

@@ -1,6 +1,6 @@
 """Questions to the kernel over netlink, one at a time, each with a time limit.
 
-Requests carry NLM_F_REQUEST alone: with NLM_F_ACK each reply is followed by an acknowledgement nobody waits for.
+Requests have only NLM_F_REQUEST: with NLM_F_ACK an acknowledgement follows each reply.
 """
 
 from __future__ import annotations
@@ -9,22 +9,26 @@ import errno
 import os
 import socket
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
-from fabricmon.host import netlink
-from fabricmon.host.netlink import Message, NetlinkError
+from fabricmon.host.messages import netlink
+from fabricmon.host.messages.netlink import Message, NetlinkError
 from fabricmon.host.protocol import HostError, Unsupported
 
+ROUTE, GENERIC, RDMA = 0, 16, 20  # protocols
+_T = TypeVar("_T")
 _RECEIVE = 1 << 17  # bytes; an answer is at most a page, a dump a few
 _MOST_DATAGRAMS = 256  # of one dump: thousands of devices
-_MOST_STALE = 64  # late answers to earlier questions that one question reads past
+_MOST_STALE = 64  # late answers to earlier questions that one question skips
 _CLOSED = frozenset({errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EPERM, errno.EACCES})
 
 
 class Asker:
-    """Asks one netlink protocol. A socket a calling thread: a device that answers late delays only who asked.
+    """Questions to one netlink protocol. A socket a calling thread: a slow device delays only its caller.
 
-    protocol  NETLINK_ROUTE 0, NETLINK_GENERIC 16, NETLINK_RDMA 20
-    what      its name, for the error where the kernel has none
+    protocol  ROUTE, GENERIC or RDMA
+    what      its name in errors
     limit     seconds for one answer
     """
 
@@ -40,14 +44,19 @@ class Asker:
             sock.send(netlink.encode(kind, flags, sequence, payload))
             return answer(where, sock, sequence, dump)
         except TimeoutError:
-            self._drop()  # its late answer must not meet the next question
+            self._drop()  # so that a late answer does not reach the next question
             raise HostError(where, errno.ETIMEDOUT, f"no answer within {self._limit:g} s") from None
         except OSError as error:
             self._drop()
-            raise HostError(where, error.errno or 0, os.strerror(error.errno or 0)) from None
+            raise HostError.from_os(where, error) from None
         except NetlinkError as error:
             self._drop()
             raise HostError(where, errno.EBADMSG, str(error)) from None
+
+    def one(self, where: str, kind: int, payload: bytes, decode: Callable[[bytes], _T]) -> _T:
+        """The one answer, decoded."""
+        (found,) = self.ask(where, kind, payload)
+        return decoded(where, lambda: decode(found))
 
     def _socket(self, where: str) -> tuple[socket.socket, int]:
         local = self._local
@@ -56,7 +65,7 @@ class Asker:
                 sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, self._protocol)
             except OSError as error:
                 if error.errno in _CLOSED:
-                    raise Unsupported(where, error.errno, f"this kernel has no {self._what} for us") from None
+                    raise Unsupported(where, error.errno, f"no {self._what} in this kernel or sandbox") from None
                 raise
             try:
                 sock.bind((0, 0))
@@ -75,8 +84,16 @@ class Asker:
             self._local.sock = None
 
 
+def decoded(where: str, decode: Callable[[], _T]) -> _T:
+    """The result of `decode`; HostError (EBADMSG) for its NetlinkError."""
+    try:
+        return decode()
+    except NetlinkError as error:
+        raise HostError(where, errno.EBADMSG, str(error)) from None
+
+
 def answer(where: str, sock: socket.socket, sequence: int, dump: bool) -> list[bytes]:
-    """Payloads of what answers question `sequence`. OSError as the socket says, NetlinkError for no netlink message."""
+    """Payloads of the answer to question `sequence`. OSError of the socket, NetlinkError for an invalid message."""
     payloads: list[bytes] = []
     stale = 0
     for _ in range(_MOST_DATAGRAMS):

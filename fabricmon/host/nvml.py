@@ -1,7 +1,7 @@
-"""GPUs through NVML, by nvidia-ml-py. Imported only where the library is there: a node without GPUs pays nothing.
+"""GPUs through NVML, by nvidia-ml-py, which is imported only where the library is installed.
 
-Every call may block in the driver; callers have threads of their own. But for the initialisation nothing is locked here
-while a call runs, so one GPU that hangs keeps no other waiting, as far as NVML itself lets it.
+Every call may block in the driver; each GPU has its own calling thread. Only the initialisation holds a lock, so a GPU
+that hangs does not delay others.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
+from uuid import UUID
 
-from fabricmon.host.gpus import Fields, Gpu, GpuEvent, GpuFabric, GpuPcie, NvLink
 from fabricmon.host.protocol import HostError, Unsupported
+from fabricmon.host.protocol.gpus import Fields, Gpu, GpuEvent, GpuFabric, GpuPcie, NvLink, pci_address
 
 _T = TypeVar("_T")
 LIBRARY = "libnvidia-ml.so.1"
 MOST_GPUS = 64
 MOST_LINKS = 36  # NVML_NVLINK_MAX_LINKS
-_WAIT_MS = 1000  # of one look for events, which is how long a thread may outlive its stop
-_AGAIN = 30.0  # seconds between two tries to listen while the driver is not loaded or fails
+_WAIT_MS = 1000  # of one wait for events: how long the thread may outlive its stop
+_AGAIN = 30.0  # seconds between two attempts to register for events while the driver is not loaded or fails
 _INVALID_ARGUMENT, _NOT_SUPPORTED, _TIMEOUT = 2, 3, 10  # nvmlReturn_t
 _ABSENT = frozenset({_NOT_SUPPORTED, 9, 12, 13})  # not supported, no driver loaded, no library, no such function
 _GONE = frozenset({6, 15, 16})  # not found, fell off the bus, needs a reset
@@ -71,7 +72,7 @@ class Nvml:
         nvml, handle = self._ready(), self._handle(gpu)
         if not wanted:
             return Fields([], [])
-        # packed and unpacked here: through the bindings' structures the same takes five times the processor
+        # packed and unpacked here: the bindings' structures take five times the processor time
         asked = b"".join([_ASK.pack(*each) for each in wanted])
         answers = ctypes.create_string_buffer(asked, len(asked))
         code = self._lib.nvmlDeviceGetFieldValues(handle, len(wanted), answers)
@@ -89,14 +90,14 @@ class Nvml:
         newest, older = nvml.c_nvmlGpuFabricInfo_v3_t, nvml.c_nvmlGpuFabricInfo_v2_t
         try:
             info = self._fabric(handle, newest())
-        except nvml.NVMLError:  # a driver that knows only the version before says "argument" or "version"
+        except nvml.NVMLError:  # a driver with the previous version only: "argument" or "version"
             info = self._call(question, lambda: self._fabric(handle, older()))
         cluster = bytes(info.clusterUuid).hex()
         completed = info.state == _COMPLETED
         return GpuFabric(
             state=info.state,
             status=info.status if completed else None,
-            cluster=_uuid(cluster) if set(cluster) != {"0"} else "",
+            cluster=str(UUID(cluster)) if set(cluster) != {"0"} else "",
             clique=info.cliqueId if completed else None,
             health=info.healthMask,
             summary=getattr(info, "healthSummary", None),
@@ -111,19 +112,19 @@ class Nvml:
             self._maybe(lambda: nvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
         )
 
-    def watch(self, tell: Callable[[GpuEvent], None]) -> Callable[[], None]:
+    def watch(self, notify: Callable[[GpuEvent], None]) -> Callable[[], None]:
         self._load()
         stopped = threading.Event()
-        threading.Thread(target=self._listen, args=(tell, stopped), name="nvml events", daemon=True).start()
+        threading.Thread(target=self._listen, args=(notify, stopped), name="nvml events", daemon=True).start()
         return stopped.set
 
     def close(self) -> None:
-        """Nothing: threads may still be in calls, and the library goes with the process."""
+        """Do nothing: threads may still be in calls."""
 
     # --- the library
 
     def _load(self) -> None:
-        """Unsupported where the library is absent. The search for it is far cheaper than importing the bindings."""
+        """Load the library, then the bindings, whose import is expensive. Unsupported without the library."""
         if self._nvml is not None:
             return
         try:
@@ -167,7 +168,7 @@ class Nvml:
         return kind(question, errno.ENODEV if error.value in _GONE else 0, f"{error} (NVML {error.value})")
 
     def _maybe(self, ask: Callable[[], Any]) -> Any:
-        """The answer, None where this GPU or driver has none."""
+        """The answer; None where this GPU or driver has none."""
         try:
             return ask()
         except self._nvml.NVMLError:
@@ -188,7 +189,7 @@ class Nvml:
         )  # fmt: skip
 
     def _place(self, handle: Any) -> dict[str, str]:
-        """Where in its rack the GPU is; nothing for a GPU that is in none."""
+        """The GPU's position in its rack, as keywords of Gpu; empty without one."""
         nvml = self._nvml
         info = nvml.c_nvmlPlatformInfo_v2_t()
         if self._maybe(lambda: nvml.nvmlDeviceGetPlatformInfo(handle, ctypes.byref(info))) is None:
@@ -203,15 +204,15 @@ class Nvml:
 
     # --- events
 
-    def _listen(self, tell: Callable[[GpuEvent], None], stopped: threading.Event) -> None:
-        """Until stopped; begins anew, seldom, where the driver is not there or lost its mind."""
+    def _listen(self, notify: Callable[[GpuEvent], None], stopped: threading.Event) -> None:
+        """Wait for events until stopped; again every _AGAIN seconds while the driver fails."""
         while not stopped.is_set():
             try:
-                self._wait(tell, stopped)
+                self._wait(notify, stopped)
             except (HostError, self._nvml.NVMLError):
                 stopped.wait(_AGAIN)
 
-    def _wait(self, tell: Callable[[GpuEvent], None], stopped: threading.Event) -> None:
+    def _wait(self, notify: Callable[[GpuEvent], None], stopped: threading.Event) -> None:
         nvml = self._ready()
         handles = {}
         for gpu in self.gpus():
@@ -220,14 +221,14 @@ class Nvml:
                 handles[_address(handle)] = (gpu, handle)
         events = nvml.nvmlEventSetCreate()
         try:
-            heard = 0
+            registered = 0
             for _, handle in handles.values():
                 xid = nvml.nvmlEventTypeXidCriticalError
                 offered = self._maybe(partial(nvml.nvmlDeviceGetSupportedEventTypes, handle))
                 if offered is not None and offered & xid:
                     nvml.nvmlDeviceRegisterEvents(handle, xid, events)
-                    heard += 1
-            if not heard:
+                    registered += 1
+            if not registered:
                 stopped.wait(_AGAIN)
                 return
             while not stopped.is_set():
@@ -240,52 +241,13 @@ class Nvml:
                 if event.eventType & nvml.nvmlEventTypeXidCriticalError:
                     known = handles.get(_address(event.device))
                     gpu = known[0] if known else Gpu(-1)
-                    tell(GpuEvent(gpu.index, gpu.pci, int(event.eventData)))
+                    notify(GpuEvent(gpu.index, gpu.pci, int(event.eventData)))
         finally:
             self._maybe(lambda: nvml.nvmlEventSetFree(events))
 
 
-class NoGpus:
-    """Gpus of a host that cannot ask for any."""
-
-    def __init__(self, reason: str) -> None:
-        self._reason = reason
-
-    def gpus(self) -> list[Gpu]:
-        raise Unsupported("NVML", 0, self._reason)
-
-    def nvlinks(self, gpu: int) -> list[NvLink]:
-        raise Unsupported("NVML", 0, self._reason)
-
-    def fields(self, gpu: int, wanted: Sequence[tuple[int, int]]) -> Fields:
-        raise Unsupported("NVML", 0, self._reason)
-
-    def fabric(self, gpu: int) -> GpuFabric:
-        raise Unsupported("NVML", 0, self._reason)
-
-    def pcie(self, gpu: int) -> GpuPcie:
-        raise Unsupported("NVML", 0, self._reason)
-
-    def watch(self, tell: Callable[[GpuEvent], None]) -> Callable[[], None]:
-        raise Unsupported("NVML events", 0, self._reason)
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-def pci_address(text: str) -> str:
-    """ "00000000:17:00.0" as NVML writes it -> "0000:17:00.0" as sysfs does; "" for anything else."""
-    parts = text.strip().lower().split(":")
-    if len(parts) != 3 or "." not in parts[2]:
-        return ""
-    try:
-        return f"{int(parts[0], 16):04x}:{parts[1]}:{parts[2]}"
-    except ValueError:
-        return ""
-
-
 def _number(kind: int, bits: int) -> float:
-    """A value out of the 64 bits of nvmlValue_t, by nvmlValueType_t; NaN for a type that is not known."""
+    """A value from the 64 bits of nvmlValue_t, by nvmlValueType_t; NaN for an unknown type."""
     if kind in (2, 3):  # unsigned long, unsigned long long
         return float(bits)
     if kind == 0:
@@ -302,14 +264,10 @@ def _address(handle: Any) -> int:
 
 
 def _bytes(structure: Any, field: str) -> bytes:
-    """The bytes of a field; the bindings would decode them as text, which numbers above 127 are not."""
+    """The bytes of a field, which the bindings would decode as text."""
     at = getattr(type(structure), field)
     return ctypes.string_at(ctypes.addressof(structure) + at.offset, at.size)
 
 
 def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def _uuid(digits: str) -> str:
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -1,4 +1,4 @@
-"""A machine out of an archive. It answers what was asked when it was recorded, the same way each time."""
+"""A machine from an archive, with the recorded answers."""
 
 from __future__ import annotations
 
@@ -8,100 +8,90 @@ import math
 import time
 from array import array
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from fabricmon.fabric.transport import Transport
-from fabricmon.host.archive import Archive, load
-from fabricmon.host.gpus import Gpus
-from fabricmon.host.interfaces import Interfaces
-from fabricmon.host.protocol import HostError, KernelMessage, Link, RdmaDevice, RdmaPort, Unsupported
-from fabricmon.host.recorded_gpus import RecordedGpus
-from fabricmon.host.recorded_interfaces import RecordedInterfaces
+from fabricmon.host.archive import Archive
+from fabricmon.host.archive.archived import Archived, as_bytes, as_text
+from fabricmon.host.archive.gpus import ArchivedGpus
+from fabricmon.host.archive.interfaces import ArchivedInterfaces
+from fabricmon.host.archive_file import load
+from fabricmon.host.protocol import BulkReader, Host, HostError, Link, RdmaDevice, RdmaPort
+from fabricmon.host.protocol.gpus import Gpus
+from fabricmon.host.protocol.interfaces import Interfaces
+from fabricmon.host.protocol.not_asked import NoEvents
 
 _T = TypeVar("_T")
 
 
-class RecordedHost:
-    """Host from an archive, or from a file that holds one (ArchiveError or OSError as `archive.load` raises them).
+class RecordedHost(Archived[Host], NoEvents):
+    """Host from an archive or its file (ArchiveError, OSError as `load`). Its clock starts at the recording's."""
 
-    Its clock starts at the recording's and goes on at the pace of this machine's.
-    """
+    _why = "a recorded machine has no events"
 
-    def __init__(self, archive: Archive | str) -> None:
-        if isinstance(archive, str):
-            archive = load(archive)
-        self.name = archive.name
-        self._archive = archive
-        self.interfaces: Interfaces = RecordedInterfaces(archive)
-        self.gpus: Gpus = RecordedGpus(archive)
-        self._offset = archive.monotonic - time.monotonic()
+    def __init__(self, archive: Archive | str, source: Host | None = None) -> None:
+        super().__init__(load(archive) if isinstance(archive, str) else archive, source)
+        self.name = self.archive.name
+        self.interfaces: Interfaces = ArchivedInterfaces(self.archive, source.interfaces if source else None)
+        self.gpus: Gpus = ArchivedGpus(self.archive, source.gpus if source else None)
+        self._offset = self.archive.monotonic - time.monotonic()
 
     def boot_id(self) -> str:
-        return self._archive.boot_id
+        return self.archive.boot_id
 
     def machine_id(self) -> str:
-        return self._archive.machine_id
+        return self.archive.machine_id
 
     def monotonic(self) -> float:
         return time.monotonic() + self._offset
 
     def list(self, path: str) -> list[str]:
-        return self._answer("lists", self._archive.lists, path).copy()
+        return self._file("lists", path, lambda host: host.list(path)).copy()
 
     def read(self, path: str, limit: int = 65536) -> bytes:
-        return self._answer("reads", self._archive.reads, path).encode("latin-1")[:limit]
+        return as_bytes(self._file("reads", path, lambda host: host.read(path, limit), as_text))[:limit]
 
     def realpath(self, path: str) -> str:
-        return self._answer("realpaths", self._archive.realpaths, path)
+        return self._file("realpaths", path, lambda host: host.realpath(path))
 
-    def bulk(self, paths: Sequence[str]) -> RecordedBulk:
+    def bulk(self, paths: Sequence[str]) -> BulkReader:
         return RecordedBulk([self._number(p) for p in paths])
 
     def rdma_devices(self) -> builtins.list[RdmaDevice]:
-        return self._told("devices", self._archive.devices)
+        if self._source is not None:
+            self.archive.devices = self.archive.ask("devices", self._source.rdma_devices)
+        return self.archive.answer("devices", self.archive.devices)
 
     def rdma_port(self, device: int, port: int) -> RdmaPort:
-        return self._told(f"ports {device}/{port}", self._archive.ports.get(f"{device}/{port}"))
+        return self._ask("ports", f"{device}/{port}", lambda host: host.rdma_port(device, port))
 
     def rdma_counters(self, device: int, port: int) -> dict[str, int]:
-        return self._told(f"counters {device}/{port}", self._archive.counters.get(f"{device}/{port}"))
+        return self._ask("counters", f"{device}/{port}", lambda host: host.rdma_counters(device, port))
 
     def links(self) -> builtins.list[Link]:
-        return self._told("links", self._archive.links)
-
-    def watch_links(self, tell: Callable[[Link | None], None]) -> Callable[[], None]:
-        raise Unsupported("rtnetlink group LINK", 0, "a recorded machine has no events")
-
-    def watch_kmsg(self, tell: Callable[[KernelMessage | None], None]) -> Callable[[], None]:
-        raise Unsupported("/dev/kmsg", 0, "a recorded machine has no events")
-
-    def fabric_port(self, device: str = "", port: int = 0) -> Transport:
-        raise Unsupported("umad", 0, "a recorded machine has no fabric around it")
-
-    def close(self) -> None:
-        """Nothing is open."""
+        if self._source is not None:
+            self.archive.links = self.archive.ask("links", self._source.links)
+        return self.archive.answer("links", self.archive.links)
 
     def _number(self, path: str) -> int | HostError:
         try:
-            return self._answer("numbers", self._archive.numbers, path)
+            return self._recorded("numbers", path)
         except HostError as error:
             return error
 
-    def _answer(self, field: str, answers: dict[str, _T], path: str) -> _T:
+    def _file(
+        self, field: str, path: str, ask: Callable[[Host], _T], store: Callable[[_T], Any] = lambda found: found
+    ) -> _T:
+        return self._recorded(field, path) if self._source is None else self._ask(field, path, ask, store)
+
+    def _recorded(self, field: str, path: str) -> Any:
+        """A recorded file or directory; one that was not recorded does not exist."""
+        answers = getattr(self.archive, field)
         if path in answers:
             return answers[path]
-        trouble = self._archive.troubles.get(f"{field} {path}")
+        trouble = self.archive.troubles.get(f"{field} {path}")
         if trouble is None:
             raise HostError(path, errno.ENOENT, "not in the recording")
         raise HostError(path, trouble.errno, trouble.error)
-
-    def _told(self, question: str, found: _T | None) -> _T:
-        if found is not None:
-            return found
-        trouble = self._archive.troubles.get(question)
-        if trouble is None:
-            raise Unsupported(question, 0, "not in the recording")
-        raise (Unsupported if trouble.unsupported else HostError)(question, trouble.errno, trouble.error)
 
 
 class RecordedBulk:

@@ -1,1 +1,1 @@
-"""Jobs of schedulers: what runs where, and what an incident does to it. Pure; the centre asks the schedulers."""
+"""Jobs of schedulers: their nodes, and the impact of incidents on them. Pure; the server queries the schedulers."""

@@ -1,4 +1,4 @@
-"""Running jobs out of a file of our own form, for schedulers that are not asked directly. Pure.
+"""Running jobs from a JSON file, for schedulers without a client here. Pure.
 
     {"as_of": "2026-05-04T09:12:31Z",
      "jobs": [{"id": "4711", "name": "train-70b", "user": "mara", "nodes": "gpu[001-064]", "started": 1777885000}]}
@@ -12,17 +12,16 @@ import math
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
-from fabricmon.jobs.model import Job, Listing, ListingError, host_name, listing, text
-from fabricmon.topology.hostlist import hostlist
+from fabricmon.forms.decoding import Undecodable, any_json
+from fabricmon.jobs.model import Job, Listing, ListingError, as_text, host_name, listing
+from fabricmon.topology.hostlist import Expansion
 
 
 def parse(data: bytes) -> Listing:
-    """ListingError where it is no such file; a job that makes no sense costs itself."""
+    """The jobs of a file. ListingError where it is no such file; an invalid job is left out with an error."""
     try:
-        found = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        found = any_json(data)
+    except Undecodable as error:
         raise ListingError(f"not JSON: {error}") from error
     if isinstance(found, list):
         found = {"jobs": found}
@@ -30,14 +29,15 @@ def parse(data: bytes) -> Listing:
         raise ListingError("expected an object with a list `jobs`")
     as_of = found.get("as_of")
     if as_of is not None and (as_of := _time(as_of)) is None:
-        raise ListingError("`as_of` is no time: expected seconds since 1970 or 2026-01-31T12:00:00Z")
-    return listing((_job(one, at) for at, one in enumerate(found["jobs"])), as_of)
+        raise ListingError("`as_of`: expected seconds since 1970 or 2026-01-31T12:00:00Z")
+    names = Expansion()
+    return listing((_job(one, at, names) for at, one in enumerate(found["jobs"])), as_of)
 
 
-def _job(one: Any, at: int) -> Job | str:
+def _job(one: Any, at: int, names: Expansion) -> Job | str:
     if not isinstance(one, dict):
         return f"jobs[{at}]: expected an object"
-    id = text(one.get("id"))
+    id = as_text(one.get("id"))
     if not id:
         return f"jobs[{at}].id: expected a word or a number"
     nodes = one.get("nodes")
@@ -46,18 +46,18 @@ def _job(one: Any, at: int) -> Job | str:
     if not isinstance(nodes, str):
         return f"jobs[{at}].nodes: expected a host list or a list of names"
     try:
-        names = tuple(dict.fromkeys(host_name(name) for name in hostlist(nodes)))
+        hosts = tuple(dict.fromkeys(host_name(name) for name in names.hostlist(nodes)))
     except ValueError as error:
         return f"jobs[{at}].nodes: {error}"
-    if not names:
-        return f"jobs[{at}].nodes: names no node"
+    if not hosts:
+        return f"jobs[{at}].nodes: empty"
     survives, failover = _number(one.get("survives")), one.get("failover")
     return Job(
         id=id,
-        name=text(one.get("name")),
-        user=text(one.get("user")),
-        nodes=names,
-        queue=text(one.get("queue")),
+        name=as_text(one.get("name")),
+        user=as_text(one.get("user")),
+        nodes=hosts,
+        queue=as_text(one.get("queue")),
         started=_time(one.get("started")),
         survives=survives if survives is not None and survives > 0 else None,
         failover=failover if isinstance(failover, bool) else None,

@@ -1,19 +1,19 @@
-"""Running jobs out of Kubernetes pods: what the API server lists and what it then tells by WATCH. Pure.
+"""Running jobs from Kubernetes pods, as the API server lists and streams them. Pure.
 
-A pod counts when it asks for a device (GPU, RDMA, EFA) and runs on a node. Pods of one job are found by the labels
-that job operators put on them, else by the object that owns them.
+A pod counts when it requests a device (GPU, RDMA, EFA) and runs on a node. Pods of one job are found by the labels of
+job operators, else by the object that owns them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec import Struct
 
-from fabricmon.jobs.model import MAX_JOBS, Job, ListingError, budget, host_name, text
+from fabricmon.forms.times import wall_time
+from fabricmon.jobs.model import MAX_JOBS, Job, ListingError, as_text, budget, host_name
 
 RESOURCES = (
     "nvidia.com/gpu",
@@ -27,7 +27,7 @@ RESOURCES = (
     "vpc.amazonaws.com/efa*",
     "rdma/*",
 )
-"""Resources whose pods use the fabric: names of device plugins, `*` stands for any characters."""
+"""Resources whose pods use the fabric: names of device plugins, `*` matches any characters."""
 
 GROUPS: tuple[tuple[str, ...], ...] = (
     ("jobset.sigs.k8s.io/jobset-name",),
@@ -49,11 +49,11 @@ SERVICES = frozenset({"DaemonSet", "Node"})
 
 ENDED = frozenset({"Succeeded", "Failed", "Pending"})
 
-MAX_ENVIRONMENT = 2048  # environment variables of one pod that are looked at
+MAX_ENVIRONMENT = 2048  # environment variables of one container that are read
 
 
 class Pod(Struct, frozen=True):
-    """What of a pod counts. `job` is the name of its job within the namespace."""
+    """The relevant fields of a pod. `job` is the name of its job within the namespace."""
 
     uid: str
     namespace: str
@@ -65,16 +65,16 @@ class Pod(Struct, frozen=True):
 
 
 def pod(found: Any, resources: Sequence[str] = RESOURCES) -> Pod | str | None:
-    """The pod of an object of the API; None for one of no interest, words for one that cannot be understood."""
+    """The pod of an API object; None for one that is not relevant, an error text for an invalid one."""
     if not isinstance(found, dict):
-        return "a pod that is no object"
+        return "a pod is not an object"
     meta, spec, status = (_object(found.get(key)) for key in ("metadata", "spec", "status"))
-    name, uid, namespace = text(meta.get("name")), text(meta.get("uid")), text(meta.get("namespace"))
+    name, uid, namespace = as_text(meta.get("name")), as_text(meta.get("uid")), as_text(meta.get("namespace"))
     node = spec.get("nodeName")
-    if not isinstance(node, str) or not node or text(status.get("phase")) in ENDED:
+    if not isinstance(node, str) or not node or as_text(status.get("phase")) in ENDED:
         return None
     if not name or not (uid := uid or f"{namespace}/{name}"):
-        return "a pod without a name"
+        return "a pod has no name"
     containers = [c for key in ("containers", "initContainers") for c in _list(spec.get(key)) if isinstance(c, dict)]
     if not spec.get("resourceClaims") and not any(_asks(c, resources) for c in containers):
         return None
@@ -88,14 +88,14 @@ def pod(found: Any, resources: Sequence[str] = RESOURCES) -> Pod | str | None:
         namespace=namespace,
         job=job,
         node=host_name(node),
-        started=_time(status.get("startTime")),
+        started=wall_time(status.get("startTime")),
         survives=budget(env),
         failover=None if failover is None else failover != "0",
     )
 
 
 def jobs(pods: Iterable[Pod]) -> tuple[Job, ...]:
-    """Pods put together; a job stands where its pods do, and began with the newest of them."""
+    """The jobs of these pods; a job's nodes are those of its pods, and it began with the newest of them."""
     grouped: dict[tuple[str, str], list[Pod]] = {}
     for one in pods:
         grouped.setdefault((one.namespace, one.job), []).append(one)
@@ -123,17 +123,17 @@ def jobs(pods: Iterable[Pod]) -> tuple[Job, ...]:
 def _job(name: str, meta: Mapping[str, Any]) -> str | None:
     """Name of the pod's job; None where the pod is no part of one."""
     owner = next((o for o in _list(meta.get("ownerReferences")) if isinstance(o, dict) and o.get("controller")), {})
-    kind = text(owner.get("kind"))
+    kind = as_text(owner.get("kind"))
     if kind in SERVICES:
         return None
     labels = {**_object(meta.get("annotations")), **_object(meta.get("labels"))}
     for keys in GROUPS:
-        words = [text(labels.get(key)) for key in keys]
+        words = [as_text(labels.get(key)) for key in keys]
         if all(words):
             return "-".join(words)
     if not owner or kind in EACH:
         return name
-    return text(owner.get("name")) or name
+    return as_text(owner.get("name")) or name
 
 
 def _asks(container: Mapping[str, Any], resources: Sequence[str]) -> bool:
@@ -162,10 +162,3 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _time(value: object) -> float | None:
-    try:
-        return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else None
-    except (ValueError, OverflowError):
-        return None

@@ -1,4 +1,4 @@
-"""What runs where, as schedulers tell it. Pure."""
+"""Running jobs and their nodes, as schedulers list them. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from fabricmon.model import job_title
+
 SURVIVES = 30.0
-"""Seconds of outage after which NCCL gives a connection up by its defaults: 7 retries of 4.096 us x 2^20 each
-(NCCL_IB_RETRY_CNT, NCCL_IB_TIMEOUT; node-inventory section 3). A shorter one stalls the job and does not end it."""
+"""Seconds of outage after which NCCL closes a connection by its defaults: 7 retries of 4.096 us x 2^20 each
+(NCCL_IB_RETRY_CNT, NCCL_IB_TIMEOUT; docs/methods.md#impact-on-jobs). A shorter one only stalls the job."""
 
 STALE_AFTER = 300.0
-"""Seconds without an answer after which what a source said last is no longer believed [D]."""
+"""Seconds without an answer after which the last answer of a source is unknown (design choice)."""
 
 KNOWN, PARTLY, UNKNOWN = "known", "partly", "unknown"
-"""How much is known of jobs: every source, some, none of them answered lately."""
+"""Whether every source, some or none of them has answered within STALE_AFTER."""
 
 MAX_TEXT = 128  # characters of a job's id, name, user or queue that are kept
 MAX_JOBS = 100_000  # of one source
@@ -27,7 +29,7 @@ class Job(Struct, frozen=True):
     user      who runs it; of Kubernetes the namespace
     nodes     host names without domain, in lower case, each once
     started   wall time at which it got its nodes; None: unknown
-    survives  seconds of outage that its communication survives, where the job itself says so
+    survives  seconds of outage that its communication survives, where the job has settings of its own
     failover  whether its communication moves to another port when one dies (NCCL_IB_RESILIENCY_PORT_FAILOVER); None:
               unknown
     """
@@ -43,8 +45,8 @@ class Job(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """A person's word for it: "train-70b#4711", or the id where that holds the name."""
-        return self.id if not self.name or self.name in self.id else f"{self.name}#{self.id}"
+        """"train-70b#4711", or the id where that holds the name."""
+        return job_title(self.id, self.name)
 
 
 class Jobs(Struct, frozen=True):
@@ -52,9 +54,9 @@ class Jobs(Struct, frozen=True):
 
     as_of        wall time of that answer; None: there was none yet
     jobs         the same tuple object as before where nothing changed
-    error        what is wrong with the source now, "" nothing
-    odd          jobs that it told and that could not be understood
-    survives     for jobs that do not say it themselves
+    error        the source's present error, "" none
+    odd          number of its jobs that could not be parsed
+    survives     for jobs without settings of their own
     stale_after  seconds after `as_of` from which it counts as unknown
     """
 
@@ -67,14 +69,14 @@ class Jobs(Struct, frozen=True):
     stale_after: float = STALE_AFTER
 
     def fresh(self, now: float) -> bool:
-        """Whether what it said last may be believed at wall time `now`."""
+        """The last answer is not too old at wall time `now`."""
         return self.as_of is not None and now - self.as_of <= self.stale_after
 
 
 class Listing(Struct, frozen=True):
-    """What one answer of a scheduler holds: the jobs, and why others of it could not be understood (at most 8 told).
+    """The jobs of one answer of a scheduler, and the errors of those that could not be parsed (at most 8 kept).
 
-    as_of  wall time at which it was written, where the answer says so
+    as_of  wall time at which it was written, where the answer has it
     """
 
     jobs: tuple[Job, ...]
@@ -84,14 +86,14 @@ class Listing(Struct, frozen=True):
 
 
 class ListingError(ValueError):
-    """An answer that is no list of jobs; the text says why."""
+    """An answer that is no list of jobs."""
 
 
 MAX_ODD = 8
 
 
 def listing(found: Iterable[Job | str | None], as_of: float | None = None) -> Listing:
-    """Jobs, words about what is none, None for what is of no interest, put together."""
+    """The listing of jobs, error texts, and None for entries that are not relevant."""
     jobs: list[Job] = []
     odd: list[str] = []
     count = 0
@@ -108,15 +110,18 @@ def listing(found: Iterable[Job | str | None], as_of: float | None = None) -> Li
 
 
 def host_name(node: str) -> str:
-    """A node's name as schedulers and agents agree on it: without domain, in lower case."""
+    """A node's name without domain, in lower case: the same for schedulers and agents."""
     return node.partition(".")[0].lower()
 
 
-def text(value: object) -> str:
-    """A word of a scheduler as it is kept; "" for what is no word."""
+def as_text(value: object) -> str:
+    """A word or number of a scheduler as text, at most MAX_TEXT characters; "" for anything else.
+
+    What is no Unicode becomes `?`: it could be neither stored nor sent, and the job's incident with it.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    return value[:MAX_TEXT] if isinstance(value, str) else ""
+    return value[:MAX_TEXT].encode(errors="replace").decode() if isinstance(value, str) else ""
 
 
 class Roster:
@@ -140,7 +145,7 @@ class Roster:
         )
 
     def with_answers(self, sources: Sequence[Jobs]) -> Roster:
-        """The roster of newer answers; the index is made anew only where the jobs are others."""
+        """The roster of newer answers; the index is rebuilt only where the jobs changed."""
         same = len(sources) == len(self.sources) and all(
             a.source == b.source and a.jobs is b.jobs and a.survives == b.survives
             for a, b in zip(sources, self.sources, strict=True)
@@ -161,7 +166,7 @@ class Roster:
         return (source, job) in self._listed
 
     def fresh(self, now: float) -> tuple[bool, ...]:
-        """Which of the sources may be believed at wall time `now`."""
+        """For each source whether its last answer is not too old at wall time `now`."""
         return tuple(source.fresh(now) for source in self.sources)
 
     def state(self, now: float) -> str:
@@ -174,7 +179,7 @@ class Roster:
 
 
 def budget(settings: Mapping[str, str], default: float | None = None) -> float | None:
-    """Seconds of outage that NCCL survives with these environment variables; `default` where they do not say it.
+    """Seconds of outage that NCCL survives with these environment variables; `default` where none of them is set.
 
     NCCL_IB_TIMEOUT t and NCCL_IB_RETRY_CNT r: r x 4.096 us x 2^t (InfiniBand Architecture, local ACK timeout).
     """

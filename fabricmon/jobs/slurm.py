@@ -1,4 +1,4 @@
-"""Running jobs out of `squeue --json`, `scontrol show jobs --json` and slurmrestd's /slurm/<version>/jobs. Pure.
+"""Running jobs from `squeue --json`, `scontrol show jobs --json` and slurmrestd's /slurm/<version>/jobs. Pure.
 
 All three write the same list `jobs`; its fields changed between data_parser v0.0.38 and v0.0.44:
   * numbers are plain, or {"set": true, "infinite": false, "number": 4711} since v0.0.39;
@@ -8,17 +8,17 @@ All three write the same list `jobs`; its fields changed between data_parser v0.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from fabricmon.jobs.model import Job, Listing, ListingError, host_name, listing, text
-from fabricmon.topology.hostlist import hostlist
+from fabricmon.forms.decoding import Undecodable, converted, json_value, loose_json
+from fabricmon.jobs.model import Job, Listing, ListingError, as_text, host_name, listing
+from fabricmon.topology.hostlist import Expansion
 
 HOLDING = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING"})
-"""States in which a job has its nodes and its processes are there."""
+"""States in which a job has nodes and processes."""
 
 EMPTY = frozenset({"", "(null)", "None assigned", "N/A"})
 
@@ -29,14 +29,14 @@ class _Answer(Struct):
 
 
 class _Pieces(Struct):
-    """The same with every job as it is written: most of what Slurm tells of a job is never made an object."""
+    """The same with every job unparsed: most of its fields are never needed."""
 
     jobs: list[msgspec.Raw] | None = None
     errors: Any = None
 
 
 class _Row(Struct):
-    """Fields of one job; whatever they hold, so that one odd field costs no more than it must."""
+    """Fields of one job, of any type: an invalid field costs at most this job."""
 
     job_id: Any = None
     array_job_id: Any = None
@@ -54,50 +54,51 @@ class _Row(Struct):
 
 
 def parse(data: bytes) -> Listing:
-    """ListingError where it is no answer of Slurm; a job that makes no sense costs itself."""
+    """The jobs of an answer. ListingError where it is none of Slurm; an invalid job is left out with an error."""
     answer = _answer(data)
     if answer.jobs is None:
-        raise ListingError(_errors(answer.errors) or "has no `jobs`: was --json left out, or is this an old Slurm?")
-    if not answer.jobs and (told := _errors(answer.errors)):
-        raise ListingError(told)
-    return listing(_job(raw, at) for at, raw in enumerate(answer.jobs))
+        raise ListingError(_errors(answer.errors) or "has no `jobs`: is --json missing, or is this an old Slurm?")
+    if not answer.jobs and (errors := _errors(answer.errors)):
+        raise ListingError(errors)
+    names = Expansion()
+    return listing(_job(raw, at, names) for at, raw in enumerate(answer.jobs))
 
 
 def _answer(data: bytes) -> _Answer | _Pieces:
     try:
-        return msgspec.json.decode(data, type=_Pieces)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as strict:
+        return json_value(data, _Pieces)
+    except Undecodable as strict:
         try:
-            # Some versions of Slurm print Infinity and NaN, which JSON has not.
-            return msgspec.convert(json.loads(data), type=_Answer)
-        except (ValueError, RecursionError):
+            # Some versions of Slurm print Infinity and NaN, which are not JSON.
+            return converted(loose_json(data), _Answer)
+        except Undecodable:
             raise ListingError(f"not the JSON of a list of jobs: {strict}") from strict
 
 
-def _job(found: Any, at: int) -> Job | str | None:
+def _job(found: Any, at: int, names: Expansion) -> Job | str | None:
     try:
         as_written = isinstance(found, msgspec.Raw)
-        row = msgspec.json.decode(found, type=_Row) if as_written else msgspec.convert(found, type=_Row)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        row = json_value(found, _Row) if as_written else converted(found, _Row)
+    except Undecodable as error:
         return f"jobs[{at}]: {error}"
     states = row.job_state if isinstance(row.job_state, list) else [row.job_state]
     if not HOLDING.intersection(state for state in states if isinstance(state, str)):
-        return None if any(isinstance(state, str) for state in states) else f"jobs[{at}].job_state: no word of a state"
+        return None if any(isinstance(state, str) for state in states) else f"jobs[{at}].job_state: expected a word"
     number = _number(row.job_id)
     if number is None:
-        return f"jobs[{at}].job_id: no number"
+        return f"jobs[{at}].job_id: expected a number"
     try:
-        nodes = tuple(dict.fromkeys(host_name(name) for name in hostlist(_nodes(row))))
+        nodes = tuple(dict.fromkeys(host_name(name) for name in names.hostlist(_nodes(row))))
     except ValueError as error:
         return f"job {number}, nodes: {error}"
     if not nodes:
-        return f"job {number} runs and names no nodes"
+        return f"job {number} runs and has no nodes"
     return Job(
         id=_id(row, number),
-        name=text(row.name),
-        user=text(row.user_name) or text(_number(row.user_id)),
+        name=as_text(row.name),
+        user=as_text(row.user_name) or as_text(_number(row.user_id)),
         nodes=nodes,
-        queue=text(row.partition),
+        queue=as_text(row.partition),
         started=_time(row.start_time),
     )
 
@@ -114,11 +115,11 @@ def _id(row: _Row, number: int) -> str:
 def _nodes(row: _Row) -> str:
     resources = row.job_resources if isinstance(row.job_resources, dict) else {}
     inner = resources.get("nodes")
-    for said in (row.nodes, inner.get("list") if isinstance(inner, dict) else inner):
-        if isinstance(said, str) and said not in EMPTY:
-            return said
-        if isinstance(said, list) and said and all(isinstance(name, str) for name in said):
-            return ",".join(said)
+    for nodes in (row.nodes, inner.get("list") if isinstance(inner, dict) else inner):
+        if isinstance(nodes, str) and nodes not in EMPTY:
+            return nodes
+        if isinstance(nodes, list) and nodes and all(isinstance(name, str) for name in nodes):
+            return ",".join(nodes)
     return ""
 
 
@@ -139,11 +140,9 @@ def _time(value: object) -> float | None:
 
 
 def _errors(errors: object) -> str:
-    """What Slurm says is wrong, as one line."""
-    said = []
+    """Slurm's errors, as one line."""
+    texts = []
     for error in errors if isinstance(errors, list) else []:
-        if isinstance(error, dict):
-            said.append(" ".join(text(error.get(key)) for key in ("source", "description", "error") if error.get(key)))
-        else:
-            said.append(text(error))
-    return "; ".join(word for word in said[:3] if word.strip())
+        words = [error.get(key) for key in ("source", "description", "error")] if isinstance(error, dict) else [error]
+        texts.append(" ".join(filter(None, map(as_text, words))))
+    return "; ".join(text for text in texts[:3] if text.strip())

@@ -1,1 +1,1 @@
-"""The Kubernetes API as fabricmon speaks it: one client, LIST and WATCH on it, and the objects that are read."""
+"""A client of the Kubernetes API: requests, LIST and WATCH, and the used objects."""

@@ -1,7 +1,7 @@
-"""One client of a Kubernetes API server, over TLS, with a token that is rotated under it.
+"""A client of a Kubernetes API server over TLS.
 
-Inside a pod the service account's token and CA are files that the kubelet replaces before they expire. The token is
-read at each request and the CA when its file changed, so nothing need be restarted.
+The kubelet replaces the files of token and CA of a service account before they expire: the token is read at each
+request, the CA when its file changed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import aiohttp
 import msgspec
 
 from fabricmon import __version__
+from fabricmon.forms.decoding import Undecodable, json_value
+from fabricmon.runtime.trust import trusting
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 CLUSTER = "cluster"
-"""Stands for the API server of the cluster in which this process runs."""
+"""The API server of the cluster in which this process runs."""
 
 USER_AGENT = f"fabricmon/{__version__}"
 MAX_ANSWER = 128 << 20  # bytes of one answer; a page of 500 nodes with all their images has about 10 MiB
@@ -33,10 +35,10 @@ UNAUTHORIZED, CONFLICT, GONE, LATER = 401, 409, 410, 429
 
 
 class ApiError(Exception):
-    """The API server cannot be asked, or does not answer with what was asked for; the text says why.
+    """A failed request or an invalid answer; the text has the reason.
 
     status       HTTP status, or the code of a Status object; 0 where there was no answer
-    retry_after  seconds that the server asks to wait
+    retry_after  seconds of Retry-After
     """
 
     def __init__(self, text: str, status: int = 0, retry_after: float = 0.0) -> None:
@@ -46,7 +48,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where the API is: base URL, and the files that say who we are and whom to trust ("": none, the system's)."""
+    """Base URL, token file ("" none) and CA file ("" the system's)."""
 
     url: str
     token_file: str = ""
@@ -54,7 +56,7 @@ class Server:
 
 
 def server(api: str, token_file: str = "", ca_file: str = "", environ: Mapping[str, str] = os.environ) -> Server:
-    """The server that a configuration names. ApiError for "cluster" outside of one."""
+    """The configured server. ApiError for "cluster" outside of a cluster."""
     if api != CLUSTER:
         return Server(api.rstrip("/"), token_file, ca_file)
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
@@ -65,14 +67,14 @@ def server(api: str, token_file: str = "", ca_file: str = "", environ: Mapping[s
 
 
 def own_namespace() -> str:
-    """The namespace of the pod in which this process runs. ApiError where it runs in none."""
+    """The namespace of the pod of this process. ApiError outside of a pod."""
     try:
         return (ACCOUNT / "namespace").read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ApiError(f"the namespace is not known: {ACCOUNT / 'namespace'}: {error}; name it") from error
+        raise ApiError(f"unknown namespace: {ACCOUNT / 'namespace'}: {error}; set it") from error
 
 
-class Client:
+class KubernetesClient:
     """Requests to one server. Use from one event loop; `close` it.
 
     deadline  seconds for one request with its answer
@@ -84,17 +86,17 @@ class Client:
         self._trusted: tuple[int, int, int] | None = None
 
     async def get(self, path: str, query: Mapping[str, str] = {}) -> bytes:
-        """The body of an answer to GET."""
+        """GET: the body of the answer."""
         return await self._ask("GET", path, query)
 
     async def patch(self, path: str, body: bytes, media: str, query: Mapping[str, str] = {}) -> bytes:
-        """PATCH with a body of the given media type; answers with the object as it is then."""
+        """PATCH with a body of the given media type; returns the changed object."""
         return await self._ask("PATCH", path, query, body, media)
 
     async def watch(self, path: str, query: Mapping[str, str], silence: float) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch as they come, until the server ends it. The first one is empty: the watch stands.
+        """The lines of a watch until the server ends it. The first one is empty: the watch is established.
 
-        silence  seconds without a byte after which the connection is taken for dead
+        silence  seconds without a byte after which the connection is closed
         """
         limit = aiohttp.ClientTimeout(total=None, sock_connect=self.deadline, sock_read=silence)
         async with self._answer("GET", path, query, limit) as answer:
@@ -132,10 +134,8 @@ class Client:
         self, method: str, path: str, query: Mapping[str, str], limit: aiohttp.ClientTimeout,
         body: bytes | None = None, media: str = "",
     ) -> AsyncIterator[aiohttp.ClientResponse]:  # fmt: skip
-        """A good answer; every error of the network or of the server as ApiError.
-
-        401 with a token that is another one by now is asked again once: it was replaced between reading and asking.
-        """
+        """A successful answer; every error as ApiError. After a 401 with a token that was replaced meanwhile the
+        request is repeated once."""
         again = True
         while True:
             token = self._token()
@@ -177,34 +177,34 @@ class Client:
         return text
 
     async def _client(self) -> aiohttp.ClientSession:
-        """The session; another one where the file of whom to trust has changed."""
+        """The session; a new one after a change of the CA file."""
         path, trusted = self.server.ca_file, None
         try:
             if path:
                 state = os.stat(path)
                 trusted = (state.st_ino, state.st_size, state.st_mtime_ns)
             if self._session is None or trusted != self._trusted:
-                tls: ssl.SSLContext | bool = ssl.create_default_context(cafile=path) if path else True
+                tls: ssl.SSLContext | bool = trusting(path) if path else True
                 await self.close()
                 connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=tls)
                 self._session = aiohttp.ClientSession(connector=connector, headers={"User-Agent": USER_AGENT})
                 self._trusted = trusted
-        except (OSError, ssl.SSLError) as error:
-            raise ApiError(f"CA file {path}: {error}") from error
+        except (OSError, ValueError) as error:
+            raise ApiError(f"CA file: {error}") from error
         return self._session
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _Refusal(msgspec.Struct, frozen=True):
     message: str = ""
 
 
 async def _refusal(answer: aiohttp.ClientResponse) -> ApiError:
-    """What an answer that is no good says."""
-    said = await answer.content.read(MAX_REFUSAL)
+    """The error of an unsuccessful answer."""
+    body = await answer.content.read(MAX_REFUSAL)
     try:
-        text = msgspec.json.decode(said, type=_Status).message
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        text = said.decode(errors="replace")
-    words = " ".join(text.split())[:300] or answer.reason or "no words"
+        text = json_value(body, _Refusal).message
+    except Undecodable:
+        text = body.decode(errors="replace")
+    words = " ".join(text.split())[:300] or answer.reason or "no reason"
     wait = answer.headers.get("Retry-After", "")
     return ApiError(f"HTTP {answer.status}: {words}", answer.status, float(wait) if wait.isdecimal() else 0.0)

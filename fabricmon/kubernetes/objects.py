@@ -1,18 +1,19 @@
-"""What of the API's objects counts here: nodes, and pods in which agents run."""
+"""Nodes and agent pods of the API, with the used fields."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 from msgspec import Struct
+
+from fabricmon.forms.decoding import json_value
 
 NODES = "/api/v1/nodes"
 
 
 class Condition(Struct, frozen=True, rename="camel"):
-    """One of a node's conditions. `status` is "True", "False" or "Unknown"; times in RFC 3339, None where nobody said
+    """One of a node's conditions. `status` is "True", "False" or "Unknown"; times in RFC 3339, None without
     one."""
 
     type: str
@@ -24,7 +25,7 @@ class Condition(Struct, frozen=True, rename="camel"):
 
 
 class Taint(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One of a node's taints. `time_added` is the API server's business and is given back as it came."""
+    """One of a node's taints. `time_added` is returned to the API server unchanged."""
 
     key: str
     effect: str
@@ -32,12 +33,12 @@ class Taint(Struct, frozen=True, rename="camel", omit_defaults=True):
     time_added: str | None = None
 
 
-class Node(Struct, frozen=True):
+class KubernetesNode(Struct, frozen=True):
     """A node.
 
-    version   resourceVersion: a change is refused when the node is another one by then
+    version   resourceVersion: the API server refuses a change of a newer version
     address   InternalIP, "" where it has none
-    ready     whether its kubelet says so; a node that nobody speaks for is not ready
+    ready     condition Ready is "True"
     """
 
     name: str
@@ -55,11 +56,11 @@ class Node(Struct, frozen=True):
 
 
 class AgentPod(Struct, frozen=True):
-    """A pod in which an agent runs, or is to run.
+    """A pod of an agent, running or scheduled.
 
     node     the node it is bound to
-    address  its IP, "" as long as the kubelet has not said it
-    on_host  it has the node's own network, and so the node's address
+    address  its IP, "" if not known yet
+    on_host  it uses the host network, and so the address of the node
     """
 
     name: str
@@ -68,7 +69,7 @@ class AgentPod(Struct, frozen=True):
     on_host: bool = False
 
 
-class _Meta(Struct, frozen=True):
+class _NamedMeta(Struct, frozen=True):
     name: str
     uid: str = ""
     resourceVersion: str = ""
@@ -90,7 +91,7 @@ class _NodeStatus(Struct, frozen=True):
 
 
 class _Node(Struct, frozen=True):
-    metadata: _Meta
+    metadata: _NamedMeta
     spec: _NodeSpec = _NodeSpec()
     status: _NodeStatus = _NodeStatus()
 
@@ -106,16 +107,16 @@ class _PodStatus(Struct, frozen=True):
 
 
 class _Pod(Struct, frozen=True):
-    metadata: _Meta
+    metadata: _NamedMeta
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
 
 
-def node(raw: Any) -> Node:
-    """A node out of its JSON. ValueError for one that cannot be understood."""
-    found = msgspec.json.decode(raw, type=_Node)
+def parse_node(raw: Any) -> KubernetesNode:
+    """A node from JSON. ValueError for an invalid one."""
+    found = json_value(raw, _Node)
     conditions = found.status.conditions or ()
-    return Node(
+    return KubernetesNode(
         name=found.metadata.name,
         uid=found.metadata.uid,
         version=found.metadata.resourceVersion,
@@ -127,22 +128,14 @@ def node(raw: Any) -> Node:
     )
 
 
-def agent_pod(raw: Any) -> AgentPod | None:
-    """An agent's pod out of its JSON; None where it is on no node (yet), or has ended there."""
-    found = msgspec.json.decode(raw, type=_Pod)
+def parse_agent_pod(raw: Any) -> AgentPod | None:
+    """An agent pod from JSON; None where it is not scheduled or has ended."""
+    found = json_value(raw, _Pod)
     if not found.spec.nodeName or found.status.phase in ("Succeeded", "Failed"):
         return None
     return AgentPod(found.metadata.name, found.spec.nodeName, found.status.podIP, found.spec.hostNetwork)
 
 
-def rfc3339(wall: float) -> str:
+def api_time(wall: float) -> str:
     """A time as the API writes it, in whole seconds."""
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def seconds(text: str | None) -> float | None:
-    """A time of the API as wall time; None where it is none."""
-    try:
-        return datetime.fromisoformat(text).timestamp() if text else None
-    except (ValueError, OverflowError):
-        return None

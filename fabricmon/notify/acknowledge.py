@@ -1,6 +1,6 @@
-"""Acknowledgement: somebody has taken an incident on. Nobody is reminded of it and nobody else is called. Pure.
+"""Acknowledgement of one incident by a person: no reminders, no escalation. Pure.
 
-Unlike a silence it is about one incident, hides nothing that becomes worse, and ends with the incident.
+Unlike a silence it hides nothing that becomes worse, and it ends with the incident.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from fabricmon.model import HistoryEntry, Incident, Severity
 
 CHANGE = "acknowledged"
-"""`HistoryEntry.change` of an acknowledgement, in the history of an incident that is told."""
+"""`HistoryEntry.change` of an acknowledgement in a notified incident."""
 
 MAX_WORDS = 1024  # characters of an author, a comment
 
@@ -23,7 +23,7 @@ class AcknowledgementError(ValueError):
 
 
 class Acknowledgement(Struct, frozen=True):
-    """`author` took the incident on at wall time `at`, when it was of this severity."""
+    """`author` acknowledged the incident at wall time `at`, when it had this severity."""
 
     incident: str
     at: float
@@ -32,7 +32,7 @@ class Acknowledgement(Struct, frozen=True):
     severity: Severity
 
     def covers(self, incident: Incident) -> bool:
-        """Whether it holds for the incident as it is: the same episode, and no worse than it was."""
+        """Whether it holds for the incident now: the same episode, at most the same severity."""
         return (
             incident.id == self.incident
             and incident.status == "firing"
@@ -46,7 +46,7 @@ Acknowledgements = Mapping[str, Acknowledgement]
 
 
 def acknowledgement(incident: Incident, at: float, author: str, comment: str) -> Acknowledgement:
-    """An acknowledgement by what a person said; AcknowledgementError names what is wrong with it."""
+    """An acknowledgement from its fields; AcknowledgementError names the field that is wrong."""
     if incident.status != "firing":
         raise AcknowledgementError(f"incident {incident.id} has ended")
     for name, text in (("author", author), ("comment", comment)):
@@ -56,18 +56,18 @@ def acknowledgement(incident: Incident, at: float, author: str, comment: str) ->
 
 
 def opened(incident: Incident) -> float:
-    """Wall time at which its present episode became an incident, by its history; its onset may be earlier."""
+    """Wall time at which its present episode opened, by its history; its onset may be earlier."""
     return max((e.at for e in incident.history if e.change in ("opened", "reopened")), default=incident.since)
 
 
-def with_word(incident: Incident, ack: Acknowledgement | None) -> Incident:
-    """The incident with the acknowledgement in its history, for those who are told of it."""
+def with_acknowledgement(incident: Incident, ack: Acknowledgement | None) -> Incident:
+    """The incident with the acknowledgement in its history, for notifications."""
     if ack is None:
         return incident
-    said = f"by {ack.author or 'somebody'}" + (f": {ack.comment}" if ack.comment else "")
-    return replace(incident, history=(*incident.history, HistoryEntry(ack.at, CHANGE, said)))
+    reason = f"by {ack.author or 'unknown'}" + (f": {ack.comment}" if ack.comment else "")
+    return replace(incident, history=(*incident.history, HistoryEntry(ack.at, CHANGE, reason)))
 
 
-def said(incident: Incident) -> HistoryEntry | None:
-    """The acknowledgement in the history of an incident that is told."""
+def acknowledgement_in(incident: Incident) -> HistoryEntry | None:
+    """The acknowledgement in the history of an incident, None without one."""
     return next((entry for entry in reversed(incident.history) if entry.change == CHANGE), None)

@@ -1,10 +1,7 @@
-"""Acting: to which nodes something may be done because of an incident, and for which it may be taken back. Pure.
+"""Actions on nodes because of incidents (a drain in Slurm, a taint in Kubernetes), and their reversal. Pure.
 
-For senders that change the world (a drain in Slurm, a taint in Kubernetes). A monitor that acts is a danger of its own:
-a fault of its own, or of the network it looks through, must not take the cluster out of service. Hence everything
-here errs on the side of doing nothing, and what is held back has words for why.
-
-What has been done is read from the world (`Held`) and not remembered, so a restart neither forgets nor repeats.
+A fault of the monitor or of its network must not take the cluster out of service: in doubt no action, with a reason.
+Past actions are read from the cluster (`ActedNode`), so a restart neither forgets nor repeats.
 """
 
 from __future__ import annotations
@@ -15,34 +12,29 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from fabricmon.catalogue.kinds import KINDS, Acting, Inhibits, kind_of
 from fabricmon.model import Incident, NodeView, Presence, Severity
 from fabricmon.notify.matchers import Matcher, matches, nodes_of
 
 HOUR = 3600.0
 
-UNKNOWING = frozenset({"agent_silent", "telemetry_quality", "host_unreachable", "maintenance", "mass_alarm"})
-"""Kinds that say that something is not known, or is being worked on: never a reason to act."""
-
-WIDE = frozenset({"fault_domain"})
-"""Kinds that are about more than one host."""
-
 SEEN = frozenset({Presence.LIVE, Presence.SLOW})
-"""A node whose agent speaks; of every other we do not know how it is."""
+"""Presences of nodes whose state is known."""
 
 
 class Terms(Struct, frozen=True):
     """What a site allows.
 
-    kinds         kinds of incidents to act on; nothing is acted on that is not listed
+    kinds         kinds of incidents to act on
     matchers      all must hold for the incident
     severity      at least this severe
-    confidence    at least this sure of the cause
+    confidence    least confidence in the cause
     hold          seconds an incident has been firing before anything is done
-    calm          seconds an incident has been over before it is taken back
+    calm          seconds an incident has been over before the action is reversed
     most_nodes    nodes acted on at once, at most ...
-    most_share    ... and at most this share of the nodes whose agents speak; one node is always within it
+    most_share    ... and at most this share of the reporting nodes; one node is always allowed
     per_hour      actions begun within an hour, at most
-    undo          whether anything is taken back at all
+    undo          whether actions are reversed
     """
 
     kinds: tuple[str, ...]
@@ -57,15 +49,15 @@ class Terms(Struct, frozen=True):
     undo: bool = False
 
 
-class Held(NamedTuple):
-    """A node on which we have acted and that still stands so, as the world says. `node` is the centre's name of it."""
+class ActedNode(NamedTuple):
+    """A node with an action of ours in force, as the cluster reports. `node` is its name in fabricmon."""
 
     node: str
     incident: str
 
 
 class Deed(Struct, frozen=True):
-    """One action, written down before it is done.
+    """One action, stored before it is done.
 
     actor  name of the entry below `senders:`; verb: "drain", "resume", "taint", "untaint"; at: wall time
     """
@@ -79,21 +71,20 @@ class Deed(Struct, frozen=True):
 
 
 class Decision(NamedTuple):
-    """What to do now.
+    """The actions of now.
 
     act       (node, incident) in the order of severity and age
-    undo      what may be taken back
-    withheld  node -> why nothing is done although an incident of a listed kind fires there
+    undo      actions to reverse
+    withheld  node -> reason for no action although an incident of a listed kind fires there
     """
 
     act: list[tuple[str, Incident]]
-    undo: list[Held]
+    undo: list[ActedNode]
     withheld: dict[str, str]
 
 
 def allowance(terms: Terms, nodes: Collection[NodeView]) -> int:
-    """How many nodes may be acted on at once: a share of those that are seen, so that a centre that has lost sight of
-    the fleet does next to nothing."""
+    """Most nodes with an action at once: a share of the reporting nodes, 0 without contact."""
     seen = sum(n.presence in SEEN for n in nodes)
     return min(terms.most_nodes, max(1, math.floor(seen * terms.most_share))) if seen else 0
 
@@ -103,26 +94,49 @@ def decide(
     incidents: Sequence[Incident],
     silenced: Collection[str],
     nodes: Sequence[NodeView],
-    held: Collection[Held],
-    taken: Mapping[str, str],
+    held: Collection[ActedNode],
+    exempt: Mapping[str, str],
     deeds: Iterable[Deed],
     now: float,
 ) -> Decision:
-    """What may be done at wall time `now`.
+    """The actions that are allowed at wall time `now`.
 
-    incidents  all that fire, and those resolved that are known, above all those that `held` names
+    incidents  all that fire, and the known resolved ones, in particular those of `held`
     silenced   ids of incidents that a silence covers
     nodes      every node of the fleet
-    held       what we have done and still stands
-    taken      node -> why it needs nothing: what somebody else has done to it, or that it is not there
-    deeds      what this actor did within the last hour at least
+    held       actions in force
+    exempt     node -> why it needs no action: drained otherwise, or not in the cluster
+    deeds      actions of this actor within the last hour at least
     """
-    known = {n.node: n for n in nodes}
-    by_id = {i.id: i for i in incidents}
+    known, by_id = {n.node: n for n in nodes}, {i.id: i for i in incidents}
     ours = {h.node for h in held}
+    wanted, withheld = _candidates(terms, incidents, silenced, known, now)
+    alarm = next((i for i in incidents if kind_of(i.kind).inhibits is Inhibits.ALL and i.status == "firing"), None)
+    most = allowance(terms, nodes)
+    left = terms.per_hour - sum(1 for d in deeds if not d.undo and now - d.at < HOUR)
+    act: list[tuple[str, Incident]] = []
+    for node, incident in wanted.items():
+        if node in ours:
+            continue
+        if alarm is not None:
+            withheld[node] = f"mass alarm {alarm.id} fires: no actions on single nodes"
+        elif node in exempt:
+            withheld[node] = exempt[node]
+        elif len(ours) + len(act) >= most:
+            withheld[node] = f"nodes acted on at once: {len(ours) + len(act)}, limit {most}"
+        elif len(act) >= left:
+            withheld[node] = f"limit of {terms.per_hour} actions an hour reached"
+        else:
+            act.append((node, incident))
+    return Decision(act, [h for h in held if terms.undo and _over(terms, h, by_id, known, incidents, now)], withheld)
+
+
+def _candidates(
+    terms: Terms, incidents: Iterable[Incident], silenced: Collection[str], known: Mapping[str, NodeView], now: float
+) -> tuple[dict[str, Incident], dict[str, str]]:
+    """The most severe and oldest incident to act on of each node; else the reason why none is."""
+    wanted: dict[str, Incident] = {}
     withheld: dict[str, str] = {}
-    wanted: dict[str, Incident] = {}  # the gravest and oldest incident of each node
-    alarm = next((i for i in incidents if i.kind == "mass_alarm" and i.status == "firing"), None)
     for incident in sorted(incidents, key=lambda i: (-i.severity.rank, i.since, i.id)):
         if incident.status != "firing" or incident.kind not in terms.kinds or not matches(terms.matchers, incident):
             continue
@@ -134,25 +148,7 @@ def decide(
             else:
                 wanted[hosts[0]] = incident
                 withheld.pop(hosts[0], None)
-
-    most = allowance(terms, nodes)
-    left = terms.per_hour - sum(1 for d in deeds if not d.undo and now - d.at < HOUR)
-    act: list[tuple[str, Incident]] = []
-    for node, incident in wanted.items():
-        if node in ours:
-            continue
-        if alarm is not None:
-            withheld[node] = f"mass alarm {alarm.id} fires: so much at once is not the fault of single nodes"
-        elif node in taken:
-            withheld[node] = taken[node]
-        elif len(ours) + len(act) >= most:
-            withheld[node] = f"nodes acted on at once: {len(ours) + len(act)}, and {most} is the most that is allowed"
-        elif len(act) >= left:
-            withheld[node] = f"{terms.per_hour} actions an hour are allowed, and were used"
-        else:
-            act.append((node, incident))
-    undo = [h for h in held if terms.undo and _over(terms, h, by_id, known, incidents, now)]
-    return Decision(act, undo, withheld)
+    return wanted, withheld
 
 
 def check_kinds(kinds: Sequence[str]) -> None:
@@ -160,60 +156,60 @@ def check_kinds(kinds: Sequence[str]) -> None:
     if not kinds:
         raise ValueError("`kinds`: name the kinds of incidents to act on; there is no default")
     for kind in kinds:
-        if kind in UNKNOWING:
-            raise ValueError(f"`kinds`: {kind} says that something is not known; that is no reason to act")
-        if kind in WIDE:
+        acting = KINDS[kind].acting if kind in KINDS else Acting.ALLOWED
+        if acting is Acting.UNKNOWING:
+            raise ValueError(f"`kinds`: {kind} reports an unknown state; that is no reason to act")
+        if acting is Acting.WIDE:
             raise ValueError(f"`kinds`: {kind} is about more than one host")
 
 
 def _unfit(terms: Terms, incident: Incident, silenced: Collection[str], node: NodeView, now: float) -> str:
-    """Why an incident of a listed kind is no reason to act on its node yet; "" where it is one."""
-    if incident.kind in UNKNOWING or incident.kind in WIDE:
+    """Why an incident of a listed kind is no reason to act on its node; "" where it is one."""
+    if kind_of(incident.kind).acting is not Acting.ALLOWED:
         return f"{incident.kind} is never a reason to act"
     if incident.severity.rank < terms.severity.rank:
         return f"{incident.id} is {incident.severity.value} only"
     if not incident.confidence >= terms.confidence:  # NaN is not enough either
-        return f"{incident.id}: the cause is not sure enough ({incident.confidence:.2f} < {terms.confidence:g})"
+        return f"{incident.id}: confidence too low ({incident.confidence:.2f} < {terms.confidence:g})"
     if incident.id in silenced:
         return f"{incident.id} is silenced"
     if node.maintenance:
         return f"under maintenance ({node.maintenance})"
     if node.presence not in SEEN:
-        return f"its agent is {node.presence.value}: how it is now is not known"
+        return f"its agent is {node.presence.value}: its state is unknown"
     if now - incident.since < terms.hold:
         return f"{incident.id} fires for less than {terms.hold:g} s"
     return ""
 
 
-def larger(incident: Incident) -> str:
-    """Id of the incident that this one became part of; "" where it did not."""
+def absorbed_into(incident: Incident) -> str:
+    """Id of the incident that absorbed this one, "" none."""
     return incident.labels.get("absorbed_by", "")
 
 
 def _ended(id: str, by_id: Mapping[str, Incident]) -> float | None:
-    """When an incident ended, None for not yet or not known. What became part of a larger incident has ended as itself
-    only: it is over when that one is."""
+    """When an incident ended, None for not yet or unknown. An absorbed incident ends with the one that absorbed it."""
     followed: set[str] = set()
     while True:
         was = by_id.get(id)
         if was is None or was.status == "firing" or was.resolved is None:
             return None
         followed.add(id)
-        id = larger(was)
+        id = absorbed_into(was)
         if not id or id in followed:
             return was.resolved
 
 
 def _over(
     terms: Terms,
-    held: Held,
+    held: ActedNode,
     by_id: Mapping[str, Incident],
     known: Mapping[str, NodeView],
     incidents: Iterable[Incident],
     now: float,
 ) -> bool:
-    """Whether the reason has gone: its incident is known to have ended long enough ago, the node is seen, and no
-    other incident of the listed kinds fires there. An incident that nobody knows any more has not ended."""
+    """Whether the action may be reversed: its incident ended long enough ago, the node reports, and no other incident
+    of the listed kinds fires there. An unknown incident has not ended."""
     node, ended = known.get(held.node), _ended(held.incident, by_id)
     if node is None or node.presence not in SEEN or ended is None or now - ended < terms.calm:
         return False

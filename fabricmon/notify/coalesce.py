@@ -1,7 +1,6 @@
-"""Coalescing: which waiting notifications say nothing that a later waiting one does not say better. Pure.
+"""Coalescing: waiting notifications that a later one supersedes (docs/design/outbox.md). Pure.
 
-A receiver that was away for a night should hear what is true, and every end of what it was told, not each step
-between. See docs/design/outbox.md for why exactly this much may go.
+A receiver that was away for a night gets the present state and every resolution, not each step between.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from fabricmon.model import Notification
 
 
 def superseded(waiting: Sequence[Notification]) -> set[str]:
-    """Keys of those, of one receiver's `waiting` in order, that need not be sent.
+    """Keys of the notifications, of one receiver's `waiting` in order, that need not be sent.
 
-    One may go if each of its incidents fires in it and is told once more later, still firing and in the same
-    episode. A resolution never goes, nor does the last word before one: who is told that something ended was told
-    that it began.
+    Each incident of such a notification fires in it and in a later one, within the same episode. A resolution is
+    always sent, and so is the last notification before it.
     """
     gone: set[str] = set()
-    # Of each incident the next telling that follows, seen from the end: whether it continues a firing episode.
+    # incident -> whether the next notification continues a firing episode
     continued: dict[str, bool] = {}
     for note in reversed(waiting):
         if all(i.status == "firing" and continued.get(i.id, False) for i in note.incidents):

@@ -1,49 +1,42 @@
-"""Inhibition: an incident that only repeats part of a larger one is not told while the larger one fires. Pure.
+"""Inhibition: an incident that only repeats part of a larger one is not sent while the larger one fires. Pure.
 
-The engine already folds what a cause explains into that cause. This is for what reaches the plan all the same, for
-instance incidents opened at two ticks, or restored from before a restart. It holds back news only: what a receiver
-was told of is followed up, and when the larger one ends while the smaller still fires, the smaller is told.
+The engine already absorbs what a cause explains; this is for the rest, such as incidents opened at two ticks or before
+a restart. It acts per receiver: only a larger incident that the receiver is notified of inhibits. Only new incidents
+are inhibited, and are sent if they still fire when the larger one ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
+from fabricmon.catalogue.kinds import Inhibits, kind_of
 from fabricmon.model import Incident
-
-# Kinds whose incident stands for all its members.
-DOMAINS = frozenset({"fault_domain", "host_unreachable", "nic_fault"})
-
-MASS_ALARM = "mass_alarm"
-"""Kind of the incident that stands for everything that opens while it fires; its label "from" says since when."""
-
-OPENINGS = frozenset({"opened", "reopened"})
+from fabricmon.notify.acknowledge import opened
 
 
-def inhibited_by(incident: Incident, firing: Collection[Incident]) -> Incident | None:
-    """The firing mass alarm that began before this one opened; else the firing domain incident, at least as severe,
-    that names every bad member of this one and more besides."""
-    if incident.status != "firing":
-        return None
-    alarm = next((other for other in firing if _holds(other, incident)), None)
-    if alarm is not None or not incident.parts:
-        return alarm
-    mine = set(incident.parts)
-    for other in firing:
-        if (
-            other.id != incident.id
-            and other.status == "firing"
-            and other.kind in DOMAINS
-            and other.severity.rank >= incident.severity.rank
-            and mine < set(other.parts)
-        ):
-            return other
-    return None
+def larger_first(incidents: Iterable[Incident]) -> list[Incident]:
+    """The firing incidents that may inhibit others: an incident is inhibited only by those before it."""
+    found = [i for i in incidents if i.status == "firing" and kind_of(i.kind).inhibits is not Inhibits.NOTHING]
+    return sorted(found, key=lambda i: (kind_of(i.kind).inhibits is not Inhibits.ALL, -len(i.parts), i.id))
 
 
-def _holds(alarm: Incident, incident: Incident) -> bool:
-    """Whether a mass alarm speaks for an incident: it opened at the time, or since."""
-    if alarm.kind != MASS_ALARM or alarm.status != "firing" or incident.kind == MASS_ALARM:
-        return False
-    opened = max((entry.at for entry in incident.history if entry.change in OPENINGS), default=incident.since)
-    return opened >= float(alarm.labels.get("from", alarm.since))
+def inhibits(larger: Incident, incident: Incident, silenced_since: float | None = None) -> bool:
+    """Whether a firing incident inhibits another one. A mass alarm inhibits those that opened since the time in its
+    label "from"; any other those that are at most as severe and whose bad members are some of its own.
+
+    silenced_since  start of a silence that covers `larger`, None without one. A silenced mass alarm does not inhibit
+                    what opens later: the silence was made without knowing of it.
+    """
+    match kind_of(larger.kind).inhibits:
+        case Inhibits.ALL:
+            at = opened(incident)
+            known = silenced_since is None or at < silenced_since
+            return known and incident.kind != larger.kind and at >= float(larger.labels.get("from", larger.since))
+        case Inhibits.PARTS:
+            return (
+                bool(incident.parts)
+                and larger.severity.rank >= incident.severity.rank
+                and set(incident.parts) < set(larger.parts)
+            )
+        case Inhibits.NOTHING:
+            return False

@@ -1,4 +1,4 @@
-"""Where a person finds more of an incident: on the page, what to do about its kind, the readings around it. Pure."""
+"""The server behind a message: its name, and the links of an incident to page, runbook and dashboard. Pure."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from fabricmon.model import Incident
 from fabricmon.notify.matchers import nodes_of
 
 RUNBOOKS = "runbooks"
-"""Path below the centre's page at which it serves the runbooks itself."""
+"""Path of the runbooks below the server's page."""
 
 KIND = "{kind}"
-"""Stands for the incident's kind in `Links.runbooks`."""
+"""Stands for the incident's kind in `IncidentLinks.runbooks`."""
 
 FIELDS = ("{node}", "{component}", "{kind}", "{id}")
-"""Stand in `Links.dashboards` for what they name, percent-encoded."""
+"""Stand in `IncidentLinks.dashboards` for what they name, percent-encoded."""
 
 NODE_BOARD, INCIDENTS_BOARD = "fabricmon-node", "fabricmon-incidents"
-"""Of our own dashboards those that an incident's link leads to: of the node that it is about, or of all incidents."""
+"""Our dashboards behind an incident's link: of its node, or of all incidents."""
 
 BEFORE = 3600.0
 """Seconds before an incident's start at which the dashboard's time range begins."""
 
 
-class Links(Struct, frozen=True):
-    """What links are made of; "" where nobody said, and then there is no such link.
+class IncidentLinks(Struct, frozen=True):
+    """Addresses of links; "": no such link. `server` is the name of the server that sends.
 
-    page      where people reach the centre's page: "https://fabricmon.example"
-    runbooks  a site's own runbooks instead of those that the centre serves below `page`: an address to which "/" and
-              the kind are added, or one in which "{kind}" stands for it
-    dashboards  Grafana's address, where our own dashboards are loaded; or the address of another one, in which FIELDS
-              stand for what they name
+    page      the server's page: "https://fabricmon.example"
+    runbooks  a site's own runbooks instead of those below `page`: an address with "{kind}", else "/" and the kind are
+              added
+    dashboards  Grafana's address with our own dashboards; or the address of another dashboard with FIELDS
     """
 
     page: str = ""
     runbooks: str = ""
     dashboards: str = ""
+    server: str = ""
 
     def incident(self, id: str) -> str:
         """The incident on the page."""
@@ -50,8 +50,17 @@ class Links(Struct, frozen=True):
             return base.replace(KIND, kind)
         return f"{base.rstrip('/')}/{kind}" if base else ""
 
+    def of(self, incident: Incident) -> dict[str, str]:
+        """The known addresses by their names in JSON documents."""
+        found = {
+            "url": self.incident(incident.id),
+            "runbook": self.runbook(incident.kind),
+            "dashboard": self.dashboard(incident),
+        }
+        return {name: address for name, address in found.items() if address}
+
     def dashboard(self, incident: Incident) -> str:
-        """The readings around an incident; "" where the address asks for a node and the incident is about none."""
+        """The dashboard of an incident; "" where the address needs a node and the incident has none."""
         if not self.dashboards:
             return ""
         node = next(iter(nodes_of(incident)), "")
@@ -67,4 +76,4 @@ class Links(Struct, frozen=True):
         return f"{self.dashboards.rstrip('/')}/d/{board}{since}"
 
 
-NO_LINKS = Links()
+NO_LINKS = IncidentLinks()

@@ -1,9 +1,9 @@
-"""Matchers: which incidents a silence or a receiver is about. Written as in Alertmanager: kind=link_flapping. Pure.
+"""Matchers: the incidents of a silence or a receiver. Written as in Alertmanager: kind=link_flapping. Pure.
 
 A matcher compares one name of an incident: `id`, `kind`, `component`, `node`, `severity`, `status`, `job`, `user`, or
-else the incident's label of that name ("label.rack" and "rack" are the same). `job` is each job that it hits, by name
-and by id, `user` each of their users (of Kubernetes the namespace). `node` stands for every node the component's
-words name, so that node=host-007 meets link(host-007/mlx5_3/1, leaf-3/12) and nic(host-007/mlx5_3), but not the
+else the incident's label of that name ("label.rack" and "rack" are the same). `job` is each affected job, by name
+and by id, `user` each of their users (of Kubernetes the namespace). `node` is every node in the
+component, so that node=host-007 matches link(host-007/mlx5_3/1, leaf-3/12) and nic(host-007/mlx5_3), but not the
 leaf those links end at: to silence one host must never silence what concerns thirty-two. Nor does what is silenced for
 one job or user cover an incident that hits another's: see `covers`.
 """
@@ -11,30 +11,32 @@ one job or user cover an incident that hits another's: see `covers`.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 
 import msgspec
+import re2
 from msgspec import Struct
 
 from fabricmon.model import Incident, JobImpact
 
 MAX_TEXT = 256  # characters of a matcher's value
-MAX_SUBJECT = 256  # characters of an incident's value that a regular expression is shown
-MAX_REPEATS = 3  # unbounded repetitions in one branch of a regular expression: work stays below MAX_SUBJECT**3 steps
+_OPTIONS = re2.Options()
+_OPTIONS.max_mem = 1 << 20  # bytes that one expression may take, its states included
+_OPTIONS.log_errors = False
 
 
 class Op(StrEnum):
     EQUAL = "="
     NOT_EQUAL = "!="
-    LIKE = "=~"  # regular expression, anchored at both ends
+    LIKE = "=~"  # regular expression in RE2 syntax, anchored at both ends
     UNLIKE = "!~"
 
 
 class MatcherError(ValueError):
-    """A matcher that cannot be understood; the text says which and why."""
+    """An invalid matcher; the text names it and the reason."""
 
 
 class Matcher(Struct, frozen=True):
@@ -67,23 +69,33 @@ def parse(text: str) -> Matcher:
     return matcher
 
 
+def unusable(matchers: Iterable[Matcher]) -> str:
+    """Why one of them cannot be evaluated, "" where all can: a stored one may be in a syntax of earlier versions."""
+    for matcher in matchers:
+        if matcher.op in (Op.LIKE, Op.UNLIKE):
+            try:
+                _compiled(matcher.value)
+            except MatcherError as error:
+                return f"{matcher.name}: {error}"
+    return ""
+
+
 def matches(matchers: Iterable[Matcher], incident: Incident) -> bool:
-    """All of them hold. No matcher at all holds for everything: who makes silences must ask for at least one."""
-    return all(_holds(m, incident) for m in matchers)
+    """All of them hold. No matcher at all holds for every incident: silences must have at least one."""
+    return all(_matches(m, incident) for m in matchers)
 
 
 def covers(matchers: Iterable[Matcher], incident: Incident) -> bool:
-    """All of them hold, whichever of its jobs one looks at: what a silence asks, while a receiver asks `matches`.
+    """All of them hold for each of its jobs: for silences, while receivers use `matches`.
 
-    An incident tells of the jobs that it hits worst only (`Impact`). Where it hits more than it names, nothing is
-    known of the others, and no matcher of a job or a user holds.
+    An incident lists its worst affected jobs only (`Impact`). Where more are affected no matcher of a job or a user
+    holds.
     """
-    return all(_holds_of_each_job(m, incident) if m.name in _OF_JOBS else _holds(m, incident) for m in matchers)
+    return all(_matches_each_job(m, incident) if m.name in _OF_JOBS else _matches(m, incident) for m in matchers)
 
 
 def nodes_of(incident: Incident) -> tuple[str, ...]:
-    """The nodes an incident's component names, and its `node` or `host` label; () where it is about more than
-    that."""
+    """The nodes of an incident's component and of its `node` or `host` label; () for a larger component."""
     names = [incident.labels[key] for key in ("node", "host") if key in incident.labels]
     found = _NODES.fullmatch(incident.component)
     if found is not None:
@@ -91,28 +103,28 @@ def nodes_of(incident: Incident) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def _holds_of_each_job(matcher: Matcher, incident: Incident) -> bool:
+def _matches_each_job(matcher: Matcher, incident: Incident) -> bool:
     impact = incident.impact
     if impact is None or not (impact.jobs or impact.total):
-        return _holds(matcher, incident)
+        return _matches(matcher, incident)
     if len(impact.jobs) < impact.total:
         return False
     alone = (msgspec.structs.replace(impact, jobs=(job,), total=1) for job in impact.jobs)
-    return all(_holds(matcher, msgspec.structs.replace(incident, impact=one)) for one in alone)
+    return all(_matches(matcher, msgspec.structs.replace(incident, impact=one)) for one in alone)
 
 
-def _holds(matcher: Matcher, incident: Incident) -> bool:
+def _matches(matcher: Matcher, incident: Incident) -> bool:
     values = _values(matcher.name, incident)
     if matcher.op in (Op.EQUAL, Op.NOT_EQUAL):
         met = matcher.value in values
     else:
         pattern = _compiled(matcher.value)
-        met = any(pattern.fullmatch(value[:MAX_SUBJECT]) is not None for value in values)
+        met = any(pattern.fullmatch(value.encode(errors="replace").decode()) is not None for value in values)
     return met == (matcher.op in (Op.EQUAL, Op.LIKE))
 
 
 def _values(name: str, incident: Incident) -> tuple[str, ...]:
-    """What the incident has under that name; a label it lacks counts as empty, as in Prometheus."""
+    """Values of the incident under that name; a missing label is empty, as in Prometheus."""
     match name:
         case "node":
             return nodes_of(incident) or ("",)
@@ -133,64 +145,11 @@ def _jobs(incident: Incident) -> tuple[JobImpact, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(text: str) -> re.Pattern[str]:
-    """The pattern; MatcherError where it is no pattern, or one whose matching could take for ever."""
-    _refuse_slow(text)
+def _compiled(text: str) -> Any:
+    """The expression, which matches in a time that is linear in the subject. MatcherError where RE2 refuses it."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # "[[" means what it means today
-            return re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise MatcherError(f"{text!r} is no regular expression: {error}") from None
-
-
-def _refuse_slow(text: str) -> None:
-    """Matching is backtracking and runs at every tick, so what anybody may post must be cheap by its form.
-
-    Refused: a repeated group that itself repeats or chooses (exponential), references to groups, and more than
-    MAX_REPEATS unbounded repetitions in a row (polynomial of that degree).
-    """
-    # One entry an open group: [repetitions in the branch so far, the group repeats or chooses]
-    stack: list[list[int]] = [[0, 0]]
-    i, last_group, after_group = 0, [0, 0], False
-    while i < len(text):
-        char = text[i]
-        if char == "\\":
-            if text[i + 1 : i + 2].isdigit():
-                raise MatcherError(f"{text!r}: references to groups are not supported")
-            i, after_group = i + 2, False
-            continue
-        if char == "[":
-            i, after_group = _after_class(text, i), False
-            continue
-        if char == "(":
-            if text[i + 1 : i + 2] == "?" and text[i + 2 : i + 3] != ":":
-                raise MatcherError(f"{text!r}: of the groups that begin with (? only (?:...) is supported")
-            stack.append([0, 0])
-            i += 2 if text[i + 1 : i + 2] == "?" else 0
-        elif char == ")" and len(stack) > 1:
-            last_group = stack.pop()
-            stack[-1][0] += last_group[0]
-            stack[-1][1] |= last_group[1]
-        elif char == "|":
-            stack[-1] = [0, 1]
-        elif char in "*+{":
-            if after_group and last_group[1]:
-                raise MatcherError(f"{text!r}: a repeated group may not hold a choice or a repetition")
-            stack[-1] = [stack[-1][0] + 1, 1]
-            if stack[-1][0] > MAX_REPEATS:
-                raise MatcherError(f"{text!r}: at most {MAX_REPEATS} of * + {{}} in one branch")
-        elif char == "?":
-            stack[-1][1] = 1
-        after_group = char == ")"
-        i += 1
-
-
-def _after_class(text: str, start: int) -> int:
-    """The index behind the character class that opens at `start`; a `]` in the first place is a member of it."""
-    i = start + (2 if text[start + 1 : start + 2] == "^" else 1)
-    if text[i : i + 1] == "]":
-        i += 1
-    while i < len(text) and text[i] != "]":
-        i += 2 if text[i] == "\\" else 1
-    return i + 1
+        return re2.compile(text, _OPTIONS)
+    except (re2.error, UnicodeEncodeError) as error:
+        reason = error.args[0] if isinstance(error, re2.error) else "not Unicode"
+        fault = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise MatcherError(f"{text!r} is no regular expression (RE2 syntax): {fault}") from None

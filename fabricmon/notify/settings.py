@@ -10,18 +10,20 @@ from fabricmon.units import Duration
 
 
 class NotifyConfig(Struct, forbid_unknown_fields=True, frozen=True):
-    """How often and in what portions receivers are told.
+    """Rate and batches of notifications.
 
-    repeat   until a receiver is told again of an incident that still fires; 0s: never.
+    repeat   until a firing incident is sent again; 0s: never.
     batch    incidents in one notification at most.
+    budget   messages to one receiver in any 5 minutes at most; 0: no limit. What is over comes in one digest.
     retry_min, retry_max  until a failed delivery is tried again: doubles from min to max, each with 50..100 % jitter;
              a receiver's own Retry-After counts where it is longer, up to an hour.
-    backlog  undelivered notifications of one receiver; beyond it nothing new is queued for it, and it is told what is
-             true then when it comes back.
+    backlog  undelivered notifications of one receiver; beyond it nothing new is queued, and the receiver gets the
+             state of then when it comes back.
     """
 
     repeat: Duration = Duration(4 * 3600)
     batch: Annotated[int, Meta(ge=1, le=100)] = 20
+    budget: Annotated[int, Meta(ge=0, le=1000)] = 6
     retry_min: Duration = Duration(1)
     retry_max: Duration = Duration(60)
     backlog: Annotated[int, Meta(ge=10, le=100_000)] = 10_000

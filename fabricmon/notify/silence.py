@@ -1,8 +1,7 @@
-"""Silences: what nobody wants to be told for a while, with who said so and why. Pure.
+"""Silences: matchers of incidents that are not notified for a while, with author and comment. Pure.
 
-A silence keeps an incident from being told; it hides nothing from the page and the API. When it ends and the incident
-still fires, the incident is told. (Announced work is `model.Maintenance` and is the engine's: it judges again at
-the end.)
+Page and API show a silenced incident all the same; if it still fires at the end, it is notified. Planned work is
+`model.Maintenance`, which the engine evaluates.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from fabricmon.model import Incident, Maintenance
-from fabricmon.notify.matchers import Matcher, covers, parse
+from fabricmon.notify.matchers import Matcher, covers, parse, unusable
 
 MAX_MATCHERS = 16
 MAX_NAMES = 1024
 MAX_WORDS = 1024  # characters of an author, a comment, a name
-LONGEST = 366 * 86400.0  # seconds; a silence nobody ends is a fault nobody sees
+LONGEST = 366 * 86400.0  # seconds; a silence without an end would hide faults
 
 
 class SilenceError(ValueError):
@@ -26,7 +25,7 @@ class SilenceError(ValueError):
 
 
 class Silence(Struct, frozen=True):
-    """All matchers hold and starts <= now < ends (wall seconds): not told."""
+    """All matchers hold and starts <= now < ends (wall seconds): not notified."""
 
     id: str
     matchers: tuple[Matcher, ...]
@@ -38,8 +37,14 @@ class Silence(Struct, frozen=True):
     def active(self, now: float) -> bool:
         return self.starts <= now < self.ends
 
+    @property
+    def disabled(self) -> str:
+        """Why it covers nothing, "" where it works: a matcher that was stored and cannot be evaluated is never left
+        out, which would widen the silence."""
+        return unusable(self.matchers)
+
     def covers(self, incident: Incident) -> bool:
-        return covers(self.matchers, incident)
+        return not self.disabled and covers(self.matchers, incident)
 
 
 def silence(id: str, matchers: Sequence[str], starts: float, ends: float, author: str, comment: str = "") -> Silence:
@@ -78,7 +83,7 @@ def maintenance(
 
 
 def silenced_by(incident: Incident, silences: Iterable[Silence], now: float) -> Silence | None:
-    """The first silence that keeps this incident from being told now."""
+    """The first silence that covers this incident now."""
     return next((s for s in silences if s.active(now) and s.covers(incident)), None)
 
 

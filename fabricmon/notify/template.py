@@ -1,7 +1,7 @@
-"""Templates of messages: text with `{field}` in it, and nothing that could run. Pure.
+"""Templates of messages: text with `{field}` and without code. Pure.
 
     What: {what}
-    Jobs hit: {jobs}
+    Affected jobs: {jobs}
 
 `{{` and `}}` are braces. A line that names fields which are all empty is left out. What stands before the first ": "
 of a line, and before any field, is the line's heading; receivers that can show it so set it in bold. Values with
@@ -18,11 +18,12 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from fabricmon.model import Incident, Notification
-from fabricmon.notify import fields
-from fabricmon.notify.links import Links
+from fabricmon.notify.links import IncidentLinks
+from fabricmon.notify.message_fields import FIELDS, field_values, label_value
 
 MAX_TEMPLATE = 8192  # characters
 MAX_LINES = 100
+RENAMED = {"sure": "confidence", "taken": "acknowledged"}
 LABEL = "label."
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -31,16 +32,16 @@ TITLE = "[{state}] {title}"
 BODY = """\
 What: {what}
 Why: {why}
-How sure: {sure}
-Jobs hit: {jobs}
-What to do: {action}
+Confidence: {confidence}
+Affected jobs: {jobs}
+Next step: {action}
 Evidence: {evidence}
-Against it: {against}
-Could also be: {candidates}
+Evidence against: {against}
+Other possible causes: {candidates}
 Since: {since}, for {lasted}
 Ended: {resolved}
-Taken on: {taken}
-Told because: {reason}
+Acknowledged: {acknowledged}
+Reason: {reason}
 Incident: {url}
 Runbook: {runbook}
 Dashboard: {dashboard}
@@ -49,17 +50,17 @@ ENDED = """\
 What: {what}
 Began: {since}
 Ended: {resolved}, after {lasted}
-Jobs hit: {jobs}
-Told because: {reason}
+Affected jobs: {jobs}
+Reason: {reason}
 Incident: {url}
 """
 
 
 class TemplateError(ValueError):
-    """A template that cannot be used; the text says where and why."""
+    """An invalid template; the text has the place and the reason."""
 
 
-class Line(NamedTuple):
+class MessageLine(NamedTuple):
     """One line of a message. `heading` "" for a line that has none; `text` may have several lines."""
 
     heading: str
@@ -76,7 +77,11 @@ class Template(Struct, frozen=True):
 
     lines: tuple[tuple[str, tuple[_Piece, ...]], ...]
 
-    def render(self, value: Callable[[str], str]) -> list[Line]:
+    def has(self, field: str) -> bool:
+        """Whether a line has this field."""
+        return any(piece.field and piece.text == field for _, pieces in self.lines for piece in pieces)
+
+    def render(self, value: Callable[[str], str]) -> list[MessageLine]:
         """The message's lines; `value` gives the text of a field by its name."""
         made = []
         for heading, pieces in self.lines:
@@ -84,12 +89,12 @@ class Template(Struct, frozen=True):
             named = [text for piece, text in zip(pieces, values, strict=True) if piece.field]
             if named and not any(named):
                 continue
-            made.append(Line(heading, "".join(values).strip()))
+            made.append(MessageLine(heading, "".join(values).strip()))
         return made
 
 
 def parse(text: str) -> Template:
-    """A template as a person wrote it. TemplateError says where: "line 2, column 7: unknown field 'tittle', ..."."""
+    """A template from its text. TemplateError names the place: "line 2, column 7: unknown field 'tittle', ..."."""
     if len(text) > MAX_TEMPLATE:
         raise TemplateError(f"at most {MAX_TEMPLATE} characters, this has {len(text)}")
     rows = text.rstrip("\n").split("\n")
@@ -98,22 +103,22 @@ def parse(text: str) -> Template:
     return Template(tuple(_line(row.rstrip(), number) for number, row in enumerate(rows, 1)))
 
 
-def values(incident: Incident, notification: Notification, links: Links) -> Callable[[str], str]:
-    """What `Template.render` asks for the fields of one incident."""
-    known: Mapping[str, str] = fields.fields(incident, notification, links)
+def values(incident: Incident, notification: Notification, links: IncidentLinks) -> Callable[[str], str]:
+    """Field name -> value of one incident, for `Template.render`."""
+    known: Mapping[str, str] = field_values(incident, notification, links)
 
     def value(name: str) -> str:
-        return fields.label(incident, name.removeprefix(LABEL)) if name.startswith(LABEL) else known[name]
+        return label_value(incident, name.removeprefix(LABEL)) if name.startswith(LABEL) else known[name]
 
     return value
 
 
-def one_line(lines: list[Line]) -> str:
+def one_line(lines: list[MessageLine]) -> str:
     """A title: the lines as one."""
     return " ".join(f"{line.heading}: {line.text}" if line.heading else line.text for line in lines).replace("\n", "; ")
 
 
-def text(lines: list[Line]) -> str:
+def plain_text(lines: list[MessageLine]) -> str:
     """A message as plain text: values of several lines are set below their heading."""
     made = []
     for heading, words in lines:
@@ -154,11 +159,13 @@ def _place(line: int, token: re.Match[str]) -> str:
 
 
 def _known(name: str, place: str) -> str:
-    if re.fullmatch(r"label\.[A-Za-z0-9_.-]{1,64}", name) or name in fields.FIELDS:
+    if re.fullmatch(r"label\.[A-Za-z0-9_.-]{1,64}", name) or name in FIELDS:
         return name
-    near = difflib.get_close_matches(name, list(fields.FIELDS), 1, 0.6)
+    if name in RENAMED:
+        raise TemplateError(f"{place}: field {name!r} was renamed to {RENAMED[name]!r}")
+    near = difflib.get_close_matches(name, list(FIELDS), 1, 0.6)
     if re.search(r"[^A-Za-z0-9_]", name):
         raise TemplateError(f"{place}: {{{name[:40]}}} is no field: only a name may stand in braces")
     if near:
         raise TemplateError(f"{place}: unknown field {name[:40]!r}, did you mean {near[0]!r}?")
-    raise TemplateError(f"{place}: unknown field {name[:40]!r}; fields are {', '.join(fields.FIELDS)}, label.NAME")
+    raise TemplateError(f"{place}: unknown field {name[:40]!r}; fields are {', '.join(FIELDS)}, label.NAME")

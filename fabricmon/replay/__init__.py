@@ -1,1 +1,1 @@
-"""Recordings of what a centre was told and what it concluded, and what becomes of them when they are judged again."""
+"""Recordings of a server's inputs and decisions, and their replay."""

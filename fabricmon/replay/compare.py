@@ -1,10 +1,11 @@
-"""What two configurations make of one recording, side by side. Pure."""
+"""Compares the results of two configurations on one recording. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from msgspec import Struct
 
 from fabricmon.replay.story import Episode, Story
@@ -16,8 +17,8 @@ class Row(Struct, frozen=True):
     """One incident in both stories, or in one of them.
 
     what    "only in A", "only in B", "differs" or "same"
-    fields  what differs, in words
-    delay   seconds by which B told it later than A; None where one did not tell it
+    fields  differences as text
+    delay   seconds by which B opened it later than A; None where it is in one only
     """
 
     what: str
@@ -26,7 +27,7 @@ class Row(Struct, frozen=True):
     kind: str
     severity: str
     onset: float
-    told: float
+    opened: float
     ended: float | None
     fields: tuple[str, ...] = ()
     delay: float | None = None
@@ -34,7 +35,7 @@ class Row(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """rows: by onset; notifications: receiver -> how many it would have got by A and by B."""
+    """rows: by onset; notifications: receiver -> number by A and by B."""
 
     rows: tuple[Row, ...]
     notifications: dict[str, tuple[int, int]]
@@ -46,7 +47,7 @@ class Comparison(Struct, frozen=True):
 
 
 def compare(a: Story, b: Story) -> Comparison:
-    """Pair the episodes of each incident by the time they share."""
+    """Pair the episodes of each incident that overlap in time."""
     mine, theirs = _by_id(a.episodes), _by_id(b.episodes)
     rows: list[Row] = []
     for id in sorted(mine.keys() | theirs.keys()):
@@ -76,44 +77,33 @@ def _paired(mine: Sequence[Episode], theirs: Sequence[Episode]) -> list[Row]:
 
 
 def _shared(a: Episode, b: Episode) -> bool:
-    """Whether two episodes of one incident are about the same time."""
+    """Whether two episodes overlap in time."""
     begin, end = max(a.onset, b.onset), min(a.ended or float("inf"), b.ended or float("inf"))
     return begin <= end
 
 
 def _single(what: str, e: Episode) -> Row:
     notified = (e.notified, 0) if what == "only in A" else (0, e.notified)
-    return Row(what, e.id, e.component, e.kind, e.severity.value, e.onset, e.told, e.ended, notified=notified)
+    return Row(what, e.id, e.component, e.kind, e.severity.value, e.onset, e.opened, e.ended, notified=notified)
 
 
 def _both(a: Episode, b: Episode) -> Row:
-    fields = []
-    if a.severity is not b.severity:
-        fields.append(f"severity {a.severity.value} -> {b.severity.value}")
-    if a.kinds != b.kinds:
-        fields.append(f"kind {' '.join(a.kinds)} -> {' '.join(b.kinds)}")
-    if a.component != b.component:
-        fields.append(f"component {a.component} -> {b.component}")
-    if abs(b.onset - a.onset) > SAME_TIME:
-        fields.append(f"onset {b.onset - a.onset:+.1f} s")
-    if abs(b.told - a.told) > SAME_TIME:
-        fields.append(f"told {b.told - a.told:+.1f} s")
-    if (a.ended is None) != (b.ended is None):
-        fields.append("still fires in " + ("A" if a.ended is None else "B"))
-    elif a.ended is not None and b.ended is not None and abs(b.ended - a.ended) > SAME_TIME:
-        fields.append(f"ended {b.ended - a.ended:+.1f} s")
-    if a.notified != b.notified:
-        fields.append(f"notified {a.notified} -> {b.notified} times")
-    return Row(
-        "differs" if fields else "same",
-        a.id,
-        a.component,
-        a.kind,
-        a.severity.value,
-        a.onset,
-        a.told,
-        a.ended,
-        tuple(fields),
-        b.told - a.told,
-        (a.notified, b.notified),
-    )
+    later = None if a.ended is None or b.ended is None else b.ended - a.ended
+    fields = [
+        text
+        for differs, text in (
+            (a.severity is not b.severity, f"severity {a.severity.value} -> {b.severity.value}"),
+            (a.kinds != b.kinds, f"kind {' '.join(a.kinds)} -> {' '.join(b.kinds)}"),
+            (a.component != b.component, f"component {a.component} -> {b.component}"),
+            (abs(b.onset - a.onset) > SAME_TIME, f"onset {b.onset - a.onset:+.1f} s"),
+            (abs(b.opened - a.opened) > SAME_TIME, f"opened {b.opened - a.opened:+.1f} s"),
+            ((a.ended is None) != (b.ended is None), "still fires in " + ("A" if a.ended is None else "B")),
+            (abs(later or 0.0) > SAME_TIME, f"ended {later or 0.0:+.1f} s"),
+            (a.notified != b.notified, f"notified {a.notified} -> {b.notified} times"),
+        )
+        if differs
+    ]
+    return msgspec.structs.replace(
+        _single("differs" if fields else "same", a), fields=tuple(fields), delay=b.opened - a.opened,
+        notified=(a.notified, b.notified),
+    )  # fmt: skip

@@ -1,8 +1,7 @@
-"""Names of a site and what stands for them in a recording that is given away. Pure.
+"""Replaces the names of a site in an anonymised recording. Pure.
 
-Names are learned where they are known to be names: of nodes, switches, places, jobs. Wherever such a name occurs, also
-within another word or text, the same other one takes its place; so it goes with GUIDs, hardware addresses and UUIDs, by
-their form.
+Names are learned from fields that hold names: of nodes, switches, places, jobs. Every occurrence, also within another
+word or text, is replaced by the same pseudonym; so are GUIDs, hardware addresses and UUIDs, by their form.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ PLAIN = frozenset(
         "product", "vendor", "kind", "rail", "plane", "tier", "level", "network", "remote", "remote_port", "sources",
     }
 )  # fmt: skip
-"""Labels that say what hardware is and where in its machine, in the same words on every machine of a type."""
+"""Labels of hardware types and positions, which are the same on every machine of a type."""
 
 _GUID = re.compile(r"\b(?:0x[0-9a-f]{16}|[0-9a-f]{4}(?::[0-9a-f]{4}){3}|[0-9a-f]{16})\b", re.I)
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.I)
@@ -34,7 +33,7 @@ KEPT_DIGITS = 2
 
 
 class Names:
-    """`key` makes the names: who has not got it cannot try names out."""
+    """Pseudonyms, keyed hashes of the names: without `key` a guessed name cannot be verified."""
 
     def __init__(self, key: bytes) -> None:
         self._key = hashlib.blake2b(key).digest()
@@ -45,17 +44,17 @@ class Names:
         return len(self._other)
 
     def learn(self, name: str, sort: str) -> None:
-        """`name` is one of the site; `sort` begins what stands for it. Numbers are none, and the first sort counts."""
+        """Add a name of the site; `sort` is the prefix of its pseudonym. Numbers are none; the first sort counts."""
         if name and name not in self._other and not _NUMBER.fullmatch(name) and not _FORMS.fullmatch(name):
             self._other[name] = f"{sort}-{self.hidden(name, 8)}"
             self._long = None
 
     def labels(self, labels: Mapping[str, str]) -> dict[str, str]:
-        """Labels of which those that are not PLAIN may name the site."""
+        """Labels with names replaced; those that are not PLAIN as whole words."""
         return {k: self.text(v) if k in PLAIN or k.startswith("port/") else self.word(v) for k, v in labels.items()}
 
     def word(self, value: str) -> str:
-        """Something that is a name as a whole, learned before or not; names within it are known better than it."""
+        """The pseudonym of a value that is a name as a whole, learned or not; learned names within it come first."""
         known = self.text(value)
         if known != value or not value or _NUMBER.fullmatch(value):
             return known
@@ -72,11 +71,11 @@ class Names:
         return _TOKEN.sub(lambda match: self._token(match[0]), value)
 
     def harmless(self, value: str) -> str:
-        """The text where it consists of plain words and numbers, with names replaced; else nothing of it."""
+        """The text with names replaced where it consists of plain words and numbers; else ""."""
         return self.text(value) if _WORDS.fullmatch(value) else ""
 
     def hidden(self, value: str, digits: int) -> str:
-        """Hexadecimal digits that stand for a value."""
+        """Hexadecimal digits of a value's keyed hash."""
         made = hashlib.blake2b(value.encode("utf-8", "surrogatepass"), key=self._key, digest_size=(digits + 1) // 2)
         return made.hexdigest()[:digits]
 
@@ -95,7 +94,7 @@ class Names:
         return self._long
 
     def _form(self, match: re.Match[str]) -> str:
-        """Something of the same form. Null and broadcast addresses name nobody."""
+        """A pseudonym of the same form. Null and broadcast addresses stay."""
         found = match[0]
         if _ADDRESS.fullmatch(found):
             return "192.0.2.1"

@@ -1,4 +1,4 @@
-"""An engine that is told what a recording says. Pure."""
+"""Feeds a recording into an engine. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,10 @@ import msgspec
 
 from fabricmon.engine.engine import Engine
 from fabricmon.model import Change
-from fabricmon.replay.records import Item, Mark, Opening, Start
+from fabricmon.replay.records import REPEATED, Opening, RecordedItem, RecordMark, Start
 from fabricmon.rules import RULES
 from fabricmon.rules.rule import Rule, Scope
 from fabricmon.topology.graph import Graph
-
-KNOWN = frozenset(
-    {
-        Mark.KNOWN_INCIDENTS, Mark.KNOWN_MAINTENANCE, Mark.KNOWN_INVENTORY, Mark.KNOWN_FRAME, Mark.KNOWN_PRESENCE,
-        Mark.KNOWN_JOBS, Mark.KNOWN_NODES,
-    }
-)  # fmt: skip
 
 
 class Player:
@@ -28,8 +21,8 @@ class Player:
 
     params  parameters of rules in place of the recorded ones; None: the recorded
     graph   the topology in place of the recorded one; None: the recorded
-    notes   recorded parameters that today's rules have not, and that are left out
-    exact   whether the engine was told everything that the recording centre's was
+    notes   recorded parameters that today's rules lack, and that are left out
+    exact   whether the engine got all inputs of the recording server's engine
     """
 
     def __init__(
@@ -42,15 +35,15 @@ class Player:
         self._graph: Graph | None = None
         self._start: Start | None = None
         self._fresh = False
-        self._known = False  # what is only repeated is news to this engine
+        self._known = False  # repeated records are new to this engine
 
-    def take(self, item: Item) -> Change | None:
-        """One record; what a TICK changed. ParamsError for parameters that today's rules do not understand."""
+    def take(self, item: RecordedItem) -> Change | None:
+        """Play one record; returns the change of a TICK. ParamsError for parameters that are invalid today."""
         mark = item.mark
-        if mark is Mark.START:
+        if mark is RecordMark.START:
             self._open(item.thing)
             return None
-        if mark is Mark.GRAPH:
+        if mark is RecordMark.GRAPH:
             self._graph = item.thing
             return None
         if self._start is not None:
@@ -58,17 +51,12 @@ class Player:
         engine = self.engine
         if engine is None:
             return None
-        if mark is Mark.TICK:
+        if mark is RecordMark.TICK:
             return engine.tick(item.now)
-        if mark is Mark.FRAME or (mark is Mark.KNOWN_FRAME and self._known):
-            with contextlib.suppress(ValueError):  # the recording engine refused it in the same way
-                engine.frame(item.node, item.thing, item.now)
-            return None
-        if mark in KNOWN:
-            if self._known:
-                self._take_known(engine, item)
-            return None
-        self._tell(engine, item)
+        if mark not in REPEATED:
+            self._apply(engine, mark, item)
+        elif self._known and (mark is not RecordMark.KNOWN_INCIDENTS or self._fresh):
+            self._apply(engine, REPEATED[mark], item)
         return None
 
     def _open(self, opening: Opening) -> None:
@@ -92,16 +80,16 @@ class Player:
             self.engine.reconfigure(params, graph, now)
 
     def _fitting(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
-        """What of the parameters of another version today's rules understand."""
+        """The recorded parameters that today's rules have."""
         rules = {rule.name: rule for rule in self._rules}
         found: dict[str, Any] = {}
         for name, given in recorded.items():
             if name not in rules:
-                self._note(f"rules.{name}: there is no such rule any more")
+                self._note(f"rules.{name}: left out, this version has no such rule")
                 continue
             fields = {field.encode_name for field in msgspec.structs.fields(rules[name].params)}
             for key in given.keys() - fields:
-                self._note(f"rules.{name}.{key}: the rule has no such parameter any more")
+                self._note(f"rules.{name}.{key}: left out, this version has no such parameter")
             found[name] = {key: value for key, value in given.items() if key in fields}
         return found
 
@@ -109,40 +97,30 @@ class Player:
         if text not in self.notes:
             self.notes.append(text)
 
-    def _tell(self, engine: Engine, item: Item) -> None:
-        mark, now, node, thing = item
-        if mark is Mark.EVENT:
-            engine.event(node, thing, now)
-        elif mark is Mark.PRESENCE:
-            engine.presence(node, thing.presence, thing.detail, now)
-        elif mark is Mark.INVENTORY:
-            engine.inventory(node, thing, now)
-        elif mark is Mark.FORGET:
-            engine.forget(node, now)
-        elif mark is Mark.RESTORE:
-            engine.restore(thing, now)
-        elif mark is Mark.MAINTENANCE:
-            engine.maintenance(thing)
-        elif mark is Mark.JOBS:
-            engine.jobs(thing, now)
-        elif mark is Mark.RECONFIGURE:
-            params = self._fitting(thing["params"]) if self._params is None else self._params
-            engine.reconfigure(params, self._own_graph or (self._graph if thing["graph"] else None), now)
-
-    def _take_known(self, engine: Engine, item: Item) -> None:
-        mark, now, node, thing = item
-        if mark is Mark.KNOWN_PRESENCE:
-            engine.presence(node, thing.presence, thing.detail, now)
-        elif mark is Mark.KNOWN_INVENTORY:
-            engine.inventory(node, thing, now)
-        elif mark is Mark.KNOWN_MAINTENANCE:
-            engine.maintenance(thing)
-        elif mark is Mark.KNOWN_INCIDENTS:
-            if self._fresh:
+    def _apply(self, engine: Engine, mark: RecordMark, item: RecordedItem) -> None:
+        _, now, node, thing = item
+        match mark:
+            case RecordMark.FRAME:
+                with contextlib.suppress(ValueError):  # the recording engine refused it in the same way
+                    engine.frame(node, thing, now)
+            case RecordMark.EVENT:
+                engine.event(node, thing, now)
+            case RecordMark.PRESENCE:
+                engine.presence(node, thing.presence, thing.detail, now)
+            case RecordMark.INVENTORY:
+                engine.inventory(node, thing, now)
+            case RecordMark.FORGET:
+                engine.forget(node, now)
+            case RecordMark.RESTORE:
                 engine.restore(thing, now)
-        elif mark is Mark.KNOWN_JOBS:
-            engine.jobs(thing, now)
-        elif mark is Mark.KNOWN_NODES:
-            for name in sorted(engine.fleet.nodes.keys() - set(thing)):
-                engine.forget(name, now)
-            self._known = False
+            case RecordMark.MAINTENANCE:
+                engine.maintenance(thing)
+            case RecordMark.JOBS:
+                engine.jobs(thing, now)
+            case RecordMark.RECONFIGURE:
+                params = self._fitting(thing["params"]) if self._params is None else self._params
+                engine.reconfigure(params, self._own_graph or (self._graph if thing["graph"] else None), now)
+            case RecordMark.KNOWN_NODES:
+                for name in sorted(engine.fleet.nodes.keys() - set(thing)):
+                    engine.forget(name, now)
+                self._known = False

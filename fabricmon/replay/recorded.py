@@ -1,7 +1,7 @@
-"""An engine that tells a recorder everything it is told, in order, and what each of its ticks changed. Pure.
+"""An engine whose inputs, in order, and whose changes of each tick are recorded. Pure.
 
-From time to time the recorder wants a new segment. It begins with all that a restarted centre would know: parameters,
-topology, open incidents, windows, and then, a few nodes a tick so that no tick is long, what is known of every node.
+A new segment begins with the state of a restarted server: parameters, topology, open incidents, maintenance windows,
+and then, a few nodes a tick so that no tick is long, the state of every node.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from fabricmon.model import Change, Event, Incident, Inventory, Maintenance, Pre
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.silence import Silence
 from fabricmon.replay import records
-from fabricmon.replay.records import Mark, Plan, Said, Start
+from fabricmon.replay.records import NotifyPlan, RecordedPresence, RecordMark, Start
 from fabricmon.rules import RULES
 from fabricmon.rules.rule import Rule, Scope
 from fabricmon.topology.graph import Graph
 
 NODES_A_TICK = 50  # whose values are noted after a tick, 40 us each
-FRAME = Mark.FRAME
+FRAME = RecordMark.FRAME
 FRAME_HEAD = 48  # bytes
 INCIDENT = 4096  # bytes that an incident counts for while it waits to be written
 BRIEF = 128  # bytes that a short note counts for
@@ -33,9 +33,9 @@ PORT = 512  # bytes that a row of an inventory or a cable of a topology counts f
 
 
 class Recorder(Protocol):
-    """Who takes the records (`tape.Tape`)."""
+    """Receiver of the records (`tape.Tape`)."""
 
-    def put(self, mark: Mark, now: float, node: str, thing: Any, size: int) -> None: ...
+    def put(self, mark: RecordMark, now: float, node: str, thing: Any, size: int) -> None: ...
 
     def begin(self, now: float, start: Start) -> None: ...
 
@@ -47,8 +47,8 @@ class Recorder(Protocol):
 class RecordedEngine(Engine):
     """An Engine of FLEET scope whose inputs and decisions are recorded.
 
-    INPUTS  the methods by which it is told something; each is overridden here
-    run     name of this life of the centre, in the names of segments: letters and digits
+    INPUTS  the methods that take inputs; each is overridden here
+    run     name of this process of the server, in the names of segments: letters and digits
     now     wall time at which the engine begins
     """
 
@@ -77,25 +77,26 @@ class RecordedEngine(Engine):
     ) -> None:
         super().__init__(Scope.FLEET, graph, params, fabric, rules)
         self._recorder, self._run, self._first = recorder, run, now
-        self._plan_of = Plan()
+        self._plan_of = NotifyPlan()
         self._recorded_params: Mapping[str, Any] = params or {}
         self._recorded_graph = graph
         self._recorded_windows: tuple[Maintenance, ...] = ()
         self._recorded_jobs: tuple[Jobs, ...] = ()
         self._segments = self._before = self._lost = 0
         self._hand_over = recorder.put
-        self._unsaid: Iterator[str] = iter(())
-        self._saying = False
+        self._to_repeat: Iterator[str] = iter(())
+        self._repeating = False
         self._begin(now)
 
-    def _put(self, mark: Mark, now: float, node: str, thing: Any, size: int) -> None:
+    def _put(self, mark: RecordMark, now: float, node: str, thing: Any, size: int) -> None:
         self._before += 1
         self._hand_over(mark, now, node, thing, size)
 
     # --- what comes in
 
     def inventory(self, node: str, inventory: Inventory, now: float) -> None:
-        self._put(Mark.INVENTORY, now, node, inventory, PORT * sum(len(part.components) for part in inventory.parts))
+        rows = sum(len(part.components) for part in inventory.parts)
+        self._put(RecordMark.INVENTORY, now, node, inventory, PORT * rows)
         super().inventory(node, inventory, now)
 
     def frame(self, node: str, frame: Frame, now: float) -> bool:
@@ -104,45 +105,45 @@ class RecordedEngine(Engine):
         return super().frame(node, frame, now)
 
     def event(self, node: str, event: Event, now: float) -> None:
-        self._put(Mark.EVENT, now, node, event, BRIEF)
+        self._put(RecordMark.EVENT, now, node, event, BRIEF)
         super().event(node, event, now)
 
     def presence(self, node: str, presence: Presence, detail: str, now: float) -> None:
-        self._put(Mark.PRESENCE, now, node, Said(presence, detail), BRIEF)
+        self._put(RecordMark.PRESENCE, now, node, RecordedPresence(presence, detail), BRIEF)
         super().presence(node, presence, detail, now)
 
     def forget(self, node: str, now: float) -> None:
-        self._put(Mark.FORGET, now, node, None, BRIEF)
+        self._put(RecordMark.FORGET, now, node, None, BRIEF)
         super().forget(node, now)
 
     def restore(self, incidents: Iterable[Incident], now: float) -> None:
         incidents = list(incidents)
-        self._put(Mark.RESTORE, now, "", incidents, INCIDENT * len(incidents))
+        self._put(RecordMark.RESTORE, now, "", incidents, INCIDENT * len(incidents))
         super().restore(incidents, now)
 
     def reconfigure(self, params: Mapping[str, Any], graph: Graph | None, now: float) -> None:
-        super().reconfigure(params, graph, now)  # it refuses what it cannot use, and then nothing has changed
+        super().reconfigure(params, graph, now)  # raises for invalid parameters, and then nothing has changed
         self._recorded_params, self._recorded_graph = params, graph
-        self._say_graph(now)
-        said = {"params": records.plain_params(params), "graph": graph is not None}
-        self._put(Mark.RECONFIGURE, now, "", said, BRIEF)
+        self._put_graph(now)
+        given = {"params": records.plain_params(params), "graph": graph is not None}
+        self._put(RecordMark.RECONFIGURE, now, "", given, BRIEF)
 
     def maintenance(self, windows: Sequence[Maintenance]) -> None:
         self._recorded_windows = tuple(windows)
-        self._put(Mark.MAINTENANCE, max(self._now, self._first), "", self._recorded_windows, BRIEF * len(windows))
+        self._put(RecordMark.MAINTENANCE, max(self._now, self._first), "", self._recorded_windows, BRIEF * len(windows))
         super().maintenance(windows)
 
     def jobs(self, sources: Sequence[Jobs], now: float) -> None:
         self._recorded_jobs = tuple(sources)
-        self._put(Mark.JOBS, now, "", self._recorded_jobs, JOB * sum(len(source.jobs) for source in sources))
+        self._put(RecordMark.JOBS, now, "", self._recorded_jobs, JOB * sum(len(source.jobs) for source in sources))
         super().jobs(sources, now)
 
     def planned_by(self, receivers: Sequence[Receiver], silences: Sequence[Silence], now: float) -> None:
-        """Who is told from now on, and what is silenced: not the engine's business, but a replay counts by it."""
-        plan = Plan(tuple(receivers), tuple(silences))
+        """Record receivers and silences from now on, by which a replay counts notifications."""
+        plan = NotifyPlan(tuple(receivers), tuple(silences))
         if plan != self._plan_of:
             self._plan_of = plan
-            self._put(Mark.PLAN, now, "", plan, BRIEF * (len(receivers) + len(silences)))
+            self._put(RecordMark.PLAN, now, "", plan, BRIEF * (len(receivers) + len(silences)))
 
     # --- the tick
 
@@ -151,18 +152,18 @@ class RecordedEngine(Engine):
             self._begin(now)
         change = super().tick(now)
         symptoms, incidents = list(change.symptoms), list(change.incidents)
-        self._put(Mark.TICK, now, "", Change(symptoms, incidents), 0)
+        self._put(RecordMark.TICK, now, "", Change(symptoms, incidents), 0)
         for symptom in symptoms:
-            self._put(Mark.SYMPTOM, now, "", symptom, INCIDENT)
+            self._put(RecordMark.SYMPTOM, now, "", symptom, INCIDENT)
         for incident in incidents:
-            self._put(Mark.INCIDENT, now, "", incident, INCIDENT)
-        if self._saying:
-            self._say_nodes(now)
+            self._put(RecordMark.INCIDENT, now, "", incident, INCIDENT)
+        if self._repeating:
+            self._put_nodes(now)
         return change
 
     def end(self, now: float) -> None:
-        """The centre stops in good order."""
-        self._put(Mark.END, now, "", None, 0)
+        """Record that the server stops regularly."""
+        self._put(RecordMark.END, now, "", None, 0)
 
     # --- a new segment
 
@@ -182,39 +183,39 @@ class RecordedEngine(Engine):
         self._before += 1
         self._recorder.begin(now, start)
         self._lost = lost
-        self._say_graph(now)
+        self._put_graph(now)
         first, self._segments = self._segments == 0, self._segments + 1
         if first:
             return
         known = self.situation.incidents(now)
-        self._put(Mark.KNOWN_INCIDENTS, now, "", known, INCIDENT * len(known))
-        self._put(Mark.KNOWN_MAINTENANCE, now, "", self._recorded_windows, BRIEF * len(self._recorded_windows))
+        self._put(RecordMark.KNOWN_INCIDENTS, now, "", known, INCIDENT * len(known))
+        self._put(RecordMark.KNOWN_MAINTENANCE, now, "", self._recorded_windows, BRIEF * len(self._recorded_windows))
         jobs = self._recorded_jobs
-        self._put(Mark.KNOWN_JOBS, now, "", jobs, JOB * sum(len(source.jobs) for source in jobs))
-        self._put(Mark.PLAN, now, "", self._plan_of, BRIEF)
-        self._unsaid, self._saying = iter(list(self.fleet.nodes)), True
+        self._put(RecordMark.KNOWN_JOBS, now, "", jobs, JOB * sum(len(source.jobs) for source in jobs))
+        self._put(RecordMark.PLAN, now, "", self._plan_of, BRIEF)
+        self._to_repeat, self._repeating = iter(list(self.fleet.nodes)), True
 
-    def _say_graph(self, now: float) -> None:
+    def _put_graph(self, now: float) -> None:
         graph = self._recorded_graph
         if graph is not None:
-            self._put(Mark.GRAPH, now, "", graph, PORT * (len(graph.cables) + len(graph.adapters)))
+            self._put(RecordMark.GRAPH, now, "", graph, PORT * (len(graph.cables) + len(graph.adapters)))
 
-    def _say_nodes(self, now: float) -> None:
-        """What is known of the next nodes; at the end their names, for a node that is none of them has gone."""
+    def _put_nodes(self, now: float) -> None:
+        """Record the state of the next nodes; at the end all names, so that a reader removes other nodes."""
         for _ in range(NODES_A_TICK):
-            name = next(self._unsaid, None)
+            name = next(self._to_repeat, None)
             if name is None:
-                self._saying = False
-                self._put(Mark.KNOWN_NODES, now, "", list(self.fleet.nodes), BRIEF * len(self.fleet.nodes))
+                self._repeating = False
+                self._put(RecordMark.KNOWN_NODES, now, "", list(self.fleet.nodes), BRIEF * len(self.fleet.nodes))
                 return
             node = self.fleet.nodes.get(name)
             if node is None:
                 continue
-            self._put(Mark.KNOWN_PRESENCE, now, name, Said(node.presence, node.detail), BRIEF)
+            self._put(RecordMark.KNOWN_PRESENCE, now, name, RecordedPresence(node.presence, node.detail), BRIEF)
             if node.inventory is None:
                 continue
             rows = sum(len(part.components) for part in node.inventory.parts)
-            self._put(Mark.KNOWN_INVENTORY, now, name, node.inventory, PORT * rows)
+            self._put(RecordMark.KNOWN_INVENTORY, now, name, node.inventory, PORT * rows)
             frame = self.fleet.newest(name, now)
             if frame is not None:
-                self._put(Mark.KNOWN_FRAME, now, name, frame, FRAME_HEAD + 8 * len(frame.values))
+                self._put(RecordMark.KNOWN_FRAME, now, name, frame, FRAME_HEAD + 8 * len(frame.values))

@@ -1,8 +1,8 @@
-"""What a recording consists of: records, and how they are written as bytes. Pure; docs/replay.md describes the format.
+"""Records of a recording and their bytes. Pure; docs/replay.md describes the format.
 
 A segment is a file header and blocks; a block is many records, compressed and with a checksum; a record is its length,
-its kind, the engine's `now`, the node it is about and a body. Bodies of the protocol between agent and centre are in
-that protocol's own form, all others are MessagePack.
+its kind, the engine's `now`, its node and a body. Bodies of messages between agent and server are in the form of that
+protocol, all others are MessagePack.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -18,14 +18,15 @@ import msgspec
 from msgspec import Struct
 
 from fabricmon import frame as wire
+from fabricmon.forms.decoding import msgpack_decoder
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Change, Incident, Maintenance, Presence, SymptomChange
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.silence import Silence
-from fabricmon.topology.graph import Graph
+from fabricmon.topology.graph import Graph, unsound
 
 VERSION = 1
-"""Raised when an older reader would misunderstand."""
+"""Raised with an incompatible change."""
 
 SUFFIX = ".fmrec"
 LEVEL = 1
@@ -45,16 +46,16 @@ DIGEST = 16  # bytes
 NOTHING = bytes(DIGEST)
 """Digest of a tick that changed nothing."""
 
-UNSAID = b"\xff" * DIGEST
-"""Digest of a tick whose names were replaced: its records tell what it changed, not to the byte."""
+ANONYMISED = b"\xff" * DIGEST
+"""Digest of a tick whose names were replaced: its bytes are unknown, its records have the change."""
 
 
 class RecordError(ValueError):
-    """Bytes that are no record of this format; the text says what is wrong."""
+    """Bytes that are no record of this format."""
 
 
-class Mark(IntEnum):
-    """Kinds of records. Those from KNOWN on repeat what is known anyway, for who begins to read there."""
+class RecordMark(IntEnum):
+    """Kinds of records. Those from KNOWN on repeat known state, for a reader that begins there."""
 
     START = 1  # first of every segment: Start
     GRAPH = 2  # the topology for the next START or RECONFIGURE
@@ -66,27 +67,39 @@ class Mark(IntEnum):
     EVENT = 8
     PRESENCE = 9
     FORGET = 10
-    TICK = 11  # digest of what the tick changed, and how many symptoms and incidents follow
+    TICK = 11  # digest of the tick's change, and how many symptoms and incidents follow
     INCIDENT = 12  # as the tick before changed it
     SYMPTOM = 13
-    PLAN = 14  # who is told, and silences
-    JOBS = 16  # what the sources of jobs said last
-    END = 15  # the centre stopped in good order
+    PLAN = 14  # receivers and silences
+    JOBS = 16  # last answers of the sources of jobs
+    END = 15  # the server stopped regularly
     KNOWN_INCIDENTS = 64
     KNOWN_MAINTENANCE = 65
     KNOWN_INVENTORY = 66
     KNOWN_FRAME = 67
     KNOWN_PRESENCE = 68
     KNOWN_JOBS = 70
-    KNOWN_NODES = 69  # all names; after it everything known was said
+    KNOWN_NODES = 69  # all names; ends the repetition
+
+
+REPEATED: Mapping[RecordMark, RecordMark] = {
+    RecordMark.KNOWN_INCIDENTS: RecordMark.RESTORE,
+    RecordMark.KNOWN_MAINTENANCE: RecordMark.MAINTENANCE,
+    RecordMark.KNOWN_INVENTORY: RecordMark.INVENTORY,
+    RecordMark.KNOWN_FRAME: RecordMark.FRAME,
+    RecordMark.KNOWN_PRESENCE: RecordMark.PRESENCE,
+    RecordMark.KNOWN_JOBS: RecordMark.JOBS,
+    RecordMark.KNOWN_NODES: RecordMark.KNOWN_NODES,
+}
+"""Repeated records at the start of a segment, by the record whose form they have."""
 
 
 class Start(Struct, frozen=True):
-    """How a segment begins.
+    """First record of a segment.
 
-    run     one life of one centre
+    run     one process of one server
     index   of the segment in its run, from 0: there the engine begins
-    before  records of the run before this one, those that were lost included
+    before  records of the run before this one, lost ones included
     lost    of these, records that were lost since the segment before
     params  rule name -> its parameters, as plain values
     """
@@ -103,7 +116,7 @@ class Start(Struct, frozen=True):
 
 
 class Opening(NamedTuple):
-    """How a segment begins, as its reader sees it.
+    """A segment's start with its reader's position.
 
     fresh    nothing of this run was read before
     missing  records between the last that was read and this segment; of a fresh one, all before it
@@ -114,22 +127,20 @@ class Opening(NamedTuple):
     missing: int
 
 
-class Said(Struct, frozen=True, array_like=True):
-    """A presence."""
-
+class RecordedPresence(Struct, frozen=True, array_like=True):
     presence: Presence
     detail: str
 
 
-class Plan(Struct, frozen=True):
-    """What notifications are planned by."""
+class NotifyPlan(Struct, frozen=True):
+    """Inputs of the notifications."""
 
     receivers: tuple[Receiver, ...] = ()
     silences: tuple[Silence, ...] = ()
 
 
-class Brief(Struct, frozen=True, array_like=True, order=True):
-    """A change of a symptom, in short."""
+class SymptomBrief(Struct, frozen=True, array_like=True, order=True):
+    """A change of a symptom, without its evidence."""
 
     rule: str
     component: str
@@ -138,24 +149,24 @@ class Brief(Struct, frozen=True, array_like=True, order=True):
 
 
 class Tick(NamedTuple):
-    """What a tick changed: a digest of it, NOTHING for nothing, and how many records tell of it."""
+    """Change of a tick: its digest (NOTHING for none), and how many records of it follow."""
 
     digest: bytes
     symptoms: int
     incidents: int
 
 
-class Item(NamedTuple):
-    """A record with its meaning: `thing` is what the kind says, None where it says all by itself."""
+class RecordedItem(NamedTuple):
+    """A decoded record: `thing` is its body, None where the kind has none."""
 
-    mark: Mark
+    mark: RecordMark
     now: float
     node: str
     thing: Any
 
 
-class Record(NamedTuple):
-    """A record as it is written."""
+class PackedRecord(NamedTuple):
+    """A record with its body encoded."""
 
     mark: int
     now: float
@@ -170,27 +181,21 @@ def _plain(value: Any) -> Any:
 
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
-_PARAMS = msgspec.msgpack.Decoder(dict[str, Any])
-_TYPES: dict[Mark, type] = {
-    Mark.START: Start,
-    Mark.GRAPH: Graph,
-    Mark.RESTORE: list[Incident],
-    Mark.MAINTENANCE: list[Maintenance],
-    Mark.RECONFIGURE: dict[str, Any],
-    Mark.PRESENCE: Said,
-    Mark.INCIDENT: Incident,
-    Mark.SYMPTOM: Brief,
-    Mark.PLAN: Plan,
-    Mark.KNOWN_INCIDENTS: list[Incident],
-    Mark.KNOWN_MAINTENANCE: list[Maintenance],
-    Mark.KNOWN_PRESENCE: Said,
-    Mark.KNOWN_NODES: list[str],
-    Mark.JOBS: list[Jobs],
-    Mark.KNOWN_JOBS: list[Jobs],
+_PARAMS = msgpack_decoder(dict[str, Any])
+_TYPES: dict[RecordMark, type] = {
+    RecordMark.START: Start,
+    RecordMark.GRAPH: Graph,
+    RecordMark.RESTORE: list[Incident],
+    RecordMark.MAINTENANCE: list[Maintenance],
+    RecordMark.RECONFIGURE: dict[str, Any],
+    RecordMark.PRESENCE: RecordedPresence,
+    RecordMark.INCIDENT: Incident,
+    RecordMark.SYMPTOM: SymptomBrief,
+    RecordMark.PLAN: NotifyPlan,
+    RecordMark.KNOWN_NODES: list[str],
+    RecordMark.JOBS: list[Jobs],
 }
-_DECODERS: dict[Mark, msgspec.msgpack.Decoder[Any]] = {m: msgspec.msgpack.Decoder(t) for m, t in _TYPES.items()}
-_FRAMES = (Mark.FRAME, Mark.KNOWN_FRAME)
-_INVENTORIES = (Mark.INVENTORY, Mark.KNOWN_INVENTORY)
+_DECODERS: dict[RecordMark, Callable[[Any], Any]] = {m: msgpack_decoder(t) for m, t in _TYPES.items()}
 
 
 # --------------------------------------------------------------------------------------------------------
@@ -199,73 +204,77 @@ _INVENTORIES = (Mark.INVENTORY, Mark.KNOWN_INVENTORY)
 
 def plain_params(params: Any) -> dict[str, Any]:
     """Parameters of rules, structs or mappings, as plain values."""
-    return _PARAMS.decode(_ENCODER.encode(params))
+    return _PARAMS(_ENCODER.encode(params))
 
 
 def digest(change: Change) -> bytes:
-    """Two changes with the same digest are the same to the last byte."""
+    """Digest of a change: equal for changes that are equal to the last byte."""
     if not change.symptoms and not change.incidents:
         return NOTHING
     return hashlib.blake2b(_ENCODER.encode((change.symptoms, change.incidents)), digest_size=DIGEST).digest()
 
 
-def brief(change: SymptomChange) -> Brief:
-    """A change of a symptom in short."""
+def brief(change: SymptomChange) -> SymptomBrief:
+    """A change of a symptom without its evidence."""
     symptom = change.symptom
-    return Brief(symptom.rule, str(symptom.component), change.opened, symptom.since)
+    return SymptomBrief(symptom.rule, str(symptom.component), change.opened, symptom.since)
 
 
-def body(mark: Mark, thing: Any) -> bytes:
-    """The body of a record: of what `meaning` gives, of a TICK also its Change, of a SYMPTOM its SymptomChange."""
-    if mark in _FRAMES:
+def body(mark: RecordMark, thing: Any) -> bytes:
+    """The body of a record, from a result of `meaning`, a TICK's Change or a SYMPTOM's SymptomChange."""
+    mark = REPEATED.get(mark, mark)
+    if mark is RecordMark.FRAME:
         return wire.encode_frame(thing)
-    if mark in _INVENTORIES:
+    if mark is RecordMark.INVENTORY:
         return wire.encode_hello(thing).encode()
-    if mark is Mark.EVENT:
+    if mark is RecordMark.EVENT:
         return wire.encode_event(thing).encode()
-    if mark is Mark.TICK:
+    if mark is RecordMark.TICK:
         if isinstance(thing, Change):
             thing = Tick(digest(thing), len(thing.symptoms), len(thing.incidents))
         return bytes(thing.digest) + _COUNTS.pack(thing.symptoms, thing.incidents)
-    if mark is Mark.SYMPTOM:
+    if mark is RecordMark.SYMPTOM:
         return _ENCODER.encode(brief(thing) if isinstance(thing, SymptomChange) else thing)
     return b"" if thing is None else _ENCODER.encode(thing)
 
 
-def meaning(record: Record) -> Item:
-    """What a record says. RecordError for one that says nothing; VersionError for a frame of another version."""
+def meaning(record: PackedRecord) -> RecordedItem:
+    """The decoded record. RecordError for an invalid one; VersionError for a frame of another version."""
     try:
-        mark = Mark(record.mark)
+        mark = RecordMark(record.mark)
     except ValueError:
         raise RecordError(f"a record of the unknown kind {record.mark}") from None
     data = record.body
     thing: Any = None
     try:
-        if mark in _FRAMES:
+        form = REPEATED.get(mark, mark)
+        if form is RecordMark.FRAME:
             thing = wire.decode(data)
-        elif mark in _INVENTORIES:
+        elif form is RecordMark.INVENTORY:
             thing = wire.decode_hello(data)
-        elif mark is Mark.EVENT:
+        elif form is RecordMark.EVENT:
             thing = wire.decode_text(data)
-        elif mark is Mark.TICK:
+        elif form is RecordMark.TICK:
             thing = Tick(data[:DIGEST], *_COUNTS.unpack_from(data, DIGEST))
-        elif mark in _DECODERS:
-            thing = _DECODERS[mark].decode(data)
+        elif form in _DECODERS:
+            thing = _DECODERS[form](data)
+            if form is RecordMark.GRAPH and (wrong := unsound(thing)):
+                raise RecordError(wrong)
     except wire.VersionError:
         raise
-    except (ValueError, struct.error, msgspec.MsgspecError) as error:
-        raise RecordError(f"a record {mark.name} that cannot be read: {error}") from None
-    return Item(mark, record.now, record.node, thing)
+    except (ValueError, struct.error) as error:
+        raise RecordError(f"an invalid record {mark.name}: {error}") from None
+    return RecordedItem(mark, record.now, record.node, thing)
 
 
-def pack(record: Record) -> bytes:
+def pack(record: PackedRecord) -> bytes:
     """A record's bytes."""
     name = record.node.encode("utf-8", "surrogatepass")
     length = _RECORD.size - 4 + len(name) + len(record.body)
     return b"".join((_RECORD.pack(length, record.mark, record.now, len(name)), name, record.body))
 
 
-def unpack(data: bytes) -> Iterator[Record]:
+def unpack(data: bytes) -> Iterator[PackedRecord]:
     """The records of a block. RecordError for bytes that are none."""
     at, end = 0, len(data)
     while at < end:
@@ -275,8 +284,11 @@ def unpack(data: bytes) -> Iterator[Record]:
         begin, after = at + _RECORD.size, at + 4 + length
         if after > end or begin + name > after:
             raise RecordError(f"a record of {length} bytes does not fit its block")
-        node = data[begin : begin + name].decode("utf-8", "surrogatepass")
-        yield Record(mark, now, node, data[begin + name : after])
+        try:
+            node = data[begin : begin + name].decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise RecordError(f"the node of a record is no text: {error.reason}") from None
+        yield PackedRecord(mark, now, node, data[begin + name : after])
         at = after
 
 
@@ -285,12 +297,12 @@ def unpack(data: bytes) -> Iterator[Record]:
 
 
 def header() -> bytes:
-    """How every segment begins."""
+    """The header of a segment."""
     return _HEADER.pack(_MAGIC, VERSION)
 
 
 def check_header(data: bytes) -> None:
-    """RecordError for the beginning of a file that is no segment, or one of another version."""
+    """Check the header of a file. RecordError where it is no segment, or one of another version."""
     if len(data) < _HEADER.size or data[: len(_MAGIC)] != _MAGIC:
         raise RecordError("not a segment of a recording")
     version = _HEADER.unpack(data[: _HEADER.size])[1]
@@ -305,25 +317,25 @@ def block(pieces: Sequence[bytes]) -> bytes:
     return _BLOCK.pack(_BLOCK_MAGIC, len(packed), len(raw), zlib.crc32(packed)) + packed
 
 
-class Block(NamedTuple):
-    """What stands before a block: bytes that follow, bytes unpacked, checksum."""
+class RecordBlock(NamedTuple):
+    """Head of a block: bytes that follow, bytes unpacked, checksum."""
 
     packed: int
     raw: int
     crc: int
 
 
-def block_head(data: bytes) -> Block:
-    """RecordError for bytes that begin no block."""
+def block_head(data: bytes) -> RecordBlock:
+    """The head of a block. RecordError for bytes that are none."""
     if len(data) < _BLOCK.size:
         raise RecordError("the head of a block is cut short")
     magic, packed, raw, crc = _BLOCK.unpack(data)
     if magic != _BLOCK_MAGIC or raw > MOST_RAW or packed > raw + (raw >> 8) + 64:
         raise RecordError("damaged: no block begins here")
-    return Block(packed, raw, crc)
+    return RecordBlock(packed, raw, crc)
 
 
-def block_body(head: Block, data: bytes) -> bytes:
+def block_body(head: RecordBlock, data: bytes) -> bytes:
     """The records of a block as bytes. RecordError where it is cut short or damaged."""
     if len(data) < head.packed:
         raise RecordError("a block is cut short")
@@ -335,5 +347,5 @@ def block_body(head: Block, data: bytes) -> bytes:
     except zlib.error as error:
         raise RecordError(f"damaged: {error}") from None
     if len(raw) != head.raw:
-        raise RecordError("damaged: a block has another length than it says")
+        raise RecordError("damaged: the length of a block is wrong")
     return raw

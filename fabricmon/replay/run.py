@@ -1,16 +1,14 @@
-"""One pass over a recording: judged as it was, and by another configuration beside it. Pure over its reader."""
+"""One pass over a recording, by the recorded configuration and by another one. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fabricmon.model import Change
 from fabricmon.notify.route import Receiver
 from fabricmon.replay.play import Player
-from fabricmon.replay.reading import Recording
-from fabricmon.replay.records import Item, Mark
+from fabricmon.replay.records import RecordedItem, RecordMark
 from fabricmon.replay.story import Story
 from fabricmon.replay.verify import Verification
 from fabricmon.topology.graph import Graph
@@ -26,8 +24,8 @@ class Other:
 
 
 @dataclass(slots=True)
-class Facts:
-    """What a recording holds, as far as it was played."""
+class RecordingFacts:
+    """Contents of a recording, as far as it was played."""
 
     runs: int = 0
     records: int = 0
@@ -43,14 +41,14 @@ class Facts:
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What became of it.
+class ReplayOutcome:
+    """Result of a replay.
 
-    other  None where no other configuration was asked for
+    other  None without another configuration
     notes  recorded parameters that were left out
     """
 
-    facts: Facts = field(default_factory=Facts)
+    facts: RecordingFacts = field(default_factory=RecordingFacts)
     verification: Verification = field(default_factory=Verification)
     recorded: Story = field(default_factory=Story)
     other: Story | None = None
@@ -58,66 +56,67 @@ class Outcome:
 
 
 def play(
-    recording: Recording,
+    recording: Iterable[RecordedItem],
     other: Other | None = None,
     since: float | None = None,
     until: float | None = None,
-    tell: Callable[[Facts], None] = lambda facts: None,
-) -> Outcome:
-    """Play the recording up to `until`; what counts is from `since` on. `tell` is called after every tick.
+    progress: Callable[[RecordingFacts], None] = lambda facts: None,
+) -> ReplayOutcome:
+    """Play a recording's items up to `until`; results count from `since` on. `progress` is called after every tick.
 
-    RecordingError where it cannot be read, ParamsError where parameters are not those of today's rules.
+    ParamsError where parameters are not those of today's rules.
     """
-    outcome = Outcome()
+    outcome = ReplayOutcome()
     facts, check = outcome.facts, outcome.verification
     first = Player()
     outcome.notes = first.notes
-    second = Player(other.params, other.graph) if other is not None else None
+    both = [(outcome.recorded, first)]
     if other is not None:
         outcome.other = Story(receivers=other.receivers or ())
-    for item in recording.items():
+        both.append((outcome.other, Player(other.params, other.graph)))
+    for item in recording:
         if until is not None and item.now > until:
             break
         _count(facts, item)
-        change = first.take(item)
+        if item.mark is RecordMark.PLAN:
+            _plan(outcome, other, item)
         counts = since is None or item.now >= since
-        if counts:
-            check.take(item, change, first.exact)
-        facts.whole = facts.whole and first.exact
-        if item.mark is Mark.PLAN:
-            outcome.recorded.receivers = item.thing.receivers
-            outcome.recorded.silences = item.thing.silences
-            if outcome.other is not None and other is not None:
-                outcome.other.silences = item.thing.silences
-                if other.receivers is None:
-                    outcome.other.receivers = item.thing.receivers
-        if second is not None and outcome.other is not None:
-            _tell(outcome.other, second, item, second.take(item), counts)
-        _tell(outcome.recorded, first, item, change, counts)
-        if change is not None:
-            tell(facts)
+        for story, player in both:
+            change = player.take(item)
+            if player is first:
+                if counts:
+                    check.take(item, change, first.exact)
+                facts.whole = facts.whole and first.exact
+            if change is not None and player.engine is not None:
+                story.tick(item.now, change, player.engine.incidents, counts)
+        if item.mark is RecordMark.TICK:
+            progress(facts)
     check.end()
     return outcome
 
 
-def _tell(story: Story, player: Player, item: Item, change: Change | None, counts: bool) -> None:
-    if change is not None and player.engine is not None:
-        story.tick(item.now, change, player.engine.incidents, counts)
+def _plan(outcome: ReplayOutcome, other: Other | None, item: RecordedItem) -> None:
+    """Set the recorded receivers and silences from now on."""
+    outcome.recorded.receivers, outcome.recorded.silences = item.thing.receivers, item.thing.silences
+    if outcome.other is not None and other is not None:
+        outcome.other.silences = item.thing.silences
+        if other.receivers is None:
+            outcome.other.receivers = item.thing.receivers
 
 
-def _count(facts: Facts, item: Item) -> None:
+def _count(facts: RecordingFacts, item: RecordedItem) -> None:
     mark = item.mark
     facts.records += 1
-    if mark is Mark.START:
+    if mark is RecordMark.START:
         facts.runs += item.thing.fresh
         facts.fabricmon, facts.fabric = item.thing.start.fabricmon, item.thing.start.fabric
-    elif mark is Mark.FRAME:
+    elif mark is RecordMark.FRAME:
         facts.frames += 1
-    elif mark is Mark.EVENT:
+    elif mark is RecordMark.EVENT:
         facts.events += 1
-    elif mark is Mark.INVENTORY:
+    elif mark is RecordMark.INVENTORY:
         facts.inventories += 1
-    elif mark is Mark.TICK:
+    elif mark is RecordMark.TICK:
         facts.ticks += 1
         facts.first = facts.first or item.now
         facts.last = item.now

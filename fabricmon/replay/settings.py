@@ -10,13 +10,12 @@ from fabricmon.units import Duration
 
 
 class RecordConfig(Struct, forbid_unknown_fields=True, frozen=True):
-    """Whether and how much the centre records.
+    """Recording of the server's inputs and decisions.
 
     directory  where segments are written; "" records nothing
     total      bytes of all segments there; beyond it the oldest are removed
     segment    bytes after which a new segment begins
-    every      time after which a new segment begins: what is removed at a time, and how far apart the places are at
-               which a reader can begin
+    every      time after which a new segment begins; a reader can begin at each segment
     """
 
     directory: str = ""

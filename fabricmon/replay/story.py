@@ -1,4 +1,4 @@
-"""What one engine told over a recording: incidents by episode, and how often it would have notified. Pure."""
+"""Results of one engine over a recording: incidents by episode, and numbers of notifications. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fabricmon.model import Change, HistoryEntry, Incident, Notification, Severity
-from fabricmon.notify import plan
+from fabricmon.notify.due import plan_notifications
+from fabricmon.notify.last_notification import LastNotifications
+from fabricmon.notify.pacing import Pacing
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.silence import Silence
-from fabricmon.notify.told import Told
 
-PLAN_PERIOD = 5.0  # seconds between two plans without a change, as at the centre
-MAX_ROUNDS = 50  # plans in a row when more is due than one plan tells
+PLAN_PERIOD = 5.0  # seconds between two plans without a change, as on the server
+MAX_ROUNDS = 50  # plans in a row when more is due than one plan holds
 MOST_EPISODES = 100_000  # that are kept; further ones are counted only
 
 
@@ -20,9 +21,9 @@ MOST_EPISODES = 100_000  # that are kept; further ones are counted only
 class Episode:
     """One incident from its opening to its end. Times are wall seconds.
 
-    onset     when its cause began; told: when it became an incident; ended: None while it fires
+    onset     when its cause began; opened: when it became an incident; ended: None while it fires
     severity  the highest it had
-    kinds     words it had, in order
+    kinds     its kinds, in order
     notified  notifications it was in
     """
 
@@ -31,22 +32,22 @@ class Episode:
     kinds: list[str]
     severity: Severity
     onset: float
-    told: float
+    opened: float
     ended: float | None = None
     confidence: float = 0.0
     notified: int = 0
 
     @property
     def kind(self) -> str:
-        """The last word for it."""
+        """The last kind."""
         return self.kinds[-1]
 
 
 @dataclass(slots=True)
 class Story:
-    """Grows by what ticks change.
+    """Collects the changes of ticks.
 
-    receivers      who would be told; notifications: receiver -> how many it would have got
+    receivers      of notifications; notifications: receiver -> number
     left_out       episodes beyond MOST_EPISODES
     """
 
@@ -57,11 +58,12 @@ class Story:
     left_out: int = 0
     _open: dict[str, Episode] = field(default_factory=dict)
     _last: dict[str, Episode] = field(default_factory=dict)
-    _told: Told = field(default_factory=lambda: Told(()))
+    _sent: LastNotifications = field(default_factory=lambda: LastNotifications(()))
+    _pacing: Pacing = field(default_factory=Pacing)
     _plan_at: float = 0.0
 
     def tick(self, now: float, change: Change, incidents: Callable[[], list[Incident]], count: bool = True) -> None:
-        """What a tick changed. `incidents` is asked when it is time to plan; `count`: within the time asked for."""
+        """Add the change of a tick. `incidents` is called when a plan is due; `count`: within the requested time."""
         for incident in change.incidents:
             self._take(incident, now, count)
         if self.receivers and (change.incidents or now >= self._plan_at):
@@ -76,8 +78,8 @@ class Story:
             if len(self.episodes) >= MOST_EPISODES:
                 self.left_out += 1
                 return
-            told = _opened(incident.history, now)
-            episode = Episode(incident.id, incident.component, [incident.kind], incident.severity, incident.since, told)
+            at = _opened(incident.history, now)
+            episode = Episode(incident.id, incident.component, [incident.kind], incident.severity, incident.since, at)
             self._open[incident.id] = self._last[incident.id] = episode
             if count:
                 self.episodes.append(episode)
@@ -93,12 +95,17 @@ class Story:
 
     def _notify(self, incidents: Sequence[Incident], now: float, count: bool) -> None:
         for _ in range(MAX_ROUNDS):
-            due = plan.decide(incidents, self._told, self.receivers, self.silences, now)
-            for notification in due:
-                self._told.add(notification)
+            plan = plan_notifications(
+                incidents, self._sent, self.receivers, self.silences, now, pacing=self._pacing
+            )
+            for notification in plan.notifications:
+                self._sent.add(notification)
+                self._pacing.add(notification)
+                self._pacing.answered(notification, now)
                 if count:
                     self._count(notification)
-            if sum(len(n.incidents) for n in due) < plan.MAX_TELLINGS:
+            self._pacing.withhold(plan.withheld, plan.released)
+            if not plan.full:
                 return
 
     def _count(self, notification: Notification) -> None:

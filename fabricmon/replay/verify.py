@@ -1,4 +1,4 @@
-"""Whether an engine that is told the same decides the same, to the byte. Pure."""
+"""Compares the recorded decisions with those of an engine with the same inputs, to the byte. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from msgspec import Struct
 
 from fabricmon.model import Change, Incident
 from fabricmon.replay import records
-from fabricmon.replay.records import UNSAID, Brief, Item, Mark, Tick
+from fabricmon.replay.records import ANONYMISED, RecordedItem, RecordMark, SymptomBrief, Tick
 
 MOST_NAMED = 100  # differences that are named; all are counted
 MOST_WORDS = 200  # characters of a value in a difference
 
 
-class Difference(Struct, frozen=True):
-    """A tick that decided otherwise: what is different, in words, a line each."""
+class TickDifference(Struct, frozen=True):
+    """A tick with other decisions: the differences, a line each."""
 
     at: float
     what: tuple[str, ...]
@@ -26,63 +26,66 @@ class Difference(Struct, frozen=True):
 
 @dataclass(slots=True)
 class Verification:
-    """Compares the recorded decisions with those of an engine that was told the same.
+    """Compares the recorded decisions with those of an engine with the same inputs.
 
-    ticks   that were compared; same: of them, equal to the byte
-    unsaid  of the same ones, those of which no bytes are known since names were replaced: equal in rules, components
-            and numbers
-    after   ticks that differ after records are missing, which is to be expected
+    ticks       that were compared; same: of them, equal to the byte
+    anonymised  of the same ones, those whose names were replaced: equal in rules, components and numbers
+    after       ticks that differ after missing records, as expected
     """
 
     ticks: int = 0
     same: int = 0
-    unsaid: int = 0
+    anonymised: int = 0
     after: int = 0
     different: int = 0
-    named: list[Difference] = field(default_factory=list)
+    named: list[TickDifference] = field(default_factory=list)
     _waiting: tuple[float, Tick, Change, bool] | None = None
     _incidents: list[Incident] = field(default_factory=list)
-    _symptoms: list[Brief] = field(default_factory=list)
+    _symptoms: list[SymptomBrief] = field(default_factory=list)
 
-    def take(self, item: Item, change: Change | None, exact: bool) -> None:
-        """The next record and, where it is a TICK, what the engine answered to it."""
-        if item.mark is Mark.INCIDENT:
+    def take(self, item: RecordedItem, change: Change | None, exact: bool) -> None:
+        """Add the next record and, where it is a TICK, the engine's change."""
+        if item.mark is RecordMark.INCIDENT:
             self._incidents.append(item.thing)
-        elif item.mark is Mark.SYMPTOM:
+        elif item.mark is RecordMark.SYMPTOM:
             self._symptoms.append(item.thing)
         else:
             self.end()
-        if item.mark is Mark.TICK and change is not None:
+        if item.mark is RecordMark.TICK and change is not None:
             self._waiting = (item.now, item.thing, change, exact)
             if not item.thing.symptoms and not item.thing.incidents:
                 self.end()
 
     def end(self) -> None:
-        """No more is said of the last tick."""
+        """Compare the last tick, whose records are complete."""
         if self._waiting is not None:
-            at, told, change, exact = self._waiting
+            at, tick, change, exact = self._waiting
+            anonymised = tick.digest == ANONYMISED
             self.ticks += 1
-            if told.digest == records.digest(change) or (told.digest == UNSAID and self._alike(told, change)):
+            if tick.digest == records.digest(change) or (anonymised and self._alike(tick, change)):
                 self.same += 1
-                self.unsaid += told.digest == UNSAID
+                self.anonymised += anonymised
             else:
                 if exact:
                     self.different += 1
                 else:
                     self.after += 1
                 if len(self.named) < MOST_NAMED:
-                    self.named.append(Difference(at, tuple(_words(told, self._symptoms, self._incidents, change))))
+                    what = _differences(tick, self._symptoms, self._incidents, change)
+                    self.named.append(TickDifference(at, tuple(what)))
             self._waiting = None
         self._incidents, self._symptoms = [], []
 
-    def _alike(self, told: Tick, change: Change) -> bool:
-        """Whether a tick of which no bytes are known changed the same symptoms and as many incidents."""
+    def _alike(self, tick: Tick, change: Change) -> bool:
+        """Whether an anonymised tick changed the same symptoms and as many incidents."""
         then, now = sorted(self._symptoms), sorted(map(records.brief, change.symptoms))
-        return then == now and told.incidents == len(change.incidents)
+        return then == now and tick.incidents == len(change.incidents)
 
 
-def _words(told: Tick, symptoms: Iterable[Brief], incidents: Iterable[Incident], change: Change) -> Iterable[str]:
-    """How what was recorded of a tick differs from what the engine says now."""
+def _differences(
+    tick: Tick, symptoms: Iterable[SymptomBrief], incidents: Iterable[Incident], change: Change
+) -> Iterable[str]:
+    """Differences between the recorded and the present change of a tick."""
     then, now = set(symptoms), {records.brief(s) for s in change.symptoms}
     found = [f"symptom only in the recording: {_brief(b)}" for b in sorted(then - now)]
     found += [f"symptom only now: {_brief(b)}" for b in sorted(now - then)]
@@ -98,13 +101,13 @@ def _words(told: Tick, symptoms: Iterable[Brief], incidents: Iterable[Incident],
             found += [f"incident {id}: {text}" for text in _fields(old, new)]
     if not found:
         found.append(
-            f"{told.symptoms} changes of symptoms and {told.incidents} of incidents: "
+            f"{tick.symptoms} changes of symptoms and {tick.incidents} of incidents: "
             "the same ones in another order or with other evidence"
         )
     return found
 
 
-def _brief(brief: Brief) -> str:
+def _brief(brief: SymptomBrief) -> str:
     return f"{brief.rule} {brief.component} {'opened' if brief.opened else 'closed'}"
 
 

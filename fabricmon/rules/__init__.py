@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fabricmon.catalogue.unique import by_name
 from fabricmon.rules import (
     agent_silent,
     config_drift,
     congestion,
     expected_inventory,
     flow_loss,
+    gpu_fabric,
     incast,
     link_degraded,
     link_degrading,
@@ -42,6 +44,7 @@ RULES: tuple[Rule, ...] = (
     nic_fault.RULE,
     nvlink_down.RULE,
     nvlink_degraded.RULE,
+    gpu_fabric.RULE,
     pcie_degraded.RULE,
     pfc_storm.RULE,
     slow_receiver.RULE,
@@ -58,3 +61,5 @@ RULES: tuple[Rule, ...] = (
     repeat_offender.RULE,
     mass_alarm.RULE,
 )
+
+by_name(RULES, "RULES (fabricmon/rules/__init__.py)")

@@ -1,4 +1,4 @@
-"""The limits of a rule as a person reads them: name, value, what it means and where it comes from. Pure."""
+"""The limits of a rule as text: name, value and meaning. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from fabricmon.rules.rule import Rule
+from fabricmon.rules.rule import Rule, RuleParams
 from fabricmon.units import Duration, Rate
 
 
 class Limit(NamedTuple):
-    """One limit. `value` is in force, `default` the rule's own; both as one would write them in the configuration."""
+    """One limit. `value` is in force, `default` the rule's own; both in the syntax of the configuration."""
 
     name: str
     value: str
@@ -24,44 +24,34 @@ class Limit(NamedTuple):
 
 
 def limits(rule: Rule, params: Struct | None = None) -> list[Limit]:
-    """Every limit of a rule, in the order of its params. `params` are those in force; None: the defaults."""
+    """Every limit of a rule, in the order of its docstring. `params`: the limits in force; None: the defaults."""
     defaults = rule.params()
     own = defaults if params is None else params
-    said = meanings(rule.params)
-    fields = msgspec.structs.fields(rule.params)
-    found = [
-        Limit(
-            field.name,
-            quantity(field.type, getattr(own, field.name)),
-            quantity(field.type, getattr(defaults, field.name)),
-            said.get(field.name, ""),
-        )
-        for field in fields
+    types = {field.name: field.type for field in msgspec.structs.fields(rule.params)}
+    return [
+        Limit(name, quantity(types[name], getattr(own, name)), quantity(types[name], getattr(defaults, name)), meaning)
+        for name, meaning in meanings(rule.params).items()
     ]
-    given = {field.name for field in fields}
-    for name in ("hold", "clear"):
-        if name not in given:
-            value = quantity(Duration, getattr(rule, name))
-            found.append(Limit(name, value, value, said.get(name, "")))
-    return found
 
 
-def meanings(params: type[Struct]) -> dict[str, str]:
-    """What a params' docstring says of each limit: lines of `name  text`, the text going on in deeper lines."""
+def meanings(params: type[RuleParams]) -> dict[str, str]:
+    """Limit -> meaning, from the docstrings of a params and its bases: lines of `name  text`, continued in deeper
+    lines."""
     found: dict[str, str] = {}
-    name = ""
-    for line in inspect.cleandoc(params.__dict__.get("__doc__") or "").splitlines():
-        if row := re.match(r"(\w+)  +(\S.*)", line):
-            name, found[row[1]] = row[1], row[2]
-        elif name and line.startswith(" "):
-            found[name] += " " + line.strip()
-        else:
-            name = ""
-    return found
+    for described in reversed(params.__mro__):
+        name = ""
+        for line in inspect.cleandoc(described.__dict__.get("__doc__") or "").splitlines():
+            if row := re.match(r"(\w+)  +(\S.*)", line):
+                name, found[row[1]] = row[1], row[2]
+            elif name and line.startswith(" "):
+                found[name] += " " + line.strip()
+            else:
+                name = ""
+    return {name: found[name] for name in found if name in params.__struct_fields__}
 
 
 def quantity(kind: Any, value: Any) -> str:
-    """A value as one would write it in the configuration: 90 s as `1m30s`, 5e10 bytes/s as `400Gb/s`."""
+    """A value in the syntax of the configuration: 90 s as `1m30s`, 5e10 bytes/s as `400Gb/s`."""
     if value is msgspec.NODEFAULT or value in ({}, ()):
         return "none"
     if isinstance(value, tuple):

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from fabricmon.fleet import link
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import ON_PORT, Alert, Recording, Translation, any_of, metric
-from fabricmon.rules.rule import Outcome, Rule, Scope
+from fabricmon.rules.promql import ON_PORT, Alert, RecordingRule, Translation, any_of, metric
+from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration, Rate
 
 _STEP = 5e8 / 8  # rates are compared in steps of half a Gb/s, the finest the trade has (2.5, 25.78 as 25, ...)
-_CODES = 4096  # steps told apart: up to 2 Tb/s
+_CODES = 4096  # distinct steps: up to 2 Tb/s
 
 
-class Params(Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of link_degraded.
+class LinkDegradedParams(RuleParams, frozen=True):
+    """Limits of link_degraded (docs/methods.md#link-degraded).
 
-    expected  rate a port of a role should have, by the port's label "role" ({compute: 400Gb/s}); where nothing is
-              said, the most common rate of its rail, else of its host, among ports of its make: of one role, link layer
-              and board; of a link between switches that of its tier (detection-methods 3.6)
-    least     members a group must have up before its most common rate is a reference (3: design)
-    hold      how long the link must be slow (60 s: detection-methods 3.6)
-    clear     how long it must be at its rate again (10 s, one poll: design)
+    expected  rate by the port's label "role" ({compute: 400Gb/s}); without an entry the most common rate of its rail,
+              else of its host, among ports of its make (one role, link layer and board); of a link between switches
+              that of its tier
+    least     members of a group that must be up before its most common rate is a reference
+    hold      time for which the link must be slow
+    clear     time for which it must be at its rate again
     """
 
     expected: dict[str, Rate] = {}
@@ -35,7 +34,7 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def rates(view: View) -> NDArray[np.float64]:
-    """Negotiated rate in bytes per second of links that are up; NaN elsewhere (a down port's rate means nothing)."""
+    """Negotiated rate in bytes per second of links that are up, NaN elsewhere."""
     port, netdev = view.value("rate"), view.value("netdev_rate")
     rate = np.where(np.isnan(port), netdev, port)
     return np.where(view.tracks.link[: view.n] == link.UP, rate, np.nan)
@@ -44,7 +43,7 @@ def rates(view: View) -> NDArray[np.float64]:
 def most_common(
     rate: NDArray[np.float64], group: NDArray[np.int64], usable: NDArray[np.bool_], least: int
 ) -> NDArray[np.float64]:
-    """Per row the rate that more than half of its group has; NaN for too small or too mixed a group."""
+    """Per row the rate of more than half of its group; NaN for too small or too mixed a group."""
     reference = np.full(len(rate), np.nan)
     rows = np.flatnonzero(usable & (group >= 0))
     if not len(rows):
@@ -64,8 +63,8 @@ def most_common(
     return reference
 
 
-def references(view: View, rate: NDArray[np.float64], params: Params) -> NDArray[np.float64]:
-    """The rate each row should have, NaN where nothing tells."""
+def references(view: View, rate: NDArray[np.float64], params: LinkDegradedParams) -> NDArray[np.float64]:
+    """The expected rate of each row, NaN unknown."""
     facts, n = view.tracks.facts, view.n
     usable = view.present & np.isfinite(rate)
     role = facts.role[:n].astype(np.int64)
@@ -86,11 +85,10 @@ def references(view: View, rate: NDArray[np.float64], params: Params) -> NDArray
     return reference
 
 
-def test(view: View, params: Params) -> Outcome:
+def test(view: View, params: LinkDegradedParams) -> Outcome:
     rate = rates(view)
     reference = references(view, rate, params)
-    with np.errstate(invalid="ignore"):
-        slow = rate < reference - _STEP / 2
+    slow = rate < reference - _STEP / 2
     fresh = view.fresh("rate") | view.fresh("netdev_rate")
     return Outcome(
         fire=slow,
@@ -100,16 +98,16 @@ def test(view: View, params: Params) -> Outcome:
     )
 
 
-def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
+def evidence(view: View, row: int, params: LinkDegradedParams) -> tuple[Evidence, ...]:
     rate = rates(view)
     reference = references(view, rate, params)
     role = view.label(row, "role")
-    source = "configured for its role" if role in params.expected else "most of its peers have"
+    source = "configured for its role" if role in params.expected else "on most of its peers"
     width = float(view.value("width")[row])
     lanes = f" over {width:.0f} lanes" if width > 0 else ""
     text = f"link runs at {_gb(rate[row])}{lanes}; {_gb(reference[row])} {source}"
-    formula = "negotiated rate below the configured or most common one (detection-methods 3.6)"
-    return (Evidence(str(view.table.ids[row]), text, formula, float(rate[row]), float(reference[row])),)
+    formula = "negotiated rate below the configured or most common one"
+    return (reading(text, formula, float(rate[row]), float(reference[row])),)
 
 
 def _gb(rate: float) -> str:
@@ -117,10 +115,10 @@ def _gb(rate: float) -> str:
 
 
 RATE = "fabricmon:port:rate"
-"""Negotiated rate of links that are up, with the labels that tell whose peer a port is."""
+"""Negotiated rate of links that are up, with the labels by which ports are peers."""
 
 
-def promql(params: Params) -> Translation:
+def promql(params: LinkDegradedParams) -> Translation:
     plain = f"{metric('netdev_rate')} and {metric('carrier')} == 1"
     up = f"(({metric('rate')} unless {metric('carrier')} == 0) or ({plain}))"
     make = "role, link_layer, board"
@@ -133,37 +131,33 @@ def promql(params: Params) -> Translation:
     below = [f'{RATE}{{role="{role}"}} < {float(rate):.0f}' for role, rate in sorted(params.expected.items())]
     return Translation(
         alerts=(Alert(any_of(f"({slow} {enough})", *below)),),
-        recordings=(Recording(RATE, f"{up} * {ON_PORT} group_left ({make}) {info}"),),
+        recordings=(RecordingRule(RATE, f"{up} * {ON_PORT} group_left ({make}) {info}"),),
         differs=(
-            "the ruler knows no topology: peers are the ports of one device name, role, link layer and board on all "
-            "nodes, and their median stands for the rate that most have; links between switches are not compared"
+            "the rule evaluator knows no topology: peers are the ports of one device name, role, link layer and board "
+            "on all nodes, and their median stands for the most common rate; links between switches are not compared"
         ),
     )
 
 
 RULE = Rule(
     name="link_degraded",
-    kind="link_degraded",
     table=Kind.PORT,
     severity=Severity.WARNING,
     scope=Scope.NODE,
-    params=Params,
+    params=LinkDegradedParams,
     test=test,
     evidence=evidence,
-    hold=60.0,
-    clear=10.0,
-    title="Link slower than its peers",
     why=(
         "The link is up, but negotiated a lower rate than configured, or than most ports of its make on its rail "
         "(without a rail: on the same host) have. Collective operations run at the pace of the slowest link, so one "
         "such port slows a whole job. Rates are compared as numbers: 200 Gb/s is the same as 4X HDR or 2X NDR, and a "
-        "whole group of split ports at half rate is no fault. Only links that are up are judged: the rate of a down "
-        "port means nothing."
+        "whole group of split ports at half rate is no fault. Only links that are up are evaluated: the rate of a "
+        "down port is meaningless."
     ),
     action=(
         "Reseat the cable and let the link train again; a link that keeps coming up slow has a bad lane: swap cable "
         "or module. Check that both ends are set to the same speed and lanes (`mlxlink -d DEVICE`, `ethtool IF`) and "
-        "that nobody split the switch port."
+        "that the switch port is not split."
     ),
     yields_to=("link_down", "nic_fault"),
     promql=promql,

@@ -1,11 +1,11 @@
-"""link_degrading: the bit error ratio of a link rises steadily, and when it will cross the next limit. A forecast."""
+"""link_degrading: the bit error ratio of a link rises steadily; a forecast of the next limit."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from fabricmon.fleet import ber, link
@@ -13,45 +13,33 @@ from fabricmon.fleet.trend import BINS, SPAN, Z95
 from fabricmon.fleet.view import View
 from fabricmon.fleet.window import BITS, ERRORS
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.link_errors import Ratio, targets
-from fabricmon.rules.promql import unsaid
-from fabricmon.rules.rule import Outcome, Rule, Scope
+from fabricmon.rules.bit_error_limits import BitErrorParams, read_lately, targets
+from fabricmon.rules.promql import not_expressible
+from fabricmon.rules.rule import Outcome, Rule, Scope, reading
 from fabricmon.units import Duration
 
 Floats = NDArray[np.float64]
 _HOUR = 3600.0
 
 
-class Params(Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of link_degrading. Targets and their multiples mean what they mean in link_errors.
+class LinkDegradingParams(BitErrorParams, frozen=True):
+    """Limits of link_degrading (docs/methods.md#link-degrading).
 
-    target_100g  lanes of 100 Gb/s and more (1e-15: link-health 1.1)
-    target_50g   lanes of 50 Gb/s (1e-14: link-health 1.2)
-    target_25g   lanes of 25 Gb/s (1e-14: the same)
-    target_slow  slower or unknown lanes (1e-13: a tenth of the 1e-12 of the InfiniBand baseline, link-health 1.3)
-    warning      times the target; the first limit that is forecast (10: detection-methods 3.4)
-    critical     times the target; the limit that is forecast when the first one is passed (1000: detection-methods 3.4)
-    horizon      s; a crossing within this time is told (24 h: detection-methods 3.4)
-    sigmas       standard errors by which the slope must be above 0 (3.3: one in 1,000, where 3.4 has 95 % for one link;
-                 a fleet has 100,000)
-    hold         s; the fit covers hours already (0)
-    clear        how long the ratio must not rise before this ends (30 min: one bin of the fit)
+    warning      times the target; the first limit of the forecast
+    critical     times the target; the limit of the forecast beyond the first one
+    horizon      s; a crossing within this time raises it
+    sigmas       standard errors by which the slope must be above 0 (one in 1,000: a fleet has 100,000)
+    hold         the fit covers hours already
+    clear        time for which the ratio must not rise (one bin of the fit)
     """
 
-    target_100g: Ratio = 1e-15
-    target_50g: Ratio = 1e-14
-    target_25g: Ratio = 1e-14
-    target_slow: Ratio = 1e-13
-    warning: Annotated[float, Meta(ge=1)] = 10.0
-    critical: Annotated[float, Meta(ge=1)] = 1000.0
     horizon: Duration = Duration(86_400)
     sigmas: Annotated[float, Meta(gt=0)] = 3.3
-    hold: Duration = Duration(0)
     clear: Duration = Duration(1800)
 
 
-def forecast(view: View, rows: NDArray[np.intp], params: Params) -> tuple[Floats, Floats]:
-    """log10 of the next limit of each row, and seconds until the fitted line crosses it: 0 when it has."""
+def forecast(view: View, rows: NDArray[np.intp], params: LinkDegradingParams) -> tuple[Floats, Floats]:
+    """log10 of the next limit of each row, and seconds until the fitted line crosses it; 0: crossed."""
     trend = view.tracks.errors.trend
     target = np.log10(targets(view, rows, params))
     level, slope = trend.level[rows], trend.slope[rows]
@@ -61,45 +49,43 @@ def forecast(view: View, rows: NDArray[np.intp], params: Params) -> tuple[Floats
         return limit, np.where(slope > 0, np.maximum(limit - level, 0.0) / slope * _HOUR, np.inf)
 
 
-def test(view: View, params: Params) -> Outcome:
+def test(view: View, params: LinkDegradingParams) -> Outcome:
     n, trend = view.n, view.tracks.errors.trend
     fire, value = np.zeros(n, np.bool_), np.zeros(n)
     rows = trend.fitted[trend.fitted < n]
     if len(rows):
         _, seconds = forecast(view, rows, params)
-        with np.errstate(invalid="ignore"):
-            fire[rows] = (trend.slope[rows] > params.sigmas * trend.error[rows]) & (seconds <= params.horizon)
+        fire[rows] = (trend.slope[rows] > params.sigmas * trend.error[rows]) & (seconds <= params.horizon)
         value[rows] = np.nan_to_num(trend.slope[rows])
-    return Outcome(fire=fire, clear=~fire, known=view.present & (view.tracks.link[:n] == link.UP), value=value)
+    known = view.present & (view.tracks.link[:n] == link.UP) & read_lately(view)
+    return Outcome(fire=fire, clear=~fire, known=known, value=value)
 
 
-def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
-    component, errors = str(view.table.ids[row]), view.tracks.errors
+def evidence(view: View, row: int, params: LinkDegradingParams) -> tuple[Evidence, ...]:
+    errors = view.tracks.errors
     trend, at = errors.trend, np.array([row])
     if not np.isfinite(trend.slope[row]):
-        return (Evidence(component, "no trend: too few errors in 6 hours, or the errors ended", for_it=False),)
+        return (reading("no trend: too few errors in 6 h, or the errors ended", for_it=False),)
     limit, seconds = forecast(view, at, params)
     low, high = (float(trend.slope[row] + sign * Z95 * trend.error[row]) for sign in (-1, 1))
-    when = "it is crossed now" if seconds[0] <= 0 else f"crosses {10 ** limit[0]:.2g} in {_words(float(seconds[0]))}"
+    when = "crossed now" if seconds[0] <= 0 else f"crosses {10 ** limit[0]:.2g} in {_words(float(seconds[0]))}"
     text = (
         f"degrading: bit error ratio {10 ** float(trend.level[row]):.2g} by the fit, "
         f"{trend.slope[row]:+.2f} decades an hour (95 %: {low:+.2f} to {high:+.2f}); {when}"
     )
     formula = (
         f"log-linear Poisson fit of {BINS} bins of {SPAN:g} s; slope > {params.sigmas:g} standard errors and a "
-        f"crossing within {float(params.horizon) / _HOUR:g} h (detection-methods 3.4)"
+        f"crossing within {float(params.horizon) / _HOUR:g} h"
     )
     short = errors.short
     seen = ber.claim(short.at(ERRORS, row), short.at(BITS, row), 10 ** float(limit[0]), 10 ** float(limit[0]))
-    told = f"measured in the short window: {seen.errors:.0f} errors in {seen.bits:.3g} bits"
+    measured = f"measured in the short window: {seen.errors:.0f} errors in {seen.bits:.3g} bits"
     if seen.bits > 0:
-        told += f", {seen.low:.2g} to {seen.high:.2g}"
+        measured += f", {seen.low:.2g} to {seen.high:.2g}"
     slope = float(trend.slope[row])
     return (
-        Evidence(component, text, formula, slope, params.sigmas * float(trend.error[row]), bool(slope > 0)),
-        Evidence(
-            component, told, "exact bounds of a Poisson count over the bits seen (detection-methods 2.1)", seen.low
-        ),
+        reading(text, formula, slope, params.sigmas * float(trend.error[row]), bool(slope > 0)),
+        reading(measured, "exact bounds of a Poisson count over the bits (docs/methods.md#ber-bounds)", seen.low),
     )
 
 
@@ -107,12 +93,12 @@ def _words(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < _HOUR else f"{seconds / _HOUR:.1f} h"
 
 
-def info(view: View, row: int, params: Params) -> dict[str, str]:
+def info(view: View, row: int, params: LinkDegradingParams) -> dict[str, str]:
     limit, seconds = forecast(view, np.array([row]), params)
     if not np.isfinite(seconds[0]):
         return {}
-    told = f"{10 ** limit[0]:.2g} in {_words(float(seconds[0]))}" if seconds[0] > 0 else f"{10 ** limit[0]:.2g} now"
-    return {"degrading": "true", "forecast": told}
+    when = f"in {_words(float(seconds[0]))}" if seconds[0] > 0 else "now"
+    return {"degrading": "true", "forecast": f"{10 ** limit[0]:.2g} {when}"}
 
 
 RULE = Rule(
@@ -121,27 +107,25 @@ RULE = Rule(
     table=Kind.PORT,
     severity=Severity.WARNING,
     scope=Scope.NODE,
-    params=Params,
+    params=LinkDegradingParams,
     test=test,
     evidence=evidence,
     info=info,
-    hold=0.0,
-    clear=1800.0,
     title="Link degrading",
     why=(
         "The bit error ratio of this link rises steadily. Errors of the last six hours, in half-hour bins, follow a "
-        "line in log10 whose slope is certainly above 0, and that line crosses the next limit of link_errors within a "
-        "day. Bursts widen the interval, so one bad hour is no trend; fewer than 20 errors in six hours make no "
-        "forecast. A module or cable that ages does this; congestion does not."
+        "line in log10 whose slope is significantly above 0, and that line crosses the next limit of link_errors "
+        "within a day. Bursts widen the interval, so one bad hour is no trend; fewer than 20 errors in six hours make "
+        "no forecast. A module or cable that ages does this; congestion does not."
     ),
     action=(
         "Plan the repair before the limit is crossed: read the module's receive power, temperature and bias "
         "(`mlxlink -d DEVICE -m -c`, `ethtool -m IF`) at both ends, clean the connectors, then swap module and cable "
-        "in that order. The forecast says how long there is; keep long jobs off this link."
+        "in that order. The forecast gives the time left; keep long jobs off this link."
     ),
     yields_to=("link_flapping", "link_down", "nic_fault"),
-    promql=unsaid(
+    promql=not_expressible(
         "each point of the line is the logarithm of a ratio over the bits of half an hour with an interval of its own, "
-        "which a ruler cannot keep"
+        "which a rule evaluator cannot keep"
     ),
 )

@@ -1,54 +1,117 @@
-"""link_down: a link that was up carries nothing now, and nobody ordered it."""
+"""link_down: a link that was up, or is expected to be, is down, and not administratively."""
 
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from fabricmon.catalogue.port import OPER_STATES, PHYS_STATES, PORT_STATES
 from fabricmon.fleet import link
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import ON_PORT, Alert, Recording, Translation, any_of, metric, span
-from fabricmon.rules.rule import Outcome, Rule, Scope
+from fabricmon.rules.promql import ON_PORT, Alert, RecordingRule, Translation, any_of, metric, span
+from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, Share, reading
 from fabricmon.units import Duration
 
 WITNESSES = ("state", "carrier", "operstate")
-"""Columns that tell whether a link is up."""
+"""Columns with the state of a link."""
 MOMENT = 1e-3  # seconds by which a reading must be newer to be another one
-OVERDUE = 1.5  # periods without a reading after which the next one is not waited for [D]
-LATEST = 600.0  # seconds after which a link that is down was surely read again, or its readings are overdue
+OVERDUE = 1.5  # periods without a reading after which none is awaited (design choice)
+LATEST = 600.0  # seconds after which a link was read again, or its readings are overdue
 
 
-class Params(Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of link_down.
+class LinkDownParams(RuleParams, frozen=True):
+    """Limits of link_down (docs/methods.md#link-down).
 
-    hold         how long the link must be down (5 s: detection-methods 3.3)
-    clear        how long it must be up again before this ends (10 s, one poll: design)
-    configuring  how long InfiniBand may stay in INIT or ARMED with its physical link up: a subnet manager needs a
-                 sweep to configure a port (30 s: design; OpenSM sweeps every 10 s)
-    grace        no judgement for so long after a boot or a driver reload: ports are still training (120 s:
-                 detection-methods 3.3)
+    hold         time for which the link must be down
+    clear        time for which it must be up again
+    configuring  time for which InfiniBand may stay in INIT or ARMED with its physical link up: a subnet manager needs a
+                 sweep to configure a port (OpenSM sweeps every 10 s)
+    grace        no evaluation for so long after a boot or a driver reload: ports are still training
+    never        time for which a port that never was up must be seen down before it counts
+    peers        least number of other ports that decide whether such a port is expected to be up, and ...
+    share        ... least share of them that are up
     """
 
     hold: Duration = Duration(5)
     clear: Duration = Duration(10)
     configuring: Duration = Duration(30)
     grace: Duration = Duration(120)
+    never: Duration = Duration(120)
+    peers: int = 3
+    share: Share = 0.75
 
 
-def test(view: View, params: Params) -> Outcome:
+class Expected(IntEnum):
+    """Why a port that never was up is expected to be."""
+
+    NOT = 0
+    PHYSICAL = 1
+    SISTERS = 2
+    PLAN = 3
+    PEERS = 4
+
+
+_WHY = {
+    Expected.PHYSICAL: "it never was up, and its physical link is",
+    Expected.SISTERS: "it never was up, and most ports of its sort on this host are",
+    Expected.PLAN: "it never was up, and the topology has a cable here",
+    Expected.PEERS: "it never was up, and the same port of most hosts of this type is",
+}
+
+
+def expected(view: View, params: LinkDownParams) -> NDArray[np.int8]:
+    """Why each port that never was up is expected to be, as Expected."""
+    tracks, n = view.tracks, view.n
+    facts, state = tracks.facts, tracks.link[:n]
+    found = np.zeros(n, np.int8)
+    rows = np.flatnonzero(
+        view.present & ~tracks.ever_up[:n] & ~facts.swept[:n] & ((state == link.INIT) | (state == link.DOWN))
+    )
+    if not len(rows):
+        return found
+    like = view.present & (facts.make[:n] > 0) & ~facts.swept[:n]
+    # ports of one number are alike: the second port of all adapters may be unused
+    host = (view.node.astype(np.int64) * facts.makes + facts.make[:n]) * _NUMBERS + facts.number[:n]
+    host[~like] = -1
+    place = np.where(like, facts.place[:n].astype(np.int64), -1)
+    for why, is_so in (
+        (Expected.PEERS, _most_up(view, place, rows, params)),
+        (Expected.PLAN, view.group("leaf")[rows] >= 0),
+        (Expected.SISTERS, _most_up(view, host, rows, params)),
+        (Expected.PHYSICAL, state[rows] == link.INIT),
+    ):
+        found[rows[is_so]] = why.value
+    return found
+
+
+_NUMBERS = 1000  # more than any number of a port
+
+
+def _most_up(
+    view: View, group: NDArray[np.int64], rows: NDArray[np.intp], params: LinkDownParams
+) -> NDArray[np.bool_]:
+    """Whether enough other ports of each row's group are up. Group -1: none."""
+    kinds, dense = np.unique(group, return_inverse=True)
+    named = group >= 0
+    size = np.bincount(dense[named], minlength=len(kinds))
+    up = np.bincount(dense[named & (view.tracks.link[: view.n] == link.UP)], minlength=len(kinds))
+    others = size[dense[rows]] - 1
+    return (group[rows] >= 0) & (others >= params.peers) & (up[dense[rows]] >= params.share * others)
+
+
+def test(view: View, params: LinkDownParams) -> Outcome:
     tracks, n = view.tracks, view.n
     state, since = tracks.link[:n], tracks.since[:n]
     fresh = np.logical_or.reduce([view.fresh(column) for column in WITNESSES])
-    with np.errstate(invalid="ignore"):
-        settling = view.now - view.table.begun[:n] < params.grace
-        waiting = (state == link.INIT) & (view.now - since < params.configuring)
+    settling = view.now - view.table.begun[:n] < params.grace
+    wanted = tracks.ever_up[:n] | ((expected(view, params) > 0) & (view.now - since >= params.never))
+    waiting = (state == link.INIT) & (view.now - since < params.configuring)
     down = (state == link.DOWN) | ((state == link.INIT) & ~waiting)
-    known = view.present & fresh & (state != link.UNKNOWN) & tracks.ever_up[:n] & ~(down & settling) & ~waiting
+    known = view.present & fresh & (state != link.UNKNOWN) & wanted & ~(down & settling) & ~waiting
     return Outcome(
         fire=down,
         clear=(state == link.UP) | (state == link.ORDERED),
@@ -59,28 +122,26 @@ def test(view: View, params: Params) -> Outcome:
     )
 
 
-def _confirmed(view: View, down: NDArray[np.bool_], params: Params) -> NDArray[np.bool_]:
+def _confirmed(view: View, down: NDArray[np.bool_], params: LinkDownParams) -> NDArray[np.bool_]:
     """Links that a second reading found down, or whose second reading is overdue.
 
-    One that is down at one look may be up a moment later; the time until the next look says nothing. What a sweep
-    tells is told at once: it looks seldom, and its own look takes seconds.
+    A link that is down at one reading may be up a moment later. Ports of a sweep need no second reading: sweeps are
+    rare and take seconds.
     """
     confirmed = np.ones(view.n, np.bool_)
     if not params.hold:
         return confirmed
     since, swept = view.tracks.since[: view.n], view.tracks.facts.swept[: view.n]
-    with np.errstate(invalid="ignore"):
-        rows = np.flatnonzero(down & ~swept & (view.now - since < LATEST))
-        if len(rows):
-            age, period = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
-            for column in WITNESSES:
-                age, period = np.fmin(age, view.age(column)[rows]), np.fmin(period, view.period(column)[rows])
-            confirmed[rows] = (view.now - age > since[rows] + MOMENT) | (age > OVERDUE * period)
+    rows = np.flatnonzero(down & ~swept & (view.now - since < LATEST))
+    if len(rows):
+        age, period = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+        for column in WITNESSES:
+            age, period = np.fmin(age, view.age(column)[rows]), np.fmin(period, view.period(column)[rows])
+        confirmed[rows] = (view.now - age > since[rows] + MOMENT) | (age > OVERDUE * period)
     return confirmed
 
 
-def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
-    component = str(view.table.ids[row])
+def evidence(view: View, row: int, params: LinkDownParams) -> tuple[Evidence, ...]:
     state = int(view.tracks.link[row])
     for_s = view.now - float(view.tracks.since[row])
     limit = params.configuring if state == link.INIT else params.hold
@@ -92,25 +153,37 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
     carrier = float(view.value("carrier")[row])
     if not math.isnan(carrier):
         words.append("carrier" if carrier else "no carrier")
-    formula = f"not active for longer than {limit:g} s (detection-methods 3.3)"
-    readings = [Evidence(component, ", ".join(words), formula, for_s, float(limit), state in (link.DOWN, link.INIT))]
+    why = Expected(int(expected(view, params)[row]))
+    formula = f"not active for longer than {max(limit, params.never) if why else limit:g} s"
+    readings = [reading(", ".join(words), formula, for_s, float(limit), state in (link.DOWN, link.INIT))]
     if state == link.INIT:
         sm = float(view.value("sm_lid")[row])
-        told = "" if math.isnan(sm) else f"; sm_lid is {sm:.0f}" + (" (none assigned)" if sm == 0 else "")
-        text = f"the physical link is up, but no subnet manager has brought the port to ACTIVE{told}"
-        readings.append(Evidence(component, text))
+        lid = "" if math.isnan(sm) else f"; sm_lid is {sm:.0f}" + (" (none assigned)" if sm == 0 else "")
+        text = f"the physical link is up, but no subnet manager has brought the port to ACTIVE{lid}"
+        readings.append(reading(text))
+        if (waiting := _waiting(view)) > 1:
+            readings.append(reading(f"{waiting} ports wait for the subnet manager: suspect it, not the cables"))
+    if why:
+        readings.append(reading(_WHY[why]))
     return tuple(readings)
 
 
-def info(view: View, row: int, params: Params) -> dict[str, str]:
-    return {"waits_for": "subnet manager"} if int(view.tracks.link[row]) == link.INIT else {}
+def _waiting(view: View) -> int:
+    """Ports that a subnet manager has not configured."""
+    return int(np.count_nonzero(view.present & (view.tracks.link[: view.n] == link.INIT)))
+
+
+def info(view: View, row: int, params: LinkDownParams) -> dict[str, str]:
+    if int(view.tracks.link[row]) != link.INIT:
+        return {}
+    return {"waits_for": "subnet manager"} | ({"suspect": "subnet manager"} if _waiting(view) > 1 else {})
 
 
 WAS_UP = "fabricmon:port:was_up"
-"""Ports that were up since they are watched; one that vanishes is forgotten after an hour."""
+"""Ports that were up at least once; one that vanishes is forgotten after an hour."""
 
 
-def promql(params: Params) -> Translation:
+def promql(params: LinkDownParams) -> Translation:
     state, phys, carrier = metric("state"), metric("phys_state"), metric("carrier")
     infiniband = f'{ON_PORT} fabricmon_port_info{{link_layer="InfiniBand"}}'
     seen = any_of(
@@ -119,49 +192,49 @@ def promql(params: Params) -> Translation:
         f"(last_over_time({WAS_UP}[1h]) and {ON_PORT} ({state} or {carrier}))",
     )
     then = f"offset {span(params.grace)}"
-    judged = f"and {ON_PORT} {WAS_UP} and {ON_PORT} ({state} {then} or {carrier} {then})"
+    trained = f"and {ON_PORT} {WAS_UP} and {ON_PORT} ({state} {then} or {carrier} {then})"
     trains = f"(({state} == 2 or {state} == 3) and {phys} != 5)"
-    hears_none = f"(({state} == 1 or {trains}) unless {phys} == 3) and {infiniband}"
+    polling = f"(({state} == 1 or {trains}) unless {phys} == 3) and {infiniband}"
     dark = f"({carrier} == 0 or {state} == 1) unless {ON_PORT} {metric('admin_up')} == 0 unless {infiniband}"
     waits = f"({state} == 2 or {state} == 3) and {phys} == 5 and {infiniband}"
     return Translation(
         alerts=(
-            Alert(f"({any_of(f'({hears_none})', f'({dark})')}) {judged}"),
-            Alert(f"({waits}) {judged}", hold=max(params.configuring, params.hold), case="initialising"),
+            Alert(f"({any_of(f'({polling})', f'({dark})')}) {trained}"),
+            Alert(f"({waits}) {trained}", hold=max(params.configuring, params.hold), case="initialising"),
+            Alert(f"({waits}) unless {ON_PORT} {WAS_UP}", hold=max(params.configuring, params.never), case="never_up"),
         ),
-        recordings=(Recording(WAS_UP, seen),),
+        recordings=(RecordingRule(WAS_UP, seen),),
         differs=(
             "a boot shows by the two minutes in which the port was not there before, so a reboot or driver reload "
-            "between two scrapes does not; interfaces that tell an operational state and no carrier are not judged"
+            "between two scrapes does not; of ports that never were up only those with a physical link are evaluated; "
+            "interfaces with an operational state and without a carrier are not evaluated"
         ),
     )
 
 
 RULE = Rule(
     name="link_down",
-    kind="link_down",
     table=Kind.PORT,
     severity=Severity.WARNING,
     scope=Scope.NODE,
-    params=Params,
+    params=LinkDownParams,
     test=test,
     evidence=evidence,
     info=info,
-    hold=5.0,
-    clear=10.0,
-    title="Link down",
     why=(
-        "A link that was up is not active any more, longer than a retraining takes, and nobody disabled it. On "
-        "InfiniBand the port's own state decides: DOWN and POLLING means that it hears no partner; INIT with the "
-        "physical link up means that the cable is fine and the subnet manager has not configured the port. On RoCE "
-        "and Ethernet the carrier decides. Ports that never were up, ports disabled by an operator and hosts that "
-        "are just booting are not judged."
+        "A link that was up, or is expected to be, is not active for longer than a retraining takes, and is not "
+        "disabled. On InfiniBand the "
+        "port's own state decides: DOWN and POLLING is loss of signal; INIT with the physical link up means that the "
+        "cable is fine and the subnet manager has not configured the port. On RoCE and Ethernet the carrier decides. "
+        "A port that never was up counts after two minutes if its physical link is up, if most ports of its sort on "
+        "the host or the same port of most hosts of the type are up, or if the topology has a cable there. Other such "
+        "ports, ports disabled by an operator and hosts that are just booting are not evaluated."
     ),
     action=(
-        "Look at the far end first: if several links of one leaf are down, it is the switch. For a single link: is the "
-        "peer port enabled, is the cable seated, what does the module say (`mlxlink -d DEVICE -m`, `ethtool -m IF`)? "
-        "Reseat or swap cable, then module, then port. In INIT: check that a subnet manager runs and reaches this port "
-        "(`sminfo`, `ibstat`); leave the cable alone."
+        "Check the far end first: if several links of one leaf are down, it is the switch. For a single link: is the "
+        "peer port enabled, is the cable seated, what does the module report (`mlxlink -d DEVICE -m`, `ethtool -m "
+        "IF`)? Reseat or swap cable, then module, then port. In INIT: check that a subnet manager runs and reaches "
+        "this port (`sminfo`, `ibstat`); leave the cable alone."
     ),
     yields_to=("nic_fault",),
     promql=promql,

@@ -1,4 +1,4 @@
-"""link_flapping: a link goes down again and again; quickly (damping penalty) or slowly (episodes in a day)."""
+"""link_flapping: a link goes down repeatedly; quickly (damping penalty) or slowly (episodes in a day)."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from fabricmon.fleet.history import DEPTH
+from fabricmon.fleet.downs import DEPTH
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import Alert, Recording, Translation, any_of, metric, span
-from fabricmon.rules.rule import Outcome, Rule, Scope
+from fabricmon.rules.promql import Alert, RecordingRule, Translation, any_of, metric, span
+from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
 
 PER_DOWN = 1000.0
-"""Penalty of one down (RFC 2439 as routers have it: 1000 per flap, detection-methods 3.3)."""
+"""Penalty of one down (RFC 2439; docs/methods.md#flap-damping)."""
 
 
-class Params(Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of link_flapping; the damping figures are those routers come with (detection-methods 3.3).
+class LinkFlappingParams(RuleParams, frozen=True):
+    """Limits of link_flapping (docs/methods.md#link-flapping); the damping figures are the defaults of routers.
 
-    half_life  in which the penalty halves (900 s)
+    half_life  of the penalty (900 s)
     raise_at   penalty above which a link is flapping: the third down within minutes, not the second (2000)
     clear_at   penalty below which it is calm again (750)
-    ceiling    penalty is kept at or below: calm within at most four half-lives (12000)
-    episodes   so many separate episodes within `window` are slow flapping (3); at most as many as are remembered
-    window     for slow flapping (24 h)
+    ceiling    greatest penalty: calm within at most four half-lives (12000)
+    episodes   separate episodes within `window` that are slow flapping (3); at most as many as are remembered
+    window     of slow flapping (24 h)
     apart      downs closer than this are one episode (60 s)
-    hold       s; the penalty is a memory already (0)
-    clear      s; the same (0)
+    hold       the penalty decays slowly already
+    clear      the same
     """
 
     half_life: Duration = Duration(900)
@@ -41,8 +41,6 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     episodes: Annotated[int, Meta(ge=2, le=DEPTH)] = 3
     window: Duration = Duration(86_400)
     apart: Duration = Duration(60)
-    hold: Duration = Duration(0)
-    clear: Duration = Duration(0)
 
     def __post_init__(self) -> None:
         if not self.clear_at < self.raise_at < self.ceiling:
@@ -52,11 +50,11 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Score(NamedTuple):
-    """What the downs of each row amount to at `now`.
+    """Penalty and episodes of each row at `now`.
 
     penalty   decayed sum
     episodes  separate episodes in the window since the last time the penalty was above its raise level
-    began     time of the first down of the present row of downs
+    began     time of the first down of the present series
     """
 
     penalty: NDArray[np.float64]
@@ -64,11 +62,8 @@ class Score(NamedTuple):
     began: NDArray[np.float64]
 
 
-def score(view: View, rows: NDArray[np.intp], params: Params) -> Score:
-    """Walk through the remembered downs of these rows, oldest first.
-
-    Episodes that were part of a quick flap do not count as slow ones: they have been told already.
-    """
+def score(view: View, rows: NDArray[np.intp], params: LinkFlappingParams) -> Score:
+    """Penalty and episodes of these rows. Episodes of a quick flap do not count as slow ones."""
     size = len(rows)
     penalty, before = np.zeros(size), np.full(size, -np.inf)
     episodes = np.zeros(size, np.int64)
@@ -86,18 +81,16 @@ def score(view: View, rows: NDArray[np.intp], params: Params) -> Score:
         first_episode = np.where(separate & (episodes == 0), at, first_episode)
         episodes = np.where(quick, 0, episodes + separate)
         before = np.where(some, at, before)
-    with np.errstate(invalid="ignore"):
-        penalty = np.where(np.isfinite(before), penalty * np.exp2(-(view.now - before) / params.half_life), 0.0)
+    penalty = np.where(np.isfinite(before), penalty * np.exp2(-(view.now - before) / params.half_life), 0.0)
     began = np.where((episodes >= params.episodes) & (penalty <= params.raise_at), first_episode, began)
     return Score(penalty, episodes, began)
 
 
-def test(view: View, params: Params) -> Outcome:
+def test(view: View, params: LinkFlappingParams) -> Outcome:
     tracks, n = view.tracks, view.n
     penalty, since = np.zeros(n), np.full(n, np.nan)
     slow = np.zeros(n, np.bool_)
-    with np.errstate(invalid="ignore"):
-        rows = np.flatnonzero(view.now - tracks.downs.last[:n] <= params.window)
+    rows = np.flatnonzero(view.now - tracks.downs.last[:n] <= params.window)
     if len(rows):
         found = score(view, rows, params)
         penalty[rows], since[rows] = found.penalty, found.began
@@ -113,20 +106,18 @@ def test(view: View, params: Params) -> Outcome:
     )
 
 
-def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
-    component = str(view.table.ids[row])
+def evidence(view: View, row: int, params: LinkFlappingParams) -> tuple[Evidence, ...]:
     found = score(view, np.array([row]), params)
-    downs = [(at, count) for at, count in view.tracks.downs.of(row) if view.now - at <= params.window]
+    downs = [(at, count) for at, count in view.tracks.downs.of_row(row) if view.now - at <= params.window]
     recent = [(at, count) for at, count in downs if at >= found.began[0]] or downs
     total = sum(count for _, count in recent)
     ago = ", ".join(f"{view.now - at:.0f} s ago" + (f" (x{count})" if count > 1 else "") for at, count in recent[-8:])
     penalty, episodes = float(found.penalty[0]), int(found.episodes[0])
     readings = [
-        Evidence(
-            component,
+        reading(
             f"{total} downs ({ago}), penalty {penalty:.0f}",
             f"P = {PER_DOWN:.0f} a down, half-life {params.half_life:g} s; raise > {params.raise_at:g}, "
-            f"clear < {params.clear_at:g} (detection-methods 3.3)",
+            f"clear < {params.clear_at:g}",
             penalty,
             params.raise_at,
             penalty > params.raise_at,
@@ -136,15 +127,15 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
         hours = params.window / 3600
         text = f"{episodes} separate episodes in {hours:g} h"
         formula = f"downs within {params.apart:g} s are one episode; {params.episodes} in {hours:g} h"
-        readings.append(Evidence(component, text, formula, episodes, params.episodes))
+        readings.append(reading(text, formula, episodes, params.episodes))
     excused = int(view.tracks.downs.excused[row])
     if excused:
-        text = f"{excused} downs not counted: ordered, in maintenance, or soon after a boot or driver reload"
-        readings.append(Evidence(component, text, for_it=False))
+        text = f"{excused} downs not counted: administrative, in maintenance, or soon after a boot or driver reload"
+        readings.append(reading(text, for_it=False))
     return tuple(readings)
 
 
-def info(view: View, row: int, params: Params) -> dict[str, str]:
+def info(view: View, row: int, params: LinkFlappingParams) -> dict[str, str]:
     found = score(view, np.array([row]), params)
     return {"slow": "true"} if found.episodes[0] >= params.episodes and found.penalty[0] <= params.raise_at else {}
 
@@ -154,10 +145,10 @@ EPISODE = "fabricmon:port:down_episode"
 """The counter's value before an episode of downs that is not part of a quick flap, for as long as it is young."""
 
 _WINDOWS = (1 / 3, 2 / 3, 4 / 3, 2.0)
-"""Half-lives; ends of the windows by which the decay of the penalty is told in steps."""
+"""Half-lives; ends of the windows in which the penalty decays by steps."""
 
 
-def promql(params: Params) -> Translation:
+def promql(params: LinkFlappingParams) -> Translation:
     def downs(seconds: float, before: float = 0.0) -> str:
         offset = f" offset {span(before)}" if before else ""
         counted = (f"increase({metric(c)}[{span(seconds)}]{offset})" for c in ("link_downed", "carrier_down_changes"))
@@ -180,40 +171,36 @@ def promql(params: Params) -> Translation:
             ),
             Alert(f"changes({EPISODE}[{span(params.window)}]) + 1 >= {params.episodes}", case="slow"),
         ),
-        recordings=(Recording(PENALTY, " + ".join(terms)), Recording(EPISODE, episode)),
+        recordings=(RecordingRule(PENALTY, " + ".join(terms)), RecordingRule(EPISODE, episode)),
         differs=(
-            "the penalty decays in four steps, not smoothly, so it is up to a quarter too high; ordered downs and "
-            "those soon after a boot count; a quick flap leaves two episodes of slow flapping; after the end "
-            "it fires on for the time in which a penalty decays from its raise to its clear level"
+            "the penalty decays in four steps, not smoothly, so it is up to a quarter too high; administrative downs "
+            "and those soon after a boot count; a quick flap leaves two episodes of slow flapping; after the end "
+            "it keeps firing for the decay of a penalty from its raise to its clear level"
         ),
     )
 
 
 RULE = Rule(
     name="link_flapping",
-    kind="link_flapping",
     table=Kind.PORT,
     severity=Severity.WARNING,
     scope=Scope.NODE,
-    params=Params,
+    params=LinkFlappingParams,
     test=test,
     evidence=evidence,
     info=info,
-    hold=0.0,
-    clear=0.0,
-    title="Link flapping",
     why=(
-        "The link goes down and comes back, again and again; each time it loses everything for seconds, and training "
-        "jobs stall or die. Every down adds 1000 to a penalty that halves in 15 minutes; above 2000 the link is "
+        "The link goes down and up repeatedly; each time it loses all traffic for seconds, and training jobs stall or "
+        "fail. Every down adds 1000 to a penalty that halves in 15 minutes; above 2000 the link is "
         "flapping, below 750 it is calm again (the damping routers use, RFC 2439). So two downs of a reboot do not "
         "raise it, the third within minutes does, and it clears about half an hour after the last. Slow flapping is "
-        "three separate episodes in 24 hours. Downs that were ordered, in maintenance or within two minutes of a "
-        "boot do not count. Where several counters tell of the same down, the greatest counts, never the sum."
+        "three separate episodes in 24 hours. Administrative downs and downs in maintenance or within two minutes of a "
+        "boot do not count. Where several counters count the same down, the greatest counts, not the sum."
     ),
     action=(
-        "Take the link out of service before the next job does it for you. Then clean and reseat both ends, swap the "
+        "Take the link out of service before the next job starts. Then clean and reseat both ends, swap the "
         "cable or the module, then the port; note which end changed. Slow flapping with nothing in the error counters: "
-        "compare the times with temperature, power events and work in the row."
+        "compare the times with temperature, power events and work in that row of racks."
     ),
     yields_to=("nic_fault",),
     promql=promql,

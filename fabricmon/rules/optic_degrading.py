@@ -1,36 +1,38 @@
-"""optic_degrading: a module's light or temperature drifts towards the module's own alarm limit, or is beyond it."""
+"""optic_degrading: Rx power or temperature of a module drifts towards its alarm limit, or is beyond it."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from fabricmon.fleet.trend import TEMPERATURE, Z95, ModuleTrend
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import Alert, Translation, metric
-from fabricmon.rules.rule import Outcome, Rule, Scope
+from fabricmon.rules.promql import Alert, Translation, family, metric
+from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
 
 Floats = NDArray[np.float64]
 _HOUR = 3600.0
-_WORDS = ((ModuleTrend.LIGHT, "receive power", "dB above the module's low alarm"),
+_WORDS = ((ModuleTrend.LIGHT, "Rx power", "dB above the module's low alarm"),
           (ModuleTrend.HEAT, "temperature", "degrees below the module's high alarm"))  # fmt: skip
 
 
-class Params(Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of optic_degrading. Alarm limits are the module's own (link-health 5): no fixed number is right for all.
+class OpticDegradingParams(RuleParams, frozen=True):
+    """Limits of optic_degrading (docs/methods.md#optic-degrading).
 
-    horizon      s; reaching the alarm limit within this time is told (24 h: detection-methods 3.4)
-    sigmas       standard errors by which the margin must fall (4.5: one in 1,000 with the 11 degrees of freedom of 13
-                 bins; a fleet has 100,000 modules)
-    loss         dB the light must fall in six hours at least (0.5: design; steps of a module's own reading are 0.1)
-    heat         degrees the module must get warmer in six hours than the others do (3: design)
-    hold         how long a module must be beyond its limit (5 min: two reads)
-    clear        how long the reading must not drift and be within the limit (30 min: one bin of the fit)
+    Alarm limits are the module's own.
+
+    horizon      s; reaching the alarm limit within this time raises it
+    sigmas       standard errors by which the margin must fall (one in 1,000 with the 11 degrees of freedom of 13 bins;
+                 a fleet has 100,000 modules)
+    loss         least fall of the Rx power in six hours, dB (a module reads in steps of 0.1)
+    heat         least rise of the temperature in six hours above that of the other modules, degrees
+    hold         time for which a module must be beyond its limit (two reads)
+    clear        time for which the reading must not drift and be within the limit (one bin of the fit)
     """
 
     horizon: Duration = Duration(86_400)
@@ -41,30 +43,28 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     clear: Duration = Duration(1800)
 
 
-def falling(view: View, params: Params) -> NDArray[np.bool_]:
-    """bool[2, n]: the margin of light, of temperature falls steadily and is gone within the horizon."""
+def falling(view: View, params: OpticDegradingParams) -> NDArray[np.bool_]:
+    """bool[2, n]: the margin of Rx power, of temperature falls steadily and is 0 within the horizon."""
     n, trend = view.n, view.tracks.modules
     level, slope, error = trend.level[:, :n], trend.slope[:, :n], trend.error[:, :n]
     least = np.array([[params.loss], [params.heat]]) / 6.0
-    with np.errstate(invalid="ignore"):
-        sure = (-slope > params.sigmas * error) & (-slope >= least) & trend.steady[:, :n]
-        return np.asarray(sure & (level <= -slope * float(params.horizon) / _HOUR))
+    sure = (-slope > params.sigmas * error) & (-slope >= least) & trend.steady[:, :n]
+    return np.asarray(sure & (level <= -slope * float(params.horizon) / _HOUR))
 
 
-def test(view: View, params: Params) -> Outcome:
+def test(view: View, params: OpticDegradingParams) -> Outcome:
     n, trend = view.n, view.tracks.modules
     fire, known = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     margin = trend.margin[:, :n]
-    if view.table.lane(TEMPERATURE) is not None:
-        with np.errstate(invalid="ignore"):
-            fire = np.logical_or.reduce([*(margin <= 0), *falling(view, params)])
+    if view.table.read_times(TEMPERATURE) is not None:
+        fire = np.logical_or.reduce([*(margin <= 0), *falling(view, params)])
         known = view.present & view.fresh(TEMPERATURE) & (np.isfinite(margin[0]) | np.isfinite(margin[1]))
     value = np.fmin(margin[0], margin[1])
     return Outcome(fire=fire, clear=~fire, known=known, value=value)
 
 
-def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
-    component, trend = str(view.table.ids[row]), view.tracks.modules
+def evidence(view: View, row: int, params: OpticDegradingParams) -> tuple[Evidence, ...]:
+    trend = view.tracks.modules
     drifts = falling(view, params)
     found = []
     for which, word, unit in _WORDS:
@@ -79,10 +79,10 @@ def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
             text += f"; the limit is reached in {_hours(view, which, row):.1f} h"
         formula = (
             f"margin <= 0, or a line through half-hour means that falls by {params.sigmas:g} standard errors in both "
-            f"halves of 6 h and reaches 0 within {float(params.horizon) / _HOUR:g} h (detection-methods 3.4)"
+            f"halves of 6 h and reaches 0 within {float(params.horizon) / _HOUR:g} h"
         )
-        found.append(Evidence(component, text, formula, margin, 0.0, bool(margin <= 0 or drifts[which, row])))
-    return tuple(found) or (Evidence(component, "no reading of the module"),)
+        found.append(reading(text, formula, margin, 0.0, bool(margin <= 0 or drifts[which, row])))
+    return tuple(found) or (reading("no reading of the module"),)
 
 
 def _hours(view: View, which: int, row: int) -> float:
@@ -90,22 +90,21 @@ def _hours(view: View, which: int, row: int) -> float:
     return max(0.0, float(trend.level[which, row]) / -float(trend.slope[which, row]))
 
 
-def info(view: View, row: int, params: Params) -> dict[str, str]:
+def info(view: View, row: int, params: OpticDegradingParams) -> dict[str, str]:
     drifts = falling(view, params)
-    told = [f"{word} in {_hours(view, which, row):.1f} h" for which, word, _ in _WORDS if drifts[which, row]]
-    return {"degrading": "true"} | ({"forecast": "alarm limit of " + ", ".join(told)} if told else {})
+    near = [f"{word} in {_hours(view, which, row):.1f} h" for which, word, _ in _WORDS if drifts[which, row]]
+    return {"degrading": "true"} | ({"forecast": "alarm limit of " + ", ".join(near)} if near else {})
 
 
-def promql(params: Params) -> Translation:
+def promql(params: OpticDegradingParams) -> Translation:
     hot = f"{metric('module_temperature')} >= ignoring (limit) ({metric('module_temperature_limit_high_alarm')} > 0)"
-    faint = metric("module_rx_power_limit_low_alarm")
-    light = metric("module_rx_power_lane0").partition("{")[0]
+    light, faint = family("module_rx_power_lane0"), metric("module_rx_power_limit_low_alarm")
     dark = f"max without (lane) ({light} <= ignoring (lane, limit) group_left () ({faint} > 0))"
     return Translation(
         (Alert(f"{hot} or {dark}"),),
         differs=(
-            "only what is beyond the module's own alarm limits now; a drift that will be there within a day needs the "
-            "straight line through six hours and the other modules' mean, which a ruler cannot hold against noise"
+            "only modules beyond their own alarm limits now; a drift needs the straight line through six hours and the "
+            "other modules' mean, which a rule evaluator cannot form"
         ),
     )
 
@@ -116,23 +115,21 @@ RULE = Rule(
     table=Kind.PORT,
     severity=Severity.WARNING,
     scope=Scope.NODE,
-    params=Params,
+    params=OpticDegradingParams,
     test=test,
     evidence=evidence,
     info=info,
-    hold=300.0,
-    clear=1800.0,
     title="Optical module degrading",
     why=(
-        "The light that this module receives, or its temperature, is beyond the alarm limit that the module itself "
-        "states, or drifts towards it so steadily that it will be there within a day. A line through half-hour means "
-        "of six hours has to fall in both halves, so that a step, as when a job starts, is no trend; of the "
-        "temperature only what this module gets warmer than the others counts. Errors follow when the margin is gone."
+        "Rx power or temperature of this module is beyond the module's own alarm limit, or drifts so steadily that it "
+        "reaches the limit within a day. A line through half-hour means of six hours has to fall in both halves, so "
+        "that a step, as when a job starts, is no trend; of the temperature only the rise above the other modules "
+        "counts. Errors follow when the margin is gone."
     ),
     action=(
-        "Low light with a healthy transmit power at the far end: clean the connectors and look at the fibre. Low "
-        "transmit power or bias at the far end: its module ages, swap that one. Hot: look at fans, dust and blanking "
-        "plates of the host or switch. `mlxlink -d DEVICE -m`, `ethtool -m IF` show both."
+        "Low Rx power with a healthy Tx power at the far end: clean the connectors and check the fibre. Low Tx power "
+        "or bias at the far end: its module ages, swap that one. Hot: check fans, dust and blanking plates of the host "
+        "or switch. `mlxlink -d DEVICE -m`, `ethtool -m IF` show both."
     ),
     yields_to=("link_flapping", "link_down", "nic_fault"),
     promql=promql,

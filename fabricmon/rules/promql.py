@@ -1,6 +1,6 @@
-"""How a rule is said in PromQL: recordings and alerts, and in words what PromQL cannot say of it. Pure.
+"""A rule in PromQL: recordings, alerts, and the differences from the rule. Pure.
 
-Expressions are over what agents export on /metrics, scraped at least every 15 s: a range is never below 1m, four such
+Expressions are over the /metrics of agents, scraped at least every 15 s: a range is never below 1m, four such
 intervals (conventions of the Prometheus documentation). Series that vanish end a condition in PromQL.
 """
 
@@ -18,16 +18,16 @@ SHORTEST = 60.0
 
 ON_PORT = "on (job, instance, device, port)"
 ON_NODE = "on (job, instance)"
-"""What joins two metrics of one port, and metrics of one node, where they have further labels."""
+"""Joins two metrics of one port, and metrics of one node, that have further labels."""
 
 UP = 'up{job=~"fabricmon.*"}'
-"""Whether the last scrape of an agent succeeded; an export with a selector of its own puts that in its place."""
+"""Whether the last scrape of an agent succeeded; an export with a selector uses that instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
-    """A costly or remembering part of a condition, evaluated once for all alerts: `record:` and `expr:` of a rule
-    file. Names are "fabricmon:<row>:<what>" and unique among all rules.
+class RecordingRule:
+    """A part of a condition that is costly or has a memory: `record:` and `expr:` of a rule file. Names are
+    "fabricmon:<row>:<what>" and unique among all rules.
 
     every  seconds between two evaluations; 0: as often as the alerts
     """
@@ -41,11 +41,11 @@ class Recording:
 class Alert:
     """One condition.
 
-    expr      true of a component where it has a sample; its labels are those of the component's metrics
+    expr      has a sample for each component of which it is true, with the labels of the component's metrics
     severity  None: the rule's own
     hold      seconds it must be true before it fires; None: the rule's (params.hold)
-    keep      seconds it goes on firing after it was true last; None: the rule's (params.clear)
-    case      tells conditions of one severity apart, a word; "" where there is one
+    keep      seconds it fires after it was last true; None: the rule's (params.clear)
+    case      a word that distinguishes conditions of one severity; "" where there is one
     """
 
     expr: str
@@ -59,12 +59,12 @@ class Alert:
 class Translation:
     """A rule in PromQL.
 
-    alerts   the condition; more than one where severities differ; () where it cannot be said
-    differs  what the ruler decides otherwise than the rule, and why, in a sentence; "" where it is the same
+    alerts   the condition; more than one where severities differ; () not expressible
+    differs  the differences of the alerts from the rule, in a sentence; "" none
     """
 
     alerts: tuple[Alert, ...] = ()
-    recordings: tuple[Recording, ...] = ()
+    recordings: tuple[RecordingRule, ...] = ()
     differs: str = ""
 
     @property
@@ -73,8 +73,11 @@ class Translation:
         return ("near" if self.differs else "exact") if self.alerts else "not expressible"
 
 
-def unsaid(why: str) -> Callable[[Any], Translation]:
-    """A rule that PromQL cannot say, for this reason."""
+OF_INCIDENTS = "needs the incidents of the server, which the metrics of the nodes do not have"
+
+
+def not_expressible(why: str) -> Callable[[Any], Translation]:
+    """A rule that is not expressible in PromQL, for this reason."""
     return lambda _params: Translation(differs=why)
 
 
@@ -88,13 +91,18 @@ def metric(column: str) -> str:
     return counter.metric + (f"{{{labels}}}" if labels else "")
 
 
-def top(column: str) -> str:
-    """The value at which a saturating counter says "at least", as PromQL writes it."""
-    return f"{CATALOGUE[column].top:.0f}"
+def family(column: str) -> str:
+    """The metric of all columns of a column's family, without their labels."""
+    return CATALOGUE[column].metric
+
+
+def pause_share(direction: str, window: str = "1m") -> str:
+    """Share of the window in which a port sent ("tx") or received ("rx") PFC pause, on its worst priority."""
+    return f"max without (priority) (rate({family(f'pfc_{direction}_pause_prio0')}[{window}]))"
 
 
 def span(seconds: float) -> str:
-    """A range or duration as PromQL writes it: 90 -> "90s", 0.5 -> "500ms"."""
+    """A range or duration in PromQL: 90 -> "90s", 0.5 -> "500ms"."""
     return f"{seconds:.0f}s" if float(seconds).is_integer() else f"{max(1.0, seconds * 1000):.0f}ms"
 
 
@@ -104,7 +112,7 @@ def increase(column: str, seconds: float) -> str:
 
 
 def total(*values: str) -> str:
-    """The sum of those of the values of one component that are known."""
+    """The sum of the known values of one component."""
     known = any_of(*values)
     return "(" + " + ".join(f"({value} or 0 * ({known}))" for value in values) + ")"
 
@@ -115,7 +123,7 @@ def greater(one: str, other: str) -> str:
 
 
 def there_before(column: str, seconds: float) -> str:
-    """The component was there `seconds` ago: not booting, no driver just loaded."""
+    """The component existed `seconds` ago: no boot or driver load since."""
     return f"({metric(column)} offset {span(seconds)})"
 
 
@@ -125,5 +133,5 @@ def lesser(one: str, other: str) -> str:
 
 
 def any_of(*conditions: str) -> str:
-    """A component that one of the conditions is true of."""
+    """True of a component where one of the conditions is."""
     return " or ".join(conditions)

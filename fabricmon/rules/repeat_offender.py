@@ -1,68 +1,57 @@
-"""repeat_offender: a part that breaks again and again. Its condition is over incidents, not rows."""
+"""repeat_offender: a part that fails repeatedly. Its condition is over incidents, not rows."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.rule import Outcome, Rule, Scope
+from fabricmon.rules.promql import OF_INCIDENTS, not_expressible
+from fabricmon.rules.rule import Rule, RuleParams, Scope, never, reading
 from fabricmon.units import Duration
 
 
-class Params(Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of repeat_offender, which engine/offences.py decides.
+class RepeatOffenderParams(RuleParams, frozen=True):
+    """Limits of repeat_offender (docs/methods.md#repeat-offender), evaluated by engine/incidents/offences.py.
 
-    times       of the median rate of its like, above which a part is an offender (10: detection-methods 3.10)
-    certainty   probability of that (0.95: the same)
-    window      how far back incidents count (30 days: as long as the centre keeps them)
-    apart       incidents of one part closer than this are one (1 h: design)
-    hold        s; the certainty is the hold (0)
-    clear       s; it ends with the certainty (0)
+    times       multiple of the median rate of parts of its sort, above which a part is an offender
+    certainty   least probability of that (0.95: the same)
+    window      time for which incidents count (30 days: as long as the server keeps them)
+    apart       incidents of one part closer than this are one
+    hold        the probability is the hold
+    clear       it ends with the probability
     """
 
     times: Annotated[float, Meta(gt=1)] = 10.0
     certainty: Annotated[float, Meta(gt=0.5, lt=1)] = 0.95
     window: Duration = Duration(30 * 86_400)
     apart: Duration = Duration(3600)
-    hold: Duration = Duration(0)
-    clear: Duration = Duration(0)
 
 
-def test(view: View, params: Params) -> Outcome:
-    """No reading of a node shows this."""
-    nothing = np.zeros(view.n, np.bool_)
-    return Outcome(nothing, nothing, nothing, np.zeros(view.n))
-
-
-def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
-    text = f"from {params.times:g} times the median rate of its like on, with a certainty of {params.certainty:g}"
-    return (Evidence(str(view.table.ids[row]), text, "Gamma-Poisson (detection-methods 3.10)", for_it=False),)
+def evidence(view: View, row: int, params: RepeatOffenderParams) -> tuple[Evidence, ...]:
+    text = f"limit: {params.times:g} times the median rate, with a probability of {params.certainty:g}"
+    return (reading(text, "Gamma-Poisson", for_it=False),)
 
 
 RULE = Rule(
     name="repeat_offender",
-    kind="repeat_offender",
     table=Kind.NODE,
     severity=Severity.INFO,
     scope=Scope.FLEET,
-    params=Params,
-    test=test,
+    params=RepeatOffenderParams,
+    test=never,
     evidence=evidence,
-    hold=0.0,
-    clear=0.0,
-    title="Repeat offender",
     why=(
-        "This part had so many incidents of its own within the last weeks that its rate is, with a certainty of 95 %, "
-        "more than ten times the median of its like. A few parts make most of the trouble of a cluster: in one public "
-        "trace six of forty cable faults fell on one host of four hundred. Incidents that a larger cause explained, "
-        "and those closer than an hour, do not count twice."
+        "The rate of incidents of this part over the last weeks is, with a probability of 95 %, more than ten times "
+        "the median of parts of its sort. A few parts cause most incidents of a cluster: in one public trace six of "
+        "forty cable faults were on one host of four hundred. Incidents that a larger cause explained do not count, "
+        "and those closer than an hour count once."
     ),
     action=(
         "Stop repairing the symptom: swap the whole path at once (module, cable, adapter), or take the host out of "
-        "the pool and return it to the vendor. The evidence counts the incidents by kind and says since when."
+        "the pool and return it to the vendor. The evidence counts the incidents by kind and gives the time span."
     ),
+    promql=not_expressible(OF_INCIDENTS),
 )

@@ -1,22 +1,28 @@
-"""What a rule is: one literal. Pure; the Judge owns hysteresis, freshness and minimum evidence."""
+"""A rule: one literal. Pure; `RuleState` of the engine does the hysteresis."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Struct
+import numpy as np
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+from numpy.typing import NDArray
 
+from fabricmon.catalogue.kinds import WHERE, required
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import Alert, Translation
+from fabricmon.rules.promql import Translation
+from fabricmon.units import Duration
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from fabricmon.fleet.view import View
+
+
+Share = Annotated[float, Meta(gt=0, le=1)]
+Ratio = Annotated[float, Meta(gt=0, lt=1)]
 
 
 class Scope(StrEnum):
@@ -26,7 +32,7 @@ class Scope(StrEnum):
 
 @dataclass(slots=True)
 class Outcome:
-    """What a test says of every row of its table (arrays of one length, in row order).
+    """The result of a test for every row of its table (arrays of one length, in row order).
 
     fire      the raise condition holds now
     clear     the condition that ends the symptom holds now (a lower level than fire: hysteresis)
@@ -34,7 +40,7 @@ class Outcome:
     value     the number that was compared, for evidence and sorting; NaN where unknown
     severity  rank (Severity.rank) per row, or None: the rule's own
     since     wall time of the first evidence per row, or None: the first tick that fired
-    confirmed a reading after the first one says the same, so that the time between them may count as held; None: all
+    confirmed a second reading shows the same; None: all rows
     """
 
     fire: NDArray[np.bool_]
@@ -46,47 +52,82 @@ class Outcome:
     confirmed: NDArray[np.bool_] | None = None
 
 
+class RuleParams(Struct, frozen=True, forbid_unknown_fields=True):
+    """The limits of a rule. Further limits and other defaults are in a struct of the rule.
+
+    `hold`: time for which the raise condition must hold before the symptom opens. `clear`: time for which the clear
+    condition must hold before it closes.
+    """
+
+    hold: Duration = Duration(0)
+    clear: Duration = Duration(0)
+
+
+def reading(
+    text: str, formula: str = "", value: float | None = None, limit: float | None = None, for_it: bool = True
+) -> Evidence:
+    """A reading of the row that the symptom is of; `Rule.readings` adds the row's component."""
+    return Evidence("", text, formula, value, limit, for_it)
+
+
+def never(view: View, params: RuleParams) -> Outcome:
+    """The test of a rule whose condition is over incidents: no row shows it."""
+    nothing = np.zeros(view.n, np.bool_)
+    return Outcome(nothing, nothing, nothing, np.zeros(view.n))
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One phenomenon.
 
     name       unique; also the key below `rules:` in the configuration
-    kind       the incident kind word it stands for (scenario catalogue)
-    table      which table it judges
-    params     msgspec Struct type with defaults; every default documents unit and source
+    kind       kind of incident it leads to; "": the rule's name
+    table      the table whose rows it evaluates
+    params     its limits, with defaults; the docstring explains each of them
     test       (view, params) -> Outcome; a pure function of the view, which carries `now`
-    evidence   (view, row, params) -> readings for a person, called for transitions only
-    hold       seconds the raise condition must hold before the symptom opens (params.hold overrides)
-    clear      seconds the clear condition must hold before it closes (params.clear overrides)
-    why        what the limit means and where it comes from
-    action     what a person should do
-    yields_to  rules whose symptom on the same component makes this one an effect, not told by itself
-    promql     the same condition for a Prometheus-compatible ruler: params -> Translation, or one expression that knows
-               no params; "" where it cannot be said
-    info       (view, row, params) -> Symptom.info: what tells one sort of this symptom from another
+    evidence   (view, row, params) -> readings, called for transitions only
+    title      what is wrong, in a few words; "": the kind's title
+    why        meaning and source of the limit
+    action     the next step
+    yields_to  rules whose symptom on the same component makes this one an effect without an incident
+    promql     params -> the same condition for a rule evaluator
+    info       (view, row, params) -> Symptom.info, labels of the incident
     """
 
     name: str
-    kind: str
     table: Kind
     severity: Severity
     scope: Scope
-    params: type[Struct]
+    params: type[RuleParams]
     test: Callable[[View, Any], Outcome]
     evidence: Callable[[View, int, Any], tuple[Evidence, ...]]
-    hold: float
-    clear: float
-    title: str
     why: str
     action: str
+    promql: Callable[[Any], Translation]
+    kind: str = ""
+    title: str = ""
     yields_to: tuple[str, ...] = ()
-    promql: str | Callable[[Any], Translation] = ""
     info: Callable[[View, int, Any], dict[str, str]] = lambda _view, _row, _params: {}
 
-    def translation(self, params: Any) -> Translation:
-        """This rule with these params in PromQL."""
-        if callable(self.promql):
-            return self.promql(params)
-        if not self.promql:
-            return Translation(differs="needs more than the metrics of the nodes tell")
-        return Translation((Alert(self.promql),), differs="its limits are the defaults, not those of the configuration")
+    def __post_init__(self) -> None:
+        kind = required(self.kind or self.name, f"rule {self.name!r}")
+        if kind.symptom is None and kind.notice is None:
+            raise ValueError(f"rule {self.name!r}: kind {kind.name!r} needs a symptom type or a notice in {WHERE}")
+        object.__setattr__(self, "kind", kind.name)
+        object.__setattr__(self, "title", self.title or kind.title)
+
+    def readings(self, view: View, row: int, params: Any) -> tuple[Evidence, ...]:
+        """The evidence with the row's component and, behind each formula, the section that explains it."""
+        component = str(view.table.ids[row])
+        return tuple(
+            replace(e, component=e.component or component, formula=self._cited(e.formula))
+            for e in self.evidence(view, row, params)
+        )
+
+    def _cited(self, formula: str) -> str:
+        return f"{formula} (docs/{self.method})" if formula and "docs/methods.md#" not in formula else formula
+
+    @property
+    def method(self) -> str:
+        """The section on its method and the source of each default, below docs/: "methods.md#link-down"."""
+        return f"methods.md#{self.name.replace('_', '-')}"

@@ -1,7 +1,7 @@
-"""The rules as the rule file of a Prometheus-compatible ruler: recordings and alerts, with the limits in force. Pure.
+"""The rules as a rule file of Prometheus, Thanos Ruler, Mimir or vmalert, with the limits in force. Pure.
 
-One group a rule, since a group is evaluated in order and an alert needs what its recordings just said; recordings that
-are evaluated seldom are a group of their own.
+One group a rule, since a group is evaluated in order and an alert needs its recordings; recordings that are evaluated
+seldom are a group of their own.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from msgspec import Struct
 
 from fabricmon.catalogue.series import template
 from fabricmon.model import Severity
-from fabricmon.rules.promql import UP, Alert, Recording, span
+from fabricmon.rules.promql import UP, Alert, RecordingRule, span
 from fabricmon.rules.rule import Rule
 
 EVALUATED = "fabricmon:rule:evaluated"
-"""When the ruler last evaluated a rule, seconds since the epoch, by `rule`: without it, that no alert is there would
-look the same as that nobody looks."""
+"""When the rule evaluator last evaluated a rule, seconds since the epoch, by `rule`: distinguishes "no alert" from "not
+evaluated"."""
 
 PREFIX = "Fabricmon"
 """Begins the name of every alert."""
@@ -28,14 +28,14 @@ PREFIX = "Fabricmon"
 _SERIES = re.compile(r"""("(?:[^"\\]|\\.)*")|(?<![\w:])(fabricmon_\w+|fabricmon:[\w:]+)(\{[^}]*\})?""")
 
 
-class Options(Struct, frozen=True):
-    """How a rule file is to be.
+class RulefileOptions(Struct, frozen=True):
+    """Options of a rule file.
 
-    selector     label matchers that every series of the agents must have: 'job="fabric",site="east"'. Without one
-                 all series of the agents are taken, and those of `up` whose job begins with "fabricmon"
-    node_label   the label that has the node's name
-    keep_firing  write `keep_firing_for` (Prometheus 2.42, vmalert 1.92): an alert goes on for a rule's clear time
-    runbook      address of the runbooks, "{kind}" standing for the kind of incident; "": alerts have no link
+    selector     label matchers of the agents' series: 'job="fabric",site="east"'; "": all series of the agents, and
+                 of `up` those whose job begins with "fabricmon"
+    node_label   the label with the node's name
+    keep_firing  write `keep_firing_for` (Prometheus 2.42, vmalert 1.92): an alert lasts for the rule's clear time
+    runbook      address of the runbooks, with "{kind}" for the kind of incident; "": no link
     """
 
     selector: str = ""
@@ -49,15 +49,15 @@ def alert_name(rule: str) -> str:
     return PREFIX + "".join(word.capitalize() for word in rule.split("_"))
 
 
-def groups(rules: Sequence[Rule], params: Mapping[str, Any], options: Options) -> list[dict[str, Any]]:
-    """The groups of the file, as plain data. `params`: rule name -> its params; defaults where none are given."""
+def groups(rules: Sequence[Rule], params: Mapping[str, Any], options: RulefileOptions) -> list[dict[str, Any]]:
+    """The groups of the file, as plain data. `params`: rule name -> its params; else the defaults."""
     found: list[dict[str, Any]] = []
     for rule in rules:
         own = params.get(rule.name)
         own = rule.params() if own is None else own
-        said = rule.translation(own)
-        seldom: dict[float, list[Recording]] = {}
-        for recording in said.recordings:
+        translation = rule.promql(own)
+        seldom: dict[float, list[RecordingRule]] = {}
+        for recording in translation.recordings:
             if recording.every:
                 seldom.setdefault(recording.every, []).append(recording)
         for every, recordings in seldom.items():
@@ -66,9 +66,9 @@ def groups(rules: Sequence[Rule], params: Mapping[str, Any], options: Options) -
                 "interval": span(every),
                 "rules": [_recorded(r, options) for r in recordings],
             })  # fmt: skip
-        entries = [_recorded(recording, options) for recording in said.recordings if not recording.every]
-        entries += [_alerting(rule, own, alert, options) for alert in _told_apart(said.alerts)]
-        if said.alerts:
+        entries = [_recorded(recording, options) for recording in translation.recordings if not recording.every]
+        entries += [_alerting(rule, own, alert, options) for alert in _with_cases(translation.alerts)]
+        if translation.alerts:
             entries.append({"record": EVALUATED, "expr": "vector(time())", "labels": {"rule": rule.name}})
             found.append({"name": f"fabricmon.{rule.name}", "rules": entries})
     return found
@@ -88,7 +88,7 @@ def kubernetes(content: list[dict[str, Any]], name: str, labels: Mapping[str, st
 
 
 def selected(expr: str, selector: str) -> str:
-    """The expression over series that `selector` matches only; recordings have the labels of what they were made of."""
+    """The expression over series that `selector` matches; recordings keep the labels of their series."""
     if not selector:
         return expr
     expr = expr.replace(UP, f"up{{{selector}}}")
@@ -103,12 +103,12 @@ def selected(expr: str, selector: str) -> str:
     return _SERIES.sub(narrowed, expr)
 
 
-def _recorded(recording: Recording, options: Options) -> dict[str, Any]:
+def _recorded(recording: RecordingRule, options: RulefileOptions) -> dict[str, Any]:
     return {"record": recording.name, "expr": selected(recording.expr, options.selector)}
 
 
-def _told_apart(alerts: Iterable[Alert]) -> list[Alert]:
-    """Alerts of one name must differ in a label: what has no case of its own and needs one gets its number."""
+def _with_cases(alerts: Iterable[Alert]) -> list[Alert]:
+    """Alerts of one name must differ in a label: a number where there is no case."""
     seen: set[tuple[Severity | None, str]] = set()
     found = []
     for number, alert in enumerate(alerts, 1):
@@ -119,9 +119,9 @@ def _told_apart(alerts: Iterable[Alert]) -> list[Alert]:
     return found
 
 
-def _alerting(rule: Rule, params: Any, alert: Alert, options: Options) -> dict[str, Any]:
-    hold = float(getattr(params, "hold", rule.hold)) if alert.hold is None else alert.hold
-    keep = float(getattr(params, "clear", rule.clear)) if alert.keep is None else alert.keep
+def _alerting(rule: Rule, params: Any, alert: Alert, options: RulefileOptions) -> dict[str, Any]:
+    hold = float(params.hold) if alert.hold is None else alert.hold
+    keep = float(params.clear) if alert.keep is None else alert.keep
     where = template(rule.table, options.node_label)
     entry: dict[str, Any] = {"alert": alert_name(rule.name), "expr": selected(alert.expr, options.selector)}
     if hold > 0:
@@ -142,14 +142,11 @@ def _alerting(rule: Rule, params: Any, alert: Alert, options: Options) -> dict[s
 
 
 def _plain(text: str) -> str:
-    """Text that a template engine leaves as it is."""
+    """Text with escaped template braces."""
     return text.replace("{{", '{{ "{{" }}')
 
 
 def differences(rules: Iterable[Rule]) -> list[tuple[str, str, str]]:
-    """Rule, how well PromQL can say it (exact, near, not expressible), and what differs."""
-    found = []
-    for rule in rules:
-        said = rule.translation(rule.params())
-        found.append((rule.name, said.word, said.differs))
-    return found
+    """Rule, fidelity of its translation (exact, near, not expressible), and what differs."""
+    translations = ((rule.name, rule.promql(rule.params())) for rule in rules)
+    return [(name, translation.word, translation.differs) for name, translation in translations]

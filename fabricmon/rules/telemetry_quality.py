@@ -1,39 +1,38 @@
-"""telemetry_quality: what is seen of a port cannot be relied upon: full, frozen, unreadable, reset."""
+"""telemetry_quality: unreliable telemetry of a port: saturated, frozen, unreadable, reset."""
 
 from __future__ import annotations
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Growth
-from fabricmon.fleet import link
+from fabricmon.fleet import freshness, link
 from fabricmon.fleet.arithmetic import Mark
 from fabricmon.fleet.tracks import TRAFFIC
-from fabricmon.fleet.view import FRESH_AT_LEAST, FRESH_PERIODS, View
+from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
+from fabricmon.rules.neighbours import host_ports_up
 from fabricmon.rules.promql import Alert, Translation
-from fabricmon.rules.rule import Outcome, Rule, Scope
+from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
 
 FULL, LOST, LATE, FROZEN, RESET = 1, 2, 4, 8, 16
 UNUSED = 1 << 20
-"""Bytes: a port whose traffic counters are below has never been used (design; management datagrams make some)."""
+"""Bytes below which a port has never been used (design choice; management datagrams make some)."""
 WORDS = {FULL: "saturated", LOST: "unreadable", LATE: "not refreshed", FROZEN: "frozen", RESET: "reset"}
 
 
-class Params(Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of telemetry_quality.
+class TelemetryQualityParams(RuleParams, frozen=True):
+    """Limits of telemetry_quality (docs/methods.md#telemetry-quality).
 
-    ignore  counters not reported when full (xmit_wait_ticks: it fills within a second of congestion on a fast link,
-            counters-ib 3.3, so that every busy port would be reported)
-    frozen  a port is frozen when none of its traffic counters moved for so long (10 min: design) ...
-    moving  ... while at least this share of the other ports of its role on its host did (0.75: design) ...
-    peers   ... and there are at least so many of them (3: design)
-    shown   how long a counter reset is shown (5 min: design)
-    hold    how long it must be so (30 s, three polls: design)
-    clear   how long it must be well (0)
+    ignore  counters that may saturate (xmit_wait_ticks does within a second of congestion on a fast link)
+    frozen  time without a change of any traffic counter after which a port is frozen, if ...
+    moving  ... at least this share of the other ports of its role on its host changed, of ...
+    peers   ... at least so many
+    shown   time for which a counter reset is reported
+    hold    time for which a problem must last
+    clear   time for which it must be over
     """
 
     ignore: tuple[str, ...] = ("xmit_wait_ticks",)
@@ -42,11 +41,10 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     peers: int = 3
     shown: Duration = Duration(300)
     hold: Duration = Duration(30)
-    clear: Duration = Duration(0)
 
 
-def problems(view: View, params: Params) -> NDArray[np.uint8]:
-    """Per row the problems there are, as bits."""
+def problems(view: View, params: TelemetryQualityParams) -> NDArray[np.uint8]:
+    """Problems of each row, as bits."""
     table, n = view.table, view.n
     found = np.zeros(n, np.uint8)
     marks = np.zeros(n, np.uint8)
@@ -58,24 +56,23 @@ def problems(view: View, params: Params) -> NDArray[np.uint8]:
             if column not in params.ignore:
                 full |= mark
     found[(full & np.uint8(Mark.FULL)) != 0] |= np.uint8(FULL)
-    # a sweep reaches no adapter behind a link that is down, and that is said elsewhere
+    # a sweep reaches no adapter behind a link that is down: link_down reports that
     out_of_reach = view.tracks.facts.swept[:n] & (view.tracks.link[:n] != link.UP)
     found[((marks & np.uint8(Mark.LOST)) != 0) & ~out_of_reach] |= np.uint8(LOST)
-    with np.errstate(invalid="ignore"):
-        found[view.now - table.reset[:n] < params.shown] |= np.uint8(RESET)
-        heard = view.heard() <= FRESH_AT_LEAST
-        for lane in table.lanes.values():
-            limit = np.fmax(FRESH_PERIODS * lane.period(table.clocks, table.part_of, n), FRESH_AT_LEAST)
-            old = view.now - lane.received(table.clocks, table.part_of, n) > limit
-            found[heard & old] |= np.uint8(LATE)
+    found[view.now - table.reset[:n] < params.shown] |= np.uint8(RESET)
+    reporting = view.reporting()
+    for times in table.by_supply.values():
+        limit = np.fmax(freshness.PERIODS * table.period(times), freshness.LEAST)
+        old = view.now - table.received(times) > limit
+        found[reporting & old] |= np.uint8(LATE)
     found[_frozen(view, params)] |= np.uint8(FROZEN)
     return found
 
 
-def _frozen(view: View, params: Params) -> NDArray[np.bool_]:
-    """Ports that stand still while their mates on the host move: frozen counters, or a port left idle.
+def _frozen(view: View, params: TelemetryQualityParams) -> NDArray[np.bool_]:
+    """Ports whose counters stand still while those of the host's other ports move: frozen, or left idle.
 
-    A port that has carried nothing since it was reset belongs to a plane that is not in use.
+    A port without traffic since its reset belongs to a plane that is not in use.
     """
     tracks, n = view.tracks, view.n
     countable = np.zeros(n, np.bool_)
@@ -84,13 +81,12 @@ def _frozen(view: View, params: Params) -> NDArray[np.bool_]:
         if view.table.counted(column) is not None:
             countable |= np.isfinite(view.value(column))
             carried = np.fmax(carried, view.value(column))
-    # a link between switches may well be idle while others carry traffic
-    watched = view.present & countable & (tracks.link[:n] == link.UP) & ~tracks.facts.swept[:n]
-    with np.errstate(invalid="ignore"):
-        moving = watched & (view.now - tracks.moved[:n] < FRESH_AT_LEAST * 2)
-        used = (carried > UNUSED) | np.isfinite(tracks.moved[:n])
-        still = watched & used & ~(view.now - tracks.moved[:n] < params.frozen)
-        still &= view.now - np.fmax(tracks.first[:n], tracks.since[:n]) >= params.frozen
+    # a link between switches may be idle while other ports carry traffic
+    watched = host_ports_up(view) & countable
+    moving = watched & (view.now - tracks.moved[:n] < freshness.LEAST * 2)
+    used = (carried > UNUSED) | np.isfinite(tracks.moved[:n])
+    still = watched & used & ~(view.now - tracks.moved[:n] < params.frozen)
+    still &= view.now - np.fmax(tracks.first[:n], tracks.since[:n]) >= params.frozen
     if not still.any():
         return still
     roles = len(tracks.facts.role_names)
@@ -101,44 +97,43 @@ def _frozen(view: View, params: Params) -> NDArray[np.bool_]:
     return still & (others >= params.peers) & (active[group] >= params.moving * others)
 
 
-def test(view: View, params: Params) -> Outcome:
+def test(view: View, params: TelemetryQualityParams) -> Outcome:
     found = problems(view, params)
-    with np.errstate(invalid="ignore"):
-        heard = view.heard() <= FRESH_AT_LEAST
     return Outcome(
         fire=found != 0,
         clear=found == 0,
-        known=view.present & heard,
+        known=view.present & view.reporting(),
         value=found.astype(np.float64),
     )
 
 
-def evidence(view: View, row: int, params: Params) -> tuple[Evidence, ...]:
-    component, found = str(view.table.ids[row]), int(problems(view, params)[row])
+def evidence(view: View, row: int, params: TelemetryQualityParams) -> tuple[Evidence, ...]:
+    found = int(problems(view, params)[row])
     readings: list[Evidence] = []
     if found & LOST and (remote := view.label(row, "remote")):
-        readings.append(Evidence(component, f"does not answer the sweep, or not all of it; its far end is {remote}"))
+        readings.append(reading(f"does not answer the sweep, or only in part; its far end is {remote}"))
     for column in view.table.columns:
         mark = int(view.marks(column)[row])
         value = float(view.value(column)[row])
         if mark & Mark.FULL and column not in params.ignore:
-            text = f"{column} stands at its top, {value:.0f}: it says at least, and cannot rise any more"
-            formula = f"{CATALOGUE[column].bits}-bit counter that stops at all ones (counters-ib 3.1)"
-            readings.append(Evidence(component, text, formula, value, CATALOGUE[column].top))
+            text = f"{column} is saturated at {value:.0f}: a lower bound that cannot rise"
+            bits = CATALOGUE[column].bits
+            formula = f"{bits}-bit counter that stops at all ones (docs/methods.md#saturated-counters)"
+            readings.append(reading(text, formula, value, CATALOGUE[column].top))
         if mark & Mark.LOST:
-            readings.append(Evidence(component, f"{column} was known and cannot be read any more"))
+            readings.append(reading(f"{column} is no longer readable"))
     if found & RESET:
         ago = view.now - float(view.table.reset[row])
-        readings.append(Evidence(component, f"counters began anew {ago:.0f} s ago; differences start from there"))
+        readings.append(reading(f"counters were reset {ago:.0f} s ago; differences start there"))
     if found & FROZEN:
-        text = f"no traffic counter moved for {params.frozen:g} s while its mates' on the host do"
-        readings.append(Evidence(component, text, "frozen is not zero (detection-methods 0.1)"))
+        text = f"no traffic counter moved for {params.frozen:g} s while those of the host's other ports do"
+        readings.append(reading(text, "frozen is not zero (docs/methods.md#freshness)"))
     if found & LATE:
-        readings.append(Evidence(component, "a part of its readings is not refreshed although the agent reports"))
-    return tuple(readings) or (Evidence(component, "readings are whole and fresh", for_it=False),)
+        readings.append(reading("some readings are stale although the agent reports"))
+    return tuple(readings) or (reading("readings are complete and fresh", for_it=False),)
 
 
-def info(view: View, row: int, params: Params) -> dict[str, str]:
+def info(view: View, row: int, params: TelemetryQualityParams) -> dict[str, str]:
     found = int(problems(view, params)[row])
     return {"problem": ", ".join(word for bit, word in WORDS.items() if found & bit)}
 
@@ -150,41 +145,36 @@ _SATURATING = tuple(
 )
 
 
-def promql(params: Params) -> Translation:
+def promql(params: TelemetryQualityParams) -> Translation:
     counters = "|".join(name for name in _SATURATING if name not in params.ignore)
     return Translation(
         (Alert(f'max without (counter) (fabricmon_port_saturated{{counter=~"{counters}"}}) == 1'),),
         differs=(
-            "only full counters; what is unreadable or late shows per collector (fabricmon_collector_success), and "
-            "frozen or reset counters need the history of all ports of a node"
+            "only saturated counters; unreadable or stale ones show per collector (fabricmon_collector_success), and "
+            "frozen or reset ones need the history of all ports of a node"
         ),
     )
 
 
 RULE = Rule(
     name="telemetry_quality",
-    kind="telemetry_quality",
     table=Kind.PORT,
     severity=Severity.INFO,
     scope=Scope.NODE,
-    params=Params,
+    params=TelemetryQualityParams,
     test=test,
     evidence=evidence,
     info=info,
-    hold=30.0,
-    clear=0.0,
-    title="Readings cannot be relied upon",
     why=(
-        "Something that is read of this port does not say what it seems to. Saturated: InfiniBand error counters stop "
-        "at all ones (4, 8 or 16 bits) and can never show another error. Unreadable: a counter that was there gives an "
-        "error now. Not refreshed: the agent reports, but this part of its readings stands. Frozen: the traffic "
-        "counters stand still while those of the host's other ports move (a port that was used and is left idle looks "
-        "the same). "
-        "Reset: counters began anew; differences over that moment are not formed."
+        "Some telemetry of this port is unreliable. Saturated: InfiniBand error counters stop at all ones (4, 8 or 16 "
+        "bits) and cannot count another error. Unreadable: a counter that was readable returns an error. Not "
+        "refreshed: the agent reports, but some readings are stale. Frozen: the traffic counters stand still while "
+        "those of the host's other ports move (a port that was used and is left idle looks the same). Reset: counters "
+        "started from 0; differences over that moment are not formed."
     ),
     action=(
         "Saturated: note the values, then clear the port's counters (`perfquery -R LID PORT`), so that new errors "
-        "show. Unreadable or not refreshed: look at the agent's log and self-metrics for the source it names. Frozen: "
+        "show. Unreadable or not refreshed: check the agent's log and self-metrics for the source it names. Frozen: "
         "compare with the switch port's counters; firmware that has stopped counting needs a reset of the adapter."
     ),
     promql=promql,

@@ -1,5 +1,4 @@
-"""Where something listens, as it is written: HOST:PORT. By itself, so that a command that starts often need not import
-an HTTP server for it."""
+"""HOST:PORT addresses of listeners. Without the HTTP server's imports, for commands that start often."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from typing import NamedTuple
 
 
 class Address(NamedTuple):
-    """Where to listen. `host` "" means every address of the machine."""
+    """An address of a listener. `host` "": every address of the machine."""
 
     host: str
     port: int
@@ -18,7 +17,7 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """`HOST:PORT`, `[IPV6]:PORT` or `:PORT`. ValueError says what was expected."""
+    """`HOST:PORT`, `[IPV6]:PORT` or `:PORT`. ValueError names what was expected."""
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([\w.-]*)):(\d{1,5})", text.strip())
     host = (match[1] or match[2] or "") if match else ""
     if not match or int(match[3]) > 65535 or not _resolvable(host):
@@ -27,8 +26,7 @@ def parse_address(text: str) -> Address:
 
 
 def _resolvable(host: str) -> bool:
-    """Whether a resolver can be asked for it at all: sockets raise UnicodeError, no OSError, for "a..b" and for a label
-    of more than 63 characters."""
+    """Whether a resolver accepts it: sockets raise UnicodeError for "a..b" and labels of more than 63 characters."""
     try:
         host.encode("idna")
     except UnicodeError:

@@ -1,4 +1,4 @@
-"""An event that one task waits for until a given time, at the price of one timer and one wake-up."""
+"""An event that one task waits for with a limit of time; one timer and one wake-up a wait."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class Alarm:
-    """Set until cleared, as asyncio.Event; `wait` has a limit. Use from one event loop, one waiter at a time."""
+    """Set until cleared, as asyncio.Event; `wait` has a limit. One event loop, one waiter at a time."""
 
     def __init__(self) -> None:
         self._set = False
@@ -23,7 +23,7 @@ class Alarm:
         self._set = False
 
     async def wait(self, seconds: float) -> bool:
-        """Until it is set, that long at most; whether it is set."""
+        """Wait until it is set, at most `seconds`; returns whether it is set."""
         if not self._set and seconds > 0:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()

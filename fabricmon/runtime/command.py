@@ -1,4 +1,4 @@
-"""A program of this machine asked once: no shell, a process group of its own, limits on time and size."""
+"""The output of a program: without a shell, in its own process group, with limits of time and size."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ CHUNK = 1 << 20
 
 
 class CommandError(Exception):
-    """The program could not be run, took too long, said too much or failed; the text says which."""
+    """The program could not be run, exceeded a limit or failed; the text names which."""
 
 
 async def output(
     command: Sequence[str], deadline: float, most: int, environment: Mapping[str, str] | None = None
 ) -> bytes:
-    """What the program prints, at most `most` bytes, within `deadline` seconds; CommandError for every other end.
+    """The stdout of a program, at most `most` bytes, within `deadline` seconds; else CommandError.
 
-    environment  variables besides those of this process.
+    environment  variables in addition to those of this process
     """
     program = os.path.basename(command[0])
     try:
@@ -42,15 +42,15 @@ async def output(
             data, words = await asyncio.gather(_all(process.stdout, most), _first(process.stderr))
             status = await process.wait()
     except TimeoutError as error:
-        raise CommandError(f"{program} gave no answer within {deadline:g} s") from error
+        raise CommandError(f"{program} did not finish within {deadline:g} s") from error
     finally:
-        if process.returncode is None:  # else its number may be another's by now
+        if process.returncode is None:  # else its number may belong to another process
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     if status:
-        said = " ".join((words or data[:MAX_WORDS]).decode(errors="replace").split())
-        raise CommandError(f"{program} failed with status {status}{f': {said}' if said else ''}")
+        text = " ".join((words or data[:MAX_WORDS]).decode(errors="replace").split())
+        raise CommandError(f"{program} failed with status {status}{f': {text}' if text else ''}")
     return data
 
 
@@ -65,7 +65,7 @@ async def _all(stream: asyncio.StreamReader, most: int) -> bytes:
 
 
 async def _first(stream: asyncio.StreamReader) -> bytes:
-    """The first words of a stream that is read to its end."""
+    """The first MAX_WORDS bytes of a stream, which is read to its end."""
     kept = b""
     while chunk := await stream.read(CHUNK):
         kept = (kept + chunk)[:MAX_WORDS]

@@ -1,7 +1,7 @@
-"""Accepted connections of a listener: how many there may be, TLS, and what ends those whose peer is slow.
+"""Accepted connections of a listener: limits of their number, TLS, and time limits of slow peers.
 
-A connection counts from the moment it is accepted, so one that only begins a handshake or half a request takes a
-place and is limited like any other, and loses it when it takes too long.
+A connection counts from the moment it is accepted, so that one that only begins a handshake or a request is limited
+too, in number and in time.
 """
 
 from __future__ import annotations
@@ -15,49 +15,50 @@ from typing import Any
 from aiohttp import web
 
 from fabricmon.runtime import logs
+from fabricmon.runtime.buckets import Buckets
+from fabricmon.runtime.descriptors import BRIEF, DescriptorReserve
 from fabricmon.runtime.exposition import Family
+from fabricmon.runtime.seldom import Seldom
 
 MAX_CONNECTIONS = 512
 """Open connections of one listener; further ones are closed at once."""
 
 MAX_PER_PEER = 128
-"""Of these from one peer: no single machine can take all places. A browser opens 6, a Prometheus server 1."""
+"""Of these from one peer, so that none can take all. A browser opens 6, a Prometheus server 1."""
 
 MAX_HANDSHAKES, MAX_HANDSHAKES_PER_PEER = 64, 16
-"""TLS handshakes under way, and of these of one peer; anybody who connects begins one, and it costs about a millisecond
-of processor time."""
+"""Concurrent TLS handshakes, and of these from one peer; each costs about a millisecond of processor time before any
+authentication."""
 
 HANDSHAKE_LIMIT = 10.0
 """Seconds for a TLS handshake."""
 
 HEADER_LIMIT = 10.0
-"""Seconds from the start of a connection, or from the first byte of a later request, until that request's headers
-are complete."""
+"""Seconds from the start of a connection, or the first byte of a later request, to the end of its headers."""
 
 STALL_LIMIT = 60.0
-"""Seconds a peer may leave what is sent to it unread."""
+"""Seconds a peer may leave sent data unread."""
 
 TLS_CLOSE = 2.0
-"""Seconds for the peer's half of the end of a TLS connection."""
-
-SAY_AGAIN = 60.0
-"""Seconds between two log lines about refusals for one reason; all are counted."""
+"""Seconds for the peer's part of closing a TLS connection."""
 
 REASONS = {
-    "connections": "the listener has all the connections it may have",
-    "peer_connections": "one peer has all the connections it may have",
-    "handshakes": "too many TLS handshakes are under way",
-    "handshake": "a TLS handshake failed",
-    "certificate": "a client's certificate has no name that is let in",
-    "slow_request": "a request's headers took too long",
-    "slow_reader": "an answer was not read for too long",
+    "connections": "limit of connections of the listener",
+    "peer_connections": "limit of connections of one peer",
+    "handshakes": "limit of concurrent TLS handshakes",
+    "flood": "limit of bytes from one peer",
+    "descriptors": "accepted for a moment, without free descriptors",
+    "handshake": "TLS handshake failed",
+    "certificate": "client certificate without a permitted name",
+    "slow_request": "headers of a request took too long",
+    "slow_reader": "a response was not read for too long",
 }
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def peer_of(address: Any) -> str:
-    """Whom a socket address counts for: an IPv4 address, the /64 of an IPv6 one, "" for what is neither."""
+    """The peer for limits: an IPv4 address, the /64 of an IPv6 one, "" for other sockets."""
     host = address[0] if isinstance(address, tuple) and address else ""
     if ":" not in host:
         return str(host)
@@ -65,26 +66,14 @@ def peer_of(address: Any) -> str:
     return str(six.ipv4_mapped) if six.ipv4_mapped else str(ipaddress.IPv6Network((six, 64), strict=False))
 
 
-class Seldom:
-    """What happens often and is said seldom: once in SAY_AGAIN seconds, with how often it happened since."""
-
-    def __init__(self) -> None:
-        self._said: dict[str, tuple[float, int]] = {}
-
-    def due(self, topic: str, now: float) -> int:
-        """How often since it was said last, where it is time to say it; else 0. Topics are few and fixed."""
-        at, times = self._said.get(topic, (now - SAY_AGAIN, 0))
-        say = now - at >= SAY_AGAIN
-        self._said[topic] = (now, 0) if say else (at, times + 1)
-        return times + 1 if say else 0
-
-
 class Door:
-    """Limits and TLS of one or more listeners, and what was refused. One event loop.
+    """Connection limits and TLS of one or more listeners. One event loop.
 
-    context  the TLS context of connections from now on; None: no TLS
-    admit    "" or why the holder of a verified certificate is not let in
-    refused  how often for each reason
+    context  the TLS context of new connections; None: no TLS
+    admit    "" or why the holder of a verified certificate is refused
+    reserve  of descriptors; a connection that was accepted from it ends soon
+    inbound  bytes that each peer may send, checked before anything is parsed; None: no limit
+    refused  refused connections by reason
     """
 
     def __init__(
@@ -99,20 +88,24 @@ class Door:
         self.context, self.admit = context, admit
         self.max_connections, self.max_per_peer = max_connections, max_per_peer
         self.header_limit, self.stall_limit = header_limit, stall_limit
+        self.inbound: Buckets | None = None
+        self.reserve = DescriptorReserve(0)
         self.refused = dict.fromkeys(REASONS, 0)
         self.open = 0
-        self.handshakes: dict[asyncio.Task[None], str] = {}  # whose
+        self.handshakes: dict[asyncio.Task[None], str] = {}  # of which peer
         self._peers: dict[str, int] = {}
-        self._serving: dict[object, Connection] = {}  # by the protocol that speaks HTTP on it
+        self._serving: dict[object, Connection] = {}  # by its HTTP protocol
         self._seldom = Seldom()
         self._log = logs.get(part="listener")
 
     def enter(self, peer: str) -> str:
-        """Take a place; the reason where there is none."""
+        """Count a connection; returns the reason where it exceeds a limit."""
         if self.open >= self.max_connections:
             return "connections"
         if self._peers.get(peer, 0) >= self.max_per_peer:
             return "peer_connections"
+        if self.inbound is not None and self.inbound.level(peer, asyncio.get_running_loop().time()) <= 0:
+            return "flood"
         begun = list(self.handshakes.values())
         if len(begun) >= MAX_HANDSHAKES or begun.count(peer) >= MAX_HANDSHAKES_PER_PEER:
             return "handshakes"
@@ -121,14 +114,14 @@ class Door:
         return ""
 
     def leave(self, peer: str) -> None:
-        """Give the place back."""
+        """Uncount a connection."""
         self.open -= 1
         self._peers[peer] -= 1
         if not self._peers[peer]:
             del self._peers[peer]
 
     def refuse(self, reason: str, peer: str, detail: str = "") -> None:
-        """Count, and say now and then."""
+        """Count a refusal, and log it if due."""
         self.refused[reason] += 1
         times = self._seldom.due(reason, asyncio.get_running_loop().time())
         if times:
@@ -136,15 +129,15 @@ class Door:
             self._log.warning("connection refused", why=REASONS[reason], peer=peer, times=times, **more)
 
     def serve(self, handler: object, connection: Connection) -> None:
-        """`handler` speaks HTTP on that connection from now on."""
+        """`handler` is the HTTP protocol of the connection from now on."""
         self._serving[handler] = connection
 
     def done(self, handler: object) -> None:
-        """It no longer does."""
+        """The connection of `handler` has ended."""
         self._serving.pop(handler, None)
 
     def watch(self, app: web.Application) -> None:
-        """Learn of the requests of an application: while one is served its connection has no headers to be late."""
+        """Suspend the time limit of headers while a request of the application is served."""
 
         @web.middleware
         async def served(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -165,12 +158,12 @@ class Door:
         return [
             Family("fabricmon_web_connections", "gauge", "Open connections of the listener", [({}, float(self.open))]),
             Family("fabricmon_web_connections_refused_total", "counter",
-                   "Connections that were refused or cut, by reason", reasons),
+                   "Connections refused or aborted, by reason", reasons),
         ]  # fmt: skip
 
 
 class Connection(asyncio.Protocol):
-    """Stands between one socket and the protocol that speaks HTTP on it, which `make` makes."""
+    """A protocol between one socket and its HTTP protocol, which `make` makes."""
 
     def __init__(self, door: Door, make: Callable[[], asyncio.Protocol]) -> None:
         self._door, self._make = door, make
@@ -182,20 +175,23 @@ class Connection(asyncio.Protocol):
         self._serving = False
         self._late: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
+        self._brief: asyncio.TimerHandle | None = None
 
-    # --- what the socket tells
+    # --- events of the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accepted: a place, then TLS if there is any, then HTTP."""
+        """Check the limits, then start TLS if configured, then HTTP."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         peer = peer_of(transport.get_extra_info("peername"))
         reason = self._door.enter(peer)
         if reason:
             self._door.refuse(reason, peer)
-            transport.abort()  # before a byte is read, so that the peer knows at once
+            transport.abort()  # before a byte is read, so that the peer is notified at once
             return
         self._peer = peer
+        if self._door.reserve.short:
+            self._brief = self._loop.call_later(BRIEF, self._cut, "descriptors")
         context = self._door.context()
         if context is None:
             self._start(transport)
@@ -206,8 +202,12 @@ class Connection(asyncio.Protocol):
         task.add_done_callback(self._door.handshakes.pop)
 
     def data_received(self, data: bytes) -> None:
+        inbound = self._door.inbound
+        if inbound is not None and not inbound.charge(self._peer or "", len(data), self._loop.time()):
+            self._cut("flood")
+            return
         if self._handler is None:
-            self._early.append(data)  # what came with the end of the handshake, in the same turn of the loop
+            self._early.append(data)  # received with the end of the handshake, in the same turn of the loop
             return
         if not self._serving and self._late is None:
             self._late = self._loop.call_later(self._door.header_limit, self._cut, "slow_request")
@@ -230,7 +230,7 @@ class Connection(asyncio.Protocol):
             self._handler.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._late, self._stalled):
+        for timer in (self._late, self._stalled, self._brief):
             if timer is not None:
                 timer.cancel()
         if self._peer is not None:
@@ -241,7 +241,7 @@ class Connection(asyncio.Protocol):
             self._door.done(handler)
             handler.connection_lost(exc)
 
-    # --- what the application tells
+    # --- events of the application
 
     def begin(self) -> None:
         """The headers of a request are complete."""
@@ -251,10 +251,10 @@ class Connection(asyncio.Protocol):
             self._late = None
 
     def end(self) -> None:
-        """The request was answered; what comes now begins another."""
+        """The request was answered; the next byte begins another."""
         self._serving = False
 
-    # --- how it goes on
+    # --- TLS, HTTP, end
 
     def _start(self, transport: asyncio.Transport) -> None:
         self._transport = transport

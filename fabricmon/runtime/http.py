@@ -1,40 +1,44 @@
-"""The HTTP listener of agent and centre: addresses, limits, /-/live and /-/ready, a stop that ends in time."""
+"""The HTTP listener of agent and server: addresses, limits, /-/live and /-/ready, a stop within a time limit."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import gzip
 from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
+from prometheus_client.exposition import gzip_accepted
 
 from fabricmon.runtime.address import Address, parse_address
 from fabricmon.runtime.door import Connection, Door
+from fabricmon.runtime.exposition import Format, negotiate
 
 MAX_BODY = 2**20
-"""Bytes of a request's body unless the application says otherwise."""
+"""Bytes of a request's body, the default."""
 
 MAX_HEADER = 8190
 """Bytes of the request line and of each header field."""
 
 KEEPALIVE = 75.0
-"""Seconds an idle connection is kept; a scraper that comes every minute keeps its own."""
+"""Seconds an idle connection is kept, more than the minute between two scrapes."""
 
 GRACE = 2.0
-"""Seconds that requests in progress have to end when the process stops."""
+"""Seconds for requests in progress to end when the process stops."""
 
 State = Callable[[], str | None]
-"""None: all is well; else one line that says what is not."""
+"""None: OK; else the reason in one line."""
 
 
 class Listener:
-    """A running HTTP server. `addresses` are the ones it really has (port 0 was chosen by the kernel)."""
+    """A running HTTP server. `addresses`: with the port that the kernel chose for 0."""
 
     def __init__(self, runner: web.AppRunner, servers: list[asyncio.Server], door: Door) -> None:
         self._runner, self._servers, self._door = runner, servers, door
         self.addresses = [Address(*sock.getsockname()[:2]) for server in servers for sock in server.sockets]
 
     async def close(self) -> None:
-        """Stop accepting, let requests in progress end within the grace, run the application's clean-up."""
+        """Stop accepting, wait for requests in progress within the grace, run the application's clean-up."""
         for server in self._servers:
             server.close()
         for handshake in list(self._door.handshakes):
@@ -49,9 +53,9 @@ async def listen(
     grace: float = GRACE,
     door: Door | None = None,
 ) -> Listener:
-    """Serve `app` on every address; `door` says how many may come in and whether by TLS.
+    """Serve `app` on every address, with the connection limits and TLS of `door`.
 
-    OSError when an address cannot be had (then none is kept), ValueError when one is none.
+    OSError when an address cannot be bound (then none is), ValueError for an invalid one.
     """
     parsed = [parse_address(a) for a in addresses]
     door = door or Door()
@@ -66,24 +70,27 @@ async def listen(
         handler_cancellation=True,
     )
     await runner.setup()
-    make = runner.server
+    try:
+        return Listener(runner, await _bind(runner, parsed, door), door)
+    except OSError:
+        await runner.cleanup()
+        raise
+
+
+async def _bind(runner: web.AppRunner, addresses: Iterable[Address], door: Door) -> list[asyncio.Server]:
+    """A server on each address, or OSError and none."""
+    make, loop = runner.server, asyncio.get_running_loop()
     assert make is not None
-
-    def accept() -> asyncio.BaseProtocol:
-        return Connection(door, make)
-
-    loop = asyncio.get_running_loop()
     servers: list[asyncio.Server] = []
     try:
-        for host, port in parsed:
-            server = await loop.create_server(accept, host or None, port, reuse_address=True)
-            servers.append(server)
+        for host, port in addresses:
+            accept = functools.partial(Connection, door, make)
+            servers.append(await loop.create_server(accept, host or None, port, reuse_address=True))
     except OSError:
         for server in servers:
             server.close()
-        await runner.cleanup()
         raise
-    return Listener(runner, servers, door)
+    return servers
 
 
 def add_probes(app: web.Application, live: State, ready: State) -> None:
@@ -99,3 +106,17 @@ def add_probes(app: web.Application, live: State, ready: State) -> None:
     app.router.add_get("/-/live", answer(live))
     app.router.add_get("/-/healthy", answer(live))
     app.router.add_get("/-/ready", answer(ready))
+
+
+def metrics_answer(request: web.Request, page: Callable[[Format], bytes]) -> web.Response:
+    """The page for a scraper, in its preferred format and encoding."""
+    format = negotiate(request.headers.get("Accept", ""))
+    body, headers = page(format), {"Content-Type": format.value, "Vary": "Accept, Accept-Encoding"}
+    if gzip_accepted(request.headers.get("Accept-Encoding", "")):
+        body, headers["Content-Encoding"] = packed(body), "gzip"
+    return web.Response(body=body, headers=headers)
+
+
+def packed(body: bytes) -> bytes:
+    """The body in gzip at the fastest level, a tenth of the size for a page of metrics."""
+    return gzip.compress(body, 1, mtime=0)

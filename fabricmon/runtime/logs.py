@@ -1,4 +1,4 @@
-"""The process's log: one line an event on stderr, logfmt or JSON. Transitions are said once, repetitions counted."""
+"""The process's log: one line an event on stderr, logfmt or JSON. Transitions are logged once, repetitions counted."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FORMATS = ("logfmt", "json")
 LEVELS = ("debug", "info", "warning", "error")
 
 PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2, "exception": 3}
-"""Syslog's numbers of our levels, which the journal takes from the start of a line (sd-daemon(3))."""
+"""Syslog priorities of the levels, which the journal takes from the start of a line (sd-daemon(3))."""
 
 MAX_TOPICS = 4096
-"""Topics whose state `Transitions` remembers; the oldest is forgotten first (and may then be said again)."""
+"""Topics whose state `Transitions` remembers; the oldest is forgotten first (and may then be logged again)."""
 
 
-class Config(Struct, forbid_unknown_fields=True, frozen=True):
+class LogConfig(Struct, forbid_unknown_fields=True, frozen=True):
     """The process's log on stderr.
 
     format  one line an event, as key=value pairs or as JSON.
@@ -35,60 +35,48 @@ class Config(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 def configure(format: str = "logfmt", level: str = "info", stream: TextIO | None = None) -> None:
-    """Set up logging for the whole process. ValueError for a format or level that does not exist.
+    """Set up logging for the whole process. ValueError for an unknown format or level.
 
-    Where stderr is the journal each line begins with its priority, which the journal keeps, and has no time, which the
-    journal has.
+    Lines to the journal begin with their priority and have no time, which the journal adds.
     """
     if format not in FORMATS:
         raise ValueError(f"log format must be one of {', '.join(FORMATS)}, got {format!r}")
     if level not in LEVELS:
         raise ValueError(f"log level must be one of {', '.join(LEVELS)}, got {level!r}")
     number = getattr(logging, level.upper())
-    journal = to_journal(stream or sys.stderr)
     out: Any = Lossy(stream or sys.stderr)
-    first = ["level", "event"] if journal else ["ts", "level", "event"]
-    last: Any = (
-        structlog.processors.JSONRenderer()
-        if format == "json"
-        else structlog.processors.LogfmtRenderer(key_order=first, bool_as_flag=False)
-    )
-    if journal:
-        last = _prioritised(last)
-    stamp: Any = _as_is if journal else structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts")
+    first, last = _processors(format, to_journal(stream or sys.stderr))
     structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            stamp,
-            structlog.processors.format_exc_info,
-            _one_line if format == "logfmt" else _as_is,
-            last,
-        ],
+        processors=[*first, *last],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.WriteLoggerFactory(out),
         cache_logger_on_first_use=False,
     )
-    # Libraries (aiohttp, asyncio) log by the standard library: the same line format, warnings and worse only.
+    # libraries (aiohttp, asyncio) use the standard library: the same line format, from warnings on
     handler = logging.StreamHandler(out)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.processors.add_log_level, stamp],
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
-                _one_line if format == "logfmt" else _as_is,
-                last,
-            ],
-        )
-    )
+    bare = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=first, processors=[bare, *last]))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(number, logging.WARNING))
 
 
+def _processors(format: str, journal: bool) -> tuple[list[Any], list[Any]]:
+    """The processors that add to an event, and those that render it."""
+    order = ["level", "event"] if journal else ["ts", "level", "event"]
+    stamp: list[Any] = [] if journal else [structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts")]
+    if format == "json":
+        clean: list[Any] = []
+        render: Any = structlog.processors.JSONRenderer()
+    else:
+        clean, render = [_one_line], structlog.processors.LogfmtRenderer(key_order=order, bool_as_flag=False)
+    last: Any = _prioritised(render) if journal else render
+    return [structlog.processors.add_log_level, *stamp], [structlog.processors.format_exc_info, *clean, last]
+
+
 class Lossy:
-    """A stream of which a line may be lost: a log that cannot be written (stderr closed, its disk full) must not end
-    what it would tell of. `stream` None is stderr as Python has it where it was closed before the start."""
+    """A stream without write errors: a log that cannot be written (stderr closed, disk full) must not stop the
+    process. `stream` None: Python's stderr where it was closed before the start."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
@@ -105,7 +93,7 @@ class Lossy:
 
 
 def to_journal(stream: TextIO | None, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether `stream` goes to systemd's journal: JOURNAL_STREAM names the device and inode of the one that does."""
+    """Whether `stream` goes to systemd's journal: JOURNAL_STREAM is its device and inode."""
     if stream is None:
         return False
     try:
@@ -116,7 +104,7 @@ def to_journal(stream: TextIO | None, environ: Mapping[str, str] = os.environ) -
 
 
 def complain(text: str) -> None:
-    """What a command has to say on stderr when it cannot go on, as it is; to the journal each line as an error."""
+    """Write a command's error message to stderr; to the journal each line with the priority of an error."""
     head = f"<{PRIORITY['error']}>" if to_journal(sys.stderr) else ""
     Lossy(sys.stderr).write("".join(f"{head}{line}\n" for line in text.splitlines()))
 
@@ -128,16 +116,16 @@ def get(**bound: object) -> FilteringBoundLogger:
 
 
 class Transitions:
-    """Says a topic's state when it changes, and how often it was seen meanwhile."""
+    """Logs the state of a topic when it changes, with the number of repetitions before."""
 
     def __init__(self, log: FilteringBoundLogger, limit: int = MAX_TOPICS) -> None:
         self._log, self._limit = log, limit
         self._states: dict[str, tuple[str, int]] = {}
 
-    def tell(self, topic: str, state: str, event: str, *, bad: bool, **fields: object) -> bool:
-        """Log `event` if `topic` is not in `state` already; True if it was logged.
+    def note(self, topic: str, state: str, event: str, *, bad: bool, **fields: object) -> bool:
+        """Log `event` if `topic` is not in `state` already; returns whether it was logged.
 
-        A topic that was never seen and is not bad is not worth a line: it is remembered silently.
+        The first state of a topic is logged only if it is bad.
         """
         known = self._states.get(topic)
         if known is not None and known[0] == state:
@@ -173,8 +161,4 @@ def _one_line(_logger: object, _name: str, fields: Any) -> Any:
     for key, value in fields.items():
         if isinstance(value, str) and "\r" in value:
             fields[key] = value.replace("\r", "\n")
-    return fields
-
-
-def _as_is(_logger: object, _name: str, fields: Any) -> Any:
     return fields

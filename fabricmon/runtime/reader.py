@@ -1,8 +1,7 @@
-"""Blocking reads in daemon threads of their own, each with a deadline.
+"""Blocking reads in daemon threads, each with a deadline.
 
-A read of a device attribute is a firmware command on real adapters and can hang for minutes or for ever. asyncio's
-default executor would then keep the process from exiting and let ten such reads starve all others; a daemon thread
-of its own delays nobody and dies with the process.
+A read of a device attribute may be a firmware command and hang for minutes or for ever. In asyncio's default executor
+it would prevent the exit of the process, and ten of them would block all others; a daemon thread does neither.
 """
 
 from __future__ import annotations
@@ -16,28 +15,24 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 MAX_THREADS = 200
-"""Threads of one `Readers`: one a collector, one for each device that is slow or hangs, and those stuck in devices long
-gone. Below the 256 tasks that the unit of the agent allows."""
-
-STACK = 256 * 1024
-"""Bytes of stack of a reader thread; a read needs a few kilobytes."""
+"""Threads of one `Readers`: one a collector, one for each device that is slow or hangs, and those stuck in removed
+devices. Below the 256 tasks that the agent's systemd unit allows."""
 
 _Job = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
 
 
 class Overdue(Exception):
-    """The call did not return within its deadline. It goes on in its thread; its result will be dropped."""
+    """The call did not return within its deadline. It continues in its thread; its result is dropped."""
 
 
 class Busy(Exception):
-    """An earlier call is still stuck in this reader's thread. Nothing was started."""
+    """An earlier call is stuck in this reader's thread; no call was started."""
 
 
 class Reader:
     """One daemon thread that makes one blocking call at a time. Use from one event loop.
 
-    A stuck thread is never replaced: while it is stuck, `call` answers `Busy`; when the call returns after all,
-    the reader is of use again.
+    A stuck thread is never replaced: `call` raises Busy until the stuck call returns.
     """
 
     def __init__(self, name: str, on_end: Callable[[], None] = lambda: None) -> None:
@@ -51,19 +46,19 @@ class Reader:
 
     @property
     def busy(self) -> bool:
-        """A call is running, in time or overdue."""
+        """Whether a call is running, in time or overdue."""
         return self._busy
 
     def start(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Start a call without a deadline; Busy while an earlier one is stuck.
 
-        Nobody need wait for the future, and whoever waits may settle or cancel it before the call is back: what the
-        call gives is dropped then, and this reader is busy until it is back all the same.
+        The future may be settled or cancelled before the call returns: the result is dropped then, and this reader
+        stays busy until the call returns.
         """
         if self._closed:
             raise RuntimeError(f"reader {self.name} is closed")
         if self.busy:
-            raise Busy(f"still waiting for the read before this one in {self.name}")
+            raise Busy(f"the previous read in {self.name} has not returned")
         loop = asyncio.get_running_loop()
         self._busy = True
         future = loop.create_future()
@@ -71,8 +66,8 @@ class Reader:
         return future
 
     async def call(self, function: Callable[[], T], deadline: float) -> T:
-        """What `function` returns or raises, if it does so within `deadline` seconds; else Overdue. Busy at once
-        while an earlier call is stuck."""
+        """The result of `function` within `deadline` seconds, else Overdue. Busy at once while an earlier call is
+        stuck."""
         future = self.start(function)
         overdue = Overdue(f"no answer from {self.name} within {deadline:g} s")
         timer = asyncio.get_running_loop().call_later(deadline, settle, future, None, overdue)
@@ -86,7 +81,7 @@ class Reader:
         settle(future, result, error)
 
     def close(self, last: Callable[[], None] | None = None) -> None:
-        """Let the thread end after what it is doing; `last` runs in it just before. Does not wait."""
+        """End the thread after its current call and then `last`. Does not wait."""
         if not self._closed:
             self._closed = True
             if last is not None:
@@ -108,14 +103,14 @@ class Reader:
                 try:
                     loop.call_soon_threadsafe(self._back, future, result, error)
                 except RuntimeError:
-                    return  # the loop is closed: the process is about to end
+                    return  # the loop is closed
                 del job, function, future, loop, result, error
         finally:
             self._on_end()
 
 
 class Readers:
-    """Hands out readers, at most `limit` threads alive at once, stuck ones included."""
+    """Makes readers, at most `limit` threads alive at once, stuck ones included."""
 
     def __init__(self, limit: int = MAX_THREADS) -> None:
         self.limit = limit
@@ -124,11 +119,11 @@ class Readers:
 
     @property
     def alive(self) -> int:
-        """Threads that exist now: readers in use and closed ones that are still stuck."""
+        """Threads that exist now: open readers and closed ones that are stuck."""
         return self._alive
 
     def open(self, name: str) -> Reader | None:
-        """A reader with a thread of its own; None when there are `limit` threads already."""
+        """A new reader; None when there are `limit` threads."""
         with self._lock:
             if self._alive >= self.limit:
                 return None
@@ -141,13 +136,13 @@ class Readers:
 
 
 def settle(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
-    """Give a future its outcome unless it has one. The failure of a call that nobody waits for is no news."""
+    """Set the outcome of a future unless it has one. A failure without a waiter is not logged."""
     if future.done():
         return
     if error is None:
         future.set_result(result)
     elif isinstance(error, StopIteration | asyncio.CancelledError | SystemExit | KeyboardInterrupt):
-        # A future refuses the first, and the others would mean something else to the loop.
+        # a future refuses the first, and the loop gives the others another meaning
         future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
         future.exception()
     else:

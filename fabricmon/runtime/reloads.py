@@ -1,43 +1,38 @@
-"""How reading the configuration again went, for metrics and for the line that people see. Pure."""
+"""Metrics of configuration reloads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
-from fabricmon.runtime.exposition import Family
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
-@dataclass(slots=True)
 class Reloads:
-    """How the last reading of the configuration went; before the first one the start counts as a success.
+    """Outcome of the last configuration reload, as metrics `PREFIX_config_...`; the start counts as a success."""
 
-    succeeded  wall time at which the configuration in use was read
-    """
+    def __init__(self, prefix: str, registry: CollectorRegistry, started: float) -> None:
+        name = f"{prefix}_config"
+        self._success = Gauge(
+            f"{name}_last_reload_success", "1 if the last configuration reload succeeded", registry=registry
+        )
+        self._succeeded = Gauge(
+            f"{name}_last_reload_success_timestamp_seconds", "Time when the configuration in use was read",
+            unit="seconds", registry=registry,
+        )  # fmt: skip
+        self._reloads = Counter(f"{name}_reloads", "Configuration reloads", registry=registry)
+        self._failures = Counter(
+            f"{name}_reload_failures", "Reloads whose configuration was rejected", registry=registry
+        )
+        self.accepted(started)
 
-    count: int = 0
-    failures: int = 0
-    success: bool = True
-    succeeded: float = 0.0
+    def begun(self) -> None:
+        """A reload has begun."""
+        self._reloads.inc()
 
     def accepted(self, now: float) -> None:
-        """The newest configuration is in use."""
-        self.success, self.succeeded = True, now
+        """The new configuration is in use."""
+        self._success.set(1.0)
+        self._succeeded.set(now)
 
     def refused(self) -> None:
-        """The one before stays in use."""
-        self.success = False
-        self.failures += 1
-
-
-def families(reloads: Reloads, prefix: str) -> Iterator[Family]:
-    """The metrics `PREFIX_config_...`."""
-    name = f"{prefix}_config"
-    yield Family(f"{name}_last_reload_success", "gauge", "Whether the configuration in use is the one last read",
-                 [({}, float(reloads.success))])
-    yield Family(f"{name}_last_reload_success_timestamp_seconds", "gauge", "When the configuration in use was read",
-                 [({}, reloads.succeeded)], "seconds")
-    yield Family(f"{name}_reloads_total", "counter", "Times the configuration was read again",
-                 [({}, float(reloads.count))])
-    yield Family(f"{name}_reload_failures_total", "counter", "Times a configuration was refused and the old one kept",
-                 [({}, float(reloads.failures))])
+        """The previous configuration stays in use."""
+        self._success.set(0.0)
+        self._failures.inc()

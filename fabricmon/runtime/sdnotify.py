@@ -1,7 +1,6 @@
-"""Telling systemd how the process stands (sd_notify(3)): READY, STATUS, WATCHDOG, RELOADING, STOPPING.
+"""Messages to systemd (sd_notify(3)): READY, STATUS, WATCHDOG, RELOADING, STOPPING.
 
-Does nothing where no NOTIFY_SOCKET is set. A message that cannot be sent is dropped: the service manager's
-opinion must not stop the service.
+Without NOTIFY_SOCKET nothing is sent. A message that cannot be sent is dropped, as the service must go on.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Mapping
 
 
 class Notifier:
-    """Talks to the service manager that started this process, if one did."""
+    """Sends messages to the service manager of this process, if there is one."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         path = environ.get("NOTIFY_SOCKET", "")
@@ -21,20 +20,20 @@ class Notifier:
         self._status = ""
 
     @property
-    def listened_to(self) -> bool:
-        """Whether a service manager hears what is told."""
+    def enabled(self) -> bool:
+        """Whether there is a service manager to notify."""
         return bool(self._address)
 
     @property
     def watchdog(self) -> float | None:
-        """Seconds between two WATCHDOG messages: half of what the service manager allows; None: it does not watch."""
+        """Seconds between two WATCHDOG messages, half of the service manager's limit; None without a limit."""
         return self._watchdog / 2 if self._watchdog else None
 
     def ready(self, status: str = "") -> None:
         self._send("READY=1", status)
 
     def reloading(self, monotonic_usec: int) -> None:
-        """The configuration is read again; `ready` ends it. `monotonic_usec`: CLOCK_MONOTONIC, as systemd 253 asks."""
+        """A reload begins; `ready` ends it. `monotonic_usec`: CLOCK_MONOTONIC, required since systemd 253."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={monotonic_usec}")
 
     def stopping(self, status: str = "") -> None:
@@ -44,7 +43,7 @@ class Notifier:
         self._send("WATCHDOG=1")
 
     def status(self, text: str) -> None:
-        """One line for `systemctl status`; sent only when it changed."""
+        """One line for `systemctl status`; sent only after a change."""
         if text != self._status:
             self._status = text
             self._send("", text)
@@ -63,7 +62,7 @@ class Notifier:
 
 
 def _microseconds(environ: Mapping[str, str]) -> float | None:
-    """WATCHDOG_USEC in seconds, unless WATCHDOG_PID says that it is meant for another process."""
+    """WATCHDOG_USEC in seconds, unless WATCHDOG_PID names another process."""
     text, pid = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
     if not text.isdecimal() or int(text) == 0 or (pid and pid != str(os.getpid())):
         return None

@@ -1,8 +1,5 @@
-"""Keeping children alive: what serves one remote thing is restarted, what the process cannot do without ends it.
-
-Both live in one TaskGroup. A child that the process cannot do without is a plain task there: its exception ends
-the group and with it the process. A child that serves one device or one peer runs under `keep`.
-"""
+"""Restart of child tasks. A vital child is a plain task of the TaskGroup: its exception ends the process. A child that
+serves one device or one peer runs under `keep`."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 MINIMUM_RUN = 5.0
-"""Seconds from one start of a kept child to the next, at least: a child that fails at once costs next to nothing."""
+"""Seconds from one start of a child to the next, at least: bounds the cost of a child that fails at once."""
 
 
 async def keep(
@@ -18,24 +15,26 @@ async def keep(
     failed: Callable[[Exception], None],
     minimum: float = MINIMUM_RUN,
 ) -> None:
-    """Run a child for ever; start it anew when it fails, never sooner than `minimum` seconds after its last start.
+    """Run a child until it returns; after a failure call `failed` and start it again, `minimum` seconds after its last
+    start at the earliest.
 
-    `failed` is told each failure. Returns when the child returns; cancellation goes through.
-    """
-    loop = asyncio.get_running_loop()
+    A child that fails while this task is cancelled ends it: before Python 3.13 a TaskGroup raises only the failure."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
     while True:
         started = loop.time()
         try:
             await run()
         except Exception as e:
             failed(e)
+            if task is not None and task.cancelling():
+                raise asyncio.CancelledError from e
         else:
             return
         await asyncio.sleep(max(0.0, started + minimum - loop.time()))
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """The exception that a person should read first out of (nested) exception groups."""
+    """The first exception in (nested) exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,33 +1,40 @@
-"""Senders: one file a kind of receiver, and the table of them.
+"""Senders: one module per kind of receiver. SENDERS notify, ACTING (`senders/acting.py`) act on nodes.
 
-Two sorts: those that tell (SENDERS) and those that act (ACTING, `senders/acting.py`).
-
-A module that tells has `Config` (fields url or urls, min_severity, match, send_resolved, timeout, ...), `REFRESH`
-(seconds between two sayings of what stands, 0.0 for receivers of changes) and `async send(session, config,
-notification, links) -> Result`; one with a REFRESH has `async refresh(session, config, standing, links) -> Result` as
-well. One with `KEEPS = True` is also given the receipts of its earlier answers (`Result.receipts`), one with
-`ACKNOWLEDGES = True` is told when somebody has taken an incident on. `links` (`notify/links.py`) has the address of an
-incident on the page and of the runbook of its kind.
+A module that notifies has `async send(session, config, notification, links) -> Attempt` and `REFRESH`, seconds between
+two repetitions of the open incidents, 0.0 for receivers of changes; with a REFRESH also `async refresh(session, config,
+standing, links) -> Attempt`. With `KEEPS = True` it gets the receipts of its earlier answers (`Attempt.receipts`), with
+`ACKNOWLEDGES = True` it is notified of acknowledgements. `links` (`notify/links.py`) has the addresses of the page and
+runbook of an incident.
 """
 
 from __future__ import annotations
 
 from types import ModuleType
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from fabricmon.senders import alertmanager, email, kubernetes_node, pagerduty, slack, slurm, webhook
+from fabricmon.senders.kubernetes_settings import KubernetesNodeConfig
 
-SENDERS: dict[str, ModuleType] = {
-    "webhook": webhook,
-    "alertmanager": alertmanager,
-    "slack": slack,
-    "pagerduty": pagerduty,
-    "email": email,
+
+class SenderKind(NamedTuple):
+    module: ModuleType
+    config: type[Struct]
+
+
+SENDERS: dict[str, SenderKind] = {
+    "webhook": SenderKind(webhook, webhook.WebhookConfig),
+    "alertmanager": SenderKind(alertmanager, alertmanager.AlertmanagerConfig),
+    "slack": SenderKind(slack, slack.SlackConfig),
+    "pagerduty": SenderKind(pagerduty, pagerduty.PagerDutyConfig),
+    "email": SenderKind(email, email.EmailConfig),
 }
 
-ACTING: dict[str, ModuleType] = {
-    "slurm": slurm,
-    "kubernetes_node": kubernetes_node,
+ACTING: dict[str, SenderKind] = {
+    "slurm": SenderKind(slurm, slurm.SlurmConfig),
+    "kubernetes_node": SenderKind(kubernetes_node, KubernetesNodeConfig),
 }
 
-KINDS: dict[str, ModuleType] = {**SENDERS, **ACTING}
-"""Every kind that may stand below `senders:` in the configuration."""
+CONFIGS: dict[str, type[Struct]] = {name: kind.config for name, kind in (SENDERS | ACTING).items()}
+"""Kind of an entry in `senders:` -> its settings."""

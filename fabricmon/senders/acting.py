@@ -1,9 +1,9 @@
-"""What a sender that acts is: it sees all that stands, not single notifications, and changes the world.
+"""The interface of senders that act on nodes: they get all open incidents instead of single notifications.
 
-A module of an acting kind stands in `senders.ACTING` and has `Config` (a subclass of `ActingConfig`) and
-`open(name, config, links) -> Actor`. The centre (`central/acting.py`) calls `Actor.act` every `period` seconds, one
-call at a time. What may be done is decided by `notify.acting.decide`; what has been done is read from the world, so
-that a restart neither forgets nor repeats.
+A module of an acting kind is in `senders.ACTING` and has `open(name, config, links) -> Actor`; its settings are an
+`ActingConfig`. `central/delivery/acting.py` calls `Actor.act` every `period` seconds, one call at a time.
+`notify.acting.decide` decides the actions; the actions already taken are read from Slurm or Kubernetes, so that a
+restart neither forgets nor repeats one.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import Annotated, Protocol
 from msgspec import Meta, Struct
 
 from fabricmon.model import Incident, NodeView, Severity
-from fabricmon.notify.acting import Deed, Terms, check_kinds, larger
+from fabricmon.notify.acting import Deed, Terms, absorbed_into, check_kinds
 from fabricmon.notify.matchers import parse
 from fabricmon.senders.settings import check_receiver
 from fabricmon.units import Duration
 
 
 class ActingConfig(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What every receiver that acts has.
+    """Settings of every receiver that acts.
 
-    kinds           kinds of incidents to act on: [nic_fault, pcie_degraded, link_down]. There is no default.
-    dry_run         say what would be done and do nothing; set it to false when what it says is right.
-    match           matchers that must all hold, as in a silence: ['node=~"gpu-.*"'].
-    min_severity    less severe incidents are no reason to act.
-    min_confidence  how sure of the cause fabricmon must be, 0 to 1.
-    hold            how long an incident must have been firing.
-    most_nodes      nodes acted on at once, at most ...
-    most_share      ... and at most this share of the nodes whose agents speak (one is always allowed).
-    per_hour        actions begun within an hour, at most.
-    undo            take back what was done when its incident has been over for `calm`.
-    calm            how long that is.
-    period          how often what stands is compared with what was done.
+    kinds           kinds of incidents to act on: [nic_fault, pcie_degraded, link_down]. No default.
+    dry_run         only report the actions; set it to false when they are right.
+    match           matchers that must all match, as in a silence: ['node=~"gpu-.*"'].
+    min_severity    minimum severity to act.
+    min_confidence  minimum confidence in the cause, 0 to 1.
+    hold            minimum time that an incident is open.
+    most_nodes      nodes acted on at the same time, at most ...
+    most_share      ... and at most this share of the live nodes (one is always allowed).
+    per_hour        actions per hour, at most.
+    undo            undo an action when its incident has been resolved for `calm`.
+    calm            that time.
+    period          time between two comparisons of incidents and actions.
     timeout         for one command or request.
     """
 
@@ -60,7 +60,7 @@ class ActingConfig(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
             raise ValueError("`period` must be between 1s and 1h")
 
     def terms(self) -> Terms:
-        """The same for the decision."""
+        """The settings for `notify.acting.decide`."""
         return Terms(
             kinds=self.kinds,
             matchers=tuple(map(parse, self.match)),
@@ -77,13 +77,13 @@ class ActingConfig(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """All that an actor may look at, as of one moment.
+    """The input of an actor at one moment.
 
     at         wall time
-    incidents  all that fire and those resolved within an hour
-    silenced   ids of those that a silence covers now
-    nodes      every node there should be, with its presence and maintenance
-    deeds      what this actor did within the last hour, oldest first
+    incidents  open ones and those resolved within the last hour
+    silenced   ids of silenced incidents
+    nodes      every expected node, with presence and maintenance
+    deeds      actions of this actor in the last hour, oldest first
     """
 
     at: float
@@ -94,15 +94,15 @@ class Standing:
 
 
 @dataclass(slots=True)
-class Report:
-    """What one call did.
+class ActionReport:
+    """The result of one call.
 
-    done      deeds that succeeded; in a dry run what would have been done
-    failed    node -> why it could not be done; it is tried again in the next call
-    withheld  node -> why nothing is done there although an incident of a listed kind fires
-    held      nodes that stand acted on now
-    dry       nothing was done: `done` is what would have been
-    error     why the world could not be read or reached at all, "" where it could: then nothing was done
+    done      successful actions; in a dry run the actions that would have been taken
+    failed    node -> reason of a failed action, retried in the next call
+    withheld  node -> reason why no action is taken although an incident of a listed kind is open
+    held      nodes acted on now
+    dry       dry run: nothing was changed
+    error     why Slurm or Kubernetes could not be read, then nothing was changed; "" if it could
     """
 
     done: list[Deed] = field(default_factory=list)
@@ -113,18 +113,18 @@ class Report:
     error: str = ""
 
 
-class Diary(Protocol):
-    """What the centre offers an actor during a call."""
+class ActionLog(Protocol):
+    """The log of actions, for an actor during a call."""
 
     async def write(self, deed: Deed) -> None:
-        """Write a deed down; call it before doing it. Raises where that failed, and then it must not be done."""
+        """Store an action before it is taken. Raises if that fails; the action must not be taken then."""
 
     async def incidents(self, ids: Collection[str]) -> Sequence[Incident]:
-        """Incidents by id as last committed, also those resolved up to 30 days ago; unknown ids are left out."""
+        """Stored incidents by id, resolved ones up to 30 days back; unknown ids are left out."""
 
 
-async def past(diary: Diary, held: Collection[str], incidents: Sequence[Incident]) -> list[Incident]:
-    """The incidents behind `held` ids that are not among `incidents`, and those that they became part of."""
+async def incidents_behind(diary: ActionLog, held: Collection[str], incidents: Sequence[Incident]) -> list[Incident]:
+    """The incidents of `held` ids that are not in `incidents`, and those that they were merged into."""
     known = {i.id: i for i in incidents}
     found: dict[str, Incident] = {}
     wanted, seen = set(held), {""}
@@ -132,18 +132,17 @@ async def past(diary: Diary, held: Collection[str], incidents: Sequence[Incident
         seen |= wanted
         if strange := wanted - known.keys():
             found |= {i.id: i for i in await diary.incidents(strange)}
-        wanted = {larger(i) for id in wanted if (i := known.get(id) or found.get(id))} - seen
+        wanted = {absorbed_into(i) for id in wanted if (i := known.get(id) or found.get(id))} - seen
     return list(found.values())
 
 
 class Actor(Protocol):
-    """Serves one entry below `senders:` that acts."""
+    """One acting entry of `senders:`."""
 
     period: float
 
-    async def act(self, standing: Standing, diary: Diary) -> Report:
-        """Compare what stands with the world and do what may be done. Raises nothing for a world that is away: says so
-        in `Report.error`."""
+    async def act(self, standing: Standing, diary: ActionLog) -> ActionReport:
+        """Take and undo actions as decided. Connection failures are returned in `ActionReport.error`."""
 
     async def close(self) -> None:
-        """Let go of connections; nothing is undone."""
+        """Close connections; nothing is undone."""

@@ -1,15 +1,13 @@
-"""Sender `alertmanager`: incidents as alerts of the Alertmanager API v2, at every Alertmanager of a cluster.
+"""Sender `alertmanager`: incidents as alerts of the Alertmanager API v2, sent to every Alertmanager of a cluster.
 
-An alert is its labels: if one changes, that is another alert. So the labels are only what people route by and what an
-incident keeps for long: alertname (from the kind), kind, component, severity, incident (its id), and the site's own
-static ones; all that moves is in annotations. Kind, component and severity can still sharpen while an incident
-lives. Then the alert with the former labels is ended in the same request that begins the new one
-(`Notification.before` has every face told).
+The labels identify an alert, so they are only the stable ones used for routing: alertname (from the kind), kind,
+component, severity, incident (its id), and the static labels of the site. Everything else is in annotations. If kind,
+component or severity change while an incident is open, the alert with the former labels is ended in the request that
+starts the new one (`Notification.before` has every face sent).
 
-Alertmanager forgets an alert that nobody repeats. While an incident fires its alert is sent again every REFRESH
-seconds with an end AHEAD seconds from now, as Prometheus does, and the end of a resolved one for RESEND_RESOLVED
-seconds. So an Alertmanager that was away, or restarted without its state, is right again within a minute, and when
-the centre dies its alerts end by themselves.
+Alertmanager drops an alert that is not repeated. The alert of an open incident is sent every REFRESH seconds with an
+end in AHEAD seconds, as Prometheus does; the end of a resolved one for RESEND_RESOLVED seconds. So an Alertmanager that
+was down or lost its state is correct within a minute, and if the server dies its alerts end.
 """
 
 from __future__ import annotations
@@ -23,14 +21,14 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from fabricmon.forms.times import rfc3339
 from fabricmon.model import Face, Incident, Notification
-from fabricmon.notify.links import NO_LINKS, Links
-from fabricmon.notify.told import Telling, face
-from fabricmon.senders.post import post
-from fabricmon.senders.result import Outcome, Result
+from fabricmon.notify.last_notification import LastNotification, face_of
+from fabricmon.notify.links import NO_LINKS, IncidentLinks
+from fabricmon.senders.attempt import Attempt, DeliveryOutcome
+from fabricmon.senders.post import attempt_of, post
 from fabricmon.senders.routing import Routing
 from fabricmon.senders.settings import check_headers, check_url
-from fabricmon.senders.webhook import rfc3339
 
 REFRESH = 60.0
 AHEAD = 240.0  # Prometheus: 4 times its resend delay; three refreshes may fail before an alert ends
@@ -39,17 +37,16 @@ MAX_URLS = 16
 MAX_ALERTS = 500  # alerts in one request
 MAX_ANNOTATION = 4000  # characters of one annotation
 
-# Labels that this sender sets; a site's static labels may not take their names.
+# Labels set by this sender; not allowed as static labels.
 OURS = ("alertname", "kind", "component", "severity", "incident", "fabric")
 
 
-class Config(Routing, forbid_unknown_fields=True, frozen=True):
-    """A receiver of kind `alertmanager`; what it has besides stands in `routing.Routing`.
+class AlertmanagerConfig(Routing, forbid_unknown_fields=True, frozen=True):
+    """A receiver of kind `alertmanager`; see also `routing.Routing`.
 
-    Repeating is Alertmanager's own business (`repeat_interval` there). Without `send_resolved` alerts end by
-    themselves after 4 minutes.
+    Alertmanager repeats notifications itself (`repeat_interval`). Without `send_resolved` alerts end after 4 minutes.
 
-    urls           every Alertmanager of the cluster ("http://am-0:9093"), not a balancer in front of them.
+    urls           every Alertmanager of the cluster ("http://am-0:9093"), not a load balancer.
     labels         static labels on every alert, to route by: {cluster: training-1}.
     token_file     file with a bearer token; "": none.
     ca_file        CA certificates (PEM) to trust instead of the system's.
@@ -69,49 +66,54 @@ class Config(Routing, forbid_unknown_fields=True, frozen=True):
             check_url(url, "urls")
         for name in self.labels:
             if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) or name in OURS:
-                raise ValueError(f"`labels`: {name!r} is no label name, or one that fabricmon sets")
+                raise ValueError(f"`labels`: {name!r} is not a label name, or is set by fabricmon")
         check_headers(self.headers)
         self.check()
 
 
 async def send(
-    session: aiohttp.ClientSession, config: Config, notification: Notification, links: Links = NO_LINKS
-) -> Result:
-    """One attempt at all Alertmanagers. DONE when one has it: they tell each other, and `refresh` tells all again."""
+    session: aiohttp.ClientSession,
+    config: AlertmanagerConfig,
+    notification: Notification,
+    links: IncidentLinks = NO_LINKS,
+) -> Attempt:
+    """One attempt at all Alertmanagers. DONE if one accepted: they replicate, and `refresh` repeats to all."""
     return await _post(session, config, alerts(config, notification, time.time(), links))
 
 
-def preview(config: Config, notification: Notification, links: Links = NO_LINKS) -> str:
-    """What would be sent."""
+def preview(config: AlertmanagerConfig, notification: Notification, links: IncidentLinks = NO_LINKS) -> str:
+    """The content that `send` would send."""
     made = alerts(config, notification, notification.created, links)
     return msgspec.json.format(msgspec.json.encode(made)).decode()
 
 
 async def refresh(
     session: aiohttp.ClientSession,
-    config: Config,
-    standing: Sequence[tuple[Incident, Telling]],
-    links: Links = NO_LINKS,
-) -> Result:
-    """Say again what stands: every incident told as firing, and those told as resolved a short while ago."""
+    config: AlertmanagerConfig,
+    standing: Sequence[tuple[Incident, LastNotification]],
+    links: IncidentLinks = NO_LINKS,
+) -> Attempt:
+    """Repeat the alerts of all incidents sent as firing, and of those recently resolved."""
     now = time.time()
     all_alerts = [
-        alert(config, incident, look, now, links)
-        for incident, telling in standing
-        for look in (telling.faces if incident.status != "firing" else telling.faces[-1:])
+        alert(config, incident, face, now, links)
+        for incident, last in standing
+        for face in (last.faces if incident.status != "firing" else last.faces[-1:])
     ]
     results = [
         await _post(session, config, all_alerts[start : start + MAX_ALERTS])
         for start in range(0, len(all_alerts), MAX_ALERTS)
     ]
-    return next((r for r in results if r.outcome is not Outcome.DONE), Result(Outcome.DONE, "refreshed"))
+    return next((r for r in results if r.outcome is not DeliveryOutcome.DONE), Attempt.done("refreshed"))
 
 
-def alerts(config: Config, notification: Notification, now: float, links: Links = NO_LINKS) -> list[dict[str, Any]]:
-    """The alerts of a notification: each incident's present face, and an end for each face it had before."""
+def alerts(
+    config: AlertmanagerConfig, notification: Notification, now: float, links: IncidentLinks = NO_LINKS
+) -> list[dict[str, Any]]:
+    """The alerts of a notification: the current face of each incident, and an end for each former face."""
     made = []
     for incident in notification.incidents:
-        current = face(incident)
+        current = face_of(incident)
         made += [
             alert(config, incident, former, now, links) | {"endsAt": rfc3339(now)}
             for former in notification.before.get(incident.id, ())
@@ -121,13 +123,15 @@ def alerts(config: Config, notification: Notification, now: float, links: Links 
     return made
 
 
-def alert(config: Config, incident: Incident, look: Face, now: float, links: Links = NO_LINKS) -> dict[str, Any]:
-    """One alert: labels from the face, everything else from the incident as it is now."""
+def alert(
+    config: AlertmanagerConfig, incident: Incident, face: Face, now: float, links: IncidentLinks = NO_LINKS
+) -> dict[str, Any]:
+    """One alert: labels from the face, the rest from the current incident."""
     labels = {
-        "alertname": alertname(look.kind),
-        "kind": look.kind,
-        "component": look.component,
-        "severity": look.severity.value,
+        "alertname": alertname(face.kind),
+        "kind": face.kind,
+        "component": face.component,
+        "severity": face.severity.value,
         "incident": incident.id,
         **({"fabric": incident.labels["fabric"]} if incident.labels.get("fabric") else {}),
         **config.labels,
@@ -142,8 +146,9 @@ def alert(config: Config, incident: Incident, look: Face, now: float, links: Lin
         "candidates": ", ".join(incident.candidates),
         "evidence": "\n".join(f"{e.component}: {e.text}" for e in incident.evidence),
         "jobs": incident.labels.get("jobs", ""),
-        "runbook_url": links.runbook(look.kind),
+        "runbook_url": links.runbook(face.kind),
         "dashboard_url": links.dashboard(incident),
+        "server": links.server,
         **{f"label_{re.sub('[^a-zA-Z0-9_]', '_', k)}": v for k, v in sorted(incident.labels.items()) if k != "jobs"},
     }
     firing = incident.status == "firing"
@@ -165,23 +170,12 @@ def alertname(kind: str) -> str:
     return "Fabric" + "".join(word.capitalize() for word in kind.split("_") if word != "fabric")
 
 
-async def _post(session: aiohttp.ClientSession, config: Config, made: list[dict[str, Any]]) -> Result:
-    sent = msgspec.json.encode(made)
-    results = await asyncio.gather(
-        *(
-            post(
-                session,
-                f"{url.rstrip('/')}/api/v2/alerts",
-                sent,
-                config.headers,
-                config.timeout,
-                config.token_file,
-                config.ca_file,
-            )
-            for url in config.urls
-        )
-    )
-    for outcome in (Outcome.DONE, Outcome.RETRY):
+async def _post(session: aiohttp.ClientSession, config: AlertmanagerConfig, made: list[dict[str, Any]]) -> Attempt:
+    sent, access = msgspec.json.encode(made), (config.token_file, config.ca_file)
+    places = [f"{url.rstrip('/')}/api/v2/alerts" for url in config.urls]
+    posts = (post(session, place, sent, config.headers, config.timeout, *access) for place in places)
+    results = [attempt_of(answer) for answer in await asyncio.gather(*posts)]
+    for outcome in (DeliveryOutcome.DONE, DeliveryOutcome.RETRY):
         for url, result in zip(config.urls, results, strict=True):
             if result.outcome is outcome:
                 return result._replace(reason=f"{url}: {result.reason}")

@@ -1,4 +1,4 @@
-"""A configured receiver: where its notifications go and which it takes."""
+"""A configured receiver: the sender, its settings and its routing."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 import aiohttp
 
 from fabricmon.model import Incident, Notification
-from fabricmon.notify.links import NO_LINKS, Links
+from fabricmon.notify.last_notification import LastNotification
+from fabricmon.notify.links import NO_LINKS, IncidentLinks
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.settings import NotifyConfig
-from fabricmon.notify.told import Telling
 from fabricmon.senders import SENDERS
-from fabricmon.senders.result import NO_RECEIPTS, Result
+from fabricmon.senders.attempt import NO_RECEIPTS, Attempt
 
 NO_NOTIFY = NotifyConfig()
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """One entry below `senders:`."""
+    """One entry of `senders:`."""
 
     receiver: Receiver
     module: ModuleType
     config: Any
-    links: Links = NO_LINKS
+    links: IncidentLinks = NO_LINKS
 
     @property
     def name(self) -> str:
@@ -35,32 +35,34 @@ class Destination:
 
     @property
     def refresh_period(self) -> float:
-        """Seconds between two sayings of what stands; 0.0: this receiver is told changes only."""
+        """Seconds between two repetitions of the open incidents; 0.0: changes only."""
         return float(self.module.REFRESH)
 
     @property
     def keeps(self) -> bool:
-        """Whether `send` answers with receipts and wants those it gave before."""
+        """Whether `send` takes and returns receipts."""
         return bool(getattr(self.module, "KEEPS", False))
 
     async def send(
         self, session: aiohttp.ClientSession, notification: Notification, receipts: Mapping[str, str] = NO_RECEIPTS
-    ) -> Result:
+    ) -> Attempt:
         """One attempt; `receipts` are those of the notification's incidents, by incident id."""
         kept = (receipts,) if self.keeps else ()
-        result: Result = await self.module.send(session, self.config, notification, self.links, *kept)
+        result: Attempt = await self.module.send(session, self.config, notification, self.links, *kept)
         return result
 
-    async def refresh(self, session: aiohttp.ClientSession, standing: Sequence[tuple[Incident, Telling]]) -> Result:
-        result: Result = await self.module.refresh(session, self.config, standing, self.links)
+    async def refresh(
+        self, session: aiohttp.ClientSession, standing: Sequence[tuple[Incident, LastNotification]]
+    ) -> Attempt:
+        result: Attempt = await self.module.refresh(session, self.config, standing, self.links)
         return result
 
 
 def destination(
-    name: str, kind: str, config: Any, notify: NotifyConfig = NO_NOTIFY, links: Links = NO_LINKS
+    name: str, kind: str, config: Any, notify: NotifyConfig = NO_NOTIFY, links: IncidentLinks = NO_LINKS
 ) -> Destination:
-    """The destination of one configured sender; KeyError for a kind that SENDERS has not."""
-    module = SENDERS[kind]
+    """The destination of one configured sender; KeyError for an unknown kind."""
+    module = SENDERS[kind].module
     acknowledged = bool(getattr(module, "ACKNOWLEDGES", False))
     receiver: Receiver = config.receiver(name, notify, bool(module.REFRESH), acknowledged)
     return Destination(receiver, module, config, links)

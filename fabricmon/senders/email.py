@@ -1,7 +1,7 @@
-"""Sender `email`: mails by SMTP, in a thread of their own so that a mail server that hangs delays nobody.
+"""Sender `email`: mails over SMTP, sent in a thread so that a hanging mail server delays no other receiver.
 
-What was agreed on is kept: with `tls: starttls` a server that offers none is sent nothing, and a certificate that does
-not fit is not accepted.
+TLS is never downgraded: with `tls: starttls` nothing is sent to a server without STARTTLS, and an invalid certificate
+is rejected.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import aiohttp
 from msgspec import Meta, field
 
 from fabricmon.model import Notification
-from fabricmon.notify.links import NO_LINKS, Links
+from fabricmon.notify.batch import DIGEST
+from fabricmon.notify.links import NO_LINKS, IncidentLinks
 from fabricmon.runtime.reader import Overdue, Readers
+from fabricmon.senders.attempt import NO_RECEIPTS, Attempt, DeliveryOutcome
 from fabricmon.senders.mail_message import DETAILED, Envelope, digest, domain_of, identity, single
 from fabricmon.senders.post import read_secret, tls_by, without
-from fabricmon.senders.result import NO_RECEIPTS, Outcome, Result
 from fabricmon.senders.routing import Worded
 
 REFRESH = 0.0
@@ -30,24 +31,24 @@ KEEPS = True  # receipts: the Message-ID of the first mail of an episode
 
 PORTS = {"starttls": 587, "implicit": 465, "none": 25}
 SITE = frozenset({530, 534, 535, 538})
-"""Answers that ask for TLS or a login (RFC 3207, RFC 4954): for the site to put right; what waits is told then."""
+"""Answers that require TLS or a login (RFC 3207, RFC 4954): a configuration error, retried until corrected."""
 
-MAX_TO = 50  # recipients; more is a mailing list's work
-MAX_THREADS = 8  # mails under way at once, those stuck at a dead server included
+MAX_TO = 50  # recipients; use a mailing list for more
+MAX_THREADS = 8  # concurrent mails, including those at a hanging server
 
 _threads = Readers(MAX_THREADS)
 
 
-class Config(Worded, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class EmailConfig(Worded, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """A receiver of kind `email`; see also `routing.Worded`. `title` is the subject.
 
-    host           the mail server.
-    port           of it; 0: 587 with starttls, 465 with implicit, 25 with none.
-    tls            starttls | implicit | none (only on a network that you trust).
-    user           to log in as; "": without.
+    host           mail server.
+    port           0: 587 with starttls, 465 with implicit, 25 with none.
+    tls            starttls | implicit | none (on a trusted network only).
+    user           login name; "": no login.
     password_file  file with the password.
     from           sender's address: fabricmon@example.com.
-    to             who gets it.
+    to             recipients.
     ca_file        CA certificates (PEM) to trust instead of the system's.
     """
 
@@ -70,28 +71,32 @@ class Config(Worded, forbid_unknown_fields=True, frozen=True, kw_only=True):
             try:
                 domain_of(address)
             except (ValueError, IndexError) as error:
-                raise ValueError(f"`{key}`: {address!r} is no mail address") from error
+                raise ValueError(f"`{key}`: {address!r} is not a mail address") from error
         if bool(self.user) != bool(self.password_file):
-            raise ValueError("`user` and `password_file` belong together")
+            raise ValueError("`user` and `password_file` must be set together")
         if self.user and self.tls == "none":
             raise ValueError("`user`: a password is not sent without TLS; set `tls` to starttls or implicit")
 
+    @property
+    def each(self) -> int:
+        return DETAILED
+
     def envelope(self) -> Envelope:
-        """What goes into the headers."""
+        """The addresses for the headers."""
         return Envelope(self.sender, self.to, domain_of(self.sender))
 
 
 async def send(
     session: aiohttp.ClientSession,
-    config: Config,
+    config: EmailConfig,
     notification: Notification,
-    links: Links = NO_LINKS,
+    links: IncidentLinks = NO_LINKS,
     receipts: Mapping[str, str] = NO_RECEIPTS,
-) -> Result:
-    """One attempt, over one connection. `timeout` is for all of it."""
+) -> Attempt:
+    """One attempt over one connection, within `timeout` in all."""
     thread = _threads.open(f"mail {config.host}")
     if thread is None:
-        return Result(Outcome.RETRY, f"{MAX_THREADS} mails are stuck at a server that does not answer")
+        return Attempt.retry(f"{MAX_THREADS} mails are waiting for a server that does not answer")
     made, kept = mails(config, notification, links, receipts)
     password = ""
     try:
@@ -99,16 +104,16 @@ async def send(
         trust = tls_by(config.ca_file) if config.ca_file else ssl.create_default_context()
         result = await thread.call(lambda: deliver(config, made, password, trust), config.timeout)
     except Overdue:
-        return Result(Outcome.RETRY, f"{config.host}: no end within {config.timeout:g} s")
+        return Attempt.retry(f"{config.host}: not completed within {config.timeout:g} s")
     except (OSError, ValueError) as error:
-        return Result(Outcome.RETRY, f"password or CA file: {error}")
+        return Attempt.retry(f"password or CA file: {error}")
     finally:
         thread.close()
-    return without(result._replace(receipts=kept if result.outcome is Outcome.DONE else {}), password)
+    return without(result._replace(receipts=kept if result.outcome is DeliveryOutcome.DONE else {}), password)
 
 
-def preview(config: Config, notification: Notification, links: Links = NO_LINKS) -> str:
-    """What would be sent: headers and the plain text; the HTML says the same."""
+def preview(config: EmailConfig, notification: Notification, links: IncidentLinks = NO_LINKS) -> str:
+    """The headers and plain text that `send` would send."""
     made, _ = mails(config, notification, links, NO_RECEIPTS)
     shown = []
     for mail in made:
@@ -119,13 +124,13 @@ def preview(config: Config, notification: Notification, links: Links = NO_LINKS)
 
 
 def mails(
-    config: Config, notification: Notification, links: Links, receipts: Mapping[str, str]
+    config: EmailConfig, notification: Notification, links: IncidentLinks, receipts: Mapping[str, str]
 ) -> tuple[list[EmailMessage], dict[str, str]]:
-    """What is sent, and for each incident the id of the mail that begins its thread."""
+    """The mails, and for each incident the id of the first mail of its thread."""
     envelope, incidents = config.envelope(), notification.incidents
-    # An episode that begins anew begins a thread of its own.
+    # A new episode starts a new thread.
     threads = {id: receipts[id] for id in notification.before if id in receipts}
-    if len(incidents) > DETAILED:
+    if len(incidents) > DETAILED or notification.reason == DIGEST:
         id = identity(notification, "digest", envelope)
         kept = {i.id: threads.get(i.id, id) for i in incidents}
         return [digest(config, incidents, notification, links, envelope)], kept
@@ -134,8 +139,8 @@ def mails(
     return made, kept
 
 
-def deliver(config: Config, made: Sequence[EmailMessage], password: str, trust: ssl.SSLContext) -> Result:
-    """Give the mails to the server. Blocks."""
+def deliver(config: EmailConfig, made: Sequence[EmailMessage], password: str, trust: ssl.SSLContext) -> Attempt:
+    """Send the mails. Blocks."""
     port = config.port or PORTS[config.tls]
     where = f"{config.host}:{port}"
     try:
@@ -146,46 +151,49 @@ def deliver(config: Config, made: Sequence[EmailMessage], password: str, trust: 
             if config.user:
                 server.login(config.user, password)
             missed = "; ".join(filter(None, [_one(config, server, mail) for mail in made]))
-            with contextlib.suppress(smtplib.SMTPException, OSError):  # it has them, whatever becomes of the goodbye
+            with contextlib.suppress(smtplib.SMTPException, OSError):  # the mails are accepted even if QUIT fails
                 server.quit()
         finally:
             server.close()
     except smtplib.SMTPNotSupportedError as error:
-        return Result(Outcome.RETRY, f"{where}: {error}; nothing was sent")
+        return Attempt.retry(f"{where}: {error}; nothing was sent")
     except smtplib.SMTPAuthenticationError as error:
-        return Result(Outcome.RETRY, f"{where}: login refused: {_answer(error.smtp_code, error.smtp_error)}")
+        return Attempt.retry(f"{where}: login refused: {_answer(error.smtp_code, error.smtp_error)}")
     except smtplib.SMTPRecipientsRefused as error:
         return _refused(where, error.recipients)
     except smtplib.SMTPResponseException as error:
-        said = f"{where}: {_answer(error.smtp_code, error.smtp_error)}"
+        reason = f"{where}: {_answer(error.smtp_code, error.smtp_error)}"
         if error.smtp_code in SITE:
-            return Result(Outcome.RETRY, said)
-        return Result(Outcome.NEVER if error.smtp_code >= 500 else Outcome.RETRY, said, answered=True)
+            return Attempt.retry(reason)
+        outcome = DeliveryOutcome.NEVER if error.smtp_code >= 500 else DeliveryOutcome.RETRY
+        return Attempt(outcome, reason, answered=True)
     except (smtplib.SMTPException, OSError) as error:
-        return Result(Outcome.RETRY, f"{where}: {type(error).__name__}: {error}")
-    return Result(Outcome.DONE, f"{where}: accepted" + (f", but not for {missed}" if missed else ""), answered=True)
+        return Attempt.retry(f"{where}: {type(error).__name__}: {error}")
+    return Attempt.done(f"{where}: accepted" + (f", but not for {missed}" if missed else ""), answered=True)
 
 
-def _connect(config: Config, port: int, trust: ssl.SSLContext) -> smtplib.SMTP:
+def _connect(config: EmailConfig, port: int, trust: ssl.SSLContext) -> smtplib.SMTP:
     name, within = socket.gethostname(), float(config.timeout)
     if config.tls == "implicit":
         return smtplib.SMTP_SSL(config.host, port, local_hostname=name, timeout=within, context=trust)
     return smtplib.SMTP(config.host, port, local_hostname=name, timeout=within)
 
 
-def _one(config: Config, server: smtplib.SMTP, mail: EmailMessage) -> str:
-    """Send one mail; who of the recipients was refused, in words."""
+def _one(config: EmailConfig, server: smtplib.SMTP, mail: EmailMessage) -> str:
+    """Send one mail; returns the refused recipients as text."""
     refused = server.send_message(mail, config.sender, list(config.to))
     return "; ".join(f"{to} ({_answer(*answer)})" for to, answer in refused.items())
 
 
-def _refused(where: str, recipients: Mapping[str, tuple[int, bytes]]) -> Result:
-    """Nobody took it: later, if one of them may do so later."""
+def _refused(where: str, recipients: Mapping[str, tuple[int, bytes]]) -> Attempt:
+    """All recipients were refused: RETRY if one refusal is temporary."""
     later = any(code < 500 for code, _ in recipients.values())
     words = "; ".join(f"{to} ({_answer(*answer)})" for to, answer in recipients.items())
-    return Result(Outcome.RETRY if later else Outcome.NEVER, f"{where}: refused for {words}"[:500], answered=True)
+    return Attempt(
+        DeliveryOutcome.RETRY if later else DeliveryOutcome.NEVER, f"{where}: refused for {words}"[:500], answered=True
+    )
 
 
 def _answer(code: int, words: bytes | str) -> str:
-    said = words.decode(errors="replace") if isinstance(words, bytes) else words
-    return f"{code} {' '.join(said.split())[:200]}"
+    text = words.decode(errors="replace") if isinstance(words, bytes) else words
+    return f"{code} {' '.join(text.split())[:200]}"

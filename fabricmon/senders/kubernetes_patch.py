@@ -1,8 +1,7 @@
-"""What is sent to change a node: its condition by strategic merge, its taints as a whole in the version that was read.
+"""Patches of a node: its condition by strategic merge, its taints as a whole for the version that was read.
 
-Decides only. Conditions of a node are merged by their type, so a patch of ours leaves those of the kubelet alone. Its
-taints are one value to the API: a patch with the node's resource version is refused when somebody changed the node
-since.
+Conditions are merged by type, so a patch does not change those of the kubelet. Taints are one value for the API: a
+patch with the node's resource version is rejected if the node has changed.
 """
 
 from __future__ import annotations
@@ -11,22 +10,23 @@ from collections.abc import Iterable
 
 import msgspec
 
-from fabricmon.kubernetes.objects import Condition, Node, Taint, rfc3339, seconds
-from fabricmon.notify.node_condition import Verdict
+from fabricmon.forms.times import wall_time
+from fabricmon.kubernetes.objects import Condition, KubernetesNode, Taint, api_time
+from fabricmon.notify.node_condition import NodeCondition
 
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 
 NEWS, WORDS, HEARTBEAT = 0, 1, 2
-WORDS_AFTER = 60.0  # seconds until other words alone, of a condition that stays, are written
+WORDS_AFTER = 60.0  # seconds until a change of the message only is written
 
 
-def due(before: Condition | None, verdict: Verdict, now: float, heartbeat: float) -> tuple[int, float] | None:
-    """How urgently a condition is to be written, the most urgent first; None: it stands as it should.
+def due(before: Condition | None, verdict: NodeCondition, now: float, heartbeat: float) -> tuple[int, float] | None:
+    """Sort key of the urgency to write a condition; None: it is current.
 
-    heartbeat  seconds after which one that stays is written again
+    heartbeat  seconds after which an unchanged condition is written again
     """
-    beat = seconds(before.last_heartbeat_time) if before is not None else None
+    beat = wall_time(before.last_heartbeat_time) if before is not None else None
     if before is None or (before.status, before.reason) != (verdict.status, verdict.reason):
         return NEWS, beat or 0.0
     if beat is None or now - beat >= heartbeat:
@@ -36,10 +36,10 @@ def due(before: Condition | None, verdict: Verdict, now: float, heartbeat: float
     return None
 
 
-def condition(type: str, before: Condition | None, verdict: Verdict, now: float) -> Condition:
-    """The condition to write; the time of its last transition stays while its status does."""
+def condition(type: str, before: Condition | None, verdict: NodeCondition, now: float) -> Condition:
+    """The condition to write; the transition time is kept while the status is the same."""
     since = before.last_transition_time if before is not None and before.status == verdict.status else None
-    return Condition(type, verdict.status, verdict.reason, verdict.message, rfc3339(now), since or rfc3339(now))
+    return Condition(type, verdict.status, verdict.reason, verdict.message, api_time(now), since or api_time(now))
 
 
 def condition_patch(made: Condition) -> bytes:
@@ -48,16 +48,16 @@ def condition_patch(made: Condition) -> bytes:
 
 
 def tainted(taints: Iterable[Taint], mine: Taint) -> list[Taint]:
-    """The taints with mine, instead of what has its key."""
+    """The taints with `mine`, which replaces one with the same key."""
     return [*untainted(taints, mine.key), mine]
 
 
 def untainted(taints: Iterable[Taint], key: str) -> list[Taint]:
-    """The taints without those of that key."""
+    """The taints without those with this key."""
     return [taint for taint in taints if taint.key != key]
 
 
-def taints_patch(node: Node, taints: Iterable[Taint]) -> bytes:
-    """A merge patch of all of a node's taints; refused with 409 Conflict where the node is no longer what was read."""
+def taints_patch(node: KubernetesNode, taints: Iterable[Taint]) -> bytes:
+    """A merge patch of all taints of a node; rejected with 409 Conflict if the node has changed since."""
     spec = {"taints": list(taints) or None}
     return msgspec.json.encode({"metadata": {"resourceVersion": node.version, "uid": node.uid}, "spec": spec})

@@ -14,19 +14,19 @@ _TYPE = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 _KEY = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
-class Config(ActingConfig, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """A receiver of kind `kubernetes_node`: node conditions, and taints where they are asked for.
+class KubernetesNodeConfig(ActingConfig, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A receiver of kind `kubernetes_node`: node conditions, and taints if enabled.
 
     api                 "cluster" inside a pod, or the API server's URL.
     token_file          file with a bearer token, read at each request; "": the service account's.
     ca_file             CA certificates (PEM) to trust; "": the service account's, or the system's.
     condition           type of the condition.
-    condition_severity  less severe incidents leave it True.
-    unknown_after       how long an agent may be silent until the condition is Unknown.
-    heartbeat           how often a condition that stays is written again, so that one sees that somebody looks.
-    taint               keep new pods off nodes with an incident of one of `kinds`.
+    condition_severity  minimum severity of incidents that set it to False.
+    unknown_after       time without reports of an agent until the condition is Unknown.
+    heartbeat           time after which an unchanged condition is written again.
+    taint               taint nodes with an incident of one of `kinds`, against new pods.
     taint_key           key of the taint; its value is the incident's id.
-    taint_effect        NoSchedule or PreferNoSchedule. There is no NoExecute: fabricmon ends no jobs.
+    taint_effect        NoSchedule or PreferNoSchedule. Not NoExecute: fabricmon ends no jobs.
     """
 
     kinds: tuple[str, ...] = ()

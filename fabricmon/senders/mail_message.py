@@ -1,8 +1,7 @@
-"""Mails: plain text and HTML of the same words, and headers by which a mail program sets an incident in one thread.
+"""Mails as plain text and HTML, with headers that keep an incident in one thread.
 
-The id of a message is made from the notification's key, so a mail that is sent twice is the same mail. What comes
-later refers to the first mail of the episode. Everything from outside is escaped in HTML; nothing is loaded from
-anywhere.
+The message id is made from the notification's key, so a repeated mail has the same id. Later mails refer to the first
+mail of the episode. All values are escaped in HTML; no external content is loaded.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from html import escape
 from typing import NamedTuple
 
 from fabricmon.model import Incident, Notification, Severity
-from fabricmon.notify.links import Links
-from fabricmon.notify.template import Line, text
-from fabricmon.senders.routing import Worded, Words, summary, words
+from fabricmon.notify.links import IncidentLinks
+from fabricmon.notify.template import MessageLine, plain_text
+from fabricmon.senders.routing import IncidentMessage, Worded, incident_message, summary
 
-DETAILED = 3  # incidents that are told one by one; more come as one digest
+DETAILED = 3  # incidents with a mail each; more come as one digest
 COLOURS = {Severity.CRITICAL: "#b71c1c", Severity.WARNING: "#e67e00", Severity.INFO: "#1565c0"}
 RESOLVED = "#2e7d32"
 
 
 class Envelope(NamedTuple):
-    """Who it is from and for: addresses as they stand in the headers, and the domain of message ids."""
+    """Sender and recipients as in the headers, and the domain of message ids."""
 
     sender: str
     to: tuple[str, ...]
@@ -34,44 +33,49 @@ class Envelope(NamedTuple):
 
 
 def single(
-    config: Worded, incident: Incident, notification: Notification, links: Links, envelope: Envelope, thread: str
+    config: Worded,
+    incident: Incident,
+    notification: Notification,
+    links: IncidentLinks,
+    envelope: Envelope,
+    thread: str,
 ) -> EmailMessage:
-    """A mail about one incident; `thread` is the id of the first mail about it, "" where this is that."""
-    said = words(config, incident, notification, links)
-    mail = _mail(notification, envelope, said.title, identity(notification, incident.id, envelope), thread)
+    """A mail about one incident; `thread`: id of the first mail about it, "" for the first one."""
+    message = incident_message(config, incident, notification, links)
+    mail = _mail(notification, envelope, message.title, identity(notification, incident.id, envelope), thread)
     mail["X-Fabricmon-Incident"] = incident.id
     _urgent(mail, [incident])
-    mail.set_content(text(said.lines) + "\n")
+    mail.set_content(plain_text(message.lines) + "\n")
     colour = COLOURS[incident.severity] if incident.status == "firing" else RESOLVED
-    mail.add_alternative(_page(said.title, colour, _table(said.lines)), subtype="html")
+    mail.add_alternative(_page(message.title, colour, _table(message.lines)), subtype="html")
     return mail
 
 
 def digest(
-    config: Worded, incidents: Sequence[Incident], notification: Notification, links: Links, envelope: Envelope
+    config: Worded, incidents: Sequence[Incident], notification: Notification, links: IncidentLinks, envelope: Envelope
 ) -> EmailMessage:
     """One mail about many incidents."""
     title = summary(notification)
     mail = _mail(notification, envelope, title, identity(notification, "digest", envelope), "")
     _urgent(mail, incidents)
-    said = [words(config, incident, notification, links) for incident in incidents]
-    mail.set_content("\n\n".join(f"{each.title}\n{text(each.lines)}" for each in said) + "\n")
+    messages = [incident_message(config, incident, notification, links) for incident in incidents]
+    mail.set_content("\n\n".join(f"{each.title}\n{plain_text(each.lines)}" for each in messages) + "\n")
     firing = [i.severity for i in incidents if i.status == "firing"]
     colour = COLOURS[max(firing, key=lambda severity: severity.rank)] if firing else RESOLVED
-    mail.add_alternative(_page(title, colour, "".join(map(_section, said))), subtype="html")
+    mail.add_alternative(_page(title, colour, "".join(map(_section, messages))), subtype="html")
     return mail
 
 
 def identity(notification: Notification, about: str, envelope: Envelope) -> str:
-    """The Message-ID of a notification's mail about an incident: the same at every attempt."""
+    """The Message-ID of a notification's mail about an incident, the same for every attempt."""
     return f"<{notification.key}.{about}@{envelope.domain}>"
 
 
 def domain_of(address: str) -> str:
-    """The domain of an address, for message ids. ValueError for what is no address."""
+    """The domain of an address, for message ids. ValueError for an invalid address."""
     found = Address(addr_spec=address)
     if not found.domain or not found.username:
-        raise ValueError(f"{address!r} is no mail address")
+        raise ValueError(f"{address!r} is not a mail address")
     return found.domain
 
 
@@ -84,7 +88,7 @@ def _mail(notification: Notification, envelope: Envelope, subject: str, id: str,
     mail["Message-ID"] = id
     if thread and thread != id:
         mail["In-Reply-To"] = mail["References"] = thread
-    mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no holiday notes come back
+    mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no automatic replies
     mail["X-Fabricmon-Key"] = notification.key
     return mail
 
@@ -104,11 +108,11 @@ def _page(title: str, colour: str, inner: str) -> str:
     )
 
 
-def _section(said: Words) -> str:
-    return f'<h3 style="font-size:16px;margin:20px 0 6px">{escape(said.title)}</h3>{_table(said.lines)}'
+def _section(message: IncidentMessage) -> str:
+    return f'<h3 style="font-size:16px;margin:20px 0 6px">{escape(message.title)}</h3>{_table(message.lines)}'
 
 
-def _table(lines: Sequence[Line]) -> str:
+def _table(lines: Sequence[MessageLine]) -> str:
     rows = []
     for heading, value in lines:
         shown = "<br>".join(map(escape, value.split("\n")))

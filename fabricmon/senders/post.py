@@ -1,4 +1,4 @@
-"""One HTTP POST and what its answer means for a notification. Shared by the senders that speak HTTP."""
+"""One HTTP POST and the result of its answer, for the senders that use HTTP."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from typing import NamedTuple
 import aiohttp
 
 from fabricmon import __version__
-from fabricmon.senders.result import Outcome, Result
+from fabricmon.runtime.trust import trusting
+from fabricmon.senders.attempt import Attempt
 
 USER_AGENT = f"fabricmon/{__version__}"
 MAX_ANSWER = 2048  # bytes of an answer that are read, for the reason
 MAX_SECRET = 64 << 10  # bytes of a secret file
-# Statuses besides 5xx that mean "later": request timeout, too early, too many requests.
+# Statuses besides 5xx that are retried: request timeout, too early, too many requests.
 LATER = frozenset({408, 425, 429})
 
 
-class Answer(NamedTuple):
-    """What a server answered: its status, the beginning of the body, and its Retry-After."""
+class HttpAnswer(NamedTuple):
+    """The answer of a server: status, start of the body, Retry-After."""
 
     status: int
     text: str
     retry_after: str
 
-    def result(self) -> Result:
-        """What it means by its status alone."""
+    def result(self) -> Attempt:
+        """The result by the status alone."""
         return classify(self.status, self.text, self.retry_after, time.time())
 
 
@@ -43,36 +44,20 @@ async def post(
     within: float,
     token_file: str = "",
     ca_file: str = "",
-) -> Result:
-    """POST a JSON body within `within` seconds, connecting included.
-
-    2xx is DONE. Network errors, timeouts, 3xx, 408, 425, 429 and 5xx are RETRY; every other answer is NEVER.
-    Redirects are not followed: a POST that becomes a GET elsewhere tells nobody.
-    """
-    answer = await ask(session, url, body, headers, within, token_file, ca_file)
-    return answer if isinstance(answer, Result) else answer.result()
-
-
-async def ask(
-    session: aiohttp.ClientSession,
-    url: str,
-    body: bytes,
-    headers: dict[str, str],
-    within: float,
-    token_file: str = "",
-    ca_file: str = "",
     most: int = MAX_ANSWER,
-) -> Answer | Result:
-    """The same for senders that read what the server answered, `most` bytes of it; a Result where there was no
-    answer."""
+) -> HttpAnswer | Attempt:
+    """POST a JSON body within `within` seconds: the answer with at most `most` bytes, or an Attempt without an answer.
+
+    Redirects are not followed: they would turn the POST into a GET.
+    """
     sent = {"Content-Type": "application/json", "User-Agent": USER_AGENT, **headers}
     try:
         if token_file:
             sent["Authorization"] = f"Bearer {read_secret(token_file)}"
         tls = tls_by(ca_file) if ca_file else True
     except (OSError, ValueError) as error:
-        # A secret that is being rotated comes back; what waits for it is not lost.
-        return Result(Outcome.RETRY, f"secret or CA file: {error}")
+        # Retry: the secret may be in rotation.
+        return Attempt.retry(f"secret or CA file: {error}")
     try:
         async with session.post(
             url,
@@ -83,36 +68,42 @@ async def ask(
             allow_redirects=False,
         ) as answer:
             text = await _beginning(answer, most)
-            return Answer(answer.status, text, answer.headers.get("Retry-After", ""))
+            return HttpAnswer(answer.status, text, answer.headers.get("Retry-After", ""))
     except TimeoutError:
-        return Result(Outcome.RETRY, f"no answer within {within:g} s")
+        return Attempt.retry(f"no answer within {within:g} s")
     except aiohttp.InvalidURL as error:
-        return Result(Outcome.NEVER, f"no valid URL: {error}")
+        return Attempt.never(f"invalid URL: {error}")
     except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError, ValueError) as error:
-        return Result(Outcome.RETRY, f"{type(error).__name__}: {error}")
+        return Attempt.retry(f"{type(error).__name__}: {error}")
+
+
+def attempt_of(answer: HttpAnswer | Attempt) -> Attempt:
+    """The result by the status alone. 2xx: DONE; network errors, timeouts, 3xx, 408, 425, 429 and 5xx: RETRY; others:
+    NEVER."""
+    return answer if isinstance(answer, Attempt) else answer.result()
 
 
 async def _beginning(answer: aiohttp.ClientResponse, most: int) -> str:
-    """The first `most` bytes of a body, however many pieces they come in."""
+    """The first `most` bytes of a body."""
     data = b""
     while len(data) < most and (piece := await answer.content.read(most - len(data))):
         data += piece
     return data.decode(errors="replace").strip()
 
 
-def classify(status: int, text: str, retry_after: str, now: float) -> Result:
-    """What an answer means; `now` is wall time, for a Retry-After that is a date."""
-    said = " ".join(text.split())[:200]
-    reason = f"HTTP {status}" + (f": {said}" if said and status >= 300 else "")
+def classify(status: int, text: str, retry_after: str, now: float) -> Attempt:
+    """The result of an answer; `now`: wall time, for a Retry-After that is a date."""
+    body = " ".join(text.split())[:200]
+    reason = f"HTTP {status}" + (f": {body}" if body and status >= 300 else "")
     if 200 <= status < 300:
-        return Result(Outcome.DONE, reason, answered=True)
+        return Attempt.done(reason, answered=True)
     if status in LATER or status >= 500 or status < 400:
-        return Result(Outcome.RETRY, reason, _seconds(retry_after, now), answered=True)
-    return Result(Outcome.NEVER, reason, answered=True)
+        return Attempt.retry(reason, _seconds(retry_after, now), answered=True)
+    return Attempt.never(reason, answered=True)
 
 
 def read_secret(path: str) -> str:
-    """A secret file's text without the newline at its end; read at each use, so that it can be rotated."""
+    """The text of a secret file without the final newline; read at each use, for rotation."""
     with Path(path).open("rb") as file:
         data = file.read(MAX_SECRET + 1)
     text = data.decode().rstrip("\r\n")
@@ -122,7 +113,7 @@ def read_secret(path: str) -> str:
 
 
 def _seconds(text: str, now: float) -> float | None:
-    """Retry-After as seconds from now: a number or an HTTP date; None where it is neither."""
+    """Retry-After (a number or an HTTP date) as seconds from now; None for anything else."""
     if not text:
         return None
     try:
@@ -136,18 +127,21 @@ def _seconds(text: str, now: float) -> float | None:
 
 
 def tls_by(ca_file: str) -> ssl.SSLContext:
-    """TLS that trusts a file of CA certificates, as the file is now. OSError (ssl.SSLError is one) for a bad file."""
+    """A TLS context that trusts the CA certificates of a file, reloaded when it changes.
+
+    OSError or ValueError for an invalid file.
+    """
     about = Path(ca_file).stat()
     return _tls(ca_file, about.st_mtime_ns, about.st_ino)
 
 
 @lru_cache(maxsize=16)
 def _tls(ca_file: str, modified: int, inode: int) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=ca_file)
+    return trusting(ca_file)
 
 
-def without(result: Result, *secrets: str) -> Result:
-    """The result with no secret in its reason, whatever a server or a library repeated there."""
+def without(result: Attempt, *secrets: str) -> Attempt:
+    """The result with all secrets removed from its reason."""
     reason = result.reason
     for secret in filter(None, secrets):
         reason = reason.replace(secret, "***")

@@ -1,35 +1,37 @@
-"""What the Configs of all receivers share: which incidents they take, when they are told, and how it is worded."""
+"""Settings common to all receivers: which incidents, when to notify, and the text of messages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from fabricmon.model import Incident, Notification, Severity
-from fabricmon.notify.links import Links
+from fabricmon.notify.batch import DIGEST
+from fabricmon.notify.links import IncidentLinks
 from fabricmon.notify.matchers import parse as parse_matcher
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.settings import NotifyConfig
-from fabricmon.notify.template import BODY, ENDED, TITLE, Line, Template, TemplateError, one_line, parse, values
+from fabricmon.notify.template import BODY, ENDED, TITLE, MessageLine, Template, TemplateError, one_line, parse, values
 from fabricmon.senders.settings import check_receiver
 from fabricmon.units import Duration
 
-LONGEST_WAIT = 7 * 86400.0  # seconds; who is told later than that is not told
-MAX_TITLE = 200  # characters of a title; what shows it in one line clips it anyway
+JOIN = 60.0  # seconds after a message in which further rises of its incident join
+LONGEST_WAIT = 7 * 86400.0  # seconds of `after`, at most
+MAX_TITLE = 200  # characters of a title
 
 
 class Routing(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What every receiver has.
+    """Settings of every receiver.
 
-    timeout        for one attempt, connecting included.
-    min_severity   info | warning | critical: less severe incidents are not told.
-    match          matchers that must all hold, as in a silence: [kind=link_flapping, 'node=~"host-0.*"'].
-    send_resolved  tell also that an incident ended.
-    after          tell only what has been open for so long and was taken on by nobody: the next in line. 0s: at once.
+    timeout        for one attempt, including the connection.
+    min_severity   info | warning | critical: minimum severity to notify.
+    match          matchers that must all match, as in a silence: [kind=link_flapping, 'node=~"host-0.*"'].
+    send_resolved  notify also when an incident is resolved.
+    after          escalation: notify only of incidents open for this time without acknowledgement. 0s: immediately.
     """
 
     timeout: Duration = Duration(10)
@@ -39,19 +41,19 @@ class Routing(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     after: Duration = Duration(0)
 
     def check(self) -> None:
-        """ValueError with the key that is wrong."""
+        """ValueError with the invalid key."""
         check_receiver(self.timeout, self.match)
         if not 0 <= self.after <= LONGEST_WAIT:
-            raise ValueError("`after` must be 0s (at once) or at most 7d")
+            raise ValueError("`after` must be 0s (immediately) or at most 7d")
 
     def receiver(self, name: str, notify: NotifyConfig, repeats_itself: bool, acknowledged: bool) -> Receiver:
-        """The same for the plan."""
+        """The settings for `notify`."""
         return Receiver(
             name=name,
             min_severity=self.min_severity,
             matchers=tuple(parse_matcher(text) for text in self.match),
             send_resolved=self.send_resolved,
-            # What is refreshed is never news a second time: that receiver repeats to people by itself.
+            # A receiver with a refresh repeats notifications itself.
             repeat=0.0 if repeats_itself else float(notify.repeat),
             batch=notify.batch,
             after=float(self.after),
@@ -60,34 +62,50 @@ class Routing(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Paced(Routing, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What a receiver has that tells people at our pace.
+    """Settings of receivers with reminders.
 
-    repeat  until it is told again of what still fires; 0s: never, null: as `notify.repeat`.
-    digest  from one message to the next at least: what is due meanwhile comes together in one. What is critical does
-            not wait. 0s: at once.
+    repeat  time between reminders of an open incident; 0s: none, null: `notify.repeat`.
+    digest  minimum time between messages: incidents due meanwhile come in one. Critical ones are sent immediately. 0s:
+            no delay.
+    budget  messages in any 5 minutes at most, digests included; what is over comes in one digest. 0: no limit, and
+            rises of one incident do not join; null: `notify.budget`.
     """
 
     repeat: Duration | None = None
     digest: Duration = Duration(0)
+    budget: Annotated[int, Meta(ge=0, le=1000)] | None = None
+
+    @property
+    def each(self) -> int:
+        """Incidents of a notification that are a message each; more of them are one message."""
+        return 1
 
     def check(self) -> None:
         super().check()
         if self.repeat is not None and self.repeat and self.repeat < 60:
             raise ValueError("`repeat` must be 0s (never) or at least 1m")
         if not 0 <= self.digest <= 86400:
-            raise ValueError("`digest` must be 0s (at once) or at most 1d")
+            raise ValueError("`digest` must be 0s (no delay) or at most 1d")
 
     def receiver(self, name: str, notify: NotifyConfig, repeats_itself: bool, acknowledged: bool) -> Receiver:
         made = super().receiver(name, notify, repeats_itself, acknowledged)
         repeat = notify.repeat if self.repeat is None else self.repeat
-        return replace(made, repeat=0.0 if repeats_itself else float(repeat), digest=float(self.digest))
+        budget = notify.budget if self.budget is None else self.budget
+        return replace(
+            made,
+            repeat=0.0 if repeats_itself else float(repeat),
+            digest=float(self.digest),
+            budget=budget,
+            each=self.each,
+            join=JOIN if budget else 0.0,
+        )
 
 
 class Worded(Paced, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What a receiver has whose messages people read. Templates: docs/receivers.md.
+    """Settings of receivers with text messages. Templates: docs/receivers.md.
 
     title  template of the title; "": "[{state}] {title}".
-    body   template of the message; "": the default, which is shorter for what has ended.
+    body   template of the message; "": the default, shorter for resolved incidents.
     """
 
     title: str = ""
@@ -104,34 +122,50 @@ class Worded(Paced, forbid_unknown_fields=True, frozen=True, kw_only=True):
             raise ValueError("`title` must be one line")
 
 
-class Words(NamedTuple):
-    """A message about one incident, as plain text; `value` gives further fields of it by name."""
+class IncidentMessage(NamedTuple):
+    """A message about one incident as plain text; `value` returns other fields by name."""
 
     title: str
-    lines: list[Line]
+    lines: list[MessageLine]
     value: Callable[[str], str]
 
 
-def words(config: Worded, incident: Incident, notification: Notification, links: Links) -> Words:
-    """What a receiver is told of one incident."""
+def incident_message(
+    config: Worded, incident: Incident, notification: Notification, links: IncidentLinks
+) -> IncidentMessage:
+    """The message about one incident. Its last line names the server, unless the template does."""
     value = values(incident, notification, links)
     title = one_line(_template(config.title or TITLE).render(value))
     if len(title) > MAX_TITLE:
         title = title[: MAX_TITLE - 1].rstrip() + "…"
     usual = BODY if incident.status == "firing" else ENDED
-    return Words(title, _template(config.body or usual).render(value), value)
+    body = _template(config.body or usual)
+    lines = body.render(value)
+    if value("server") and not body.has("server"):
+        lines.append(MessageLine("Server", value("server")))
+    return IncidentMessage(title, lines, value)
 
 
 def summary(notification: Notification) -> str:
-    """One line for many incidents: "7 incidents, 2 of them critical: new incident"."""
+    """One line for many incidents: "7 incidents, 2 critical: new incident", "digest: 7 firing, 3 resolved"."""
+    if notification.reason == DIGEST:
+        return _digest_summary(notification)
     count = len(notification.incidents)
     ended = sum(i.status != "firing" for i in notification.incidents)
     if ended == count:
-        return f"[RESOLVED] {count} incidents have ended"
+        return f"[RESOLVED] {count} incidents resolved"
     grave = sum(i.severity is Severity.CRITICAL and i.status == "firing" for i in notification.incidents)
     worst = max((i.severity for i in notification.incidents), key=lambda s: s.rank)
-    of = f", {grave} of them critical" if grave and grave < count else ""
+    of = f", {grave} critical" if grave and grave < count else ""
     return f"[{worst.value.upper()}] {count} incidents{of}: {notification.reason}"
+
+
+def _digest_summary(notification: Notification) -> str:
+    firing = [i.severity for i in notification.incidents if i.status == "firing"]
+    state = max(firing, key=lambda severity: severity.rank).value.upper() if firing else "RESOLVED"
+    grave = f" ({firing.count(Severity.CRITICAL)} critical)" if Severity.CRITICAL in firing else ""
+    more = f", {notification.waiting} more wait" if notification.waiting else ""
+    return f"[{state}] digest: {len(firing)} firing{grave}, {len(notification.incidents) - len(firing)} resolved{more}"
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""Checks that the Configs of several senders share. Each raises ValueError with the key it is about."""
+"""Checks common to the settings of several senders. Each raises ValueError with the key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from fabricmon.notify.matchers import MatcherError, parse
 
-# Headers that fabricmon itself sets, or that would break the request.
+# Headers set by fabricmon, or that would break the request.
 OURS = frozenset(
     {
         "content-type",
@@ -21,7 +21,7 @@ OURS = frozenset(
         "x-fabricmon-timestamp",
     }
 )
-LONGEST_TIMEOUT = 300.0  # seconds; receivers are told in order, so one attempt may not hold up the next for long
+LONGEST_TIMEOUT = 300.0  # seconds; the notifications of a receiver are sent in order, so one attempt delays the next
 
 
 def check_url(url: str, key: str = "url") -> None:
@@ -31,8 +31,8 @@ def check_url(url: str, key: str = "url") -> None:
     except ValueError:
         parts, good = urlsplit(""), False
     if "@" in parts.netloc:
-        # The URL is logged when a receiver is away; the message must not repeat it either.
-        raise ValueError(f"`{key}` may hold no user or password; use `token_file` or `headers`")
+        # The URL is logged if a receiver is down, so it must not contain a secret, nor must this message.
+        raise ValueError(f"`{key}` must not contain user or password; use `token_file` or `headers`")
     if not good:
         raise ValueError(f"`{key}` must be http://... or https://..., got {url!r}")
 
@@ -40,7 +40,7 @@ def check_url(url: str, key: str = "url") -> None:
 def check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-            raise ValueError(f"`headers`: {name!r} is no header name")
+            raise ValueError(f"`headers`: {name!r} is not a header name")
         if name.lower() in OURS:
             raise ValueError(f"`headers`: {name} is set by fabricmon")
         if any(c < " " or c == "\x7f" for c in value):

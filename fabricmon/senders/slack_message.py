@@ -1,67 +1,80 @@
-"""Messages of Slack: incidents as text, an attachment with a coloured bar, and blocks within Slack's limits.
+"""Slack messages: incidents as text and an attachment with a coloured bar and blocks, within Slack's limits.
 
-Limits, by Slack's reference of Block Kit: 3,000 characters of text a section, 50 blocks a message; and, as its API was
-seen to answer `msg_blocks_too_long`, about 13,000 characters of all blocks together.
+Limits (reference of Block Kit): 3,000 characters per section, 50 blocks per message; and about 13,000 characters in all
+blocks (`msg_blocks_too_long`, observed).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from fabricmon.model import Incident, Notification, Severity
-from fabricmon.notify.links import Links
-from fabricmon.notify.template import Line
-from fabricmon.senders.routing import Worded, Words, summary, words
+from fabricmon.notify.links import IncidentLinks
+from fabricmon.notify.template import MessageLine
+from fabricmon.senders.routing import IncidentMessage, Worded, incident_message, summary
 
 SECTION = 2900  # characters of one section
 ROW = 1400  # characters of one line before it is escaped
 BLOCKS = 12_000  # characters of all blocks of a message
+MARGIN = 400  # of these for the rows that count and that name the server
 MOST_BLOCKS = 45
-DETAILED = 3  # incidents that are told one by one; more come as one digest
+DETAILED = 3  # incidents with a message each; more come as one digest
 
 COLOURS = {Severity.CRITICAL: "#c62828", Severity.WARNING: "#ef8f00", Severity.INFO: "#1565c0"}
-RESOLVED, TAKEN = "#2e7d32", "#6a5acd"
+RESOLVED, ACKNOWLEDGED = "#2e7d32", "#6a5acd"
 
 
-def single(config: Worded, incident: Incident, notification: Notification, links: Links) -> dict[str, Any]:
+def single(config: Worded, incident: Incident, notification: Notification, links: IncidentLinks) -> dict[str, Any]:
     """A message about one incident."""
-    said = words(config, incident, notification, links)
-    url, title = said.value("url"), escape(said.title)
-    head = f"*{link(url, said.title)}*" if url else f"*{title}*"
-    return _message(said.title, head, _bar(incident, said), sections(map(_row, said.lines)))
+    made = incident_message(config, incident, notification, links)
+    url, title = made.value("url"), escape(made.title)
+    head = f"*{link(url, made.title)}*" if url else f"*{title}*"
+    return _message(made.title, head, _bar(incident, made), sections([_row(line) for line in made.lines]))
 
 
-def reply(config: Worded, incident: Incident, notification: Notification, links: Links) -> dict[str, Any]:
-    """A further word on an incident in the thread of its first message: what is new, not all of it again."""
+def reply(config: Worded, incident: Incident, notification: Notification, links: IncidentLinks) -> dict[str, Any]:
+    """A post in the thread of an incident's first message: only the change."""
     message = single(config, incident, notification, links)
     if incident.status == "firing" and notification.reason != "acknowledged":
         return message
-    said = words(config, incident, notification, links)
-    what = f"over after {said.value('lasted')}" if incident.status != "firing" else f"taken on {said.value('taken')}"
+    made = incident_message(config, incident, notification, links)
+    firing = incident.status == "firing"
+    what = f"acknowledged {made.value('acknowledged')}" if firing else f"resolved after {made.value('lasted')}"
     if notification.reason == "absorbed":
-        what = "now part of a larger incident"
-    return {"text": escape(f"{said.title}: {what}")}
+        what = "merged into a larger incident"
+    server = f" (server {links.server})" if links.server else ""
+    return {"text": escape(f"{made.title}: {what}{server}")}
 
 
-def digest(config: Worded, notification: Notification, links: Links) -> dict[str, Any]:
-    """A message about many incidents: a line each."""
+def digest(config: Worded, notification: Notification, links: IncidentLinks) -> dict[str, Any]:
+    """A message about many incidents: a line per incident, shorter ones where they would not fit otherwise."""
     title = summary(notification)
-    rows = []
-    for incident in notification.incidents:
-        said = words(config, incident, notification, links)
-        name = link(said.value("url"), said.title) if said.value("url") else escape(said.title)
-        rows.append(f"• {name}: {escape(said.value('what')[:200])}")
+    room = (BLOCKS - MARGIN) // len(notification.incidents)
+    rows = [_named(incident_message(config, i, notification, links), room) for i in notification.incidents]
+    if links.server:
+        rows.append(f"*Server:* {escape(links.server)}")
     firing = [i.severity for i in notification.incidents if i.status == "firing"]
     bar = COLOURS[max(firing, key=lambda severity: severity.rank)] if firing else RESOLVED
     return _message(title, f"*{escape(title)}*", bar, sections(rows))
 
 
-def sections(rows: Iterable[str]) -> list[dict[str, Any]]:
-    """Rows of mrkdwn as section blocks, as many as Slack takes; the last says how many rows were left out."""
+def _named(message: IncidentMessage, room: int) -> str:
+    """One incident in a list, in `room` characters: linked and with its component, only linked, or cut."""
+    title = escape(message.title)
+    name = link(message.value("url"), message.title) if message.value("url") else title
+    rows = (f"• {name}: {escape(message.value('what')[:200])}", f"• {name}", f"• {title}")
+    # An escaped character has at most 5.
+    return next((row for row in rows if len(row) < room), f"• {escape(message.title[: max(1, (room - 5) // 5)])}…")
+
+
+def sections(rows: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of mrkdwn as section blocks within Slack's limits. The last row, which names the server, is always there; a
+    row before it counts those left out."""
+    *first, last = rows or [""]
     blocks: list[str] = []
-    room, left_out = BLOCKS, 0
-    for row in rows:
+    room, left_out = BLOCKS - len(last), 0
+    for row in first:
         if left_out or room < len(row) + 60 or len(blocks) >= MOST_BLOCKS:
             left_out += 1
             continue
@@ -72,25 +85,29 @@ def sections(rows: Iterable[str]) -> list[dict[str, Any]]:
             blocks.append(row)
     if left_out:
         blocks.append(f"_and {left_out} more_")
+    if blocks and len(blocks[-1]) + 1 + len(last) <= SECTION:
+        blocks[-1] += f"\n{last}"
+    elif last:
+        blocks.append(last)
     return [{"type": "section", "text": {"type": "mrkdwn", "text": text}} for text in blocks]
 
 
 def escape(text: str) -> str:
-    """Slack's three characters: what looks like a mention, a channel or a link in a name stays text."""
+    """Escape Slack's three special characters, so that names cannot become mentions, channels or links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def link(url: str, text: str) -> str:
-    """A link of ours under a text that is not."""
+    """A link of fabricmon; `text` is escaped."""
     return f"<{escape(url).replace('|', '%7C')}|{escape(text).replace('|', '¦')}>"
 
 
 def mentioned(message: dict[str, Any], mention: str) -> dict[str, Any]:
-    """The message with somebody called by name before it."""
+    """The message with a mention before its text."""
     return {**message, "text": f"{mention} {message['text']}"}
 
 
-def _row(line: Line) -> str:
+def _row(line: MessageLine) -> str:
     heading, text = line
     cut = text if len(text) <= ROW else text[: ROW - 1] + "…"
     if cut.startswith(("http://", "https://")) and " " not in cut and heading:
@@ -103,13 +120,13 @@ def _row(line: Line) -> str:
     return f"*{escape(heading)}:* {rows[0]}"
 
 
-def _bar(incident: Incident, said: Words) -> str:
-    """The colour of the bar: what the incident is now."""
+def _bar(incident: Incident, made: IncidentMessage) -> str:
+    """The colour of the bar, by the state of the incident."""
     if incident.status != "firing":
         return RESOLVED
-    return TAKEN if said.value("taken") else COLOURS[incident.severity]
+    return ACKNOWLEDGED if made.value("acknowledged") else COLOURS[incident.severity]
 
 
 def _message(title: str, head: str, bar: str, blocks: list[dict[str, Any]]) -> dict[str, Any]:
-    """`text` is shown above the attachment; `fallback` where attachments cannot be."""
+    """`text` is shown above the attachment; `fallback` instead of it if attachments are not supported."""
     return {"text": head, "attachments": [{"color": bar, "fallback": escape(title), "blocks": blocks}]}

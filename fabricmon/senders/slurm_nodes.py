@@ -1,4 +1,4 @@
-"""Nodes as Slurm tells them, by `scontrol --oneliner show nodes` or by slurmrestd, and the reasons of our drains."""
+"""Slurm nodes from `scontrol --oneliner show nodes` or slurmrestd, and the reasons of fabricmon's drains."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import msgspec
+from fabricmon.forms.decoding import any_json
 
 MARK = "fabricmon: "
-"""Every reason of ours begins so, then follows the incident's id."""
+"""Start of the reasons of fabricmon; the incident id follows."""
 
-MAX_REASON = 200  # characters; Slurm keeps more, but `sinfo -R` and people's terminals do not show them
+MAX_REASON = 200  # characters; `sinfo -R` shows no more
 
 _ID = re.compile(re.escape(MARK) + r"([A-Za-z0-9_.-]{1,64})(?: |$)")
 _STATE = re.compile(r" State=(\S+)")
 _REASON = re.compile(r" Reason=(.*?)(?: \[[^\s\]]+@[^\s\]]+\]|$)")
 _SAFE = re.compile(r"[^A-Za-z0-9 ._:;,()/%+#@>-]+")
 
-# Flags of a node that is not offered to jobs, whoever said so.
+# States in which a node gets no jobs -> text.
 AWAY = {
     "DOWN": "is down in Slurm",
     "MAINT": "is in maintenance in Slurm",
@@ -29,7 +29,7 @@ AWAY = {
 
 
 class SlurmNode(NamedTuple):
-    """A node of Slurm: its name, its state's words in capitals ("IDLE", "DRAIN"), and why it is drained or down."""
+    """A Slurm node: name, state flags in capitals ("IDLE", "DRAIN"), and the reason of a drain or down."""
 
     name: str
     state: frozenset[str]
@@ -37,30 +37,30 @@ class SlurmNode(NamedTuple):
 
     @property
     def drained(self) -> bool:
-        """It takes no new job; what runs there goes on."""
+        """Whether it gets no new jobs."""
         return bool(self.state & {"DRAIN", "DRAINED", "DRAINING"})
 
     @property
     def incident(self) -> str:
-        """The incident because of which we drained it; "" where we did not."""
+        """The incident of fabricmon's drain; "" if it was not drained by fabricmon."""
         found = _ID.match(self.reason)
         return found[1] if found is not None and self.drained else ""
 
     @property
     def taken(self) -> str:
-        """Why it needs no drain of ours; "" where it may need one."""
+        """Why fabricmon does not drain it; "" if it may."""
         if self.drained and not self.incident:
             return f"is drained already: {self.reason[:100] or 'no reason given'}"
         return next((words for flag, words in AWAY.items() if flag in self.state), "")
 
 
 def reason_of(incident: str, title: str) -> str:
-    """The reason of a drain: plain words on one line."""
+    """The reason of a drain, on one line."""
     return f"{MARK}{incident} {_SAFE.sub(' ', title)}"[:MAX_REASON].strip()
 
 
 def from_text(text: str) -> list[SlurmNode]:
-    """The output of `scontrol --oneliner show nodes`; a line that is no node is left out."""
+    """The nodes in the output of `scontrol --oneliner show nodes`; other lines are skipped."""
     found = []
     for line in text.splitlines():
         name, state = re.match(r"NodeName=(\S+)", line), _STATE.search(line)
@@ -72,14 +72,15 @@ def from_text(text: str) -> list[SlurmNode]:
 
 
 def from_json(data: bytes) -> list[SlurmNode]:
-    """An answer of slurmrestd (v0.0.39 and newer: states are a list). ValueError for what is none."""
-    answer = msgspec.json.decode(data)
+    """The nodes in an answer of slurmrestd (v0.0.39 and newer: states are a list). ValueError."""
+    answer = any_json(data)
     errors = answer.get("errors") if isinstance(answer, dict) else None
     if errors:
-        raise ValueError("; ".join(_error(each) for each in errors)[:300])
+        listed = errors if isinstance(errors, list) else [errors]
+        raise ValueError("; ".join(_error(each) for each in listed)[:300])
     nodes = answer.get("nodes") if isinstance(answer, dict) else None
     if not isinstance(nodes, list):
-        raise ValueError("that is no list of nodes")
+        raise ValueError("not a list of nodes")
     return [
         SlurmNode(
             str(node["name"]),
@@ -92,7 +93,7 @@ def from_json(data: bytes) -> list[SlurmNode]:
 
 
 def by_our_names(nodes: Iterable[SlurmNode], ours: Iterable[str]) -> dict[str, SlurmNode]:
-    """Our name of a node -> the node: by the same name, else by the name without its domain where only one has it."""
+    """Name in fabricmon -> Slurm node: by the same name, else by the name without domain if unique."""
     exact = {node.name: node for node in nodes}
     short: dict[str, list[SlurmNode]] = {}
     for node in exact.values():

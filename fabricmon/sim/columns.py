@@ -1,4 +1,4 @@
-"""Which columns a simulated node's collectors deliver, by kind and link layer: the parts of its inventory. Pure."""
+"""Columns of a simulated node's collectors, by kind and link layer: the parts of its inventory. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRIORITY = 3
 
 @dataclass(frozen=True)
 class PartOf:
-    """One part of every node's inventory. `state`: read at every look, else at the node's interval."""
+    """One part of every node's inventory. `state`: read at every state poll, else at the node's interval."""
 
     collector: str
     kind: Kind
@@ -65,6 +65,13 @@ _ETHERNET_PHY = PartOf(
     ("fec_corrected_blocks", "fec_uncorrectable_blocks", "phy_corrected_bit_errors", "phy_uncorrected_symbols"),
 )
 
+_EFA_STATE = PartOf("infiniband_state", Kind.PORT, ("state", "phys_state"), state=True)
+_EFA = PartOf(
+    "infiniband", Kind.PORT,
+    ("rdma_tx_bytes", "rdma_rx_bytes", "rdma_tx_packets", "rdma_rx_packets", "retrans_packets", "retrans_bytes",
+     "ack_timeout", "remote_unresponsive", "remote_impaired", "rdma_rx_drops"),
+)  # fmt: skip
+
 _OPTICS = PartOf("optics", Kind.PORT, OPTICS)
 
 _GPU = PartOf(
@@ -88,14 +95,15 @@ _PCIE = PartOf(
 _NODE = PartOf("inventory", Kind.NODE, NODE_COLUMNS, state=True)
 
 FLOW = PartOf("flow", Kind.FLOW, ("flow_packets", "flow_lost"))
-"""Delivered by worlds whose nodes tell of each flow."""
+"""Delivered by worlds whose nodes report each flow."""
 
-_INSIDE = (_OPTICS, _NODE, _GPU, _GPU_LINKS, _NVLINK, _PCIE)
+_INSIDE = (_NODE, _GPU, _GPU_LINKS, _NVLINK, _PCIE)
 PARTS: dict[str, tuple[PartOf, ...]] = {
-    "InfiniBand": (_INFINIBAND_STATE, _INFINIBAND, *_INSIDE),
-    "Ethernet": (_ROCE_STATE, _ETHERNET, _ROCE_RDMA, _ROCE, _ETHERNET_PHY, *_INSIDE),
+    "InfiniBand": (_INFINIBAND_STATE, _INFINIBAND, _OPTICS, *_INSIDE),
+    "Ethernet": (_ROCE_STATE, _ETHERNET, _ROCE_RDMA, _ROCE, _ETHERNET_PHY, _OPTICS, *_INSIDE),
+    "EFA": (_EFA_STATE, _EFA, *_INSIDE),
 }
-"""By link layer, in the order in which a node's values travel."""
+"""By link layer, in the order of a node's values."""
 
 
 def columns_of(kind: Kind, link_layer: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A graph as the text `ibnetdiscover` prints of it: what a centre is given, and what ibsim runs. Pure."""
+"""A graph in the format of `ibnetdiscover`, for the server and for ibsim. Pure."""
 
 from __future__ import annotations
 

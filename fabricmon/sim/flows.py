@@ -1,4 +1,4 @@
-"""Who sends to whom, over which switches and cables, and what share of it is lost on the way. Pure.
+"""Flows between ports: their switches and cables, and the share of their packets that is lost. Pure.
 
 A port of a job sends to some peers of its own rail: its neighbours in a ring, and others at growing strides, so that
 every port has as many senders as receivers. A flow takes one path (ECMP by hash), or all of them in turn where the
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from fabricmon.sim.layout import Layout
 from fabricmon.sim.paths import Path, Paths, mix
-from fabricmon.sim.traffic import Job
+from fabricmon.sim.traffic import TrafficJob
 
 Ints = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
 SPRAYED = 16
-"""Paths that stand for all of a flow whose packets are sprayed."""
+"""Paths simulated for a flow whose packets are sprayed."""
 STEADY_PEERS = 4
 """Peers of a port that no job uses."""
 
@@ -37,14 +37,14 @@ class Gray:
 
 
 class Flows:
-    """Flow f sends from port `source[f]` to port `target[f]`, the share `weight[f]` of what the source sends.
+    """Flow f sends from port `source[f]` to port `target[f]`, the share `weight[f]` of the source's traffic.
 
-    job     int[flows]: number of the job it belongs to, -1 for steady traffic
+    job     int[flows]: number of its job, -1 for steady traffic
     words   per flow: its path's label, "" where it is sprayed or has none
     loss    float64[flows]: share of its packets that is lost; 1 where no path leads to the target
     """
 
-    def __init__(self, layout: Layout, jobs: Iterable[Job], seed: int, spray: bool = False) -> None:
+    def __init__(self, layout: Layout, jobs: Iterable[TrafficJob], seed: int, spray: bool = False) -> None:
         self._layout, self._seed, self._spray = layout, seed, spray
         pairs = _pairs(layout, tuple(jobs), seed)
         self.source: Ints = np.array([p[0] for p in pairs], np.intp)
@@ -57,10 +57,7 @@ class Flows:
         self._dead: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
         self._routed = False
         self._path_flow: Ints = np.zeros(0, np.intp)
-        self._hop_path: Ints = np.zeros(0, np.intp)
-        self._hop_switch: Ints = np.zeros(0, np.intp)
-        self._hop_in: Ints = np.zeros(0, np.intp)
-        self._hop_out: Ints = np.zeros(0, np.intp)
+        self._hop_path, self._hop_switch, self._hop_in, self._hop_out = np.zeros((4, 0), np.intp)
         self._paths: Ints = np.ones(len(pairs), np.intp)
 
     def __len__(self) -> int:
@@ -71,52 +68,34 @@ class Flows:
     def route(
         self, dead_switches: Iterable[int] = (), dead_cables: Iterable[int] = (), named: bool = True
     ) -> bool:
-        """Lay every flow's path around what is dead. Returns whether any label changed; `named`: make labels at all."""
+        """Route every flow around dead switches and cables. Returns whether any label changed; `named`: make labels."""
         dead = frozenset(dead_switches), frozenset(dead_cables)
         if self._routed and dead == self._dead:
             return False
         self._dead, self._routed = dead, True
-        layout, before = self._layout, self.words
-        paths = Paths(layout, *dead)
-        lanes = SPRAYED if self._spray else 1
-        flow_of: list[int] = []
-        hop_flow: list[int] = []
-        hop_switch: list[int] = []
-        hop_in: list[int] = []
-        hop_out: list[int] = []
-        self.words = []
-        for flow, (source, target) in enumerate(zip(self.source.tolist(), self.target.tolist(), strict=True)):
-            word = ""
-            for lane in range(lanes):
-                found = self._path(paths, source, target, lane)
-                if found is None:
-                    break
-                word = paths.words(found) if named and not self._spray else ""
-                cables = (int(layout.cable[source]), *found.cables, int(layout.cable[target]))
-                number = len(flow_of)
-                flow_of.append(flow)
-                for at, switch in enumerate(found.switches):
-                    hop_flow.append(number)
-                    hop_switch.append(switch)
-                    hop_in.append(cables[at])
-                    hop_out.append(cables[at + 1])
-            self.words.append(word)
-        self._path_flow = np.array(flow_of, np.intp)
-        self._hop_path = np.array(hop_flow, np.intp)
-        self._hop_switch = np.array(hop_switch, np.intp)
-        self._hop_in = np.array(hop_in, np.intp)
-        self._hop_out = np.array(hop_out, np.intp)
+        before, found = self.words, Paths(self._layout, *dead)
+        every = [self._ways(found, *ends) for ends in zip(self.source.tolist(), self.target.tolist(), strict=True)]
+        show = named and not self._spray
+        self.words = [found.words(ways[-1]) if show and ways else "" for ways in every]
+        self._path_flow = np.repeat(np.arange(len(every)), [len(ways) for ways in every])
+        hops: list[tuple[int, int, int, int]] = []
+        for number, (flow, path) in enumerate((f, path) for f, ways in enumerate(every) for path in ways):
+            ends = int(self._layout.cable[self.source[flow]]), int(self._layout.cable[self.target[flow]])
+            cables = (ends[0], *path.cables, ends[1])
+            hops += zip([number] * len(path.switches), path.switches, cables[:-1], cables[1:], strict=True)
+        self._hop_path, self._hop_switch, self._hop_in, self._hop_out = np.array(hops, np.intp).reshape(-1, 4).T
         counted = np.bincount(self._path_flow, minlength=len(self))
         known = (self._layout.leaf[self.source] >= 0) & (self._layout.leaf[self.target] >= 0)
         self.broken = known & (counted == 0)
         self._paths = np.maximum(1, counted)
         return self.words != before
 
-    def _path(self, paths: Paths, source: int, target: int, lane: int) -> Path | None:
+    def _ways(self, paths: Paths, source: int, target: int) -> list[Path]:
+        """The paths of a flow's packets; none where its ports are on no switch, or no path joins these."""
         a, b = int(self._layout.leaf[source]), int(self._layout.leaf[target])
-        if a < 0 or b < 0:
-            return None
-        return paths.path(a, b, mix(self._seed, source, target, lane))
+        lanes = range(SPRAYED if self._spray else 1) if min(a, b) >= 0 else ()
+        found = [paths.path(a, b, mix(self._seed, source, target, lane)) for lane in lanes]
+        return [path for path in found if path is not None]
 
     # --- loss
 
@@ -125,7 +104,7 @@ class Flows:
         return self._routed
 
     def lose(self, grays: Iterable[Gray], cables: dict[int, float], ports: dict[int, float]) -> None:
-        """Work out each flow's loss: of gray switches, of cables (number -> ratio), of ports (row -> ratio)."""
+        """Compute each flow's loss: of gray switches, of cables (number -> ratio), of ports (row -> ratio)."""
         kept = np.zeros(len(self._path_flow))  # log of the share that arrives, per path
         for gray in grays:
             at = np.flatnonzero(self._hop_switch == gray.switch)
@@ -150,19 +129,8 @@ class Flows:
             return np.zeros(0, np.bool_)
         return np.concatenate([[True], self._hop_path[1:] != self._hop_path[:-1]])
 
-    def through(self, switch: int) -> Ints:
-        """Flows that may pass a switch."""
-        return np.unique(self._path_flow[self._hop_path[self._hop_switch == switch]])
 
-    def crossing(self, leaf: int) -> NDArray[np.bool_]:
-        """bool[ports]: ports below a leaf that send to a port elsewhere."""
-        found = np.zeros(self._layout.ports, np.bool_)
-        out = (self._layout.leaf[self.source] == leaf) & (self._layout.leaf[self.target] != leaf)
-        found[self.source[out]] = True
-        return found
-
-
-def _pairs(layout: Layout, jobs: tuple[Job, ...], seed: int) -> list[tuple[int, int, float, int]]:
+def _pairs(layout: Layout, jobs: tuple[TrafficJob, ...], seed: int) -> list[tuple[int, int, float, int]]:
     """(source, target, weight, job) of every flow, ordered by source."""
     found: list[tuple[int, int, float, int]] = []
     taken: set[str] = set()
@@ -179,7 +147,7 @@ def _pairs(layout: Layout, jobs: tuple[Job, ...], seed: int) -> list[tuple[int, 
 
 
 def _rings(layout: Layout, hosts: Iterable[str]) -> dict[tuple[int, int], list[int]]:
-    """Compute ports in host order by rail and port number: who talks to whom."""
+    """Compute ports in host order by rail and port number, which send to each other."""
     number = {host: at for at, host in enumerate(layout.hosts)}
     rings: dict[tuple[int, int], list[int]] = defaultdict(list)
     for host in hosts:
@@ -190,7 +158,7 @@ def _rings(layout: Layout, hosts: Iterable[str]) -> dict[tuple[int, int], list[i
 
 
 def _strides(size: int, peers: int, pattern: str, seed: int) -> list[int]:
-    """How far around the ring each port's peers are, all different."""
+    """Distances of each port's peers around the ring, all different."""
     most = min(peers, size - 1)
     if most < 1:
         return []
@@ -210,10 +178,8 @@ def _circulant(ring: list[int], strides: list[int], job: int) -> list[tuple[int,
 
 
 def _chosen(one: Ints, other: Ints, switch: int, seed: int, share: float) -> NDArray[np.bool_]:
-    """Which hops are between a pair of ports that is bad, both ways. Ports are told by their cables.
-
-    A broken crossbar hits every port alike: the pairs are taken in an order that spreads them over the ports.
-    """
+    """Whether each hop is between a bad pair of ports, given by their cables, in either direction. The bad pairs are
+    spread over the ports, as with a faulty crossbar."""
     hops = list(zip(np.minimum(one, other).tolist(), np.maximum(one, other).tolist(), strict=True))
     rest = sorted(set(hops), key=lambda pair: mix(seed, switch, *pair))
     bad: set[tuple[int, int]] = set()

@@ -1,4 +1,4 @@
-"""The simulated hosts as machines: which run, whose agent answers, since when, by what clocks. Pure."""
+"""State of the simulated hosts and their agents: running, answering, clocks. Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from fabricmon.model import Presence
 
 REACHED, REFUSED, UNREACHABLE = 0, 1, 2
 PRESENCE = (Presence.LIVE, Presence.REFUSED, Presence.UNREACHABLE)
-"""By what `answer` says of a host."""
+"""By `Hosts.answer`."""
 
 
 class Hosts:
     """Per host.
 
     off        the host does not run
-    answer     what a centre that asks its agent meets: REACHED, REFUSED (no agent), UNREACHABLE (nothing at all)
-    boots      how often it was booted since the start
+    answer     result of a connection to its agent: REACHED, REFUSED (no agent), UNREACHABLE (no answer)
+    boots      number of boots since the start
     booted_at  simulation time of the last boot; its monotonic clock counts from there
-    restarts   how often its agent was started anew
     started    simulation time of the agent's last start
     skew       seconds by which its wall clock is ahead
     shape      number of its present inventory: rises when the agent finds other devices, and with each boot
@@ -30,7 +29,6 @@ class Hosts:
         self.answer = np.zeros(n, np.int8)
         self.boots = np.zeros(n, np.int64)
         self.booted_at = -random.uniform(2 * 86400, 40 * 86400, n)
-        self.restarts = np.zeros(n, np.int64)
         self.started = self.booted_at + 60.0
         self.skew = np.zeros(n)
         self.shape = np.ones(n, np.int64)
@@ -56,18 +54,17 @@ class Hosts:
         self.answer[host] = REACHED
 
     def stop_agents(self, hosts: NDArray[np.integer], reachable: bool = True) -> None:
-        """Agents answer no more. `reachable`: the host itself does, it refuses the connection."""
+        """Stop agents. `reachable`: the host answers and refuses the connection."""
         self.answer[hosts] = REFUSED if reachable else UNREACHABLE
 
     def start_agents(self, hosts: NDArray[np.integer], now: float, anew: bool = True) -> None:
-        """Agents answer again; `anew`: as other processes than before (else they only could not be reached)."""
+        """Let agents answer again; `anew`: as new processes."""
         at = hosts[~self.off[hosts]]
         self.answer[at] = REACHED
         if anew:
-            self.restarts[at] += 1
             self.started[at] = now
             self.shape[at] += 1
 
     def reshape(self, hosts: NDArray[np.integer]) -> None:
-        """What these hosts have has changed."""
+        """Raise the inventory number of these hosts."""
         self.shape[hosts] += 1

@@ -1,7 +1,7 @@
-"""Two ways by which an engine gets a world: as frames, as real agents send them, and in bulk, for very many. Pure.
+"""Feeds a world into an engine in bulk, without a frame for each node. Pure.
 
-Both bring the same values, times, inventories and presences; a test compares what the engine has after either. The
-caller advances the world before a poll and ticks the engine after it.
+It delivers the same values, times, inventories and presences as frames of real agents. The caller advances the world
+before a poll and ticks the engine after it.
 """
 
 from __future__ import annotations
@@ -10,56 +10,17 @@ import msgspec
 import numpy as np
 
 from fabricmon.engine.engine import Engine
-from fabricmon.fleet.bulk import Block, hear
-from fabricmon.frame import decode, encode_full
+from fabricmon.fleet.bulk import Block, note_frames
 from fabricmon.model import Kind
 from fabricmon.sim.hosts import PRESENCE
-from fabricmon.sim.machine import Machine, columns, components, inventory, parts
+from fabricmon.sim.machine import components, inventory, parts, row_starts
 from fabricmon.sim.world import World
 
 DETAIL = ("", "connection refused", "no answer")
-"""The pull's words about what it meets, by Hosts.answer."""
+"""Details of a pull, by Hosts.answer."""
 
 
-class Presences:
-    """Tells an engine of every change in how a centre's pull of the agents stands."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._told = np.full(len(world.layout.hosts), -1, np.int8)
-
-    def tell(self, engine: Engine, wall: float) -> None:
-        answer = self._world.hosts.answer
-        for host in np.flatnonzero(answer != self._told).tolist():
-            at = int(answer[host])
-            engine.presence(self._world.layout.hosts[host], PRESENCE[at], DETAIL[at], wall)
-        self._told[:] = answer
-
-
-class Frames:
-    """Every node an agent whose frames are encoded and decoded."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._machines = [Machine(world, host, staggered=False) for host in range(len(world.layout.hosts))]
-        self._shape = np.full(len(self._machines), -1, np.int64)
-        self._presences = Presences(world)
-
-    def poll(self, engine: Engine, wall: float) -> None:
-        """Hand the engine what every answering agent shows now; `wall` is the engine's `now`."""
-        world, every = self._world, columns(self._world)
-        self._presences.tell(engine, wall)
-        for host in np.flatnonzero(~world.hosts.silent).tolist():
-            machine = self._machines[host]
-            snapshot = machine.read(every, wall)
-            if self._shape[host] != world.hosts.shape[host]:
-                engine.inventory(machine.name, snapshot.inventory, wall)
-                self._shape[host] = world.hosts.shape[host]
-            engine.frame(machine.name, decode(encode_full(snapshot)), wall)
-        _tell(world, engine, wall)
-
-
-class Bulk:
+class BulkInlet:
     """All nodes at once, column by column, without frames: Python work only for nodes whose inventory changed."""
 
     def __init__(self, world: World) -> None:
@@ -68,30 +29,34 @@ class Bulk:
         self._blocks: list[Block] = []
         self._member = np.full(len(world.layout.hosts), -1, np.intp)
         self._hosts: np.ndarray[tuple[int], np.dtype[np.intp]] = np.zeros(0, np.intp)
-        self._presences = Presences(world)
+        self._answer = np.full_like(world.hosts.answer, -1)
 
     def poll(self, engine: Engine, wall: float) -> None:
-        """Hand the engine what every answering agent shows now; `wall` is the engine's `now`."""
+        """Feed the values of every answering agent into the engine; `wall` is the engine's `now`."""
         world, hosts = self._world, self._world.hosts
-        self._presences.tell(engine, wall)
+        send_presences(world, engine, self._answer, wall)
         live = ~hosts.silent
         other = np.flatnonzero(live & (self._shape != hosts.shape))
         for host in other.tolist():
             engine.inventory(world.layout.hosts[host], inventory(world, host, wall), wall)
         self._shape[other] = hosts.shape[other]
         self._settle(engine, other)
-        heard = live[self._hosts]
-        if not heard.any():
+        answered = live[self._hosts]
+        if not answered.any():
             return
         taken = hosts.monotonic(world.now)[self._hosts]
         for block in self._blocks:
-            block.take(lambda name, kind=block.kind: self._column(kind, name), taken, heard, wall)  # type: ignore[misc]
+            rows = self._pick[block.kind]
+            block.load(
+                lambda name, kind=block.kind, rows=rows: world.column(kind, name)[rows],  # type: ignore[misc]
+                taken, answered, wall,
+            )  # fmt: skip
         fleet = engine.fleet
-        hear(fleet, [fleet.nodes[world.layout.hosts[host]] for host in self._hosts[heard].tolist()], wall)
-        _tell(world, engine, wall)
+        note_frames(fleet, [fleet.nodes[world.layout.hosts[host]] for host in self._hosts[answered].tolist()], wall)
+        send_events(world, engine, wall)
 
     def _settle(self, engine: Engine, changed: np.ndarray[tuple[int], np.dtype[np.intp]]) -> None:
-        """Blocks know where the values of these hosts land."""
+        """Set where the values of changed hosts land."""
         if not len(changed):
             return
         if (self._member[changed] >= 0).all():
@@ -109,36 +74,28 @@ class Bulk:
         self._blocks = [
             Block(engine.fleet, part.collector, part.kind, names, known[part.kind]) for part in parts(self._world)
         ]
-        self._pick = {kind: self._of(kind) for kind in known}
+        self._pick = {kind: self._known_rows(kind) for kind in known}
 
-    def _of(self, kind: Kind) -> np.ndarray[tuple[int], np.dtype[np.intp]] | slice:
-        """Rows of the world that belong to hosts ever heard of."""
+    def _known_rows(self, kind: Kind) -> np.ndarray[tuple[int], np.dtype[np.intp]] | slice:
+        """Rows of the world that belong to hosts with an inventory."""
         if len(self._hosts) == len(self._member):
             return slice(None)
-        return np.flatnonzero(np.isin(owners(self._world, kind), self._hosts))
-
-    def _column(self, kind: Kind, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return self._world.column(kind, name)[self._pick[kind]]
+        owners = np.repeat(np.arange(len(self._member)), np.diff(row_starts(self._world, kind)))
+        return np.flatnonzero(np.isin(owners, self._hosts))
 
 
-def _tell(world: World, engine: Engine, wall: float) -> None:
-    """What kernels of answering hosts said since the last poll; what others said is lost, as after a boot."""
+def send_presences(world: World, engine: Engine, sent: np.ndarray[tuple[int], np.dtype[np.int8]], wall: float) -> None:
+    """Feed the changes of `Hosts.answer` since `sent`, which is updated, into the engine."""
+    for host in np.flatnonzero(world.hosts.answer != sent).tolist():
+        at = int(world.hosts.answer[host])
+        engine.presence(world.layout.hosts[host], PRESENCE[at], DETAIL[at], wall)
+    sent[:] = world.hosts.answer
+
+
+def send_events(world: World, engine: Engine, wall: float) -> None:
+    """Feed kernel events of answering hosts since the last poll into the engine; events of other hosts are lost."""
     for host, event in world.events:
         if not world.hosts.silent[host]:
             at = wall - world.now + event.wall
             engine.event(world.layout.hosts[host], msgspec.structs.replace(event, wall=at), wall)
     world.events.clear()
-
-
-def owners(world: World, kind: Kind) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    """The host of each row of a kind."""
-    layout = world.layout
-    if kind is Kind.PORT:
-        return layout.host_of
-    if kind is Kind.NODE:
-        return np.arange(len(layout.hosts), dtype=np.int32)
-    if kind is Kind.PCIE:
-        return np.repeat(np.arange(len(layout.hosts), dtype=np.int32), np.diff(layout.pcie_first))
-    if kind is Kind.FLOW:
-        return layout.host_of[world.flows.source]
-    return np.repeat(layout.gpu_host, layout.nvlinks) if kind is Kind.NVLINK else layout.gpu_host

@@ -1,4 +1,4 @@
-"""What is inside the simulated hosts: GPUs and their NVLinks, PCIe links, and what each host should have. Pure."""
+"""Hardware inside the simulated hosts: GPUs and their NVLinks, PCIe links, expected devices. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.catalogue.machines import Certainty
+from fabricmon.sim.chance import Chance
 from fabricmon.sim.layout import Layout
 from fabricmon.sim.registers import Floats, Registers
 
@@ -18,11 +19,10 @@ GEN5 = 32e9
 LANES = 16.0
 SHARE_OF_WIRE = 128 / 130 / 8
 """Payload bytes per transfer and lane: the 128b/130b code of PCIe 3 and later."""
-MACHINE = 7351.0
-"""Number of the hosts' build: all are of one."""
+MACHINE = 7351.0  # number of the hosts' machine type
 
 
-class Inside:
+class Internals:
     """GPU rows host by host, NVLink rows GPU by GPU, PCIe rows host by host: adapters first, GPUs after them.
 
     linked        bool[gpus, nvlinks]: the NVLink is active
@@ -44,18 +44,18 @@ class Inside:
         self.speed, self.width = np.full(layout.pcie, GEN5), np.full(layout.pcie, LANES)
         self.gpus_lost = np.zeros(len(layout.hosts))
 
-    def advance(self, dt: float, load: Floats, random: np.random.Generator) -> None:
-        """`load`: share of the time that each GPU is busy with collectives, per GPU."""
+    def advance(self, dt: float, load: Floats, chance: Chance, start: float) -> None:
+        """Count `dt` seconds from `start` on. `load`: share of the time that a GPU does collectives, per GPU."""
         moved = load * dt * NVLINK_RATE * self.linked.sum(axis=1)
         self.gpus.grow("gpu_nvlink_tx", moved)
         self.gpus.grow("gpu_nvlink_rx", moved)
         for column, rates in (("nvlink_crc_errors", self.crc), ("nvlink_replay_errors", self.replays)):
             rows = np.flatnonzero(rates.reshape(-1) * self.linked.reshape(-1))
             if len(rows):
-                self.nvlinks.count(column, random.poisson(rates.reshape(-1)[rows] * dt).astype(float), rows)
+                self.nvlinks.count(column, chance.poisson(column, start, rows, rates.reshape(-1)[rows] * dt), rows)
 
     def clear(self, host: int) -> None:
-        """Counters of a host's GPUs from zero, as after a boot."""
+        """Set the counters of a host's GPUs to zero, as after a boot."""
         gpus, links = self.layout.gpu_rows(host), self.layout.nvlinks
         if len(gpus):
             self.gpus.clear(gpus)
@@ -70,9 +70,7 @@ class Inside:
             return self.gpus.column(column)
         if column in LEVELS_OF_GPU:
             return np.full(n, LEVELS_OF_GPU[column])
-        if column == "gpu_nvlinks":
-            return np.full(n, float(links))
-        if column == "gpu_nvlinks_to_switch":
+        if column in ("gpu_nvlinks", "gpu_nvlinks_to_switch"):
             return np.full(n, float(links))
         if column == "gpu_nvlinks_active":
             return self.linked.sum(axis=1).astype(float)
@@ -98,7 +96,7 @@ class Inside:
         return np.repeat(np.floor(total / max(1, self.layout.nvlinks)), self.layout.nvlinks)
 
     def pcie(self, column: str) -> Floats:
-        """A column of the PCIe links' rows. A GPU lowers its speed to save power: its share is not told."""
+        """A column of the PCIe links' rows. A GPU lowers its speed to save power: its share is unknown."""
         if column in ("pcie_speed", "pcie_width"):
             return (self.speed if column == "pcie_speed" else self.width).copy()
         if column in ("pcie_max_speed", "pcie_max_width"):
@@ -126,6 +124,9 @@ class Inside:
             "node_gpus_expected": gpus,
             "node_gpus_found": gpus - self.gpus_lost,
             "node_gpus_lost": self.gpus_lost.copy(),
+            "node_uverbs_missing": np.zeros(hosts),
+            "node_umad_missing": np.zeros(hosts),
+            "node_netdevs_misplaced": np.zeros(hosts),
             "node_machine": np.full(hosts, MACHINE),
         }[column]
 
@@ -136,4 +137,4 @@ LEVELS_OF_GPU = {
     "gpu_fabric_health_verdict": 1.0,
     "gpu_recovery_action": 0.0,
 }
-"""What a sound GPU tells of itself."""
+"""Values of a healthy GPU."""

@@ -1,4 +1,4 @@
-"""What stands where in a simulated cluster: hosts, ports, GPUs, switches and cables as rows. Pure.
+"""Rows of a simulated cluster: hosts, ports, GPUs, switches and cables. Pure.
 
 Any graph that `sim/shapes` builds becomes a layout. Rows are numbered host by host; within a host the ports of the
 compute network come first, in the order of its adapters, and those of the storage network after them.
@@ -6,9 +6,9 @@ compute network come first, in the order of its adapters, and those of the stora
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from fabricmon.model import ComponentId, Kind
 from fabricmon.sim import shapes
-from fabricmon.sim.fabric import sysfs_guid
 from fabricmon.topology.domains import assign
 from fabricmon.topology.graph import Adapter, End, Graph
 from fabricmon.topology.infer import rail_index
@@ -24,8 +23,10 @@ from fabricmon.topology.infer import rail_index
 Ints = NDArray[np.int32]
 
 RATE = 400e9 / 8
-"""Bytes per second of a link whose graph does not tell."""
-LINK_LAYERS = ("InfiniBand", "Ethernet")
+"""Bytes per second of a link whose rate is not in the graph."""
+LINK_LAYERS = ("InfiniBand", "Ethernet", "EFA")
+_LABEL = {"EFA": "Unknown"}
+"""A link layer as ports are labelled with it, where the word differs."""
 _STORAGE_GUID = 0x00CC_0000_0000_0000
 
 
@@ -49,12 +50,14 @@ class Layout:
     gpu_first    int32[hosts + 1]
     nvlinks      NVLinks of each GPU
     switches     ids, in the order of the graph
-    link_layer   of all ports
+    link_layer   of all ports; EFA devices have neither an InfiniBand nor an Ethernet port
     guids        per port: "0x00bb000000000010"
     lowest       bool[ports]: the lowest port of its device
     pcie_first   int32[hosts + 1]; a host's PCIe links are those of its adapters, then those of its GPUs
     pcie_gpu     bool[PCIe links]: the device is a GPU
     pcie_of      int32[ports]: the PCIe link of the port's device
+    marks        port -> labels that differ from those of the other ports: another firmware, a bond, a module's serial
+    bridges      PCI address of an adapter or GPU -> bridges above it on its host, where hosts have PCIe switches
     """
 
     graph: Graph
@@ -79,6 +82,8 @@ class Layout:
     pcie_first: Ints
     pcie_gpu: NDArray[np.bool_]
     pcie_of: Ints
+    marks: dict[int, dict[str, str]] = field(default_factory=dict)
+    bridges: dict[str, str] = field(default_factory=dict)
     _rows: dict[str, int] = field(default_factory=dict)
     _leaves: dict[str, int] = field(default_factory=dict)
     _links: list[str] = field(default_factory=list)
@@ -87,7 +92,7 @@ class Layout:
     # --- building
 
     @classmethod
-    def of(
+    def from_graph(
         cls, graph: Graph, *, gpus: int = 8, nvlinks: int = 18, storage: int = 1, link_layer: str = "InfiniBand",
         power_hosts: int = 16,
     ) -> Layout:
@@ -95,7 +100,7 @@ class Layout:
 
         gpus         of each host, where the graph has none; nvlinks of each of them
         storage      adapters of the storage network of each host
-        link_layer   "InfiniBand" or "Ethernet" (RoCE)
+        link_layer   "InfiniBand", "Ethernet" (RoCE) or "EFA"
         power_hosts  hosts of one power domain, where the graph names none
 
         ValueError for another link layer or a graph without hosts.
@@ -105,45 +110,22 @@ class Layout:
         if not graph.hosts:
             raise ValueError("a layout needs at least one host")
         graph = _powered(graph, power_hosts)
-        by_host: dict[str, list[Adapter]] = defaultdict(list)
-        chips: dict[str, list[Adapter]] = defaultdict(list)
-        for adapter in graph.adapters.values():
-            (chips if adapter.labels.get("class") == "gpu" else by_host)[adapter.host].append(adapter)
-        hosts = tuple(graph.hosts)
-        switches = tuple(graph.switches)
-        number = {switch: at for at, switch in enumerate(switches)}
-        cable_at = {end: (at, other) for at, c in enumerate(graph.cables) for end, other in ((c.a, c.b), (c.b, c.a))}
-        first, gpu_first = [0], [0]
-        rows: list[tuple[int, str, int, bool, int, int, int, float, str]] = []
-        gpu_rows: list[tuple[int, str]] = []
-        for at, host in enumerate(hosts):
-            for rail, adapter in enumerate(by_host[host]):
-                for port in range(1, adapter.ports + 1):
-                    found = cable_at.get(End(adapter.id, port))
-                    cable, leaf = (found[0], number.get(found[1].node, -1)) if found else (-1, -1)
-                    rate = (graph.cables[cable].rate if found else 0.0) or RATE
-                    rows.append((at, adapter.name, port, False, rail, leaf, cable, rate, _guid_of(adapter, len(rows))))
-            for extra in range(storage):
-                device = _further(by_host[host], extra)
-                rows.append((at, device, 1, True, extra, -1, -1, RATE, f"0x{_STORAGE_GUID + len(rows) + 1:016x}"))
-            first.append(len(rows))
-            names = [chip.name for chip in chips[host]] or [f"gpu{n}" for n in range(gpus)]
-            gpu_rows += [(at, name) for name in names]
-            gpu_first.append(len(gpu_rows))
-        lowest = np.array([r[2] == 1 for r in rows], np.bool_)
-        pcie_first, pcie_gpu, pcie_of = [0], [], np.zeros(len(rows), np.int32)
-        for at in range(len(hosts)):
-            mine = slice(first[at], first[at + 1])
-            pcie_of[mine] = pcie_first[-1] + np.cumsum(lowest[mine]) - 1
-            adapters, chip_count = int(lowest[mine].sum()), gpu_first[at + 1] - gpu_first[at]
-            pcie_gpu += [False] * adapters + [True] * chip_count
-            pcie_first.append(len(pcie_gpu))
+        of_host = _port_rows(graph, storage)
+        chips = _gpu_names(graph, gpus)
+        rows = [row for mine in of_host for row in mine]
+        host_of, gpu_host = _column(row.host for row in rows), _owners(chips)
+        lowest = np.array([row.number == 1 for row in rows], np.bool_)
+        adapters = [sum(row.number == 1 for row in mine) for mine in of_host]
+        pcie_first = _starts(count + len(names) for count, names in zip(adapters, chips, strict=True))
         made = cls(
-            graph, hosts, np.array(first, np.int32), _column(rows, 0), tuple(r[1] for r in rows),
-            tuple(r[2] for r in rows), np.array([r[3] for r in rows], np.bool_), _column(rows, 4), _column(rows, 5),
-            _column(rows, 6), np.array([r[7] for r in rows]), np.array([r[0] for r in gpu_rows], np.int32),
-            tuple(r[1] for r in gpu_rows), np.array(gpu_first, np.int32), nvlinks, switches, link_layer,
-            tuple(r[8] for r in rows), lowest, np.array(pcie_first, np.int32), np.array(pcie_gpu, np.bool_), pcie_of,
+            graph, tuple(graph.hosts), _starts(map(len, of_host)), host_of, tuple(row.device for row in rows),
+            tuple(row.number for row in rows), np.array([row.storage for row in rows], np.bool_),
+            _column(row.rail for row in rows), _column(row.leaf for row in rows), _column(row.cable for row in rows),
+            np.array([row.rate for row in rows]), gpu_host, tuple(name for names in chips for name in names),
+            _starts(map(len, chips)), nvlinks, tuple(graph.switches), link_layer, tuple(row.guid for row in rows),
+            lowest, pcie_first,
+            np.concatenate([np.arange(count + len(c)) >= count for count, c in zip(adapters, chips, strict=True)]),
+            pcie_first[host_of] + np.cumsum(lowest, dtype=np.int32) - 1 - _starts(adapters)[host_of],
         )  # fmt: skip
         made._name()
         return made
@@ -154,17 +136,17 @@ class Layout:
         """A layout of a shape by its name in SHAPES; `sizes` are that shape's own. ValueError for an unknown one."""
         build = SHAPES.get(shape)
         if build is None:
-            raise ValueError(f"there is no shape {shape!r}; there are {', '.join(SHAPES)}")
+            raise ValueError(f"unknown shape {shape!r}; known are {', '.join(SHAPES)}")
         try:
             graph = build(**sizes)
         except TypeError as error:
             raise ValueError(f"shape {shape}: {error}") from None
-        return cls.of(
+        return cls.from_graph(
             graph, gpus=gpus, nvlinks=nvlinks, storage=storage, link_layer=link_layer, power_hosts=power_hosts
         )
 
     def _name(self) -> None:
-        """Names as incidents write them, from the very function that gives incidents theirs."""
+        """Set the names of rows as incidents write them, by the function that names incidents."""
         ids = [ComponentId(Kind.PORT, self.hosts[h], self.row_name(row)) for row, h in enumerate(self.host_of.tolist())]
         domains = assign(self.graph, [(id, self.labels(row)) for row, id in enumerate(ids)], {})
         self._rows.update({str(id): row for row, id in enumerate(ids)})
@@ -225,6 +207,10 @@ class Layout:
         """"host-007/mlx5_3/1"."""
         return f"{self.hosts[self.host_of[row]]}/{self.row_name(row)}"
 
+    def nic_name(self, row: int) -> str:
+        """"host-007/mlx5_3"."""
+        return f"{self.hosts[self.host_of[row]]}/{self.devices[row]}"
+
     def link_name(self, row: int) -> str:
         """"host-007/mlx5_3/1, su0-rail3-leaf/8"."""
         return self._links[row]
@@ -260,7 +246,7 @@ class Layout:
         """Switches that carry compute ports, in row order."""
         return tuple(self._leaf_names)
 
-    # --- facts that agents tell
+    # --- labels of agents
 
     def pci(self, device: int, gpu: bool = False) -> str:
         """PCI address of a host's adapter or GPU number `device`."""
@@ -268,16 +254,16 @@ class Layout:
         return f"{bus >> 8:04x}:{bus & 0xFF:02x}:00.0"
 
     def device_number(self, row: int) -> int:
-        """Which adapter of its host a port is on, from 0, storage adapters after the others."""
+        """Number of a port's adapter on its host, from 0, storage adapters last."""
         return int(self.pcie_of[row] - self.pcie_first[self.host_of[row]])
 
     def labels(self, row: int) -> dict[str, str]:
-        """Static facts about a port, as the RDMA collectors find them below sysfs."""
+        """Labels of a port, as the RDMA collectors read them from sysfs."""
         guid = sysfs_guid(int(self.guids[row], 16))
         labels = {
             "device": self.devices[row],
             "port": str(self.numbers[row]),
-            "link_layer": self.link_layer,
+            "link_layer": _LABEL.get(self.link_layer, self.link_layer),
             "node_guid": guid,
             "port_guid": guid,
             "sys_image_guid": guid,
@@ -291,11 +277,78 @@ class Layout:
         if self.link_layer == "Ethernet":
             port = f"p{self.numbers[row]}" if self.numbers[row] > 1 else ""
             labels["netdev"] = f"eth{self.device_number(row)}{port}"
-        return labels
+        if self.link_layer == "EFA":
+            labels |= {"driver": "efa", "hca_type": "", "board": "", "firmware": "0.0.0.0"}
+        return labels | self.marks.get(row, {})
 
 
-def _column(rows: list[tuple[int, str, int, bool, int, int, int, float, str]], at: int) -> Ints:
-    return np.array([row[at] for row in rows], np.int32)
+def sysfs_guid(number: int) -> str:
+    """As sysfs writes it: "00bb:0000:0000:0010"."""
+    digits = f"{number:016x}"
+    return ":".join(digits[at : at + 4] for at in range(0, 16, 4))
+
+
+class _PortRow(NamedTuple):
+    """One port, as the columns of a Layout have it."""
+
+    host: int
+    device: str
+    number: int
+    storage: bool
+    rail: int
+    leaf: int
+    cable: int
+    rate: float
+    guid: str
+
+
+def _port_rows(graph: Graph, storage: int) -> list[list[_PortRow]]:
+    """The ports of each host: of its adapters in the graph, then of `storage` further ones."""
+    by_host: dict[str, list[Adapter]] = {host: [] for host in graph.hosts}
+    for adapter in graph.adapters.values():
+        if adapter.labels.get("class") != "gpu":
+            by_host[adapter.host].append(adapter)
+    switch = {id: at for at, id in enumerate(graph.switches)}
+    cable_at = {end: (at, other) for at, c in enumerate(graph.cables) for end, other in ((c.a, c.b), (c.b, c.a))}
+    found: list[list[_PortRow]] = []
+    total = 0
+    for at, adapters in enumerate(by_host.values()):
+        mine: list[_PortRow] = []
+        for rail, adapter in enumerate(adapters):
+            for port in range(1, adapter.ports + 1):
+                cable, far = cable_at.get(End(adapter.id, port), (-1, None))
+                rate = (graph.cables[cable].rate if far else 0.0) or RATE
+                leaf = switch.get(far.node, -1) if far else -1
+                guid = _guid_of(adapter, total + len(mine))
+                mine.append(_PortRow(at, adapter.name, port, False, rail, leaf, cable, rate, guid))
+        for extra in range(storage):
+            guid = f"0x{_STORAGE_GUID + total + len(mine) + 1:016x}"
+            mine.append(_PortRow(at, _further(adapters, extra), 1, True, extra, -1, -1, RATE, guid))
+        total += len(mine)
+        found.append(mine)
+    return found
+
+
+def _gpu_names(graph: Graph, gpus: int) -> list[list[str]]:
+    """The GPUs of each host: those of the graph, `gpus` where it has none there."""
+    found: dict[str, list[str]] = {host: [] for host in graph.hosts}
+    for adapter in graph.adapters.values():
+        if adapter.labels.get("class") == "gpu":
+            found[adapter.host].append(adapter.name)
+    return [names or [f"gpu{n}" for n in range(gpus)] for names in found.values()]
+
+
+def _starts(counts: Iterable[int]) -> Ints:
+    """First row of each host, and the end of the last."""
+    return np.concatenate([[0], np.cumsum(list(counts))]).astype(np.int32)
+
+
+def _owners(lists: Sequence[Sequence[str]]) -> Ints:
+    return np.repeat(np.arange(len(lists), dtype=np.int32), [len(one) for one in lists])
+
+
+def _column(values: Iterable[int]) -> Ints:
+    return np.array(list(values), np.int32)
 
 
 def _guid_of(adapter: Adapter, row: int) -> str:
@@ -339,4 +392,4 @@ SHAPES: Mapping[str, Callable[..., Graph]] = {
     "nvl72": shapes.nvl72,
     "cloud": shapes.efa,
 }
-"""Shapes by the names that scenario files give them; their sizes are the parameters of the function."""
+"""Shapes by their names in scenario files; their sizes are the parameters of the function."""

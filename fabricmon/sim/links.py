@@ -1,7 +1,7 @@
-"""The links of all ports: why they are down, when they come up, at what rate, how good the signal is. Pure.
+"""The links of all ports: states, rates, error ratios. Pure.
 
-A link may be held down for several reasons at once (its cable, its leaf, its host) and is up when none is left. It
-comes back by LinkUp and INIT and is ACTIVE when the subnet manager has configured it.
+A link may be held down for several reasons at once (its cable, its leaf, its host) and trains when none is left. It
+is then LinkUp and INIT, and ACTIVE when the subnet manager has configured it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ DOWN, INIT, ACTIVE = 1.0, 2.0, 4.0  # PORT_STATES of catalogue/port.py
 POLLING, DISABLED, LINK_UP = 2.0, 3.0, 5.0  # PHYS_STATES
 
 BRING_UP = 0.5
-"""Seconds between LinkUp and ACTIVE: the subnet manager sees the trap, gives a LID and routes."""
+"""Seconds between LinkUp and ACTIVE, for the subnet manager."""
 QUIET_BER = 1e-20
 """Error ratio after correction of a good link: no error in years at 400 Gb/s. Stray ones are the background's."""
 
 
 class Links:
-    """held: int[ports], how many reasons keep a link down; rate in bytes per second, width in lanes, as trained."""
+    """held: int[ports], number of reasons that keep a link down; rate in bytes per second, width in lanes."""
 
     def __init__(self, rate: Floats) -> None:
         n = len(rate)
@@ -45,20 +45,25 @@ class Links:
         return self.phys_state == LINK_UP
 
     def hold(self, rows: NDArray[np.integer]) -> NDArray[np.intp]:
-        """One more reason for these links to be down. Returns those that went down by it."""
+        """Add a reason for these links to be down. Returns those that went down by it."""
         self.held[rows] += 1
         fell = np.asarray(rows, np.intp)[self.held[rows] == 1]
         self.state[fell], self.phys_state[fell], self._active_at[fell] = DOWN, POLLING, math.inf
         return fell
 
     def let(self, rows: NDArray[np.integer], now: float) -> NDArray[np.intp]:
-        """One reason less. Returns those that begin to train by it; they are ACTIVE after BRING_UP seconds."""
+        """Remove a reason. Returns links that begin to train by it; they are ACTIVE after BRING_UP seconds."""
         self.held[rows] = np.maximum(self.held[rows] - 1, 0)
         at = np.asarray(rows, np.intp)
         rose = at[(self.held[at] == 0) & (self.phys_state[at] != LINK_UP)]
         self.state[rose], self.phys_state[rose] = INIT, LINK_UP
         self._active_at[rose] = now + BRING_UP
         return rose
+
+    def reconfigure(self, rows: NDArray[np.integer], until: float) -> None:
+        """Set ACTIVE links to INIT until the subnet manager has configured them: no link goes down."""
+        at = np.asarray(rows, np.intp)[self.state[rows] == ACTIVE]
+        self.state[at], self._active_at[at] = INIT, until
 
     @property
     def next(self) -> float:
@@ -72,7 +77,7 @@ class Links:
             self._active_at[up] = math.inf
 
     def ramp(self, rows: NDArray[np.integer], first: float, last: float, seconds: float, now: float) -> None:
-        """Error ratio from `first` to `last` over that time, a straight line in log10, then constant."""
+        """Change the error ratio from `first` to `last` in `seconds`, log-linearly; then it is constant."""
         self._from[rows], self._to[rows] = first, last
         self._since[rows], self._until[rows] = now, now + seconds
 

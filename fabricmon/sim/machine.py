@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,32 +15,31 @@ from fabricmon.sim.columns import FLOW, PARTS, PartOf
 from fabricmon.sim.world import World
 
 STATE_PERIOD = 1.0
-"""Seconds between two looks at what is told at once where it changes."""
+"""Seconds between two polls of states."""
 
 Columns = Mapping[Kind, Mapping[str, NDArray[np.float64]]]
 
 
 def columns(world: World) -> Columns:
-    """All columns of the world at this moment, worked out once for all nodes."""
+    """All columns of the world at this moment, computed once for all nodes."""
     kinds = {part.kind for part in parts(world, wire=False)}
     return {kind: {name: world.column(kind, name) for name in world.columns(kind)} for kind in kinds}
 
 
+def row_starts(world: World, kind: Kind, hosts: slice = slice(None)) -> NDArray[np.intp]:
+    """Rows of host h among all of a kind are those from row_starts[h] up to row_starts[h + 1]."""
+    layout = world.layout
+    if kind is Kind.FLOW:
+        return np.searchsorted(world.flows.source, layout.first[hosts])
+    if kind is Kind.NVLINK:
+        return layout.gpu_first[hosts].astype(np.intp) * layout.nvlinks
+    firsts = {Kind.PORT: layout.first, Kind.PCIE: layout.pcie_first, Kind.GPU: layout.gpu_first}
+    return (firsts[kind] if kind in firsts else np.arange(len(layout.hosts) + 1))[hosts].astype(np.intp)
+
+
 def rows(world: World, kind: Kind, host: int) -> slice:
     """Rows of a host among all of a kind."""
-    layout = world.layout
-    if kind is Kind.PORT:
-        return slice(int(layout.first[host]), int(layout.first[host + 1]))
-    if kind is Kind.PCIE:
-        return slice(int(layout.pcie_first[host]), int(layout.pcie_first[host + 1]))
-    if kind is Kind.FLOW:
-        return slice(*np.searchsorted(world.flows.source, (layout.first[host], layout.first[host + 1])).tolist())
-    gpus = int(layout.gpu_first[host]), int(layout.gpu_first[host + 1])
-    if kind is Kind.GPU:
-        return slice(*gpus)
-    if kind is Kind.NVLINK:
-        return slice(gpus[0] * layout.nvlinks, gpus[1] * layout.nvlinks)
-    return slice(host, host + 1)
+    return slice(*row_starts(world, kind, slice(host, host + 2)).tolist())
 
 
 def components(world: World, kind: Kind, host: int) -> list[Component]:
@@ -54,8 +53,9 @@ def components(world: World, kind: Kind, host: int) -> list[Component]:
         return [_flow(world, flow) for flow in range(mine.start, mine.stop)]
     names = [layout.gpu_names[gpu] for gpu in range(int(layout.gpu_first[host]), int(layout.gpu_first[host + 1]))]
     if kind is Kind.GPU:
+        domain = _nvlink_domain(layout.graph.hosts[layout.hosts[host]].get("nvlink", ""))
         return [
-            Component(name, {"gpu": str(n), "uuid": _uuid(world, host, n), "pci": layout.pci(n, gpu=True),
+            Component(name, domain | {"gpu": str(n), "uuid": _uuid(world, host, n), "pci": layout.pci(n, gpu=True),
                              "model": "NVIDIA H100 80GB HBM3"})
             for n, name in enumerate(names)
         ]  # fmt: skip
@@ -70,7 +70,7 @@ def components(world: World, kind: Kind, host: int) -> list[Component]:
     adapters = [(layout.pci(n), "nic", device) for n, device in enumerate(owners)]
     chips = [(layout.pci(n, gpu=True), "gpu", name) for n, name in enumerate(names)]
     return [
-        Component(pci, {"device": pci, "class": word, "owner": owner, "path": "0000:00:01.0"})
+        Component(pci, {"device": pci, "class": word, "owner": owner, "path": layout.bridges.get(pci, "0000:00:01.0")})
         for pci, word, owner in (*adapters, *chips)
     ]
 
@@ -93,7 +93,7 @@ def present(world: World, kind: Kind, host: int) -> list[bool]:
 
 
 def parts(world: World, wire: bool = True) -> tuple[PartOf, ...]:
-    """What nodes of this world deliver; `wire`: only what travels."""
+    """Parts of this world's nodes; `wire`: only those that are sent."""
     every = (*PARTS[world.layout.link_layer], FLOW) if world.show_flows else PARTS[world.layout.link_layer]
     return tuple(part for part in every if part.wire or not wire)
 
@@ -102,7 +102,7 @@ def inventory(
     world: World, host: int, wall: float, interval: float | None = None, state_interval: float | None = None,
     wire: bool = True,
 ) -> Inventory:
-    """What a node has at this moment. `wall`: the centre's clock; periods are the world's poll where not given."""
+    """A node's present inventory. `wall`: the server's clock; periods are the world's poll where not given."""
     layout, hosts = world.layout, world.hosts
     name, boot = layout.hosts[host], int(hosts.boots[host])
     started = wall - (world.now - float(hosts.started[host])) + float(hosts.skew[host])
@@ -117,14 +117,14 @@ def inventory(
     return Inventory(int(hosts.shape[host]), identity, tuple(found))
 
 
-class Machine:
-    """A node with its own pace: states are read at each `read`, counters every `interval` seconds."""
+class SimulatedNode:
+    """A node with its own pace: states are read at each snapshot, counters every `interval` seconds."""
 
     def __init__(
         self, world: World, host: int, interval: float | None = None, state_interval: float | None = None,
         staggered: bool = True,
     ) -> None:
-        """`staggered`: each node has its own moment within the interval, as real agents have."""
+        """`staggered`: each node reads at its own moment within the interval, as real agents do."""
         self._world, self.host, self._interval = world, host, interval or world.poll
         self._state_interval, self._staggered = state_interval or self._interval, staggered
         self.name = world.layout.hosts[host]
@@ -133,8 +133,8 @@ class Machine:
         self._slots: list[tuple[PartOf, int, NDArray[np.intp]]] = []
         self.snapshot = Snapshot(self._inventory(0.0), 0, 0.0, [], array("d"))
 
-    def read(self, columns: Columns, wall: float) -> Snapshot:
-        """The newest snapshot after reading what is due; with another inventory it starts a new one, all parts read."""
+    def take_snapshot(self, columns: Columns, wall: float) -> Snapshot:
+        """The newest snapshot after reading what is due; a changed inventory starts a new one with all parts read."""
         world = self._world
         if self._shape != world.hosts.shape[self.host]:
             self._shape = int(world.hosts.shape[self.host])
@@ -168,18 +168,6 @@ class Machine:
         return found
 
 
-def values_of(snapshot: Snapshot) -> Mapping[str, Mapping[str, float]]:
-    """Component name -> column -> value, for people and tests. Rows of all kinds; names do not meet."""
-    found: dict[str, dict[str, float]] = {}
-    at = 0
-    for part in snapshot.inventory.parts:
-        for component in part.components:
-            row: Sequence[float] = snapshot.values[at : at + len(part.columns)]
-            found.setdefault(component.name, {}).update(zip(part.columns, row, strict=True))
-            at += len(part.columns)
-    return found
-
-
 def _flow(world: World, flow: int) -> Component:
     source, target = int(world.flows.source[flow]), int(world.flows.target[flow])
     port, peer = world.layout.row_name(source), world.layout.port_name(target)
@@ -187,6 +175,12 @@ def _flow(world: World, flow: int) -> Component:
     if world.flows.words[flow]:
         labels["path"] = world.flows.words[flow]
     return Component(f"{port}>{peer}", labels)
+
+
+def _nvlink_domain(name: str) -> dict[str, str]:
+    """Labels of a GPU in the domain "<cluster UUID>.<clique>"; none for ""."""
+    cluster, _, clique = name.rpartition(".")
+    return {"cluster": cluster, "clique": clique} if cluster else {}
 
 
 def _uuid(world: World, host: int, gpu: int) -> str:

@@ -1,4 +1,4 @@
-"""Several causes acting on one quantity of many components: each is put on and taken off by itself. Pure."""
+"""Several causes that act on one quantity of many components, each added and removed independently. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Floats = NDArray[np.float64]
 
 
 class Overlay:
-    """One number a component, from all causes that act at the moment.
+    """One number a component, from all active causes.
 
-    value     float64[n]: as it is now
-    neutral   where nothing acts
+    value     float64[n]: the present one
+    neutral   value without a cause
     together  how two causes on one component combine (np.maximum, np.multiply)
     """
 
@@ -28,17 +28,17 @@ class Overlay:
         return bool(self._causes)
 
     def put(self, cause: str, rows: NDArray[np.integer], values: Floats | float) -> None:
-        """The cause acts on these rows, and no others, from now on."""
+        """Set the rows that a cause acts on, and their values."""
         at = np.asarray(rows, np.intp)
         self._causes[cause] = at, np.broadcast_to(np.asarray(values, float), at.shape).copy()
-        self._work_out()
+        self._combine()
 
     def take(self, cause: str) -> None:
-        """The cause acts no more; nothing happens where it did not."""
+        """Remove a cause, if it acts."""
         if self._causes.pop(cause, None) is not None:
-            self._work_out()
+            self._combine()
 
-    def _work_out(self) -> None:
+    def _combine(self) -> None:
         self.value.fill(self._neutral)
         for rows, values in self._causes.values():
             self.value[rows] = self._together(self.value[rows], values)

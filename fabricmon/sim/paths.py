@@ -1,6 +1,6 @@
-"""Which way packets go: one of the shortest paths between two switches, chosen by a hash as ECMP does. Pure.
+"""Paths of packets: one of the shortest between two switches, chosen by a hash as in ECMP. Pure.
 
-A path is the switches in order and the cables between them. What is down is no part of any path: routes go around it.
+A path is the switches in order and the cables between them. Routes go around dead switches and cables.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def mix(*numbers: int) -> int:
 
 
 class Paths:
-    """Shortest paths between the switches of a layout. `dead_*`: what is not there at the moment."""
+    """Shortest paths between the switches of a layout, without dead ones."""
 
     def __init__(self, layout: Layout, dead_switches: Collection[int] = (), dead_cables: Collection[int] = ()) -> None:
         self._layout = layout
@@ -98,7 +98,7 @@ class Paths:
         return Path(tuple(switches), tuple(cables))
 
     def words(self, path: Path) -> str:
-        """As a flow's label says it: names of the switches; "a:33" leaves by its port 33, where cables are parallel."""
+        """A flow's path label: names of the switches; "a:33" leaves by its port 33, where cables are parallel."""
         graph, words = self._layout.graph, []
         for at, switch in enumerate(path.switches):
             name = graph.name(self._layout.switches[switch])

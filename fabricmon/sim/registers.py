@@ -1,7 +1,7 @@
 """The counters of many components as their devices keep them: widths, saturation and wrap from the catalogue. Pure.
 
-What a device counts is a whole number in its own unit (4-byte words, microseconds); what is read of it is float64 in
-the exported unit. A fraction of a count is carried to the next addition, so that many small steps count as one large.
+A device counts whole numbers in its own unit (4-byte words, microseconds), read as float64 in the exported unit. A
+fraction of a count is carried to the next addition, so that many small steps count as one large.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Registers:
     """Counters of n components of one kind.
 
     raw      column -> uint64[n], as the device counts
-    frozen   bool[n]: the device goes on showing what it showed (firmware that hangs)
-    narrow   bool[n]: the device keeps 32 bits of counters that the catalogue says have 64
+    frozen   bool[n]: the device's counters keep their values (frozen firmware)
+    narrow   bool[n]: the device has 32 bits of counters that have 64 in the catalogue
     """
 
     def __init__(self, n: int, columns: Iterable[str]) -> None:
@@ -37,14 +37,14 @@ class Registers:
         self._carry: dict[str, Floats] = {}
 
     def count(self, column: str, amount: Floats, rows: Rows = EVERY) -> None:
-        """Events: whole numbers, in the device's unit. Rows must not repeat."""
+        """Count events: whole numbers, in the device's unit. Rows must not repeat."""
         grown = amount.astype(np.uint64)
         if self.frozen.any():
             grown[self.frozen[rows]] = 0
         self._put(column, grown, rows)
 
     def grow(self, column: str, amount: Floats) -> None:
-        """Of all rows: `amount` in the exported unit, any fraction."""
+        """Count on all rows: `amount` in the exported unit, any fraction."""
         total = amount / CATALOGUE[column].scale
         carry = self._carry.get(column)
         if carry is not None:
@@ -70,7 +70,7 @@ class Registers:
         return raw if scale == 1.0 else raw * scale
 
     def clear(self, rows: Rows, columns: Iterable[str] | None = None) -> None:
-        """What a power cycle, a driver that is loaded anew or an operator does."""
+        """Set counters to zero, as a power cycle, a driver reload or an operator does."""
         for column in self.raw if columns is None else columns:
             self.raw[column][rows] = 0
             if column in self._carry:

@@ -1,7 +1,7 @@
-"""A script: faults as timed steps on a world, and the incidents that must come of them. Pure.
+"""A script: faults as timed steps on a world, and the expected incidents. Pure.
 
-`expected` is the ground truth a run is judged by: kinds and components of incidents of warning or higher, in the words
-of the scenario catalogue; a benign event has none.
+`expected` is the ground truth of a run: kinds and components of incidents of warning or higher; a benign event has
+none.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ from dataclasses import dataclass
 
 from fabricmon.sim.world import World
 
+Change = Callable[[World], None]
+
 
 @dataclass(frozen=True)
 class Step:
-    """`do` changes the world at second `at` of the script; `text` is for the live log, "" says nothing."""
+    """`do` changes the world at second `at` of the script; `text` is for the live log, "" for none."""
 
     at: float
     text: str
-    do: Callable[[World], None]
+    do: Change
 
 
 @dataclass(frozen=True)
-class Expected:
-    """An incident that must come. `component` as in Incident.component; of a link the first end is enough."""
+class ExpectedIncident:
+    """An expected incident. `component` as in Incident.component; of a link the first end is enough."""
 
     kind: str
     component: str
@@ -35,22 +37,33 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Fault:
+class InjectedFault:
     name: str
     steps: tuple[Step, ...]
-    expected: tuple[Expected, ...] = ()
+    expected: tuple[ExpectedIncident, ...] = ()
+
+
+def lasting(
+    name: str, start: float, lasts: float | None, begin: tuple[str, Change], end: tuple[str, Change],
+    *expected: ExpectedIncident,
+) -> InjectedFault:
+    """A fault that ends after `lasts` seconds; None: never. `begin`, `end`: text and change of a Step."""
+    steps = [Step(start, *begin)]
+    if lasts is not None:
+        steps.append(Step(start + lasts, *end))
+    return InjectedFault(name, tuple(steps), expected)
 
 
 class Script:
     """Faults in the order of their steps, played into a world. `start`: the world's time of the script's second 0."""
 
-    def __init__(self, faults: Iterable[Fault], start: float = 0.0) -> None:
+    def __init__(self, faults: Iterable[InjectedFault], start: float = 0.0) -> None:
         self.faults, self.start = tuple(faults), start
         self._steps = sorted((step for fault in self.faults for step in fault.steps), key=lambda step: step.at)
         self._next = 0
 
     @property
-    def expected(self) -> tuple[Expected, ...]:
+    def expected(self) -> tuple[ExpectedIncident, ...]:
         return tuple(expected for fault in self.faults for expected in fault.expected)
 
     @property

@@ -1,8 +1,7 @@
-"""Jobs as load on ports over time, exact for any stretch of time. Pure.
+"""Jobs as load on ports over time. Pure.
 
-Training goes in iterations: a stretch of communication at a high rate, then computing with little or none. The load of
-a port is therefore a train of pulses, and what it carries between two moments is that train's integral: polls of ten
-seconds and of a tenth give the same counters.
+Training goes in iterations: communication at a high rate, then computing with little or none. The load of a port is a
+train of pulses, and its bytes between two moments are that train's integral, independent of the polling interval.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Floats = NDArray[np.float64]
 ITERATION = 8.0
 """Seconds of one training step, as in the scenario catalogue."""
 SWELL, SWELL_PERIOD = 0.3, 30.0
-"""Steady traffic swells by this share around its mean in this many seconds, each port in its own phase."""
+"""Amplitude of steady traffic around its mean, as a share, and its period in seconds; each port in its own phase."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,6 @@ class Load:
     stall: float = 0.0
     depth: float = 0.0
 
-    @property
-    def mean(self) -> float:
-        return self.floor + (self.peak - self.floor) * self.busy / self.period
-
 
 PATTERNS: dict[str, Load] = {
     "ring": Load(),
@@ -54,12 +49,12 @@ PATTERNS: dict[str, Load] = {
     "bursts": Load(busy=ITERATION * 0.7, peak=0.85, stall=1.0, depth=0.97),
     "idle": Load(busy=0.0, peak=0.0, floor=0.0),
 }
-"""By the name of what a job does. "bursts": each step begins with a second in which every port waits for the others."""
+"""By the name of a job's pattern. "bursts": each step begins with a second in which every port waits."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """What runs on some hosts.
+class TrafficJob:
+    """One job on some hosts.
 
     hosts             names
     pattern           key of PATTERNS
@@ -67,9 +62,9 @@ class Job:
     scale             multiplies the pattern's rates
     checkpoint_every  seconds between two checkpoints, 0 for none: all hosts write to storage at line rate for
     checkpoint_lasts  seconds, and compute ports are idle meanwhile
-    peers             ports that each port sends to; neighbours in a ring, strided ones in a tree, others for all_to_all
-    together          a peer that answers nothing stalls all of the job, and ends it when its queue pairs give up; else
-                      the other transfers go on
+    peers             ports that each port sends to; neighbours in a ring, strided ones in a tree, random for all_to_all
+    together          a dead peer stalls all of the job, and ends it when its queue pairs fail; else the other transfers
+                      go on
     """
 
     name: str
@@ -102,7 +97,7 @@ class Job:
         )
 
     def next(self, now: float) -> float:
-        """When what the job does changes next, after `now`."""
+        """Time of the job's next change after `now`."""
         if now < self.starts:
             return self.starts
         if now >= self.ends:
@@ -111,15 +106,17 @@ class Job:
             return self.ends
         since = now - self.starts
         turn = math.floor(since / self.checkpoint_every) * self.checkpoint_every
-        turns = (turn + self.checkpoint_lasts if turn else math.inf, turn + self.checkpoint_every)
-        return min(self.ends, *(self.starts + at for at in turns if at > since))
+        begins = turn + self.checkpoint_every
+        turns = (turn + self.checkpoint_lasts if turn else math.inf, begins, begins + self.checkpoint_lasts)
+        changes = (self.starts + at for at in turns)  # rounded: the nearest may be `now` itself
+        return min([self.ends, *(at for at in changes if at > now)])
 
 
 def place(layout: Layout, sizes: Sequence[int], seed: int, spare: int = 0) -> list[tuple[str, ...]]:
     """Hosts for jobs of these sizes, drawn without overlap by the seed; the first `spare` hosts are left out.
 
-    Schedulers place a job on hosts near each other: a job takes a run of hosts from a random start, and what is
-    left. ValueError where the cluster is too small.
+    As with schedulers, a job takes consecutive free hosts from a random start. ValueError where the cluster is too
+    small.
     """
     free = list(range(spare, len(layout.hosts)))
     if sum(sizes) > len(free):
@@ -139,7 +136,7 @@ class Traffic:
     """The load of every port at one time, and its integrals.
 
     jobs     all of them; those that run set the load of their hosts' ports
-    steady   mean share of the line rate on ports no job uses (swelling), 0 for idle
+    steady   mean share of the line rate on ports that no job uses, 0 for idle
     started  rows of compute ports whose job began at the last `update`
     version  raised whenever any load changed
     """
@@ -147,7 +144,7 @@ class Traffic:
     layout: Layout
     seed: int = 1
     steady: float = 0.45
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[TrafficJob, ...] = ()
     started: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
     version: int = 0
 
@@ -168,12 +165,12 @@ class Traffic:
         self.job_of = np.full(ports, -1, np.int32)
         self.update(0.0, first=True)
 
-    def _rows_of(self, job: Job) -> NDArray[np.intp]:
+    def _rows_of(self, job: TrafficJob) -> NDArray[np.intp]:
         hosts = [self.layout.host(name) for name in job.hosts]
         return np.flatnonzero(np.isin(self.layout.host_of, hosts))
 
     def stop(self, name: str, now: float) -> None:
-        """The job ends now: it crashed, or somebody cancelled it."""
+        """End a job now: crashed or cancelled."""
         self.jobs = tuple(
             replace(job, ends=min(job.ends, now)) if job.name == name else job for job in self.jobs
         )
@@ -183,7 +180,7 @@ class Traffic:
         return min((job.next(now) for job in self.jobs), default=math.inf)
 
     def update(self, now: float, first: bool = False) -> None:
-        """Bring the loads in line with what runs at `now`."""
+        """Set the loads by the jobs that run at `now`."""
         began: list[NDArray[np.intp]] = []
         # those that ended first: another job may begin on their hosts at the same moment
         for number, job in sorted(enumerate(self.jobs), key=lambda item: item[1].running(now)):

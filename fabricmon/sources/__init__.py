@@ -1,7 +1,7 @@
-"""Where the topology comes from: one module a file format, listed in SOURCES.
+"""Topology files: one module a format, listed in SOURCES.
 
-`load(path)` reads a file (plain or gzip, bounded), asks each source whether the text looks like its own, and returns
-the graph with levels, units, rails and findings filled in; `load_all(paths)` lays several over each other.
+`load(path)` reads a file (plain or gzip, bounded), detects its format and returns the graph with levels, units, rails
+and findings; `load_all(paths)` merges several.
 """
 
 from __future__ import annotations
@@ -9,81 +9,95 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from fabricmon.sources import (
+from fabricmon.forms.decoding import Undecodable
+from fabricmon.runtime import strict_yaml
+from fabricmon.sources.formats import (
+    cable_plan,
     ibnetdiscover,
     ibnetdiscover_ports,
     kubernetes,
     lldp,
     nccl_node,
     ndt,
-    plan,
     slurm_conf,
     slurm_yaml,
     topograph,
     torus_2qos,
     trays,
 )
-from fabricmon.sources.error import SourceError
+from fabricmon.sources.formats.document import SourceError
 from fabricmon.topology import findings, infer, merge
-from fabricmon.topology.graph import Graph, Origin, Role
+from fabricmon.topology.graph import Graph, Origin, Role, unsound
 from fabricmon.topology.names import NodeNames
 
-__all__ = ["SOURCES", "Source", "SourceError", "load", "load_all", "merged", "node_names", "read"]
+__all__ = ["SOURCES", "Source", "SourceError", "load", "load_all", "merged", "node_names", "parse_file"]
 
 LIMIT = 256 << 20
 """Bytes of text, after decompression, that a topology file may have: ten times the dump of 65,536 end ports."""
-HEAD = 64 << 10
-"""Bytes of the beginning that a source looks at to know its format."""
+MOST_NAME = 1 << 10
+"""Characters of a name: several joined, as of a chip of a director (`box/card/chip`), are below 512."""
+HEAD = 64 << 10  # bytes by which the format is detected
 
 
-class Source(NamedTuple):
+class TopologyFormat(NamedTuple):
     """One file format.
 
-    sniff  does the beginning of a file look like this format?
-    parse  (text, path for errors, node names) -> graph as the file tells it; SourceError where it cannot be used
-    role   what its word weighs against other sources
+    sniff  whether the beginning of a file has this format
+    parse  (text or YAML's data, path for errors, node names) -> graph of the file; SourceError where it cannot be used
+    role   its weight against other sources
+    yaml   `parse` takes the data, not the text
     """
 
     sniff: Callable[[str], bool]
-    parse: Callable[[str, str, NodeNames], Graph]
+    parse: Callable[[Any, str, NodeNames], Graph]
     role: Role
+    yaml: bool = False
+
+    def graph(self, text: str, path: str, names: NodeNames) -> Graph:
+        """The graph of a file's text. SourceError where it cannot be used."""
+        found = self.parse(_yaml(text, path) if self.yaml else text, path, names)
+        wrong = unsound(found) or _long_name(found)
+        if wrong:
+            raise SourceError(path, "", wrong)
+        return found
 
 
-SOURCES: dict[str, Source] = {
-    "ibnetdiscover": Source(ibnetdiscover.sniff, ibnetdiscover.parse, Role.LIVE),
-    "ibnetdiscover-p": Source(ibnetdiscover_ports.sniff, ibnetdiscover_ports.parse, Role.LIVE),
-    "lldp": Source(lldp.sniff, lldp.parse, Role.LIVE),
-    "kubernetes": Source(kubernetes.sniff, kubernetes.parse, Role.PLACEMENT),
-    "nccl": Source(nccl_node.sniff, nccl_node.parse, Role.PLACEMENT),
-    "trays": Source(trays.sniff, trays.parse, Role.PLACEMENT),
-    "ndt": Source(ndt.sniff, ndt.parse, Role.PLAN),
-    "slurm": Source(slurm_conf.sniff, slurm_conf.parse, Role.PLACEMENT),
-    "slurm-yaml": Source(slurm_yaml.sniff, slurm_yaml.parse, Role.PLACEMENT),
-    "torus-2qos": Source(torus_2qos.sniff, torus_2qos.parse, Role.PLACEMENT),
-    "topograph": Source(topograph.sniff, topograph.parse, Role.PLACEMENT),
-    "yaml": Source(plan.sniff, plan.parse, Role.PLAN),
+SOURCES: dict[str, TopologyFormat] = {
+    "ibnetdiscover": TopologyFormat(ibnetdiscover.sniff, ibnetdiscover.parse, Role.LIVE),
+    "ibnetdiscover-p": TopologyFormat(ibnetdiscover_ports.sniff, ibnetdiscover_ports.parse, Role.LIVE),
+    "lldp": TopologyFormat(lldp.sniff, lldp.parse, Role.LIVE),
+    "kubernetes": TopologyFormat(kubernetes.sniff, kubernetes.parse, Role.PLACEMENT),
+    "nccl": TopologyFormat(nccl_node.sniff, nccl_node.parse, Role.PLACEMENT),
+    "trays": TopologyFormat(trays.sniff, trays.parse, Role.PLACEMENT),
+    "ndt": TopologyFormat(ndt.sniff, ndt.parse, Role.PLAN),
+    "slurm": TopologyFormat(slurm_conf.sniff, slurm_conf.parse, Role.PLACEMENT),
+    "slurm-yaml": TopologyFormat(slurm_yaml.sniff, slurm_yaml.parse, Role.PLACEMENT, yaml=True),
+    "torus-2qos": TopologyFormat(torus_2qos.sniff, torus_2qos.parse, Role.PLACEMENT),
+    "topograph": TopologyFormat(topograph.sniff, topograph.parse, Role.PLACEMENT, yaml=True),
+    "yaml": TopologyFormat(cable_plan.sniff, cable_plan.parse, Role.PLAN, yaml=True),
 }
-"""Asked in this order, the strictest forms first."""
+"""Tested in this order, the strictest formats first."""
 
 
 def load(path: str, names: str = "") -> Graph:
-    """The fabric a file tells of, annotated and checked. SourceError where it cannot be read or understood."""
+    """The fabric in a file, annotated and checked. SourceError where it cannot be read or parsed."""
     return load_all([path], names)
 
 
 def load_all(paths: Sequence[str], names: str = "") -> Graph:
-    """The fabric that several files tell of, laid over each other. SourceError for the first that cannot be used."""
+    """The merged fabric of several files. SourceError for the first that cannot be used."""
     known = node_names(names)
-    return merged([read(path, known) for path in paths])
+    return merged([parse_file(path, known) for path in paths])
 
 
 def merged(graphs: Iterable[Graph]) -> Graph:
-    """One graph of what `read` gave, annotated and checked."""
+    """One graph of the results of `parse_file`, annotated and checked."""
     return findings.check(infer.annotate(merge.merge(list(graphs))))
 
 
@@ -92,21 +106,42 @@ def node_names(path: str) -> NodeNames:
     return NodeNames.parse(_text(path)) if path else NodeNames()
 
 
-def read(path: str, names: NodeNames | None = None) -> Graph:
-    """What one file says and nothing more. SourceError where it cannot be read or understood."""
+def parse_file(path: str, names: NodeNames | None = None) -> Graph:
+    """The graph of one file, not annotated. SourceError where it cannot be read or parsed."""
     text = _text(path)
     head = text[:HEAD]
     for kind, source in SOURCES.items():
         if source.sniff(head):
-            graph = source.parse(text, path, names or NodeNames())
+            try:
+                graph = source.graph(text, path, names or NodeNames())
+            except SourceError:
+                raise
+            except Exception as error:  # what the parser did not foresee costs this file, not who reads it
+                raise SourceError(path, "", f"cannot be parsed: {type(error).__name__}: {error}"[:300]) from error
             origin = Origin(kind, path, source.role, _written(path))
             return msgspec.structs.replace(graph, source=str(origin), origins=(origin,))
-    known = ", ".join(SOURCES)
-    raise SourceError(path, "", f"not a topology that fabricmon knows ({known})")
+    raise SourceError(path, "", f"not a known topology format ({', '.join(SOURCES)})")
+
+
+def _long_name(graph: Graph) -> str:
+    """A name that is longer than any name of a node or device is, "" for none."""
+    named = chain(graph.switches, graph.adapters, graph.hosts, (s.name for s in graph.switches.values()),
+                  (a.name for a in graph.adapters.values()))  # fmt: skip
+    for name in named:
+        if len(name) > MOST_NAME:
+            return f"a name of more than {MOST_NAME} characters: {name[:80]!r}"
+    return ""
+
+
+def _yaml(text: str, path: str) -> Any:
+    try:
+        return strict_yaml.load(text)
+    except Undecodable as error:
+        raise SourceError(path, f"line {error.line}" if error.line else "", f"not YAML: {error}") from error
 
 
 def _written(path: str) -> float | None:
-    """When the file was last written; None for a pipe, whose times mean nothing."""
+    """When the file was last written; None for a pipe."""
     try:
         found = Path(path)
         return found.stat().st_mtime if found.is_file() else None
@@ -126,7 +161,7 @@ def _text(path: str) -> str:
             else:
                 data = file.read(LIMIT + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise SourceError(path, "", f"broken gzip file: {error}") from error
+        raise SourceError(path, "", f"damaged gzip file: {error}") from error
     except OSError as error:
         raise SourceError(path, "", f"cannot be read: {error.strerror or error}") from error
     if len(data) > LIMIT:

@@ -1,1 +1,1 @@
-"""fabricmon as services of a machine: the files for systemd, and what installing them does."""
+"""fabricmon as systemd services: the files, and the steps that install them."""

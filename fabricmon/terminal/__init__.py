@@ -1,1 +1,1 @@
-"""What the commands for people print: lines of text made of the centre's answers, and the terminal they go to."""
+"""Text output of the commands, made from answers of the server. Pure."""

@@ -1,4 +1,4 @@
-"""Incidents as a list. Pure."""
+"""The list of incidents. Pure."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fabricmon.terminal import table
-from fabricmon.terminal.style import Style
+from fabricmon.terminal.fitted_text import clean
+from fabricmon.terminal.style import Style, TextView
 from fabricmon.terminal.table import Cell, Column
-from fabricmon.terminal.text import clean
-from fabricmon.terminal.view import View
-from fabricmon.terminal.words import since, stamp
+from fabricmon.terminal.values import UNKNOWN, since, stamp
 
 SHORTEST_ID = 4
-"""Characters of an id that are shown at least."""
+"""Minimum characters of a short id."""
 
 COLUMNS = (
     Column("SEVERITY"),
     Column("ID"),
     Column("SINCE", right=True),
     Column("BAD", right=True, drop=2),
-    Column("WHAT", least=24),
-    Column("WHERE", least=18, drop=3),
+    Column("INCIDENT", least=24),
+    Column("COMPONENT", least=18, drop=3),
     Column("", drop=1),
 )
 
 
 def short_ids(incidents: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Beginnings of ids that tell them apart, as long as one another."""
+    """Id -> unique prefix; all prefixes have the same length."""
     ids = {clean(incident.get("id", "")) for incident in incidents}
     length = SHORTEST_ID
     while length < max(map(len, ids), default=0) and len({id[:length] for id in ids}) < len(ids):
@@ -35,14 +34,16 @@ def short_ids(incidents: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {id: id[:length] for id in ids}
 
 
-def listed(incidents: Sequence[Mapping[str, Any]], view: View, indent: int = 0, *, full: bool = False) -> Iterator[str]:
-    """A line an incident; `full` writes ids and places in full."""
+def listed(
+    incidents: Sequence[Mapping[str, Any]], view: TextView, indent: int = 0, *, full: bool = False
+) -> Iterator[str]:
+    """A line per incident; `full`: with full ids."""
     short = short_ids(incidents)
     rows = [row(incident, short, view, full=full) for incident in incidents]
     yield from table.lines(COLUMNS, rows, view.style, view.columns, indent)
 
 
-def row(incident: Mapping[str, Any], short: Mapping[str, str], view: View, *, full: bool = False) -> list[Cell]:
+def row(incident: Mapping[str, Any], short: Mapping[str, str], view: TextView, *, full: bool = False) -> list[Cell]:
     """The cells of one line."""
     ended = incident.get("status") != "firing"
     severity = clean(incident.get("severity", ""))
@@ -60,32 +61,32 @@ def row(incident: Mapping[str, Any], short: Mapping[str, str], view: View, *, fu
 
 
 def what(incident: Mapping[str, Any]) -> str:
-    """The title, without the component's name at its end, which stands beside it."""
+    """The title without the component at its end, which has a column of its own."""
     title, component = clean(incident.get("title", "")), clean(incident.get("component", ""))
     before, _, name = title.rpartition(": ")
     return before if before and name and f"({name})" in component else title
 
 
 def bad(incident: Mapping[str, Any]) -> str:
-    """ "32 of 32"; nothing where it has one member."""
+    """ "32/32"; "" for one member."""
     members = incident.get("members") or {}
     return f"{members.get('bad')}/{members.get('of')}" if (members.get("of") or 0) > 1 else ""
 
 
 def notes(incident: Mapping[str, Any]) -> str:
-    """What somebody did about it, and what it does to jobs."""
-    said = []
+    """Silence, acknowledgement and affected jobs."""
+    found = []
     if incident.get("silenced_by"):
-        said.append("silenced")
-    if taken := incident.get("acknowledged"):
-        said.append(f"taken on by {clean(taken.get('author') or 'somebody')}")
+        found.append("silenced")
+    if by := incident.get("acknowledged"):
+        found.append(f"acknowledged by {clean(by.get('author') or UNKNOWN)}")
     if jobs := (incident.get("labels") or {}).get("jobs"):
-        said.append(f"jobs: {clean(jobs)}")
-    return "; ".join(said)
+        found.append(f"jobs: {clean(jobs)}")
+    return "; ".join(found)
 
 
-def told(incident: Mapping[str, Any], style: Style) -> str:
-    """One line for `--watch`: what is the news of it."""
+def change_line(incident: Mapping[str, Any], style: Style) -> str:
+    """One line for `--watch`: state, title and latest change."""
     severity = clean(incident.get("severity", ""))
     history = incident.get("history") or [{}]
     last = history[-1]

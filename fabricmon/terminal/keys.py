@@ -1,4 +1,4 @@
-"""What was pressed, from the bytes that a terminal sends. Pure."""
+"""Key names from the bytes of a terminal. Pure."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SEQUENCES: Mapping[bytes, str] = {
 
 
 def keys(typed: bytes) -> list[str]:
-    """Names of keys, and letters as themselves; what is none is left out. A terminal sends a key's bytes at once."""
+    """Key names; printable characters as themselves; unknown bytes are skipped. `typed` has whole sequences."""
     found: list[str] = []
     at = 0
     while at < len(typed):
         sequence = next((s for s in sorted(SEQUENCES, key=len, reverse=True) if typed.startswith(s, at)), b"")
-        if sequence == b"\x1b" and typed[at + 1 : at + 2] in (b"[", b"O"):  # one that we do not know
+        if sequence == b"\x1b" and typed[at + 1 : at + 2] in (b"[", b"O"):  # an unknown sequence
             end = at + 2
             while end < len(typed) and not 0x40 <= typed[end] <= 0x7E:
                 end += 1

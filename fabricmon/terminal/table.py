@@ -1,19 +1,19 @@
-"""Tables that fit the terminal: columns shrink by turns, the widest that may first. Pure."""
+"""Tables that fit the terminal: the widest columns shrink first. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from fabricmon.terminal.fitted_text import clip, pad, width
 from fabricmon.terminal.style import Style
-from fabricmon.terminal.text import clip, pad, width
 
 GAP = 2  # blanks between two columns
 
 
 class Column(NamedTuple):
-    """least  columns of the terminal below which it does not shrink; 0: it never shrinks
-    drop   left out where it still does not fit, the highest number first, equal ones together; 0: never
+    """least  minimum width in terminal columns; 0: never shrinks
+    drop   order of removal if the table still does not fit, the highest first, equal ones together; 0: never removed
     """
 
     head: str
@@ -29,7 +29,7 @@ class Cell(NamedTuple):
 
 def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], style: Style, limit: int | None = None,
           indent: int = 0, *, head: bool = True) -> Iterator[str]:  # fmt: skip
-    """The head and a line a row, of at most `limit` terminal columns; None: as wide as it gets."""
+    """The head and a line per row, of at most `limit` terminal columns; None: unlimited."""
     kept = list(range(len(columns)))
     widths = [
         max([width(column.head) if head else 0, *(width(row[at].text) for row in rows)])
@@ -60,7 +60,7 @@ def _line(
 
 
 def _fit(columns: Sequence[Column], widths: list[int], kept: list[int], limit: int) -> list[int]:
-    """The columns that stay; `widths` shrink to what fits."""
+    """The columns kept; `widths` is reduced to fit."""
     while True:
         least = sum(min(columns[at].least or widths[at], widths[at]) for at in kept) + GAP * (len(kept) - 1)
         given = [at for at in kept if columns[at].drop]
@@ -76,7 +76,7 @@ def _fit(columns: Sequence[Column], widths: list[int], kept: list[int], limit: i
         widest = max(shrinking, key=lambda at: widths[at])
         widths[widest] -= 1
         over -= 1
-    if over > 0 and kept:  # a terminal narrower than anything useful: the widest column gives
+    if over > 0 and kept:  # a very narrow terminal: shrink the widest column
         widest = max(kept, key=lambda at: widths[at])
         widths[widest] = max(1, widths[widest] - over)
     return kept

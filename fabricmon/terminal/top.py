@@ -1,4 +1,4 @@
-"""`fabricmon top`: what is on the screen, and what keys do to it. Pure."""
+"""`fabricmon top`: the screen, and the effect of keys. Pure."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fabricmon.central.words import clock_time, count, span
+from fabricmon.forms.readable import count
+from fabricmon.forms.times import clock_time, span
 from fabricmon.terminal import explain, nodes, status, table
 from fabricmon.terminal import incidents as listing
-from fabricmon.terminal.style import PRESENCE
+from fabricmon.terminal.fitted_text import bare, clean, clip, cut, width
+from fabricmon.terminal.style import TextView
 from fabricmon.terminal.table import Cell, Column
-from fabricmon.terminal.text import bare, clean, clip, cut, width
-from fabricmon.terminal.view import View
-from fabricmon.terminal.words import PRESENCES, UNKNOWN, bar, share
+from fabricmon.terminal.values import UNKNOWN, bar, share
 
 SORTS = ("busy", "waiting", "pausing")
-SORT_WORDS = {"busy": "busiest", "waiting": "longest kept waiting", "pausing": "pausing others most"}
+SORT_WORDS = {"busy": "utilisation", "waiting": "Tx wait", "pausing": "PFC pause sent"}
 WIDE = 110
-"""Terminal columns from which on rails stand beside ports."""
+"""Terminal columns from which rails are shown beside ports."""
 RAIL_BAR = 14
 BESIDE = 2  # blanks between two blocks
 LEAST = 3
-"""Lines that a section has at least, its head included, before it is left out."""
-KEYS = "q quit   ↑↓ choose   enter explain   s sort ports   space hold   ? keys"
+"""Minimum lines of a section with its head."""
+KEYS = "q quit   ↑↓ choose   enter explain   s sort ports   space freeze   ? keys"
 HELP = (
     "q           quit",
     "↑ ↓ k j     choose an incident; in a text, scroll",
     "enter       explain the chosen incident; escape, q or ← goes back",
-    "s           order the ports: busiest, longest kept waiting, pausing others most",
-    "space       hold the screen still, and go on",
-    "page up/dn  scroll by a screen; home and end to its ends",
-    "ctrl-l      draw anew",
+    "s           sort the ports by utilisation, Tx wait or PFC pause sent",
+    "space       freeze the screen, and continue",
+    "page up/dn  scroll by a screen; home and end: first and last line",
+    "ctrl-l      redraw",
 )
 RAILS = (Column("RAIL", least=6), Column("RX", right=True), Column("", drop=1), Column("TX", right=True),
          Column("", drop=2), Column("KNOWN", right=True, drop=3))  # fmt: skip
@@ -39,8 +39,8 @@ RAILS = (Column("RAIL", least=6), Column("RX", right=True), Column("", drop=1), 
 
 @dataclass(frozen=True)
 class Data:
-    """What the centre said: its documents, and `at`, its time then. `error` is why it does not answer now, and `lost`
-    since when (by the same clock as `now` of `lines`)."""
+    """Documents of the server and `at`, its time. `error`: why it does not answer now; `lost`: since when (on the clock
+    of `now` in `lines`)."""
 
     overview: Mapping[str, Any] = field(default_factory=dict)
     incidents: Sequence[Mapping[str, Any]] = ()
@@ -55,12 +55,12 @@ class Data:
 
 
 @dataclass(frozen=True)
-class State:
-    """What the person chose.
+class TopState:
+    """The state of the screen.
 
-    chosen  number of the incident in the list; its id is kept, so that the choice stays when others come
+    chosen  number of the selected incident; its id is kept, so the selection stays when the list changes
     page    "list", "explain" or "keys"
-    offset  first line of a page that is shown
+    offset  first visible line of a page
     """
 
     chosen: int = 0
@@ -72,7 +72,7 @@ class State:
     done: bool = False
 
 
-def press(state: State, key: str, data: Data, lines: int) -> State:
+def press(state: TopState, key: str, data: Data, lines: int) -> TopState:
     """The state after a key. `lines` of the terminal are a page."""
     if key == "interrupt":
         return replace(state, done=True)
@@ -93,7 +93,7 @@ def press(state: State, key: str, data: Data, lines: int) -> State:
     return replace(state, page="keys", offset=0) if key in ("?", "h") else state
 
 
-def _press_page(state: State, key: str, lines: int) -> State:
+def _press_page(state: TopState, key: str, lines: int) -> TopState:
     if key in ("q", "escape", "left", "back", "enter"):
         return replace(state, page="list", offset=0)
     step = {"down": 1, "j": 1, "up": -1, "k": -1, "page down": lines - 3, " ": lines - 3, "page up": 3 - lines,
@@ -101,13 +101,13 @@ def _press_page(state: State, key: str, lines: int) -> State:
     return replace(state, offset=max(0, state.offset + step))
 
 
-def _choose(state: State, number: int, data: Data) -> State:
+def _choose(state: TopState, number: int, data: Data) -> TopState:
     id = str(data.incidents[number].get("id", "")) if number < len(data.incidents) else ""
     return replace(state, chosen=number, chosen_id=id)
 
 
-def follow(state: State, data: Data) -> State:
-    """The chosen incident stays chosen wherever it is in the list now."""
+def follow(state: TopState, data: Data) -> TopState:
+    """The state for a new list: the same incident is selected."""
     ids = [str(incident.get("id", "")) for incident in data.incidents]
     if state.chosen_id in ids:
         return replace(state, chosen=ids.index(state.chosen_id))
@@ -116,13 +116,13 @@ def follow(state: State, data: Data) -> State:
     return _choose(state, min(state.chosen, max(len(ids) - 1, 0)), data)
 
 
-def lines(state: State, data: Data, view: View, height: int | None, now: float) -> tuple[list[str], State]:
-    """The screen, and the state with an offset that is within the page. `height` None: as long as it gets."""
+def lines(state: TopState, data: Data, view: TextView, height: int | None, now: float) -> tuple[list[str], TopState]:
+    """The screen, and the state with an offset within the page. `height` None: unlimited."""
     shown, state = _lines(state, data, view, height, now)
     return [line if view.columns is None else cut(line, view.columns) for line in shown[:height]], state
 
 
-def _lines(state: State, data: Data, view: View, height: int | None, now: float) -> tuple[list[str], State]:
+def _lines(state: TopState, data: Data, view: TextView, height: int | None, now: float) -> tuple[list[str], TopState]:
     head = list(_head(state, data, view, now))
     if state.page == "list":
         body = list(_body(state, data, view, None if height is None else height - len(head) - 1))
@@ -139,54 +139,46 @@ def _lines(state: State, data: Data, view: View, height: int | None, now: float)
     return [*head, *body, view.style(clip(foot, view.columns or 80), "faint")], state
 
 
-def _head(state: State, data: Data, view: View, now: float) -> Iterator[str]:
+def _head(state: TopState, data: Data, view: TextView, now: float) -> Iterator[str]:
     style = view.style
     if not data.overview:
-        yield f"{style('fabricmon top', 'strong')}  {clean(data.error) if data.error else f'asking {data.where} ...'}"
+        yield f"{style('fabricmon top', 'strong')}  {clean(data.error) or f'requesting {data.where} ...'}"
         yield ""
         return
     word, reason = status.verdict(data.overview)
     if data.error:
-        word, reason = "unknown", f"no answer for {span(now - data.lost)}, what follows is old"
+        word, reason = "unknown", f"no answer for {span(now - data.lost)}, the data below is stale"
     manner = {"pass": "good"}.get(word, word)
     name = clean(data.overview.get("fabric") or "fabric")
     clock = stamp_of(data.at)
     left = f"{word.upper()}  {name}: {reason}"
-    right = f"{'HELD  ' if state.held else ''}{clock}"
+    right = f"{'FROZEN  ' if state.held else ''}{clock}"
     room = (view.columns or 100) - width(right) - 2
     left = clip(left, room)
     shown = left.replace(word.upper(), style(word.upper(), manner), 1)
     yield f"{shown}{' ' * (room - width(left))}  {style(right, 'faint')}"
-    facts = []
-    of = sum(data.overview["nodes"].values())
-    facts.append(f"{data.overview['nodes'].get('live', 0):,}/{of:,} nodes live")
-    facts += [
-        style(f"{data.overview['nodes'][presence]:,} {presence}", PRESENCE.get(presence, "unknown"))
-        for presence in PRESENCES
-        if data.overview["nodes"].get(presence)
-    ]
-    facts.append(f"{count(data.overview['ports'], 'port')}")
+    known = data.overview["nodes"]
+    live = f"{known.get('live', 0):,}/{sum(known.values()):,} nodes live"
+    facts = [*status.live_and_not(known, live, style), count(data.overview["ports"], "port")]
     if data.overview["ports_silent"]:
-        facts.append(style(f"{data.overview['ports_silent']:,} of silent nodes", "unknown"))
-    old = status.age(data.overview)
-    facts.append("never judged" if old is None else "judged now" if old < 1 else f"judged {span(old)} ago")
-    yield ", ".join(facts)
+        facts.append(style(f"{data.overview['ports_silent']:,} unknown", "unknown"))
+    yield ", ".join([*facts, status.evaluated(status.age(data.overview))])
     if data.error:
         yield style(clip(clean(data.error), view.columns or 200), "unknown")
     yield ""
 
 
 def stamp_of(at: float) -> str:
-    """The centre's time of day."""
+    """The server's time of day."""
     return clock_time(at)[11:] if at else ""
 
 
-def _body(state: State, data: Data, view: View, room: int | None) -> Iterator[str]:
+def _body(state: TopState, data: Data, view: TextView, room: int | None) -> Iterator[str]:
     if not data.overview:
         return
     found = [list(_incidents(state, data, view, room))]
     if data.silent:
-        found.append([view.style(f"SILENT ({status.silent(data.overview):,})", "head"),
+        found.append([view.style(f"NOT REPORTING ({status.silent(data.overview):,})", "head"),
                       *list(nodes.listed(data.silent, view, 2, silent=True))[1:]])  # fmt: skip
     rails = _rails(data, view)
     if rails and view.columns is not None and view.columns >= WIDE:
@@ -199,8 +191,8 @@ def _body(state: State, data: Data, view: View, room: int | None) -> Iterator[st
 
 
 def _stacked(parts: Sequence[list[str]], room: int | None) -> Iterator[str]:
-    """One below the other, a blank line between. Where the room is short the longest of those after the first give,
-    and say how much."""
+    """The parts with blank lines between. Without enough room the longest ones after the first are cut, and the number
+    of lines cut is shown."""
     sizes = [len(part) for part in parts]
     if room is not None:
         while sum(sizes) + len(parts) - 1 > room:
@@ -221,9 +213,9 @@ def _stacked(parts: Sequence[list[str]], room: int | None) -> Iterator[str]:
         used += size + 1
 
 
-def _incidents(state: State, data: Data, view: View, room: int | None) -> Iterator[str]:
+def _incidents(state: TopState, data: Data, view: TextView, room: int | None) -> Iterator[str]:
     if not data.incidents:
-        yield view.style("no open incident", "good" if data.overview["nodes"].get("live") else "unknown")
+        yield view.style("no open incidents", "good" if data.overview["nodes"].get("live") else "unknown")
         return
     short = listing.short_ids(data.incidents)
     rows = [listing.row(incident, short, view) for incident in data.incidents]
@@ -242,7 +234,7 @@ def _incidents(state: State, data: Data, view: View, room: int | None) -> Iterat
         yield view.style(f"  and {open_count - min(len(rows), first + most):,} more", "faint")
 
 
-def _rails(data: Data, view: View) -> list[str]:
+def _rails(data: Data, view: TextView) -> list[str]:
     rows = [
         [
             Cell(clean(rail.get("name", ""))),
@@ -260,15 +252,15 @@ def _rails(data: Data, view: View) -> list[str]:
     return list(table.lines(RAILS, rows, view.style, view.columns, 2))
 
 
-def _ports(state: State, data: Data, view: View) -> list[str]:
+def _ports(state: TopState, data: Data, view: TextView) -> list[str]:
     if not data.ports:
         return []
-    title = view.style(f"  PORTS, {SORT_WORDS[state.sort]} first", "head")
+    title = view.style(f"  PORTS by {SORT_WORDS[state.sort]}", "head")
     return [title, *nodes.port_table(data.ports, view, 2)]
 
 
 def _beside(left: Sequence[str], right: Sequence[str], broad: int) -> list[str]:
-    """Two blocks side by side, the right one from column `broad` on."""
+    """Two blocks side by side, the right one at column `broad`."""
     rows = []
     for at in range(max(len(left), len(right))):
         near = left[at] if at < len(left) else ""
@@ -277,10 +269,10 @@ def _beside(left: Sequence[str], right: Sequence[str], broad: int) -> list[str]:
     return rows
 
 
-def _page(state: State, data: Data, view: View) -> Iterator[str]:
+def _page(state: TopState, data: Data, view: TextView) -> Iterator[str]:
     if state.page == "keys":
         yield from (f"  {line}" for line in HELP)
     elif data.incident is None or data.incident.get("id") != state.chosen_id:
-        yield f"  asking for {clean(state.chosen_id)} ..."
+        yield f"  requesting {clean(state.chosen_id)} ..."
     else:
-        yield from explain.told(data.incident, view, data.where)
+        yield from explain.explanation(data.incident, view, data.where)

@@ -1,8 +1,7 @@
-"""How close GPUs and network adapters of one node are over PCIe. Pure.
+"""PCIe distance between GPUs and network adapters of one node (docs/methods.md#pci-affinity). Pure.
 
 The words are those of `nvidia-smi topo -m`, nearest first: PIX (one PCIe switch), PXB (several, but not the CPU's host
-bridge), PHB (one host bridge of the CPU), NODE (host bridges of one NUMA node), SYS (across NUMA nodes). How they
-follow from the bridges above two devices: node-inventory.md 3.
+bridge), PHB (one host bridge of the CPU), NODE (host bridges of one NUMA node), SYS (across NUMA nodes).
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 from msgspec import Struct
+
+from fabricmon.topology.infer import natural
 
 
 class Relation(IntEnum):
@@ -31,7 +32,7 @@ class Device(Struct, frozen=True):
     """One PCI function.
 
     kind   "gpu", "nic", "accelerator", "nvswitch"
-    names  what the system calls it: ("gpu0",), ("mlx5_0", "mlx5_1") for ports of one function; () unknown
+    names  device names: ("gpu0",), ("mlx5_0", "mlx5_1") for ports of one function; () unknown
     root   its root complex: devices of one share a host bridge; "" unknown
     path   bridges above it, the outermost first
     numa   NUMA node, -1 unknown
@@ -79,17 +80,10 @@ def nearest(device: Device, others: Iterable[Device]) -> tuple[Relation, list[De
 
 
 def of_kind(devices: Iterable[Device], *kinds: str) -> list[Device]:
-    return sorted((d for d in devices if d.kind in kinds), key=lambda d: (_order(d), d.address))
+    """In the natural order of their names, devices without a name last."""
+    found = sorted((device for device in devices if device.kind in kinds), key=lambda device: device.address)
+    return sorted(found, key=lambda device: (not device.names, natural("".join(device.names[:1]))))
 
 
 def matrix(rows: Sequence[Device], columns: Sequence[Device]) -> list[list[Relation]]:
     return [[relation(row, column) for column in columns] for row in rows]
-
-
-def _order(device: Device) -> tuple[str, int]:
-    """gpu2 before gpu10; devices without a name last."""
-    if not device.names:
-        return "~", 0
-    name = device.names[0]
-    stem = name.rstrip("0123456789")
-    return stem, int(name[len(stem) :] or 0)

@@ -1,4 +1,4 @@
-"""What should be plugged where against what is: mis-wired, missing live, not planned (topologies.md 8). Pure."""
+"""Planned cables against live ones: mis-wired, missing, not planned (docs/methods.md#cable-plans). Pure."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
 from typing import NamedTuple
 
+from fabricmon.topology.connect import connected
 from fabricmon.topology.graph import Cable, End, Finding, Graph
 from fabricmon.topology.infer import natural
 
-SHOWN = 4
-"""Cables of one kind that a finding's words name."""
+SHOWN = 4  # cables of one kind that a finding names
 
 
 class Difference(NamedTuple):
     """All in the ids of the merged graph.
 
-    miswired    groups of cables that share ends: what was planned, what is there instead
-    missing     planned cables with both ends empty; their nodes are there
-    absent      planned nodes that are not there, with the planned cables to nodes that are
-    unseen      planned nodes of which no planned neighbour is in sight either
-    unplanned   cables nobody planned, in a part of the fabric that the plan covers
+    miswired    groups of cables that share ends: the planned ones, the live ones
+    missing     planned cables with both ends empty; their nodes are live
+    absent      planned nodes that are not live, with the planned cables to nodes that are
+    unseen      planned nodes that are not live, and none of whose planned neighbours is
+    unplanned   live cables that are not planned, in a part of the fabric that the plan covers
     slow        (as planned, as it is): cables below their planned rate
     """
 
@@ -36,46 +36,51 @@ def compare(
     plan: Iterable[Cable], live: Iterable[Cable], seen: Set[str], known: Set[str], switches: Set[str]
 ) -> Difference:
     """
-    seen      nodes of which a live source would show every cable: a host asked by LLDP, anything a subnet sweep found
-    known     nodes that are there; all that are seen, and switches that a host's LLDP names
-    switches  ids that are switches: a plan of the up-links only says nothing of the hosts' cables
+    seen      nodes of which a live source shows every cable: hosts with LLDP, all nodes of a subnet sweep
+    known     live nodes: all that are seen, and switches that a host's LLDP names
+    switches  ids that are switches: a plan of the uplinks only does not cover the hosts' cables
     """
-    wanted = {(c.a, c.b): c for c in plan}
-    found = {(c.a, c.b): c for c in live}
-    slow = [(wanted[k], found[k]) for k in found if k in wanted and 0 < found[k].rate < wanted[k].rate]
-    covered = {node for c in wanted.values() for node in (c.a.node, c.b.node)}
+    wanted, found = {_ends(c): c for c in plan}, {_ends(c): c for c in live}
+    lost, absent, unseen = _lost([c for key, c in wanted.items() if key not in found], seen, known)
+    covered = {end.node for key in wanted for end in key}
     kinds = {_kind(c, switches) for c in wanted.values()}
-    absent: dict[str, list[Cable]] = defaultdict(list)
-    lonely: set[str] = set()
-    odd: list[tuple[Cable, bool]] = []
-    for key, link in wanted.items():
-        if key in found:
-            continue
-        gone = [end.node for end in key if end.node not in known]
-        if len(gone) == 2:
-            lonely.update(gone)
-        elif any(end.node in seen for end in key):
-            odd.append((link, True))
-            if gone:
-                absent[gone[0]].append(link)
-    odd += [
-        (link, False)
+    new = [
+        link
         for key, link in found.items()
         if key not in wanted and _kind(link, switches) in kinds and covered & {end.node for end in key}
     ]
     miswired, missing, unplanned = [], [], []
     moved: set[tuple[End, End]] = set()
-    for group in _sharing_ends(odd):
-        planned = sorted((c for c, is_plan in group if is_plan), key=_order)
-        actual = sorted((c for c, is_plan in group if not is_plan), key=_order)
+    for group in _sharing_ends([*((link, True) for link in lost), *((link, False) for link in new)]):
+        planned = sorted((c for c, is_plan in group if is_plan), key=_ends)
+        actual = sorted((c for c, is_plan in group if not is_plan), key=_ends)
         if planned and actual:
             miswired.append((planned, actual))
-            moved |= {(c.a, c.b) for c in planned}
+            moved |= {_ends(c) for c in planned}
         else:
             missing += [c for c in planned if {c.a.node, c.b.node} <= known]
             unplanned += actual
-    absent = {node: cables for node, cables in absent.items() if not moved.issuperset((c.a, c.b) for c in cables)}
-    return Difference(miswired, missing, absent, sorted(lonely - absent.keys()), unplanned, slow)
+    absent = {node: cables for node, cables in absent.items() if not moved.issuperset(map(_ends, cables))}
+    slow = [(wanted[k], found[k]) for k in found if k in wanted and 0 < found[k].rate < wanted[k].rate]
+    return Difference(miswired, missing, absent, sorted(unseen - absent.keys()), unplanned, slow)
+
+
+def _lost(
+    cables: Iterable[Cable], seen: Set[str], known: Set[str]
+) -> tuple[list[Cable], dict[str, list[Cable]], set[str]]:
+    """Of planned cables that are not live: those that would be seen, the same by absent node, and unseen nodes."""
+    lost: list[Cable] = []
+    absent: dict[str, list[Cable]] = defaultdict(list)
+    unseen: set[str] = set()
+    for link in cables:
+        gone = [end.node for end in _ends(link) if end.node not in known]
+        if len(gone) == 2:
+            unseen.update(gone)
+        elif any(end.node in seen for end in _ends(link)):
+            lost.append(link)
+            if gone:
+                absent[gone[0]].append(link)
+    return lost, absent, unseen
 
 
 def findings(found: Difference, graph: Graph, plan: str) -> Iterator[Finding]:
@@ -90,17 +95,17 @@ def findings(found: Difference, graph: Graph, plan: str) -> Iterator[Finding]:
         ends = {graph.describe(end) for c in (*planned, *actual) for end in (c.a, c.b)}
         yield Finding(
             "miswired", tuple(sorted(ends, key=natural)),
-            f"{plan} says {_listed(titles(planned))}; found is {_listed(titles(actual))}",
+            f"{plan} has {_listed(titles(planned))}; found: {_listed(titles(actual))}",
         )  # fmt: skip
     for node, cables in sorted(found.absent.items(), key=lambda item: natural(graph.name(item[0]))):
         yield Finding(
             "missing_node", (graph.name(node),),
-            f"{graph.name(node)} is in {plan} with {_links(len(cables))}, and not in the live fabric",
+            f"{graph.name(node)} is in {plan} with {_links(len(cables))}, but not in the live fabric",
         )  # fmt: skip
     if found.missing:
         yield Finding(
             "missing_link", titles(found.missing),
-            f"{_links(len(found.missing))} of {plan} not there, both ends empty: cable unplugged, or the link is down",
+            f"{_links(len(found.missing))} of {plan} missing, both ends empty: cable unplugged, or the link is down",
         )  # fmt: skip
     if found.unplanned:
         yield Finding("unplanned_link", titles(found.unplanned), f"{_links(len(found.unplanned))} not in {plan}")
@@ -108,13 +113,13 @@ def findings(found: Difference, graph: Graph, plan: str) -> Iterator[Finding]:
         first = found.slow[0]
         yield Finding(
             "below_plan", titles(live for _, live in found.slow),
-            f"{_links(len(found.slow))} below the rate of {plan}, such as {_gbps(first[1])} of {_gbps(first[0])} Gb/s",
+            f"{_links(len(found.slow))} below the rate of {plan}, e.g. {_gbps(first[1])} of {_gbps(first[0])} Gb/s",
         )  # fmt: skip
     if found.unseen:
         yield Finding(
             "unseen_part", tuple(sorted(map(graph.name, found.unseen), key=natural)),
-            f"{len(found.unseen)} switches and adapters of {plan} are in no live source, nor are their neighbours: "
-            "another subnet, or all of it is down",
+            f"{len(found.unseen)} switches and adapters of {plan}, and all their neighbours, are in no live source: "
+            "another subnet, or this part of the fabric is down",
         )  # fmt: skip
 
 
@@ -122,30 +127,18 @@ def _kind(link: Cable, switches: Set[str]) -> int:
     return (link.a.node in switches) + (link.b.node in switches)
 
 
-def _order(link: Cable) -> tuple[End, End]:
+def _ends(link: Cable) -> tuple[End, End]:
     return link.a, link.b
 
 
 def _sharing_ends(cables: list[tuple[Cable, bool]]) -> Iterator[list[tuple[Cable, bool]]]:
-    """Groups of cables that touch each other's ends: an end has at most one planned and one real cable, so a group is
-    a chain or a ring."""
+    """Groups of cables that share ends."""
     at: dict[End, list[int]] = defaultdict(list)
     for number, (link, _) in enumerate(cables):
         at[link.a].append(number)
         at[link.b].append(number)
-    done: set[int] = set()
-    for first in range(len(cables)):
-        if first in done:
-            continue
-        done.add(first)
-        queue = [first]
-        for number in queue:
-            link = cables[number][0]
-            for other in (*at[link.a], *at[link.b]):
-                if other not in done:
-                    done.add(other)
-                    queue.append(other)
-        yield [cables[number] for number in queue]
+    near = {number: at[link.a] + at[link.b] for number, (link, _) in enumerate(cables)}
+    return ([cables[number] for number in part] for part in connected(near))
 
 
 def _links(count: int) -> str:

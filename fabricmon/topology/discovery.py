@@ -1,7 +1,7 @@
-"""A discovery being put together: nodes and one-directional sightings of links become a graph with findings.
+"""Builds a graph with findings from nodes and one-directional sightings of links.
 
-Every link of a complete dump is seen from both ends; that is the check (topologies.md 3.1). A node that is only
-mentioned as somebody's peer is kept: a dump may be cut or may list one direction only.
+Every link of a complete dump is seen from both ends (docs/methods.md#infiniband-dumps). A node that is only mentioned
+as a peer is kept: a dump may be cut or may list one direction only.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def lane_rate(width: str, speed: str) -> tuple[float, int]:
 
 
 UNREAD_KEPT = 64
-"""Lines that could not be understood and are named in the finding; the rest is counted."""
+"""Lines that could not be parsed and are named in the finding; the rest is counted."""
 
 
-class Sight(NamedTuple):
-    """What one end said of its link."""
+class Sighting(NamedTuple):
+    """A link as one end reports it."""
 
     far: End
     rate: float
@@ -54,7 +54,7 @@ class Discovery:
         self._switches: dict[str, Switch] = {}
         self._adapters: dict[str, Adapter] = {}
         self._aggregation: dict[str, str] = {}
-        self._seen: dict[End, Sight] = {}
+        self._seen: dict[End, Sighting] = {}
         self._conflicts: list[str] = []
         self._unread: list[str] = []
         self._unread_count = 0
@@ -69,8 +69,8 @@ class Discovery:
     ) -> str:
         """A switch ("S") or channel adapter ("H") with its id in any spelling; returns the id of the graph.
 
-        own      the dump describes this node itself; a mere mention never overwrites such a description.
-        by_port  `node` is the GUID of an adapter's port, as the one-line form prints it.
+        own      the dump describes this node; a mention as a peer never overwrites such a description
+        by_port  `node` is the GUID of an adapter's port, as the one-line form prints it
         """
         key = guid(node)
         if not own and (key in self._switches or key in self._adapters or key in self._aggregation):
@@ -107,18 +107,18 @@ class Discovery:
             adapter.labels["port_guid" if port == 1 else f"port_guid/{port}"] = guid(text)
 
     def unread(self, number: int, line: str) -> None:
-        """A line nothing could be made of; the first ones are kept for the finding."""
+        """Note a line that could not be parsed; the first ones are kept for the finding."""
         self._unread_count += 1
         if len(self._unread) < UNREAD_KEPT:
             self._unread.append(f"line {number}: {line.strip()[:80]}")
 
     def link(self, near: End, far: End, rate: float = 0.0, width: int = 0) -> None:
-        """`near` says that it is plugged into `far`."""
+        """Add a link from `near` to `far`, as seen from `near`."""
         before = self._seen.get(near)
         if before is not None and before.far != far:
-            self._conflicts.append(f"{near.node}/{near.port} is plugged into two places")
+            self._conflicts.append(f"{near.node}/{near.port} has two different peers")
             return
-        self._seen[near] = Sight(far, rate, width)
+        self._seen[near] = Sighting(far, rate, width)
 
     def graph(self) -> Graph:
         self._name_switches()
@@ -131,8 +131,8 @@ class Discovery:
                 continue
             if back is not None and back.far != near:
                 self._conflicts.append(
-                    f"{near.node}/{near.port} says {sight.far.node}/{sight.far.port}, "
-                    f"which says {back.far.node}/{back.far.port}"
+                    f"{near.node}/{near.port} has the peer {sight.far.node}/{sight.far.port}, "
+                    f"which has the peer {back.far.node}/{back.far.port}"
                 )
             link = cable(near, sight.far, sight.rate, sight.width)
             if (link.a, link.b) not in cables:
@@ -151,7 +151,7 @@ class Discovery:
             self._aggregation[node] = switch
 
     def _name_switches(self) -> None:
-        """Every switch gets a name of its own: ASICs of one box by number, factory texts and repetitions by GUID."""
+        """Make the names of switches unique: ASICs of one box by number, factory texts and repetitions by GUID."""
         boxes = Counter(switch.name for switch in self._switches.values())
         for key, switch in self._switches.items():
             if switch.name and boxes[switch.name] > 1 and "asic" in switch.labels and "card" not in switch.labels:
@@ -162,18 +162,11 @@ class Discovery:
                 self._switches[key] = replace(switch, name=f"{switch.name or 'switch'}-{key.removeprefix('0x')}")
 
     def _findings(self, graph: Graph, one_sided: list[Cable]) -> tuple[Finding, ...]:
-        found = []
-        if one_sided:
-            found.append(Finding(
-                "one_sided_link", tuple(graph.title(link) for link in one_sided),
-                f"{len(one_sided)} of {len(graph.cables)} links are seen from one end only: the dump is cut or partial",
-            ))  # fmt: skip
-        if self._conflicts:
-            found.append(Finding(
-                "conflicting_record", tuple(self._conflicts), f"{len(self._conflicts)} records contradict each other"
-            ))  # fmt: skip
-        if self._unread:
-            found.append(Finding(
-                "unread_line", tuple(self._unread), f"{self._unread_count} lines could not be understood"
-            ))  # fmt: skip
-        return tuple(found)
+        cut = f"{len(one_sided)} of {len(graph.cables)} links are seen from one end only: the dump is cut or partial"
+        found = (
+            Finding("one_sided_link", tuple(graph.title(link) for link in one_sided), cut),
+            Finding("conflicting_record", tuple(self._conflicts),
+                    f"{len(self._conflicts)} records contradict each other"),
+            Finding("unread_line", tuple(self._unread), f"{self._unread_count} lines could not be parsed"),
+        )  # fmt: skip
+        return tuple(finding for finding in found if finding.components)

@@ -1,7 +1,6 @@
-"""What is wrong with a fabric as it was discovered or planned, before any counter is read. Pure.
+"""Faults of a fabric's cabling as it was discovered or planned. Pure.
 
-Each check is a function of the annotated graph (`infer.annotate`); CHECKS lists them. A finding names the
-components it is about and the reason in words a person can act on.
+Each check is a function of the annotated graph (`infer.annotate`); CHECKS lists them.
 """
 
 from __future__ import annotations
@@ -13,18 +12,24 @@ import msgspec
 
 from fabricmon.topology import healthy, shape
 from fabricmon.topology.graph import Finding, Graph
-from fabricmon.topology.infer import RAIL_PURITY, adapter_ends, is_nvlink, natural, neighbours, rail_index, rails
+from fabricmon.topology.infer import (
+    RAIL_PURITY,
+    adapter_ends,
+    by_name,
+    is_nvlink,
+    natural,
+    neighbours,
+    rail_index,
+    rails,
+)
 from fabricmon.topology.network import networks
 
-PEERS_LEAST = 4
-"""Fewer switches of one level than this are no peers to compare with."""
-
-SHORT_NAMED = 6
-"""Neighbours with too few cables that a finding names."""
+PEERS_LEAST = 4  # switches of one level; fewer are not compared
+SHORT_NAMED = 6  # neighbours with too few cables that a finding names
 
 
 def duplicate_names(graph: Graph) -> Iterator[Finding]:
-    """Two adapters that claim to be the same device of the same host: cloned images or a host name used twice."""
+    """Adapters with the same host and device name: cloned images or a duplicate host name."""
     same: dict[tuple[str, str], list[str]] = defaultdict(list)
     for adapter in graph.adapters.values():
         if adapter.host and adapter.name:
@@ -34,24 +39,24 @@ def duplicate_names(graph: Graph) -> Iterator[Finding]:
             yield Finding(
                 "duplicate_adapter",
                 tuple(sorted(ids)),
-                f"{len(ids)} adapters say that they are {host} {device}: one host name is used twice",
+                f"{len(ids)} adapters are described as {host} {device}: duplicate host name",
             )
 
 
 def unnamed_adapters(graph: Graph) -> Iterator[Finding]:
-    """Adapters whose description does not tell their host; they can only be joined to a host by GUID."""
+    """Adapters whose description does not contain a host; they can only be joined to a host by GUID."""
     unnamed = sorted(adapter.id for adapter in graph.adapters.values() if not adapter.host)
     if unnamed:
         yield Finding(
             "unnamed_adapter",
             tuple(unnamed),
-            f"{len(unnamed)} of {len(graph.adapters)} adapters do not tell their host in their description; "
-            "set it (rdma-ndd does) or give a node name map",
+            f"{len(unnamed)} of {len(graph.adapters)} adapters have no host name in their node description; "
+            "set it (with rdma-ndd) or pass a node name map",
         )
 
 
 def swapped_rails(graph: Graph) -> Iterator[Finding]:
-    """Hosts with two adapters of which each sits on the leaf where all peers have the other one."""
+    """Hosts with two adapters of which each is on the leaf where all peers have the other one."""
     swaps = _swaps(graph)
     ends = {adapter: leaf for leaf, adapter in _plugged(graph)} if swaps else {}
     for host, first, second in swaps:
@@ -64,7 +69,7 @@ def swapped_rails(graph: Graph) -> Iterator[Finding]:
 
 
 def impure_rails(graph: Graph) -> Iterator[Finding]:
-    """Leaves of one rail that also carry adapters of another index (swapped pairs are told on their own)."""
+    """Leaves of one rail that also carry adapters of another index (except swapped pairs)."""
     swapped = {adapter for _, *pair in _swaps(graph) for adapter in pair}
     ends = adapter_ends(graph)
     for leaf, (index, purity) in sorted(_rails(graph).items(), key=lambda item: natural(graph.name(item[0]))):
@@ -79,16 +84,17 @@ def impure_rails(graph: Graph) -> Iterator[Finding]:
             yield Finding(
                 "impure_rail",
                 (graph.name(leaf), *sorted(odd, key=natural)),
-                f"{graph.name(leaf)} carries adapter {index} of its hosts ({purity:.0%}), but also {len(odd)} others",
+                f"{graph.name(leaf)} carries adapter {index} of its hosts ({purity:.0%}), but also {len(odd)} of "
+                "another rail",
             )
 
 
 def lost_uplinks(graph: Graph) -> Iterator[Finding]:
-    """Switches with fewer cables upwards than most of their level: lost redundancy although no port failed."""
+    """Switches with fewer uplinks than most of their level: lost redundancy although no port failed."""
     around = neighbours(msgspec.structs.replace(graph, trunks=()))
     by_level: dict[int, dict[str, int]] = defaultdict(dict)
     for switch in graph.switches.values():
-        if switch.level >= 0 and not is_nvlink(switch):
+        if switch.level >= 0 and not is_nvlink(switch) and not switch.labels.get("apart"):
             up = sum(graph.switches[other].level > switch.level for other in around[switch.id])
             by_level[switch.level][switch.id] = up
     for counts in by_level.values():
@@ -98,12 +104,12 @@ def lost_uplinks(graph: Graph) -> Iterator[Finding]:
         if not expected or peers * 2 <= len(counts):
             continue
         usual = _usual(Counter(each) for each in (around[switch] for switch, n in counts.items() if n == expected))
-        for switch_id in sorted(counts, key=lambda s: natural(graph.name(s))):
+        for switch_id in by_name(graph, counts):
             if counts[switch_id] < expected:
                 yield Finding(
                     "lost_uplinks",
                     (graph.name(switch_id),),
-                    f"{graph.name(switch_id)} has {counts[switch_id]} up-links, {peers} of {len(counts)} peers "
+                    f"{graph.name(switch_id)} has {counts[switch_id]} uplinks, {peers} of {len(counts)} peers "
                     f"have {expected}{_missed(graph, Counter(around[switch_id]), usual)}",
                 )
 
@@ -120,11 +126,11 @@ def _usual(peers: Iterable[Counter[str]]) -> dict[str, int]:
 
 
 def _missed(graph: Graph, own: Counter[str], usual: dict[str, int]) -> str:
-    """Which neighbours it has fewer cables to, where all peers have the same neighbours."""
+    """Text of the neighbours it has too few cables to, where all peers have the same neighbours."""
     short = [
-        f"{graph.name(other)} {own[other]} of {cables}"
-        for other, cables in sorted(usual.items(), key=lambda item: natural(graph.name(item[0])))
-        if own[other] < cables
+        f"{graph.name(other)} {own[other]} of {usual[other]}"
+        for other in by_name(graph, usual)
+        if own[other] < usual[other]
     ]
     if not short:
         return ""
@@ -147,13 +153,37 @@ def one_rate(graph: Graph) -> Iterator[Finding]:
             yield Finding(
                 "slow_link",
                 tuple(sorted(slow, key=natural)),
-                f"{len(slow)} of {len(rated)} links run below the {usual * 8 / 1e9:g} Gb/s of the others",
+                f"{len(slow)} of {len(rated)} links run below the {usual * 8 / 1e9:g} Gb/s of the rest",
             )
+
+
+def odd_switches(graph: Graph) -> Iterator[Finding]:
+    """Switches that are exceptions from the fabric's levels: apart from them, with adapters above the leaves, or leaves
+    without any."""
+    carried = {switch: len(ends) for switch, ends in adapter_ends(graph).items()}
+    attached = {switch for below in graph.attached.values() for switch in below}
+    sorts: dict[str, list[str]] = defaultdict(list)
+    for switch_id in by_name(graph, graph.switches):
+        switch, name = graph.switches[switch_id], graph.name(switch_id)
+        if why := switch.labels.get("apart"):
+            sorts["in no level of the fabric"].append(f"{name} ({why})")
+        elif switch.level > 0 and carried[switch_id]:
+            sorts["above the leaves with adapters plugged in"].append(f"{name} ({carried[switch_id]})")
+        elif switch.level == 0 and not carried[switch_id] and switch_id not in attached and not is_nvlink(switch):
+            sorts["leaves without any adapter"].append(name)
+    for sort, found in sorts.items():
+        rest = f" and {len(found) - SHORT_NAMED} more" if len(found) > SHORT_NAMED else ""
+        yield Finding(
+            "odd_switch",
+            tuple(text.partition(" (")[0] for text in found),
+            f"{len(found)} of {len(graph.switches)} switches are {sort}: {', '.join(found[:SHORT_NAMED])}{rest}",
+        )
 
 
 CHECKS: tuple[Callable[[Graph], Iterable[Finding]], ...] = (
     swapped_rails,
     lost_uplinks,
+    odd_switches,
     impure_rails,
     duplicate_names,
     one_rate,
@@ -162,14 +192,14 @@ CHECKS: tuple[Callable[[Graph], Iterable[Finding]], ...] = (
 
 
 def check(graph: Graph) -> Graph:
-    """The graph with its shapes, and with the findings of all checks behind those that its sources already had."""
+    """The graph with its shapes, and with the findings of all checks after those of its sources."""
     found = [finding for test in CHECKS for finding in test(graph)]
     parts = networks(graph)
-    told = shape.shapes(graph, parts)
-    for network, seen in zip(parts, told, strict=False):
+    shapes = shape.shapes(graph, parts)
+    for network, seen in zip(parts, shapes, strict=False):
         found += healthy.check(graph, network, seen)
-    found += healthy.whole(graph, told)
-    return msgspec.structs.replace(graph, findings=graph.findings + tuple(found), shapes=told)
+    found += healthy.whole(graph, shapes)
+    return msgspec.structs.replace(graph, findings=graph.findings + tuple(found), shapes=shapes)
 
 
 def _index(graph: Graph, adapter: str) -> int | None:

@@ -1,15 +1,14 @@
-"""The fabric as a graph: switches, adapters and cables, whoever told of them. Pure data.
+"""The fabric as a graph: switches, adapters and cables, from any source. Pure data.
 
-A cable is an unordered pair of ends and both ends are ports of a node, so its key does not depend on who saw it
-(topologies.md section 1): GUID and port number for InfiniBand, chassis and port id for Ethernet.
+A cable is an unordered pair of ends and both ends are ports of a node, so its key does not depend on the source
+(docs/methods.md#link-identity): GUID and port number for InfiniBand, chassis and port id for Ethernet.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from msgspec import Struct
 
+from fabricmon.model import RankedEnum
 from fabricmon.topology.signs import Shape
 
 
@@ -22,7 +21,7 @@ class Switch(Struct, frozen=True):
     model: str = ""
     ports: int = 0
     # "unit" (scalable unit), "rail", "plane", "rack", "power" where a source names them; "network" is "nvlink" for an
-    # NVSwitch chip; "port/<number>" is what the switch calls a port that has no plain number ("swp12s0")
+    # NVSwitch chip; "port/<number>" is the name of a port that has no plain number ("swp12s0")
     labels: dict[str, str] = {}
 
 
@@ -33,7 +32,7 @@ class Adapter(Struct, frozen=True):
     """
 
     id: str  # node GUID "0x..." for InfiniBand; "<host>/<device>" otherwise
-    host: str  # "" where the description does not tell
+    host: str  # "" unknown
     name: str  # device on that host: "mlx5_0", "HCA-1"; "" where unknown
     description: str = ""
     ports: int = 1
@@ -61,24 +60,19 @@ def cable(x: End, y: End, rate: float = 0.0, width: int = 0, labels: dict[str, s
 
 
 class Finding(Struct, frozen=True):
-    """Something in the topology a person should know: kind, components it is about, why."""
+    """A fault in the topology: kind, components, reason."""
 
     kind: str
     components: tuple[str, ...]
     why: str
 
 
-class Role(StrEnum):
-    """How much a source's word weighs where sources contradict each other (detection-methods 4.9)."""
+class Role(RankedEnum):
+    """Kind of a source; where sources contradict each other the first wins (docs/methods.md#wrong-topology)."""
 
     LIVE = "live"  # seen on the wire: subnet discovery, LLDP
-    PLAN = "plan"  # written by the operator: what should be plugged where
-    PLACEMENT = "placement"  # a scheduler's or cloud's words: which host is near which, no ports
-
-    @property
-    def rank(self) -> int:
-        """0 weighs most."""
-        return ("live", "plan", "placement").index(self.value)
+    PLAN = "plan"  # written by the operator: the intended cabling
+    PLACEMENT = "placement"  # from a scheduler or cloud: proximity of hosts, no ports
 
 
 class Origin(Struct, frozen=True):
@@ -100,11 +94,11 @@ class Graph(Struct, frozen=True):
                  "<cluster UUID>.<clique>" where known), "chassis", "slot", "tray", "slice"
     source       "ibnetdiscover:/path"; several joined by " + "
     aggregation  in-network aggregation node -> its switch; neither adapters nor cables
-    attached     host -> switches it hangs below, from a source that names no ports
-    trunks       pairs of switches, the lower id first, that are joined by cables nobody counted
+    attached     host -> switches above it, from a source that names no ports
+    trunks       pairs of switches, the lower id first, that are joined by an unknown number of cables
     origins      the sources; the label "sources" of a switch, adapter or cable of a merged graph lists positions in it
-    stated       what a source says of the whole: "shape" ("torus 8x8x4"), "block_sizes" ("18,36"), "view" ("hosts":
-                 it sees the cables of hosts only)
+    stated       properties of the whole by a source: "shape" ("torus 8x8x4"), "block_sizes" ("18,36"), "view" ("hosts":
+                 it covers the cables of hosts only)
     shapes       of every network in it (`shape.recognise`), the one with most adapters first; none before `check`
     """
 
@@ -122,7 +116,7 @@ class Graph(Struct, frozen=True):
     shapes: tuple[Shape, ...] = ()
 
     def name(self, node: str) -> str:
-        """What a person calls a switch or an adapter; its id where nothing better is known."""
+        """Display name of a switch or an adapter; its id where no name is known."""
         if switch := self.switches.get(node):
             return switch.name or node
         adapter = self.adapters.get(node)
@@ -131,7 +125,7 @@ class Graph(Struct, frozen=True):
         return f"{adapter.host}/{adapter.name}" if adapter.name else adapter.host
 
     def describe(self, end: End) -> str:
-        """One end of a cable for a person: "leaf-3/12", "host-007/mlx5_3/1", "tor-1/swp12s0"."""
+        """Display name of one end of a cable: "leaf-3/12", "host-007/mlx5_3/1", "tor-1/swp12s0"."""
         switch = self.switches.get(end.node)
         if switch and (word := switch.labels.get(f"port/{end.port}")):
             return f"{self.name(end.node)}/{word}"
@@ -143,6 +137,16 @@ class Graph(Struct, frozen=True):
         return ", ".join(self.describe(end) for end in ends)
 
 
+def unsound(graph: Graph) -> str:
+    """Why a graph from elsewhere cannot be used; "" where it can."""
+    for name, found in (("switches", graph.switches), ("adapters", graph.adapters)):
+        for key, node in found.items():
+            if key != node.id:
+                return f"{name}: {key[:80]!r} has the id {node.id[:80]!r}"
+    both = graph.switches.keys() & graph.adapters.keys()
+    return f"{min(both)[:80]!r} is a switch and an adapter" if both else ""
+
+
 def trunk(one: str, other: str) -> tuple[str, str]:
-    """The key of a pair of switches, whoever names it."""
+    """The key of a pair of switches."""
     return (one, other) if one <= other else (other, one)

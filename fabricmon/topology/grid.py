@@ -1,23 +1,23 @@
-"""Is a graph of switches a torus or an open mesh, and of which size? Pure.
+"""Recognises a torus or an open mesh of switches and its size. Pure.
 
-A cable says nothing of its direction, so the size is found by what a torus of that size must look like from one of its
-switches: how many others are one, two, three ... steps away. That of a product of rings is the product of theirs, so
-it costs little, and some missing cables change it little.
+A cable has no known direction, so a size is tested by the number of switches that are one, two, three ... steps from a
+switch. That of a product of rings is the product of theirs; some missing cables change it little.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 LEAST = 8
 """Switches; fewer are any shape."""
-MOST_MISSING = 0.05
-"""Share of switches that may be missing from the full grid."""
+MOST_ODD = 0.05
+"""Share of switches that may be missing from the full grid, be too many for it, or have more neighbours than in one."""
 EDGES_LEAST = 0.85
-"""Share of the grid's neighbour pairs that must be there (or, of those there, be explained) to look closer."""
-LOOKS = 4
+"""Share of the grid's neighbour pairs that must be there (or, of those there, be explained)."""
+STARTS = 4
 """Switches from which the distances are counted."""
 
 
@@ -27,23 +27,26 @@ class Grid(NamedTuple):
     share: float  # of what such a grid has, 0..1
 
     @property
-    def words(self) -> str:
+    def extent(self) -> str:
         return "x".join(map(str, self.sizes))
 
 
-def recognise(joined: Mapping[str, Mapping[str, int]]) -> Grid | None:
+def recognise(neighbours: Mapping[str, Collection[str]]) -> Grid | None:
     """The torus or mesh that explains the neighbours best; None where none comes near."""
+    joined = _without_odd(neighbours)
     count = len(joined)
     if count < LEAST:
         return None
     edges = sum(len(around) for around in joined.values()) // 2
     degrees = Counter(len(around) for around in joined.values())
-    usual, most = degrees.most_common(1)[0][0], max(degrees)
-    if most > 6:
+    usual = degrees.most_common(1)[0][0]
+    if sum(number for degree, number in degrees.items() if degree > 6) > MOST_ODD * count or usual > 6:
         return None
-    full = sorted(joined, key=lambda switch: (len(joined[switch]) != usual, switch))[:: max(1, count // LOOKS)][:LOOKS]
+    even = (degrees[usual] + degrees[usual - 1]) / count  # a torus has one degree, less where a cable is lost
+    full = sorted(joined, key=lambda switch: (len(joined[switch]) != usual, switch))
+    full = full[:: max(1, count // STARTS)][:STARTS]
     full = [switch for switch in full if len(joined[switch]) == usual] or full[:1]
-    corners = sorted(switch for switch in joined if len(joined[switch]) == min(degrees))[:LOOKS]
+    corners = sorted(switch for switch in joined if len(joined[switch]) == min(degrees))[:STARTS]
     seen = {True: [_distances(joined, s) for s in full], False: [_distances(joined, s) for s in corners]}
     best: Grid | None = None
     for sizes in _sizes(count):
@@ -56,24 +59,46 @@ def recognise(joined: Mapping[str, Mapping[str, int]]) -> Grid | None:
                 continue
             profile = _profile(sizes, closed)
             alike = [sum(min(a, b) for a, b in zip(profile, one, strict=False)) / sum(profile) for one in seen[closed]]
+            # a switch too many or too few counts as the three cables that are its own in a grid of three directions
+            share *= (even if closed else 1.0) * max(0.0, 1 - 3 * abs(math.prod(sizes) - count) / count)
             grid = Grid(tuple(s for s in sizes if s > 1), closed, share * sum(alike) / len(alike))
             if best is None or grid.share > best.share + 1e-9:
                 best = grid
     return best
 
 
+def _without_odd(joined: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
+    """The neighbours without switches that are no part of a grid: with one neighbour where most have more than two, or,
+    where two thirds have the same number as in a torus, mostly joined to switches that have more."""
+    near = {switch: set(around) for switch, around in joined.items()}
+    usual, alike = Counter(map(len, near.values())).most_common(1)[0] if near else (0, 0)
+    most = usual if 3 * alike >= 2 * len(near) else 6
+    for _ in range(int(MOST_ODD * len(near))):
+        odd = [
+            (len(around), switch) for switch, around in near.items()
+            if (len(around) == 1 and usual > 2)
+            or (len(around) <= most and 2 * sum(len(near[other]) > most for other in around) > len(around))
+        ]  # fmt: skip
+        if not odd:
+            return near
+        _, gone = min(odd)
+        for other in near.pop(gone):
+            near[other].discard(gone)
+    return near
+
+
 def _sizes(count: int) -> list[tuple[int, int, int]]:
-    """x >= y >= z whose product is the count or a little above, the most even ones first."""
+    """x >= y >= z whose product is near the count, by distance from it, the most even ones first."""
     found = []
-    highest = int(count * (1 + MOST_MISSING))
+    lowest, highest = math.ceil(count * (1 - MOST_ODD)), int(count * (1 + MOST_ODD))
     z = 1
     while z**3 <= highest:
         y = z
         while z * y * y <= highest:
-            found += [(x, y, z) for x in range(max(y, -(-count // (y * z))), highest // (y * z) + 1)]
+            found += [(x, y, z) for x in range(max(y, -(-lowest // (y * z))), highest // (y * z) + 1)]
             y += 1
         z += 1
-    return sorted(found, key=lambda sizes: (sizes[0] * sizes[1] * sizes[2], sizes[0] - sizes[2]))
+    return sorted(found, key=lambda sizes: (abs(math.prod(sizes) - count), sizes[0] - sizes[2]))
 
 
 def _degree(sizes: Sequence[int]) -> int:
@@ -100,7 +125,7 @@ def _profile(sizes: Sequence[int], closed: bool) -> list[int]:
     return found
 
 
-def _distances(joined: Mapping[str, Mapping[str, int]], start: str) -> list[int]:
+def _distances(joined: Mapping[str, Collection[str]], start: str) -> list[int]:
     done = {start}
     ring, counts = [start], []
     while ring:

@@ -1,6 +1,6 @@
-"""What a fabric of a known shape should have and this one lacks (topologies.md section 2, "healthy signs"). Pure.
+"""Missing parts of a fabric of a known shape (docs/methods.md#fabric-shapes). Pure.
 
-A sign is only told as missing where most of its peers have it: what most lack is the design.
+A part is missing only where most peers have it: what most lack is the design.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fabricmon.topology import nvlink
 from fabricmon.topology.graph import Finding, Graph
-from fabricmon.topology.infer import adapter_ends, natural
-from fabricmon.topology.looks import dragonfly_groups, leaf_spine_groups
+from fabricmon.topology.infer import adapter_ends, by_name, legs, natural
 from fabricmon.topology.network import Network
+from fabricmon.topology.shape_tests import dragonfly_groups, leaf_spine_groups
 from fabricmon.topology.signs import Shape
 
-MOST = 0.8
-"""Share of the peers that must have what one lacks."""
-TREES = ("fat-tree", "rail-optimised")
+MOST = 0.8  # share of the peers that must have what one lacks
 
 
 def check(graph: Graph, network: Network, shape: Shape) -> list[Finding]:
@@ -58,7 +56,7 @@ def _missing_rails(graph: Graph, network: Network, shape: Shape) -> Iterator[Fin
                 yield Finding(
                     "missing_rail", (host, *map(graph.name, lost)),
                     f"{host} has no adapter on {', '.join(map(graph.name, lost))}; its peers of {unit} have: "
-                    "link down, adapter dead or plugged in elsewhere",
+                    "link down, adapter failed or connected elsewhere",
                 )  # fmt: skip
 
 
@@ -84,16 +82,12 @@ def _lost_legs(graph: Graph, network: Network, shape: Shape) -> Iterator[Finding
     tors = int(shape.details.get("tors", "1"))
     if tors < 2:
         return
-    legs: dict[str, set[str]] = defaultdict(set)
-    ends = adapter_ends(graph)
-    for leaf in network.at(0):
-        for _, far in ends[leaf]:
-            legs[far.node].add(leaf)
-    short = _sorted(graph, (node for node, found in legs.items() if len(found) < tors))
+    found = legs(graph, network.at(0))
+    short = by_name(graph, (adapter for adapter, leaves in found.items() if len(leaves) < tors))
     if short:
         yield Finding(
             "lost_leg", tuple(map(graph.name, short)),
-            f"{len(short)} of {len(legs)} adapters are on fewer than {tors} leaves: one more failure cuts them off",
+            f"{len(short)} of {len(found)} adapters are on fewer than {tors} leaves: one more failure disconnects them",
         )  # fmt: skip
 
 
@@ -112,27 +106,27 @@ def _cross_links(graph: Graph, network: Network, shape: Shape) -> Iterator[Findi
 
 
 def _uneven_uplinks(graph: Graph, network: Network, shape: Shape) -> Iterator[Finding]:
-    """Leaves of a two-level tree with all their up-links, but not the same number to every spine."""
+    """Leaves of a two-level tree with all their uplinks, but not the same number to every spine."""
     if shape.details.get("levels") != "2" or not network.counted or not network.at(0):
         return
     pairs = Counter(n for a, b, n in network.pairs if network.level[a] != network.level[b])
-    if not pairs or pairs.most_common(1)[0][1] < MOST * pairs.total():
+    usual, count = pairs.most_common(1)[0] if pairs else (0, 0)
+    if not count or count < MOST * pairs.total():
         return
-    usual = pairs.most_common(1)[0][0]
     ups = {
         leaf: [n for other, n in network.joined[leaf].items() if network.level[other] == 1] for leaf in network.at(0)
     }
     whole = Counter(map(sum, ups.values())).most_common(1)[0][0]
-    for leaf, found in sorted(ups.items(), key=lambda item: natural(graph.name(item[0]))):
-        if sum(found) == whole and any(n != usual for n in found):
+    for leaf in by_name(graph, ups):
+        if sum(ups[leaf]) == whole and any(n != usual for n in ups[leaf]):
             odd = [
-                f"{graph.name(other)} {n}"
-                for other, n in sorted(network.joined[leaf].items(), key=lambda item: natural(graph.name(item[0])))
-                if n != usual and network.level[other] == 1
+                f"{graph.name(other)} {network.joined[leaf][other]}"
+                for other in by_name(graph, network.joined[leaf])
+                if network.joined[leaf][other] != usual and network.level[other] == 1
             ]
             yield Finding(
                 "uneven_uplinks", (graph.name(leaf),),
-                f"{graph.name(leaf)} has {whole} up-links as its peers, but not {usual} to every spine: "
+                f"{graph.name(leaf)} has {whole} uplinks like its peers, but not {usual} to every spine: "
                 f"{', '.join(odd)}",
             )  # fmt: skip
 
@@ -150,9 +144,9 @@ def _uneven_planes(graph: Graph, network: Network, shape: Shape) -> Iterator[Fin
         return
     for plane, size in zip(network.planes, sizes, strict=True):
         if size != usual:
-            name = graph.name(min(plane, key=lambda s: natural(graph.name(s))))
-            told = ("switches", "adapters", "links between switches")
-            words = [f"{mine} of {most} {word}" for mine, most, word in zip(size, usual, told, strict=True)]
+            name = graph.name(by_name(graph, plane)[0])
+            nouns = ("switches", "adapters", "links between switches")
+            words = [f"{mine} of {most} {noun}" for mine, most, noun in zip(size, usual, nouns, strict=True)]
             yield Finding("uneven_planes", (name,), f"the plane of {name} has {', '.join(words)} that most planes have")
 
 
@@ -161,7 +155,7 @@ def _groups_uneven(graph: Graph, network: Network, shape: Shape) -> Iterator[Fin
     plus = shape.kind == "dragonfly+"
     groups = (leaf_spine_groups(network) or []) if plus else dragonfly_groups(network)
     of = {switch: number for number, group in enumerate(groups) for switch in group}
-    names = [graph.name(min(group, key=lambda s: natural(graph.name(s)))) for group in groups]
+    names = [graph.name(by_name(graph, group)[0]) for group in groups]
     between: Counter[tuple[int, int]] = Counter()
     for a, b, n in network.pairs:
         if a in of and b in of and of[a] != of[b]:
@@ -186,7 +180,7 @@ def _groups_uneven(graph: Graph, network: Network, shape: Shape) -> Iterator[Fin
     if apart:
         yield Finding(
             "lost_local_link", tuple(sorted(apart, key=natural)),
-            f"{len(apart)} pairs of switches of one group are not joined, all others are",
+            f"{len(apart)} pairs of switches of one group are not connected, all other pairs are",
         )  # fmt: skip
 
 
@@ -194,12 +188,12 @@ def _missing_neighbours(graph: Graph, network: Network, shape: Shape) -> Iterato
     if shape.kind == "mesh":
         return
     usual = Counter(len(around) for around in network.joined.values()).most_common(1)[0][0]
-    short = _sorted(graph, (s for s, around in network.joined.items() if len(around) < usual))
+    short = by_name(graph, (s for s, around in network.joined.items() if len(around) < usual))
     if short:
         example = f"{graph.name(short[0])} has {len(network.joined[short[0]])} of {usual}"
         yield Finding(
             "missing_neighbour", tuple(map(graph.name, short)),
-            f"{len(short)} of {len(network.switches)} switches lack a neighbour in some direction, such as {example}",
+            f"{len(short)} of {len(network.switches)} switches lack a neighbour, e.g. {example}",
         )  # fmt: skip
 
 
@@ -211,7 +205,7 @@ def _thin_trunks(graph: Graph, network: Network, shape: Shape) -> Iterator[Findi
     if thin and count >= MOST * len(network.pairs):
         yield Finding(
             "thin_trunk", tuple(sorted((f"{graph.name(a)} - {graph.name(b)}" for a, b, _ in thin), key=natural)),
-            f"{len(thin)} of {len(network.pairs)} neighbours are joined by fewer than the {usual} cables of the others",
+            f"{len(thin)} of {len(network.pairs)} neighbours are joined by fewer than the {usual} cables of the rest",
         )  # fmt: skip
 
 
@@ -236,11 +230,11 @@ def _nvlinks(graph: Graph) -> Iterator[Finding]:
     if not counts:
         return
     usual = Counter(counts.values()).most_common(1)[0][0]
-    short = _sorted(graph, (gpu for gpu, count in counts.items() if count < usual))
+    short = by_name(graph, (gpu for gpu, count in counts.items() if count < usual))
     if short:
         yield Finding(
             "missing_nvlink", tuple(map(graph.name, short)),
-            f"{len(short)} of {len(counts)} GPUs have fewer than {usual} NVLinks, such as {graph.name(short[0])} "
+            f"{len(short)} of {len(counts)} GPUs have fewer than {usual} NVLinks, e.g. {graph.name(short[0])} "
             f"with {counts[short[0]]}",
         )  # fmt: skip
     sizes = Counter(len(domain.links) for domain in found)
@@ -279,7 +273,7 @@ def _blocks(graph: Graph) -> Iterator[Finding]:
 
 
 def _stated(graph: Graph, shapes: Sequence[Shape]) -> Iterator[Finding]:
-    """A source's word of the shape against what the cables say."""
+    """The shape that a source states against that of the cables."""
     kind, _, sizes = graph.stated.get("shape", "").rpartition(" ")
     if not kind or not graph.cables or not shapes:
         return
@@ -288,9 +282,5 @@ def _stated(graph: Graph, shapes: Sequence[Shape]) -> Iterator[Finding]:
     if found.kind != kind or found.details.get("sizes") != "x".join(map(str, wanted)):
         yield Finding(
             "unlike_stated", (graph.stated["shape"],),
-            f"a source says {graph.stated['shape']}; the cables say {found.name} ({found.confidence:.0%})",
+            f"a source states {graph.stated['shape']}; the cables form {found.name} ({found.confidence:.0%})",
         )  # fmt: skip
-
-
-def _sorted(graph: Graph, nodes: Iterable[str]) -> list[str]:
-    return sorted(nodes, key=lambda node: natural(graph.name(node)))

@@ -1,53 +1,88 @@
-"""Names written as ranges: "node[01-32,40],login1" as Slurm and our own cable plan write them. Pure."""
+"""Names written as ranges, "node[01-32,40],login1", as in Slurm and cable plans. Pure."""
 
 from __future__ import annotations
 
 import re
 from itertools import product
+from math import prod
+from typing import NamedTuple
 
-EXPANDED_MOST = 1 << 20
-"""Names one expression may stand for."""
+MOST_NAMES = 1 << 20
+"""Names that one expression may stand for."""
+
+MOST_OF_A_FILE = 1 << 22
+"""Names of all expressions of a file: 100,000 hosts with 8 links at either end have 1.7 million."""
+
+MOST_CHARACTERS = 64
+"""Characters of one of these names, on average: the memory of a long name with a range."""
 
 _RANGE = re.compile(r"\[([^\[\]]*)\]")
 _OUTSIDE = re.compile(r",(?![^\[]*\])")
+_NUMBERS = re.compile(r"(\d{1,18})-(\d{1,18})")
 
 
-def expand(pattern: str) -> list[str]:
-    """"node-[01-03]" -> node-01, node-02, node-03. ValueError for a range that makes no sense."""
-    parts: list[list[str]] = []
-    size, at = 1, 0
-    for match in _RANGE.finditer(pattern):
-        parts.append([pattern[at : match.start()]])
-        words = [word for piece in match[1].split(",") for word in _range(piece.strip())]
-        size *= len(words)
-        if size > EXPANDED_MOST:
-            raise ValueError(f"{pattern!r} stands for more than {EXPANDED_MOST} names")
-        parts.append(words)
-        at = match.end()
-    parts.append([pattern[at:]])
-    if re.search(r"[\[\]]", "".join(part[0] for part in parts[::2])):
-        raise ValueError(f"{pattern!r} has a bracket without its partner")
-    return ["".join(words) for words in product(*parts)]
+class _Listed(NamedTuple):
+    """What stands between two commas in brackets: numbers with leading zeros, or a word."""
+
+    numbers: range
+    width: int = 0
+    word: str = ""
+
+    def words(self) -> list[str]:
+        return [self.word] if self.word else [str(number).zfill(self.width) for number in self.numbers]
 
 
-def hostlist(text: str) -> list[str]:
-    """"a[1-2],b" -> a1, a2, b: Slurm's hostlist expression. ValueError where it makes no sense."""
-    found: list[str] = []
-    for piece in _OUTSIDE.split(text):
-        if piece.strip():
-            found += expand(piece.strip())
-        if len(found) > EXPANDED_MOST:
-            raise ValueError(f"{text[:40]!r}... stands for more than {EXPANDED_MOST} names")
-    return found
+class Expansion:
+    """Expands the expressions of one file, which together may stand for `most` names.
+
+    Each method raises ValueError for an invalid expression, and for the one that stands for too many.
+    """
+
+    def __init__(self, most: int = MOST_OF_A_FILE) -> None:
+        self._names, self._characters = most, most * MOST_CHARACTERS
+
+    def expand(self, pattern: str) -> list[str]:
+        """"node-[01-03]" -> node-01, node-02, node-03."""
+        texts, ranges, at = [], [], 0
+        for match in _RANGE.finditer(pattern):
+            texts.append(pattern[at : match.start()])
+            ranges.append([_listed(piece.strip()) for piece in match[1].split(",")])
+            at = match.end()
+        texts.append(pattern[at:])
+        if re.search(r"[\[\]]", "".join(texts)):
+            raise ValueError(f"{pattern[:80]!r} has an unmatched bracket")
+        size = prod(sum(len(each.numbers) for each in listed) for listed in ranges)
+        if size > MOST_NAMES:
+            raise ValueError(f"{pattern[:80]!r} stands for more than {MOST_NAMES} names")
+        self.spend(size, size * len(pattern))
+        parts = [[texts[0]]]
+        for listed, text in zip(ranges, texts[1:], strict=True):
+            parts += [[word for each in listed for word in each.words()], [text]]
+        return ["".join(words) for words in product(*parts)]
+
+    def hostlist(self, text: str) -> list[str]:
+        """"a[1-2],b" -> a1, a2, b: Slurm's hostlist expression."""
+        found: list[str] = []
+        for piece in _OUTSIDE.split(text):
+            if piece.strip():
+                found += self.expand(piece.strip())
+        return found
+
+    def spend(self, names: int, characters: int = 0) -> None:
+        """Count names that are made of an expression, as of one that is combined with another."""
+        self._names -= names
+        self._characters -= characters
+        if self._names < 0 or self._characters < 0:
+            raise ValueError("the names of the whole file are too many or too long")
 
 
-def _range(piece: str) -> list[str]:
-    match = re.fullmatch(r"(\d+)-(\d+)", piece)
+def _listed(piece: str) -> _Listed:
+    match = _NUMBERS.fullmatch(piece)
     if not match:
         if not piece:
             raise ValueError("an empty name in brackets")
-        return [piece]
+        return _Listed(range(1), word=piece)
     first, last = int(match[1]), int(match[2])
-    if not first <= last <= first + EXPANDED_MOST:
-        raise ValueError(f"[{piece}] does not count upwards, or too far")
-    return [str(number).zfill(len(match[1])) for number in range(first, last + 1)]
+    if not first <= last <= first + MOST_NAMES:
+        raise ValueError(f"[{piece}] does not count upwards, or is longer than {MOST_NAMES} names")
+    return _Listed(range(first, last + 1), len(match[1]))

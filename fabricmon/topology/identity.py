@@ -1,7 +1,7 @@
-"""Who is who when several sources tell of one fabric. Pure.
+"""Finds the same node in several sources of one fabric. Pure.
 
-Ids first, then GUIDs, then names: a discovery knows GUIDs, a cable plan mostly names, and they write names in different
-case (topologies.md section 8). A name that two nodes bear identifies neither.
+Ids first, then GUIDs, then names: a discovery has GUIDs, a cable plan mostly names, in different case
+(docs/methods.md#cable-plans). A name of two nodes identifies neither.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Index(Generic[Key]):
         return None if key in self._shared else self._found.get(key)
 
 
-class Register:
-    """The nodes known so far; finds the one that another source means."""
+class KnownNodes:
+    """The nodes known so far; finds the one that a node of another source is."""
 
     def __init__(self) -> None:
         self.switches: dict[str, Switch] = {}
@@ -48,7 +48,7 @@ class Register:
         self._numbers: Index[tuple[str, int]] = Index()
         self._hosts: dict[str, str] = {}
 
-    def know(self, switches: Iterable[Switch], adapters: Iterable[Adapter], hosts: Iterable[str]) -> None:
+    def add(self, switches: Iterable[Switch], adapters: Iterable[Adapter], hosts: Iterable[str]) -> None:
         for host in hosts:
             self._hosts.setdefault(short(host), host)
         for switch in switches:
@@ -69,7 +69,7 @@ class Register:
                     self._numbers.put((host, number), adapter.id)
 
     def host(self, name: str) -> str:
-        """The name by which a host is known already."""
+        """The known spelling of a host's name."""
         return self._hosts.get(short(name), name)
 
     def switch(self, other: Switch) -> str | None:

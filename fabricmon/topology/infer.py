@@ -1,36 +1,43 @@
-"""What a fabric's shape says of itself: levels, scalable units, rails. Pure.
+"""Infers levels, scalable units and rails from the cables (docs/methods.md#inferring-structure). Pure.
 
-No discovery names a leaf or a rail; they follow from who is plugged where (topologies.md section 10). What a
-source states (labels "unit" and "rail", a level) is kept; only what is missing is inferred.
+What a source states (labels "unit" and "rail", a level) is kept; only what is missing is inferred.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict, deque
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 import msgspec
 
+from fabricmon.topology.connect import joined
 from fabricmon.topology.graph import Cable, End, Graph, Switch
+from fabricmon.topology.tiers import Tiers, tiers
 
-FEW_MOST = 3
-"""A switch with this many adapters is a leaf in any fabric; fewer are enough where all leaves are small."""
-FEW_SHARE = 8
-"""... namely more than one eighth of the adapters of the switch that has most: a spine may carry a management host."""
 UNIT_SHARE = 4
 """Two leaves are of one scalable unit when at least a quarter of the smaller one's hosts are on both."""
 
-_NUMBER = re.compile(r"(\d+)$")
+_NUMBER = re.compile(r"(?<!\d)(\d{1,9})$")
 _GPU = re.compile(r"^gpu\d+$", re.IGNORECASE)
 _FROM_ONE = re.compile(r"^HCA-\d+$", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4096)
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key that puts leaf-2 before leaf-10."""
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.findall(r"\d+|\D+", text))
+    """Sort key that puts leaf-2 before leaf-10. Numbers are compared as text: Python converts 4,300 digits at most."""
+    return tuple(map(_natural, re.findall(r"\d+|\D+", text)))
+
+
+def _natural(part: str) -> tuple[int, int, str]:
+    digits = part.lstrip("0")
+    return (0, len(digits), digits) if part.isdecimal() else (1, 0, part)
+
+
+def by_name(graph: Graph, nodes: Iterable[str]) -> list[str]:
+    """Nodes in the natural order of their names."""
+    return sorted(nodes, key=lambda node: natural(graph.name(node)))
 
 
 def rail_index(device: str) -> int | None:
@@ -55,11 +62,30 @@ def adapter_ends(graph: Graph) -> dict[str, list[tuple[End, End]]]:
     return found
 
 
-def neighbours(graph: Graph) -> dict[str, list[str]]:
-    """Per switch the switches at the far ends of its cables, one entry a cable; a cable to itself counts for none.
+def hosts_below(graph: Graph, switches: Iterable[str]) -> dict[str, set[str]]:
+    """Per switch the hosts whose adapters are plugged into it, or that a source without ports attaches to it."""
+    ends = adapter_ends(graph)
+    found = {switch: {h for _, far in ends[switch] if (h := graph.adapters[far.node].host)} for switch in switches}
+    for host, below in graph.attached.items():
+        for switch in below:
+            if switch in found:
+                found[switch].add(host)
+    return found
 
-    A trunk, whose cables nobody counted, counts for one.
-    """
+
+def legs(graph: Graph, leaves: Iterable[str]) -> dict[str, list[str]]:
+    """Per adapter the leaves that it is plugged into, each once."""
+    ends = adapter_ends(graph)
+    found: dict[str, dict[str, None]] = {}
+    for leaf in leaves:
+        for _, far in ends[leaf]:
+            found.setdefault(far.node, {})[leaf] = None
+    return {adapter: list(on) for adapter, on in found.items()}
+
+
+def neighbours(graph: Graph) -> dict[str, list[str]]:
+    """Per switch the switches at the far ends of its cables, one entry a cable, none for a loopback; a trunk counts for
+    one."""
     found: dict[str, list[str]] = {switch: [] for switch in graph.switches}
     for link in graph.cables:
         a, b = link.a.node, link.b.node
@@ -74,63 +100,29 @@ def neighbours(graph: Graph) -> dict[str, list[str]]:
 
 
 def is_nvlink(switch: Switch) -> bool:
-    """A chip that carries NVLinks between GPUs, not the cables of adapters."""
+    """Whether a switch is a chip that carries NVLinks between GPUs."""
     return switch.labels.get("network") == "nvlink"
 
 
-def levels(graph: Graph) -> dict[str, int]:
-    """Level per switch: 0 carries adapters, else the distance to the nearest leaf, -1 where no path leads to one."""
+def tiers_of(graph: Graph) -> Tiers:
+    """Levels of the switches and those that are apart; a chip that carries NVLinks is of level 0."""
     carried = {switch: len(ends) for switch, ends in adapter_ends(graph).items()}
     for switches in graph.attached.values():
         for switch in switches:
             if switch in carried:
                 carried[switch] += 1
     chips = {switch.id for switch in graph.switches.values() if is_nvlink(switch)}
-    most = max((count for switch, count in carried.items() if switch not in chips), default=0)
-    few = min(FEW_MOST, most // FEW_SHARE + 1)
-    level = {switch: 0 if count >= few or switch in chips else -1 for switch, count in carried.items()}
-    around = neighbours(graph)
-    queue = deque(switch for switch, found in level.items() if found == 0)
-    while queue:
-        switch = queue.popleft()
-        for other in around[switch]:
-            if level[other] < 0:
-                level[other] = level[switch] + 1
-                queue.append(other)
-    return level
+    around = {switch: others for switch, others in neighbours(graph).items() if switch not in chips}
+    found = tiers(carried, {switch: [o for o in others if o not in chips] for switch, others in around.items()})
+    return Tiers(found.level | dict.fromkeys(chips, 0), found.apart)
 
 
 def units(graph: Graph, leaves: Iterable[str]) -> dict[str, int]:
     """Scalable unit per leaf: leaves that share hosts. Numbered from 0 in the natural order of the leaves' names."""
-    ends = adapter_ends(graph)
-    hosts = {leaf: {h for _, far in ends[leaf] if (h := graph.adapters[far.node].host)} for leaf in leaves}
-    for host, switches in graph.attached.items():
-        for switch in switches:
-            if switch in hosts:
-                hosts[switch].add(host)
-    leaves_of: dict[str, set[str]] = defaultdict(set)
-    for leaf, names in hosts.items():
-        for host in names:
-            leaves_of[host].add(leaf)
-    root = {leaf: leaf for leaf in hosts}
-
-    def find(leaf: str) -> str:
-        while root[leaf] != leaf:
-            root[leaf] = root[root[leaf]]
-            leaf = root[leaf]
-        return leaf
-
-    shared: Counter[tuple[str, str]] = Counter()
-    for together in leaves_of.values():
-        ordered = sorted(together)
-        shared.update((a, b) for i, a in enumerate(ordered) for b in ordered[i + 1 :])
-    for (a, b), count in shared.items():
-        if count * UNIT_SHARE >= min(len(hosts[a]), len(hosts[b])):
-            root[find(a)] = find(b)
-    number: dict[str, int] = {}
-    for leaf in sorted(hosts, key=lambda switch: natural(graph.name(switch))):
-        number.setdefault(find(leaf), len(number))
-    return {leaf: number[find(leaf)] for leaf in hosts}
+    hosts = hosts_below(graph, leaves)
+    ordered = {leaf: hosts[leaf] for leaf in by_name(graph, hosts)}
+    found = joined(ordered, lambda a, b, shared: shared * UNIT_SHARE >= min(len(hosts[a]), len(hosts[b])))
+    return {leaf: number for number, unit in enumerate(found) for leaf in unit}
 
 
 def rail_counts(graph: Graph, leaf_ends: Iterable[tuple[End, End]]) -> Counter[int]:
@@ -174,10 +166,12 @@ RAIL_PURITY = 0.8
 
 
 def annotate(graph: Graph) -> Graph:
-    """The graph with every switch's level and the labels "unit" and "rail" of leaves filled in where missing."""
+    """The graph with every switch's level and the labels "unit" and "rail" of leaves filled in where missing; the label
+    "apart" of a switch that is in no level gives the reason."""
     stated = {switch.id: switch.level for switch in graph.switches.values() if switch.level >= 0}
-    level = {**levels(graph), **stated}
-    leaves = [switch for switch, found in level.items() if found == 0 and not is_nvlink(graph.switches[switch])]
+    found = tiers_of(graph)
+    level, apart = {**found.level, **stated}, {s: why for s, why in found.apart.items() if s not in stated}
+    leaves = [switch for switch, at in level.items() if at == 0 and not is_nvlink(graph.switches[switch])]
     unit, rail = units(graph, leaves), rails(graph, leaves)
     switches: dict[str, Switch] = {}
     for name, switch in graph.switches.items():
@@ -186,6 +180,8 @@ def annotate(graph: Graph) -> Graph:
             labels.setdefault("unit", f"su{unit[name]}")
         if name in rail and rail[name][1] >= RAIL_PURITY:
             labels.setdefault("rail", str(rail[name][0]))
+        if name in apart:
+            labels["apart"] = apart[name]
         switches[name] = msgspec.structs.replace(switch, level=level.get(name, -1), labels=labels)
     return msgspec.structs.replace(graph, switches=switches, hosts=_hosts(graph, switches))
 

@@ -1,32 +1,33 @@
-"""Several sources of one fabric laid over each other, with who said what and where they contradict. Pure.
+"""Merges several sources of one fabric, with the origin of each node and cable and the contradictions. Pure.
 
-What is seen on the wire weighs most, then the operator's plan, then a scheduler's or cloud's placement; of two of one
-role the newer (detection-methods 4.9). Nothing is thrown away silently: a word that loses is a finding.
+Live sources weigh most, then the operator's plan, then a scheduler's or cloud's placement; of two of one role the newer
+(docs/methods.md#wrong-topology). What contradicts a source that weighs more becomes a finding.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
 from fabricmon.topology import compare
+from fabricmon.topology.connect import reached
 from fabricmon.topology.graph import Adapter, Cable, End, Finding, Graph, Origin, Role, Switch, cable, trunk
-from fabricmon.topology.identity import Register
+from fabricmon.topology.identity import KnownNodes
 from fabricmon.topology.infer import natural
 
 LEAF_SHARE = 0.5
 """A leaf is one of a placement's group when at least half of the group's hosts are on it."""
 GROUP_LEAST = 3
-"""Hosts of one group whose leaves are known, below which nobody of it can be told to be in the wrong place."""
+"""Hosts of a group whose leaves must be known before one of them can be misplaced."""
 
 
 def merge(graphs: Sequence[Graph]) -> Graph:
-    """One graph of all. Ids are those of the source that weighs most; findings name the sources' findings too.
+    """One graph of all, with the ids of the source that weighs most and the findings of all sources.
 
-    A single graph comes back as it is. `origins` are ordered by weight and the label "sources" counts in that order.
+    A single graph is returned unchanged. `origins` are ordered by weight and the label "sources" counts in that order.
     """
     if len(graphs) == 1:
         return graphs[0]
@@ -38,7 +39,7 @@ def merge(graphs: Sequence[Graph]) -> Graph:
 
 
 def describe(graph: Graph) -> str:
-    """A source for a person: "ibnetdiscover:fabric.txt (2025-08-14)"."""
+    """Display name of a source: "ibnetdiscover:fabric.txt (2025-08-14)"."""
     taken = _taken(graph)
     day = f" ({datetime.fromtimestamp(taken, UTC):%Y-%m-%d})" if taken is not None else ""
     return f"{graph.source or 'a source without a name'}{day}"
@@ -65,7 +66,7 @@ class _Merge:
     """Sources are added in the order of their weight."""
 
     def __init__(self) -> None:
-        self._register = Register()
+        self._nodes_known = KnownNodes()
         self._switches: dict[str, Switch] = {}
         self._adapters: dict[str, Adapter] = {}
         self._hosts: dict[str, dict[str, str]] = {}
@@ -74,7 +75,7 @@ class _Merge:
         self._live: list[Cable] = []
         self._known: set[str] = set()  # nodes of live sources
         self._seen: set[str] = set()  # those of which they show every cable
-        self._asked: set[str] = set()  # hosts that told their own cables
+        self._asked: set[str] = set()  # hosts that reported their own cables
         self._attached: dict[str, tuple[str, ...]] = {}
         self._trunks: dict[tuple[str, str], None] = {}
         self._aggregation: dict[str, str] = {}
@@ -95,7 +96,7 @@ class _Merge:
             self._live_cables(graph, cables, number)
             self._known |= {nodes[key] for key in (*graph.switches, *graph.adapters)}
             if graph.stated.get("view") == "hosts":
-                self._asked |= {self._register.host(host) for host in graph.hosts}
+                self._asked |= {self._nodes_known.host(host) for host in graph.hosts}
             else:
                 self._seen |= {nodes[key] for key in (*graph.switches, *graph.adapters)}
         elif cables:
@@ -114,60 +115,68 @@ class _Merge:
             self._stated,
         )  # fmt: skip
 
-    # who is who
+    # nodes
 
     def _nodes(self, graph: Graph, number: str, role: Role) -> dict[str, str]:
-        """The source's ids -> ours; its nodes are known from here on."""
-        nodes: dict[str, str] = {}
-        placed = role is Role.PLACEMENT
+        """Add a source's nodes; returns its ids -> ours."""
         twice = Counter(switch.name.lower() for switch in graph.switches.values())
+        nodes: dict[str, str] = {}
         for key, switch in graph.switches.items():
-            found = self._register.switch(switch)
-            if found is not None and found != key and twice[switch.name.lower()] > 1:
-                found = None
-            if found is not None and _guid(found) and _guid(key) and found != key:
-                if role is Role.LIVE:
-                    found = None
-                else:
-                    self._contradict(graph, "guid", [switch.name], f"{switch.name} has {found}, not {key}: replaced?")
-            nodes[key] = found or key
-            if found is None:
-                if not placed:  # a placement's switches are added with the hosts that need them
-                    self._switches[key] = replace(switch, labels=_also(switch.labels, number))
-                continue
-            base = self._switches[found]
-            self._switches[found] = replace(
-                base, model=base.model or switch.model, ports=base.ports or switch.ports,
-                level=switch.level if base.level < 0 and not placed else base.level,
-                labels=_also(_union(base.labels, switch.labels), number),
-            )  # fmt: skip
-            for label in ("unit", "rail", "plane", "rack"):
-                if base.labels.get(label, value := switch.labels.get(label, "")) != value and value:
-                    self._contradict(graph, label, [base.name], f"{base.name} is in {label} {base.labels[label]}")
+            nodes[key] = self._switch(graph, key, switch, twice[switch.name.lower()] > 1, number, role)
         for key, adapter in graph.adapters.items():
-            found = self._register.adapter(adapter)
-            nodes[key] = found or key
-            base_adapter = self._adapters.get(found or "")
-            if found is None or base_adapter is None:
-                host = self._register.host(adapter.host) if adapter.host else ""
-                self._adapters[key] = replace(adapter, host=host, labels=_also(adapter.labels, number))
-                continue
-            self._adapters[found] = replace(
-                base_adapter, host=base_adapter.host or adapter.host, name=base_adapter.name or adapter.name,
-                ports=max(base_adapter.ports, adapter.ports),
-                labels=_also(_union(base_adapter.labels, adapter.labels), number),
-            )  # fmt: skip
-        self._register.know(
+            nodes[key] = self._adapter(key, adapter, number)
+        self._nodes_known.add(
             [self._switches[n] for n in nodes.values() if n in self._switches],
             [self._adapters[n] for n in nodes.values() if n in self._adapters],
             [*graph.hosts, *graph.attached],
         )
         return nodes
 
+    def _switch(self, graph: Graph, key: str, switch: Switch, twice: bool, number: str, role: Role) -> str:
+        """Our id of a switch. `twice`: the source has another one of that name, so the name identifies neither."""
+        placed = role is Role.PLACEMENT
+        found = self._nodes_known.switch(switch)
+        if found is not None and found != key:
+            if twice:
+                found = None
+            elif _guid(found) and _guid(key):
+                if role is Role.LIVE:
+                    found = None
+                else:
+                    self._contradict(graph, "guid", [switch.name], f"{switch.name} has {found}, not {key}: replaced?")
+        if found is None:
+            if not placed:  # a placement's switches are added with the hosts that need them
+                self._switches[key] = replace(switch, labels=_also(switch.labels, number))
+            return key
+        base = self._switches[found]
+        self._switches[found] = replace(
+            base, model=base.model or switch.model, ports=base.ports or switch.ports,
+            level=switch.level if base.level < 0 and not placed else base.level,
+            labels=_also(_union(base.labels, switch.labels), number),
+        )  # fmt: skip
+        for label in ("unit", "rail", "plane", "rack"):
+            if base.labels.get(label, value := switch.labels.get(label, "")) != value and value:
+                self._contradict(graph, label, [base.name], f"{base.name} is in {label} {base.labels[label]}")
+        return found
+
+    def _adapter(self, key: str, adapter: Adapter, number: str) -> str:
+        """Our id of an adapter."""
+        found = self._nodes_known.adapter(adapter)
+        base = self._adapters.get(found or "")
+        if found is None or base is None:
+            host = self._nodes_known.host(adapter.host) if adapter.host else ""
+            self._adapters[key] = replace(adapter, host=host, labels=_also(adapter.labels, number))
+            return found or key
+        self._adapters[found] = replace(
+            base, host=base.host or adapter.host, name=base.name or adapter.name, ports=max(base.ports, adapter.ports),
+            labels=_also(_union(base.labels, adapter.labels), number),
+        )  # fmt: skip
+        return found
+
     def _places(self, graph: Graph) -> None:
         clashes: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
         for name, labels in graph.hosts.items():
-            host = self._register.host(name)
+            host = self._nodes_known.host(name)
             known = self._hosts.setdefault(host, {})
             for label, value in labels.items():
                 if known.setdefault(label, value) != value:
@@ -187,7 +196,7 @@ class _Merge:
         title = replace(graph, switches=self._switches, adapters=self._adapters).title
         lost = [title(link) for link in cables if not self._put(link, number)]
         if lost:
-            self._contradict(graph, "cables", lost, "their ends are plugged in elsewhere, says the newer one")
+            self._contradict(graph, "cables", lost, "in the newer source their ends are plugged in elsewhere")
         self._live = list(self._cables.values())
 
     def _planned_cables(self, graph: Graph, cables: Sequence[Cable], number: str) -> None:
@@ -206,7 +215,7 @@ class _Merge:
             self._contradict(graph, "cables", lost, "their ends are planned to be plugged in elsewhere")
 
     def _put(self, link: Cable, number: str) -> bool:
-        """Adds a cable or one more source of it; False where an end is in use by another cable."""
+        """Add a cable or one more source of it; False where an end is in use by another cable."""
         before = self._cables.get((link.a, link.b))
         if before is not None:
             link = replace(
@@ -227,30 +236,21 @@ class _Merge:
         groups: dict[str, list[str]] = defaultdict(list)
         for name, switches in graph.attached.items():
             for switch in switches:
-                groups[switch].append(self._register.host(name))
+                groups[switch].append(self._nodes_known.host(name))
         self._findings += _misplaced(groups, nodes, leaves, self._switches, describe(graph))
         bare = {host for hosts in groups.values() for host in hosts if host not in leaves}
-        inner = {key for key in graph.switches if key not in groups}
-        needed = {switch for switch, hosts in groups.items() if bare.intersection(hosts)}
-        wanted = set(needed) | {key for key in inner if not groups}
-        around: dict[str, list[str]] = defaultdict(list)
-        for one, other in graph.trunks:
-            around[one].append(other)
-            around[other].append(one)
-        queue = list(needed)
-        for switch in queue:
-            for other in around[switch]:
-                if other in inner and other not in wanted:
-                    wanted.add(other)
-                    queue.append(other)
-        for key in wanted:
+        for key in _needed(graph, groups, bare):
             if nodes[key] not in self._switches:
                 self._switches[key] = replace(graph.switches[key], labels=_also(graph.switches[key].labels, number))
         for name, switches in graph.attached.items():
-            host = self._register.host(name)
+            host = self._nodes_known.host(name)
             if host in bare:
                 self._attached[host] = tuple(nodes[switch] for switch in switches)
             self._hosts.setdefault(host, {})
+        self._join_trunks(graph, nodes)
+
+    def _join_trunks(self, graph: Graph, nodes: Mapping[str, str]) -> None:
+        """Add the pairs of switches that a placement joins, except where cables contradict."""
         joined = {trunk(link.a.node, link.b.node) for link in self._cables.values()}
         cabled = {node for pair in joined for node in pair}
         absent = []
@@ -276,6 +276,19 @@ class _Merge:
         return found
 
 
+def _needed(graph: Graph, groups: Mapping[str, Sequence[str]], bare: Set[str]) -> list[str]:
+    """Switches of a placement that hosts without a known leaf need, and those above them; all where it has no hosts."""
+    inner = dict.fromkeys(key for key in graph.switches if key not in groups)
+    if not groups:
+        return list(inner)
+    above: dict[str, list[str]] = defaultdict(list)
+    for one, other in graph.trunks:
+        for near, far in ((one, other), (other, one)):
+            if far in inner:
+                above[near].append(far)
+    return reached(above, (switch for switch, hosts in groups.items() if not bare.isdisjoint(hosts)))
+
+
 def _guid(node: str) -> bool:
     return node.startswith("0x")
 
@@ -289,7 +302,7 @@ def _misplaced(
     groups: Mapping[str, Sequence[str]], nodes: Mapping[str, str], leaves: Mapping[str, set[str]],
     switches: Mapping[str, Switch], source: str,
 ) -> Iterator[Finding]:
-    """Hosts that a placement puts with others that are on other leaves, by cables or by a source that weighs more."""
+    """Hosts in a placement's group of which most are on other leaves, by cables or by a source that weighs more."""
     settled = {leaf for found in leaves.values() for leaf in found}
     for group, hosts in sorted(groups.items(), key=lambda item: natural(item[0])):
         known = [host for host in hosts if host in leaves]
@@ -305,6 +318,6 @@ def _misplaced(
             there = ", ".join(sorted({switches[leaf].name for host in odd for leaf in leaves[host]}, key=natural)[:4])
             yield Finding(
                 "misplaced_host", tuple(odd),
-                f"{source} puts {len(odd)} of {len(hosts)} hosts of {group} beside hosts of other leaves; "
-                f"by better sources they are on {there}",
+                f"{source} groups {len(odd)} of {len(hosts)} hosts of {group} with hosts of other leaves; "
+                f"by sources that weigh more they are on {there}",
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a description tells: host and device of an adapter, name and model of a switch. Descriptions are not keys."""
+"""Parses node descriptions: host and device of an adapter, name and model of a switch. Descriptions are not keys."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ _FACTORY = re.compile(
     re.IGNORECASE,
 )
 _AGGREGATION = re.compile(r"Aggregation Node\s*$", re.IGNORECASE)
-_NOBODY = frozenset({"localhost", "localhost.localdomain", "(none)", "none"})
+_DEFAULT_HOSTS = frozenset({"localhost", "localhost.localdomain", "(none)", "none"})
 _MANAGED = re.compile(r"^MF0;(?P<name>[^:;]+):(?P<model>[^/]+)(?:/(?P<card>[LS]\d+))?(?:/U(?P<asic>\d+))?")
+
+
+_MOST_LINE = 1 << 12  # characters; the time to match a line rises with their square
 
 
 def guid(text: str) -> str:
@@ -23,7 +26,7 @@ def guid(text: str) -> str:
 
 
 def guid_number(text: str | None) -> int | None:
-    """A GUID as a number, however it is written: "0x0011...", "0011:2233:4455:6677"; None where it is none or zero."""
+    """A GUID in any spelling ("0x0011...", "0011:2233:4455:6677") as a number; None where it is none or zero."""
     if not text:
         return None
     try:
@@ -33,19 +36,19 @@ def guid_number(text: str | None) -> int | None:
 
 
 def is_aggregation(description: str, device: str = "") -> bool:
-    """In-network aggregation (SHARP) shows up as a channel adapter of the switch it lives in."""
+    """Whether a channel adapter is the in-network aggregation node (SHARP) of a switch."""
     return device.lower() == "0xcf09" or bool(_AGGREGATION.search(description))
 
 
 class HostDevice(NamedTuple):
-    host: str  # "" where the description does not tell
+    host: str  # "" unknown
     device: str
 
 
 def host_device(description: str) -> HostDevice:
-    """"node-01 mlx5_0" -> host and device; factory texts and default host names tell nothing."""
+    """"node-01 mlx5_0" -> host and device; both "" for factory texts and default host names."""
     words = description.split()
-    if not words or _FACTORY.search(description) or words[0].lower() in _NOBODY or len(words) > 2:
+    if not words or _FACTORY.search(description) or words[0].lower() in _DEFAULT_HOSTS or len(words) > 2:
         return HostDevice("", "")
     return HostDevice(words[0], words[1] if len(words) == 2 else "")
 
@@ -78,6 +81,8 @@ class NodeNames:
     def parse(cls, text: str) -> NodeNames:
         found: dict[str, str] = {}
         for line in text.splitlines():
+            if len(line) > _MOST_LINE:
+                continue
             match = re.match(r'^\s*(?:[SH]-|0x)?([0-9a-fA-F]{4,16})\s+(?:"([^"]*)"|(\S.*?))\s*(?:#.*)?$', line)
             if match:
                 found[guid(match[1])] = (match[2] if match[2] is not None else match[3]).strip()

@@ -1,33 +1,35 @@
-"""NVLink domains: by the cables of GPUs where a source has them, else by what hosts are labelled with. Pure."""
+"""NVLink domains: by the cables of GPUs where a source has them, else by labels of hosts. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sized
+from typing import NamedTuple
 
+from fabricmon.topology.connect import connected
 from fabricmon.topology.graph import Graph
 from fabricmon.topology.infer import adapter_ends, is_nvlink
 from fabricmon.topology.signs import CONFIDENT, UNCOUNTED, Shape, ratio
 
 TRAYS, GPUS, CHIPS = 18, 72, 18
-"""Compute trays, GPUs and switch chips of an NVL72 rack (topologies.md section 5)."""
+"""Compute trays, GPUs and switch chips of an NVL72 rack (docs/methods.md#nvlink-domains)."""
 
 LABELS = (
     ("nvlink", UNCOUNTED, "NVLink domains"),
     ("nmx_domain", UNCOUNTED, "NVLink domains"),
     ("block", CONFIDENT, "blocks of a scheduler"),
 )
-"""Host labels that name a domain, the surest first: label, what its word weighs, what it is."""
+"""Host labels that name a domain, the most reliable first: label, confidence, noun."""
 
 
-class Domain:
+class NvlinkDomain(NamedTuple):
     """GPUs and the chips they reach; `links` GPU -> chip -> NVLinks."""
 
-    def __init__(self, chips: frozenset[str], links: dict[str, Counter[str]]) -> None:
-        self.chips, self.links = chips, links
+    chips: frozenset[str]
+    links: dict[str, Counter[str]]
 
 
-def domains(graph: Graph) -> list[Domain]:
+def domains(graph: Graph) -> list[NvlinkDomain]:
     """NVLink domains in the order of their chips' ids; chips without a GPU are in none."""
     ends = adapter_ends(graph)
     links: dict[str, Counter[str]] = defaultdict(Counter)
@@ -37,21 +39,11 @@ def domains(graph: Graph) -> list[Domain]:
             gpus_of[switch.id] = {far.node for _, far in ends[switch.id]}
             for _, far in ends[switch.id]:
                 links[far.node][switch.id] += 1
-    done: set[str] = set()
-    found = []
-    for first in sorted(gpus_of):
-        if first in done or not gpus_of[first]:
-            continue
-        done.add(first)
-        queue, gpus = [first], set(gpus_of[first])
-        for chip in queue:
-            for gpu in gpus_of[chip]:
-                gpus.add(gpu)
-                fresh = [other for other in links[gpu] if other not in done]
-                done.update(fresh)
-                queue += fresh
-        found.append(Domain(frozenset(queue), {gpu: links[gpu] for gpu in sorted(gpus)}))
-    return found
+    near = {chip: [other for gpu in gpus_of[chip] for other in links[gpu]] for chip in sorted(gpus_of) if gpus_of[chip]}
+    return [
+        NvlinkDomain(frozenset(chips), {gpu: links[gpu] for gpu in sorted(set().union(*(gpus_of[c] for c in chips)))})
+        for chips in connected(near)
+    ]
 
 
 def by_cables(graph: Graph) -> Shape | None:
@@ -76,14 +68,14 @@ def by_cables(graph: Graph) -> Shape | None:
 
 def by_labels(graph: Graph) -> Shape | None:
     """None where no host has a label of a domain; a scheduler's blocks of 18 hosts are likely such."""
-    for label, weight, told in LABELS:
+    for label, weight, noun in LABELS:
         sizes = Counter(labels[label] for labels in graph.hosts.values() if label in labels)
         if not sizes:
             continue
         trays = sum(size == TRAYS for size in sizes.values())
         details = {"domains": str(len(sizes)), "hosts": str(sizes.total())}
         usual = Counter(sizes.values()).most_common(1)[0][0]
-        why = f"{len(sizes)} {told}, most of {usual} hosts; no NVLink is known"
+        why = f"{len(sizes)} {noun}, most of {usual} hosts; no NVLink is known"
         if 2 * trays >= len(sizes):
             return Shape("nvl72", f"NVL72, {_count(sizes, 'rack')}", weight * trays / len(sizes), why, details)
         if label != "block":

@@ -1,4 +1,4 @@
-"""Which parts of the fabric every flow goes through: many groups a row. Pure, NumPy.
+"""Parts of the fabric that every flow passes: many groups a row. Pure, NumPy.
 
 A flow row names its two ports and, where it is known, the switches between them (model.Component). It is a member of
 both ends' links, adapters, of the leaves, spines and cores of its path and of the cables between them. A flow without a
@@ -9,86 +9,36 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.model import ComponentId
 from fabricmon.topology.graph import End, Graph
+from fabricmon.topology.graph_index import GraphIndex
+from fabricmon.topology.groups import Domains, GroupNumbers, Ints, Many, spans
 from fabricmon.topology.stages import level_word
-
-if TYPE_CHECKING:
-    from fabricmon.topology.domains import Domains, _Groups, _Join
-
-Ints = NDArray[np.int64]
 
 FLOW_DOMAINS = ("link", "nic", "host", "leaf", "spine", "core", "plane", "network")
 BY_PATH = ("link", "leaf", "spine", "core")
 
 
-class Many:
-    """Groups of n rows that may be in several of one domain, by compressed rows: those of row r are
-    group[start[r]:start[r + 1]]."""
-
-    def __init__(self, start: Ints, group: NDArray[np.int32]) -> None:
-        self.start = start
-        self.group = group
-
-    def __len__(self) -> int:
-        """Rows."""
-        return len(self.start) - 1
-
-    @cached_property
-    def _members(self) -> tuple[Ints, Ints]:
-        """Per group its rows: (start, row)."""
-        row = np.repeat(np.arange(len(self)), np.diff(self.start))
-        order = np.argsort(self.group, kind="stable")
-        many = int(self.group.max(initial=-1)) + 1
-        return np.searchsorted(self.group[order], np.arange(many + 1)), row[order]
-
-    def members(self, group: int) -> Ints:
-        start, row = self._members
-        return row[start[group] : start[group + 1]] if 0 <= group < len(start) - 1 else row[:0]
-
-    def of(self, rows: Ints) -> tuple[Ints, Ints]:
-        """The groups of some rows: (position in `rows`, group), one entry a pair."""
-        at, entries = spans(self.start, rows)
-        return at, self.group[entries].astype(np.int64)
-
-    def count(self, groups: Ints, known: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """How many known members each of some groups has."""
-        start, row = self._members
-        inside = groups < len(start) - 1
-        at, entries = spans(start, np.where(inside, groups, 0))
-        there = known[row[entries]] & inside[at]
-        return np.bincount(at, there, len(groups)).astype(np.float64)
-
-
-def spans(start: Ints, picked: Ints) -> tuple[Ints, Ints]:
-    """Entries of some spans of a compressed array: (position in `picked`, entry)."""
-    begin, length = start[picked], start[picked + 1] - start[picked]
-    at = np.repeat(np.arange(len(picked)), length)
-    shift = np.repeat(begin - np.concatenate(([0], np.cumsum(length)[:-1])), length) if len(picked) else begin
-    return at, np.arange(int(length.sum())) + shift
-
-
-class Paths:
-    """Places flows. Paths are parsed once each, and a row is looked at again only when it changed.
+class FlowPaths:
+    """Assigns flows to groups. Each path is parsed once, a row only when it changed.
 
     near  per row of the last answer, the PORT row that the flow goes from; -1 unknown
     """
 
-    def __init__(self, groups: Mapping[str, _Groups], join: _Join | None) -> None:
+    def __init__(self, groups: Mapping[str, GroupNumbers], index: GraphIndex | None) -> None:
         self._groups = groups
-        self._join = join
+        self._index = index
         self._number: dict[str, int] = {}
         self._parsed: dict[str, list[tuple[int, ...]]] = {domain: [] for domain in BY_PATH}
         self._seen: list[tuple[ComponentId, Mapping[str, str]]] = []
         self._ends: list[tuple[str, str]] = []
         self._path: list[int] = []
-        self._between = _between(join.graph) if join is not None else {}
+        self._between = _between(index.graph) if index is not None else {}
         self.near: Ints = np.zeros(0, np.int64)
 
     def assign(
@@ -97,15 +47,12 @@ class Paths:
         """ports  components of the PORT rows, in the order of the ids of `domains`"""
         del self._seen[len(rows) :], self._ends[len(rows) :], self._path[len(rows) :]
         for row, (component, labels) in enumerate(rows):
-            if row < len(self._seen):
-                if self._seen[row][0] is component and self._seen[row][1] is labels:
-                    continue
-                self._seen[row], self._ends[row], self._path[row] = (component, labels), *self._look(component, labels)
-            else:
-                ends, path = self._look(component, labels)
-                self._seen.append((component, labels))
-                self._ends.append(ends)
-                self._path.append(path)
+            old = row < len(self._seen)
+            if old and self._seen[row][0] is component and self._seen[row][1] is labels:
+                continue
+            here = slice(row, row + old)  # of a new row, the end of the lists
+            ends, path = self._parse_row(component, labels)
+            self._seen[here], self._ends[here], self._path[here] = [(component, labels)], [ends], [path]
         if not rows:
             self.near = np.zeros(0, np.int64)
             empty = Many(np.zeros(1, np.int64), np.zeros(0, np.int32))
@@ -117,22 +64,22 @@ class Paths:
         return self._join_up(near, far, np.array(self._path, np.int64), domains)
 
     def _join_up(self, near: Ints, far: Ints, path: Ints, domains: Domains) -> dict[str, Many]:
-        def of(domain: str, row: Ints) -> NDArray[np.int32]:
+        def ids_of(domain: str, row: Ints) -> NDArray[np.int32]:
             ids = domains.ids[domain]
             return np.where(row >= 0, ids[row], -1).astype(np.int32) if len(ids) else np.full(len(row), -1, np.int32)
 
         pathless = path < 0
-        leaves = of("leaf", near), of("leaf", far)
+        leaves = ids_of("leaf", near), ids_of("leaf", far)
         apart = pathless & (leaves[0] != leaves[1])
         singles = {
-            "link": (of("link", near), of("link", far)),
-            "nic": (of("nic", near), of("nic", far)),
-            "host": (of("host", far),),
+            "link": (ids_of("link", near), ids_of("link", far)),
+            "nic": (ids_of("nic", near), ids_of("nic", far)),
+            "host": (ids_of("host", far),),
             "leaf": tuple(np.where(pathless, leaf, -1) for leaf in leaves),
             "spine": (),
             "core": (),
-            "plane": (np.where(apart, of("plane", near), -1),),
-            "network": (of("network", near),),
+            "plane": (np.where(apart, ids_of("plane", near), -1),),
+            "network": (ids_of("network", near),),
         }
         found: dict[str, Many] = {}
         for domain in FLOW_DOMAINS:
@@ -149,7 +96,7 @@ class Paths:
             found[domain] = _compressed(row, group, len(near))
         return found
 
-    def _look(self, component: ComponentId, labels: Mapping[str, str]) -> tuple[tuple[str, str], int]:
+    def _parse_row(self, component: ComponentId, labels: Mapping[str, str]) -> tuple[tuple[str, str], int]:
         """Names of both ports, and the number of the path, -1 for none."""
         if not component.node:
             return ("", ""), -1
@@ -166,16 +113,16 @@ class Paths:
         return ends, number
 
     def _parse(self, text: str) -> dict[str, list[int]]:
-        """Groups of the switches and of the cables between them; what the graph does not know is left out."""
+        """Groups of the switches and of the cables between them, as far as they are in the graph."""
         found: dict[str, list[int]] = defaultdict(list)
-        if self._join is None:
+        if self._index is None:
             return found
-        graph, before = self._join.graph, None
+        graph, before = self._index.graph, None
         for word in text.split():
-            name, _, port = word.rpartition(":") if word not in self._join.switch_names else (word, "", "")
+            name, _, port = word.rpartition(":") if word not in self._index.switch_names else (word, "", "")
             if not name or not port.isdecimal():
                 name, port = word, ""
-            id = self._join.switch_names.get(name, name)
+            id = self._index.switch_names.get(name, name)
             switch = graph.switches.get(id)
             if before is not None:
                 number = self._cable(*before, id)
@@ -186,14 +133,14 @@ class Paths:
             if switch is None or switch.level < 0:
                 continue
             word = level_word(switch.level)
-            named = self._join.leaf_names[id] if word == "leaf" else switch.name or id
+            named = self._index.leaf_names[id] if word == "leaf" else switch.name or id
             found[word].append(self._groups[word].number(id, named, {"switch": switch.name or id, "guid": id}))
         return found
 
     def _cable(self, one: str, port: str, other: str) -> int | None:
-        """The cable by which a path leaves a switch for the next one; None where several could be it."""
-        if self._join is not None and port:
-            return self._join.cable_at.get(End(one, int(port)))
+        """The cable by which a path leaves a switch for the next one; None where several are possible."""
+        if self._index is not None and port:
+            return self._index.cable_at.get(End(one, int(port)))
         several = self._between.get((one, other), ())
         return several[0] if len(several) == 1 else None
 

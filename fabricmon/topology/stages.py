@@ -1,9 +1,9 @@
-"""What is above a leaf, as far as its own ports can tell: its pod, its plane, its network. Pure.
+"""Groups of switches above a leaf that its ports cannot distinguish: pod, plane, network. Pure.
 
-A port that loses packets above its leaf cannot say on which switch: those that its traffic may take are one group
-(detection-methods 4.7). In a tree a group is a level of switches within what hangs together below it: the spines of a
-pod, the cores or the only spines of a plane. Fabrics whose switches all carry hosts (dragonfly, torus) have no such
-level, only a network.
+A port that loses packets above its leaf does not show on which switch: those that its traffic may take are one group
+(docs/methods.md#limits-of-localization). In a tree that is a level of switches within a connected part: the spines of a
+pod, the cores or the only spines of a plane. Fabrics whose switches all carry hosts (dragonfly, torus) have only a
+network.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from fabricmon.topology.connect import connected
 from fabricmon.topology.graph import Graph
 from fabricmon.topology.infer import natural
-from fabricmon.topology.network import Network, connected, networks
+from fabricmon.topology.network import Network, networks
 
 LEVELS = ("leaf", "spine", "core")
-"""What a switch is called by its level; those above are cores, too."""
+"""Names of levels; those above are cores, too."""
 NAMED_MOST = 64
 """Switches of a group that `about` names."""
 
@@ -40,8 +41,8 @@ def stages(graph: Graph) -> dict[str, dict[str, Stage]]:
     spare = {"plane": 0, "pod": 0}
     for number, network in enumerate(every):
         whole = Stage(str(number), _about(graph, "switch", network.switches))
-        for switch in network.switches:
-            if network.carried[switch]:
+        for switch in network.switches | network.apart:
+            if network.carried.get(switch, 1):
                 found.setdefault(switch, {})["network"] = whole
         top = network.top
         if top < 1:
@@ -73,13 +74,13 @@ def level_word(level: int) -> str:
 
 
 def _pods(network: Network, part: Iterable[str]) -> list[list[str]]:
-    """What hangs together by leaves and the level above them alone."""
+    """Connected parts of the leaves and the level above them."""
     low = {switch for switch in part if 0 <= network.level[switch] <= 1}
     return connected({switch: [other for other in network.joined[switch] if other in low] for switch in sorted(low)})
 
 
 def _names(graph: Graph, network: Network, parts: list[frozenset[str]], top: int, several: bool) -> list[str]:
-    """Names of planes: what their switches are labelled, else the rail that all their leaves are, else "" for a number.
+    """Names of planes: the label of their switches, else the rail of all their leaves, else "" for a number.
 
     With several networks numbers go on, so that no two planes have one name.
     """

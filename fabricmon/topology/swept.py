@@ -1,9 +1,9 @@
-"""The fabric as an agent swept it: what the labels of swept rows say, and the graph they make. Pure.
+"""The fabric as an agent swept it: the labels of swept rows, and their graph. Pure.
 
-Labels of a swept PORT row, besides `device`, `port`, `link_layer`, `node_guid` and `role` as everywhere:
-  swept        "switch" or "adapter": what the port belongs to
-  remote       the far end in words, "leaf-3/12"; remote_guid and remote_port name it
-and on the first row of each node: description, ports (how many it has), model (its PCI device id), system_guid.
+Labels of a swept PORT row, besides `device`, `port`, `link_layer`, `node_guid` and `role`:
+  swept        "switch" or "adapter": the port's node
+  remote       the far end's display name, "leaf-3/12"; remote_guid and remote_port identify it
+and on the first row of each node: description, ports (their number), model (PCI device id), system_guid.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def labels_of(*, switch: bool, name: str, end: End, far: End, remote: str) -> di
 
 
 def graph_of(rows: Iterable[tuple[ComponentId, Labels]]) -> Graph | None:
-    """The topology that swept rows tell of; None where no row was swept. Rates are in the rows' values, not here."""
+    """The topology of swept rows, without rates; None where no row was swept."""
     found = Discovery(NodeNames())
     sweepers: set[str] = set()
     described: set[str] = set()  # two agents may sweep one subnet
@@ -70,8 +70,8 @@ def graph_of(rows: Iterable[tuple[ComponentId, Labels]]) -> Graph | None:
 
 
 def overlaid(plan: Graph | None, found: Graph | None, taken: float) -> Graph | None:
-    """The fabric as it was swept at `taken` (seconds since the Unix epoch), over what files know besides, with the
-    contradictions between the two among its findings. A file's names of switches stand: it may have a map of them."""
+    """The fabric as it was swept at `taken` (seconds since the Unix epoch), merged with the topology of files, with the
+    contradictions among its findings. A file's names of switches win: it may have a node name map."""
     if plan is None or found is None:
         return plan if found is None else findings.check(found)
     named = {

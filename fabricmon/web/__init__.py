@@ -1,1 +1,1 @@
-"""Who may reach the listeners of agent and centre and do what there, and how the centre reaches its agents."""
+"""Security of the listeners of agent and server, and of the connections from the server to its agents."""

@@ -1,5 +1,5 @@
-"""The memory of a TLS connection. asyncio gives each a buffer of 256 KiB to decrypt into, filled with zeros at the
-start and so really taken: with 10,000 agents 3 GiB. A record of TLS has 16 KiB at most; two of them fit here."""
+"""Smaller TLS buffers. asyncio allocates 256 KiB per connection: 3 GiB for 10,000 agents. A TLS record has at most
+16 KiB; the buffer here holds two."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SIZE = 32 * 1024
 
 
 def shrink() -> None:
-    """Smaller buffers for TLS connections made from now on in this process. Without effect where asyncio has none."""
+    """Use smaller buffers for new TLS connections of this process, where asyncio supports it."""
     present = getattr(sslproto.SSLProtocol, "max_size", 0)
     if isinstance(present, int) and present > SIZE:
         sslproto.SSLProtocol.max_size = SIZE

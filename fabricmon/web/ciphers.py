@@ -1,4 +1,4 @@
-"""Names of the web configuration file for what TLS offers, and what OpenSSL calls it."""
+"""TLS names of the web configuration file -> names of OpenSSL."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ SUITES = {
 """Suites of TLS 1.2 and before."""
 
 ALWAYS = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
-"""Suites of TLS 1.3. They may be named; they are on whether named or not."""
+"""Suites of TLS 1.3. They may be listed; they are always enabled."""
 
 CURVES = {"CurveP256": "prime256v1", "CurveP384": "secp384r1", "CurveP521": "secp521r1", "X25519": "X25519"}

@@ -1,7 +1,6 @@
-"""The web configuration file: the form that Prometheus's exporters share. Unknown keys are mistakes, with their line.
+"""The web configuration file in the format of Prometheus exporters. Unknown keys are errors with their line.
 
-What the form has and this listener cannot do is refused with the reason, never passed over: a site that asks for it
-must not believe it has it.
+A feature of the format that this listener does not support is an error, never ignored.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from fabricmon.config.decode import Decoder
-from fabricmon.config.source import ConfigError, Item, parse, read
+from fabricmon.config.source import ConfigError, Located, parse, read_text
 from fabricmon.units import Duration
 from fabricmon.web import ciphers
 
@@ -37,7 +36,7 @@ Version = Literal["TLS10", "TLS11", "TLS12", "TLS13"]
 
 
 class TlsServer(Struct, forbid_unknown_fields=True, frozen=True):
-    """`tls_server_config`. Paths are relative to the file they stand in; cert, key and client_ca hold PEM text."""
+    """`tls_server_config`. Paths are relative to the file; cert, key and client_ca hold PEM text."""
 
     cert: str = ""
     key: str = ""
@@ -67,7 +66,7 @@ class TlsServer(Struct, forbid_unknown_fields=True, frozen=True):
         if asks and not (self.client_ca or self.client_ca_file):
             raise ValueError(f"`client_auth_type` {self.client_auth_type} needs `client_ca_file`")
         if not asks and (self.client_ca or self.client_ca_file):
-            raise ValueError("`client_ca_file` without a `client_auth_type` that asks for a certificate")
+            raise ValueError("`client_ca_file` without a `client_auth_type` that requests a certificate")
         if self.client_allowed_sans and self.client_auth_type != "RequireAndVerifyClientCert":
             raise ValueError("`client_allowed_sans` needs `client_auth_type` RequireAndVerifyClientCert")
         if ciphers.VERSIONS[self.min_version] > ciphers.VERSIONS[self.max_version]:
@@ -75,19 +74,19 @@ class TlsServer(Struct, forbid_unknown_fields=True, frozen=True):
 
     @property
     def requires(self) -> bool:
-        """Nobody gets through without a verified certificate."""
+        """Whether every client needs a verified certificate."""
         return self.client_auth_type == "RequireAndVerifyClientCert"
 
 
 class HttpServer(Struct, forbid_unknown_fields=True, frozen=True):
-    """`http_server_config`. `http2` may be either: HTTP/1.1 is what this listener speaks."""
+    """`http_server_config`. `http2` has no effect: the listener uses HTTP/1.1."""
 
     http2: bool = True
     headers: dict[str, str] = {}
 
 
 class RateLimit(Struct, forbid_unknown_fields=True, frozen=True):
-    """`rate_limit`: one request an `interval`, `burst` at once; of each client by itself. An interval of 0 is none."""
+    """`rate_limit`: one request an `interval`, `burst` at once; per client. Interval 0: no limit."""
 
     interval: Duration = Duration(0)
     burst: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
@@ -103,10 +102,10 @@ class WebFile(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 def load(path: str) -> WebFile:
-    """The file, its paths made absolute. Raises ConfigError with all that is wrong in it."""
-    tree = parse(read(path), path)
+    """The file, with absolute paths. Raises ConfigError with all problems."""
+    tree = parse(read_text(path), path)
     decoder = Decoder(path)
-    decoder.files_matter = False  # they are relative to this file, and read by whoever makes a context of them
+    decoder.files_matter = False  # paths are relative to this file and read later
     made: WebFile | None = decoder.struct(tree, WebFile, "")
     _words(decoder, tree)
     if decoder.problems or made is None:
@@ -128,14 +127,14 @@ def _absolute(made: WebFile, folder: Path) -> WebFile:
     return replace(made, tls_server_config=replace(tls, **paths))
 
 
-def _words(decoder: Decoder, tree: Item) -> None:
-    """What the types of the structs do not say: each word at its own line."""
+def _words(decoder: Decoder, tree: Located) -> None:
+    """Checks beyond the types of the structs, each with its line."""
     if not isinstance(tree.value, dict):
         return
     for path, item in _below(tree, "tls_server_config", "client_auth_type"):
         if item.value in _UNVERIFIED:
             known = "VerifyClientCertIfGiven or RequireAndVerifyClientCert"
-            decoder.complain(item, path, f"a certificate that is asked for is verified here: use {known}")
+            decoder.complain(item, path, f"not supported: a requested certificate is always verified; use {known}")
     for path, item in _below(tree, "tls_server_config", "cipher_suites"):
         for at, suite in enumerate(_list(item)):
             if isinstance(suite.value, str) and suite.value not in ciphers.SUITES and suite.value not in ciphers.ALWAYS:
@@ -147,7 +146,7 @@ def _words(decoder: Decoder, tree: Item) -> None:
             if isinstance(curve.value, str) and curve.value not in ciphers.CURVES:
                 decoder.unknown(curve, f"{path}[{at}]", curve.value, ciphers.CURVES, f"curve '{curve.value}'")
         if len(curves) > 1:
-            decoder.complain(item, path, "name one curve, or none for those of OpenSSL in its order")
+            decoder.complain(item, path, "at most one curve; none: the defaults of OpenSSL")
     for path, item in _below(tree, "http_server_config", "headers"):
         _headers(decoder, item, path)
     users = tree.value.get("basic_auth_users")
@@ -158,7 +157,7 @@ def _words(decoder: Decoder, tree: Item) -> None:
             _user(decoder, hashed, name)
 
 
-def _headers(decoder: Decoder, item: Item, path: str) -> None:
+def _headers(decoder: Decoder, item: Located, path: str) -> None:
     if not isinstance(item.value, dict):
         return
     for name, value in item.value.items():
@@ -172,7 +171,7 @@ def _headers(decoder: Decoder, item: Item, path: str) -> None:
             decoder.complain(value, f"{path}.{name}", "a header is one line of text")
 
 
-def _user(decoder: Decoder, item: Item, name: str) -> None:
+def _user(decoder: Decoder, item: Located, name: str) -> None:
     path = f"basic_auth_users.{name}"
     if not name or ":" in name or not name.isprintable():
         decoder.complain(item, path, "a user's name is text without a colon")
@@ -185,8 +184,8 @@ def _user(decoder: Decoder, item: Item, name: str) -> None:
         decoder.complain(item, path, f"a cost of {match[1]}: 4 to {MAX_COST} can be checked in time")
 
 
-def _below(tree: Item, *keys: str) -> list[tuple[str, Item]]:
-    """The item at a path with the path, none where the file has none."""
+def _below(tree: Located, *keys: str) -> list[tuple[str, Located]]:
+    """The path and the item at it; empty where the file has none."""
     at = tree
     for key in keys:
         if not isinstance(at.value, dict) or key not in at.value:
@@ -195,5 +194,5 @@ def _below(tree: Item, *keys: str) -> list[tuple[str, Item]]:
     return [(".".join(keys), at)]
 
 
-def _list(item: Item) -> list[Item]:
+def _list(item: Located) -> list[Located]:
     return item.value if isinstance(item.value, list) else []

@@ -1,6 +1,6 @@
-"""Stands before an application: who is it, may they, do they come too often, does a foreign page send them.
+"""Access control before an application: authentication, authorisation, rate limit, cross-site requests.
 
-Nothing here costs a listener whose settings ask for nothing: without a gate no request passes through this code.
+An agent without security settings does not load this module.
 """
 
 from __future__ import annotations
@@ -19,41 +19,40 @@ import msgspec
 from aiohttp import web
 
 from fabricmon.runtime import logs
-from fabricmon.runtime.door import Door, Handler, Seldom, peer_of
+from fabricmon.runtime.buckets import Buckets
+from fabricmon.runtime.door import Door, Handler, peer_of
 from fabricmon.runtime.exposition import Family
 from fabricmon.runtime.reader import Overdue
-from fabricmon.web import access, certificate
-from fabricmon.web.access import Caller, Level
-from fabricmon.web.bcrypt import NoBcrypt
-from fabricmon.web.buckets import Buckets
+from fabricmon.runtime.seldom import Seldom
+from fabricmon.web.admission import access, certificate
+from fabricmon.web.admission.access import Caller, Level
 from fabricmon.web.loaded import Loaded, load
 from fabricmon.web.passwords import Crowded, Passwords
 from fabricmon.web.settings import WebConfig
 from fabricmon.web.watched import Watched
 
 ATTEMPTS, ATTEMPT_PERIOD = 10, 2.0
-"""Wrong passwords or tokens of one peer at once, and seconds for each further one; then it must wait, without any
-password being checked."""
+"""Wrong passwords or tokens of one peer at once, and seconds for each further one; beyond it no password is checked."""
 
 MAX_CREDENTIALS = 4096
-"""Characters of an Authorization header that are looked at."""
+"""Characters of an Authorization header that are read."""
 
-MAX_SAID = 200
-"""Characters of a request's path in a log line or an answer."""
+MAX_SHOWN = 200
+"""Characters of a path or name in a log line or an answer."""
 
 REASONS = ("unauthenticated", "forbidden", "attempts", "rate", "host", "origin", "crowded")
 
 
 def needed(settings: WebConfig, change_token_file: str = "") -> bool:
-    """Whether settings ask for anything at all."""
+    """Whether any security is configured."""
     return settings != WebConfig() or bool(change_token_file)
 
 
 class Gate:
-    """The security of one application's listener. The constructor reads all files: ConfigError for a bad one.
+    """The security of one listener. The constructor reads all files: ConfigError for an invalid one.
 
-    where         section of the configuration, in what is said: "agent" or "central"
-    external_url  the address people use; "" without
+    where         section of the configuration for messages: "agent" or "central"
+    external_url  the URL that people use; "" none
     """
 
     def __init__(self, settings: WebConfig, where: str, change_token_file: str = "", external_url: str = "") -> None:
@@ -79,12 +78,12 @@ class Gate:
         self._hosts = frozenset(name.lower().rstrip(".") for name in (*settings.hosts, *own) if name)
 
     def prepare(self, settings: WebConfig, change_token_file: str = "") -> Watched[Loaded]:
-        """Read what other settings lead to, for `take`; in any thread. ConfigError for a bad file."""
+        """Read the files of other settings, for `adopt`; in any thread. ConfigError for an invalid file."""
         return Watched("web", lambda: load(settings, change_token_file, self._where), self._changed)
 
-    def take(self, prepared: Watched[Loaded], settings: WebConfig, external_url: str = "") -> None:
-        """Other settings, in force from the next request and connection on."""
-        self.watched.take(prepared)
+    def adopt(self, prepared: Watched[Loaded], settings: WebConfig, external_url: str = "") -> None:
+        """Other settings, from the next request and connection on."""
+        self.watched.adopt(prepared)
         self._configure(settings, external_url)
 
     def _changed(self, now: Loaded) -> None:
@@ -96,19 +95,19 @@ class Gate:
             self._rate = Buckets(*rate)
 
     async def run(self) -> None:
-        """Read files again that change, until cancelled."""
+        """Reload changed files until cancelled."""
         try:
             await self.watched.run()
         finally:
             self._passwords.close()
 
     def guard(self, app: web.Application) -> None:
-        """Put the gate before an application that does not run yet."""
+        """Install the gate in an application that has not started."""
         app.middlewares.insert(0, self._middleware)
         app.on_response_prepare.append(self._headers)
 
     async def access(self, request: web.Request) -> web.Response:
-        """Answer a caller who it is taken for and what it may do, and what would let it change things."""
+        """Answer with the name and role of the caller, and the ways to authenticate for changes."""
         caller = await self._who(request)
         if isinstance(caller, web.Response):
             return caller
@@ -131,7 +130,7 @@ class Gate:
         if not sans:
             return ""
         names = certificate.alternative_names(peer.getpeercert())
-        return "" if sans & set(names) else f"its names: {', '.join(names)[:MAX_SAID] or 'none'}"
+        return "" if sans & set(names) else f"its names: {', '.join(names)[:MAX_SHOWN] or 'none'}"
 
     # --- requests
 
@@ -163,11 +162,11 @@ class Gate:
         return gate
 
     async def _change(self, request: web.Request, caller: Caller, handler: Handler) -> web.StreamResponse:
-        """Let a change happen and write down who made it."""
+        """Run a change and log its caller."""
         response = await handler(request)
         if response.status < 400:
             self._log.info("changed by request", caller=caller.name or "anonymous", peer=request.remote or "",
-                           method=request.method, path=request.path[:MAX_SAID])  # fmt: skip
+                           method=request.method, path=request.path[:MAX_SHOWN])  # fmt: skip
         return response
 
     def _too_often(self, request: web.Request) -> web.Response | None:
@@ -179,18 +178,18 @@ class Gate:
         return self._answer(request, "rate", 429, "too many requests", {"Retry-After": str(math.ceil(wait))})
 
     def _wrong_host(self, request: web.Request) -> web.Response | None:
-        """Only where names are given: a scraper may come by any name otherwise."""
+        """Refuse unknown host names where `hosts` is set."""
         if not self._settings.hosts or access.host_known(request.headers.get("Host", ""), tuple(self._hosts)):
             return None
         return self._unknown_host(request)
 
     def _unknown_host(self, request: web.Request) -> web.Response:
-        host = access.host_of(request.headers.get("Host", ""))[:MAX_SAID]
-        text = f"this listener is not known as {host!r}; {self._where}.web.hosts names what it is known as"
+        host = access.host_of(request.headers.get("Host", ""))[:MAX_SHOWN]
+        text = f"unknown host name {host!r}; {self._where}.web.hosts lists the names of this listener"
         return self._answer(request, "host", 421, text)
 
     def _foreign(self, request: web.Request, caller: Caller) -> web.Response | None:
-        """A change that a browser was led to by somebody else's page, or by a name somebody else made lead here."""
+        """Refuse a change from a page of another site, or through a foreign DNS name (DNS rebinding)."""
         headers = request.headers
         host, origin = headers.get("Host", ""), headers.get("Origin", "")
         why = access.foreign(origin, headers.get("Sec-Fetch-Site", ""), host, self._external)
@@ -200,13 +199,13 @@ class Gate:
             return self._unknown_host(request)
         return None
 
-    # --- who it is
+    # --- authentication
 
     async def _who(self, request: web.Request) -> Caller | web.Response:
-        """The caller: by certificate, password or token, whichever lets it do most. A wrong one is refused even where
-        none is needed: whoever shows it means to be somebody."""
+        """The caller by certificate, password or token, with the strongest role. A wrong credential is refused even
+        where none is needed."""
         now = self.watched.value
-        callers = [now.policy.nobody()]
+        callers = [now.policy.anonymous_caller()]
         if now.verifies and request.transport is not None:
             shown = request.transport.get_extra_info("peercert")
             if shown:
@@ -230,9 +229,9 @@ class Gate:
             user, colon, password = base64.b64decode(credentials, validate=True).partition(b":")
             name = user.decode()
         except (binascii.Error, ValueError):
-            return self._wrong(request, "credentials that are none")
+            return self._wrong(request, "invalid credentials")
         if not colon:
-            return self._wrong(request, "credentials that are none")
+            return self._wrong(request, "invalid credentials")
         right = self._passwords.remembered(name, password)
         if right is None:
             if self._attempts.level(_peer(request), time.monotonic()) < 1:
@@ -241,7 +240,7 @@ class Gate:
                 right = await self._passwords.check(name, password)
             except Crowded:
                 return self._answer(request, "crowded", 503, "too many logins at once", {"Retry-After": "1"})
-            except (NoBcrypt, Overdue) as error:
+            except Overdue as error:
                 return self._answer(request, "crowded", 503, str(error), {"Retry-After": "10"})
         return now.policy.user(name) if right else self._wrong(request, "wrong user or password")
 
@@ -259,7 +258,7 @@ class Gate:
         times = self._seldom.due(reason, time.monotonic())
         if times:
             self._log.warning("request refused", why=text, status=status, peer=request.remote or "", times=times,
-                              method=request.method, path=request.path[:MAX_SAID])  # fmt: skip
+                              method=request.method, path=request.path[:MAX_SHOWN])  # fmt: skip
         if request.path.startswith("/api/"):
             response = web.Response(
                 status=status, body=msgspec.json.encode({"error": text}), content_type="application/json"
@@ -272,16 +271,16 @@ class Gate:
                 response.headers.add("WWW-Authenticate", challenge)
         return response
 
-    # --- what is told of it
+    # --- state
 
     def warnings(self) -> list[str]:
-        """Sentences for people."""
+        """Problems, one sentence each."""
         found = []
         if self.watched.error:
-            found.append(f"Security settings were refused, those before are in use: {self.watched.error}")
+            found.append(f"Security settings were rejected, the previous ones are in use: {self.watched.error}")
         ends = self.watched.value.not_after
         if ends is not None and ends < time.time():
-            found.append("The listener's certificate has ended")
+            found.append("The certificate of the listener has expired")
         return found
 
     def families(self) -> list[Family]:
@@ -306,7 +305,7 @@ class Gate:
 
 
 def _token(given: str, now: Loaded) -> Level | None:
-    """What a token lets its holder do; every one is compared, so that the time tells nothing."""
+    """The role of a token; all are compared, so that the time reveals nothing."""
     shown, level = given.encode(errors="surrogateescape"), None
     for tokens, grants in ((now.reading, Level.READ), (now.changing, Level.CHANGE)):
         for token in tokens:

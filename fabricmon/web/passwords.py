@@ -1,7 +1,7 @@
-"""Whether a password is a user's. A check costs about 70 ms of a core on purpose, so its outcome is remembered.
+"""Password checks. One takes about 70 ms of a core by design, so results are cached.
 
-One thread checks, one password at a time: whoever guesses keeps one core busy at most. An unknown user costs what a
-known one does, so that the time tells nobody who exists.
+One thread checks one password at a time, so that guessing occupies at most one core. An unknown user takes as long as a
+known one, so that the time does not reveal user names.
 """
 
 from __future__ import annotations
@@ -12,18 +12,24 @@ import hmac
 import os
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import partial
+
+import bcrypt
 
 from fabricmon.runtime.reader import Reader
-from fabricmon.web import bcrypt
 
 MAX_RIGHT, MAX_WRONG = 1024, 256
-"""Outcomes remembered. Wrong ones have places of their own, so that guesses do not drive out who is let in."""
+"""Cached results. Wrong ones have their own cache, so that guesses do not evict valid users."""
 
 MAX_WAITING = 16
-"""Checks that wait for the thread; a further one is told to come again."""
+"""Checks that wait for the thread; further ones are refused with Retry-After."""
 
 LIMIT = 30.0
-"""Seconds for one check; the highest cost that is taken needs two."""
+"""Seconds for one check; the highest accepted cost needs two."""
+
+
+LONGEST = 72
+"""Bytes of a password that bcrypt hashes; the rest is ignored, as in htpasswd and mkpasswd."""
 
 
 class Crowded(Exception):
@@ -31,7 +37,7 @@ class Crowded(Exception):
 
 
 class Passwords:
-    """Checks against the users it was last given."""
+    """Password checks for the configured users."""
 
     def __init__(self) -> None:
         self._users: Mapping[str, bytes] = {}
@@ -44,12 +50,12 @@ class Passwords:
         self._checks: dict[bytes, asyncio.Task[bool]] = {}
 
     def configure(self, users: Mapping[str, str]) -> None:
-        """Name -> bcrypt hash. What was remembered of other hashes is of no use any more and is never asked for."""
+        """Set the users: name -> bcrypt hash. Cached results of other hashes are never used."""
         self._users = {name: hashed.encode() for name, hashed in users.items()}
         self._dearest = max(self._users.values(), key=lambda hashed: hashed[4:6], default=b"")
 
     def remembered(self, user: str, password: bytes) -> bool | None:
-        """The outcome of an earlier check; None where there was none."""
+        """The cached result; None without one."""
         key = self._key(user, password)
         for known, outcome in ((self._right, True), (self._wrong, False)):
             if key in known:
@@ -58,7 +64,7 @@ class Passwords:
         return None
 
     async def check(self, user: str, password: bytes) -> bool:
-        """Whether that is the user's password. Crowded where too many wait, bcrypt.NoBcrypt where none can be told."""
+        """Whether the password is right. Crowded where too many wait."""
         known = self.remembered(user, password)
         if known is not None:
             return known
@@ -69,14 +75,14 @@ class Passwords:
                 raise Crowded
             task = self._checks[key] = asyncio.create_task(self._compute(key, user, password))
             task.add_done_callback(lambda _: self._checks.pop(key, None))
-        return await asyncio.shield(task)  # a client that leaves does not stop what others wait for
+        return await asyncio.shield(task)  # a client that disconnects must not cancel the check for others
 
     async def _compute(self, key: bytes, user: str, password: bytes) -> bool:
         hashed = self._users.get(user)
         async with self._turn:
             if self._reader is None:
                 self._reader = Reader("passwords")
-            right = await self._reader.call(lambda: bcrypt.verify(password, hashed or self._dearest), LIMIT)
+            right = await self._reader.call(partial(_matches, password, hashed or self._dearest), LIMIT)
         right = right and hashed is not None
         known, limit = (self._right, MAX_RIGHT) if right else (self._wrong, MAX_WRONG)
         known[key] = None
@@ -92,7 +98,15 @@ class Passwords:
             self._reader.close()
 
     def _key(self, user: str, password: bytes) -> bytes:
-        """What an outcome is remembered by: of user, password and hash together, and of no use outside this process."""
+        """Cache key of user, password and hash, keyed with a secret of this process."""
         hashed = self._users.get(user, b"")
-        told = b"".join(len(part).to_bytes(4) + part for part in (user.encode(), password, hashed))
-        return hmac.digest(self._secret, told, hashlib.sha256)
+        data = b"".join(len(part).to_bytes(4) + part for part in (user.encode(), password, hashed))
+        return hmac.digest(self._secret, data, hashlib.sha256)
+
+
+def _matches(password: bytes, hashed: bytes) -> bool:
+    """Whether `hashed` is the hash of `password`."""
+    if b"\0" in password:
+        return False  # C tools stop at the NUL
+    # $2y$ (htpasswd) and $2b$ are one algorithm under two names
+    return bcrypt.checkpw(password[:LONGEST], b"$2b$" + hashed[4:] if hashed.startswith(b"$2y$") else hashed)

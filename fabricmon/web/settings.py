@@ -1,4 +1,4 @@
-"""What `web:` below `agent:` and `central:` says: who may do what at that listener."""
+"""Security of a listener, and of the connections to agents: `web`, `central.agents`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ Word = Literal["scrape", "read", "change"]
 
 
 class WebConfig(Struct, forbid_unknown_fields=True, frozen=True):
-    """The listener's security. Everything named here is read again when it changes, without a restart.
+    """Security of the listener. Changed files are reloaded without a restart.
 
-    config_file  TLS, users, headers and rate limit in the web configuration form of Prometheus's exporters.
-    token_file   bearer tokens that may read, one a line, so that an old and a new one hold together while they are
-                 changed; "": none.
-    roles        what a caller may do: a user's name, or `san:` and a name in the caller's certificate -> scrape
-                 (/metrics, /health and, at the centre, /api/v1/targets with addresses, names and labels of all agents),
-                 read (everything), change (silences and maintenance too). Who is known and not named here may read.
-    anonymous    what a caller may do who shows nothing; "": all, until there are users, a token to read or required
-                 client certificates: then nothing; with only a token to change: read.
-    probes       /-/live, /-/ready and /-/healthy answer to everybody whom TLS lets in.
-    hosts        names under which this listener is reached, beside addresses, this machine's names and that of
-                 `external_url`; with any named here, requests to other names are refused.
+    config_file  TLS, users, headers and rate limit in the web configuration format of Prometheus exporters.
+    token_file   bearer tokens for reading, one per line, so that old and new one are valid during a rotation; "": none.
+    roles        role of a caller: a user's name, or `san:` and a name in the caller's certificate -> scrape
+                 (/metrics, /health and, on the server, /api/v1/targets with addresses, names and labels of all agents),
+                 read (everything), change (also silences and maintenance). Authenticated callers not listed may read.
+    anonymous    role of callers without credentials; "": change without any users, tokens or required client
+                 certificates, else nothing; with only a token for changes: read.
+    probes       /-/live, /-/ready and /-/healthy need no credentials.
+    hosts        DNS names of this listener, beside addresses, the names of this machine and of `external_url`; if set,
+                 requests to other names are refused.
     """
 
     config_file: str = ""
@@ -34,20 +33,20 @@ class WebConfig(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class LinkConfig(Struct, forbid_unknown_fields=True, frozen=True):
-    """How the centre reaches agents. The files are read again when they change; streams that are open stay.
+    """Connections to agents. Changed files are reloaded; open streams stay.
 
-    tls            speak TLS to agents; a target's own `https://` or `http://`, or its label `__scheme__`, wins.
-    ca_file        certificates an agent's may be signed by; "": those the system trusts.
-    cert_file      certificate that is shown to agents which ask for one; "": none.
-    key_file       its key; "": it stands in cert_file.
-    server_name    name that must stand in every agent's certificate; "": the host part of its address.
-    token_file     bearer token; its first line is sent.
+    tls            use TLS; the scheme of a target (`https://`, `http://` or the label `__scheme__`) takes precedence.
+    ca_file        CA certificates for agents (PEM); "": those of the system.
+    cert_file      client certificate (PEM); "": none.
+    key_file       its key; "": in cert_file.
+    server_name    name that every agent's certificate must contain; "": the host part of its address.
+    token_file     bearer token; the first line is sent.
     username       user of basic authentication, with the password in password_file.
     password_file  one line.
-    node_names     whose word is taken for which node an agent speaks: "said": its own; "target": that of its target
-                   (label `node`, else host), "certificate": its certificate, in which the name must stand.
-    sweepers       nodes whose sweeps of the fabric are taken, with wildcards: they alone tell of ports that are not
-                   their own. None named: all while `node_names` is "said", else none.
+    node_names     how the node name of an agent is verified: "reported": not at all; "target": it must be that of its
+                   target (label `node`, else host); "certificate": its certificate must contain it.
+    sweepers       nodes that may report fabric sweeps (ports of other nodes), with wildcards. Empty: any four
+                   nodes while `node_names` is "reported", else none.
     """
 
     tls: bool = False
@@ -58,13 +57,13 @@ class LinkConfig(Struct, forbid_unknown_fields=True, frozen=True):
     token_file: str = ""
     username: str = ""
     password_file: str = ""
-    node_names: Literal["said", "target", "certificate"] = "said"
+    node_names: Literal["reported", "target", "certificate"] = "reported"
     sweepers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if bool(self.username) != bool(self.password_file):
             raise ValueError("`username` and `password_file` go together")
         if self.username and self.token_file:
-            raise ValueError("either `username` or `token_file`, an agent takes one of them")
+            raise ValueError("either `username` or `token_file`, not both")
         if self.key_file and not self.cert_file:
             raise ValueError("`key_file` without `cert_file`")

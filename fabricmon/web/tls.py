@@ -7,12 +7,11 @@ import os
 import ssl
 from collections.abc import Iterator
 
+from fabricmon.runtime import trust
 from fabricmon.web import ciphers
+from fabricmon.web.admission.certificate import not_after
 from fabricmon.web.buffers import shrink
-from fabricmon.web.certificate import not_after
 from fabricmon.web.file import TlsServer
-
-MAX_PEM = 1 << 20  # bytes of a certificate or key file
 
 _ASKED = {
     "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
@@ -21,7 +20,7 @@ _ASKED = {
 
 
 def server_context(config: TlsServer) -> tuple[ssl.SSLContext, float]:
-    """The context, and the wall time at which its certificate ends. ValueError says what cannot be used and why."""
+    """The context, and the expiry of its certificate (wall time). ValueError names the invalid file."""
     shrink()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ciphers.VERSIONS[config.min_version]
@@ -37,11 +36,12 @@ def server_context(config: TlsServer) -> tuple[ssl.SSLContext, float]:
     for curve in config.curve_preferences[:1]:
         context.set_ecdh_curve(ciphers.CURVES[curve])
     context.set_alpn_protocols(["http/1.1"])
-    certificate = config.cert or _text(config.cert_file)
+    certificate = config.cert or trust.read_pem(config.cert_file)
     _own(context, config.cert, config.cert_file, config.key, config.key_file)
     mode = _ASKED.get(config.client_auth_type)
     if mode is not None:
-        _trust(context, config.client_ca or _text(config.client_ca_file), config.client_ca_file or "client_ca")
+        authority = config.client_ca or trust.read_pem(config.client_ca_file)
+        trust.add(context, authority, config.client_ca_file or "client_ca")
         context.verify_mode = mode
     try:
         return context, not_after(certificate)
@@ -52,12 +52,9 @@ def server_context(config: TlsServer) -> tuple[ssl.SSLContext, float]:
 def client_context(ca_file: str, cert_file: str, key_file: str) -> ssl.SSLContext:
     """A context that verifies the server by `ca_file` ("": as the system does) and shows `cert_file` where asked.
 
-    ValueError says which file cannot be used and why.
+    ValueError names the invalid file.
     """
-    context = ssl.create_default_context() if not ca_file else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if ca_file:
-        _trust(context, _text(ca_file), ca_file)
+    context = trust.trusting(ca_file)
     if cert_file:
         _own(context, "", cert_file, "", key_file or cert_file)
     return context
@@ -67,39 +64,21 @@ def pinned_context(server_file: str, cert_file: str, key_file: str) -> ssl.SSLCo
     """A client's context that takes exactly the certificates of `server_file` and no name, for a server on this machine
     whose own file that is, and shows `cert_file` where asked.
 
-    ValueError says which file cannot be used and why.
+    ValueError names the invalid file.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    _trust(context, _text(server_file), server_file)
+    trust.add(context, trust.read_pem(server_file), server_file)
     if cert_file:
         _own(context, "", cert_file, "", key_file or cert_file)
     return context
 
 
-def _text(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_PEM + 1)
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
-    if len(data) > MAX_PEM:
-        raise ValueError(f"{path}: larger than {MAX_PEM} bytes")
-    return data.decode("latin-1")  # PEM may have comments in any encoding around it
-
-
-def _trust(context: ssl.SSLContext, pem: str, name: str) -> None:
-    try:
-        context.load_verify_locations(cadata=pem)
-    except (ssl.SSLError, ValueError) as error:
-        raise ValueError(f"{name}: no certificates to trust in it ({_reason(error)})") from error
-
-
 def _own(context: ssl.SSLContext, cert: str, cert_file: str, key: str, key_file: str) -> None:
     def refuse() -> str:
         name = key_file or cert_file or "key"
-        raise ValueError(f"{name}: the key is protected by a password, which nobody is here to type")
+        raise ValueError(f"{name}: encrypted keys are not supported")
 
     with _file(cert, cert_file) as certificate, _file(key, key_file) as secret:
         try:
@@ -108,11 +87,11 @@ def _own(context: ssl.SSLContext, cert: str, cert_file: str, key: str, key_file:
             names = f"{cert_file or 'cert'} and {key_file or 'key'}"
             if "KEY_VALUES_MISMATCH" in str(error):
                 raise ValueError(f"{names}: the key is not that of the certificate") from error
-            raise ValueError(f"{names}: {_reason(error)}") from error
+            raise ValueError(f"{names}: {trust.fault(error)}") from error
         except OSError as error:
-            # The standard library does not say which of the two it was.
+            # The standard library does not distinguish the two.
             for path in (certificate, secret):
-                _text(path)
+                trust.read_pem(path)
             raise ValueError(f"{cert_file or 'cert'}: {error.strerror}") from error
 
 
@@ -128,8 +107,3 @@ def _file(pem: str, path: str) -> Iterator[str]:
         yield f"/proc/self/fd/{number}"
     finally:
         os.close(number)
-
-
-def _reason(error: Exception) -> str:
-    reason = getattr(error, "reason", None)
-    return str(reason).replace("_", " ").lower() if reason else str(error).partition(" (_ssl")[0]

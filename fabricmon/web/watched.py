@@ -1,7 +1,7 @@
 """Settings that stand in files and are read again when one of these changes, under the running process.
 
-A new state that cannot be used changes nothing: the one before stays, and that is said. Files of one state are often
-written one after the other (a certificate, then its key), so what fails once is looked at again before it is told.
+An invalid state changes nothing and is reported. Files are often written one after the other (a certificate, then its
+key), so a failure is retried once before it is reported.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from fabricmon.runtime import logs
 from fabricmon.runtime.reader import Busy, Overdue, Reader
 
 PERIOD = 5.0
-"""Seconds between two looks whether a file changed."""
+"""Seconds between two checks for changed files."""
 
 LIMIT = 30.0
-"""Seconds for a look; a file on a dead mount never comes."""
+"""Seconds for a check; a file on a dead mount blocks forever."""
 
 T = TypeVar("T")
 Mark = tuple[int, int, int] | None
@@ -49,29 +49,29 @@ class Watched(Generic[T]):
 
     @property
     def files(self) -> Sequence[str]:
-        """Where the present state came from."""
+        """Files of the current state."""
         return self._files
 
-    def take(self, other: Watched[T]) -> None:
-        """What another one read holds from now on: other settings, checked before anything is changed."""
+    def adopt(self, other: Watched[T]) -> None:
+        """Use the state of another one: other settings, already checked."""
         self._load = other._load
-        self._take(other.value, other._files, other._marks)
+        self._adopt(other.value, other._files, other._marks)
 
     async def run(self) -> None:
-        """Look again and again until cancelled. Without files there is nothing to look at, and no thread to do it."""
+        """Check for changes until cancelled. Without files no thread is started."""
         reader: Reader | None = None
         try:
             while True:
                 await asyncio.sleep(PERIOD)
                 if self._files:
                     reader = reader or Reader(f"files of {self._name}")
-                    await self.look(reader)
+                    await self.check_files(reader)
         finally:
             if reader is not None:
                 reader.close()
 
-    async def look(self, reader: Reader) -> None:
-        """Look once whether a file changed, and read all of them if so."""
+    async def check_files(self, reader: Reader) -> None:
+        """Reload all files if one of them changed."""
         load = self._load
         try:
             found = await reader.call(self._again, LIMIT)
@@ -79,24 +79,24 @@ class Watched(Generic[T]):
             if load is self._load:
                 self._refuse(str(error))
             return
-        if found is not None and load is self._load:  # else other settings came while these were read
-            self._take(*found)
+        if found is not None and load is self._load:  # else other settings arrived meanwhile
+            self._adopt(*found)
 
     def _again(self) -> tuple[T, Sequence[str], list[Mark]] | None:
         marks = _marks(self._files)
         if marks == self._marks and not self._failed_before:
             return None
-        # Marks from before the reading: what is written meanwhile shows at the next look.
+        # Marks from before the read: later writes show at the next check.
         value, files = self._load()
         return value, files, marks if list(files) == list(self._files) else _marks(files)
 
-    def _take(self, value: T, files: Sequence[str], marks: list[Mark]) -> None:
+    def _adopt(self, value: T, files: Sequence[str], marks: list[Mark]) -> None:
         self.value, self._files, self._marks = value, files, marks
         self.reloads += 1
         self.succeeded = time.time()
         self._failed_before = False
         self.error = ""
-        self._log.info("security settings read again", of=self._name)
+        self._log.info("security settings reloaded", of=self._name)
         self._changed(value)
 
     def _refuse(self, error: str) -> None:
@@ -105,12 +105,12 @@ class Watched(Generic[T]):
             return
         if error != self.error:
             self.failures += 1
-            self._log.error("security settings refused; those before stay in use", of=self._name, problems=error)
+            self._log.error("security settings rejected; the previous ones stay in use", of=self._name, problems=error)
         self.error = error
 
 
 def _marks(files: Sequence[str]) -> list[Mark]:
-    """What tells one state of each file from another; links are followed, as a mounted secret is swapped by one."""
+    """Identity of each file's state; links are followed, because mounted secrets are swapped by a link."""
     found: list[Mark] = []
     for path in files:
         try:

@@ -1,13 +1,13 @@
-"""Incidents on the status page: a card for each that is open, a line for each that ended. Pure."""
+"""Incidents on the status page: a card for each open one, a line for each resolved one. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fabricmon.central.page.markup import address, bar, e, moment, more, prose
 from fabricmon.central.page.scene import Scene
-from fabricmon.central.page.text import address, bar, e, moment, more, prose
-from fabricmon.central.words import certainty, clock_time, count, kind_words, span
-from fabricmon.jobs.impact import title
+from fabricmon.forms.readable import certainty, count, kind_words
+from fabricmon.forms.times import clock_time, span
 from fabricmon.jobs.model import PARTLY, UNKNOWN
 from fabricmon.model import Incident, JobImpact
 from fabricmon.notify.acknowledge import Acknowledgement
@@ -15,33 +15,33 @@ from fabricmon.notify.silence import Silence, silenced_by
 
 MAX_OPEN = 100  # open incidents on the page; the API has all
 MAX_RESOLVED = 20
-MAX_JOBS = 4  # of one incident on its card; its own page has all that are kept
+MAX_JOBS = 4  # on a card; the page of the incident has all that are stored
 
 SIGNS = {"critical": "✕", "warning": "▲", "info": "●"}
-"""What says the severity where colours do not."""
+"""Severity without colours."""
 
 
 def order(incident: Incident) -> tuple[int, float, str]:
-    """The severest first, then the newest."""
+    """Sort key: highest severity first, then newest."""
     return (-incident.severity.rank, -incident.since, incident.id)
 
 
 def opened(shown: Sequence[Incident], total: int, scene: Scene, clock: float | None) -> str:
-    """The section of open incidents: those that are looked for, of `total`."""
+    """The section of open incidents: those that match the search, of `total`."""
     number = f"{len(shown):,} of {total:,}" if len(shown) != total else f"{total:,}"
     heading = f'<h2>Open incidents <span class="n">{number}</span></h2>'
     if not shown:
-        said = "Nothing is wrong with what is seen." if scene.overview.known else "Nothing can be said yet."
+        text = "No open incidents on reporting nodes." if scene.overview.known else "No data yet."
         if total:
-            said = "No open incident matches."
-        return f'<section id="open" class="open">{heading}<p class="none">{said}</p></section>'
+            text = "No open incident matches."
+        return f'<section id="open" class="open">{heading}<p class="none">{text}</p></section>'
     cards = "".join(_card(i, scene, clock) for i in shown[:MAX_OPEN])
     rest = more(len(shown), MAX_OPEN, "api/v1/incidents")
     return f'<section id="open" class="open"{_choices(shown)}>{heading}<div class="cards">{cards}</div>{rest}</section>'
 
 
 def _choices(shown: Sequence[Incident]) -> str:
-    """The kinds and rails there are, for the search."""
+    """Kinds and rails of the shown incidents, for the search form."""
     kinds = e("\n".join(sorted({i.kind for i in shown})))
     rails = e("\n".join(sorted({i.labels["rail"] for i in shown if i.labels.get("rail")})))
     return f' data-kinds="{kinds}" data-rails="{rails}"'
@@ -59,8 +59,8 @@ def _card(i: Incident, scene: Scene, clock: float | None) -> str:
 <span class="grow"></span>{moment(i.since, clock)}</div>
 <h3><a href="{where}">{e(i.title)}</a></h3>
 <div class="lead"><code class="component">{e(i.component)}</code>{extent(i)}</div>
-{reading}{jobs_of(i, MAX_JOBS)}<p class="action"><b>Do</b> {prose(i.action)}</p>
-<div class="do"><a class="button" href="{where}">Why</a>
+{reading}{jobs_of(i, MAX_JOBS)}<p class="action"><b>Next step</b> {prose(i.action)}</p>
+<div class="do"><a class="button" href="{where}">Details</a>
 {buttons(i, taken)}
 <a class="runbook" href="runbooks/{e(i.kind)}">Runbook</a></div>
 </article>
@@ -68,12 +68,12 @@ def _card(i: Incident, scene: Scene, clock: float | None) -> str:
 
 
 def about(i: Incident) -> str:
-    """Attributes from which the page's script proposes what a silence covers."""
+    """Attributes that the script turns into the matchers of a proposed silence."""
     return f'data-kind="{e(i.kind)}" data-component="{e(i.component)}"'
 
 
 def badges(taken: Acknowledgement | None, silence: Silence | None) -> str:
-    """Who has an incident, and who does not want it told."""
+    """Badges: acknowledged by whom, silenced by whom."""
     made = _badge("acknowledged", taken.author, taken.comment) if taken else ""
     return made + (_badge("silenced", silence.author, silence.comment) if silence else "")
 
@@ -84,8 +84,8 @@ def _badge(word: str, author: str, comment: str) -> str:
 
 
 def buttons(i: Incident, taken: Acknowledgement | None) -> str:
-    """What a person does about an open incident: take it on, or no longer, and silence it. The page's script acts."""
-    act, words = ("withdraw", "Withdraw acknowledgement") if taken else ("acknowledge", "Acknowledge")
+    """Buttons of an open incident: acknowledge or remove the acknowledgement, and silence."""
+    act, words = ("withdraw", "Remove acknowledgement") if taken else ("acknowledge", "Acknowledge")
     name = e(i.id)
     return (
         f'<button class="button" type="button" data-{act}="{name}">{words}</button>'
@@ -99,31 +99,31 @@ def severity_badge(i: Incident) -> str:
 
 
 def extent(i: Incident) -> str:
-    """How many of how many, and how sure."""
-    chance = f'<span title="confidence in this cause">{certainty(i.confidence)} sure</span>' if i.confidence else ""
+    """Affected members and confidence."""
+    confidence = f"<span>confidence {certainty(i.confidence)}</span>" if i.confidence else ""
     members = ""
     if i.members.of:
         members = f"{i.members.bad} of {i.members.of}"
         if i.members.of > 1:
             members += bar((("bad", i.members.bad), ("rest", i.members.of - i.members.bad)))
         members = f'<span class="members">{members}</span>'
-    return members + chance
+    return members + confidence
 
 
 def jobs_of(i: Incident, most: int) -> str:
-    """Whom it hits: a line a job, the worst first."""
+    """Affected jobs, one line each, worst first."""
     impact = i.impact
     if impact is None:
         return ""
     lines = [
-        f'<li class="{job.verdict.value}"><b>{job.verdict.value.replace("_", " ")}</b> <code>{e(title(job))}</code> '
+        f'<li class="{job.verdict.value}"><b>{job.verdict.value.replace("_", " ")}</b> <code>{e(job.title)}</code> '
         f"{e(job.user)} · {job.hit} of {count(job.of, 'node')} · {e(job.reason)}{_gone(job)}</li>"
         for job in impact.jobs[:most]
     ]
     if impact.state == UNKNOWN:
-        lines.append("<li>which jobs it hits is unknown: no scheduler answers</li>")
+        lines.append("<li>affected jobs unknown: no scheduler responds</li>")
     elif impact.state == PARTLY:
-        lines.append("<li>not all schedulers answer; there may be more</li>")
+        lines.append("<li>list may be incomplete: not all schedulers respond</li>")
     return f"<ul class='jobs'>{''.join(lines)}</ul>{more(impact.total, most)}" if lines else ""
 
 
@@ -132,7 +132,7 @@ def _gone(job: JobImpact) -> str:
 
 
 def resolved_lines(resolved: Sequence[Incident], clock: float | None) -> str:
-    """The section of those that ended within the hour; "" without any."""
+    """The section of incidents resolved within the hour; "" without any."""
     if not resolved:
         return ""
     rows = "".join(
@@ -145,8 +145,8 @@ def resolved_lines(resolved: Sequence[Incident], clock: float | None) -> str:
     )
     rest = more(len(resolved), MAX_RESOLVED, "api/v1/incidents")
     return (
-        f'<section id="resolved" class="resolved"><h2>Resolved within the hour <span class="n">{len(resolved)}</span>'
+        f'<section id="resolved" class="resolved"><h2>Resolved in the last hour <span class="n">{len(resolved)}</span>'
         "</h2><div class='wide' tabindex='0' role='region' aria-label='Resolved incidents'><table><thead><tr><th>kind"
-        "</th><th>component</th><th>what</th><th>resolved</th><th>lasted</th></tr></thead>"
+        "</th><th>component</th><th>title</th><th>resolved</th><th>duration</th></tr></thead>"
         f"<tbody>{rows}</tbody></table></div>{rest}</section>"
     )

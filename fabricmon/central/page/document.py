@@ -1,9 +1,8 @@
-"""The whole page: one HTML document that is complete without a script, and its middle part by itself for updates.
+"""The status page: one HTML document that needs no script, and its main part alone for updates. Pure.
 
-The page's Content-Security-Policy allows no inline script or style and nothing from elsewhere, so a node cannot write
-into it even if one place were forgotten, and a site without a way out sees the same page.
-
-`clock` is now where times are put into words here; None where the page's script does that.
+The Content-Security-Policy allows no inline script or style and no other host: text from a node cannot become code, and
+the page works without internet access. `clock` is the current time where relative times are written here; None where
+the script writes them.
 """
 
 from __future__ import annotations
@@ -11,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fabricmon import __version__
-from fabricmon.central.overview import TROUBLED
+from fabricmon.central.documents.overview import TROUBLED
 from fabricmon.central.page.cards import opened, order, resolved_lines
-from fabricmon.central.page.filter import Filter
+from fabricmon.central.page.markup import bar, e, moment, more, node_link
 from fabricmon.central.page.mosaic import mosaic
 from fabricmon.central.page.scene import Scene, headline
-from fabricmon.central.page.text import bar, e, moment, more, node_link
-from fabricmon.central.words import clock_time, count, kind_words
+from fabricmon.central.page.search_filter import Filter
+from fabricmon.forms.readable import count, kind_words
+from fabricmon.forms.times import clock_time
 from fabricmon.model import NodeView, Presence, Severity
 
-MAX_SILENT = 100  # nodes that are not live
+MAX_NOT_REPORTING = 100  # nodes that are not live
 MAX_WINDOWS = 20  # silences, and as many maintenance windows
 
 CSP = (
@@ -30,17 +30,17 @@ CSP = (
 
 PRESENCE = {
     Presence.LIVE: "live",
-    Presence.SLOW: "slow: connected, frames are late",
-    Presence.REFUSED: "agent dead: the node answers, nothing listens",
-    Presence.UNREACHABLE: "unreachable: no answer from the node",
-    Presence.CLONED: "cloned: two agents use this name",
-    Presence.INCOMPATIBLE: "incompatible: speaks another version",
+    Presence.SLOW: "slow (frames late)",
+    Presence.REFUSED: "agent down (connection refused)",
+    Presence.UNREACHABLE: "node unreachable",
+    Presence.CLONED: "duplicate node name",
+    Presence.INCOMPATIBLE: "incompatible protocol version",
     Presence.NEVER: "never seen",
 }
 
 
 _STATES = (
-    ("well", "well"),
+    ("ok", "OK"),
     ("symptom", "symptom"),
     ("warning", "warning"),
     ("critical", "critical"),
@@ -60,8 +60,8 @@ MAP = f"""<section id="map" class="map" hidden aria-labelledby="map-title">
 <canvas tabindex="0" role="application" aria-roledescription="map" aria-label="Map of the fabric"></canvas>
 <div class="ring" hidden></div><div class="tip" hidden></div></div>
 <div class="unseen" role="status" aria-live="polite"></div>
-<p class="note key">A column is a node, a line a rail; the square above is the node itself, the dot before a line its
-leaf.</p>
+<p class="note key">Column: node. Row: rail. Square above a column: the node. Dot before a row: its leaf
+switch.</p>
 <details><summary>As a table</summary><div class="wide" tabindex="0" role="region" aria-label="Units"><table>
 <thead><tr><th>unit</th><th class="n">nodes</th><th class="n">lines</th><th class="n">critical</th>
 <th class="n">warning</th><th class="n">unknown</th><th class="n">symptom</th><th class="n">maintenance</th>
@@ -69,7 +69,7 @@ leaf.</p>
 <tbody></tbody></table></div></details>
 </section>
 """
-"""The map's frame; its script fills it. Counts are of nodes and ports together."""
+"""The frame of the map; the script fills it. Counts are nodes plus ports."""
 
 
 def document(scene: Scene, wanted: Filter | None = None) -> str:
@@ -86,9 +86,18 @@ def document(scene: Scene, wanted: Filter | None = None) -> str:
     )
 
 
+_FOOT = f"""<footer class="foot">
+<a href="api/v1/incidents">incidents</a> <a href="api/v1/symptoms">symptoms</a> <a href="api/v1/nodes">nodes</a>
+<a href="api/v1/topology">topology</a> <a href="api/v1/jobs">jobs</a>
+<a href="api/v1/silences">silences</a> <a href="metrics">metrics</a>
+<span class="grow"></span><span>fabricmon {e(__version__)}</span>
+</footer>
+"""
+
+
 def shell(title: str, fabric: str, main: str, pulse: str, search: str = "", refresh: bool = False) -> str:
-    """A page around its middle. `main`, `pulse` and `search` are HTML, title and fabric are words; `refresh`: without a
-    script the browser asks again."""
+    """A page around its middle. `main`, `pulse` and `search` are HTML, title and fabric text; `refresh`: reload every
+    10 s where scripts are off."""
     again = '<noscript><meta http-equiv="refresh" content="10"></noscript>\n' if refresh else ""
     return f"""<!doctype html>
 <html lang="en">
@@ -104,7 +113,7 @@ def shell(title: str, fabric: str, main: str, pulse: str, search: str = "", refr
 <script type="module" src="static/main.js"></script>
 {again}</head>
 <body>
-<a class="skip" href="#main">Skip to what is wrong</a>
+<a class="skip" href="#main">Skip to open incidents</a>
 <header class="bar">
 <a class="brand" href="." aria-label="fabricmon">
 <img src="static/icon.svg" alt="" width="26" height="26"><b>fabricmon</b></a>
@@ -117,20 +126,14 @@ def shell(title: str, fabric: str, main: str, pulse: str, search: str = "", refr
 {main}
 </main>
 <aside id="panel" class="panel" aria-labelledby="panel-title" hidden></aside>
-<div id="said" class="unseen" role="status" aria-live="polite"></div>
-<footer class="foot">
-<a href="api/v1/incidents">incidents</a> <a href="api/v1/symptoms">symptoms</a> <a href="api/v1/nodes">nodes</a>
-<a href="api/v1/topology">topology</a> <a href="api/v1/jobs">jobs</a>
-<a href="api/v1/silences">silences</a> <a href="metrics">metrics</a>
-<span class="grow"></span><span>fabricmon {e(__version__)}</span>
-</footer>
-</body>
+<div id="status" class="unseen" role="status" aria-live="polite"></div>
+{_FOOT}</body>
 </html>
 """
 
 
 def fragment(scene: Scene, wanted: Filter | None = None, clock: float | None = None) -> str:
-    """What changes: the page's script puts it in place of the one before."""
+    """The main part; the script replaces the previous one with it."""
     wanted = wanted or Filter()
     firing = sorted((i for i in scene.incidents if i.status == "firing"), key=order)
     resolved = sorted((i for i in scene.incidents if i.status != "firing"), key=lambda i: -(i.resolved or i.updated))
@@ -142,7 +145,7 @@ def fragment(scene: Scene, wanted: Filter | None = None, clock: float | None = N
             _headline(scene),
             _tiles(scene),
             opened(shown, len(firing), scene, clock),
-            _silent(scene, wanted, clock),
+            _not_reporting(scene, wanted, clock),
             _windows(scene, clock),
             resolved_lines([i for i in resolved if wanted.incident(i)], clock),
         )
@@ -153,9 +156,9 @@ def fragment(scene: Scene, wanted: Filter | None = None, clock: float | None = N
 def _headline(scene: Scene) -> str:
     state, text = headline(scene)
     o = scene.overview
-    seen = f"{count(o.ports, 'port')} on {o.live:,} of {count(o.expected, 'node')} seen live"
-    silent = f", {count(o.ports_silent, 'port')} silent" if o.ports_silent else ""
-    below = "point `central.targets` or `--target` at the agents" if not o.expected else seen + silent
+    live = f"{count(o.ports, 'port')} on {o.live:,} of {count(o.expected, 'node')} live"
+    stale = f", {count(o.ports_silent, 'port')} stale" if o.ports_silent else ""
+    below = "set `central.targets` or `--target` to the agents" if not o.expected else live + stale
     return (
         f'<section id="headline" class="headline {state}" data-title="{e(text)}"><h1>{e(text)}</h1>'
         f"<p>{e(below)}</p></section>"
@@ -168,7 +171,7 @@ def _warnings(warnings: Iterable[str]) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------
-# Looking for something
+# Search
 
 
 def _search(scene: Scene, wanted: Filter) -> str:
@@ -212,7 +215,7 @@ def _tiles(scene: Scene) -> str:
     text = troubled or ("all live" if o.expected else "none expected")
     tiles.append(_tile("nodes", "nodes live", f"{o.live:,}<small>/{o.expected:,}</small>", text, True, bar(share)))
     shared = [("live", o.ports), ("unreachable", o.ports_silent)]
-    text = f"{o.ports_silent:,} silent" if o.ports_silent else "none silent"
+    text = f"{o.ports_silent:,} stale" if o.ports_silent else "none stale"
     tiles.append(_tile("ports", "ports live", f"{o.ports:,}", text, True, bar(shared)))
     waiting = sum(r.waiting for r in scene.receivers)
     broken = [r for r in scene.receivers if r.error]
@@ -221,8 +224,8 @@ def _tiles(scene: Scene) -> str:
     elif broken:
         text = f"{broken[0].name}: {broken[0].error}"
     else:
-        text = f"{count(len(scene.receivers), 'receiver')}, all delivered" if not waiting else "being delivered"
-    tiles.append(_tile("told" + (" bad" if broken else ""), "notifications waiting", str(waiting), text, True))
+        text = f"{count(len(scene.receivers), 'receiver')}, queue empty" if not waiting else "sending"
+    tiles.append(_tile("delivery" + (" bad" if broken else ""), "notifications queued", str(waiting), text, True))
     return f'<section id="tiles" class="tiles" aria-label="Counts">{"".join(tiles)}</section>'
 
 
@@ -235,26 +238,26 @@ def _tile(name: str, label: str, value: str, text: str, lit: bool, below: str = 
 
 
 # --------------------------------------------------------------------------------------------------------
-# What is silent, and what was announced
+# Nodes not reporting, silences and maintenance
 
 
-def _silent(scene: Scene, wanted: Filter, clock: float | None) -> str:
+def _not_reporting(scene: Scene, wanted: Filter, clock: float | None) -> str:
     rank = {presence: i for i, presence in enumerate(TROUBLED)}
     found = [n for n in scene.nodes if n.presence in rank and wanted.node(n)]
-    silent = sorted(found, key=lambda n: (rank[n.presence], n.node))
-    if not silent:
+    found.sort(key=lambda n: (rank[n.presence], n.node))
+    if not found:
         return ""
-    rows = "".join(_silent_row(n, clock) for n in silent[:MAX_SILENT])
+    rows = "".join(_not_reporting_row(n, clock) for n in found[:MAX_NOT_REPORTING])
     return (
-        f'<section id="silent" class="silent"><h2>Not seen <span class="n">{len(silent):,}</span></h2>'
-        "<p class='note'>Nothing is known of these: they count neither as healthy nor as broken.</p>"
-        "<div class='wide' tabindex='0' role='region' aria-label='Nodes not seen'><table><thead><tr><th>node</th>"
+        f'<section id="stale" class="stale"><h2>Nodes not reporting <span class="n">{len(found):,}</span></h2>'
+        "<p class='note'>State unknown: these nodes count neither as healthy nor as failed.</p>"
+        "<div class='wide' tabindex='0' role='region' aria-label='Nodes not reporting'><table><thead><tr><th>node</th>"
         "<th>presence</th><th>detail</th><th>since</th><th>last frame</th><th>ports</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table></div>{more(len(silent), MAX_SILENT, 'api/v1/nodes')}</section>"
+        f"<tbody>{rows}</tbody></table></div>{more(len(found), MAX_NOT_REPORTING, 'api/v1/nodes')}</section>"
     )
 
 
-def _silent_row(n: NodeView, clock: float | None) -> str:
+def _not_reporting_row(n: NodeView, clock: float | None) -> str:
     last = moment(n.last_frame, clock) if n.last_frame is not None else "never"
     work = ' <span class="badge">maintenance</span>' if n.maintenance else ""
     words = e(PRESENCE[n.presence])
@@ -269,6 +272,7 @@ def _windows(scene: Scene, clock: float | None) -> str:
     rows = []
     for s in sorted((s for s in scene.silences if s.ends > scene.at), key=lambda s: s.ends)[:MAX_WINDOWS]:
         what = " ".join(f"<code>{e(str(m))}</code>" for m in s.matchers)
+        what += f" <strong>disabled: {e(s.disabled)}</strong>" if s.disabled else ""
         rows.append(_window("silence", s.id, what, (s.starts, s.ends), s.author, s.comment, scene.at, clock))
     for w in sorted((w for w in scene.windows if w.ends > scene.at), key=lambda w: w.ends)[:MAX_WINDOWS]:
         what = " ".join(f"<code>{e(name)}</code>" for name in (*w.hosts, *w.components)[:12])
@@ -276,9 +280,9 @@ def _windows(scene: Scene, clock: float | None) -> str:
     if not rows:
         return ""
     return (
-        "<section id='windows' class='windows'><h2>Announced</h2><div class='wide' tabindex='0' role='region' "
-        "aria-label='Silences and maintenance'><table><thead><tr><th>what</th><th>covers</th><th>when</th><th>by</th>"
-        f"<th>comment</th><th></th></tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
+        "<section id='windows' class='windows'><h2>Silences and maintenance</h2><div class='wide' tabindex='0' "
+        "role='region' aria-label='Silences and maintenance'><table><thead><tr><th>type</th><th>covers</th>"
+        f"<th>time</th><th>author</th><th>comment</th><th></th></tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
     )
 
 
@@ -286,7 +290,7 @@ def _window(
     word: str, id: str, what: str, span: tuple[float, float], author: str, comment: str, at: float, clock: float | None
 ) -> str:
     starts, ends = span
-    when = f"begins {moment(starts, clock, 'until')}" if starts > at else f"ends {moment(ends, clock, 'until')}"
+    when = f"starts {moment(starts, clock, 'until')}" if starts > at else f"ends {moment(ends, clock, 'until')}"
     api = "silences" if word == "silence" else "maintenance"
     end = f'<button class="quietly" type="button" data-end="{api}/{e(id)}">End now</button>'
     return (

@@ -1,12 +1,13 @@
-"""One incident in full: what speaks for it and against it, what else it could be, whom it hits, how it went. Pure."""
+"""One incident in full: diagnosis, evidence, other possible causes, affected jobs, history. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from fabricmon.central.page.cards import about, badges, buttons, extent, jobs_of, severity_badge
-from fabricmon.central.page.text import Link, e, moment, more, prose
-from fabricmon.central.words import kind_words, span
+from fabricmon.central.page.markup import Link, e, moment, more, prose
+from fabricmon.forms.readable import kind_words
+from fabricmon.forms.times import span
 from fabricmon.model import Evidence, HistoryEntry, Incident, RuledOut
 from fabricmon.notify.acknowledge import Acknowledgement
 from fabricmon.notify.silence import Silence
@@ -25,11 +26,10 @@ def incident_detail(
     clock: float | None,
     link: Link,
 ) -> str:
-    """The middle of its page. `history` is all that is kept of it, oldest first; `taken` and `silence` hold for it
-    now."""
+    """The main part of its page. `history` is oldest first; `taken` and `silence` are those in force now."""
     ended = i.resolved or i.updated
     state = (
-        f"began {moment(i.since, clock)}"
+        f"started {moment(i.since, clock)}"
         if i.status == "firing"
         else f"resolved {moment(ended, clock)}, after {span(ended - i.since)}"
     )
@@ -41,12 +41,12 @@ def incident_detail(
 <p class="where">{link(i.component)}</p>
 <div class="do">{buttons(i, taken) if firing else ""}<a class="runbook" href="runbooks/{e(i.kind)}">Runbook</a></div>
 </div>
-{_section("Who has it", _holder(taken, clock))}
-{_section("What to do", f"<p class='action'>{prose(i.action)}</p>")}
-{_section("Why", f"<p>{prose(i.why)}</p>")}
-{_section("Jobs hit", jobs_of(i, MAX_JOBS))}
+{_section("Acknowledged by", _acknowledged(taken, clock))}
+{_section("Next step", f"<p class='action'>{prose(i.action)}</p>")}
+{_section("Diagnosis", f"<p>{prose(i.why)}</p>")}
+{_section("Affected jobs", jobs_of(i, MAX_JOBS))}
 {_evidence(i.evidence, link)}
-{_section("The evidence cannot tell these apart", _names(i.candidates, link))}
+{_section("Other possible causes", _names(i.candidates, link))}
 {_ruled_out(i.ruled_out)}
 {_section(f"Members <span class='n'>{len(i.parts)}</span>", _names(i.parts, link))}
 {_history(history, clock)}
@@ -58,11 +58,11 @@ def _section(heading: str, inside: str) -> str:
     return f"<section><h3>{heading}</h3>{inside}</section>" if inside else ""
 
 
-def _holder(taken: Acknowledgement | None, clock: float | None) -> str:
+def _acknowledged(taken: Acknowledgement | None, clock: float | None) -> str:
     if taken is None:
         return ""
     comment = f": {taken.comment}" if taken.comment else ""
-    return f"<p>{e(taken.author or 'somebody')}, {moment(taken.at, clock)}{e(comment)}</p>"
+    return f"<p>{e(taken.author or 'unknown')}, {moment(taken.at, clock)}{e(comment)}</p>"
 
 
 def _names(names: Sequence[str], link: Link) -> str:
@@ -75,20 +75,24 @@ def _labels(i: Incident) -> str:
 
 
 def _evidence(evidence: Sequence[Evidence], link: Link) -> str:
-    """What speaks for it, then what speaks against it, each under its own heading."""
+    """Evidence for it, then evidence against it."""
     blocks = []
-    for heading, side, is_for in (("Evidence for it", "for", True), ("Evidence against it", "against", False)):
+    for heading, side, is_for in (("Evidence", "for", True), ("Evidence against", "against", False)):
         found = [v for v in evidence if v.for_it is is_for]
         if found:
             rows = "".join(
                 f'<li class="{side}">{link(v.component)} {e(v.text)}'
-                + (f'<span class="formula">{e(v.formula)}</span>' if v.formula else "")
+                + (_calculation(v.formula) if v.formula else "")
                 + "</li>"
                 for v in found[:MAX_EVIDENCE]
             )
             count = f"{heading} <span class='n'>{len(found)}</span>"
             blocks.append(_section(count, f"<ul class='evidence'>{rows}</ul>{more(len(found), MAX_EVIDENCE)}"))
     return "\n".join(blocks)
+
+
+def _calculation(formula: str) -> str:
+    return f'<details class="formula"><summary>Show calculation</summary>{e(formula)}</details>'
 
 
 def _ruled_out(others: Sequence[RuledOut]) -> str:

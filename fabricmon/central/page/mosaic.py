@@ -1,4 +1,4 @@
-"""The fleet as squares: one a node, or one a group of nodes where there are many. Pure."""
+"""The fleet as squares for browsers without scripts: one per node, or per group of nodes where there are many. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fabricmon.model import Incident, NodeView, Presence, Severity
 MAX_CELLS = 1024  # squares on the page: they travel with every update
 FEW = 160  # squares up to which they are drawn large
 
-# From what matters most; a group of nodes shows its worst.
-STATES = ("critical", "warning", "silent", "symptom", "maintenance", "well")
+# By importance; a group of nodes shows its worst.
+STATES = ("critical", "warning", "unknown", "symptom", "maintenance", "ok")
 
 
 def mosaic(nodes: Sequence[NodeView], firing: Iterable[Incident]) -> str:
-    """A section with the squares in node order and what their colours mean; "" without nodes."""
+    """A section with the squares in node order and a legend; "" without nodes."""
     if not nodes:
         return ""
     worst = _worst(firing)
@@ -33,7 +33,7 @@ def mosaic(nodes: Sequence[NodeView], firing: Iterable[Incident]) -> str:
         squares.append(f'<i class="{state}" title="{html.escape(title)}"></i>')
     present = {state for state, _ in cells}
     legend = "".join(f'<span><i class="{s}"></i>{s}</span>' for s in STATES if s in present)
-    each = f"; one square is {size} nodes, coloured by the worst" if size > 1 else ""
+    each = f"; one square: {size} nodes, worst state" if size > 1 else ""
     few = " few" if len(squares) <= FEW else ""
     return (
         f'<section class="fleet"><h2>Nodes <span class="n">{len(cells):,}</span></h2>'
@@ -42,14 +42,14 @@ def mosaic(nodes: Sequence[NodeView], firing: Iterable[Incident]) -> str:
 
 
 def state_of(node: NodeView, incident: Severity | None) -> str:
-    """The word for a node's square: an open incident first, then silence, then what is only suspected."""
+    """State of a node: open incident, maintenance, presence, symptom, in this order."""
     if incident is not None and incident is not Severity.INFO:
         return incident.value
     if node.maintenance:
         return "maintenance"
     if node.presence is not Presence.LIVE:
-        return "silent"
-    return "symptom" if node.symptoms else "well"
+        return "unknown"
+    return "symptom" if node.symptoms else "ok"
 
 
 def _worst(firing: Iterable[Incident]) -> dict[str, Severity]:

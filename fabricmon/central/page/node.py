@@ -1,20 +1,23 @@
-"""One node, or one of its components, in full: how it stands, what is open on it, what it counts. Pure."""
+"""One node, or one of its components, in full: state, incidents, symptoms, readings. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from fabricmon.catalogue import technology
 from fabricmon.catalogue.counter import Category
 from fabricmon.central.page.cards import SIGNS, order
+from fabricmon.central.page.components import PortRow, Value
 from fabricmon.central.page.document import PRESENCE
-from fabricmon.central.page.known import Line, Value
-from fabricmon.central.page.text import Link, address, component_link, e, moment, node_link
-from fabricmon.central.words import kind_words, span
+from fabricmon.central.page.markup import Link, address, component_link, e, moment, node_link
+from fabricmon.forms.readable import kind_words
+from fabricmon.forms.times import span
 from fabricmon.model import ComponentId, Incident, NodeView, Presence, Symptom
 
 MAX_SYMPTOMS = 64
 MAX_INCIDENTS = 24
+MAX_UNREAD = 8
 
 CATEGORIES = {
     Category.ERROR: "Errors",
@@ -28,17 +31,20 @@ CATEGORIES = {
 }
 
 
+UNITS = {"amperes": "A", "bytes_per_second": "B/s", "celsius": "°C", "seconds": "s", "volts": "V", "watts": "W"}
+
+
 def node_detail(
     n: NodeView,
-    ports: Sequence[Line],
+    ports: Sequence[PortRow],
     others: Sequence[tuple[ComponentId, dict[str, str]]],
     incidents: Sequence[Incident],
     symptoms: Sequence[Symptom],
     clock: float | None,
     link: Link,
 ) -> str:
-    """The middle of a node's page. `incidents` are those that name it or a part of it."""
-    word = "live" if n.presence is Presence.LIVE else "silent"
+    """The main part of a node's page. `incidents` name the node or one of its components."""
+    word = "live" if n.presence is Presence.LIVE else "stale"
     last = moment(n.last_frame, clock) if n.last_frame is not None else "never"
     facts = [
         ("since", moment(n.since, clock)),
@@ -47,13 +53,13 @@ def node_detail(
         ("agent", e(n.version)),
         ("ports", str(n.ports or "")),
         ("GPUs", str(n.gpus or "")),
+        ("checked", e(_checked(n))),
         ("maintenance", e(n.maintenance)),
     ]
     unseen = (
         ""
         if n.presence is Presence.LIVE
-        else "<p class='note'>It is not seen now: what stands here is what it said last, and says nothing of how it "
-        "does.</p>"
+        else "<p class='note'>Node not reporting: the values below are its last readings, not its current state.</p>"
     )
     return f"""<div class="lead"><span class="presence {n.presence.value} {word}">{e(PRESENCE[n.presence])}</span></div>
 <h2 id="panel-title" tabindex="-1"><code>{e(n.node)}</code></h2>
@@ -63,6 +69,19 @@ def node_detail(
 {_ports(ports)}
 {_others(others)}
 <p class="id"><a href="{address("api/v1/ports", node=n.node)}">ports as JSON</a></p>"""
+
+
+def _checked(n: NodeView) -> str:
+    """What of the node was checked, and some of what was not."""
+    if n.checked is None:
+        return ""
+    if not n.checked.counts:
+        return "nothing expected" if n.checked.none_expected else "nothing to check"
+    parts = [technology.words(n.checked.counts) or "nothing"]
+    if n.checked.unknown:
+        named = ", ".join(f"{one.component}: {one.why}" for one in n.checked.unread[:MAX_UNREAD])
+        parts.append(f"not checked: {technology.words(n.checked.counts, checked=False)} ({named})")
+    return "; ".join(parts)
 
 
 def component_detail(
@@ -76,7 +95,7 @@ def component_detail(
     clock: float | None,
     link: Link,
 ) -> str:
-    """The middle of a component's page; the page's script draws its last hours where `data-history` stands."""
+    """The main part of a component's page; the script draws the charts at `data-history`."""
     kind, node, name = component
     where = address("api/v1/history", kind=kind.value, node=node, name=name)
     facts = [(place, e(words)) for place, words in places.items()]
@@ -84,15 +103,15 @@ def component_detail(
     unseen = (
         ""
         if live
-        else "<p class='note'>Its node is not seen now: these are the last readings, not how it does now.</p>"
+        else "<p class='note'>Node not reporting: the values below are the last readings, not the current state.</p>"
     )
     return f"""<div class="lead"><span class="kind">{e(kind.value)} of</span> {node_link(node)}</div>
 <h2 id="panel-title" tabindex="-1"><code>{e(name)}</code></h2>
 {unseen}{_incidents(incidents)}
 {_symptoms(symptoms, link, clock)}
-<section><h3>The last hours</h3><div class="charts" data-history="{where}"><p class="note">Drawn by the page's script;
+<section><h3>Last hours</h3><div class="charts" data-history="{where}"><p class="note">Charts need JavaScript;
 <a href="{where}">as JSON</a>.</p></div></section>
-<section><h3>Where it is</h3>{_facts(facts)}</section>
+<section><h3>Location</h3>{_facts(facts)}</section>
 {_values(values)}"""
 
 
@@ -124,18 +143,18 @@ def _symptoms(symptoms: Sequence[Symptom], link: Link, clock: float | None) -> s
     return f"<section><h3>Symptoms</h3><ul class='brief'>{rows}</ul></section>"
 
 
-def _ports(ports: Sequence[Line]) -> str:
+def _ports(ports: Sequence[PortRow]) -> str:
     if not ports:
         return ""
     rows = "".join(_port(line) for line in ports)
     return (
         "<section><h3>Ports</h3><div class='wide' tabindex='0' role='region' aria-label='Ports'><table class='ports'>"
-        "<thead><tr><th>port</th><th>state</th><th>rail</th><th>leaf</th><th class='n'>rate</th><th class='n'>in</th>"
-        f"<th class='n'>out</th></tr></thead><tbody>{rows}</tbody></table></div></section>"
+        "<thead><tr><th>port</th><th>state</th><th>rail</th><th>leaf</th><th class='n'>rate</th><th class='n'>Rx</th>"
+        f"<th class='n'>Tx</th></tr></thead><tbody>{rows}</tbody></table></div></section>"
     )
 
 
-def _port(line: Line) -> str:
+def _port(line: PortRow) -> str:
     state = "unknown" if line.up is None else "up" if line.up else "down"
     sign = {"up": "", "down": "✕ ", "unknown": "? "}[state]
     rate = f"{line.rate * 8 / 1e9:.0f} Gb/s" if math.isfinite(line.rate) else "unknown"
@@ -168,7 +187,7 @@ def _others(others: Sequence[tuple[ComponentId, dict[str, str]]]) -> str:
 
 
 def _values(values: Sequence[Value]) -> str:
-    """Counters by what they tell of; those that never counted are folded away."""
+    """Readings by category; those at 0 are folded."""
     blocks = []
     for category, heading in CATEGORIES.items():
         found = [v for v in values if v.category is category]
@@ -179,9 +198,7 @@ def _values(values: Sequence[Value]) -> str:
         rows = "".join(map(_value, loud))
         table = f"<table class='values'><tbody>{rows}</tbody></table>" if rows else ""
         names = " ".join(f"<code title='{e(v.help)}'>{e(v.name)}</code>" for v in quiet)
-        folded = (
-            f"<details><summary>{len(quiet)} at 0</summary><p class='names'>{names}</p></details>" if quiet else ""
-        )
+        folded = f"<details><summary>{len(quiet)} at 0</summary><p class='names'>{names}</p></details>" if quiet else ""
         blocks.append(f"<section><h3>{e(heading)}</h3>{table}{folded}</section>")
     return "".join(blocks)
 
@@ -190,7 +207,7 @@ def _value(v: Value) -> str:
     text = number(v.value)
     old = "" if v.fresh else f" <span class='faint'>read {e(span(v.age))} ago</span>"
     name = f"<th scope='row'><code>{e(v.name)}</code></th>"
-    return f"<tr title='{e(v.help)}'>{name}<td class='n'>{text} {e(v.unit)}{old}</td></tr>"
+    return f"<tr title='{e(v.help)}'>{name}<td class='n'>{text} {e(UNITS.get(v.unit, v.unit))}{old}</td></tr>"
 
 
 def number(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Hosts of a cloud, whose network nobody inside sees. Pure."""
+"""Hosts of a cloud, whose switches are not visible. Pure."""
 
 from __future__ import annotations
 

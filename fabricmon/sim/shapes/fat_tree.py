@@ -1,4 +1,4 @@
-"""Folded Clos networks of equal switches, as in topologies.md section 2. Pure."""
+"""Folded Clos networks of equal switches, as in docs/methods.md#fabric-shapes. Pure."""
 
 from __future__ import annotations
 
@@ -74,6 +74,32 @@ def rail_optimised(
                 lay.cable(adapter, leaves[number // hosts if spines else 0, rail, side])
     for (_, rail, _), leaf in leaves.items():
         for spine in top[rail]:
+            lay.cable(leaf, spine, parallel)
+    return lay.graph()
+
+
+def rail_fabric(
+    nodes: int = 64, rails: int = 8, unit: int = 32, spines: int = 16, parallel: int = 2, power: int = 16,
+    rate: float = RATE,
+) -> Graph:
+    """A rail-optimised fabric by its number of hosts, with power domains: the fabric of the demo.
+
+    unit   hosts of a scalable unit; the last may be smaller
+    power  hosts of a power domain
+    """
+    positive(nodes=nodes, rails=rails, unit=unit, spines=spines, parallel=parallel, power=power)
+    lay = Lay(rate)
+    leaves = [
+        [lay.switch(f"su{at}-rail{rail}-leaf", "MQM9700", unit=f"su{at}", rail=str(rail)) for rail in range(rails)]
+        for at in range(-(-nodes // unit))
+    ]
+    above = [lay.switch(f"spine-{at:02d}", "MQM9700") for at in range(1, spines + 1)]
+    for at, host in enumerate(numbered("host", nodes)):
+        lay.host(host, power=f"power-{at // power}")
+        for rail in range(rails):
+            lay.cable(lay.adapter(host, f"mlx5_{rail}"), leaves[at // unit][rail])
+    for leaf in (leaf for mates in leaves for leaf in mates):
+        for spine in above:
             lay.cable(leaf, spine, parallel)
     return lay.graph()
 

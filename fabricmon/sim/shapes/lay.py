@@ -1,4 +1,4 @@
-"""A fabric being built node by node: names, GUIDs and the next free port of each. Pure."""
+"""Builds a fabric node by node: names, GUIDs and the next free port of each. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from fabricmon.topology.infer import annotate
 
 GBPS = 1e9 / 8
 RATE = 400 * GBPS
-"""Bytes per second of a link where the caller does not say."""
+"""Bytes per second of a link by default."""
 
 _SWITCH_GUID = 0x00AA_0000_0000_0000
 _ADAPTER_GUID = 0x00BB_0000_0000_0000
 
 
 class Lay:
-    """Nothing is random: the same calls always give the same names, GUIDs and ports."""
+    """The same calls always give the same names, GUIDs and ports."""
 
     def __init__(self, rate: float = RATE) -> None:
         self._rate = rate
@@ -27,7 +27,7 @@ class Lay:
         self._ports: Counter[str] = Counter()
 
     def switch(self, name: str, model: str = "", **labels: str) -> str:
-        """Returns the id."""
+        """Add a switch; returns its id."""
         key = f"0x{_SWITCH_GUID + len(self._switches) + 1:016x}"
         self._switches[key] = Switch(key, name, model=model, ports=64, labels=labels)
         return key
@@ -48,7 +48,7 @@ class Lay:
         return key
 
     def cable(self, one: str, other: str, times: int = 1, rate: float | None = None, width: int = 4) -> None:
-        """Joins the next free ports of both."""
+        """Join the next free ports of both."""
         for _ in range(times):
             ends = []
             for node in (one, other):
@@ -57,10 +57,8 @@ class Lay:
             self._cables.append(cable(ends[0], ends[1], self._rate if rate is None else rate, width))
 
     def graph(self) -> Graph:
-        """Annotated, as a loader would give it."""
-        return annotate(
-            Graph(self._switches, self._adapters, tuple(self._cables), self._hosts, source="simulated")
-        )
+        """The annotated graph."""
+        return annotate(Graph(self._switches, self._adapters, tuple(self._cables), self._hosts, source="simulated"))
 
 
 def numbered(word: str, count: int) -> list[str]:

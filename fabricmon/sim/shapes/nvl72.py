@@ -1,7 +1,7 @@
 """Racks of 72 GPUs in one NVLink domain, on a rail-optimised network. Pure.
 
 A rack: 18 compute trays of 4 GPUs, 9 switch trays of 2 chips; every GPU has one NVLink to each of the 18 chips, 1296
-links in all (topologies.md section 2).
+links in all (docs/methods.md#fabric-shapes).
 """
 
 from __future__ import annotations

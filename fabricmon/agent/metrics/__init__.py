@@ -1,0 +1,1 @@
+"""The agent's /metrics: hardware, collectors, process."""

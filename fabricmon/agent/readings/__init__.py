@@ -1,0 +1,1 @@
+"""Readings of a node: schedule, state, evaluation and health. Pure."""

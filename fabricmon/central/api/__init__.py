@@ -1,0 +1,1 @@
+"""The HTTP API below /api/v1: incidents, fleet, silences and maintenance, jobs, targets."""

@@ -1,0 +1,121 @@
+"""Silences and maintenance windows in the API: list, create, end."""
+
+from __future__ import annotations
+
+from typing import Any, Generic
+
+from aiohttp import web
+from msgspec import Struct
+
+from fabricmon.central.api import request as asked
+from fabricmon.central.api.answers import answer, listed
+from fabricmon.central.api.request import Refused
+from fabricmon.central.delivery.silences import KeptWindows, W
+from fabricmon.central.evaluation.evaluator import Evaluator
+from fabricmon.forms.times import rfc3339
+from fabricmon.model import Maintenance
+from fabricmon.notify.silence import Silence
+
+
+class NewWindow(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Common fields of POST bodies. Either `duration` ("2h") or `ends`; times in RFC 3339 or seconds since 1970."""
+
+    author: str = ""
+    comment: str = ""
+    starts: str | float | None = None
+    ends: str | float | None = None
+    duration: str | None = None
+
+    def period(self, now: float) -> tuple[float, float]:
+        """Start and end as wall time."""
+        return asked.period(self.starts, self.ends, self.duration, now)
+
+
+class NewSilence(NewWindow, forbid_unknown_fields=True, kw_only=True):
+    """Body of POST /api/v1/silences."""
+
+    matchers: list[str]
+
+
+class NewMaintenance(NewWindow, forbid_unknown_fields=True, kw_only=True):
+    """Body of POST /api/v1/maintenance."""
+
+    hosts: list[str] = []
+    components: list[str] = []
+
+
+class WindowHandlers(Generic[W]):
+    """Handlers for one type of windows. `name` is the key of the list, `word` the singular."""
+
+    name = word = ""
+
+    def __init__(self, evaluator: Evaluator, windows: KeptWindows[W]) -> None:
+        self._evaluator = evaluator
+        self._windows: KeptWindows[W] = windows
+
+    async def all(self, request: web.Request) -> web.Response:
+        """Active and future ones; with `all=true` also ended ones."""
+        query, now = asked.query(request, "all", "limit"), self._evaluator.now()
+        found = self._windows.all() if "all" in query else self._windows.open(now)
+        return listed(self.name, found, asked.limit(query), lambda window: self._document(window, now))
+
+    async def end(self, request: web.Request) -> web.Response:
+        """End one now."""
+        wanted, now = asked.name(request), self._evaluator.now()
+        ended = await self._windows.expire(wanted, now)
+        if ended is None:
+            raise Refused(404, f"no {self.word} {wanted!r}")
+        return self._changed(ended, now, 200)
+
+    def _changed(self, window: W, now: float, status: int) -> web.Response:
+        self._evaluator.silences_changed()
+        return answer(self._document(window, now), status)
+
+    def _document(self, window: W, now: float) -> dict[str, Any]:
+        covered = {"hosts": window.hosts, "components": window.components} if isinstance(window, Maintenance) else {
+            "matchers": [str(m) for m in window.matchers]
+        }  # fmt: skip
+        disabled = window.disabled if isinstance(window, Silence) else ""
+        state = "pending" if now < window.starts else "active" if now < window.ends else "ended"
+        return {
+            "id": window.id,
+            "state": "disabled" if disabled and state != "ended" else state,
+            **({"disabled": disabled} if disabled else {}),
+            **covered,
+            "starts": rfc3339(window.starts),
+            "ends": rfc3339(window.ends),
+            "author": window.author,
+            "comment": window.comment,
+        }
+
+
+class SilenceHandlers(WindowHandlers[Silence]):
+    """Handlers for silences."""
+
+    name, word = "silences", "silence"
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        super().__init__(evaluator, evaluator.silences)
+
+    async def add(self, request: web.Request) -> web.Response:
+        """Create a silence."""
+        body, now = await asked.body(request, NewSilence), self._evaluator.now()
+        silences = self._evaluator.silences
+        made = await silences.add(body.matchers, *body.period(now), body.author, body.comment, now)
+        return self._changed(made, now, 201)
+
+
+class MaintenanceHandlers(WindowHandlers[Maintenance]):
+    """Handlers for maintenance windows."""
+
+    name, word = "maintenance", "maintenance window"
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        super().__init__(evaluator, evaluator.maintenance)
+
+    async def add(self, request: web.Request) -> web.Response:
+        """Create a maintenance window."""
+        body, now = await asked.body(request, NewMaintenance), self._evaluator.now()
+        windows, covered = self._evaluator.maintenance, (body.hosts, body.components)
+        made = await windows.add(*body.period(now), now, *covered, body.author, body.comment)
+        return self._changed(made, now, 201)

@@ -1,0 +1,1 @@
+"""Delivery: outbox and its lanes, silences, acknowledgements, senders that act."""

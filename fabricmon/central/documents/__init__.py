@@ -1,0 +1,1 @@
+"""Documents of the API and the page, as data. Pure."""

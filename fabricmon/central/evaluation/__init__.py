@@ -1,0 +1,1 @@
+"""Evaluates the fleet at each tick and makes durable what changed."""

@@ -1,0 +1,1 @@
+"""Which jobs run: one task a source (Slurm, Kubernetes, files)."""

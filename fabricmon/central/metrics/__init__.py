@@ -1,0 +1,1 @@
+"""The central server's own /metrics."""

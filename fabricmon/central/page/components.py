@@ -1,0 +1,183 @@
+"""Readings of one node or component, for its page. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from fabricmon.catalogue import CATALOGUE
+from fabricmon.catalogue.counter import Category
+from fabricmon.central.page.markup import component_link, e, node_link
+from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.utilisation import Utilisation
+from fabricmon.fleet.view import View
+from fabricmon.model import ComponentId, Kind
+
+MAX_COMPONENTS = 256  # of a node, per kind
+PLACES = ("rail", "leaf", "link", "power")
+
+
+@dataclass(frozen=True, slots=True)
+class PortRow:
+    """One port in the table of its node. rate in bytes/s, receive and transmit as ratios; NaN and None: unknown."""
+
+    id: ComponentId
+    labels: dict[str, str]
+    places: dict[str, str]
+    up: bool | None
+    fresh: bool
+    rate: float
+    receive: float
+    transmit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A counter's newest reading. NaN: unknown; `age` seconds since it came."""
+
+    name: str
+    value: float
+    unit: str
+    category: Category | None
+    help: str
+    age: float
+    fresh: bool
+
+
+def link_of(fleet: Fleet, word: str) -> str:
+    """A link to the component in a text ("host-007", "host-007/mlx5_3/1", "link(host-007/mlx5_3/1, leaf-3/12)")."""
+    inside = word.partition("(")[2].removesuffix(")").partition(",")[0] if word.endswith(")") else word
+    found = find(fleet, inside.strip())
+    if found is None:
+        return f"<code>{e(word)}</code>"
+    return component_link(found, word) if found.name else node_link(found.node) if inside == word else _to(found, word)
+
+
+def _to(found: ComponentId, word: str) -> str:
+    return node_link(found.node).replace(f"<code>{e(found.node)}</code>", f"<code>{e(word)}</code>")
+
+
+def find(fleet: Fleet, word: str) -> ComponentId | None:
+    """The row that "node/name" or "node" names; None where there is none."""
+    node, _, name = word.partition("/")
+    if not name:
+        return ComponentId(Kind.NODE, node, "") if node in fleet.nodes else None
+    for kind in (Kind.PORT, Kind.GPU, Kind.PCIE, Kind.NVLINK, Kind.FLOW):
+        component = ComponentId(kind, node, name)
+        if fleet.tables[kind].row(component) is not None:
+            return component
+    return None
+
+
+def ports_of(of: Utilisation, fleet: Fleet, node: str) -> list[PortRow]:
+    """A node's ports, in the order of their names."""
+    known = fleet.nodes.get(node)
+    rows = sorted(known.rows.get(Kind.PORT, {}).items()) if known else []
+    view = View(fleet.tables[Kind.PORT], of.view.now)
+    groups = {place: view.group(place) for place in PLACES}
+    state, carrier = view.value("state"), view.value("carrier")
+    fresh = fresh_ports(view)
+    lines = []
+    for name, row in rows[:MAX_COMPONENTS]:
+        up = None
+        if fresh[row] and not (math.isnan(state[row]) and math.isnan(carrier[row])):
+            up = bool(state[row] == ACTIVE or (math.isnan(state[row]) and carrier[row] == 1))
+        lines.append(
+            PortRow(
+                ComponentId(Kind.PORT, node, name),
+                view.table.labels[row],
+                {place: view.group_name(place, int(ids[row])) for place, ids in groups.items()},
+                up,
+                bool(fresh[row]),
+                float(of.rate[row]) if row < len(of.rate) else math.nan,
+                float(of.receive[row]) if row < len(of.receive) else math.nan,
+                float(of.transmit[row]) if row < len(of.transmit) else math.nan,
+            )
+        )
+    return lines
+
+
+ABBREVIATIONS = {
+    "rcv": "Rx", "rx": "Rx", "received": "Rx", "receive": "Rx", "xmit": "Tx", "tx": "Tx", "sent": "Tx",
+    "transmit": "Tx", "ber": "BER", "cnp": "CNP", "crc": "CRC", "ecn": "ECN", "fec": "FEC", "gpu": "GPU", "lid": "LID",
+    "nak": "NAK", "nvlink": "NVLink", "pcie": "PCIe", "pfc": "PFC", "rdma": "RDMA", "rnr": "RNR", "roce": "RoCE",
+    "sm": "SM",
+}  # fmt: skip
+DARK = 1e-7  # watts: -40 dBm, what modules report without light
+
+
+def column_title(name: str) -> str:
+    """A column's name in words: "Module Rx power lane 0" for module_rx_power_lane0."""
+    words = re.sub(r"([a-z])(\d+)$", r"\1 \2", name).split("_")
+    text = " ".join(ABBREVIATIONS.get(word, word) for word in words)
+    return text[:1].upper() + text[1:]
+
+
+def as_shown(name: str, unit: str, value: float) -> tuple[float, str]:
+    """Value and unit of a reading as people read it: optical power in dBm instead of watts."""
+    if unit == "watts" and name.startswith("module_"):
+        return round(10 * math.log10(1000 * max(value, DARK)), 2), "dBm"
+    return value, unit
+
+
+ACTIVE = 4.0  # IBTA port state "Active"
+STATES = ("state", "carrier", "phys_state", "rate", "netdev_rate")
+"""A fresh reading of any of these means that the port was read."""
+
+
+def fresh_ports(view: View) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Mask of ports with a fresh state reading."""
+    seen = np.zeros(view.n, np.bool_)
+    for column in STATES:
+        if view.table.read_times(column) is not None:
+            seen |= view.fresh(column) & np.isfinite(view.value(column))
+    return seen & view.present
+
+
+def others_of(fleet: Fleet, node: str, kind: Kind) -> list[tuple[ComponentId, dict[str, str]]]:
+    """A node's components of another kind with their labels."""
+    known, table = fleet.nodes.get(node), fleet.tables[kind]
+    rows = sorted(known.rows.get(kind, {}).items()) if known else []
+    return [(ComponentId(kind, node, name), table.labels[row]) for name, row in rows[:MAX_COMPONENTS]]
+
+
+def values_of(fleet: Fleet, component: ComponentId, now: float) -> list[Value]:
+    """Every supplied column of the component, in order of the table."""
+    table = fleet.tables[component.kind]
+    row = table.row(component)
+    if row is None:
+        return []
+    view, found = View(table, now), []
+    for column, at in table.columns.items():
+        times = table.read_times(column)
+        if times is None:
+            continue
+        age = now - float(table.received(times)[row])
+        if math.isnan(age):
+            continue
+        counter = CATALOGUE.get(column)
+        found.append(
+            Value(
+                column,
+                *as_shown(column, counter.unit if counter else "", float(table.cells[at, row])),
+                counter.category if counter else None,
+                counter.help if counter else "",
+                age,
+                bool(view.fresh(column)[row]),
+            )
+        )
+    return found
+
+
+def places_of(fleet: Fleet, component: ComponentId, now: float) -> dict[str, str]:
+    """Fault domain (PLACES) -> its name; those it has."""
+    table = fleet.tables[component.kind]
+    row = table.row(component)
+    if row is None or component.kind is not Kind.PORT:
+        return {}
+    view = View(table, now)
+    named = {place: view.group_name(place, int(view.group(place)[row])) for place in PLACES}
+    return {place: name for place, name in named.items() if name}

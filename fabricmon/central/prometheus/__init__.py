@@ -1,0 +1,1 @@
+"""Symptoms from alerts of a rule evaluator (Prometheus, Thanos Ruler, Mimir, vmalert)."""

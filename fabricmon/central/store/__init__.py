@@ -1,0 +1,1 @@
+"""Durable state: SQLite, and the thread that owns it."""

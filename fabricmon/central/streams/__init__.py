@@ -1,0 +1,1 @@
+"""One WebSocket to each agent, and which node each of them is."""

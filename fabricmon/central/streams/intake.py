@@ -1,0 +1,191 @@
+"""Whether an inventory keeps to its node's limits, and what of it is kept. Decides only.
+
+Called once an inventory, before anything is made of it: what passes here costs the tables a bounded time and size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from fabricmon.catalogue import CATALOGUE, RAW
+from fabricmon.central.streams.limits import LIMITS, SOURCES, OverLimit, check, most
+from fabricmon.frame import Frame
+from fabricmon.model import Component, Event, Identity, Inventory, Kind, Part
+
+PORT_NUMBERS = ("port", "remote_port", "ports")
+"""Labels that the topology reads as numbers."""
+
+_CLOCK, _VALUE = LIMITS["clock"].most, LIMITS["value"].most
+_NAME, _LABEL, _LABELS, _PORT = map(most, ("name_size", "label_size", "labels", "port_digits"))
+
+
+def swept_ports(inventory: Inventory) -> frozenset[str]:
+    """The rows that are ports elsewhere, as an agent has that sweeps the fabric."""
+    return frozenset(c.name for part in inventory.parts for c in part.components if c.labels.get("swept"))
+
+
+def components(inventory: Inventory) -> int:
+    """How many components all parts have together; one of several parts counts in each."""
+    return sum(len(part.components) for part in inventory.parts)
+
+
+def rows(inventory: Inventory) -> int:
+    """How many different components it has; one of several parts counts once."""
+    return len({(part.kind, component.name) for part in inventory.parts for component in part.components})
+
+
+def check_inventory(inventory: Inventory, swept: int) -> None:
+    """OverLimit where the inventory has too much. `swept`: its rows of ports elsewhere, which were permitted."""
+    _check_identity(inventory.identity)
+    check("parts", len(inventory.parts))
+    check("components", components(inventory) - 2 * swept)
+    check("rows", rows(inventory) - swept)
+    check("swept_rows", swept)
+    for part in inventory.parts:
+        _check_part(part)
+    check("values", inventory.size - most("columns") * swept)
+
+
+class Columns:
+    """Which columns of each node are kept: those that the catalogue gives its collectors, and some raw ones.
+
+    A raw counter (`raw:hw_counters/new_in_this_driver`) is kept for display only; one limit holds for all nodes.
+    """
+
+    unknown: dict[str, tuple[str, ...]]
+    """Node -> columns that the catalogue does not give to their collectors, as a newer agent may have; raw ones are not
+    among them."""
+
+    def __init__(self) -> None:
+        self._raw: dict[str, frozenset[str]] = {}  # node -> its raw columns
+        self._nodes: Counter[str] = Counter()  # raw column -> nodes that have it
+        self.unknown = {}
+
+    @property
+    def raw(self) -> int:
+        """How many raw columns are kept."""
+        return len(self._nodes)
+
+    def named(self, node: str, inventory: Inventory) -> Inventory:
+        """The inventory with the columns that are kept, the others without a name: the same object where there are
+        none. OverLimit where it has too many of them."""
+        columns = {(p.collector, p.kind, column) for p in inventory.parts for column in p.columns}
+        unknown = {each for each in columns if not _known(*each)}
+        raw = {column for collector, kind, column in unknown if _raw(collector, kind, column)}
+        check("raw_columns", len(raw), node)
+        check("unknown_columns", len(unknown) - len(raw), node)
+        self.forget(node)
+        strange = {column for _, _, column in unknown} - raw
+        if strange:
+            self.unknown[node] = tuple(sorted(strange))
+        room = most("fleet_raw_columns") - len(self._nodes)
+        new = sorted(raw - self._nodes.keys())[: max(room, 0)]
+        kept = frozenset(new) | (raw & self._nodes.keys())
+        if kept:
+            self._raw[node] = kept
+            self._nodes.update(kept)
+        if not unknown:
+            return inventory
+        parts = tuple(_kept(part, kept) for part in inventory.parts)
+        return msgspec.structs.replace(inventory, parts=parts)
+
+    def forget(self, node: str) -> None:
+        """Release the node's raw columns; one that no other node has is no longer kept."""
+        self.unknown.pop(node, None)
+        for column in self._raw.pop(node, ()):
+            self._nodes[column] -= 1
+            if not self._nodes[column]:
+                del self._nodes[column]
+
+
+def check_event(event: Event) -> None:
+    """OverLimit for a name or a number that no event has."""
+    check_name(event.component, "an event's component")
+    if not 0 <= event.seq < 2**63 or not math.isfinite(event.wall):
+        raise OverLimit("event_size", "an event has a number or a time that cannot be")
+
+
+def usable(frame: Frame) -> Frame:
+    """The frame without values that no counter can have, which are unknown: the same object where there are none.
+
+    OverLimit for a part that was read at a time that no clock shows.
+    """
+    if (np.abs(frame.taken) > _CLOCK).any():
+        raise OverLimit("clock", f"a part was read {np.nanmax(np.abs(frame.taken)):g} s after the start of its node")
+    wild = np.abs(frame.values) > _VALUE
+    if not wild.any():
+        return frame
+    return replace(frame, values=np.where(wild, np.nan, frame.values))
+
+
+def check_name(name: str, of: str) -> None:
+    """OverLimit for a name that is too long or cannot be printed."""
+    if len(name) > _NAME or (name and not name.isprintable()):
+        raise OverLimit("name_size", f"{of} has the name {name[:64]!r}; it may have {_NAME} printable characters")
+
+
+def _check_identity(identity: Identity) -> None:
+    for name in (identity.agent, identity.boot_id, identity.version):  # the node's own: `Register.hello`
+        check_name(name, "its identity")
+    if not math.isfinite(identity.started):
+        raise OverLimit("clock", "its start is no time")
+
+
+def _check_part(part: Part) -> None:
+    check_name(part.collector, "a part")
+    if not part.collector:
+        raise OverLimit("name_size", "a part has no collector")
+    check("columns", len(part.columns), f"part {part.collector}")
+    if not 0 <= part.period <= LIMITS["period"].most:
+        raise OverLimit("period", f"part {part.collector} is read every {part.period:g} s")
+    for column in part.columns:
+        check_name(column, "a column")
+    if len(set(part.columns)) < len(part.columns):
+        raise OverLimit("columns", f"part {part.collector} has a column twice")
+    if len({component.name for component in part.components}) < len(part.components):
+        raise OverLimit("components", f"part {part.collector} has a component twice")
+    for component in part.components:
+        _check_component(component, part.kind)
+
+
+def _check_component(component: Component, kind: Kind) -> None:
+    name, labels = component.name, component.labels
+    check_name(name, "a component")
+    if bool(name) == (kind is Kind.NODE):
+        raise OverLimit("components", f"a component of kind {kind} has the name {name!r}")
+    if len(labels) > _LABELS:
+        check("labels", len(labels), name)
+    for label, text in labels.items():
+        if len(text) > _LABEL or len(label) > _LABEL:
+            check("label_size", max(len(text), len(label)), f"a label of {name}")
+    for label in PORT_NUMBERS:
+        number = labels.get(label, "")
+        if len(number) > _PORT and number.isdecimal():
+            raise OverLimit("port_digits", f"{name} has the {label} {number[:64]}")
+
+
+def _known(collector: str, kind: Kind, column: str) -> bool:
+    """Whether it is a column of this kind that this collector has."""
+    counter = CATALOGUE.get(column)
+    reads = SOURCES.get(collector, frozenset())
+    return counter is not None and counter.kind is kind and (counter.source in reads or column in reads)
+
+
+def _raw(collector: str, kind: Kind, column: str) -> bool:
+    return kind is Kind.PORT and collector in SOURCES and column.startswith(RAW)
+
+
+def _kept(part: Part, raw: frozenset[str]) -> Part:
+    columns = tuple(
+        column
+        if _known(part.collector, part.kind, column)
+        or (column in raw and _raw(part.collector, part.kind, column))
+        else ""
+        for column in part.columns
+    )
+    return part if columns == part.columns else msgspec.structs.replace(part, columns=columns)

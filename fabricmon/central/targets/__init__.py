@@ -1,0 +1,1 @@
+"""Discovery of agents: configuration, files, DNS, Kubernetes."""

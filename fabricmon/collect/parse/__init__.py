@@ -1,0 +1,1 @@
+"""Parsers of the texts, bytes and names of sources. Pure."""

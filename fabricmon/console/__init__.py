@@ -1,0 +1,1 @@
+"""The terminal of a command: output, progress line, full screen."""

@@ -1,0 +1,1 @@
+"""Diagnosis: the most probable causes of the open symptoms. Pure."""

@@ -1,0 +1,324 @@
+"""Which causes explain the open symptoms: the noisy-OR of docs/methods.md#noisy-or over the fault domains. Pure.
+
+Only groups with a positive symptom become candidates, so the cost grows with the faults and not with the fabric;
+counting observed members is the one pass over all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, log, log10
+
+import numpy as np
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import LEAK, LOSSES, MODES, Mode
+from fabricmon.engine.diagnosis.observation import Observations
+from fabricmon.engine.diagnosis.search import NoisyOrProblem, Search
+from fabricmon.engine.domains.groups import Floats, Ints, Mask
+
+AMBIGUOUS = log(10.0)  # nats within which alternatives are ambiguous (docs/methods.md#confidence)
+UNLIKELY = 5  # alternatives beyond AMBIGUOUS that a verdict keeps
+SINGLE = ("link", "nic", "gpu", "pcie", "host")
+"""Domains of single members, the finest first."""
+DECIBAN = 10.0 / log(10.0)  # decibans per nat
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    mode: Mode
+    group: int
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class FaultVerdict:
+    """A broken component.
+
+    modes       its active modes, the one with the greatest gain first
+    confidence  all modes of the component and of its ambiguity group together
+    alone       the component's share of it
+    gain        nats by which the first mode improves the hypothesis
+    explained   symptom type -> rows
+    onset       earliest onset among them
+    silent      symptom type -> observed members without it, the counter-evidence
+    rivals      ambiguity group, best first: other components within ln 10
+    best_other  the best alternative of another component, near or not
+    unlikely    other components that would explain all of it, beyond ln 10; best first, at most UNLIKELY
+    apart       number of single members that would explain it together, and nats by which that is worse; None without
+    seen        peers lose packets towards it
+    effects     symptom type -> rows outside the component with effects of this cause
+    """
+
+    modes: tuple[Mode, ...]
+    group: int
+    confidence: float
+    alone: float
+    gain: float
+    explained: Mapping[SymptomType, Ints]
+    onset: float
+    silent: Mapping[SymptomType, int]
+    rivals: tuple[Alternative, ...]
+    best_other: Alternative | None
+    effects: Mapping[SymptomType, Ints] = field(default_factory=dict)
+    seen: bool = False
+    unlikely: tuple[Alternative, ...] = ()
+    apart: tuple[int, float] | None = None
+
+    @property
+    def mode(self) -> Mode:
+        return self.modes[0]
+
+    @property
+    def domain(self) -> str:
+        return self.modes[0].domain
+
+    @property
+    def only_losses(self) -> bool:
+        """Loss is its only evidence."""
+        return self.explained.keys() <= LOSSES
+
+    @property
+    def decibans(self) -> float:
+        return self.gain * DECIBAN
+
+
+def diagnose(observations: Observations, silence: float, modes: Sequence[Mode] = MODES) -> list[FaultVerdict]:
+    """The components that most probably are broken, greatest gain first.
+
+    silence  base rate of silent agents (`silence_rate`)
+    """
+    candidates = Candidates(observations, silence, modes)
+    if not len(candidates.problem.cost):
+        return []
+    search = Search(candidates.problem)
+    chosen = search.run()
+    return candidates.verdicts(search, chosen)
+
+
+class Candidates:
+    """The candidates of one diagnosis and their observations."""
+
+    def __init__(self, observations: Observations, silence: float, modes: Sequence[Mode]) -> None:
+        self.observations = observations
+        self.modes = modes
+        self.types = [t for t in observations if len(observations[t].rows)]
+        sizes = [len(observations[t].rows) for t in self.types]
+        self.base = dict(zip(self.types, np.concatenate(([0], np.cumsum(sizes))).tolist(), strict=False))
+        self.onset = np.concatenate([observations[t].onset for t in self.types]) if self.types else np.empty(0)
+        self.kind_of = np.repeat(np.arange(len(self.types)), np.array(sizes, np.int64))
+        self._observed: dict[tuple[SymptomType, str], tuple[Floats, Floats]] = {}
+        self.mode: list[Mode] = []
+        self.group: list[int] = []
+        cost: list[Floats] = []
+        cause: list[Ints] = []
+        positive: list[Ints] = []
+        weight: list[Floats] = []
+        for mode in modes:
+            groups, price, owner, at, w = self._candidates(mode)
+            cause.append(owner + len(self.mode))
+            self.mode.extend([mode] * len(groups))
+            self.group.extend(groups.tolist())
+            cost.append(price)
+            positive.append(at)
+            weight.append(w)
+        leaks = LEAK | {SymptomType.AGENT_SILENT: silence}
+        leak = np.array([leaks[kind] for kind in self.types], np.float64)
+        self.problem = NoisyOrProblem(_floats(cost), leak[self.kind_of], _ints(cause), _ints(positive), _floats(weight))
+
+    def counts(self, kind: SymptomType, domain: str, groups: Ints) -> tuple[Floats, Floats]:
+        """Members of some groups that were observed for a symptom type, and members that show it."""
+        observation = self.observations[kind]
+        many = observation.groups.many.get(domain)
+        if many is not None:
+            shows = np.zeros(len(many), np.bool_)
+            shows[observation.rows] = True
+            return many.count(groups, observation.known), many.count(groups, shows)
+        ids = observation.groups.ids[domain]
+        key = kind, domain
+        if key not in self._observed:
+            number = int(ids.max(initial=-1)) + 1
+            seen = np.bincount(ids[observation.known] + 1, minlength=number + 1)[1:].astype(np.float64)
+            shown = np.bincount(ids[observation.rows] + 1, minlength=number + 1)[1:].astype(np.float64)
+            self._observed[key] = seen, shown
+        seen, shown = self._observed[key]
+        inside = groups < len(seen)
+        at = np.where(inside, groups, 0)
+        none = np.zeros(len(groups))
+        return (np.where(inside, seen[at], 0.0), np.where(inside, shown[at], 0.0)) if len(seen) else (none, none)
+
+    def _candidates(self, mode: Mode) -> tuple[Ints, Floats, Ints, Ints, Floats]:
+        """Groups that a mode could affect, their costs, and the edges (owner, positive, weight)."""
+        group, where, weight = self._edges(mode)
+        if not len(group):
+            return group, weight, group, where, weight
+        if mode.together < np.inf:
+            _, owner = np.unique(group, return_inverse=True)
+            near = np.abs(self.onset[where] - _medians(self.onset[where], owner)[owner]) <= mode.together
+            group, where, weight = group[near], where[near], weight[near]
+        groups, owner = np.unique(group, return_inverse=True)
+        number = np.bincount(owner, minlength=len(groups))
+        price, observed = np.full(len(groups), mode.cost), np.zeros(len(groups))
+        for kind, q in mode.q.items():
+            if self._has(kind, mode.domain):
+                seen, shown = self.counts(kind, mode.domain, groups)
+                price -= log(1.0 - q) * np.maximum(seen - shown, 0.0)
+                observed += np.maximum(seen, shown)
+        fit = (number >= mode.least) & (number >= mode.share * observed)
+        if mode.sign is not None:
+            fit &= self._signed(mode.sign, mode, groups, owner, where)
+        renumber = np.cumsum(fit) - 1
+        keep = fit[owner]
+        return groups[fit], price[fit], renumber[owner[keep]], where[keep], weight[keep]
+
+    def _has(self, kind: SymptomType, domain: str) -> bool:
+        """Whether the rows observed for a symptom type have groups of a domain."""
+        return kind in self.observations and domain in self.observations[kind].groups
+
+    def _edges(self, mode: Mode) -> tuple[Ints, Ints, Floats]:
+        """Each positive symptom that a mode explains, with each group of its domain that it is in: group, positive,
+        weight."""
+        hit: list[Ints] = []
+        at: list[Ints] = []
+        weight: list[Floats] = []
+        for kind, q in mode.q.items():
+            if kind in self.base and self._has(kind, mode.domain):
+                observation = self.observations[kind]
+                many = observation.groups.many.get(mode.domain)
+                if many is not None:
+                    there, found = many.groups_of(observation.rows)
+                else:
+                    mine = observation.groups.ids[mode.domain][observation.rows].astype(np.int64)
+                    there = np.flatnonzero(mine >= 0)
+                    found = mine[there]
+                hit.append(found)
+                at.append(there + self.base[kind])
+                weight.append(np.full(len(there), -log(1.0 - q)))
+        return _ints(hit), _ints(at), _floats(weight)
+
+    def _signed(self, sign: SymptomType, mode: Mode, groups: Ints, owner: Ints, where: Ints) -> Mask:
+        """Groups with enough members that show the sign of a mode."""
+        shows = np.array([kind == sign for kind in self.types], np.bool_)[self.kind_of[where]]
+        count = np.bincount(owner[shows], minlength=len(groups))
+        enough = count >= mode.signs
+        if mode.most and sign in self.observations and len(groups):
+            members = self.observations[sign].groups.ids[mode.domain]
+            size = np.bincount(members + 1, minlength=int(groups[-1]) + 2)[1:][groups]
+            enough &= count >= mode.most * size
+        return enough
+
+    def verdicts(self, search: Search, chosen: list[int]) -> list[FaultVerdict]:
+        by_component: dict[tuple[str, int], list[tuple[float, int]]] = {}
+        rivals_of: dict[int, tuple[Ints, Floats]] = {}
+        if not chosen:
+            return []
+        members, rivals, gains = search.rivalry()
+        starts = np.searchsorted(members, chosen)
+        ends = np.searchsorted(members, chosen, side="right")
+        for member, start, end in zip(chosen, starts.tolist(), ends.tolist(), strict=True):
+            rivals_of[member] = rivals[start:end], gains[start:end]
+            own = float(gains[start:end][rivals[start:end] == member][0])
+            by_component.setdefault((self.mode[member].word, self.group[member]), []).append((own, member))
+        found = [self._verdict(sorted(members, reverse=True), rivals_of) for members in by_component.values()]
+        return sorted(found, key=lambda v: (-v.gain, v.modes[0].name, v.group))
+
+    def _verdict(self, members: list[tuple[float, int]], rivals_of: Mapping[int, tuple[Ints, Floats]]) -> FaultVerdict:
+        own, first = members[0]
+        group, mode = self.group[first], self.mode[first]
+        alone, together, others, whole = self._rivalry(first, own, *rivals_of[first])
+        edges = [self.problem.positive[self.problem.edges(member)] for _, member in members]
+        every = np.concatenate(edges)
+        positive, types = np.unique(every), dict.fromkeys(self.kind_of[every].tolist())
+        explained = {self.types[number]: positive[self.kind_of[positive] == number] for number in types}
+        near = [a for a in others if a.gain >= own - AMBIGUOUS]
+        return FaultVerdict(
+            modes=tuple(self.mode[member] for _, member in members),
+            group=group,
+            confidence=together,
+            alone=alone,
+            gain=own,
+            explained={kind: self.observations[kind].rows[at - self.base[kind]] for kind, at in explained.items()},
+            onset=float(self.onset[positive].min()),
+            silent={kind: self._silent(kind, mode.domain, group) for kind in mode.q if self._has(kind, mode.domain)},
+            rivals=tuple(near),
+            best_other=others[0] if others else None,
+            unlikely=tuple(a for a in others[len(near) :] if (a.mode.word, a.group) in whole)[:UNLIKELY],
+            apart=_apart(others, own) if len(edges[0]) > 1 else None,
+        )
+
+    def _silent(self, kind: SymptomType, domain: str, group: int) -> int:
+        """Observed members of a group that do not show a symptom."""
+        seen, shown = self.counts(kind, domain, np.array([group]))
+        return int(max(0.0, seen[0] - shown[0]))
+
+    def _rivalry(
+        self, first: int, own: float, rivals: Ints, gain: Floats
+    ) -> tuple[float, float, list[Alternative], set[tuple[str, int]]]:
+        """A member against its alternatives.
+
+        Probability of its component alone, and with its ambiguity group; the other components, best first; and those
+        among them that explain all that it explains.
+        """
+        mine = self.mode[first].word, self.group[first]
+        mine_at = self.problem.positive[self.problem.edges(first)]
+        top = max(float(gain.max()), 0.0)
+        total = exp(-top) + float(np.exp(gain - top).sum())
+        best: dict[tuple[str, int], Alternative] = {}
+        whole: set[tuple[str, int]] = set()
+        alone = together = 0.0
+        for rival, g in zip(rivals.tolist(), gain.tolist(), strict=True):
+            component = self.mode[rival].word, self.group[rival]
+            if component == mine:
+                alone += exp(g - top)
+            elif component not in best or best[component].gain < g:
+                best[component] = Alternative(self.mode[rival], self.group[rival], g)
+                theirs = self.problem.positive[self.problem.edges(rival)]
+                if len(theirs) >= len(mine_at) and np.isin(mine_at, theirs).all():
+                    whole.add(component)
+            if component == mine or g >= own - AMBIGUOUS:
+                together += exp(g - top)
+        others = sorted(best.values(), key=lambda a: (-a.gain, a.mode.name, a.group))
+        return min(1.0, alone / total), min(1.0, together / total), others, whole
+
+
+def _apart(others: Sequence[Alternative], own: float) -> tuple[int, float] | None:
+    """Independent faults of the members against one cause of all: their number, and nats by which that is worse."""
+    for domain in SINGLE:
+        single = [a.gain for a in others if a.mode.domain == domain]
+        if len(single) > 1:
+            behind = own - sum(max(0.0, gain) for gain in single)
+            return (len(single), behind) if behind > AMBIGUOUS else None
+    return None
+
+
+def unexplained(observations: Observations, verdicts: Sequence[FaultVerdict]) -> dict[SymptomType, Ints]:
+    """Symptom type -> positive rows that no verdict explains."""
+    left: dict[SymptomType, Ints] = {}
+    for kind, found in observations.items():
+        covered = [v.explained[kind] for v in verdicts if kind in v.explained]
+        rest = np.setdiff1d(found.rows, np.concatenate(covered)) if covered else found.rows
+        if len(rest):
+            left[kind] = rest
+    return left
+
+
+def odds_text(verdict: FaultVerdict) -> str:
+    """The gain of a verdict: "gain 12.3 nats (53 decibans, odds 10^5)"."""
+    return f"gain {verdict.gain:.1f} nats ({verdict.decibans:.0f} decibans, odds 10^{verdict.gain * log10(np.e):.0f})"
+
+
+def _medians(values: Floats, owner: Ints) -> Floats:
+    """Median of the values of each owner (the lower one of an even number, so that it is a value that occurs)."""
+    order = np.lexsort((values, owner))
+    count = np.bincount(owner)
+    start = np.concatenate(([0], np.cumsum(count)[:-1]))
+    return np.asarray(values[order][start + (count - 1) // 2])
+
+
+def _floats(parts: list[Floats]) -> Floats:
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _ints(parts: list[Ints]) -> Ints:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -1,0 +1,250 @@
+"""Loss on ports that no hard fault explains: the part of the fabric that loses packets. Pure.
+
+Method: docs/methods.md#gray-loss; the numbers are design choices. Flows go both ways, so of the ports that a part
+above them makes lose, half are inside it as long as it has enough of them, and the others talk to those. Without such a
+part they are spread as the ports that have traffic are: the background within which a finer part has to stand out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, expm1, lgamma, log, log1p
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import GRAY_MODES, LEAK, PEERS, Mode
+from fabricmon.engine.diagnosis.diagnose import AMBIGUOUS, Alternative, FaultVerdict
+from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.domains.groups import Floats, Ints, Mask
+
+WEAK = 1e-5
+"""Share of packets from which a loss may be of the fabric: timeouts below it are of dead peers."""
+STRONG = 5e-3
+"""Share of packets of a strong loss (docs/methods.md#packet-loss)."""
+BACKGROUND = 5e-4
+"""Share of lossy ports that may be mere background: five times the false rate of the detector."""
+LEAST = {"link": 1, "nic": 2, "leaf": 2, "pod": 3, "plane": 3, "network": 6}
+"""Lossy ports from which a part is considered."""
+NOMINAL = 1e-4
+"""Share of lossy ports by the detector's own false rate. Evidence of places and amounts counts up to the evidence
+of so many lossy ports against it."""
+INSIDE = {"leaf": 0.55, "pod": 0.6}
+"""Share of the lossy flows' ends that are inside a part that makes them lose: one half by symmetry, and those that
+talk with one another inside."""
+DISTINCT = {"leaf": 0.25, "pod": 0.4}
+"""A part that has a larger share of its plane's ports cannot be separated from the plane: of two leaves, either is at
+one end of every flow that crosses."""
+SPREAD = 10.0
+"""How evenly lossy ports are spread over parts that have nothing to do with the fault (concentration of a Dirichlet
+distribution). Jobs clump: their hosts are neighbours and talk with one another."""
+CERTAIN = 40.0
+"""The same of the share INSIDE."""
+GRAY_LEAST = 8
+"""Lossy ports of a gray leaf, or all that it has: a few may be one job that talks to another leaf only."""
+GRAY_FEW = 3
+"""The same where they lose LINK_STANDS_OUT times what others lose, which no fault above both leaves does."""
+GRAY_LEAF = 0.8
+"""Share of a leaf's ports, rounded down, that lose when the leaf itself is gray, and not something above it; ..."""
+ALIKE = 0.9
+"""... and their lower quartile is at least this part of the upper one: all that they send goes through it."""
+STANDS_OUT = 1.4
+"""Times the loss elsewhere that ports of a gray leaf lose: others send only some of their packets there."""
+ELSEWHERE = 0.9
+"""Quantile of the loss elsewhere for the comparison: the ports of the gray leaf lose most."""
+LINK_STANDS_OUT = 3.0
+"""The same of one port or one adapter: its peers lose only what they send to it."""
+WEIGHT = 30.0
+"""Nats per e-fold of that ratio, within +-MOST: shares of packets are counted from hundreds of losses."""
+MOST = 25.0
+
+
+@dataclass(slots=True)
+class _Hypothesis:
+    mode: Mode
+    group: int
+    score: float
+    rows: Ints
+
+
+def gray(lossy: Observation, ratio: Floats) -> list[FaultVerdict]:
+    """At most one verdict for each network.
+
+    lossy  losses of PORT rows, less what hard faults explain
+    ratio  per row share of packets lost
+    """
+    parts = ("link", "nic", "leaf", "pod", "plane", "network")
+    ids = {domain: np.asarray(lossy.groups.ids[domain]) for domain in parts}
+    bad = np.zeros(len(lossy.known), np.bool_)
+    with np.errstate(invalid="ignore"):
+        bad[lossy.rows] = ratio[lossy.rows] >= WEAK
+    sizes = np.bincount(ids["leaf"] + 1)[1:]
+    found: list[FaultVerdict] = []
+    for network in np.unique(ids["network"][bad]).tolist():
+        if network >= 0:
+            rows = np.flatnonzero((ids["network"] == network) & (lossy.known | bad))
+            here = _Here(rows, bad[rows], ratio[rows], {domain: of[rows] for domain, of in ids.items()}, sizes)
+            verdict = _verdict(lossy, here)
+            found += [verdict] if verdict is not None else []
+    return found
+
+
+@dataclass(slots=True)
+class _Here:
+    """The observed ports of one network: PORT rows, whether they lose, how much, and their groups; of every leaf how
+    many ports it has, observed or not."""
+
+    rows: Ints
+    shows: Mask
+    ratio: Floats
+    ids: dict[str, NDArray[np.int32]]
+    sizes: Ints
+
+
+def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
+    planes = here.ids["plane"]
+    hypotheses = [h for plane in np.unique(planes[here.shows]).tolist() for h in _of_plane(here, planes == plane)]
+    if len(np.unique(planes[here.shows])) > 1 or (planes < 0).all():
+        hypotheses += _whole(here)
+    hypotheses = sorted((h for h in hypotheses if h.score > 0.0), key=lambda h: (-h.score, h.mode.name, h.group))
+    if not hypotheses:
+        return None
+    top = hypotheses[0].score
+    # never finer than the evidence: a part that cannot be separated from the plane is the plane
+    best = next((h for h in hypotheses if h.mode.domain == "plane" and h.score >= top - AMBIGUOUS), hypotheses[0])
+    total = exp(-top) + sum(exp(h.score - top) for h in hypotheses)
+    mine = [h for h in hypotheses if (h.mode.word, h.group) == (best.mode.word, best.group)]
+    others = [h for h in hypotheses if h not in mine]
+    near = [h for h in others if h.score >= top - AMBIGUOUS]
+    alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in others)
+    inside = here.rows[here.shows]
+    return FaultVerdict(
+        modes=(best.mode,),
+        group=best.group,
+        confidence=min(1.0, sum(exp(h.score - top) for h in (*mine, *near)) / total),
+        alone=min(1.0, sum(exp(h.score - top) for h in mine) / total),
+        gain=best.score,
+        explained={SymptomType.PACKET_LOSS: best.rows},
+        onset=float(lossy.onset[np.isin(lossy.rows, best.rows)].min()),
+        silent={SymptomType.PACKET_LOSS: int((here.ids[best.mode.domain] == best.group).sum()) - len(best.rows)},
+        rivals=alternatives[: len(near)],
+        best_other=alternatives[0] if alternatives else None,
+        effects={SymptomType.PACKET_LOSS: np.setdiff1d(inside, best.rows)},
+    )
+
+
+def _surprise(count: int, size: int, background: float) -> float:
+    """Nats by which so many lossy ports among so many are more than background."""
+    share = min(count / size, 1.0 - 1e-3)
+    if share <= background:
+        return 0.0
+    return count * log(share / background) + (size - count) * log((1.0 - share) / (1.0 - background))
+
+
+def _whole(here: _Here) -> list[_Hypothesis]:
+    count = int(here.shows.sum())
+    if count < LEAST["network"]:
+        return []
+    mode = next(mode for mode in GRAY_MODES if mode.domain == "network")
+    score = _surprise(count, len(here.rows), BACKGROUND) - mode.cost
+    return [_Hypothesis(mode, int(here.ids["network"][0]), score, here.rows[here.shows])]
+
+
+def _of_plane(here: _Here, scope: Mask) -> list[_Hypothesis]:
+    shows = here.shows & scope
+    count, size = int(shows.sum()), int(scope.sum())
+    surprise, most = _surprise(count, size, BACKGROUND), _surprise(count, size, NOMINAL)
+    found: list[_Hypothesis] = []
+    for mode in GRAY_MODES:
+        if mode.domain == "network" or count < LEAST[mode.domain]:
+            continue
+        for group in np.unique(here.ids[mode.domain][shows]).tolist():
+            if group < 0:
+                continue
+            mine = (here.ids[mode.domain] == group) & scope
+            where = _where(mode, here, mine, scope, shows)
+            if where is not None:
+                score = max(surprise, _strong(mode, here, mine)) + min(where, most) - mode.cost
+                found.append(_Hypothesis(mode, group, score, here.rows[mine & shows]))
+    return found
+
+
+def _strong(mode: Mode, here: _Here, mine: Mask) -> float:
+    """Nats of a link whose port alone has a loss beyond any error of the detector."""
+    if mode.domain != "link" or not (here.ratio[mine] >= STRONG).any() or (here.ratio[~mine] >= STRONG).any():
+        return 0.0
+    return log(mode.q[SymptomType.PACKET_LOSS] / LEAK[SymptomType.LINK_ERRORS])
+
+
+def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> float | None:
+    """Nats of evidence, by places and amounts of the losses, for a part against any part of its plane; None where they
+    cannot be separated."""
+    k, m, count, size = int((shows & mine).sum()), int(mine.sum()), int(shows.sum()), int(scope.sum())
+    if mode.domain == "plane":
+        return 0.0
+    if mode.domain in ("link", "nic"):
+        if k < LEAST[mode.domain] or count - k > 2 * PEERS * k:
+            return None
+        return _contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT)
+    if k < LEAST[mode.domain] or m > DISTINCT[mode.domain] * size:
+        return None
+    inside = _inside(k, m, count - k, size - m, INSIDE[mode.domain])
+    parts = here.ids[mode.domain]
+    where = _shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
+    where += _spread(parts, scope & ~mine, shows) - _spread(parts, scope, shows)
+    if mode.domain != "leaf":
+        return where
+    if (
+        mode.q[SymptomType.PACKET_LOSS] < 0.5
+    ):  # what a switch that carries others' packets, too, makes lose is not around it
+        return where if (here.ids["plane"][mine] >= 0).any() else None
+    low, high = np.quantile(here.ratio[mine & shows], (0.25, 0.75)).tolist()
+    clear = _contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT) > 0.0
+    least = GRAY_FEW if clear else min(GRAY_LEAST, here.sizes[int(here.ids["leaf"][mine][0])])
+    if k < least or k < int(GRAY_LEAF * m) or low < ALIKE * high:
+        return None
+    return max(where, 0.0) + _contrast(here.ratio, mine & shows, shows & ~mine, STANDS_OUT)
+
+
+def _inside(k: int, m: int, outside: int, rest: int, even: float) -> float:
+    """Share of the lossy ports that are inside a part of `m` ports of which `k` lose, if the part makes them lose.
+
+    As many flows leave it as enter it, so the shares are alike until its few ports are hit several times each: from `k`
+    of `m` hit ports follows how many flows hit them (occupancy), and from those how many of the `rest` are hit. Of a
+    part all of whose ports lose the number of flows is known from below only; above it is that of all their peers.
+    """
+    least, most = (_flows(k - 0.5, m), _flows(k + 0.5, m)) if k < m else (_flows(m - 0.5, m), float(m * PEERS))
+    there = [rest * -expm1(-flows * (1.0 - even) / even / rest) for flows in (least, max(least, most))]
+    return k / (k + min(max(outside, there[0]), there[1]))
+
+
+def _flows(hit: float, ports: int) -> float:
+    """Flows that hit so many of so many ports, on average, where each hits one by chance."""
+    return -ports * log1p(-min(hit, ports - 0.25) / ports)
+
+
+def _spread(parts: NDArray[np.int32], scope: Mask, shows: Mask) -> float:
+    """Log-likelihood of how the lossy ports of some leaves or pods are spread over these."""
+    numbers, size = np.unique(parts[scope], return_counts=True)
+    if len(numbers) < 2:
+        return 0.0
+    count = np.bincount(np.searchsorted(numbers, parts[scope & shows]), minlength=len(numbers))
+    return _shared(count.tolist(), (size / size.sum()).tolist())
+
+
+def _shared(counts: Sequence[int], shares: Sequence[float], even: float = SPREAD) -> float:
+    """Log-likelihood of counts among parts that have these shares on average: Dirichlet-multinomial."""
+    each = sum(lgamma(even * a + k) - lgamma(even * a) for a, k in zip(shares, counts, strict=True) if k)
+    return each + lgamma(even) - lgamma(even + sum(counts))
+
+
+def _contrast(ratio: Floats, inside: Mask, outside: Mask, needed: float) -> float:
+    """Nats of evidence, by the amounts, for a part against its surroundings."""
+    if not outside.any():
+        return 0.0
+    far = float(ratio[outside].max()) if needed == LINK_STANDS_OUT else float(np.quantile(ratio[outside], ELSEWHERE))
+    near = float(np.median(ratio[inside]))
+    if far <= 0.0 or near <= 0.0:
+        return 0.0
+    return float(np.clip(WEIGHT * (log(near / far) - log(needed)), -MOST, MOST))

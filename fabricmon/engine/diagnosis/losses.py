@@ -1,0 +1,356 @@
+"""Packet loss among the other symptoms: whose fault is it? Hard before soft (docs/methods.md#hard-before-soft). Pure.
+
+What hard faults leave over of flows is diagnosed by the same noisy-OR over the parts of their paths, what they leave
+over of ports by `gray`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import FLOW_MODES, PEERS
+from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
+from fabricmon.engine.diagnosis.gray import WEAK, gray
+from fabricmon.engine.diagnosis.observation import Observation, Observations
+from fabricmon.engine.domains.groups import Floats, Groups, Ints, Mask
+
+SLACK = 1.5
+"""Factor on the expected number of peers: jobs differ."""
+BEFORE = 30.0
+"""Seconds before a hard fault in which a loss that it makes may seem to have begun: readings are 10 s apart or more."""
+COVER = 0.5
+"""Share of the lossy ports whose flows are known from which flows decide and ports only follow."""
+SUSPECT = 0.5  # docs/methods.md#confidence: below, no incident
+
+
+@dataclass(slots=True)
+class PortHealth:
+    """Health of ports for the diagnosis of losses, per PORT row.
+
+    groups  of the rows
+    unwell  what was wrong with each
+    ratio   float[n], share of packets that it lost, NaN unknown
+    near    int[flows], row from which each flow goes, -1 unknown
+    """
+
+    groups: Groups
+    unwell: Unwell
+    ratio: Floats
+    near: Ints
+
+
+@dataclass(slots=True)
+class Unwell:
+    """What was wrong with PORT rows: wall times from when on, NaN for not at all.
+
+    worn     it lost some of what its peers sent it: errors
+    damaged  it lost some or all of it: a flap, a fault of its adapter
+    dead     it answered nothing: its link is down
+    silent   it answered nothing if its host is dead, whose agent fell silent
+    """
+
+    worn: Floats
+    damaged: Floats
+    dead: Floats
+    silent: Floats
+
+    def sick(self) -> Mask:
+        """Rows whose own links fail; a silent agent alone is no evidence about them."""
+        return np.asarray(np.isfinite(self.worn) | np.isfinite(self.damaged) | np.isfinite(self.dead))
+
+
+def place_losses(
+    observations: Observations, hard: Sequence[FaultVerdict], ports: PortHealth
+) -> tuple[list[FaultVerdict], list[FaultVerdict]]:
+    """The verdicts on hard faults with what they did to others, and those on faults that only lose packets.
+
+    observations  of losses of ports and flows among others
+    hard          verdicts on everything else
+    """
+    verdicts = list(hard)
+    soft: list[FaultVerdict] = []
+    flows, lossy = observations.get(SymptomType.FLOW_LOSS), observations.get(SymptomType.PACKET_LOSS)
+    if flows is not None and len(flows.rows):
+        verdicts, left = _set_flows_aside(flows, verdicts, observations, ports)
+        soft = _apart([v for v in diagnose({SymptomType.FLOW_LOSS: left}, 0.0, FLOW_MODES) if v.confidence >= SUSPECT])
+    if lossy is not None and len(lossy.rows):
+        verdicts, left = _set_ports_aside(lossy, verdicts, ports)
+        covered = np.zeros(len(ports.ratio), np.bool_)
+        if flows is not None:
+            covered = _ends(ports, flows.known)
+            for at, verdict in enumerate(soft):
+                mine = _ends(ports, _mask(verdict.explained[SymptomType.FLOW_LOSS], len(flows.known)))
+                rows = left.rows[mine[left.rows]]
+                soft[at] = replace(verdict, effects={SymptomType.PACKET_LOSS: rows}) if len(rows) else verdict
+                left = _without(left, mine)
+        if len(left.rows) and np.count_nonzero(covered[left.rows]) < COVER * len(left.rows):
+            soft += [v for v in gray(left, ports.ratio) if v.confidence >= SUSPECT]
+    return verdicts, soft
+
+
+def _apart(verdicts: Sequence[FaultVerdict]) -> list[FaultVerdict]:
+    """Without those whose flows another one explains nearly all: of a switch of which one half of the pairs of ports
+    loses packets, some cables lose on all their flows."""
+    kept: list[FaultVerdict] = []
+    for verdict in sorted(verdicts, key=lambda v: -v.gain):
+        mine = verdict.explained[SymptomType.FLOW_LOSS]
+        if all(np.isin(mine, other.explained[SymptomType.FLOW_LOSS]).mean() < WITHIN for other in kept):
+            kept.append(verdict)
+    return kept
+
+
+WITHIN = 0.8
+"""Share of its flows from which a verdict adds nothing to a greater one."""
+
+
+def unwell(observations: Observations, groups: Groups, fell: Floats, now: float) -> Unwell:
+    """What was wrong with all PORT rows.
+
+    groups  of the PORT rows
+    fell    float[n], wall time of each row's last down, NaN never
+    """
+    with np.errstate(invalid="ignore"):
+        damaged = np.where(now - fell <= AFTER, fell, np.nan)
+    worn, dead, silent = (np.full(len(fell), np.nan) for _ in range(3))
+    for kind in sorted(TEARING & observations.keys()):
+        found = observations[kind]
+        since = {SymptomType.LINK_DOWN: dead, SymptomType.LINK_ERRORS: worn}.get(kind, damaged)
+        since[found.rows] = np.fmin(since[found.rows], found.onset)
+    hosts, quiet = groups.ids["host"], observations.get(SymptomType.AGENT_SILENT)
+    if quiet is not None and len(quiet.rows):
+        of_nodes = quiet.groups.ids["host"]
+        began = np.full(int(max(hosts.max(initial=-1), of_nodes.max(initial=-1))) + 2, np.nan)
+        began[of_nodes[quiet.rows]] = quiet.onset
+        began[-1] = np.nan
+        silent = began[hosts]
+    return Unwell(worn, damaged, dead, silent)
+
+
+AFTER = 120.0
+"""Seconds after a down for which losses of peers may still show: windows of two readings of 30 s, and a hold."""
+STALLED = 0.5
+"""Share of lost packets from which a port does nothing but wait for an answer (design choice)."""
+
+
+def waits(ratio: Floats) -> Mask:
+    """Losses as a dead peer makes them: timers fire, and what is lost is next to nothing of what the port sends, or
+    next to all. A part of the fabric that drops packets loses some of them."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(~((ratio >= WEAK) & (ratio < STALLED)))
+
+
+def witnesses(observations: Observations, ports: PortHealth, moved: Mask) -> Observation | None:
+    """Whether the peers of silent hosts lose packets towards them: a symptom of NODE rows, known of silent ones only.
+
+    With flows: those towards the host. Without: ports of at least two other hosts began to lose when it fell silent,
+    and not more of them than the silent hosts account for. No loss at all is evidence against a dead host only if
+    it had traffic.
+
+    moved  bool[n] of the NODE rows: a port of the host carried traffic shortly before
+    """
+    silent = observations.get(SymptomType.AGENT_SILENT)
+    if silent is None or not len(silent.rows):
+        return None
+    hosts = silent.groups.ids["host"]
+    shown, known = np.zeros(len(hosts), np.bool_), np.zeros(len(hosts), np.bool_)
+    lossy, flows = observations.get(SymptomType.PACKET_LOSS), observations.get(SymptomType.FLOW_LOSS)
+    if flows is not None and len(flows.known):
+        shown[silent.rows], known[silent.rows] = _witnessed_by_flows(silent, flows, ports)
+    if lossy is not None and len(lossy.rows):
+        found = _witnessed_by_ports(silent, lossy, ports, known)
+        shown[found] = known[found] = True
+    quiet = silent.rows[~known[silent.rows] & moved[silent.rows]]
+    if lossy is not None and lossy.known.any():
+        known[quiet] = True
+    at = np.flatnonzero(shown[silent.rows])
+    known &= _mask(silent.rows, len(known))
+    return Observation(silent.groups, silent.rows[at], silent.onset[at], known)
+
+
+def _witnessed_by_flows(silent: Observation, flows: Observation, ports: PortHealth) -> tuple[Mask, Mask]:
+    """Of each silent host whether the flows towards it are lossy, and whether any is known."""
+    towards = flows.groups.many["host"]
+    mine = silent.groups.ids["host"][silent.rows].astype(np.int64)
+    fine = ~_through_sick(flows, ports)
+    bad = towards.count(mine, fine & _mask(flows.rows, len(flows.known)))
+    seen = towards.count(mine, fine & flows.known)
+    return (bad >= 1) & (bad >= FLOWS_SHARE * seen), seen > 0
+
+
+def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHealth, known: Mask) -> list[int]:
+    """The silent hosts, without those known by flows, that the losses of other ports point to."""
+    hosts, power = silent.groups.ids["host"], silent.groups.ids["power"]
+    alone = replace(ports.unwell, silent=np.full_like(ports.unwell.silent, np.nan))
+    _, left = _set_ports_aside(lossy, (), replace(ports, unwell=alone))
+    waiting = waits(ports.ratio[left.rows])
+    rows, began = left.rows[waiting], left.onset[waiting]
+    found: list[int] = []
+    for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
+        together = silent.rows[np.abs(silent.onset - onset) <= BEFORE + NEAR]
+        near = (began >= onset - BEFORE) & (began <= onset + NEAR)
+        others = np.setdiff1d(lossy.groups.ids["host"][rows[near]], hosts[together])
+        most = SLACK * 2 * PEERS * _ports_of(lossy, hosts[together])
+        if not known[row] and len(others) >= 2 and near.sum() <= most and _foremost(row, together, power):
+            found.append(row)
+    return found
+
+
+FLOWS_SHARE = 0.5
+"""Share of the flows towards a host that must be lossy, where they are known (design choice)."""
+
+
+def _foremost(row: int, together: Ints, power: NDArray[np.int32]) -> bool:
+    """Of the hosts that fell silent together, this one or its power domain is the one that the ports lose packets
+    towards: it is alone, or more of its domain fell silent than of any other."""
+    if len(together) == 1:
+        return True
+    domains = power[together]
+    numbers, counts = np.unique(domains[domains >= 0], return_counts=True)
+    if power[row] < 0 or not len(numbers):
+        return False
+    mine = int(counts[numbers == power[row]][0])
+    rest = int(counts[numbers != power[row]].max(initial=0))
+    return mine > 1 and mine > rest
+
+
+NEAR = 60.0
+"""Seconds between a host's last frame and the first loss of its peers, either way: an agent counts as silent after 30 s
+(docs/methods.md#agent-silent), a loss after two windows of 10 s or two readings of 30 s."""
+
+
+def _ports_of(ports: Observation, hosts: NDArray[np.int32]) -> int:
+    ids = ports.groups.ids["host"]
+    return int(np.isin(ids, hosts[hosts >= 0]).sum())
+
+
+def _mask(rows: Ints, n: int) -> Mask:
+    found = np.zeros(n, np.bool_)
+    found[rows] = True
+    return found
+
+
+def _without(observation: Observation, gone: Mask) -> Observation:
+    keep = ~gone[observation.rows]
+    return Observation(observation.groups, observation.rows[keep], observation.onset[keep], observation.known & ~gone)
+
+
+def _set_flows_aside(
+    flows: Observation, hard: Sequence[FaultVerdict], observations: Observations, ports: PortHealth
+) -> tuple[list[FaultVerdict], Observation]:
+    """Flows that touch what failed: lossy ones are its effects, the others count for nothing."""
+    n = len(flows.known)
+    gone = np.zeros(n, np.bool_)
+    lossy = _mask(flows.rows, n)
+    found: list[FaultVerdict] = []
+    for verdict in hard:
+        touched = np.zeros(n, np.bool_)
+        for domain, groups in _struck(verdict, flows.groups, observations).items():
+            for group in groups:
+                touched[flows.groups.many[domain].members(group)] = True
+        rows = np.flatnonzero(touched & lossy & ~gone)
+        gone |= touched
+        effects = {**verdict.effects, SymptomType.FLOW_LOSS: rows}
+        found.append(replace(verdict, effects=effects) if len(rows) else verdict)
+    return found, _without(flows, gone | _through_sick(flows, ports))
+
+
+def _through_sick(flows: Observation, ports: PortHealth) -> Mask:
+    """Flows at one of whose ends a link fails."""
+    found = np.zeros(len(flows.known), np.bool_)
+    for group in _groups(ports.groups, "link", np.flatnonzero(ports.unwell.sick())):
+        found[flows.groups.many["link"].members(group)] = True
+    return found
+
+
+def _struck(verdict: FaultVerdict, flows: Groups, observations: Observations) -> dict[str, list[int]]:
+    """Groups of flows that a hard fault concerns: its own, and the links and hosts of what it explains."""
+    found: dict[str, list[int]] = {}
+    if verdict.domain in flows.many and verdict.mode.q.keys() & TEARING:
+        found[verdict.domain] = [verdict.group]
+    for kind, rows in verdict.explained.items():
+        domain = "link" if kind in TEARING else "host" if kind == SymptomType.AGENT_SILENT else ""
+        if domain:
+            found.setdefault(domain, []).extend(_groups(observations[kind].groups, domain, rows))
+    return found
+
+
+TEARING = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_FLAPPING, SymptomType.LINK_ERRORS, SymptomType.NIC_FAULT})
+"""Types of PORT rows that show that a link or its adapter does not carry all that it should."""
+
+
+def _set_ports_aside(
+    lossy: Observation, hard: Sequence[FaultVerdict], ports: PortHealth
+) -> tuple[list[FaultVerdict], Observation]:
+    """Ports that lose because a peer failed. Peers are unknown: in the plane of `k` failed ports up to
+    2 x PEERS x k others are accounted for, if they did not begin before, and lose as peers of such ports do."""
+    found, state = list(hard), ports.unwell
+    plane = _planes(ports.groups)
+    gone = np.zeros(len(lossy.known), np.bool_)
+    own = state.sick()
+    waiting = waits(ports.ratio[lossy.rows])
+    for since, alike, until in (
+        (state.worn, ~waiting, np.inf),
+        (state.damaged, np.ones(len(lossy.rows), np.bool_), np.inf),
+        (state.dead, waiting, np.inf),
+        (state.silent, waiting, NEAR),
+    ):
+        failed = np.flatnonzero(np.isfinite(since))
+        for number in np.unique(plane[failed]).tolist():
+            here = failed[plane[failed] == number]
+            at = np.flatnonzero((plane[lossy.rows] == number) & ~own[lossy.rows] & alike)
+            at = at[_after(lossy.onset[at], since[here], until)]
+            if len(at) and len(at) <= SLACK * 2 * PEERS * len(here) + 1:
+                gone[lossy.rows[at]] = True
+                _blame(found, lossy.rows[at], plane, number)
+    mine = lossy.rows[own[lossy.rows]]
+    gone[mine] = True
+    for number in np.unique(plane[mine]).tolist():
+        _blame(found, mine[plane[mine] == number], plane, number)
+    return found, _without(lossy, gone)
+
+
+def _after(onset: Floats, since: Floats, until: float) -> Mask:
+    """Onsets from BEFORE one of some moments until so many seconds after it."""
+    at = np.sort(since)
+    last = np.searchsorted(at, onset + BEFORE, side="right") - 1
+    return np.asarray((last >= 0) & (onset - at[np.maximum(last, 0)] <= until))
+
+
+def _blame(verdicts: list[FaultVerdict], rows: Ints, plane: Ints, number: int) -> None:
+    """Losses of a plane are effects of the first hard fault there."""
+    for at in sorted(range(len(verdicts)), key=lambda v: verdicts[v].onset):
+        verdict = verdicts[at]
+        struck = [found for kind, found in verdict.explained.items() if kind in TEARING]
+        if any((plane[found] == number).any() for found in struck) or SymptomType.AGENT_SILENT in verdict.explained:
+            before = verdict.effects.get(SymptomType.PACKET_LOSS, np.empty(0, np.int64))
+            verdicts[at] = replace(
+                verdict, effects={**verdict.effects, SymptomType.PACKET_LOSS: np.union1d(before, rows)}
+            )
+            return
+
+
+def _planes(groups: Groups) -> Ints:
+    """A number for each part of the fabric within which losses of one fault stay: plane, else network, else 0."""
+    plane, network = groups.ids["plane"], groups.ids["network"]
+    first = int(plane.max(initial=-1)) + 1
+    return np.where(plane >= 0, plane, np.where(network >= 0, first + network, -1)).astype(np.int64)
+
+
+def _ends(ports: PortHealth, picked: Mask) -> Mask:
+    """PORT rows from which some flows go."""
+    found = np.zeros(len(ports.ratio), np.bool_)
+    rows = ports.near[picked[: len(ports.near)]]
+    found[rows[rows >= 0]] = True
+    return found
+
+
+def _groups(groups: Groups, domain: str, rows: Ints) -> list[int]:
+    """The groups that some rows of a table with one group a row are in."""
+    ids = groups.ids.get(domain)
+    if ids is None:
+        return []
+    return [int(group) for group in np.unique(ids[rows]) if group >= 0]

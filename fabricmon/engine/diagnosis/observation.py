@@ -1,0 +1,28 @@
+"""Input of the diagnosis: rows that show a symptom, rows that could, and their groups. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.domains.groups import Floats, Groups, Ints, Mask
+
+
+@dataclass(slots=True)
+class Observation:
+    """The rows of one symptom type.
+
+    groups  of the table's rows
+    rows    int[k], rows that show the symptom, each once
+    onset   float[k], wall time at which it began
+    known   bool[n], rows that would show it if they had it; the rest is unobserved and no evidence
+    """
+
+    groups: Groups
+    rows: Ints
+    onset: Floats
+    known: Mask
+
+
+Observations = Mapping[SymptomType, Observation]

@@ -1,0 +1,181 @@
+"""Open symptoms by type and row, made for one diagnosis. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fabricmon.catalogue.kinds import KINDS
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import Mode
+from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.domains.groups import Ints, Mask
+from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.engine.symptoms.rule_state import PENDING, RuleState, SymptomKey
+from fabricmon.model import ComponentId, Kind, Symptom
+from fabricmon.rules.rule import Rule
+
+TABLES = (Kind.PORT, Kind.NODE, Kind.GPU, Kind.PCIE, Kind.FLOW)
+"""Tables whose symptoms the diagnosis reasons about."""
+
+STATE_TYPES = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_DEGRADED})
+"""Symptoms of the state of a link, not of its counters."""
+
+
+@dataclass(slots=True)
+class SymptomIndex:
+    """rule_states  by symptom type, in the order of the rules
+    ids          component ids of every table of TABLES
+    """
+
+    domains: RowDomains
+    rule_states: Mapping[SymptomType, Sequence[RuleState]]
+    ids: Mapping[Kind, Sequence[ComponentId]]
+
+    def table(self, kind: SymptomType) -> Kind:
+        return self.rule_states[kind][0].rule.table
+
+    def component(self, kind: SymptomType, row: int) -> ComponentId:
+        return self.ids[self.table(kind)][row]
+
+    def named(self, mode: Mode, group: int) -> str:
+        """The component of a group: "leaf(su1/rail2)"."""
+        return f"{mode.word}({self.domains.names[mode.domain][group]})"
+
+    def symptoms(self, kind: SymptomType, rows: Ints) -> list[Symptom]:
+        """Open symptoms of a type on some rows, and on further rows of the same links; the finest rule first."""
+        found: list[Symptom] = []
+        for row in self._reporting_rows(kind, rows):
+            found.extend(state.open[row].symptom for state in self.rule_states[kind] if row in state.open)
+        return found
+
+    def leading_rule(self, kind: SymptomType, rows: Ints) -> Rule:
+        """The rule of the most severe of some symptoms, else the first of the table."""
+        states = self.rule_states[kind]
+        reporting = self._reporting_rows(kind, rows)
+        worst = [max((s.open[r].symptom.severity.rank for r in reporting if r in s.open), default=-1) for s in states]
+        return states[worst.index(max(worst))].rule
+
+    def keys(self, explained: Mapping[SymptomType, Ints]) -> frozenset[SymptomKey]:
+        """The open symptoms among these, and those on the same rows that yield to one of them."""
+        found: set[SymptomKey] = set()
+        for kind, rows in explained.items():
+            names = {state.rule.name for state in self.rule_states[kind]}
+            found.update(SymptomKey(symptom.rule, symptom.component) for symptom in self.symptoms(kind, rows))
+            for states in self.rule_states.values():
+                for state in states:
+                    if state.open and names.intersection(state.rule.yields_to):
+                        reporting = self._reporting_rows(kind, rows)
+                        open_here = (state.open[row].symptom for row in reporting if row in state.open)
+                        found.update(SymptomKey(symptom.rule, symptom.component) for symptom in open_here)
+        return frozenset(found)
+
+    def _reporting_rows(self, kind: SymptomType, rows: Ints) -> list[int]:
+        reported_by = self.domains.reported_by
+        if not reported_by or self.table(kind) is not Kind.PORT:
+            return rows.tolist()
+        return [other for row in rows.tolist() for other in reported_by.get(row, (row,))]
+
+    def hosts(self, kind: SymptomType, rows: Ints) -> frozenset[str]:
+        """Hosts that some rows belong to; a port between switches belongs to none."""
+        if self.table(kind) is not Kind.PORT:
+            return frozenset(self.component(kind, row).node for row in rows.tolist())
+        return frozenset(self.domains.host(row) for row in rows.tolist()) - {""}
+
+    def pending(self, kind: SymptomType, domain: str, group: int) -> int:
+        """Members of a group with a pending symptom."""
+        if kind not in self.rule_states:
+            return 0
+        rows = self.domains.members(self.table(kind), domain, group)
+        return sum(
+            int(np.count_nonzero(state.phase[rows[rows < len(state.phase)]] == PENDING))
+            for state in self.rule_states[kind]
+        )
+
+
+def rule_states_by_type(rule_states: Iterable[RuleState]) -> dict[SymptomType, list[RuleState]]:
+    """The states of diagnosed rules, by symptom type."""
+    found: dict[SymptomType, list[RuleState]] = {}
+    for state in rule_states:
+        kind = KINDS[state.rule.kind].symptom
+        if kind is not None and state.rule.table in TABLES:
+            same = found.setdefault(kind, [])
+            if not same or same[0].rule.table is state.rule.table:
+                same.append(state)
+    return found
+
+
+def observations_of(
+    index: SymptomIndex,
+    set_aside: Mapping[Kind, Mask],
+    claimed: Callable[[SymptomKey], bool],
+    onsets: Mapping[str, float],
+    yielded: Mapping[str, Mask],
+) -> dict[SymptomType, Observation]:
+    """The observations of the diagnosis.
+
+    set_aside  rows without new evidence (maintenance, a reboot, an agent that answers "refused")
+    claimed    whether an open incident claims a symptom: it counts although its row is set aside
+    onsets     part -> onset from before a restart
+    yielded    rule -> rows where the symptom is the effect of another one on the same row
+    """
+    return {
+        kind: _observation(index, kind, set_aside[index.table(kind)], claimed, onsets, yielded)
+        for kind in index.rule_states
+    }
+
+
+def _observation(
+    index: SymptomIndex,
+    kind: SymptomType,
+    set_aside: Mask,
+    claimed: Callable[[SymptomKey], bool],
+    onsets: Mapping[str, float],
+    yielded: Mapping[str, Mask],
+) -> Observation:
+    table = index.table(kind)
+    groups = index.domains.by_table[table]
+    n = groups.rows
+    aside = set_aside[:n]
+    open_rows: dict[int, float] = {}
+    known = np.zeros(n, np.bool_)
+    for state in index.rule_states[kind]:
+        m = min(n, len(state.phase))
+        known[:m] |= state.known[:m] & ~state.pending()[:m]
+        effects = yielded.get(state.rule.name)
+        for row, held in state.open.items():
+            if row >= n or (effects is not None and effects[row]):
+                continue
+            if aside[row] and not claimed(SymptomKey(state.rule.name, held.symptom.component)):
+                continue
+            onset = min(held.symptom.since, onsets.get(str(index.ids[table][row]), np.inf))
+            open_rows[row] = min(onset, open_rows.get(row, np.inf))
+    known &= ~aside
+    for state in index.rule_states[kind]:
+        if state.rule.name in yielded:
+            known &= ~yielded[state.rule.name][:n]
+    if table is Kind.PORT and index.domains.echo:
+        _merge_echoes(kind, index.domains, open_rows, known)
+    rows = np.array(sorted(open_rows), np.int64)
+    known[rows] = True
+    return Observation(groups, rows, np.array([open_rows[row] for row in rows.tolist()], np.float64), known)
+
+
+def _merge_echoes(kind: SymptomType, domains: RowDomains, open_rows: dict[int, float], known: Mask) -> None:
+    """Move the symptoms of swept rows to the row that stands for their link.
+
+    The host polls the state of its link every second, so its healthy reading overrides a sweep of half a minute ago.
+    Errors count on both ends: each has its own counters.
+    """
+    swept = domains.assigned.swept
+    for row in [row for row in open_rows if row in domains.echo]:
+        first, onset = domains.echo[row], open_rows.pop(row)
+        if kind in STATE_TYPES and known[first] and not swept[first] and first not in open_rows:
+            continue
+        open_rows[first] = min(onset, open_rows.get(first, np.inf))
+    echoes = np.array(list(domains.echo), np.intp)
+    firsts = np.array(list(domains.echo.values()), np.intp)
+    np.logical_or.at(known, firsts, known[echoes])
+    known[echoes] = False

@@ -1,0 +1,86 @@
+"""From observations to verdicts: hard faults, then losses, then unexplained symptoms. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.catalogue.kinds import KINDS
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import LOSSES, MODES, NOTED
+from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose, unexplained
+from fabricmon.engine.diagnosis.losses import PortHealth, place_losses, witnesses
+from fabricmon.engine.diagnosis.observation import Observations
+from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
+from fabricmon.engine.domains.groups import Ints
+
+WITNESS = SymptomType.LOSS_TOWARDS_HOST
+CUTTING = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_FLAPPING})
+"""Symptoms of a leaf whose hosts are unreachable."""
+CUT_OFF = 0.5
+"""Share of a host's ports below failed leaves from which these explain its silence (design choice)."""
+
+
+def verdicts_of(
+    observations: Observations, silence: float, ports: PortHealth, moved: NDArray[np.bool_], index: SymptomIndex
+) -> list[FaultVerdict]:
+    """All verdicts on the open symptoms.
+
+    silence  base rate of silent agents (`silence_rate`)
+    moved    bool[n] of the NODE rows: a port of the host carried traffic shortly before its last frame
+    """
+    hard = {kind: found for kind, found in observations.items() if kind not in LOSSES}
+    seen = witnesses(observations, ports, moved)
+    found = diagnose(hard | ({WITNESS: seen} if seen is not None else {}), silence)
+    found = [_without_witness(verdict) for verdict in found if set(verdict.explained) != {WITNESS}]
+    found = _without_cut_off(found, ports)
+    found, soft = place_losses(observations, found, ports)
+    return found + fallback(index, hard, found) + soft
+
+
+def _without_cut_off(verdicts: Sequence[FaultVerdict], ports: PortHealth) -> list[FaultVerdict]:
+    """Without dead hosts below a leaf that is down: their state is unknown."""
+    leaves = {v.group for v in verdicts if v.domain == "leaf" and v.explained.keys() & CUTTING}
+    if not leaves:
+        return list(verdicts)
+    host, leaf = ports.groups.ids["host"], ports.groups.ids["leaf"]
+
+    def cut_off(verdict: FaultVerdict) -> bool:
+        mine = leaf[host == verdict.group]
+        mine = mine[mine >= 0]
+        return len(mine) > 0 and bool(np.isin(mine, sorted(leaves)).mean() >= CUT_OFF)
+
+    return [v for v in verdicts if v.mode.name != "host dead" or not cut_off(v)]
+
+
+def _without_witness(verdict: FaultVerdict) -> FaultVerdict:
+    """Remove WITNESS, which is no symptom of a rule, and set `seen`."""
+    if WITNESS not in verdict.explained and WITNESS not in verdict.silent:
+        return verdict
+    return replace(
+        verdict,
+        explained={kind: rows for kind, rows in verdict.explained.items() if kind != WITNESS},
+        silent={kind: count for kind, count in verdict.silent.items() if kind != WITNESS},
+        seen=WITNESS in verdict.explained,
+    )
+
+
+def fallback(index: SymptomIndex, observations: Observations, verdicts: Sequence[FaultVerdict]) -> list[FaultVerdict]:
+    """Suspicions about the own component of link symptoms that no cause explains; NOTED ones only from warning on."""
+    found: list[FaultVerdict] = []
+    for kind, rows in unexplained(observations, verdicts).items():
+        mode = next((m for m in MODES if KINDS[m.kind].symptom == kind and m.domain in ("link", "nic")), None)
+        if mode is None:
+            continue
+        if kind in NOTED:
+            warned = [any(s.severity.rank for s in index.symptoms(kind, rows[at : at + 1])) for at in range(len(rows))]
+            rows = rows[np.array(warned, np.bool_)]
+        ids = observations[kind].groups.ids[mode.domain][rows]
+        for group in np.unique(ids[ids >= 0]).tolist():
+            mine: Ints = rows[ids == group]
+            onset = float(observations[kind].onset[np.isin(observations[kind].rows, mine)].min())
+            found.append(FaultVerdict((mode,), group, 0.5, 0.5, 0.0, {kind: mine}, onset, {}, (), None))
+    return found

@@ -1,0 +1,37 @@
+"""Groups of the rows of one table: which link, adapter, host, leaf or rail each row is in. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.topology.groups import Many
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Ids = NDArray[np.int32]
+"""Group numbers of rows, -1 none."""
+
+
+@dataclass(slots=True)
+class Groups:
+    """Group ids of the rows of one table. The same domain has one numbering in all tables.
+
+    ids   domain -> int32[n], -1 none
+    many  domain -> groups of rows that may be in several of it, as a flow is; such a domain is not in `ids`
+    """
+
+    ids: Mapping[str, Ids]
+    many: Mapping[str, Many] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        first = next(iter(self.ids.values()), None)
+        return len(first) if first is not None else len(next(iter(self.many.values()), ()))
+
+    def __contains__(self, domain: str) -> bool:
+        return domain in self.ids or domain in self.many

@@ -1,0 +1,165 @@
+"""The fault domains of the rows of all tables, updated with rows, labels and sweeps. Pure."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.engine.domains.dependent_hosts import DependentHosts
+from fabricmon.engine.domains.groups import Mask
+from fabricmon.engine.domains.host_domains import DOMAINS as HOST_TABLES
+from fabricmon.engine.domains.host_domains import HostDomains
+from fabricmon.engine.domains.learned_groups import LearnedGroups
+from fabricmon.engine.domains.row_domains import RowDomains, power_of
+from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.table import Table
+from fabricmon.fleet.view import View
+from fabricmon.model import ComponentId, Kind, SymptomChange
+from fabricmon.topology import swept
+from fabricmon.topology.domains import Assigner
+from fabricmon.topology.graph import Graph
+from fabricmon.topology.groups import Domains
+
+ROWS_A_SECOND = 20_000  # rows that are placed again at most once a second
+SPARE_NAMES = 10_000  # names of former links that are kept before all are renumbered
+APART = ("storage", "management")
+"""Roles of ports that carry no traffic between the ranks of jobs."""
+
+
+class KnownTopology:
+    """`graph` is the topology in force; None while there is neither a plan nor a sweep."""
+
+    def __init__(self, plan: Graph | None) -> None:
+        self.plan = plan
+        self.graph = plan
+        self._labels: list[Mapping[str, str]] = []
+
+    def update(
+        self, ids: Sequence[ComponentId], labels: Sequence[Mapping[str, str]], gone: NDArray[np.float64], now: float
+    ) -> bool:
+        """Read the swept PORT rows; whether the topology changed.
+
+        gone  per row when it left its node's inventory, NaN while present
+        now   seconds since the Unix epoch
+        """
+        rows = [row for row, known in enumerate(labels) if "swept" in known and np.isnan(gone[row])]
+        swept_labels = [labels[row] for row in rows]
+        if len(swept_labels) == len(self._labels) and all(map(operator.is_, swept_labels, self._labels)):
+            return False
+        self._labels = swept_labels
+        self.graph = swept.overlaid(self.plan, swept.graph_of((ids[row], labels[row]) for row in rows), now)
+        return True
+
+
+class Placing:
+    """domains  of all rows as they were last placed, None before the first time
+
+    plan     the topology that was given, None without one
+    of_many  whether rows are of many nodes: sweeps are followed and groups learned
+    """
+
+    def __init__(self, fleet: Fleet, plan: Graph | None, of_many: bool) -> None:
+        self._fleet, self._of_many = fleet, of_many
+        self._host_domains = HostDomains()
+        self._learned = LearnedGroups()
+        self._dependent_hosts: DependentHosts | None = None
+        self.domains: RowDomains | None = None
+        self.replan(plan)
+
+    @property
+    def graph(self) -> Graph | None:
+        """The topology in force."""
+        return self._topology.graph
+
+    def replan(self, plan: Graph | None) -> None:
+        """Another topology, from the next tick on."""
+        self._topology = KnownTopology(plan)
+        self._renumber()
+        self._placed: tuple[int, ...] = ()
+        self._placed_at = -np.inf
+
+    def place(self, now: float, moved: bool) -> bool:
+        """Place all rows again if rows or labels changed, less often with many rows; whether it did.
+
+        moved  whether rows changed their component
+        """
+        tables = self._fleet.tables
+        ports, nodes, inside = tables[Kind.PORT], tables[Kind.NODE], [tables[kind] for kind in HOST_TABLES]
+        state = tuple(table.changes for table in (ports, nodes, tables[Kind.FLOW], *inside))
+        pause = 1.0 + ports.n / ROWS_A_SECOND
+        if state == self._placed or (not moved and 0.0 <= now - self._placed_at < pause):
+            return False
+        if self._of_many and self._topology.update(ports.ids, ports.labels, ports.gone, now):
+            self._renumber()
+        assigned = self._assign(ports)
+        paths = self._assigner.flows(_rows(tables[Kind.FLOW]), assigned)
+        groups = self._host_domains.groups_of(inside)
+        apart = _apart(View(ports, now))
+        self.domains = RowDomains(assigned, self._power, nodes.ids, groups, self._host_domains.names, apart, paths)
+        self._use_learned(self.domains)
+        self._dependent_hosts = None
+        self._placed, self._placed_at = state, now
+        return True
+
+    def compare_within_jobs(self, job_of: Callable[[Sequence[str]], Sequence[int]]) -> None:
+        """Set the fleet's domains, with the job of each port's host: stragglers are compared within it.
+
+        job_of  hosts -> the number of each one's only job, -1 none
+        """
+        if self.domains is None:
+            return
+        assigned = self.domains.assigned
+        jobs = np.array([*job_of(assigned.names["host"]), -1], np.int32)
+        ids = assigned.ids if (jobs < 0).all() else {**assigned.ids, "job": jobs[assigned.ids["host"]]}
+        self._fleet.tables[Kind.PORT].domains = replace(assigned, ids=ids)
+
+    def learn(self, symptoms: Iterable[SymptomChange], now: float) -> None:
+        """Learn groups of ports without a known leaf that go down together."""
+        if self.domains is None or not self._of_many:
+            return
+        ports, leaf = self._fleet.tables[Kind.PORT], self.domains.port.ids["leaf"]
+        for change in symptoms:
+            if change.opened and change.symptom.kind == "link_down":
+                row = ports.row(change.symptom.component)
+                if row is not None and row < len(leaf) and leaf[row] < 0:
+                    self._learned.add_falls([(change.symptom.component, change.symptom.since)])
+        if self._learned.group_falls(now):
+            self._use_learned(self.domains)
+
+    def forget(self, node: str) -> None:
+        """Nothing learned of the node is kept."""
+        self._learned.forget(node)
+
+    def dependent_hosts(self) -> DependentHosts | None:
+        """Hosts by component for the rows as placed now; None before."""
+        if self._dependent_hosts is None and self.domains is not None:
+            self._dependent_hosts = DependentHosts(self.domains, self.graph)
+        return self._dependent_hosts
+
+    def _renumber(self) -> None:
+        self._power = power_of(self.graph)
+        self._assigner = Assigner(self.graph, self._power)
+
+    def _assign(self, ports: Table) -> Domains:
+        domains = self._assigner.assign(_rows(ports))
+        if len(domains.names["link"]) > 2 * ports.n + SPARE_NAMES:  # mostly names of what has left
+            self._renumber()
+            domains = self._assigner.assign(_rows(ports))
+        return domains
+
+    def _use_learned(self, domains: RowDomains) -> None:
+        domains.learn(*self._learned.ids(self._fleet.tables[Kind.PORT].row, len(domains.hosts)))
+
+
+def _rows(table: Table) -> list[tuple[ComponentId, Mapping[str, str]]]:
+    return list(zip(table.ids, table.labels, strict=True))
+
+
+def _apart(ports: View) -> Mask:
+    """PORT rows of networks without job traffic."""
+    facts = ports.tracks.facts
+    return np.isin(facts.role[: ports.n], [facts.role_names[role] for role in APART if role in facts.role_names])

@@ -1,0 +1,167 @@
+"""Groups of the rows of all tables; ports and nodes have one numbering. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fabricmon.engine.domains.groups import Groups, Ids, Ints, Mask
+from fabricmon.model import ComponentId, Kind
+from fabricmon.topology.graph import Graph
+from fabricmon.topology.groups import DOMAINS, Domains, Many
+
+
+def power_of(graph: Graph | None) -> dict[str, str]:
+    """Host -> power domain: the label "power" of a host, else its rack, which usually shares a feed."""
+    if graph is None:
+        return {}
+    domains = {host: labels.get("power") or labels.get("rack", "") for host, labels in graph.hosts.items()}
+    return {host: domain for host, domain in domains.items() if domain}
+
+
+class RowDomains:
+    """Groups of all rows at one moment.
+
+    assigned of the PORT rows, as the fleet has them
+    port     groups of the PORT rows for the diagnosis: as `assigned`, but a rail within one leaf is that leaf, and an
+             echo is in no group. Besides: "rail_traffic" and "leaf_traffic", in which ports compete for links (a leaf
+             that is all of a rail counts as the rail; no ports of `apart`); "adapter", as of the PCIe table
+    by_table groups of the rows of each table: `port`, NODE rows (host and power), tables inside hosts, flows
+    near     per FLOW row the PORT row that it goes from, -1 unknown
+    echo     a link is one member of its domains. Further PORT rows of a link, from a sweep -> the row that stands for
+             it: that of the port's own host, else the first swept one
+    reported_by  the row that stands for a link -> all rows of it, where they are several
+    """
+
+    def __init__(
+        self,
+        domains: Domains,
+        power: Mapping[str, str],
+        nodes: Sequence[ComponentId],
+        inside: Mapping[Kind, Groups] = {},
+        names: Mapping[str, list[str]] = {},
+        apart: Mask | None = None,
+        flows: tuple[Mapping[str, Many], Ints] | None = None,
+    ) -> None:
+        """apart: PORT rows of other networks than that of the jobs (storage, management); flows: groups of the FLOW
+        rows, and the PORT row that each goes from."""
+        self.assigned = domains
+        self.echo = _echoes(domains.ids["link"], domains.swept)
+        self.reported_by: dict[int, list[int]] = {}
+        for row, first in self.echo.items():
+            self.reported_by.setdefault(first, [first]).append(row)
+        self.hosts = domains.ids["host"]
+        self.port = Groups(self._port_ids(names.get("adapter", []), apart))
+        self.names = {domain: list(domains.names[domain]) for domain in DOMAINS}
+        self.names |= {f"{domain}_traffic": self.names[domain] for domain in ("rail", "leaf")}
+        hosts = [node.node for node in nodes]
+        powers = [power.get(host, "") for host in hosts]
+        node = Groups({"host": self._number("host", hosts), "power": self._number("power", powers)})
+        paths, self.near = ({}, np.zeros(0, np.int64)) if flows is None else flows
+        self.by_table: dict[Kind, Groups] = {
+            Kind.PORT: self.port, Kind.NODE: node, Kind.FLOW: Groups({}, paths), **inside,
+        }  # fmt: skip
+        self.names.update(names)
+        self._members: dict[tuple[Kind, str], tuple[Ints, Ints]] = {}
+
+    def _port_ids(self, adapters: Sequence[str], apart: Mask | None) -> dict[str, Ids]:
+        assigned = self.assigned.ids
+        rail, leaf, aside = assigned["rail"], assigned["leaf"], False if apart is None else apart
+        ids = {
+            **assigned,
+            "rail": _across_leaves(rail, leaf),
+            "rail_traffic": np.where(aside, -1, rail).astype(np.int32),
+            "leaf_traffic": np.where(aside, -1, _across_leaves(leaf, rail)).astype(np.int32),
+            "adapter": _renumbered(assigned["nic"], self.assigned.names["nic"], adapters),
+        }
+        if not self.echo:
+            return ids
+        echoes = np.zeros(len(self.hosts), np.bool_)
+        echoes[list(self.echo)] = True
+        return {domain: np.where(echoes, -1, of).astype(np.int32) for domain, of in ids.items()}
+
+    def learn(self, ids: Ids, names: list[str]) -> None:
+        """Groups of PORT rows that were learned from what fails together (learned_groups.py)."""
+        self.port = self.by_table[Kind.PORT] = Groups({**self.port.ids, "learned": ids}, self.port.many)
+        self.names["learned"] = names
+        self._members.pop((Kind.PORT, "learned"), None)
+
+    def about(self, domain: str, group: int) -> dict[str, str]:
+        known = self.assigned.about.get(domain, [])
+        return known[group] if group < len(known) else {}
+
+    def swept_link(self, row: int) -> tuple[str, str] | None:
+        """Name and host ("" none) of the link of a swept PORT row; None for any other row."""
+        if (
+            row >= len(self.assigned.swept)
+            or not self.assigned.swept[row]
+            or (link := self.assigned.ids["link"][row]) < 0
+        ):
+            return None
+        return self.names["link"][link], self.host(row)
+
+    def host(self, row: int) -> str:
+        """The host that a PORT row belongs to, "" for a port between switches."""
+        group = int(self.hosts[row])
+        return self.names["host"][group] if group >= 0 else ""
+
+    def members(self, kind: Kind, domain: str, group: int) -> Ints:
+        """Rows of a group, of one table; empty where the table has none of it."""
+        key = kind, domain
+        many = self.by_table[kind].many.get(domain)
+        if many is not None:
+            return many.members(group)
+        if key not in self._members:
+            ids = self.by_table[kind].ids.get(domain, np.empty(0, np.int32))
+            rows = np.argsort(ids, kind="stable")
+            starts = np.searchsorted(ids[rows], np.arange(int(ids.max(initial=-1)) + 2))
+            self._members[key] = rows, starts
+        rows, starts = self._members[key]
+        return rows[starts[group] : starts[group + 1]] if 0 <= group < len(starts) - 1 else rows[:0]
+
+    def _number(self, domain: str, names: Sequence[str]) -> Ids:
+        known = {name: number for number, name in enumerate(self.names[domain])}
+        out = np.full(len(names), -1, np.int32)
+        for row, name in enumerate(names):
+            if name:
+                if name not in known:
+                    known[name] = len(known)
+                    self.names[domain].append(name)
+                out[row] = known[name]
+        return out
+
+
+def _echoes(link: Ids, swept: Mask) -> dict[int, int]:
+    """Swept rows of a link that another row stands for -> that row."""
+    if not swept.any():
+        return {}
+    rows = np.flatnonzero(link >= 0)
+    order = np.lexsort((rows, swept[rows]))  # the host's row before any swept one
+    first: dict[int, int] = {}
+    for row in rows[order].tolist():
+        first.setdefault(int(link[row]), row)
+    return {row: first[int(link[row])] for row in rows[swept[rows]].tolist() if first[int(link[row])] != row}
+
+
+def _across_leaves(rail: Ids, leaf: Ids) -> Ids:
+    """Rail ids without those rails whose rows are all on one leaf."""
+    known = (rail >= 0) & (leaf >= 0)
+    if not known.any():
+        return rail
+    number = int(rail.max()) + 1
+    low = np.full(number, np.iinfo(np.int32).max)
+    high = np.full(number, -1)
+    np.minimum.at(low, rail[known], leaf[known])
+    np.maximum.at(high, rail[known], leaf[known])
+    single = low == high
+    return np.where((rail >= 0) & ~single[rail], rail, -1).astype(np.int32)
+
+
+def _renumbered(ids: Ids, names: Sequence[str], others: Sequence[str]) -> Ids:
+    """Group ids by the numbers that other names have in another table; -1 where that has no such name."""
+    if not others:
+        return np.full(len(ids), -1, np.int32)
+    known = {name: number for number, name in enumerate(others)}
+    number = np.array([*(known.get(name, -1) for name in names), -1], np.int32)
+    return np.where(ids >= 0, number[ids], -1).astype(np.int32)

@@ -1,0 +1,206 @@
+"""One tick of the engine: from the tables to symptoms, causes and incidents. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.observation import Observations
+from fabricmon.engine.diagnosis.row_conditions import had_traffic, link_state_read_at, port_health, set_aside
+from fabricmon.engine.diagnosis.silence_rate import SilenceRate
+from fabricmon.engine.diagnosis.symptom_index import TABLES, SymptomIndex, observations_of, rule_states_by_type
+from fabricmon.engine.diagnosis.verdicts import verdicts_of
+from fabricmon.engine.diagnosis.victims import victims, without
+from fabricmon.engine.domains.groups import Ints
+from fabricmon.engine.domains.placing import Placing
+from fabricmon.engine.incidents.claim_lookup import ClaimLookup
+from fabricmon.engine.incidents.explain import VerdictContext, draft_of, with_victims
+from fabricmon.engine.incidents.incident_draft import IncidentDraft
+from fabricmon.engine.incidents.job_impacts import JobImpacts
+from fabricmon.engine.incidents.maintenance import Windows, maintenance_drafts
+from fabricmon.engine.incidents.notices import Notices
+from fabricmon.engine.incidents.ruled_out import MemberCounts
+from fabricmon.engine.incidents.secondary_drafts import SecondaryDrafts
+from fabricmon.engine.incidents.settling import LastReads
+from fabricmon.engine.incidents.situation import Situation
+from fabricmon.engine.symptoms.rule_states import RuleStates
+from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.view import View
+from fabricmon.jobs.model import Jobs
+from fabricmon.model import Change, ComponentId, Event, Incident, Kind, Maintenance, SymptomChange
+
+DIAGNOSE_EVERY = 1.0  # seconds between two diagnoses while no symptom changed
+COUNTS = ("ticks", "diagnoses", "symptoms_opened", "symptoms_closed", "incident_changes")
+
+
+class Evaluation:
+    """Runs the steps of each tick.
+
+    maintained  node -> id of the maintenance window that covers it now
+    counts      of COUNTS, since the engine was made
+    timer       makes what is entered for the time of each diagnosis
+    """
+
+    def __init__(
+        self,
+        fabric: str,
+        fleet: Fleet,
+        rule_states: RuleStates,
+        situation: Situation,
+        placing: Placing,
+        events: Mapping[ComponentId, Event],
+    ) -> None:
+        self._fleet, self._rule_states, self._situation, self._placing = fleet, rule_states, situation, placing
+        self._events, self._failures = events, rule_states.failures
+        self._lookup = ClaimLookup(fleet, rule_states, placing)
+        self._silence = SilenceRate()
+        self._notices = Notices(fabric, fleet, self._lookup)
+        self._impacts = JobImpacts(self._lookup)
+        self._secondary = SecondaryDrafts(fabric, rule_states, situation)
+        self._windows = Windows()
+        self._diagnosed_at = -np.inf
+        self.maintained: dict[str, str] = {}
+        self.counts = dict.fromkeys(COUNTS, 0)
+        self.timer: Callable[[], AbstractContextManager[object]] = nullcontext
+
+    def tick(self, now: float) -> Change:
+        symptoms = self.evaluate(now)
+        incidents: list[Incident] = []
+        if symptoms or now - self._diagnosed_at >= DIAGNOSE_EVERY or now < self._diagnosed_at:
+            self._diagnosed_at = now
+            with self.timer():
+                incidents = self._failures.guard("diagnosis", [], self._situate, now)
+            self.counts["incident_changes"] += len(incidents)
+        return Change(symptoms, incidents)
+
+    def evaluate(self, now: float) -> list[SymptomChange]:
+        """The first half of a tick: the symptoms that changed."""
+        self.counts["ticks"] += 1
+        self._apply_maintenance(now)
+        self._fleet.advance(now)
+        symptoms, moved = self._rule_states.run(self._fleet.tables, now)
+        for change in symptoms:
+            self.counts["symptoms_opened" if change.opened else "symptoms_closed"] += 1
+            if not change.opened:
+                self._situation.recovered(str(change.symptom.component))
+        if moved:
+            self._situation.drop_claims(self._lookup.exists)
+        self._failures.guard("placing", None, self._place, symptoms, moved, now)
+        return symptoms
+
+    def _place(self, symptoms: Sequence[SymptomChange], moved: bool, now: float) -> None:
+        if self._placing.place(now, moved):
+            self._placing.compare_within_jobs(self._impacts.numbered)
+        self._placing.learn(symptoms, now)
+
+    def _situate(self, now: float) -> list[Incident]:
+        """The second half: causes of the open symptoms, and the incidents that changed.
+
+        A step that raises costs what it would have added: one verdict its incident of this tick, impacts the jobs.
+        """
+        domains, graph = self._placing.domains, self._placing.graph
+        if domains is None:
+            return []
+        index = SymptomIndex(
+            domains, rule_states_by_type(self._rule_states.all), {kind: self._fleet.tables[kind].ids for kind in TABLES}
+        )
+        verdicts, observations, held_up = self._diagnosed(index, self._observed(index, now), now)
+        context = self._context(index, observations, now)
+        guard = self._failures.guard
+        made = [guard("explanation", None, _draft, verdict, context, held_up, index) for verdict in verdicts]
+        drafts = [draft for draft in made if draft is not None]
+        drafts += guard("notices", [], self._notices.drafts, self._rule_states.all, drafts, context.covered)
+        drafts = guard("impact on jobs", drafts, self._impacts.with_impacts, drafts, self._situation.impact, now)
+        drafts = guard(
+            "secondary", drafts, self._secondary.added_to, drafts, graph, self._numbers(), self._lookup.expected, now
+        )
+        active = self._windows.active(now)
+        drafts += guard("maintenance", [], maintenance_drafts, active, self.maintained, self._rule_states.all)
+        since = max(self._situation.restored_at, self._fleet.expected_from)
+        changed = self._situation.step(
+            now, drafts, self._lookup.is_open, lambda part, kind: self._lookup.part_state(part, kind, since, now), since
+        )
+        return guard("mass alarm", changed, self._secondary.after_step, changed, len(self._fleet.nodes), now)
+
+    # --- input of the next ticks
+
+    def diagnose_next(self) -> None:
+        """Diagnose at the next tick, whether a symptom changes or not."""
+        self._diagnosed_at = -np.inf
+
+    def restore(self, incidents: Sequence[Incident], now: float) -> None:
+        self._situation.restore(incidents, now)
+        self._secondary.restore(incidents, now)
+
+    def maintenance(self, windows: Sequence[Maintenance]) -> None:
+        self._windows = Windows(windows)
+        self.diagnose_next()
+
+    def jobs(self, sources: Iterable[Jobs]) -> None:
+        if self._impacts.set_jobs(sources):
+            self.diagnose_next()
+            self._placing.compare_within_jobs(self._impacts.numbered)
+
+    # --- steps of a tick
+
+    def _apply_maintenance(self, now: float) -> None:
+        maintained = self._windows.hosts(now, self._fleet.nodes)
+        if maintained.keys() != self.maintained.keys():
+            self._fleet.maintain(maintained.keys())
+            self.diagnose_next()
+        self.maintained = maintained
+
+    def _observed(self, index: SymptomIndex, now: float) -> Observations:
+        aside = {kind: set_aside(self._fleet.tables[kind], now) for kind in TABLES}
+        claimed, onsets = self._situation.claimed, self._situation.onsets()
+        return observations_of(index, aside, claimed, onsets, self._rule_states.yielded())
+
+    def _diagnosed(
+        self, index: SymptomIndex, observations: Observations, now: float
+    ) -> tuple[list[FaultVerdict], Observations, dict[tuple[SymptomType, int], Ints]]:
+        """The verdicts, their observations, and the congested ports that a culprit explains."""
+        if not any(len(found.rows) for found in observations.values()):
+            return [], observations, {}
+        self.counts["diagnoses"] += 1
+        storms = self._rule_states.by_rule["pfc_storm"].open if "pfc_storm" in self._rule_states.by_rule else ()
+        held_up = victims(observations, storms)
+        observations = without(observations, held_up)
+        ports = port_health(index.domains, observations, View(self._fleet.tables[Kind.PORT], now))
+        silence = self._silence.base_rate(observations, now)
+        moved = had_traffic(index.domains, self._fleet.tables, now)
+        return verdicts_of(observations, silence, ports, moved, index), observations, held_up
+
+    def _context(self, index: SymptomIndex, observations: Observations, now: float) -> VerdictContext:
+        nodes, graph = self._fleet.nodes, self._placing.graph
+        return VerdictContext(
+            index=index,
+            read=LastReads(
+                now=now,
+                links=link_state_read_at(View(self._fleet.tables[Kind.PORT], now)),
+                gpus=now - View(self._fleet.tables[Kind.GPU], now).age("gpu_nvlinks"),
+                last_frame=lambda name: nodes[name].last_frame if name in nodes else np.nan,
+            ),
+            covered=lambda component, hosts: self._windows.covering(now, component, hosts),
+            events=self._events,
+            counts=MemberCounts(observations),
+            topology=graph.source if graph is not None else "",
+        )
+
+    def _numbers(self) -> dict[str, int]:
+        """Number of parts of each sort, by the word of a component."""
+        ports, gpus = self._fleet.tables[Kind.PORT].n, self._fleet.tables[Kind.GPU].n
+        return {"link": ports, "nic": ports, "gpu": gpus, "pcie": ports + gpus, "host": len(self._fleet.nodes)}
+
+
+def _draft(
+    verdict: FaultVerdict,
+    context: VerdictContext,
+    held_up: Mapping[tuple[SymptomType, int], Ints],
+    index: SymptomIndex,
+) -> IncidentDraft:
+    """The draft of one verdict, with its victims."""
+    return with_victims(draft_of(verdict, context), verdict, held_up, index)

@@ -1,0 +1,1 @@
+"""Incidents: causes in words, and how they open, change and resolve over time. Pure."""

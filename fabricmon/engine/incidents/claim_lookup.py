@@ -1,0 +1,83 @@
+"""State of the symptoms that an incident claims: open, host, role, healthy. Pure."""
+
+from __future__ import annotations
+
+from fabricmon.engine.domains.dependent_hosts import DependentHosts
+from fabricmon.engine.domains.placing import Placing
+from fabricmon.engine.incidents.situation import PartState
+from fabricmon.engine.symptoms.rule_state import SymptomKey
+from fabricmon.engine.symptoms.rule_states import RuleStates
+from fabricmon.fleet.fleet import Fleet
+from fabricmon.model import ComponentId, Kind, Symptom
+
+
+class ClaimLookup:
+    """Looks up claims in the states of the rules, the tables and the fault domains."""
+
+    def __init__(self, fleet: Fleet, rule_states: RuleStates, placing: Placing) -> None:
+        self._fleet, self._rule_states, self._placing = fleet, rule_states, placing
+
+    def is_open(self, key: SymptomKey) -> bool:
+        state, row = self._rule_states.by_rule.get(key.rule), self._row(key.component)
+        return state is not None and row is not None and row in state.open
+
+    def symptoms(self, key: SymptomKey) -> list[Symptom]:
+        """The open symptoms of a claimed component: the claim's own, and a link that is down now."""
+        row = self._row(key.component)
+        if row is None:
+            return []
+        rules = (key.rule, "link_down") if key.component.kind is Kind.PORT and key.rule != "link_down" else (key.rule,)
+        states = [self._rule_states.by_rule[rule] for rule in rules if rule in self._rule_states.by_rule]
+        return [state.open[row].symptom for state in states if row in state.open]
+
+    def host(self, key: SymptomKey) -> str:
+        """The host that a claim concerns, "" for a port between switches."""
+        row, domains = self._port_row(key.component), self._placing.domains
+        if row is None or domains is None or row >= len(domains.hosts):
+            return key.component.node
+        return domains.host(row)
+
+    def role(self, key: SymptomKey) -> str:
+        """The role of the claim's port, "" none."""
+        row = self._port_row(key.component)
+        return self._fleet.tables[Kind.PORT].labels[row].get("role", "") if row is not None else ""
+
+    def dependent_hosts(self) -> DependentHosts | None:
+        return self._placing.dependent_hosts()
+
+    def part_state(self, part: str, kind: str, since: float, now: float) -> PartState:
+        """State of a part that an incident of this kind names since before `since`."""
+        node, name = self._named(part)
+        for table in (Kind.PORT, Kind.GPU, Kind.PCIE, Kind.FLOW) if name else (Kind.NODE,):
+            row = self._row(ComponentId(table, node, name))
+            if row is not None:
+                return PartState.HEALTHY if self._rule_states.healthy(row, table, kind) else PartState.UNCONFIRMED
+        return PartState.UNCONFIRMED if self._fleet.exists(node, name, since, now) else PartState.LEFT
+
+    def exists(self, component: ComponentId) -> bool:
+        """Whether the component has a row."""
+        return self._row(component) is not None
+
+    def expected(self, node: str) -> bool:
+        """Whether a target leads to the node."""
+        return node in self._fleet.nodes
+
+    def _named(self, part: str) -> tuple[str, str]:
+        """Node and component of a part, "host-007/mlx5_3/1"; of a link's name, "host-007/mlx5_3/1, leaf-3/12", its
+        near end. Names of nodes may have a "/" themselves."""
+        words = part.partition(", ")[0].split("/")
+        for count in range(1, len(words) + 1):
+            if (node := "/".join(words[:count])) in self._fleet.nodes:
+                return node, "/".join(words[count:])
+        return words[0], "/".join(words[1:])
+
+    def swept_link(self, component: ComponentId) -> tuple[str, str] | None:
+        """Name and host ("" none) of the link of a port that a sweep reports; None for any other component."""
+        row, domains = self._port_row(component), self._placing.domains
+        return domains.swept_link(row) if domains is not None and row is not None else None
+
+    def _row(self, component: ComponentId) -> int | None:
+        return self._fleet.tables[component.kind].row(component)
+
+    def _port_row(self, component: ComponentId) -> int | None:
+        return self._row(component) if component.kind is Kind.PORT else None

@@ -1,0 +1,244 @@
+"""The incident of a verdict: texts, severity, members, evidence. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec.structs import replace
+
+from fabricmon.catalogue.kinds import KINDS, Hardness
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import GROUPS, WORDS
+from fabricmon.engine.diagnosis.diagnose import FaultVerdict, odds_text
+from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
+from fabricmon.engine.diagnosis.victims import CULPRITS, VICTIM
+from fabricmon.engine.domains.groups import Ints
+from fabricmon.engine.incidents import loss_texts
+from fabricmon.engine.incidents.incident_draft import IncidentDraft
+from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, TEXTS
+from fabricmon.engine.incidents.ruled_out import MemberCounts, ruled_out
+from fabricmon.engine.incidents.settling import LastReads, unsettled
+from fabricmon.engine.incidents.situation import LINGER, severest
+from fabricmon.model import ComponentId, Event, Evidence, Kind, Members, Severity, Symptom
+
+PARTS = 64  # names of bad members in an incident
+NAMED = 20  # victims that an incident names (design choice)
+EXAMPLES = 5  # symptoms whose readings are printed with a verdict
+
+GROUP_CALM = 30.0  # three polls without a symptom before a group is called recovered
+REBOOT = 900.0
+"""A host that is down with its links for longer is unreachable (design choice); large hosts boot in 5 to 10 min."""
+EVENT_NEAR = 60.0  # seconds between a kernel event and the symptom it belongs to
+SURE, SUSPECTED = 0.9, 0.5  # docs/methods.md#confidence
+
+OF_SWITCHES = ("ports", "switches", "names")
+"""Facts about a group that are no labels of its incident."""
+
+METHOD = "noisy-OR, most probable set of causes (docs/methods.md#noisy-or)"
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictContext:
+    """Input of `draft_of` besides the verdict.
+
+    covered   (component word, hosts) -> id of the maintenance window that covers it, "" none
+    events    the newest kernel event of a component
+    counts    members observed and members with symptoms
+    topology  source of the topology in force, "" none
+    """
+
+    index: SymptomIndex
+    read: LastReads
+    covered: Callable[[str, frozenset[str]], str]
+    events: Mapping[ComponentId, Event]
+    counts: MemberCounts
+    topology: str = ""
+
+
+def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
+    """The incident of a verdict."""
+    index, mode = context.index, verdict.mode
+    name = index.domains.names[mode.domain][verdict.group]
+    component = f"{mode.word}({name})"
+    symptoms = [symptom for kind, rows in verdict.explained.items() for symptom in index.symptoms(kind, rows)]
+    hosts = frozenset().union(*(index.hosts(kind, rows) for kind, rows in verdict.explained.items()))
+    bad, of, parts = _members(verdict, index)
+    kind, (title, why, action) = _texts(verdict, context, {"name": name, "bad": bad, "of": of})
+    candidates = _candidates(verdict, index, component, name)
+    early = loss_texts.unsettled(verdict) if verdict.only_losses else unsettled(verdict, index, context.read)
+    group = mode.domain in GROUPS
+    return IncidentDraft(
+        family=mode.word,
+        identity=f"{mode.word}({name.partition(', ')[0] if mode.word == 'link' else name})",
+        component=component,
+        kind=kind,
+        severity=_severity(verdict, kind, symptoms, hosts),
+        confidence=round(verdict.confidence, 4),
+        title=title if verdict.confidence >= SURE else f"Suspected: {title}",
+        why=why,
+        action=action,
+        evidence=_evidence(verdict, context, component, symptoms, of),
+        members=Members(bad, of),
+        claims=index.keys(verdict.explained) | loss_texts.effect_claims(verdict, index),
+        onset=verdict.onset,
+        labels=_labels(verdict, index, symptoms, hosts),
+        candidates=candidates,
+        parts=tuple(str(part) for part in parts[:PARTS]),
+        group=group,
+        wait=early.seconds,
+        unsettled=early.reason,
+        linger=LINGER if group else 0.0,
+        calm=GROUP_CALM if group and mode.domain != "host" else 0.0,
+        covered=context.covered(component, hosts),
+        ruled_out=ruled_out(verdict, (component, *candidates), context.counts, index),
+    )
+
+
+def with_victims(
+    draft: IncidentDraft, verdict: FaultVerdict, held_up: Mapping[tuple[SymptomType, int], Ints], index: SymptomIndex
+) -> IncidentDraft:
+    """The draft with the victims of the culprits among its symptoms."""
+    found = [
+        held_up[kind, row]
+        for kind in CULPRITS
+        for row in verdict.explained.get(kind, np.empty(0, np.int64)).tolist()
+        if (kind, row) in held_up
+    ]
+    if not found:
+        return draft
+    rows = np.concatenate(found)
+    names = [str(index.component(VICTIM, row)) for row in rows.tolist()]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    text = f"victims: {len(names)} congested ports: {', '.join(names[:NAMED])}{more}"
+    return replace(
+        draft,
+        claims=draft.claims | index.keys({VICTIM: rows}),
+        evidence=(*draft.evidence, Evidence(draft.component, text, value=float(len(names)))),
+        labels=draft.labels | {"victims": str(len(names))},
+    )
+
+
+def _texts(verdict: FaultVerdict, context: VerdictContext, words: Mapping[str, object]) -> tuple[str, Sequence[str]]:
+    """Kind of the incident, and its title, why and action: the mode's, else those of the rule that shows it."""
+    mode, index = verdict.mode, context.index
+    if mode.name == "host down" and context.read.now - verdict.onset >= REBOOT:
+        return "host_unreachable", [text.format(**words) for text in TEXTS["host gone"]]
+    own_texts = (CONFIRMED_TEXTS.get(mode.name) if verdict.seen else None) or TEXTS.get(mode.name)
+    if own_texts is not None:
+        return mode.kind, [text.format(**words) for text in own_texts]
+    own = KINDS[mode.kind].symptom
+    finest = own if own is not None and own in verdict.explained else next(iter(verdict.explained))
+    rule = index.leading_rule(finest, verdict.explained[finest])
+    return rule.kind if finest == own else mode.kind, (f"{rule.title}: {words['name']}", rule.why, rule.action)
+
+
+def _labels(
+    verdict: FaultVerdict, index: SymptomIndex, symptoms: Iterable[Symptom], hosts: frozenset[str]
+) -> dict[str, str]:
+    about = index.domains.about(verdict.domain, verdict.group).items()
+    labels = {"mode": verdict.mode.name} | {key: value for key, value in about if key not in OF_SWITCHES}
+    labels |= {key: value for symptom in symptoms for key, value in symptom.info.items()}
+    if verdict.confidence < SURE:
+        labels["suspected"] = "true"
+    if len(hosts) == 1:
+        labels["node"] = next(iter(hosts))
+    return labels
+
+
+def _members(verdict: FaultVerdict, index: SymptomIndex) -> tuple[int, int, list[ComponentId]]:
+    """Bad members, all members, and the bad ones' names. Hosts of a power domain, ports of anything else."""
+    kinds = [k for k in verdict.explained if index.table(k) is Kind.PORT] or list(verdict.explained)
+    rows = sorted({row for kind in kinds for row in verdict.explained[kind].tolist()})
+    size = len(index.domains.members(index.table(kinds[0]), verdict.domain, verdict.group))
+    return len(rows), max(size, len(rows)), [index.component(kinds[0], row) for row in rows]
+
+
+def _severity(verdict: FaultVerdict, kind: str, symptoms: Sequence[Symptom], hosts: frozenset[str]) -> Severity:
+    """A suspicion is a warning at most; info for loss, and below a probability of one half."""
+    severity = _severity_if_sure(verdict, kind, symptoms, hosts)
+    if verdict.confidence >= SURE:
+        return severity
+    known = verdict.confidence >= SUSPECTED and not verdict.only_losses
+    return min(severity, Severity.WARNING if known else Severity.INFO, key=lambda s: s.rank)
+
+
+def _severity_if_sure(verdict: FaultVerdict, kind: str, symptoms: Sequence[Symptom], hosts: frozenset[str]) -> Severity:
+    """Critical for a hard fault of a domain of two or more hosts; the rule's severity for a single link."""
+    shown = severest(symptom.severity for symptom in symptoms)
+    if KINDS[kind].hardness is Hardness.SOFT:
+        return shown
+    if verdict.mode.severity is not None:
+        return verdict.mode.severity
+    if verdict.domain == "nvlink_domain":
+        return Severity.CRITICAL
+    if verdict.domain in ("leaf", "rail", "learned", "power"):
+        if verdict.mode.word == "monitoring":
+            return Severity.WARNING
+        return Severity.CRITICAL if len(hosts) > 1 else shown
+    return KINDS[kind].severity or shown
+
+
+def _candidates(verdict: FaultVerdict, index: SymptomIndex, component: str, name: str) -> tuple[str, ...]:
+    """The rest of the ambiguity group. A link's own evidence cannot separate its cable from the ports at its ends
+    (docs/methods.md#limits-of-localization)."""
+    found = [index.named(rival.mode, rival.group) for rival in verdict.rivals]
+    found += loss_texts.candidate_switches(verdict, index)
+    ids = index.domains.port.ids
+    if verdict.domain == "link" and verdict.only_losses:
+        found.extend(loss_texts.cable_ends(name, index))
+    elif verdict.domain == "link":
+        near, _, far = name.partition(", ")
+        node, _, rest = near.partition("/")
+        nic = ids["nic"][next(iter(verdict.explained.values()))]
+        found.append(f"nic({node}/{rest.partition('/')[0]})" if (nic >= 0).any() else f"port({near})")
+        if far:
+            found.append(f"port({far})")
+    elif verdict.domain == "nic":
+        # Its links that are down, explained or an effect.
+        rows = index.domains.members(Kind.PORT, verdict.domain, verdict.group).tolist()
+        rule_states = index.rule_states.get(SymptomType.LINK_DOWN, ())
+        links = ids["link"][[row for row in rows if any(row in rule_state.open for rule_state in rule_states)]]
+        found.extend(f"link({index.domains.names['link'][link]})" for link in links.tolist() if link >= 0)
+    return tuple(dict.fromkeys(candidate for candidate in found if candidate != component))
+
+
+def _evidence(
+    verdict: FaultVerdict, context: VerdictContext, component: str, symptoms: Sequence[Symptom], of: int
+) -> tuple[Evidence, ...]:
+    """Counts, examples, counter-evidence, the best alternative and its gap."""
+    index = context.index
+    found: list[Evidence] = []
+    for kind, rows in verdict.explained.items():
+        if len(rows) > 1:
+            onsets = [symptom.since for symptom in index.symptoms(kind, rows)]
+            text = f"{WORDS[kind]} on {len(rows)} members, began within {max(onsets) - min(onsets):.0f} s"
+            found.append(Evidence(component, text, value=float(len(rows)), limit=float(of)))
+    for symptom in symptoms[:EXAMPLES]:
+        found.extend(symptom.evidence[:3])
+        event = context.events.get(symptom.component)
+        if event is not None and abs(event.wall - symptom.since) <= EVENT_NEAR:
+            found.append(Evidence(str(symptom.component), f"kernel: {event.text}"))
+    found.extend(loss_texts.loss_evidence(verdict, component, index))
+    for kind, count in verdict.silent.items():
+        if count:
+            found.append(Evidence(component, f"{count} observed members show no {WORDS[kind]}", METHOD, for_it=False))
+    if missing := _unobserved(verdict, of):
+        found.append(Evidence(component, f"{missing} of {of} members do not report and are no evidence"))
+    text = f"{verdict.mode.name}: {odds_text(verdict)}, confidence {verdict.confidence:.3f}"
+    if (other := verdict.best_other) is not None:
+        named = index.named(other.mode, other.group)
+        text += f"; best alternative {named} is {verdict.gain - other.gain:.1f} nats behind"
+    text += f"; evidence level {loss_texts.evidence_level(verdict, index)}"
+    text += f"; topology {context.topology}" if context.topology else ""
+    found.append(Evidence(component, text, METHOD, value=round(verdict.gain, 3), limit=0.0))
+    return tuple(found)
+
+
+def _unobserved(verdict: FaultVerdict, of: int) -> int:
+    """Count of members of the group without a reading now."""
+    kinds = [kind for kind in verdict.mode.q if kind in verdict.explained]
+    if verdict.domain not in GROUPS or not kinds:
+        return 0
+    return max(0, of - len(verdict.explained[kinds[0]]) - verdict.silent.get(kinds[0], 0))

@@ -1,0 +1,59 @@
+"""The present state of one cause: input of the situation. Pure data."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from fabricmon.catalogue.kinds import kind_of
+from fabricmon.engine.symptoms.rule_state import SymptomKey
+from fabricmon.model import Evidence, Impact, Members, RuledOut, Severity
+
+
+def sharper(family: str, old: str, new: str) -> bool:
+    """Whether `new` is above `old` in the family's order, or another kind of a family without an order."""
+    before, after = (kind_of(kind).order.get(family) for kind in (old, new))
+    if before is None or after is None:
+        return new != old
+    return after > before
+
+
+class IncidentDraft(Struct, frozen=True, kw_only=True):
+    """One incident as it should be now.
+
+    identity   component without facts that may come later (a link's far end); with `family` it makes the id
+    claims     the open symptoms it explains
+    group      a component of several links: it absorbs the incidents of its members
+    onset      wall time of the earliest symptom
+    wait       most seconds from its first draft for which it does not open while `unsettled`
+    unsettled  why it has to wait, "" if not
+    linger     seconds for which a group keeps its claims without evidence for the group
+    calm       seconds without an open symptom before it is resolved
+    covered    id of the maintenance window that covers it, "" for none: it is not opened
+    impact     affected jobs, None unknown
+    ruled_out  other causes that were considered
+    """
+
+    family: str
+    identity: str
+    component: str
+    kind: str
+    severity: Severity = Severity.INFO
+    confidence: float = 1.0
+    title: str
+    why: str
+    action: str
+    evidence: tuple[Evidence, ...]
+    members: Members = Members(1, 1)
+    claims: frozenset[SymptomKey] = frozenset()
+    onset: float
+    labels: dict[str, str] = {}
+    candidates: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    group: bool = False
+    wait: float = 0.0
+    unsettled: str = ""
+    linger: float = 0.0
+    calm: float = 0.0
+    covered: str = ""
+    impact: Impact | None = None
+    ruled_out: tuple[RuledOut, ...] = ()

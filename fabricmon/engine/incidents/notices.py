@@ -1,0 +1,149 @@
+"""Incidents without a broken component: silent agents, unreliable telemetry. They are info. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from fabricmon.catalogue.kinds import KINDS, Notice
+from fabricmon.engine.incidents.claim_lookup import ClaimLookup
+from fabricmon.engine.incidents.explain import PARTS
+from fabricmon.engine.incidents.incident_draft import IncidentDraft
+from fabricmon.engine.incidents.situation import severest
+from fabricmon.engine.symptoms.rule_state import RuleState, SymptomKey
+from fabricmon.fleet.fleet import Fleet
+from fabricmon.model import ComponentId, Evidence, Kind, Members, Presence, Severity, Symptom
+from fabricmon.rules.rule import Rule
+
+ALL_SHARE = 0.5
+"""Share of silent agents from which the server may be cut off: not monitored, a warning (design choice)."""
+
+
+class NoticeSubject(NamedTuple):
+    """The subject of a notice: a host, or a link that a sweep reports."""
+
+    component: str  # "host(host-003)", "link(host-003/mlx5_2/1, leaf-3/12)"
+    name: str
+    node: str  # of the agent that reports it; "" for a link
+    hosts: frozenset[str]
+
+
+class Notices:
+    """Remembers which kinds are one summary, so that one agent more or less does not change the form."""
+
+    def __init__(self, fabric: str, fleet: Fleet, lookup: ClaimLookup) -> None:
+        self.network = f"network({fabric or 'fabric'})"
+        self._fleet, self._lookup = fleet, lookup
+        self._summed: set[str] = set()
+
+    def drafts(
+        self,
+        rule_states: Iterable[RuleState],
+        verdicts: Iterable[IncidentDraft],
+        covered: Callable[[str, frozenset[str]], str],
+    ) -> list[IncidentDraft]:
+        """Notices for symptoms that no verdict explains.
+
+        verdicts  the drafts of the verdicts
+        covered   (component, hosts) -> id of the maintenance window that covers it, "" none
+        """
+        claims = {key for draft in verdicts for key in draft.claims}
+        found: list[IncidentDraft] = []
+        for state in rule_states:
+            rule = state.rule
+            if KINDS[rule.kind].notice is not None:
+                every = (held.symptom for held in state.open.values())
+                left = [symptom for symptom in every if SymptomKey(rule.name, symptom.component) not in claims]
+                found += self._of_rule(rule, left, covered)
+        return found
+
+    def _of_rule(
+        self, rule: Rule, symptoms: Iterable[Symptom], covered: Callable[[str, frozenset[str]], str]
+    ) -> list[IncidentDraft]:
+        """The notices for the open symptoms of one rule that no verdict explains."""
+        by_subject: dict[NoticeSubject, list[Symptom]] = {}
+        for symptom in symptoms:
+            by_subject.setdefault(self._subject(symptom.component), []).append(symptom)
+        by_subject = {s: found for s, found in by_subject.items() if not covered(s.component, s.hosts)}
+        kind, form = rule.kind, _form(rule)
+        if len(by_subject) > form.most:
+            self._summed.add(kind)
+        elif len(by_subject) <= 1:
+            self._summed.discard(kind)
+        if kind in self._summed and by_subject:
+            return [self._summary(rule, form, {subject.name: found for subject, found in by_subject.items()})]
+        return [self._one(rule, form, subject, found) for subject, found in by_subject.items()]
+
+    def _subject(self, component: ComponentId) -> NoticeSubject:
+        link, node = self._lookup.swept_link(component), component.node
+        if link is None:
+            return NoticeSubject(f"host({node})", node, node, frozenset((node,)))
+        name, host = link
+        return NoticeSubject(f"link({name})", name, "", frozenset((host,)) if host else frozenset())
+
+    def _one(self, rule: Rule, form: Notice, subject: NoticeSubject, symptoms: list[Symptom]) -> IncidentDraft:
+        of_ports = [s for s in symptoms if s.component.kind is not Kind.NODE]
+        what = f" ({len(of_ports)} components)" if len(of_ports) > 1 else ""
+        return replace(
+            self._draft(rule, form, symptoms),
+            family=form.family,
+            identity=subject.component,
+            component=subject.component,
+            title=f"{rule.title}: {subject.name}{what}",
+            labels=({"node": subject.node} if subject.node else {})
+            | {key: value for s in symptoms for key, value in s.info.items()},
+            parts=tuple(str(s.component) for s in symptoms[:PARTS]),
+        )
+
+    def _summary(self, rule: Rule, form: Notice, by_host: Mapping[str, list[Symptom]]) -> IncidentDraft:
+        nodes = len(self._fleet.nodes)
+        draft = self._draft(rule, form, [s for found in by_host.values() for s in found])
+        title = f"{rule.title}: {len(by_host)} of {nodes} nodes"
+        if form.blinds and len(by_host) >= ALL_SHARE * nodes:
+            title = f"{title}; the server's own network may be cut"
+            severity = severest((draft.severity, Severity.WARNING))
+            draft = replace(draft, severity=severity, action="Check the server's network first.")
+        return replace(
+            draft,
+            title=title,
+            members=Members(len(by_host), max(nodes, len(by_host))),
+            parts=tuple(sorted(by_host)[:PARTS]),
+            group=True,
+        )
+
+    def _draft(self, rule: Rule, form: Notice, symptoms: Sequence[Symptom]) -> IncidentDraft:
+        """The parts of a notice that its symptoms give."""
+        return IncidentDraft(
+            family=rule.kind,
+            identity=self.network,
+            component=self.network,
+            kind=rule.kind,
+            severity=severest(s.severity for s in symptoms),
+            title=rule.title,
+            why=rule.why,
+            action=rule.action,
+            evidence=self._readings(symptoms),
+            members=Members(len(symptoms), len(symptoms)),
+            claims=frozenset(SymptomKey(s.rule, s.component) for s in symptoms),
+            onset=min(s.since for s in symptoms),
+            wait=form.settle,
+            unsettled="more symptoms may follow",
+        )
+
+    def _readings(self, symptoms: Sequence[Symptom]) -> tuple[Evidence, ...]:
+        found: list[Evidence] = []
+        for symptom in symptoms[:5]:
+            found.extend(symptom.evidence[:3])
+            node = self._fleet.nodes.get(symptom.component.node)
+            if node is not None and node.presence is not Presence.LIVE and node.detail:
+                found.append(Evidence(str(symptom.component), node.detail))  # "connection refused"
+        return tuple(found)
+
+
+def _form(rule: Rule) -> Notice:
+    """The notice of a rule's kind; drafts() asks only for kinds that have one."""
+    form = KINDS[rule.kind].notice
+    assert form is not None
+    return form

@@ -1,0 +1,1 @@
+"""Symptoms: one state machine a rule and row. Pure."""

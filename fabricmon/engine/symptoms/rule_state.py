@@ -1,0 +1,163 @@
+"""Hysteresis: from the outcome of a rule for every row to symptoms that open and close. Pure, NumPy.
+
+One state machine per row, the same for all rules (docs/methods.md#hysteresis):
+
+    OK -> pending (fire, for `hold`) -> firing -> clearing (clear, for `clear`) -> OK
+
+An unknown row keeps its state: absence is never recovery, and a row that was never known never fires. Severity only
+rises within one episode. Python objects are made for transitions only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.model import ComponentId, Evidence, Severity, Symptom, SymptomChange
+from fabricmon.rules.rule import Outcome, Rule
+
+OK, PENDING, FIRING, CLEARING = 0, 1, 2, 3
+
+EDGE = 1e-3
+"""Seconds by which a hold may fall short, for a tick just at its end: differences of wall times are rounded."""
+
+ReadEvidence = Callable[[int], tuple[tuple[Evidence, ...], dict[str, str]]]
+
+_SEVERITIES = (Severity.INFO, Severity.WARNING, Severity.CRITICAL)
+
+
+class SymptomKey(NamedTuple):
+    """Names one open symptom."""
+
+    rule: str
+    component: ComponentId
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSymptom:
+    """An open symptom and when it opened."""
+
+    symptom: Symptom
+    opened: float  # `now` of the tick that opened it
+
+
+class RuleState:
+    """The states of one rule over the rows of its table.
+
+    phase     int8[n]: OK, PENDING, FIRING, CLEARING
+    known     bool[n]: the last outcome was known
+    entered   float64[n]: `now` at which PENDING or CLEARING began (for PENDING: of the first evidence)
+    """
+
+    def __init__(self, rule: Rule, params: Any) -> None:
+        self.rule = rule
+        self.phase: NDArray[np.int8] = np.zeros(0, np.int8)
+        self.known: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.entered: NDArray[np.float64] = np.zeros(0)
+        self.open: dict[int, OpenSymptom] = {}
+        self.configure(params)
+
+    def configure(self, params: Any) -> None:
+        """New parameters. States stay."""
+        self.params, self.hold, self.clear = params, float(params.hold), float(params.clear)
+
+    def advance(
+        self, outcome: Outcome, ids: Sequence[ComponentId], now: float, read_evidence: ReadEvidence
+    ) -> list[SymptomChange]:
+        """The transitions of this tick.
+
+        outcome   what is too old to rule_state is not `known` in it (View.fresh: max(3 periods, 30 s))
+        read_evidence  row -> readings and info of the rule; called for transitions only
+        """
+        self._grow(len(outcome.known))
+        self.known = outcome.known
+        rows = np.flatnonzero(self.known & (outcome.fire | (self.phase != OK)))
+        if not len(rows):
+            return []
+        opening, closing = self._move(rows, outcome, now)
+
+        def symptom(row: int, since: float) -> Symptom:
+            rank = self.rule.severity.rank if outcome.severity is None else int(outcome.severity[row])
+            severity = _SEVERITIES[min(max(rank, 0), 2)]
+            value, readings = float(outcome.value[row]), read_evidence(row)
+            return Symptom(self.rule.name, self.rule.kind, ids[row], severity, since, value, *readings)
+
+        changes: list[SymptomChange] = []
+        held = f", held {self.hold:g} s" if self.hold else ""
+        for row in opening:
+            self.open[row] = OpenSymptom(symptom(row, float(self.entered[row])), now)
+            changes.append(SymptomChange(self.open[row].symptom, True, now, f"raise condition met{held}"))
+        held = f" for {self.clear:g} s" if self.clear else ""
+        changes += [self._close(row, now, f"clear condition met{held}") for row in closing]
+        return changes + self._risen(outcome, symptom, now)
+
+    def _move(self, rows: NDArray[np.int64], outcome: Outcome, now: float) -> tuple[list[int], list[int]]:
+        """Advance the phases of some known rows; the rows that open and those that close."""
+        state, fire, clear = self.phase[rows], outcome.fire[rows], outcome.clear[rows]
+        began = np.full(len(rows), now) if outcome.since is None else outcome.since[rows]
+        began = np.where(np.isfinite(began), np.minimum(began, now), now)
+
+        start = (state == OK) & fire
+        self.entered[rows[start]] = began[start]
+        state[start] = PENDING
+        state[(state == PENDING) & ~fire] = OK
+        opening = (state == PENDING) & (now - self.entered[rows] >= self.hold - EDGE)
+        if outcome.confirmed is not None:
+            opening &= outcome.confirmed[rows]
+        state[opening] = FIRING
+
+        state[(state == CLEARING) & ~clear] = FIRING
+        ending = (state == FIRING) & clear & ~fire
+        self.entered[rows[ending]] = now
+        state[ending] = CLEARING
+        closing = (state == CLEARING) & (now - self.entered[rows] >= self.clear - EDGE)
+        state[closing] = OK
+        self.phase[rows] = state
+        return rows[opening].tolist(), rows[closing].tolist()
+
+    def rows(self) -> NDArray[np.int64]:
+        """Rows with an open symptom, ascending."""
+        return np.array(sorted(self.open), np.int64)
+
+    def pending(self) -> NDArray[np.bool_]:
+        return np.asarray(self.phase == PENDING)
+
+    def waiting(self) -> bool:
+        """Whether a row is pending or clearing."""
+        return bool(((self.phase == PENDING) | (self.phase == CLEARING)).any())
+
+    def drop(self, rows: Sequence[int], now: float, reason: str) -> list[SymptomChange]:
+        """Forget rows that left the table and close their symptoms."""
+        changes = [self._close(row, now, reason) for row in rows if row in self.open]
+        inside = [row for row in rows if row < len(self.phase)]
+        self.phase[inside] = OK
+        self.known[inside] = False
+        return changes
+
+    def _risen(self, outcome: Outcome, symptom: Callable[[int, float], Symptom], now: float) -> list[SymptomChange]:
+        """Open symptoms whose severity rose."""
+        if outcome.severity is None:
+            return []
+        changes: list[SymptomChange] = []
+        for row, held in list(self.open.items()):
+            rank = int(outcome.severity[row])
+            if self.known[row] and outcome.fire[row] and rank > held.symptom.severity.rank:
+                risen = symptom(row, held.symptom.since)
+                self.open[row] = OpenSymptom(risen, held.opened)
+                reason = f"severity rose from {held.symptom.severity} to {risen.severity}"
+                changes.append(SymptomChange(risen, True, now, reason))
+        return changes
+
+    def _close(self, row: int, now: float, reason: str) -> SymptomChange:
+        return SymptomChange(self.open.pop(row).symptom, False, now, reason)
+
+    def _grow(self, n: int) -> None:
+        more = n - len(self.phase)
+        if more > 0:
+            self.phase = np.concatenate((self.phase, np.zeros(more, np.int8)))
+            self.known = np.concatenate((self.known, np.zeros(more, np.bool_)))
+            self.entered = np.concatenate((self.entered, np.full(more, np.nan)))

@@ -1,0 +1,40 @@
+"""Ports by rail and by tier, the groups of a fabric's figures. Pure, NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fabricmon.fleet.row_state import Bools, Numbers
+from fabricmon.fleet.view import View
+
+ADAPTERS = "adapter"
+"""Name of the tier of hosts' own ports; those of cables between switches are named by their levels: "0-1"."""
+
+Group = tuple[str, Numbers]
+"""Name and rows, of ports that are present."""
+
+
+def rails(view: View) -> list[Group]:
+    """By name. Hosts' own ports only: a sweep's rows of the far ends would count each cable twice."""
+    return _by_domain(view, "rail", ~_swept(view))
+
+
+def tiers(view: View) -> list[Group]:
+    """Hosts' ports that are on a rail or leaf, then the ports of cables between levels of switches by name."""
+    placed = (view.group("rail") >= 0) | (view.group("leaf") >= 0)
+    own = np.flatnonzero(placed & ~_swept(view) & view.present)
+    return ([(ADAPTERS, own)] if len(own) else []) + _by_domain(view, "tier", _swept(view))
+
+
+def _swept(view: View) -> Bools:
+    return view.tracks.facts.swept[: view.n]
+
+
+def _by_domain(view: View, domain: str, among: Bools) -> list[Group]:
+    groups = view.group(domain)
+    rows = np.flatnonzero(among & view.present & (groups >= 0))
+    if not len(rows):
+        return []
+    rows = rows[np.argsort(groups[rows], kind="stable")]
+    parts = np.split(rows, np.flatnonzero(np.diff(groups[rows])) + 1)
+    return sorted(((view.group_name(domain, int(groups[part[0]])), part) for part in parts), key=lambda group: group[0])

@@ -1,0 +1,1 @@
+"""Times, words and JSON documents common to page, API, receivers and terminal. Pure."""

@@ -1,0 +1,20 @@
+"""Counts, kinds and confidence as text. Pure."""
+
+from __future__ import annotations
+
+
+def count(n: int, word: str) -> str:
+    """ "1 node", "2 nodes", "1,024 ports"."""
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+
+
+def kind_words(kind: str) -> str:
+    """ "link_flapping" -> "link flapping"."""
+    return kind.replace("_", " ")
+
+
+def certainty(confidence: float) -> str:
+    """ "97%"; "over 99%" instead of 100%."""
+    if confidence >= 0.995:
+        return "over 99%"
+    return f"{confidence:.0%}"

@@ -1,0 +1,99 @@
+"""Groups what is due for one receiver into notifications, within its budget of messages. Pure.
+
+What fits is sent at once, one notification for each reason. Of what does not fit the budget, the last free message
+lists everything in one digest; without a free message it waits. The last message of a budget is kept for critical
+incidents. So nothing waits longer than `pacing.PERIOD` for each MAX_DIGEST incidents before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fabricmon.model import Incident, Severity
+from fabricmon.notify.route import Receiver
+
+DIGEST = "digest"
+"""Reason of a notification about incidents with different reasons."""
+
+MAX_DIGEST = 100  # incidents in one digest; what is left waits for the next
+RESERVE = 1  # messages of a budget that only critical incidents use
+
+
+class DueIncident(NamedTuple):
+    """An incident that a receiver is to be notified of, and why. `since` when it is due (wall); `reminder`: again."""
+
+    incident: Incident
+    reason: str
+    since: float
+    reminder: bool = False
+
+    @property
+    def critical(self) -> bool:
+        return self.incident.severity is Severity.CRITICAL
+
+    @property
+    def urgent(self) -> bool:
+        """Whether it may use the reserve."""
+        return self.critical and not self.reminder
+
+
+class Batch(NamedTuple):
+    """What one notification has."""
+
+    reason: str
+    due: Sequence[DueIncident]
+
+
+def batches(receiver: Receiver, due: Sequence[DueIncident], used: int) -> list[Batch]:
+    """The notifications to make now of what is due, `used` messages of the budget being in use.
+
+    due  in the order of importance; what is in no notification waits
+    """
+    whole = _whole(receiver, due)
+    if not receiver.budget:
+        return whole
+    free = receiver.budget - used
+    if receiver.budget > RESERVE and not any(item.urgent for item in due):
+        free -= RESERVE
+    if sum(messages(receiver, batch) for batch in whole) <= free:
+        return whole
+    if free <= 0:
+        return []
+    made = _fitting(receiver, whole, free - 1)
+    taken = {item.incident.id for batch in made for item in batch.due}
+    left = [item for item in due if item.incident.id not in taken][:MAX_DIGEST]
+    return [*made, Batch(left[0].reason if len(left) == 1 else DIGEST, left)]
+
+
+def messages(receiver: Receiver, batch: Batch) -> int:
+    """How many messages the receiver makes of a notification."""
+    count = len(batch.due)
+    return count if batch.reason != DIGEST and count <= receiver.each else 1
+
+
+def _whole(receiver: Receiver, due: Sequence[DueIncident]) -> list[Batch]:
+    """A notification for each reason; one for all that waited for a digest of `Receiver.digest`."""
+    groups: dict[str, list[DueIncident]] = {}
+    for item in due:
+        groups.setdefault(DIGEST if receiver.digest and not item.critical else item.reason, []).append(item)
+    made = []
+    for reason, group in groups.items():
+        most = MAX_DIGEST if reason == DIGEST else receiver.batch
+        for start in range(0, len(group), most):
+            some = group[start : start + most]
+            made.append(Batch(some[0].reason if len(some) == 1 else reason, some))
+    return made
+
+
+def _fitting(receiver: Receiver, whole: Sequence[Batch], room: int) -> list[Batch]:
+    """The first notifications, of `room` messages at most."""
+    made = []
+    for batch in whole:
+        if messages(receiver, batch) > room:
+            if room and batch.reason != DIGEST:
+                made.append(Batch(batch.reason, batch.due[:room]))
+            break
+        made.append(batch)
+        room -= messages(receiver, batch)
+    return made

@@ -1,0 +1,1 @@
+"""Recordings as files: writing, reading, giving them away."""

@@ -1,0 +1,1 @@
+"""One topology file format a module: text, or YAML's data, to graph. Pure."""

@@ -1,0 +1,1 @@
+"""Authorisation, rate limits, names and expiry of certificates. Pure."""
