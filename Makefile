@@ -60,7 +60,7 @@ pytest-quick: $(TEST) peers
 	$(BIN)/python -m pytest $(XDIST) -m "not (long or vm or chaos or rig)" $(PYTEST_ARGS)
 
 pytest-all: $(TEST) peers
-	$(BIN)/python -m pytest $(XDIST) -m "not rig" $(PYTEST_ARGS)
+	$(BIN)/python -m tests.once_more $(XDIST) -m "not rig" $(PYTEST_ARGS)
 
 # KUBE_APISERVER=PATH adds the real Kubernetes API server (tests/rigs/kube/build makes one).
 test-rigs: $(TEST) peers
