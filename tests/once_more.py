@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-FEW = 5
+FEW = 12
 TESTS_FAILED = 1  # pytest's exit status where tests failed; others mean that it did not run to its end
 CACHE = Path(".pytest_cache/v/cache/lastfailed")
 

@@ -90,13 +90,13 @@ class Asked:
 
     async def __aenter__(self) -> Asked:
         self._tasks = [asyncio.create_task(self.agent.run())]
-        await asyncio.wait_for(self.agent.listening.wait(), 30)
+        await asyncio.wait_for(self.agent.listening.wait(), 60)
         await until(self.agent.node.schedule.board.first_round.is_set, 60)
         given = {"central.listen": ["127.0.0.1:0"], "central.state": str(self._state),
                  "central.targets": [str(self.agent.addresses[0])]}  # fmt: skip
         self.central = Central(config.load(None, given, uses=("central", "rules", "topology")))
         self._tasks.append(asyncio.create_task(self.central.run()))
-        await asyncio.wait_for(self.central.listening.wait(), 30)
+        await asyncio.wait_for(self.central.listening.wait(), 60)
         self.url = f"http://127.0.0.1:{self.central.addresses[0].port}"
         await until(lambda: any(n.checked is not None for n in self.central.engine.nodes()), 30)
         await asyncio.sleep(1.1)  # the counts of the page are those of a second ago

@@ -98,7 +98,7 @@ async def read(tree: Path) -> tuple[Health, dict[tuple[str, str], float]]:
     kinds = {name: kind for name, kind in COLLECTORS.items() if not kind.wide and name != "kernel_log"}
     node = LocalNode(settings, host, await identify(host, "n1"), kinds, at_once=True)
     reads = asyncio.create_task(node.schedule.run())
-    await asyncio.wait_for(node.schedule.board.first_round.wait(), 60)
+    await asyncio.wait_for(node.schedule.board.first_round.wait(), 240)
     node.tick()
     health, snapshot = node.health(), node.state.snapshot
     reads.cancel()

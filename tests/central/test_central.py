@@ -126,7 +126,7 @@ async def live(server, nodes=1):
 
 async def firing(server, kind):
     """The one open incident of that kind, when it is there."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             _, body = await server.get("/api/v1/incidents", params={"status": "firing", "kind": kind})
             if body["incidents"]:

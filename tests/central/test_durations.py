@@ -12,7 +12,7 @@ from tests.central.test_central import agent, live, start  # noqa: F401
 async def test_ticks_and_diagnoses_are_counted_by_their_duration(start, agent):  # noqa: F811
     server = await start([agent.address])
     await live(server)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             _, _, text = await server.text("/metrics")
             values = {(s.name, s.labels.get("le", "")): s.value

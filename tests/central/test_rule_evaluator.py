@@ -212,7 +212,7 @@ async def test_the_loop_notes_failures_retries_and_recovers(server: tuple[Api, S
     api.fails = True
     task = asyncio.create_task(central.source.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(api.asked) < 2:
                 await asyncio.sleep(0.02)
             (warning,) = central.source.warnings()

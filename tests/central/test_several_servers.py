@@ -62,7 +62,7 @@ class Servers(Site):
             )
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_receiver_that_joins_by_key_gets_each_state_once(tmp_path: Path) -> None:
     first, second = "mlx5_0", "mlx5_3"
     with Servers(tmp_path) as site:

@@ -19,7 +19,7 @@ from tests.rigs.faulty_disk import FaultyDisk
 
 HOUR = 3600
 PAGE = 4096  # bytes of a page of the database
-START = 120.0  # seconds for a process to start; a disk may hang meanwhile
+START = 240.0  # seconds for a process to start; a disk may hang meanwhile
 
 
 @dataclass

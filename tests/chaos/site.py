@@ -15,7 +15,7 @@ from tests.chaos.node import Node
 from tests.rigs.daemons import FABRICMON, Daemon, fetch, fetch_json, free_port, wait_for
 from tests.rigs.receiver import posts
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 # The product's own settings, only quicker: what is tested is order and durability, not how long a link must be down.
 SETTINGS: dict[str, Any] = {

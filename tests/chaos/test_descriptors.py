@@ -10,7 +10,7 @@ import pytest
 from tests.chaos.site import Site
 from tests.chaos.starve import without_descriptors
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
 
 def lines(log: Path) -> list[str]:

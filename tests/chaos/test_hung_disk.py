@@ -27,7 +27,7 @@ def firing(site: Site) -> set[str]:
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_hung_disk_is_shown_and_stops_neither_evaluation_nor_deliveries(
     tmp_path: Path, require: Callable[..., str]
 ) -> None:

@@ -21,7 +21,7 @@ RUNS = int(os.environ.get("FABRICMON_CHAOS_RUNS", "4"))
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("run", range(RUNS))
 def test_no_incident_is_lost_and_none_has_two_ids(run: int, tmp_path: Path) -> None:
     with Site(tmp_path) as site:

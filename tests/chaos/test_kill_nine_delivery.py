@@ -33,7 +33,7 @@ def committed(state: Path) -> dict[str, Notification]:
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("run", range(RUNS))
 def test_nothing_is_lost_and_nothing_changes_its_key(run: int, tmp_path: Path) -> None:
     play = Play(tmp_path, run)

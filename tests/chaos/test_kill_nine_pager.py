@@ -18,7 +18,7 @@ from tests.rigs.receiver import posts
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("run", [1])
 def test_an_alert_that_began_ends_under_the_same_key(run: int, tmp_path: Path) -> None:
     key = tmp_path / "key"

@@ -13,7 +13,7 @@ BUDGET = 3
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_killed_server_neither_spends_the_budget_again_nor_forgets_what_waits(tmp_path: Path) -> None:
     """All of it takes less than the five minutes of the budget, so at most three messages may come."""
     with Site(tmp_path, links=12, budget=BUDGET) as site:

@@ -239,7 +239,7 @@ RATES = {"fabricmon_rail_pressed_ports"}
 def metrics(site: dict[str, Any]) -> frozenset[str]:
     """Metrics of agent and server, of the catalogue, and those that the code exports in other cases."""
     found = {counter.metric for counter in CATALOGUE.values()}
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not found & RATES and time.monotonic() < deadline:
         for address in (site["server"], site["agent"]):
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:

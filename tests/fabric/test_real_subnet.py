@@ -25,7 +25,7 @@ from tests.conftest import need
 from tests.rigs.daemons import FABRICMON, Daemon, fetch_json, free_port, wait_for
 from tests.rigs.ibsim.subnet import Subnet, preload, subnet
 
-pytestmark = [pytest.mark.peer, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(600)]
 
 PLAN = rail_fabric(nodes=64, rails=8, unit=32, spines=16, parallel=2)
 PERFQUERY = {
@@ -183,7 +183,7 @@ class Site:
         found = told["incidents"] if isinstance(told, dict) else told
         return [i for i in found if i["kind"] == kind and i["status"] == "firing"]
 
-    def incident(self, kind: str, *ends: End, patience: float = 60.0) -> dict[str, Any]:
+    def incident(self, kind: str, *ends: End, patience: float = 150.0) -> dict[str, Any]:
         """The firing incident of a kind that names both ends of a cable."""
         return wait_for(
             f"{kind} of {[words(e) for e in ends]}",

@@ -20,7 +20,7 @@ from fabricmon.host.protocol import HostError, Link
 from fabricmon.host.rtnl import Rtnetlink
 from fabricmon.host.rtnl_socket import RTM_DELLINK, RTM_NEWLINK, LinkMarshal, link_of
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 NUMBER = {name: kind for kind, name, _ in rtnl_socket.LinkMessage.nla_map}
 
 

@@ -12,7 +12,7 @@ MARK = "from pathlib import Path\nimport pytest\nMARK = Path(__file__).with_name
 TURNS = MARK + "def test_turns():\n    seen = MARK.exists()\n    MARK.touch()\n    assert seen\n"
 BROKEN = "def test_broken():\n    assert False\n"
 STOPS = MARK + "def test_stops():\n    MARK.touch()\n    pytest.exit('no more', returncode=3)\n"
-MANY = "import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test_broken(n):\n    assert False\n"
+MANY = "import pytest\n@pytest.mark.parametrize('n', range(13))\ndef test_broken(n):\n    assert False\n"
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ MANY = "import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test_broken(
         (TURNS, 0, 2, "unsteady: test_it.py::test_turns failed beside the others and passed alone"),
         (BROKEN, 1, 2, "failed: test_it.py::test_broken"),
         (TURNS + BROKEN, 1, 2, "unsteady: test_it.py::test_turns"),
-        (MANY, 1, 1, "failed: test_it.py::test_broken[5]"),
+        (MANY, 1, 1, "failed: test_it.py::test_broken[12]"),
         (STOPS, 3, 1, ""),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 
 from fabricmon.host.rtnl import Rtnetlink
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
 
 CHANGES = 100
 

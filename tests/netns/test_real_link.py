@@ -14,7 +14,7 @@ import yaml
 from tests.rigs.daemons import FABRICMON, Daemon, free_port, wait_for
 from tests.rigs.receiver import posts
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parents[2]
 LINKS = 20
@@ -92,7 +92,7 @@ class Site:
         """Every incident of every post with the time it came."""
         return [(post["at"], incident) for post in posts(self.received) for incident in post["body"]["incidents"]]
 
-    def wait_notified(self, kind: str, link: int, status: str, patience: float = 30.0) -> tuple[float, dict]:
+    def wait_notified(self, kind: str, link: int, status: str, patience: float = 150.0) -> tuple[float, dict]:
         """The first notification of that incident; on failure, the logs of the daemons."""
         component = f"link(node-1/veth{link})"
 

@@ -40,7 +40,7 @@ def filled(prometheus, name, *titles):
         return all(answers[title].points for title in titles)
 
     answers = {}
-    wait_for(f"data in all of {', '.join(titles)}", look, 30)
+    wait_for(f"data in all of {', '.join(titles)}", look, 120.0)
     return answers
 
 

@@ -139,7 +139,7 @@ class Tab:
         assert "exceptionDetails" not in told, f"{expression}: {told['exceptionDetails']}"
         return told["result"].get("value")
 
-    async def until(self, expression: str, patience: float = 30.0) -> Any:
+    async def until(self, expression: str, patience: float = 150.0) -> Any:
         """The first truthy value of an expression; what the page shows is in the error when none came."""
         end = asyncio.get_running_loop().time() + patience
         while True:

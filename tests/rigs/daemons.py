@@ -23,7 +23,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def fetch(url: str, accept: str = "*/*", timeout: float = 10.0) -> str:
+def fetch(url: str, accept: str = "*/*", timeout: float = 60.0) -> str:
     request = urllib.request.Request(url, headers={"Accept": accept})
     with urllib.request.urlopen(request, timeout=timeout) as answer:
         return str(answer.read().decode())
@@ -33,7 +33,7 @@ def fetch_json(url: str) -> Any:
     return json.loads(fetch(url))
 
 
-def wait_for(what: str, look: Callable[[], T], patience: float = 60.0, pause: float = 0.05) -> T:
+def wait_for(what: str, look: Callable[[], T], patience: float = 150.0, pause: float = 0.05) -> T:
     """The first truthy answer of `look`; TimeoutError naming `what` when none came. No connection is no answer."""
     end = time.monotonic() + patience
     while True:
@@ -63,7 +63,7 @@ class Daemon:
     def tail(self, size: int = 3000) -> str:
         return self.log.read_text(errors="replace")[-size:]
 
-    def wait_until(self, what: str, look: Callable[[], object], patience: float = 60.0) -> None:
+    def wait_until(self, what: str, look: Callable[[], object], patience: float = 150.0) -> None:
         """Like wait_for; a program that ended meanwhile is told with its log's end."""
 
         def alive_and() -> object:

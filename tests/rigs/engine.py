@@ -45,7 +45,7 @@ class Engine:
                  "--bridge=none"],
                 stdout=log, stderr=subprocess.STDOUT,
             )  # fmt: skip
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while self.run("info").returncode:
             if self._dockerd.poll() is not None or time.monotonic() > end:
                 said = (self._folder / "log").read_text()[-2000:]

@@ -68,7 +68,7 @@ async def main():
     give(others)
     reserve.fill(loop.time() + 3 * RETRY)
     assert not reserve.short
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await waiting
         watching = asyncio.create_task(reserve.watch())
         while reserve.warnings():

@@ -30,7 +30,7 @@ async def deliver(state: Path, config: slack.SlackConfig, *notes: Notification) 
     running = asyncio.create_task(outbox.run())
     await store.commit(notifications=notes)
     outbox.accept(notes)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await store.backlog():
             await asyncio.sleep(0.02)
     running.cancel()

@@ -89,7 +89,7 @@ async def running(
 
 
 async def until(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not what():
         assert time.monotonic() < end, "did not come true"
         await asyncio.sleep(0.005)

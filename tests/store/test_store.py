@@ -314,7 +314,7 @@ async def test_a_disk_that_hangs_is_noticed_and_holds_up_nobody_who_asks_later(
     store, disk = Store(tmp_path), threading.Event()
     call = asyncio.create_task(store._call(disk.wait))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not store.trouble:
                 await asyncio.sleep(0.01)
             with pytest.raises(StoreError, match="the disk has not answered"):
@@ -343,7 +343,7 @@ async def test_a_disk_that_fails_is_noticed_while_nothing_is_stored(
         raise sqlite3.OperationalError("database or disk is full")
 
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             monkeypatch.setattr(rows, "touch", full)
             while "full" not in store.trouble:
                 await asyncio.sleep(0.01)

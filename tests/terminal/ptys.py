@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyte
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 def _as_a_login_shell_would() -> None:

@@ -69,7 +69,7 @@ def running(program: Path, directory: Path) -> Iterator[Server]:
         for name, command in (("etcd", etcd), ("apiserver", api)):
             log = (directory / f"{name}.log").open("wb")
             started.append(subprocess.Popen([str(word) for word in command], stdout=log, stderr=log))
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while "ok" not in server.kubectl("get", "--raw", "/readyz", check=False):
             if started[1].poll() is not None or time.monotonic() > until:
                 raise RuntimeError((directory / "apiserver.log").read_text()[-2000:])
