@@ -26,7 +26,7 @@ def test_port_that_is_down_has_a_state_and_no_rate(prometheus):
     wait_for("agent up", lambda: prometheus.value('up{job="agent"}') == 1, 120.0)
     assert prometheus.value("count(fabricmon_port_state == 4)") == 7
     assert prometheus.value("count(fabricmon_port_state == 1)") == 1
-    wait_for("rates read after that", lambda: prometheus.value("count(fabricmon_port_rate_bytes_per_second)") == 7, 120.0)
+    wait_for("rates read after that", lambda: prometheus.value("count(fabricmon_port_rate_bytes_per_second)") == 7, 120)
     assert prometheus.value("count(fabricmon_port_rate_bytes_per_second == 50e9)") == 7
 
 
