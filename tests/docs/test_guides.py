@@ -17,6 +17,8 @@ from tests.docs.blocks import ROOT, blocks
 
 COLLECTOR, RULE = ROOT / "docs" / "write-a-collector.md", ROOT / "docs" / "write-a-rule.md"
 
+pytestmark = pytest.mark.timeout(900)  # the guides are followed in a copy of the whole program
+
 
 def follow(page: Path, project: Path) -> None:
     """Write the files of a guide and make its changes."""
@@ -56,7 +58,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 DONE = """
 import contextlib, faulthandler, io, json, os, pytest
-faulthandler.dump_traceback_later(240, exit=True)
+faulthandler.dump_traceback_later(700, exit=True)
 from fabricmon.cli import main
 
 output, result = io.StringIO(), {}
@@ -81,7 +83,7 @@ def done(project: Path) -> dict[str, Any]:
     environ = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     environ["PYTHONPATH"] = str(project)
     run = subprocess.run(
-        [sys.executable, "-c", DONE], cwd=project, env=environ, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", DONE], cwd=project, env=environ, capture_output=True, text=True, timeout=800, check=False
     )
     assert run.returncode == 0, run.stderr
     result: dict[str, Any] = json.loads(run.stdout)
