@@ -366,7 +366,7 @@ class JobImpact(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """"train-70b#4711", or the id where that holds the name."""
+        """ "train-70b#4711", or the id where that holds the name."""
         return job_title(self.id, self.name)
 
 
@@ -423,6 +423,12 @@ class Incident(Struct, frozen=True):
     revision: int = 0  # raised by each change that a receiver should know
     impact: Impact | None = None  # None: it can hit no job, or no source of jobs is configured
     ruled_out: tuple[RuledOut, ...] = ()  # causes that the same symptoms would suggest
+
+    @property
+    def openings(self) -> tuple[float, ...]:
+        """Wall times at which its episodes opened, the newest last; `since` where the history has none."""
+        found = tuple(entry.at for entry in self.history if entry.change in ("opened", "reopened"))
+        return found or (self.since,)
 
 
 class Face(Struct, frozen=True):

@@ -18,6 +18,7 @@ from fabricmon.engine.diagnosis.victims import victims, without
 from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.domains.placing import Placing
 from fabricmon.engine.incidents.claim_lookup import ClaimLookup
+from fabricmon.engine.incidents.current_readings import CurrentReadings
 from fabricmon.engine.incidents.explain import VerdictContext, draft_of, with_victims
 from fabricmon.engine.incidents.incident_draft import IncidentDraft
 from fabricmon.engine.incidents.job_impacts import JobImpacts
@@ -58,9 +59,10 @@ class Evaluation:
         self._events, self._failures = events, rule_states.failures
         self._lookup = ClaimLookup(fleet, rule_states, placing)
         self._silence = SilenceRate()
-        self._notices = Notices(fabric, fleet, self._lookup)
+        self._readings = CurrentReadings(rule_states, fleet.tables)
+        self._notices = Notices(fabric, fleet, self._lookup, self._readings.of)
         self._impacts = JobImpacts(self._lookup)
-        self._secondary = SecondaryDrafts(fabric, rule_states, situation)
+        self._secondary = SecondaryDrafts(fabric, fleet, rule_states, situation)
         self._windows = Windows()
         self._diagnosed_at = -np.inf
         self.maintained: dict[str, str] = {}
@@ -105,6 +107,7 @@ class Evaluation:
         domains, graph = self._placing.domains, self._placing.graph
         if domains is None:
             return []
+        self._readings.begin(now)
         index = SymptomIndex(
             domains, rule_states_by_type(self._rule_states.all), {kind: self._fleet.tables[kind].ids for kind in TABLES}
         )
@@ -124,7 +127,7 @@ class Evaluation:
         changed = self._situation.step(
             now, drafts, self._lookup.is_open, lambda part, kind: self._lookup.part_state(part, kind, since, now), since
         )
-        return guard("mass alarm", changed, self._secondary.after_step, changed, len(self._fleet.nodes), now)
+        return guard("mass alarm", changed, self._secondary.after_step, changed, now)
 
     # --- input of the next ticks
 
@@ -187,6 +190,7 @@ class Evaluation:
             covered=lambda component, hosts: self._windows.covering(now, component, hosts),
             events=self._events,
             counts=MemberCounts(observations),
+            read_now=self._readings.of,
             topology=graph.source if graph is not None else "",
         )
 

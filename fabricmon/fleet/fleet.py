@@ -100,7 +100,7 @@ class Fleet:
             self.tables[Kind.NODE].column(name)
         self.tables[Kind.NODE].own = frozenset(NODE_COLUMNS)
         ports, flows = self.tables[Kind.PORT], self.tables[Kind.FLOW]
-        self.pcie = PcieTracks(self.tables[Kind.PCIE].capacity)
+        self.pcie = PcieTracks(self.tables[Kind.PCIE].capacity, lambda: ports)
         self._tracks: dict[Kind, Tracks | FlowTracks | PcieTracks] = {
             Kind.PORT: Tracks(ports.capacity, self.settings), Kind.FLOW: FlowTracks(flows.capacity),
             Kind.PCIE: self.pcie,

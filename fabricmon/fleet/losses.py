@@ -41,9 +41,10 @@ USUAL_TIMEOUTS = 0.1
 
 
 class LossColumns(NamedTuple):
-    """lost  groups of counters; a row uses the sum of the first group of which it has a counter
+    """lost  groups of counters of packets; a row uses the sum of the first group of which it has a counter
     sent  counters of packets, best first, each with the packets that one count stands for
-    timer  the one of `lost` that counts timers that fired, "" none"""
+    timer  counts timers that fired, "" none. Each is a lost packet of the first group, and of a row without any; what a
+           later group counts has the packets that were sent again because of it"""
 
     lost: tuple[tuple[str, ...], ...]
     sent: tuple[tuple[str, float], ...]
@@ -51,7 +52,7 @@ class LossColumns(NamedTuple):
 
 
 PORTS = LossColumns(
-    (("seq_nak_rx", "ack_timeout", "implied_nak"), ("retrans_packets",)),
+    (("seq_nak_rx", "implied_nak"), ("retrans_packets",)),
     (
         ("rdma_tx_packets", 1.0),
         ("xmit_packets", 1.0),
@@ -155,6 +156,8 @@ class Losses(RowState):
         for at, group in enumerate(self.columns.lost):
             for name in group:
                 self._add(table, name, at)
+        if self.columns.timer:
+            self._add(table, self.columns.timer, 0)
         if 0 <= now - self._began < WINDOW:
             return
         self._began = now
@@ -174,13 +177,19 @@ class Losses(RowState):
             return
         rows = numbers(read, some)
         sure = (marks[some] & np.uint8(Mark.RESET | Mark.EPOCH | Mark.FIRST)) == 0
-        if at:
-            for better in self.columns.lost[0]:
-                sure &= np.isnan(table.value(better)[rows])
-        counts = rise[some][sure].astype(np.float32)
-        self._open[rows[sure]] += counts
+        rows, counts = rows[sure], rise[some][sure].astype(np.float32)
         if name == self.columns.timer:
-            self._fired[rows[sure]] += counts
+            self._fired[rows] += counts
+        mine = self._group(table, rows) == at if name != self.columns.timer else self._group(table, rows) <= 0
+        self._open[rows[mine]] += counts[mine]
+
+    def _group(self, table: Table, rows: Numbers) -> NDArray[np.int8]:
+        """The group of `lost` that each row uses, -1 where it has none."""
+        found = np.full(len(rows), -1, np.int8)
+        for at, group in reversed(list(enumerate(self.columns.lost))):
+            for name in group:
+                found[np.isfinite(table.value(name)[rows])] = at
+        return found
 
     def _turn(self, table: Table, now: float) -> None:
         """End the windows of the rows of which both losses and packets were read since theirs began."""
@@ -214,7 +223,9 @@ class Losses(RowState):
 
     def _lost_times(self, table: Table) -> list[tuple[int, ReadTimes]]:
         """Groups of loss counters that are there: number, times of the first counter of it that is."""
-        found = ((at, map(table.read_times, group)) for at, group in enumerate(self.columns.lost))
+        timer = (self.columns.timer,) if self.columns.timer else ()
+        groups = (group if at else (*group, *timer) for at, group in enumerate(self.columns.lost))
+        found = ((at, map(table.read_times, group)) for at, group in enumerate(groups))
         return [(at, times) for at, group in found if (times := next(filter(None, group), None)) is not None]
 
     def _senders_of(self, table: Table) -> list[tuple[int, ReadTimes, Floats, float]]:

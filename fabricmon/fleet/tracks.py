@@ -3,6 +3,9 @@ Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
 from fabricmon.catalogue.technology import NONE, of_pcie
@@ -16,6 +19,7 @@ from fabricmon.fleet.row_state import RowState, per_row
 from fabricmon.fleet.settings import TrackSettings
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.trend import ModuleTrend
+from fabricmon.model import ComponentId, Kind
 
 TRAFFIC = ("xmit", "rcv", "rdma_tx_bytes", "rdma_rx_bytes")
 """Counters that move when a port carries traffic."""
@@ -71,10 +75,41 @@ class FlowTracks(RowState):
             self.losses.advance(table, now)
 
 
+class AdapterWork(NamedTuple):
+    """now   an adapter carried traffic in its newest slot
+    last  `now` of the newest slot in which it did, NaN never
+    """
+
+    now: bool
+    last: float
+
+
+IDLE = AdapterWork(False, float("nan"))
+
+
 class PcieTracks(RowState):
     """Per row of the PCIE table. `technology`: number of what it is checked as, -1 where as nothing."""
 
     technology = per_row(np.int8, NONE)
+
+    def __init__(self, capacity: int, ports: Callable[[], Table]) -> None:
+        super().__init__(capacity)
+        self._ports = ports  # called, as a table among the parts would grow with this one
+
+    def work(self, table: Table, row: int) -> AdapterWork:
+        """When the ports of the row's adapter carried traffic."""
+        labels, node, ports = table.labels[row], table.ids[row].node, self._ports()
+        tracks = ports.tracks
+        if not isinstance(tracks, Tracks):
+            return IDLE
+        device = labels.get("rdma") or labels.get("owner", "")
+        names = (device, f"{device}/1", f"{device}/2")
+        found = (ports.row(ComponentId(Kind.PORT, node, name)) for name in names)
+        rows = np.array([row for row in found if row is not None], np.intp)
+        if not len(rows):
+            return IDLE
+        pressure = tracks.pressure
+        return AdapterWork(bool(pressure.busy[rows].any()), float(np.fmax.reduce(pressure.worked[rows])))
 
     def advance(self, table: Table, now: float, settings: TrackSettings) -> None:
         del now, settings  # labels only

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet import freshness
 from fabricmon.fleet.losses import Losses
 from fabricmon.fleet.table import FREE, Table
-from fabricmon.fleet.tracks import FlowTracks, Tracks
+from fabricmon.fleet.tracks import AdapterWork, FlowTracks, PcieTracks, Tracks
 
 
 class View:
@@ -103,6 +103,12 @@ class View:
         if not isinstance(self.table.tracks, Tracks):
             raise ValueError(f"table {self.table.kind} carries no state of ports")
         return self.table.tracks
+
+    def adapter_work(self, row: int) -> AdapterWork:
+        """When the adapter of a PCIE row carried traffic. ValueError for another kind."""
+        if not isinstance(self.table.tracks, PcieTracks):
+            raise ValueError(f"table {self.table.kind} carries no state of PCIe links")
+        return self.table.tracks.work(self.table, row)
 
     @property
     def losses(self) -> Losses:

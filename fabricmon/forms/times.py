@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
@@ -32,6 +33,17 @@ def clock_time(wall: float) -> str:
         return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError):
         return "unknown"
+
+
+def clock_times(walls: Sequence[float]) -> str:
+    """Ascending wall times, the date where it changes: "2026-01-31 12:00:00, 12:00:07 UTC"; "" for none."""
+    found: list[str] = []
+    day = ""
+    for wall in walls:
+        date, _, rest = clock_time(wall).removesuffix(" UTC").partition(" ")
+        found.append(rest if date == day else f"{date} {rest}".strip())
+        day = date
+    return f"{', '.join(found)} UTC" if found else ""
 
 
 def rfc3339(wall: float) -> str | None:

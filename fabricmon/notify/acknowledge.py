@@ -57,7 +57,7 @@ def acknowledgement(incident: Incident, at: float, author: str, comment: str) ->
 
 def opened(incident: Incident) -> float:
     """Wall time at which its present episode opened, by its history; its onset may be earlier."""
-    return max((e.at for e in incident.history if e.change in ("opened", "reopened")), default=incident.since)
+    return max(incident.openings)
 
 
 def with_acknowledgement(incident: Incident, ack: Acknowledgement | None) -> Incident:

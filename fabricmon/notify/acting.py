@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from fabricmon.catalogue.kinds import KINDS, Acting, Inhibits, kind_of
 from fabricmon.model import Incident, NodeView, Presence, Severity
+from fabricmon.notify.inhibit import inhibits
 from fabricmon.notify.matchers import Matcher, matches, nodes_of
 
 HOUR = 3600.0
@@ -118,7 +119,7 @@ def decide(
     for node, incident in wanted.items():
         if node in ours:
             continue
-        if alarm is not None:
+        if alarm is not None and ("until" not in alarm.labels or inhibits(alarm, incident)):
             withheld[node] = f"mass alarm {alarm.id} fires: no actions on single nodes"
         elif node in exempt:
             withheld[node] = exempt[node]

@@ -8,6 +8,7 @@ are inhibited, and are sent if they still fire when the larger one ends.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from fabricmon.catalogue.kinds import Inhibits, kind_of
 from fabricmon.model import Incident
@@ -21,8 +22,9 @@ def larger_first(incidents: Iterable[Incident]) -> list[Incident]:
 
 
 def inhibits(larger: Incident, incident: Incident, silenced_since: float | None = None) -> bool:
-    """Whether a firing incident inhibits another one. A mass alarm inhibits those that opened since the time in its
-    label "from"; any other those that are at most as severe and whose bad members are some of its own.
+    """Whether a firing incident inhibits another one. A mass alarm inhibits those of which an episode opened between
+    the times in its labels "from" and "until" (none: now), without the causes in its label "causes"; any other those
+    that are at most as severe and whose bad members are some of its own.
 
     silenced_since  start of a silence that covers `larger`, None without one. A silenced mass alarm does not inhibit
                     what opens later: the silence was made without knowing of it.
@@ -31,7 +33,12 @@ def inhibits(larger: Incident, incident: Incident, silenced_since: float | None 
         case Inhibits.ALL:
             at = opened(incident)
             known = silenced_since is None or at < silenced_since
-            return known and incident.kind != larger.kind and at >= float(larger.labels.get("from", larger.since))
+            if not known or incident.kind == larger.kind or incident.id in larger.labels.get("causes", "").split():
+                return False
+            began, until = (
+                float(larger.labels.get(name, last)) for name, last in (("from", larger.since), ("until", inf))
+            )
+            return any(began <= episode <= until for episode in incident.openings)
         case Inhibits.PARTS:
             return (
                 bool(incident.parts)

@@ -18,7 +18,7 @@ from fabricmon.notify.silence import Silence, silenced_by
 
 ACKNOWLEDGED = "acknowledged"
 ENDED_MEANWHILE = "ended meanwhile"
-RISES = frozenset({"severity rose", "cause sharpened", "job crashes"})
+RISES = frozenset({"severity rose", "cause sharpened"})
 """Reasons within an episode: the incident became worse, or more is known."""
 
 
@@ -96,8 +96,6 @@ class Reasons:
                 return "severity rose"
             if (incident.kind, incident.component) not in {(f.kind, f.component) for f in last.faces}:
                 return "cause sharpened"
-            if any(entry.change == "crash" and entry.at > last.at for entry in incident.history):
-                return "job crashes"
         ack, repeat = self.acknowledgement(incident), self.receiver.repeat
         if ack is not None:
             return ACKNOWLEDGED if self.receiver.acknowledged and ack.at > last.acknowledged_at else ""

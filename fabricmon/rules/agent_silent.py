@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 from fabricmon.fleet.fleet import PRESENCES
 from fabricmon.fleet.table import FREE
 from fabricmon.fleet.view import View
+from fabricmon.forms.times import clock_time
 from fabricmon.model import Evidence, Kind, Presence, Severity
 from fabricmon.rules.promql import UP, Alert, Translation
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
 
+_CLONED = PRESENCES.index(Presence.CLONED)
 _REFUSED_AT_ONCE = [PRESENCES.index(p) for p in (Presence.CLONED, Presence.INCOMPATIBLE)]
 
 WORDS = {
@@ -56,6 +58,7 @@ def test(view: View, params: AgentSilentParams) -> Outcome:
         clear=~fire,
         known=(view.node != FREE) & np.isfinite(quiet_for),
         value=quiet_for,
+        severity=np.where(presence == _CLONED, Severity.WARNING.rank, Severity.INFO.rank).astype(np.int8),
         since=np.where(refused, np.nan, view.now - quiet_for),
     )
 
@@ -68,7 +71,8 @@ def evidence(view: View, row: int, params: AgentSilentParams) -> tuple[Evidence,
     quiet_for = float(silence(view)[row])
     limit = float(np.fmax(params.after, params.intervals * view.value("interval")[row]))
     detail = view.label(row, "detail")
-    text = f"{WORDS[_presence(view, row)]}; last frame {quiet_for:.0f} s ago" + (f" ({detail})" if detail else "")
+    text = f"{WORDS[_presence(view, row)]}; last frame at {clock_time(view.now - quiet_for)}"
+    text += f" ({detail})" if detail else ""
     formula = f"no frame for max({params.intervals:g} intervals, {params.after:g} s)"
     return (reading(text, formula, quiet_for, limit),)
 
@@ -100,7 +104,8 @@ RULE = Rule(
         "No frame came from this node for 30 seconds, or three of its intervals if that is longer. A silent agent is "
         "not a dead node: agents are restarted, upgraded and starved. So this is information; it becomes a fault "
         "of the host or of its power domain only with evidence from other nodes. Meanwhile the node's ports keep "
-        "their last known state: silence is never recovery."
+        "their last known state: silence is never recovery. Two agents under one name are a warning: neither of "
+        "the two nodes is monitored, and that does not end by itself."
     ),
     action=(
         "The evidence shows which. Agent down: the node is up, start the agent (`systemctl start fabricmon-agent`). "

@@ -23,10 +23,12 @@ ELSEWHERE = ("storage", "management")
 class IncastParams(RuleParams, frozen=True):
     """Limits of incast (docs/methods.md#incast).
 
-    full     Rx utilisation of the receiver
-    marked   share of its packets that are ECN-marked; one of the two is enough
-    apart    times the mean of its peers, in Rx or in marks: ports that receive alike are a job that uses the fabric
-             well, or congestion of a rail
+    full     Rx utilisation of the receiver, ...
+    marked   ... or share of its packets that are ECN-marked, while its Rx utilisation is at least ...
+    loaded   ... this: a link that is overrun sends all the time that congestion control leaves it, so marks at less
+             were made by bursts or elsewhere on the path
+    apart    times the mean of its peers, in Rx, and in marks where it is not full: ports that receive alike are a job
+             that uses the fabric well, or congestion of a rail
     senders  ports that are slowed down in the same window
     notices  CNPs a second from which a port counts as slowed down, if they are also twice its own mean of an hour
     waiting  share of time without transmission from which a port counts as slowed down, too
@@ -37,6 +39,7 @@ class IncastParams(RuleParams, frozen=True):
 
     full: Share = 0.9
     marked: Share = 0.05
+    loaded: Share = 0.8
     apart: Annotated[float, Meta(ge=1)] = 1.5
     senders: Annotated[int, Meta(ge=1)] = 4
     notices: Annotated[float, Meta(gt=0)] = 10.0
@@ -90,20 +93,19 @@ def test(view: View, params: IncastParams) -> Outcome:
     rows = _candidates(view, params)
     if len(rows):
         marked = pressure.marked(rows)
-        full, signs = receive[rows] >= params.full, marked > params.marked
+        full, signs = receive[rows] >= params.full, (marked > params.marked) & (receive[rows] >= params.loaded)
         clear[rows[signs]] = False
         keep = full | signs
-        rows, full, signs = rows[keep], full[keep], signs[keep]
+        rows, full = rows[keep], full[keep]
     if len(rows):
         groups, _ = neighbourhood(view)
-        alone = np.zeros(len(rows), np.bool_)
-        if full.any():
-            peers = others_mean(receive, pressure.busy[:n], groups, rows)
-            alone |= full & ~(receive[rows] < params.apart * peers)
-        if signs.any():
+        peers = others_mean(receive, pressure.busy[:n], groups, rows)
+        alone = ~(receive[rows] < params.apart * peers)
+        if not full.all():
             share, busy = np.full(n, np.nan), np.flatnonzero(pressure.busy[:n])
             share[busy] = pressure.marked(busy)
-            alone |= signs & ~(share[rows] < params.apart * others_mean(share, pressure.busy[:n], groups, rows))
+            more = ~(share[rows] < params.apart * others_mean(share, pressure.busy[:n], groups, rows))
+            alone &= full | more
         rows = rows[alone]
         if len(rows):
             fire[rows] = senders(view, rows, groups, params) >= params.senders

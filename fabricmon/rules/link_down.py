@@ -165,7 +165,22 @@ def evidence(view: View, row: int, params: LinkDownParams) -> tuple[Evidence, ..
             readings.append(reading(f"{waiting} ports wait for the subnet manager: suspect it, not the cables"))
     if why:
         readings.append(reading(_WHY[why]))
+    bond, legs, up = other_legs(view, row)
+    if bond:
+        others = ", ".join(view.table.ids[leg].name for leg in legs)
+        text = f"leg of {bond}: {up} of its {len(legs)} other legs up ({others})"
+        readings.insert(1, reading(text + ("; traffic goes on with less bandwidth" if up else "")))
     return tuple(readings)
+
+
+def other_legs(view: View, row: int) -> tuple[str, list[int], int]:
+    """The bond of a port, its other legs, and how many of them are up; "" for a port that is in no bond."""
+    bond = view.label(row, "bond")
+    if not bond:
+        return "", [], 0
+    mates = np.flatnonzero(view.present & (view.node == view.node[row])).tolist()
+    legs = [mate for mate in mates if mate != row and view.label(mate, "bond") == bond]
+    return bond, legs, sum(int(view.tracks.link[leg]) == link.UP for leg in legs)
 
 
 def _waiting(view: View) -> int:
@@ -174,6 +189,9 @@ def _waiting(view: View) -> int:
 
 
 def info(view: View, row: int, params: LinkDownParams) -> dict[str, str]:
+    bond, legs, up = other_legs(view, row)
+    if bond:
+        return {"bond": bond, "legs_up": f"{up} of {len(legs) + 1}"}
     if int(view.tracks.link[row]) != link.INIT:
         return {}
     return {"waits_for": "subnet manager"} | ({"suspect": "subnet manager"} if _waiting(view) > 1 else {})

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fabricmon.fleet.downs import DEPTH
 from fabricmon.fleet.view import View
+from fabricmon.forms.times import clock_times
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.promql import Alert, RecordingRule, Translation, any_of, metric, span
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
@@ -111,11 +112,11 @@ def evidence(view: View, row: int, params: LinkFlappingParams) -> tuple[Evidence
     downs = [(at, count) for at, count in view.tracks.downs.of_row(row) if view.now - at <= params.window]
     recent = [(at, count) for at, count in downs if at >= found.began[0]] or downs
     total = sum(count for _, count in recent)
-    ago = ", ".join(f"{view.now - at:.0f} s ago" + (f" (x{count})" if count > 1 else "") for at, count in recent[-8:])
+    times = clock_times([at for at, count in recent for _ in range(count)][-8:])
     penalty, episodes = float(found.penalty[0]), int(found.episodes[0])
     readings = [
         reading(
-            f"{total} downs ({ago}), penalty {penalty:.0f}",
+            f"{total} downs ({times}), penalty {penalty:.0f}",
             f"P = {PER_DOWN:.0f} a down, half-life {params.half_life:g} s; raise > {params.raise_at:g}, "
             f"clear < {params.clear_at:g}",
             penalty,

@@ -14,27 +14,23 @@ from fabricmon.units import Duration
 
 
 class MassAlarmParams(RuleParams, frozen=True):
-    """Limits of mass_alarm (docs/methods.md#mass-alarm), evaluated by engine/incidents/breaker.py.
+    """Limits of mass_alarm (docs/methods.md#mass-alarm), evaluated by engine/incidents/surge.py.
 
-    share   incidents of warning or higher that open within `window`, as a share of all nodes
-    least   least number of them: a small fabric may fail as a whole with few messages
+    least   incidents of warning or higher that open within `window`, however large the fabric
     window  s
     hold    it opens in the tick in which it is true
-    clear   time for which fewer than half as many must open before single incidents are notified again
+    clear   time for which fewer than half as many must open before it takes no more members; those that it has stay
+            until they end or a larger incident explains them
     """
 
-    share: Annotated[float, Meta(gt=0, le=1)] = 0.05
     least: Annotated[int, Meta(ge=2)] = 20
     window: Duration = Duration(60)
     clear: Duration = Duration(300)
 
-    def limit(self, nodes: int) -> float:
-        return max(float(self.least), self.share * nodes)
-
 
 def evidence(view: View, row: int, params: MassAlarmParams) -> tuple[Evidence, ...]:
-    text = f"limit: {params.limit(int(view.present.sum())):.0f} incidents within {float(params.window):g} s"
-    return (reading(text, "share of all nodes", for_it=False),)
+    text = f"limit: {params.least} incidents within {float(params.window):g} s"
+    return (reading(text, "incidents that open", for_it=False),)
 
 
 RULE = Rule(
@@ -48,8 +44,9 @@ RULE = Rule(
     why=(
         "So many parts of the fabric do not fail at the same time by chance: they share a cause, or the central server "
         "itself is wrong. One incident counts them by kind and names the fault domains among them. The single "
-        "incidents are kept and shown, and notifications of those that still fire are sent when it is over. "
-        "Notifications of older incidents and of resolutions are sent as usual."
+        "incidents are kept and shown. They stay part of it until they end or a larger incident explains them; time "
+        "alone releases none. Notifications of incidents that opened before or later, and of resolutions, are sent as "
+        "usual."
     ),
     action=(
         "Check the common causes: core switches, subnet manager, power, a roll-out of firmware or configuration, the "

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet.device_errors import COLUMNS
 from fabricmon.fleet.table import FREE
 from fabricmon.fleet.view import View
+from fabricmon.forms.times import clock_time
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.promql import (
     ON_NODE,
@@ -83,14 +84,14 @@ def evidence(view: View, row: int, params: NicFaultParams) -> tuple[Evidence, ..
     if view.present[row] and view.now - errors.last[row] <= params.errors:
         text = (
             f"{device} counted {errors.count[row]:.0f} unrecoverable errors since "
-            f"{view.now - errors.since[row]:.0f} s ago, the last {view.now - errors.last[row]:.0f} s ago"
+            f"{clock_time(float(errors.since[row]))}, the last at {clock_time(float(errors.last[row]))}"
         )
         formula = f"one in {params.errors:g} s (firmware or AER fatal)"
         return (reading(text, formula, float(errors.count[row]), 1.0),)
     if view.present[row]:
         return (reading(f"{device} is present again, {len(found)} of {len(expected)}", for_it=False),)
-    gone_for = view.now - float(view.table.gone[row])
-    text = f"{device} vanished {gone_for:.0f} s ago: expected {len(expected)}, found {len(found)}"
+    at = clock_time(float(view.table.gone[row]))
+    text = f"{device} vanished at {at}: expected {len(expected)}, found {len(found)}"
     formula = f"missing from the inventory of a reporting node for {params.missing:g} s"
     return (reading(text, formula, float(len(found)), float(len(expected))),)
 

@@ -17,25 +17,34 @@ class PcieDegradedParams(RuleParams, frozen=True):
     """Limits of pcie_degraded (docs/methods.md#pcie-degraded).
 
     width  least share of its possible lanes, of the worst link on the path
-    speed  least share of its possible speed; not of GPUs, which lower it to save power
-    hold   time for which a link must be below (two polls: a link that retrains is below for moments)
+    speed  least share of its possible speed, of adapters that carry traffic: devices lower it to save power
+    idle   time without traffic after which the speed of an adapter is unknown; before, it is neither low nor full
+    hold   time for which a link must be below (three polls: a link that retrains is below for moments, and a device
+           that stops working lowers its speed at once)
     clear  time for which it must be full again
     """
 
     width: float = 1.0
     speed: float = 1.0
-    hold: Duration = Duration(20)
+    idle: Duration = Duration(60)
+    hold: Duration = Duration(30)
     clear: Duration = Duration(10)
 
 
 def test(view: View, params: PcieDegradedParams) -> Outcome:
     width, speed = view.value("pcie_path_width"), view.value("pcie_path_speed")
-    below = (width < params.width) | (speed < params.speed)
+    narrow, slow = width < params.width, speed < params.speed
+    works, unknown = np.zeros(view.n, np.bool_), np.zeros(view.n, np.bool_)
+    for row in np.flatnonzero(slow & ~narrow).tolist():
+        work = view.adapter_work(row)
+        works[row], unknown[row] = work.now, not view.now - work.last <= params.idle
+    below = narrow | (slow & works)
     read = np.isfinite(width) | np.isfinite(speed)
     return Outcome(
         fire=below,
-        clear=~below,
-        known=view.present & read & view.fresh("pcie_path_width"),
+        clear=~narrow & ~slow,
+        # the speed of an idle device shows nothing
+        known=view.present & read & view.fresh("pcie_path_width") & (below | ~unknown),
         value=np.fmin(width, speed),
     )
 
@@ -78,7 +87,8 @@ RULE = Rule(
         "The PCIe link of this device, or of a bridge between it and the CPU, has fewer lanes or a lower speed than "
         "both its ends support. Libraries for collective operations plan with the possible speed of network adapters, "
         "so a narrow one is invisible to them and slows every ring it is part of. A card with more lanes than its slot "
-        "is no fault: both ends are compared. The speed of GPUs does not count, since they lower it to save power."
+        "is no fault: both ends are compared. The speed counts while the adapter carries traffic: devices lower it "
+        "to save power. Of GPUs it does not count."
     ),
     action=(
         "Check the errors of both ends of the link (`fabricmon_pcie_aer_*` on the node's /metrics, `lspci -vvv` for "

@@ -9,6 +9,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from fabricmon.fleet.view import View
+from fabricmon.forms.times import clock_time
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.neighbours import host_ports_up, neighbourhood, others_count
 from fabricmon.rules.promql import Alert, Translation, increase, pause_share
@@ -74,9 +75,9 @@ def evidence(view: View, row: int, params: PfcStormParams) -> tuple[Evidence, ..
         text = f"PFC pause sent for {latest:.0%} of the last 10 s"
         formula = f">= {params.pausing:g} and {params.victims} victims"
         found.append(reading(text, formula, latest, params.pausing, latest >= params.pausing))
-    since = view.now - float(pressure.storm[row])
-    if since <= EVENT:
-        found.append(reading(f"the adapter counted a PFC storm {since:.0f} s ago"))
+    storm = float(pressure.storm[row])
+    if view.now - storm <= EVENT:
+        found.append(reading(f"the adapter counted a PFC storm at {clock_time(storm)}"))
     groups, where = neighbourhood(view)
     victims = np.flatnonzero(_waiting(view, params) & (groups == groups[row]) & (groups >= 0))
     victims = victims[victims != row]

@@ -11,10 +11,11 @@ from fabricmon.fleet import freshness, link
 from fabricmon.fleet.arithmetic import Mark
 from fabricmon.fleet.tracks import TRAFFIC
 from fabricmon.fleet.view import View
+from fabricmon.forms.times import clock_time
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.neighbours import host_ports_up
+from fabricmon.rules.neighbours import host_ports_up, others_mean
 from fabricmon.rules.promql import Alert, Translation
-from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
+from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, Share, reading
 from fabricmon.units import Duration
 
 FULL, LOST, LATE, FROZEN, RESET = 1, 2, 4, 8, 16
@@ -30,6 +31,8 @@ class TelemetryQualityParams(RuleParams, frozen=True):
     frozen  time without a change of any traffic counter after which a port is frozen, if ...
     moving  ... at least this share of the other ports of its role on its host changed, of ...
     peers   ... at least so many
+    load    mean share of the line rate on those others from which a frozen port is a warning: the job of the host uses
+            its ports alike
     shown   time for which a counter reset is reported
     hold    time for which a problem must last
     clear   time for which it must be over
@@ -39,6 +42,7 @@ class TelemetryQualityParams(RuleParams, frozen=True):
     frozen: Duration = Duration(600)
     moving: float = 0.75
     peers: int = 3
+    load: Share = 0.5
     shown: Duration = Duration(300)
     hold: Duration = Duration(30)
 
@@ -67,6 +71,16 @@ def problems(view: View, params: TelemetryQualityParams) -> NDArray[np.uint8]:
         found[reporting & old] |= np.uint8(LATE)
     found[_frozen(view, params)] |= np.uint8(FROZEN)
     return found
+
+
+def _under_load(view: View, rows: NDArray[np.intp], params: TelemetryQualityParams) -> NDArray[np.bool_]:
+    """Which of these ports have other ports of their role on their host that carry much traffic."""
+    tracks, n = view.tracks, view.n
+    used = np.fmax(*tracks.pressure.traffic.recent[:2, :n]).astype(np.float64)
+    group = (view.node.astype(np.int64) * len(tracks.facts.role_names) + tracks.facts.role[:n]).astype(np.int64)
+    group[~host_ports_up(view)] = -1
+    others = others_mean(used, tracks.pressure.busy[:n], group, rows, params.peers)
+    return np.asarray(others >= params.load)
 
 
 def _frozen(view: View, params: TelemetryQualityParams) -> NDArray[np.bool_]:
@@ -99,11 +113,16 @@ def _frozen(view: View, params: TelemetryQualityParams) -> NDArray[np.bool_]:
 
 def test(view: View, params: TelemetryQualityParams) -> Outcome:
     found = problems(view, params)
+    severity = np.full(view.n, Severity.INFO.rank, np.int8)
+    frozen = np.flatnonzero(found & np.uint8(FROZEN))
+    if len(frozen):
+        severity[frozen[_under_load(view, frozen, params)]] = Severity.WARNING.rank
     return Outcome(
         fire=found != 0,
         clear=found == 0,
         known=view.present & view.reporting(),
         value=found.astype(np.float64),
+        severity=severity,
     )
 
 
@@ -123,10 +142,12 @@ def evidence(view: View, row: int, params: TelemetryQualityParams) -> tuple[Evid
         if mark & Mark.LOST:
             readings.append(reading(f"{column} is no longer readable"))
     if found & RESET:
-        ago = view.now - float(view.table.reset[row])
-        readings.append(reading(f"counters were reset {ago:.0f} s ago; differences start there"))
+        at = clock_time(float(view.table.reset[row]))
+        readings.append(reading(f"counters were reset at {at}; differences start there"))
     if found & FROZEN:
         text = f"no traffic counter moved for {params.frozen:g} s while those of the host's other ports do"
+        if _under_load(view, np.array([row]), params)[0]:
+            text += f", at {params.load:.0%} of their line rate or more: the port is not used, or has stopped counting"
         readings.append(reading(text, "frozen is not zero (docs/methods.md#freshness)"))
     if found & LATE:
         readings.append(reading("some readings are stale although the agent reports"))
@@ -169,8 +190,9 @@ RULE = Rule(
         "Some telemetry of this port is unreliable. Saturated: InfiniBand error counters stop at all ones (4, 8 or 16 "
         "bits) and cannot count another error. Unreadable: a counter that was readable returns an error. Not "
         "refreshed: the agent reports, but some readings are stale. Frozen: the traffic counters stand still while "
-        "those of the host's other ports move (a port that was used and is left idle looks the same). Reset: counters "
-        "started from 0; differences over that moment are not formed."
+        "those of the host's other ports move (a port that was used and is left idle looks the same); a "
+        "warning if these carry half of what they can. Reset: counters started from 0; differences over that moment "
+        "are not formed."
     ),
     action=(
         "Saturated: note the values, then clear the port's counters (`perfquery -R LID PORT`), so that new errors "

@@ -218,9 +218,9 @@ async def _go_on(
         if result.outcome is DeliveryOutcome.RETRY:
             return result
     word = reply(config, incident, notification, links)
-    if config.mention and notification.reason in ("severity rose", "job crashes"):
+    if config.mention and notification.reason == "severity rose":
         word = mentioned(word, config.mention)
-    worse = notification.reason in ("severity rose", "job crashes", "cause sharpened")
+    worse = notification.reason in ("severity rose", "cause sharpened")
     thread = {"channel": known.channel, "thread_ts": known.ts, "reply_broadcast": worse, **word}
     result, _ = await _call(session, config, "chat.postMessage", thread)
     return result

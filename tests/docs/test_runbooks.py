@@ -23,8 +23,8 @@ from fabricmon.commands.docs import documents
 from fabricmon.engine.diagnosis.causes import FLOW_MODES, GRAY_MODES, MODES
 from fabricmon.engine.engine import Engine
 from fabricmon.engine.incidents import mismatch
-from fabricmon.engine.incidents.breaker import KIND as MASS_ALARM
 from fabricmon.engine.incidents.maintenance import maintenance_draft
+from fabricmon.engine.incidents.surge import KIND as MASS_ALARM
 from fabricmon.model import Incident, Maintenance
 from fabricmon.notify.links import IncidentLinks
 from fabricmon.notify.silence import Silence, silence
@@ -188,7 +188,10 @@ async def test_a_site_with_its_own_runbooks_is_redirected_there() -> None:
 def test_every_message_about_an_incident_links_to_its_runbook() -> None:
     links = IncidentLinks("https://fabric.example/")
     assert links.runbook("link_down") == "https://fabric.example/runbooks/link_down"
-    assert IncidentLinks("https://fabric.example", "https://wiki.example/r/").runbook("incast") == "https://wiki.example/r/incast"
+    assert (
+        IncidentLinks("https://fabric.example", "https://wiki.example/r/").runbook("incast")
+        == "https://wiki.example/r/incast"
+    )
     assert IncidentLinks().runbook("link_down") == ""
     one = incident()
     (sent,) = json.loads(body(note("k", one), links))["incidents"]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fabricmon.engine.incidents.situation import FOUND_AGAIN, LINGER
+from fabricmon.engine.incidents.incident_draft import LINGER
+from fabricmon.engine.incidents.restored import FOUND_AGAIN
 from fabricmon.fleet.fleet import EXPECTED_FOR
 from fabricmon.fleet.membership import GONE_TIME
 
@@ -155,7 +156,7 @@ def test_nothing_is_kept_of_the_symptoms_of_nodes_that_left(world: Any) -> None:
 
 
 def test_a_mass_alarm_of_before_a_restart_ends(world: Any) -> None:
-    w = world(units=3, hosts=8, params={"mass_alarm": {"least": 5, "share": 0.01}})
+    w = world(units=3, hosts=8, params={"mass_alarm": {"least": 5}})
     w.break_links((host, n % 4) for n, host in enumerate(w.hosts))
     w.run(60)
     assert any(kind == "mass_alarm" for kind, _ in w.kinds())

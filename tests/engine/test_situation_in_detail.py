@@ -5,15 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fabricmon.catalogue.kinds import kind_of
+from fabricmon.engine.incidents.episode import incident_id, severest
 from fabricmon.engine.incidents.incident_draft import IncidentDraft
-from fabricmon.engine.incidents.situation import (
-    REMEMBER,
-    RESOLVED_MOST,
-    PartState,
-    Situation,
-    incident_id,
-    severest,
-)
+from fabricmon.engine.incidents.restored import PartState
+from fabricmon.engine.incidents.situation import REMEMBER, RESOLVED_MOST, Situation
 from fabricmon.model import HistoryEntry, Impact, Incident, JobImpact, JobVerdict, Members, Severity
 from tests.engine.test_situation_over_time import case, key, step
 

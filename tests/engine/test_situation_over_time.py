@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fabricmon.engine.incidents.episode import HISTORY, incident_id
 from fabricmon.engine.incidents.incident_draft import IncidentDraft
-from fabricmon.engine.incidents.situation import HISTORY, REMEMBER, PartState, Situation, incident_id
+from fabricmon.engine.incidents.restored import PartState
+from fabricmon.engine.incidents.situation import REMEMBER, Situation
 from fabricmon.engine.symptoms.rule_state import SymptomKey
 from fabricmon.model import ComponentId, Incident, Kind, Members, Severity
 

@@ -10,7 +10,7 @@ from fabricmon.engine import Engine
 from fabricmon.engine.incidents.mismatch import STANDS, Mismatches
 from fabricmon.rules.rule import Scope
 from fabricmon.topology.findings import check
-from fabricmon.topology.graph import Cable, End, Finding, Graph
+from fabricmon.topology.graph import Cable, End, Finding, Graph, Origin, Role
 
 EMPTY = Graph({}, {}, ())
 
@@ -75,8 +75,8 @@ def test_a_restart_neither_forgets_nor_repeats_a_finding(world: Any) -> None:
 
 def test_a_port_that_goes_with_another_leaf_joins_it_and_raises_a_note(world: Any) -> None:
     w = world(units=2, hosts=8, rails=2)
-    stray = ("host-010", 0)
-    w.break_links(w.ports(w.hosts[:8], 0) | {stray})
+    stray, filed_for_it = ("host-010", 0), ("host-003", 0)
+    w.break_links((w.ports(w.hosts[:8], 0) - {filed_for_it}) | {stray})
     w.run(40)
     (leaf,) = w.firing()
     assert (leaf.kind, leaf.component) == ("fault_domain", "leaf(su0/rail0)")
@@ -88,6 +88,37 @@ def test_a_port_that_goes_with_another_leaf_joins_it_and_raises_a_note(world: An
     assert not [i for i in w.firing("info") if i.kind == "link_down"]
     w.leave("host-010")
     w.run(10)
+    assert not [i for i in w.firing("info") if i.kind == "topology_mismatch"]
+
+
+def test_a_cable_that_breaks_in_the_same_seconds_as_a_whole_leaf_is_told(world: Any) -> None:
+    """No port of the leaf is missing, so none can be filed elsewhere."""
+    w = world(units=2, hosts=8, rails=2)
+    w.break_links(w.ports(w.hosts[:8], 0) | {("host-010", 0)})
+    w.run(40)
+    assert {(i.kind, i.component) for i in w.firing()} == {
+        ("fault_domain", "leaf(su0/rail0)"), ("link_down", "link(host-010/mlx5_0/1, leaf-1-0/11)"),
+    }  # fmt: skip
+    assert not [i for i in w.firing("info") if i.kind == "topology_mismatch"]
+
+
+def test_a_cable_that_was_seen_on_the_wire_is_not_filed_wrongly(world: Any) -> None:
+    w = world(units=2, hosts=8, rails=2)
+    seen = msgspec.structs.replace(w.graph, origins=(Origin("ibnetdiscover", "/f", Role.LIVE),))
+    w.engine.reconfigure({}, seen, w.now)
+    w.break_links((w.ports(w.hosts[:8], 0) - {("host-003", 0)}) | {("host-010", 0)})
+    w.run(40)
+    assert {i.component for i in w.firing()} == {"leaf(su0/rail0)", "link(host-010/mlx5_0/1, leaf-1-0/11)"}
+
+
+def test_two_leaves_of_one_rail_that_restart_seconds_apart_are_two(world: Any) -> None:
+    w = world(units=2, hosts=8, rails=2)
+    first, second = w.ports(w.hosts[:8], 0), w.ports(w.hosts[8:], 0)
+    w.break_links(first)
+    w.run(6)
+    w.break_links(second)
+    w.run(40)
+    assert {i.component for i in w.firing()} == {"leaf(su0/rail0)", "leaf(su1/rail0)"}
     assert not [i for i in w.firing("info") if i.kind == "topology_mismatch"]
 
 

@@ -56,7 +56,7 @@ def test_a_link_that_stays_down_stalls_its_job_and_then_crashes_it(world):
     assert incident(world, "link_down").revision == then.revision, "nothing became worse"
 
 
-def test_a_receiver_hears_of_the_crash_once(world):
+def test_a_crash_is_part_of_its_incident_and_no_second_notification(world):
     told, receivers = LastNotifications(), [Receiver("ops", min_severity=Severity.INFO, repeat=0.0)]
     reasons = []
 
@@ -69,7 +69,8 @@ def test_a_receiver_hears_of_the_crash_once(world):
     tell(world, job(1, range(4)), job(2, (1, 5)))
     world.break_links([("host-001", 2)])
     world.run(200, check=plan)
-    assert reasons == ["new incident", "job crashes"]
+    assert reasons == ["new incident"]
+    assert incident(world, "link_down").impact.jobs[0].verdict is JobVerdict.CRASH
 
 
 def test_short_flaps_stall_and_do_not_crash(world):

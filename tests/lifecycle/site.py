@@ -12,7 +12,8 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from fabricmon.catalogue.kinds import kind_of
-from fabricmon.engine.incidents.situation import FOUND_AGAIN, LINGER
+from fabricmon.engine.incidents.incident_draft import LINGER
+from fabricmon.engine.incidents.restored import FOUND_AGAIN
 from fabricmon.fleet.fleet import EXPECTED_FOR, FORGET_EVERY
 from fabricmon.fleet.membership import GONE_TIME
 from fabricmon.model import ComponentId, Incident, Kind, Notification, Severity
@@ -48,11 +49,11 @@ RECEIVERS: dict[str, tuple[Receiver, ...]] = {
 PARAMS: dict[str, dict[str, Any]] = {
     "default": {},
     "slow": {"link_down": {"hold": 60.0}, "agent_silent": {"after": 300.0}},
-    "quick": {"link_down": {"hold": 0.0, "clear": 0.0}, "mass_alarm": {"least": 3, "share": 0.01}},
+    "quick": {"link_down": {"hold": 0.0, "clear": 0.0}, "mass_alarm": {"least": 3}},
 }
 COUNTS: Counter[str] = Counter()
 """What all runs of this process did."""
-AGAIN = ("severity rose", "cause sharpened", "job crashes", "repeat after", "acknowledged", DIGEST)
+AGAIN = ("severity rose", "cause sharpened", "repeat after", "acknowledged", DIGEST)
 """Reasons for which a receiver is notified of an incident that it knows of."""
 WAITED = (DIGEST, ENDED_MEANWHILE)
 """Reasons with which an incident may come that ended while it waited for the digest."""

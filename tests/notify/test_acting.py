@@ -105,6 +105,15 @@ def test_more_hosts_than_one_and_hosts_nobody_knows_are_no_reason():
     assert [node for node, _ in found.act] == ["n1"]
 
 
+def test_a_mass_alarm_that_takes_no_more_members_stops_actions_because_of_its_members_only():
+    times = {"from": str(NOW - 900), "until": str(NOW - 500)}
+    alarm = incident("m", kind="mass_alarm", severity=Severity.CRITICAL, labels=times)
+    member, other = fault("n7", since=NOW - 800, history=()), fault("n8", since=NOW - 100, history=())
+    found = decided([member, other, alarm])
+    assert [node for node, _ in found.act] == ["n8"]
+    assert "mass alarm" in found.withheld["n7"]
+
+
 def test_a_mass_alarm_stops_everything():
     found = decided([fault("n7"), incident("m", kind="mass_alarm", severity=Severity.CRITICAL)])
     assert found.act == []

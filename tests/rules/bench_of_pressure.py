@@ -30,7 +30,8 @@ WORK = 0.4  # share of the line rate at which ports work unless told otherwise
 
 class Pressed:
     """`rates[host, nic]` is by how much a second each column of that port rises; `lanes` how many of 16 PCIe lanes the
-    adapter has. There is no graph: a rail is the ports of one number of all hosts."""
+    adapter has, `speed` which share of its possible speed. There is no graph: a rail is the ports of one
+    number of all hosts."""
 
     def __init__(
         self, hosts: int = 8, nics: int = 4, layer: str = "Ethernet", poll: float = 10.0,
@@ -44,6 +45,7 @@ class Pressed:
         at = [(host, nic) for host in range(hosts) for nic in range(nics)]
         self.rates = {port: {c: WORK * RATE for c in BYTES if c in self.columns} for port in at}
         self.lanes = dict.fromkeys(at, 16.0)
+        self.speed = dict.fromkeys(at, 1.0)
         self.count = {port: dict.fromkeys(self.columns, 0.0) for port in at}
         link_layer = "InfiniBand" if layer == "InfiniBand" else "Ethernet"
         for host in range(hosts):
@@ -95,7 +97,8 @@ class Pressed:
                         count[column] = min(count[column], 2.0**32 - 1)  # it stops at its top
                 values += [count[column] for column in self.columns]
             for nic in range(self.nics):
-                values += [self.lanes[host, nic], 16.0, self.lanes[host, nic] / 16.0, 32e9, 32e9, 1.0]
+                values += [self.lanes[host, nic], 16.0, self.lanes[host, nic] / 16.0]
+                values += [32e9 * self.speed[host, nic], 32e9, self.speed[host, nic]]
             frame = Frame(1, 1, self.now, np.full(3, self.taken), None, np.array(values))
             assert self.engine.frame(f"host-{host:03d}", frame, self.now)
         self.told += self.engine.tick(self.now).incidents

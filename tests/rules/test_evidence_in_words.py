@@ -180,13 +180,13 @@ EXPECTED: dict[str, list[str]] = {
     ],
     "three downs": [
         "link_flapping host-000/mlx5_2/1 warning",
-        "for: 2954/2000 3 downs (40 s ago, 20 s ago, 0 s ago), penalty 2954 [P = 1000 a down, half-life 900 "
-        "s; raise > 2000, clear < 750]",
+        "for: 2954/2000 3 downs (2023-11-14 22:15:50, 22:16:10, 22:16:30 UTC), penalty 2954 [P = 1000 a down, "
+        "half-life 900 s; raise > 2000, clear < 750]",
     ],
     "three downs in hours": [
         "link_flapping host-000/mlx5_2/1 warning {'slow': 'true'}",
-        "against: 1060/2000 3 downs (7440 s ago, 3720 s ago, 0 s ago), penalty 1060 [P = 1000 a down, "
-        "half-life 900 s; raise > 2000, clear < 750]",
+        "against: 1060/2000 3 downs (2023-11-14 22:15:50, 23:17:50, 2023-11-15 00:19:50 UTC), penalty 1060 "
+        "[P = 1000 a down, half-life 900 s; raise > 2000, clear < 750]",
         "for: 3/3 3 separate episodes in 24 h [downs within 60 s are one episode; 3 in 24 h]",
     ],
     "half rate": [
@@ -196,13 +196,13 @@ EXPECTED: dict[str, list[str]] = {
     ],
     "adapter gone": [
         "nic_fault host-000/mlx5_5/1 critical",
-        "for: 7/8 mlx5_5 vanished 20 s ago: expected 8, found 7 [missing from the inventory of a reporting "
-        "node for 20 s]",
+        "for: 7/8 mlx5_5 vanished at 2023-11-14 22:15:40 UTC: expected 8, found 7 [missing from the "
+        "inventory of a reporting node for 20 s]",
     ],
     "adapter errors": [
         "nic_fault host-000/mlx5_5/1 critical",
-        "for: 2/1 mlx5_5 counted 2 unrecoverable errors since 0 s ago, the last 0 s ago [one in 300 s "
-        "(firmware or AER fatal)]",
+        "for: 2/1 mlx5_5 counted 2 unrecoverable errors since 2023-11-14 22:15:50 UTC, "
+        "the last at 2023-11-14 22:15:50 UTC [one in 300 s (firmware or AER fatal)]",
     ],
     "bit errors": [
         "link_errors host-000/mlx5_1/1 critical",

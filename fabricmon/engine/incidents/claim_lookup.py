@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabricmon.engine.domains.dependent_hosts import DependentHosts
 from fabricmon.engine.domains.placing import Placing
-from fabricmon.engine.incidents.situation import PartState
+from fabricmon.engine.incidents.restored import PartState
 from fabricmon.engine.symptoms.rule_state import SymptomKey
 from fabricmon.engine.symptoms.rule_states import RuleStates
 from fabricmon.fleet.fleet import Fleet

@@ -16,14 +16,13 @@ from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.victims import CULPRITS, VICTIM
 from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.incidents import loss_texts
-from fabricmon.engine.incidents.incident_draft import IncidentDraft
+from fabricmon.engine.incidents.episode import severest
+from fabricmon.engine.incidents.incident_draft import LINGER, PARTS, IncidentDraft
 from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, TEXTS
 from fabricmon.engine.incidents.ruled_out import MemberCounts, ruled_out
 from fabricmon.engine.incidents.settling import LastReads, unsettled
-from fabricmon.engine.incidents.situation import LINGER, severest
 from fabricmon.model import ComponentId, Event, Evidence, Kind, Members, Severity, Symptom
 
-PARTS = 64  # names of bad members in an incident
 NAMED = 20  # victims that an incident names (design choice)
 EXAMPLES = 5  # symptoms whose readings are printed with a verdict
 
@@ -46,6 +45,7 @@ class VerdictContext:
     covered   (component word, hosts) -> id of the maintenance window that covers it, "" none
     events    the newest kernel event of a component
     counts    members observed and members with symptoms
+    read_now  the evidence of an open symptom as it reads now
     topology  source of the topology in force, "" none
     """
 
@@ -54,6 +54,7 @@ class VerdictContext:
     covered: Callable[[str, frozenset[str]], str]
     events: Mapping[ComponentId, Event]
     counts: MemberCounts
+    read_now: Callable[[Symptom], tuple[Evidence, ...]]
     topology: str = ""
 
 
@@ -216,7 +217,7 @@ def _evidence(
             text = f"{WORDS[kind]} on {len(rows)} members, began within {max(onsets) - min(onsets):.0f} s"
             found.append(Evidence(component, text, value=float(len(rows)), limit=float(of)))
     for symptom in symptoms[:EXAMPLES]:
-        found.extend(symptom.evidence[:3])
+        found.extend(context.read_now(symptom)[:3])
         event = context.events.get(symptom.component)
         if event is not None and abs(event.wall - symptom.since) <= EVENT_NEAR:
             found.append(Evidence(str(symptom.component), f"kernel: {event.text}"))

@@ -6,7 +6,15 @@ from msgspec import Struct
 
 from fabricmon.catalogue.kinds import kind_of
 from fabricmon.engine.symptoms.rule_state import SymptomKey
-from fabricmon.model import Evidence, Impact, Members, RuledOut, Severity
+from fabricmon.model import ComponentId, Evidence, Impact, Members, RuledOut, Severity
+
+LINGER = 120.0
+"""Seconds for which a group keeps its claims without evidence for the group (docs/methods.md#boot-grace): a leaf that
+comes back trains its links one after the other."""
+PARTS = 64  # names of bad members in an incident
+FEW = 2
+"""Bad members up to which a former group is no group: they have incidents of their own
+(docs/design/incidents-one-cause.md)."""
 
 
 def sharper(family: str, old: str, new: str) -> bool:
@@ -22,6 +30,7 @@ class IncidentDraft(Struct, frozen=True, kw_only=True):
 
     identity   component without facts that may come later (a link's far end); with `family` it makes the id
     claims     the open symptoms it explains
+    notice     of symptoms that no cause explains: it makes none of them evidence
     group      a component of several links: it absorbs the incidents of its members
     onset      wall time of the earliest symptom
     wait       most seconds from its first draft for which it does not open while `unsettled`
@@ -49,6 +58,7 @@ class IncidentDraft(Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     candidates: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    notice: bool = False
     group: bool = False
     wait: float = 0.0
     unsettled: str = ""
@@ -57,3 +67,8 @@ class IncidentDraft(Struct, frozen=True, kw_only=True):
     covered: str = ""
     impact: Impact | None = None
     ruled_out: tuple[RuledOut, ...] = ()
+
+    @property
+    def components(self) -> set[ComponentId]:
+        """Components of the symptoms that it explains."""
+        return {key.component for key in self.claims}

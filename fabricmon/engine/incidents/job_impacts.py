@@ -13,7 +13,7 @@ from fabricmon.engine.incidents.claim_lookup import ClaimLookup
 from fabricmon.engine.incidents.incident_draft import IncidentDraft
 from fabricmon.jobs.impact import Strike, carried, impact_of, label
 from fabricmon.jobs.model import Jobs, Roster
-from fabricmon.model import Impact, Severity
+from fabricmon.model import Impact, Severity, Symptom
 
 GONE = frozenset({"host", "power"})
 """Words of components that fail as whole hosts."""
@@ -105,7 +105,7 @@ class JobImpacts:
     def _strikes(self, draft: IncidentDraft, word: str) -> list[Strike]:
         gone = word == "power" or draft.kind == "host_unreachable"
         # Ports of one host that show the same are one strike, the earliest.
-        found: dict[tuple[str, str, str], float] = {}
+        found: dict[tuple[str, str, str, Effect], float] = {}
         for key in draft.claims:
             host = self._lookup.host(key)
             if not host:
@@ -113,10 +113,18 @@ class JobImpacts:
             role = self._lookup.role(key)
             for symptom in self._lookup.symptoms(key):
                 kind = "host_unreachable" if gone and symptom.kind == "agent_silent" else symptom.kind
-                at = host, kind, role
+                at = host, kind, role, _effect(kind, symptom)
                 found[at] = min(symptom.since, found.get(at, symptom.since))
         whole = word in GONE
         return [
-            Strike(host, kind, KINDS[kind].effect, since, whole, role)
-            for (host, kind, role), since in sorted(found.items())
+            Strike(host, kind, effect, since, whole, role)
+            for (host, kind, role, effect), since in sorted(found.items(), key=lambda item: item[0][:3])
         ]
+
+
+def _effect(kind: str, symptom: Symptom) -> Effect:
+    """Of a symptom on the traffic of its host: a leg of a bond that is down leaves the others."""
+    legs = symptom.info.get("legs_up", "0")
+    if kind == "link_down" and not legs.startswith("0"):
+        return Effect.SLOW
+    return KINDS[kind].effect

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from fabricmon.engine.incidents.explain import PARTS
-from fabricmon.engine.incidents.incident_draft import IncidentDraft
+from fabricmon.engine.incidents.incident_draft import PARTS, IncidentDraft
 from fabricmon.engine.symptoms.rule_state import RuleState
 from fabricmon.forms.glob import NamePatterns
 from fabricmon.model import Evidence, Maintenance, Members

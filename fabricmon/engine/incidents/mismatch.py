@@ -1,8 +1,10 @@
 """Incidents of a wrong topology: findings of the graph, and ports recorded at the wrong place. Pure.
 
 Method: docs/methods.md#wrong-topology. A finding opens after STANDS seconds: a sweep during a switch restart finds half
-a fabric. A port may join a group that it is not in where it can belong there: its adapter has the name of the group's
-adapters (one rail), or its host has an adapter in the group that stayed up (the two are swapped)."""
+a fabric. A port may join a group that it is not in where all of these hold: no source measured its cable; the group has
+a member that is filed there and stayed up (the other half of a wrong record); and it can belong there: its adapter has
+the name of the group's adapters (one rail), or its host has an adapter in the group that stayed up (the two are
+swapped)."""
 
 from __future__ import annotations
 
@@ -10,15 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from fabricmon.engine.incidents.incident_draft import IncidentDraft
-from fabricmon.engine.incidents.situation import incident_id
+from fabricmon.engine.incidents.episode import incident_id
+from fabricmon.engine.incidents.incident_draft import PARTS, IncidentDraft
+from fabricmon.engine.incidents.settling import SETTLE
 from fabricmon.model import ComponentId, Evidence, Incident, Members, Severity
-from fabricmon.topology.graph import Finding, Graph
+from fabricmon.topology.graph import Finding, Graph, Role
 
 KIND = "topology_mismatch"
 STANDS = 300.0  # seconds (design choice): ten sweeps of the default period
 EACH_MOST = 16  # findings of one kind with an incident each
-PARTS = 64  # components of a finding that an incident names
 TOGETHER = 10.0  # docs/methods.md#wrong-topology
 STRAYS = 256  # ports in the wrong place that are remembered; the oldest go
 
@@ -137,6 +139,7 @@ class Strays:
         self._graph: Graph | None = None
         self._seen: dict[str, IncidentDraft] = {}
         self._leaves: dict[tuple[str, str], str] = {}
+        self._measured: frozenset[tuple[str, str]] = frozenset()
 
     def joined(
         self, drafts: Sequence[IncidentDraft], graph: Graph | None, expected: Callable[[str], bool]
@@ -148,18 +151,21 @@ class Strays:
         if graph is not self._graph:
             self._graph, self._seen = graph, {}
             self._leaves = _leaves(graph) if graph is not None else {}
+            self._measured = _measured(graph) if graph is not None else frozenset()
         self._seen = {
             identity: draft for identity, draft in self._seen.items() if expected(draft.labels.get("node", ""))
         }
         groups = [draft for draft in drafts if draft.group and draft.kind == "fault_domain" and _downs(draft)]
-        if not groups or graph is None:
+        if graph is None:
             return [*drafts, *self._seen.values()]
         gained: dict[int, list[IncidentDraft]] = {}
         left: list[IncidentDraft] = []
         for draft in drafts:
-            with_it = self._group_of(draft, groups)
+            with_it = self._group_of(draft, [group for group in groups if len(gained.get(id(group), ())) < _up(group)])
             if with_it is None:
                 left.append(draft)
+                if draft.kind == "link_down":
+                    self._seen.pop(draft.identity, None)  # it went without the group: its record may be right
             else:
                 gained.setdefault(id(with_it), []).append(draft)
                 self._note(draft, with_it)
@@ -167,7 +173,9 @@ class Strays:
         return [*joined, *self._seen.values()]
 
     def _group_of(self, draft: IncidentDraft, groups: Sequence[IncidentDraft]) -> IncidentDraft | None:
-        if draft.family != "link" or draft.kind != "link_down":
+        if draft.family != "link" or draft.kind != "link_down" or draft.unsettled:
+            return None
+        if any(_adapter(key.component) in self._measured for key in draft.claims):
             return None
         near = [
             group for group in groups if abs(group.onset - draft.onset) <= TOGETHER and self._may_belong(draft, group)
@@ -200,6 +208,8 @@ class Strays:
             action="Find where this cable ends and correct the topology; this incident ends with the new one.",
             evidence=(Evidence(draft.component, text, f"within {TOGETHER:g} s (docs/methods.md#wrong-topology)"),),
             onset=draft.onset,
+            wait=SETTLE,
+            unsettled="further members of the group may follow",
             labels=draft.labels | {"finding": "stray_port", "group": group.component},
             parts=draft.parts,
         )
@@ -221,6 +231,25 @@ def _leaves(graph: Graph) -> dict[tuple[str, str], str]:
             if adapter is not None and far.node in graph.switches:
                 found[adapter.host, adapter.name] = far.node
     return found
+
+
+def _measured(graph: Graph) -> frozenset[tuple[str, str]]:
+    """(host, device) of each adapter whose cable a source saw on the wire: its record is not wrong."""
+    live = {str(at) for at, origin in enumerate(graph.origins) if origin.role is Role.LIVE}
+    if not live:
+        return frozenset()
+    found = set()
+    for link in graph.cables:
+        sources = link.labels.get("sources", "").replace(",", " ").split()
+        if live.intersection(sources) if sources else len(live) == len(graph.origins):
+            ends = (graph.adapters.get(end.node) for end in (link.a, link.b))
+            found |= {(adapter.host, adapter.name) for adapter in ends if adapter is not None}
+    return frozenset(found)
+
+
+def _up(group: IncidentDraft) -> int:
+    """Members that are filed in a group and stayed up: so many records of it can be wrong."""
+    return max(0, group.members.of - group.members.bad)
 
 
 def _downs(draft: IncidentDraft) -> bool:

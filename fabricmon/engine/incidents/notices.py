@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from fabricmon.catalogue.kinds import KINDS, Notice
 from fabricmon.engine.incidents.claim_lookup import ClaimLookup
-from fabricmon.engine.incidents.explain import PARTS
-from fabricmon.engine.incidents.incident_draft import IncidentDraft
-from fabricmon.engine.incidents.situation import severest
+from fabricmon.engine.incidents.episode import severest
+from fabricmon.engine.incidents.incident_draft import PARTS, IncidentDraft
 from fabricmon.engine.symptoms.rule_state import RuleState, SymptomKey
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.model import ComponentId, Evidence, Kind, Members, Presence, Severity, Symptom
@@ -33,9 +32,11 @@ class NoticeSubject(NamedTuple):
 class Notices:
     """Remembers which kinds are one summary, so that one agent more or less does not change the form."""
 
-    def __init__(self, fabric: str, fleet: Fleet, lookup: ClaimLookup) -> None:
+    def __init__(
+        self, fabric: str, fleet: Fleet, lookup: ClaimLookup, read_now: Callable[[Symptom], tuple[Evidence, ...]]
+    ) -> None:
         self.network = f"network({fabric or 'fabric'})"
-        self._fleet, self._lookup = fleet, lookup
+        self._fleet, self._lookup, self._read_now = fleet, lookup, read_now
         self._summed: set[str] = set()
 
     def drafts(
@@ -128,6 +129,7 @@ class Notices:
             members=Members(len(symptoms), len(symptoms)),
             claims=frozenset(SymptomKey(s.rule, s.component) for s in symptoms),
             onset=min(s.since for s in symptoms),
+            notice=True,
             wait=form.settle,
             unsettled="more symptoms may follow",
         )
@@ -135,7 +137,7 @@ class Notices:
     def _readings(self, symptoms: Sequence[Symptom]) -> tuple[Evidence, ...]:
         found: list[Evidence] = []
         for symptom in symptoms[:5]:
-            found.extend(symptom.evidence[:3])
+            found.extend(self._read_now(symptom)[:3])
             node = self._fleet.nodes.get(symptom.component.node)
             if node is not None and node.presence is not Presence.LIVE and node.detail:
                 found.append(Evidence(str(symptom.component), node.detail))  # "connection refused"

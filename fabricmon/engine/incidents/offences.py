@@ -1,6 +1,7 @@
 """Repeat offenders: parts with more than ten times the usual rate of incidents. Pure.
 
-Method: docs/methods.md#repeat-offender. All input is in the stored incidents, so a restart loses nothing."""
+Method: docs/methods.md#repeat-offender. What opened an incident is counted from the stored ones, so a restart loses
+only the downs that were too short for one."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ from math import erfc, exp, lgamma, log, sqrt
 from typing import NamedTuple
 
 from fabricmon.catalogue.kinds import kind_of
-from fabricmon.engine.incidents.breaker import OPENED
 from fabricmon.engine.incidents.incident_draft import IncidentDraft
+from fabricmon.engine.incidents.short_downs import ShortDown
 from fabricmon.model import Evidence, Incident, Severity
 from fabricmon.rules.repeat_offender import RULE, RepeatOffenderParams
 
 KIND = "repeat_offender"
+OPENED = frozenset({"opened", "reopened"})
 DAY = 86_400.0
 HALF = 0.22746821155978656
 """Median of a Gamma distribution with shape 1/2 and rate 1."""
@@ -58,6 +60,12 @@ class Offences:
                     self._drop(part, openings.pop())
             for at in openings:
                 self._add(part, incident, at)
+        self._since = min(self._since, now)
+
+    def note_downs(self, downs: Iterable[ShortDown], now: float) -> None:
+        """Count downs that made no incident. One within an hour of an incident counts with it."""
+        for down in downs:
+            self._count(f"link({down.port})", down.port.node, Offence(down.at, "short down"))
         self._since = min(self._since, now)
 
     def drafts(
@@ -128,13 +136,16 @@ class Offences:
         ]
 
     def _add(self, part: str, incident: Incident, at: float) -> None:
+        self._count(part, incident.labels.get("node", ""), Offence(at, incident.kind))
+
+    def _count(self, part: str, host: str, new: Offence) -> None:
         found = self._of.setdefault(part, [])
-        self._host[part] = incident.labels.get("node", "")
-        if not any(offence.at == at for offence in found):
-            found.append(Offence(at, incident.kind))
+        self._host[part] = host
+        if not any(offence.at == new.at for offence in found):
+            found.append(new)
             found.sort()
             del found[:-EACH]
-            self._since = min(self._since, at)
+            self._since = min(self._since, new.at)
             self._stale = True
         if len(self._of) > MOST:
             quiet = min(self._of, key=lambda other: self._of[other][-1].at)
@@ -191,8 +202,7 @@ def _draft(
     name = part.partition("(")[2].removesuffix(")")
     text = f"{len(found)} incidents in {days:.0f} days ({kinds}); {expected:.2g} expected"
     formula = (
-        f"P(rate > {params.times:g} x median) = {sure:.3f} > {params.certainty:g} "
-        "(docs/methods.md#repeat-offender)"
+        f"P(rate > {params.times:g} x median) = {sure:.3f} > {params.certainty:g} (docs/methods.md#repeat-offender)"
     )
     return IncidentDraft(
         family=KIND,

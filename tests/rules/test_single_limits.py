@@ -1,0 +1,180 @@
+"""Single limits that did not hold: each of these was a false alarm, or a fault that nobody was told of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fabricmon.engine.incidents.offences import Offences
+from fabricmon.engine.incidents.short_downs import TOGETHER, ShortDowns
+from fabricmon.fleet.view import View
+from fabricmon.model import Kind, Presence, Severity
+from fabricmon.rules import packet_loss
+from fabricmon.rules.repeat_offender import RepeatOffenderParams
+from tests.rules.bench_of_ports import Ports
+from tests.rules.bench_of_pressure import RATE, Pressed, quiet
+from tests.rules.test_packet_loss import Hosts
+
+DAY = 86_400.0
+
+
+# --- incast by marks alone
+
+
+@pytest.mark.parametrize("load", [0.2, 0.4, 0.7])
+def test_marks_at_a_load_like_that_of_the_peers_are_no_incast(load: float) -> None:
+    """ECN marks of congestion elsewhere on the path; a third of the ports are marked more than the rest."""
+    ports = Pressed()
+    ports.work(ports.rates, load)
+    for n, port in enumerate(ports.rates):
+        share = 0.12 if n % 3 == 0 else 0.01
+        packets = load * RATE / 4096
+        ports.rate([port], rdma_rx_packets=packets, ecn_marked_rx=share * packets)
+    ports.polls(20)
+    ports.rate(ports.rates, cnp_handled=500.0)
+    ports.polls(15)
+    assert quiet(ports)
+
+
+# --- loss of devices that count packets sent again, and a timer
+
+
+def test_what_is_sent_again_counts_where_a_timer_is_counted_too() -> None:
+    """EFA: the timer hid the packets, so a loss of 1e-3 was taken for one of 3e-7."""
+    hosts = Hosts(columns=("rdma_tx_packets", "ack_timeout", "retrans_packets"))
+    for _ in range(4):
+        hosts.poll()
+    for _ in range(3):
+        hosts.poll(ack_timeout={"host-007": 15.0}, retrans_packets={"host-007": 5e4})
+    assert hosts.lossy() == ["host-007"]
+    share = float(packet_loss.evidence(hosts.view(), 7, packet_loss.PacketLossParams())[0].value or 0.0)
+    assert share == pytest.approx(1e-3, rel=0.01)
+
+
+def test_a_timer_of_a_device_that_counts_no_packets_of_loss_is_a_lost_packet() -> None:
+    hosts = Hosts(columns=("rdma_tx_packets", "ack_timeout"))
+    for _ in range(4):
+        hosts.poll()
+    for _ in range(2):
+        hosts.poll(ack_timeout={"host-007": 6.0})
+    assert hosts.lossy() == ["host-007"]
+    assert hosts.view().losses.lost[0, 7] == 6.0
+
+
+# --- speed of idle PCIe devices
+
+
+def test_the_pcie_speed_of_idle_adapters_is_not_judged_and_that_of_busy_ones_is() -> None:
+    ports = Pressed()
+    ports.work(ports.rates, 0.0)
+    ports.speed = dict.fromkeys(ports.speed, 0.25)
+    ports.polls(20)
+    assert quiet(ports)
+    ports.work([(3, 1)], 0.4)
+    ports.polls(10)
+    (symptom,) = [held.symptom for held in ports.rule_states.by_rule["pcie_degraded"].open.values()]
+    assert symptom.component.node == "host-003"
+    assert symptom.component.name == "0000:11:00.0"
+
+
+def test_the_width_of_an_idle_adapter_is_judged() -> None:
+    ports = Pressed()
+    ports.work(ports.rates, 0.0)
+    ports.lanes[3, 1] = 8.0
+    ports.polls(10)
+    assert len(ports.rule_states.by_rule["pcie_degraded"].open) == 1
+
+
+# --- telemetry that nobody was told of
+
+
+def frozen(load: float) -> Severity:
+    ports = Pressed(nics=8, layer="InfiniBand")
+    ports.work(ports.rates, load)
+    ports.polls(6)
+    ports.work([(3, 5)], 0.0)
+    ports.polls(75)
+    (symptom,) = [held.symptom for held in ports.rule_states.by_rule["telemetry_quality"].open.values()]
+    assert symptom.info["problem"] == "frozen"
+    return symptom.severity
+
+
+def test_counters_that_stand_still_at_full_load_are_a_warning() -> None:
+    assert frozen(load=0.8) is Severity.WARNING
+
+
+def test_counters_that_stand_still_at_little_load_are_information() -> None:
+    assert frozen(load=0.1) is Severity.INFO
+
+
+def test_two_agents_under_one_name_are_a_warning_and_a_silent_agent_is_none() -> None:
+    ports = Ports(hosts=2)
+    ports.polls(13)
+    ports.fleet.presence("host-000", Presence.CLONED, "two agents", ports.now)
+    ports.fleet.presence("host-001", Presence.REFUSED, "connection refused", ports.now)
+    ports.silent.add(1)
+    ports.polls(6)
+    severities = {symptom.component.node: symptom.severity for symptom in ports.open("agent_silent")}
+    assert severities == {"host-000": Severity.WARNING, "host-001": Severity.INFO}
+
+
+# --- a leg of a bond
+
+
+def test_a_leg_of_a_bond_says_that_the_others_carry_on() -> None:
+    ports = Ports(nics=4, layer="Ethernet", own={(0, n): {"bond": f"bond{n // 2}"} for n in range(4)})
+    ports.polls(13)
+    ports.port[0, 2]["carrier"] = 0.0
+    ports.polls(3)
+    (symptom,) = ports.open("link_down")
+    assert symptom.info == {"bond": "bond1", "legs_up": "1 of 2"}
+    assert "leg of bond1: 1 of its 1 other legs up (mlx5_3/1)" in symptom.evidence[1].text
+    ports.port[0, 3]["carrier"] = 0.0
+    ports.polls(3)
+    second = next(s for s in ports.open("link_down") if s.component.name == "mlx5_3/1")
+    assert second.info["legs_up"] == "0 of 2"
+
+
+# --- downs that were too short for an incident
+
+
+def short_downs(ports: Any, days: int, *, also: int = 0) -> list[tuple[str, str]]:
+    """What the repeat offenders are after one short down a day of one link, and of `also` others with it."""
+    downs, offences = ShortDowns(ports.fleet), Offences()
+    downs.alone(ports.now)
+    for _ in range(days):
+        ports.now += DAY
+        ports.taken += DAY
+        ports.poll()
+        for nic in range(1 + also):
+            ports.flap(0, nic)
+        for _ in range(6):
+            ports.poll()
+            offences.note_downs(downs.alone(ports.now), ports.now)
+    parts = {"link": 4000, "host": 500}
+    found = offences.drafts(parts, RepeatOffenderParams(), ports.now)
+    return [(draft.component, draft.labels["incidents"]) for draft in found]
+
+
+def test_a_link_with_short_downs_days_apart_is_a_repeat_offender() -> None:
+    ports = Ports()
+    ports.polls(13)
+    assert short_downs(ports, 6) == [("link(host-000/mlx5_0/1)", "6")]
+    assert "link_down" not in ports.told()
+
+
+def test_links_that_go_down_together_have_a_cause_that_they_share() -> None:
+    ports = Ports()
+    ports.polls(13)
+    assert TOGETHER >= 10.0
+    assert short_downs(ports, 6, also=2) == []
+
+
+def test_a_view_of_another_table_has_no_adapters() -> None:
+    ports = Ports()
+    ports.polls(1)
+    with pytest.raises(ValueError, match="PCIe"):
+        View(ports.fleet.tables[Kind.PORT], ports.now).adapter_work(0)
+    assert np.isnan(ports.fleet.tables[Kind.PORT].tracks.pressure.worked[0])
