@@ -86,8 +86,8 @@ class Errors(RowState):
         errors, full = _greatest(table, names, rows)
         own = own[rows]
         blind = full & own
-        self.blind[:n][rows] = np.where(own, full, self.blind[:n][rows])
-        dt, rate = times.dt[:n][rows], 8.0 * table.line_rate()[rows]
+        self.blind[rows] = np.where(own, full, self.blind[rows])
+        dt, rate = times.dt[rows], 8.0 * table.line_rate()[rows]
         usable = own & links.settled(table, now, settings.settle)[rows] & (dt > 0) & (rate > 0) & (errors >= 0)
         errors, dt = np.where(usable, errors, 0.0), np.where(usable, dt, 0.0)
         bits = np.where(usable, rate, 0.0) * dt
@@ -101,35 +101,35 @@ class Errors(RowState):
         if blind.any():  # a counter that cannot rise is no evidence of the bits that pass
             bits = np.where(blind, 0.0, bits)
         self.trend.add(rows, bits, some_rows, errors[some])
-        self.rate[:n][rows] = np.where(usable, rate, self.rate[:n][rows])
+        self.rate[rows] = np.where(usable, rate, self.rate[rows])
         self._onset(rows, n, some, capped, dt, settings)
 
     def _onset(
         self, rows: Rows, n: int, some: Numbers, capped: Floats, dt: Floats, settings: TrackSettings
     ) -> None:
         """S <- max(0, S + x ln(l1/l0) - (l1 - l0)), with l per poll scaled to the length of this interval."""
-        usual = self.background[:n][rows]
+        usual = self.background[rows]
         elevated = np.maximum(settings.elevated, settings.ratio * usual)
         polls = dt / settings.poll
-        onset = self.onset[:n][rows] - (elevated - usual) * polls
+        onset = self.onset[rows] - (elevated - usual) * polls
         onset[some] += capped[some] * np.log(elevated[some] / usual[some])
-        self.onset[:n][rows] = np.clip(onset, 0.0, settings.ceiling)
+        self.onset[rows] = np.clip(onset, 0.0, settings.ceiling)
         share = np.minimum(1.0, dt / settings.memory)
         per_poll = np.divide(capped, polls, out=np.zeros_like(capped), where=polls > 0)
-        self.usual[:n][rows] += share * (per_poll - self.usual[:n][rows])
+        self.usual[rows] += share * (per_poll - self.usual[rows])
 
     def _hard(self, table: Table, links: LinkStates) -> None:
         names = [name for name in HARD if table.counted(name) is not None]
         times = table.read_times(names[0]) if names else None
         if times is None or times.rows is None:
             return
-        rows, n = times.rows, table.n
+        rows = times.rows
         rises = np.stack([table.delta(name, rows) for name in names])
         risen, known = (rises > 0).any(axis=0), (rises >= 0).any(axis=0)
-        known &= links.link[:n][rows] == link.UP
-        before = self.hard[:n][rows]
+        known &= links.link[rows] == link.UP
+        before = self.hard[rows]
         after = ((before << 1) | risen.astype(np.uint8)) & np.uint8(2**HARD_POLLS - 1)
-        self.hard[:n][rows] = np.where(known, after, before)
+        self.hard[rows] = np.where(known, after, before)
 
     def _learn(self, n: int, settings: TrackSettings) -> None:
         """The background of a class is a robust quantile of its members, floored: a first error is no onset."""

@@ -251,8 +251,7 @@ class Losses(RowState):
         for ring, newest in ((self.lost, lost), (self.sent, sent), (self.timeouts, fired[fit])):
             ring[1:, rows] = ring[:-1, rows]
             ring[0, rows] = newest
-        weight = np.minimum(1.0, np.fmin(now - self.ended[rows], 6 * WINDOW) / MEMORY)
-        weight[np.isnan(weight)] = WINDOW / MEMORY
+        weight = np.nan_to_num(np.clip(now - self.ended[rows], 0.0, 6 * WINDOW), nan=WINDOW) / MEMORY
         self._mean[rows] += weight * (np.minimum(lost / sent, CEILING) - self._mean[rows])
         self.ended[rows] = now
         self.lapsed[rows] = np.nan

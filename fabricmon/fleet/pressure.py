@@ -51,7 +51,7 @@ def _interval(table: Table, column: str, among: Bools | None = None) -> Interval
     times = table.read_times(column)
     if times is None or times.rows is None or table.counted(column) is None:
         return None
-    rows, seconds = times.rows, times.dt[: table.n][times.rows]
+    rows, seconds = times.rows, times.dt[times.rows]
     if times.irregular is not None:
         seconds = np.where(times.irregular, np.nan, seconds)
     if among is None or (here := among[rows]).all():

@@ -280,14 +280,14 @@ class Table(RowState):
         at, times = self._counted.get(column), self.read_times(column)
         if at is None or times is None or times.rows is None:
             return None
-        return times.rows, self.rise[at, : self.n][times.rows], self.marks[at, : self.n][times.rows]
+        return times.rows, self.rise[at, times.rows], self.marks[at, times.rows]
 
     def delta(self, column: str, rows: Rows | None = None) -> Floats:
         """Counts of the last interval of some rows (None: of all), NaN where no rate may be formed of them."""
         at, rows = self._counted.get(column), slice(0, self.n) if rows is None else rows
         if at is None:
             return np.full(self.n, np.nan)[rows]
-        rise, odd = self.rise[at, : self.n][rows], self.marks[at, : self.n][rows] & NO_RATE
+        rise, odd = self.rise[at, rows], self.marks[at, rows] & NO_RATE
         return np.where(odd, np.nan, rise) if odd.any() else rise
 
     def risen(self, column: str) -> tuple[Numbers, Floats]:
@@ -319,19 +319,18 @@ class Table(RowState):
         for name in ("rate", "netdev_rate"):
             at = self.columns.get(name)
             if at is not None:
-                return self.cells[at, : self.n][rows]
+                return self.cells[at, rows]
         return np.full(self.n, np.nan)[rows]
 
     def _step(self, times: ReadTimes, columns: list[tuple[Counter, int, int]], now: float) -> None:
         rows = times.rows
         assert rows is not None
-        n, dt = self.n, times.dt[rows] if isinstance(rows, np.ndarray) else times.dt[: self.n]
-        line_rate = self._line_rate(rows)
+        dt, line_rate = times.dt[rows], self._line_rate(rows)
         fallen: list[Numbers] = []
         for counter, column, at in columns:
-            before = self.base[at, :n][rows]
-            after = self.cells[column, :n][rows]
-            lost = (self.marks[at, :n][rows] & np.uint8(Mark.LOST)) != 0
+            before = self.base[at, rows]
+            after = self.cells[column, rows]
+            lost = (self.marks[at, rows] & np.uint8(Mark.LOST)) != 0
             wide = counter.growth is Growth.WRAPS and counter.bits > 32
             rise, mark = step(
                 counter,
@@ -341,20 +340,19 @@ class Table(RowState):
                 times.irregular,
                 fastest(counter, line_rate),
                 lost if lost.any() else None,
-                (self.rise[at, :n][rows], times.former_dt) if wide else None,
+                (self.rise[at, rows], times.former_dt) if wide else None,
             )
-            self.rise[at, :n][rows] = rise
-            self.marks[at, :n][rows] = mark
+            self.rise[at, rows] = rise
+            self.marks[at, rows] = mark
             reset = np.flatnonzero(mark & np.uint8(Mark.RESET))
             if len(reset):
                 fallen.append(reset)
         if fallen:
-            at_rows = np.arange(n, dtype=np.intp)[rows]
-            self._restarted(at_rows[np.unique(np.concatenate(fallen))], columns, now)
+            self._restarted(numbers(rows, np.unique(np.concatenate(fallen))), columns, now)
         for _, column, at in columns:
-            after = self.cells[column, :n][rows]
+            after = self.cells[column, rows]
             if isinstance(rows, slice):
-                np.copyto(self.base[at, :n], after, where=np.isfinite(after))
+                np.copyto(self.base[at, rows], after, where=np.isfinite(after))
             else:
                 known = np.isfinite(after)
                 self.base[at, rows[known]] = after[known]

@@ -36,7 +36,7 @@ class BitErrorParams(RuleParams, frozen=True):
 def targets(view: View, rows: NDArray[np.intp] | slice, params: BitErrorParams) -> NDArray[np.float64]:
     """Target ratio per row, by the speed of one lane; a link of unknown width counts as four lanes."""
     width = view.value("width")[rows]
-    lane = view.tracks.errors.rate[: view.n][rows] / np.where(width > 0, width, 4.0)
+    lane = view.tracks.errors.rate[rows] / np.where(width > 0, width, 4.0)
     return np.select(
         [lane >= 90e9, lane >= 45e9, lane >= 20e9],
         [params.target_100g, params.target_50g, params.target_25g],

@@ -1,0 +1,207 @@
+"""Windows of packet loss, row by row, against a plain telling of docs/methods.md#packet-loss."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fabricmon.fleet.losses import CEILING, IDLE, MEMORY, MTU, SLOWEST, STARTING, USUAL_TIMEOUTS, WINDOW, Limits
+from fabricmon.model import Component, Kind, Part
+from tests.fleet.site import Site
+
+NAN = math.nan
+LOST = (("seq_nak_rx", "ack_timeout", "implied_nak"), ("retrans_packets",))
+SENT = (("rdma_tx_packets", 1.0), ("xmit_packets", 1.0), ("rdma_tx_bytes", 1 / MTU))
+MAKES: tuple[tuple[tuple[str, ...], tuple[str, ...], float], ...] = (
+    (("seq_nak_rx", "ack_timeout"), ("rdma_tx_packets",), 10.0),
+    (("retrans_packets",), ("rdma_tx_bytes",), 10.0),
+    (("seq_nak_rx", "retrans_packets"), ("xmit_packets", "rdma_tx_bytes"), 10.0),
+    (("implied_nak",), ("xmit_packets",), SLOWEST),
+    (("implied_nak",), ("xmit_packets",), SLOWEST + 1),
+)
+"""Loss counters, packet counters and the seconds between reads of the latter, by make of adapter."""
+
+
+@dataclass
+class Host:
+    """One port. `windows`: (lost, sent, timers), the newest first."""
+
+    lost: tuple[str, ...]
+    sent: tuple[str, ...]
+    period: float
+    count: dict[str, float] = field(default_factory=dict)
+    opened: float = 0.0
+    fired: float = 0.0
+    before: float = NAN
+    mark: dict[str, float] | None = None
+    windows: list[tuple[float, float, float]] = field(default_factory=list)
+    ended: float = NAN
+    lapsed: float = NAN
+    mean: float = 0.0
+
+    def reads(self, rises: Mapping[str, float], now: float) -> None:
+        """One reading of all counters by which they rose, a negative rise: it began anew at 0."""
+        lost = [name for group in LOST for name in group if name in self.lost]
+        if any(name in LOST[0] for name in lost):
+            lost = [name for name in lost if name in LOST[0]]
+        for name in (*self.lost, *self.sent):
+            rise = rises[name] if name in rises else 0.0
+            self.count[name] = self.count[name] + rise if rise >= 0 else 0.0
+            if name in lost and rise > 0:
+                self.opened += rise
+                self.fired += rise if name == "ack_timeout" else 0.0
+        self.end_of_window(now)
+
+    def end_of_window(self, now: float) -> None:
+        before, self.mark = self.mark, dict(self.count)
+        if before is None or self.period > SLOWEST:
+            return
+        source, packets = next((name, packets) for name, packets in SENT if name in self.sent)
+        rose = [n for n, _ in SENT if n in self.sent and self.count[n] >= before[n]]
+        if rose:
+            source, packets = rose[0], dict(SENT)[rose[0]]
+            sent = (self.count[source] - before[source]) * packets
+        else:
+            sent = NAN
+        lost, timers, self.opened, self.fired = self.opened, self.fired, 0.0, 0.0
+        sent = max(sent, lost) if sent == sent else NAN
+        former, self.before = self.before, sent
+        begins = not former >= STARTING * sent
+        only_waits = lost >= sent and former == former
+        if sent > 0 and (not begins or only_waits):
+            self.windows = [(lost, sent, timers), *self.windows[:2]]
+            weight = min(now - self.ended, 6 * WINDOW) / MEMORY if self.ended == self.ended else WINDOW / MEMORY
+            self.mean += weight * (min(lost / sent, CEILING) - self.mean)
+            self.ended, self.lapsed = now, NAN
+
+    def lapses(self, now: float) -> None:
+        if self.windows and now - self.ended > IDLE:
+            self.windows, self.lapsed = [], now
+
+
+SECONDS = (10.0, 10.0, 10.0, 10.0, 20.0, 60.0, 310.0)
+RISES = {name: (0.0, 0.0, 0.0, 1.0, 2.0, 7.0, 500.0) for group in LOST for name in group}
+RISES |= {name: (0.0, 10.0, 100.0, 500.0, 5e3, 5e3, 1e6, 4.096e6, -1.0) for name, _ in SENT}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_window_holds_what_was_lost_and_sent_since_the_one_before(seed: int) -> None:
+    rng = random.Random(seed)
+    happens = [(rng.choice(SECONDS), [{name: rng.choice(by) for name, by in RISES.items()} for _ in MAKES])
+               for _ in range(40)]  # fmt: skip
+    site, hosts, taken = Site(), [Host(*make) for make in MAKES], 100.0
+    for number, host in enumerate(hosts):
+        port = (Component("p/1", {"device": "p", "role": "compute"}),)
+        parts = (Part("rdma", Kind.PORT, host.lost, port, 10.0), Part("wire", Kind.PORT, host.sent, port, host.period))
+        host.count = dict.fromkeys((*host.lost, *host.sent), 1000.0)
+        site.inventory(f"h{number}", *parts)
+    for step, (after, moves) in enumerate([(0.0, [{}] * 5), *happens]):
+        taken += after
+        site.now += after
+        for number, (host, rise) in enumerate(zip(hosts, moves, strict=True)):
+            if step:
+                host.reads(rise, site.now)
+            else:
+                host.mark = dict(host.count)
+            host.lapses(site.now)
+            site.send(f"h{number}", {("p/1", name): count for name, count in host.count.items()}, taken)
+        losses = site.tick().tracks.losses
+        for number, host in enumerate(hosts):
+            row = site.row(f"h{number}", "p/1")
+            shown = [tuple(kept[window, row] for kept in (losses.lost, losses.sent, losses.timeouts))
+                     for window in range(3)]  # fmt: skip
+            known = [window for window in shown if not math.isnan(window[0])]
+            assert known == [pytest.approx(window, rel=1e-6) for window in host.windows], (number, step)
+            assert (losses.ended[row], losses.lapsed[row]) == pytest.approx((host.ended, host.lapsed), nan_ok=True)
+            assert losses._mean[row] == pytest.approx(host.mean, rel=1e-4, abs=1e-15)
+            lost, sent = (sum(window[at] for window in host.windows) for at in (0, 1))
+            share = losses.ratio(np.array([row]))[0]
+            assert share == pytest.approx(lost / sent, rel=1e-5) if sent else math.isnan(share)
+
+
+# --- which windows are bad
+
+
+def tail(count: int, mean: float) -> float:
+    """P(X >= count) of a Poisson variable, term by term."""
+    term = math.exp(count * math.log(mean) - mean - math.lgamma(count + 1))
+    total, number = term, count
+    while term > total * 1e-15:
+        number += 1
+        term *= mean / number
+        total += term
+    return min(total, 1.0)
+
+
+def discovered(tails: Sequence[tuple[int, float]], tests: int, rate: float) -> set[int]:
+    """Benjamini and Hochberg: rows of the smallest tails, up to the last that is below its line."""
+    ordered = sorted(tails, key=lambda one: one[1])
+    last = max((at for at, (_, p) in enumerate(ordered, 1) if p <= at * rate / tests), default=0)
+    return {row for row, _ in ordered[:last]}
+
+
+windows = st.lists(
+    st.tuples(
+        st.sampled_from((0.0, 2.0, 3.0, 4.0, 10.0, 50.0)),  # lost
+        st.sampled_from((1e2, 3e5, 4e5, 1e6, 1e9)),  # sent
+        st.sampled_from((0.0, 0.0, 4.0, 5.0, 6.0)),  # timers
+        st.sampled_from((0.0, 0.0, 1e-6, 1e-5)),  # usual share
+    ),
+    min_size=1, max_size=8,
+)  # fmt: skip
+
+
+@settings(max_examples=80)
+@given(windows, st.sampled_from((Limits(), Limits(least=4.0, weak=1e-6), Limits(timeouts=6.0, elevated=2.0))))
+def test_a_window_is_bad_by_its_share_or_its_timers_beyond_what_is_usual(shown: list, limits: Limits) -> None:
+    site = Site()
+    for row in range(len(shown)):
+        site.inventory(f"h{row}", Part("rdma", Kind.PORT, ("seq_nak_rx",), (Component("p/1"),), 10.0))
+    losses = site.tick().tracks.losses
+    lossy, stalled = [], []
+    for number, (lost, sent, timers, usual) in enumerate(shown):
+        row = site.row(f"h{number}", "p/1")
+        losses.lost[1, row], losses.sent[1, row], losses.timeouts[1, row], losses.usual[row] = lost, sent, timers, usual
+        most = max(limits.usual, usual)
+        if lost >= limits.least and lost >= max(limits.weak, limits.elevated * most) * sent * (1 - 1e-9):
+            lossy.append((row, tail(int(lost), most * sent)))
+        if timers >= limits.timeouts:
+            stalled.append((row, tail(int(timers), USUAL_TIMEOUTS)))
+    bad = {row for found in (lossy, stalled) for row in discovered(found, len(shown), limits.rate)}
+    found = losses.bad(limits, len(shown))
+    assert {row for row in range(len(shown)) if found[row]} == bad
+    assert set(found.tolist()) <= {0, 0b010}
+    assert losses.bad(limits, len(shown)).tolist() == found.tolist()
+    other = losses.bad(Limits(least=1e9, timeouts=1e9), len(shown))
+    assert not other.any()
+
+
+def test_what_most_ports_of_a_role_lose_is_usual_for_all_of_it_once_there_are_enough() -> None:
+    """16 compute ports of which 12 lose a little, 15 storage ports of which all do."""
+    site, taken = Site(), 0.0
+    hosts = [(role, n) for role, many in (("compute", 16), ("storage", 15)) for n in range(many)]
+    for role, n in hosts:
+        port = (Component("p/1", {"device": "p", "role": role}),)
+        site.inventory(f"{role}-{n}", Part("rdma", Kind.PORT, ("seq_nak_rx", "rdma_tx_packets"), port, 10.0))
+    lost = {(role, n): float(n >= 4 or role == "storage") for role, n in hosts}
+    for poll in range(26):
+        for role, n in hosts:
+            cells = {("p/1", "seq_nak_rx"): 9 * poll * lost[role, n], ("p/1", "rdma_tx_packets"): 1e6 * (poll + 1)}
+            site.send(f"{role}-{n}", cells, taken)
+        losses = site.tick(10.0).tracks.losses
+        taken += 10.0
+    rows = {key: site.row(f"{key[0]}-{key[1]}", "p/1") for key in hosts}
+    usual = {key: float(losses.usual[row]) for key, row in rows.items()}
+    assert {usual[key] for key in hosts if key[0] == "storage"} == {0.0}
+    learned = {usual[key] for key in hosts if key[0] == "compute"}
+    mean = 0.0
+    for _ in range(22):  # two polls until traffic counts; the last turn that learns is the 24th
+        mean += WINDOW / MEMORY * (9e-6 - mean)
+    assert min(learned) == max(learned) == pytest.approx(mean, rel=0.1)
