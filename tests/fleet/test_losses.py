@@ -52,7 +52,7 @@ class Host:
         if any(name in LOST[0] for name in lost):
             lost = [name for name in lost if name in LOST[0]]
         for name in (*self.lost, *self.sent):
-            rise = rises[name] if name in rises else 0.0
+            rise = rises.get(name, 0.0)
             self.count[name] = self.count[name] + rise if rise >= 0 else 0.0
             if name in lost and rise > 0:
                 self.opened += rise

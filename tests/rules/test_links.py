@@ -446,6 +446,21 @@ def test_the_rate_of_a_down_port_means_nothing() -> None:
     assert ports.told() == {"link_down"}
 
 
+@pytest.mark.parametrize("rate", [NDR, NDR / 2])
+def test_a_link_whose_peers_left_is_compared_with_its_make(rate: float) -> None:
+    """Found by the state machine: with its peers forgotten, a link that was mended was slow for ever."""
+    ports = Ports(hosts=4, nics=2)
+    ports.port[2, 1]["rate"] = NDR / 2
+    ports.polls(10)
+    assert len(ports.open("link_degraded")) == 1
+    for host in (0, 1):
+        ports.fleet.forget(ports.node(host))
+        del ports.inventories[host]
+    ports.port[2, 1]["rate"] = rate
+    ports.polls(10)
+    assert len(ports.open("link_degraded")) == (rate < NDR)
+
+
 def test_no_majority_no_verdict() -> None:
     ports = Ports(hosts=4, nics=1)
     for host in (0, 1):
