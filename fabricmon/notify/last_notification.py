@@ -24,7 +24,8 @@ class LastNotification(Struct, frozen=True):
     An episode is the time from one notification of `firing` after another state to that of `resolved`.
     status    "firing" or "resolved"
     revision  Incident.revision then
-    at        wall time at which it was decided, not delivered
+    at        wall time at which it was decided, not delivered; that of the incident's beginning where a clock that was
+              set back shows an earlier one: else it would be new at each tick until then
     faces     every face notified in this episode, oldest first
     acknowledged_at  wall time of the acknowledgement in it, 0.0: none; stored as `taken_on`
     episode, reminders  of `NotifiedState`; "" of release 0.1.0
@@ -74,7 +75,7 @@ def last_notifications(notification: Notification) -> list[LastNotification]:
                 incident.id,
                 incident.status,
                 incident.revision,
-                notification.created,
+                max(notification.created, incident.since),
                 faces,
                 ack.at if ack is not None else 0.0,
                 state.episode,

@@ -131,6 +131,17 @@ def test_a_new_episode_is_reported_to_a_receiver_that_wants_no_resolutions() -> 
     assert owed_resolutions(told, [], [quiet]) == set()
 
 
+def test_a_clock_that_was_set_back_repeats_nothing() -> None:
+    """Found by the state machine: told an hour before it began, an incident was new at each tick of that hour."""
+    for receiver in (OPS, replace(OPS, send_resolved=False)):
+        told, i = LastNotifications(), incident()
+        assert reasons(accept(told, due_notifications([i], told, [receiver], [], T0 - HOUR)))
+        for seconds in (10.0, 1800.0, HOUR - 1, HOUR, HOUR + 10):
+            assert due_notifications([i], told, [receiver], [], T0 - HOUR + seconds) == []
+        back = replace(i, since=T0 + 60, revision=3)
+        assert reasons(due_notifications([back], told, [receiver], [], T0 + 61)) == [("ops", "i-1", "new incident")]
+
+
 def test_info_is_not_sent_unless_asked_for() -> None:
     i = incident(severity=Severity.INFO)
     assert due_notifications([i], LastNotifications(), [OPS], [], T0) == []
