@@ -19,6 +19,7 @@ from fabricmon.forms.decoding import Undecodable
 from fabricmon.runtime import strict_yaml
 from fabricmon.sources.formats import (
     cable_plan,
+    ibdiagnet_csv,
     ibnetdiscover,
     ibnetdiscover_ports,
     kubernetes,
@@ -30,6 +31,7 @@ from fabricmon.sources.formats import (
     topograph,
     torus_2qos,
     trays,
+    unknown,
 )
 from fabricmon.sources.formats.document import SourceError
 from fabricmon.topology import findings, infer, merge
@@ -71,6 +73,7 @@ class TopologyFormat(NamedTuple):
 SOURCES: dict[str, TopologyFormat] = {
     "ibnetdiscover": TopologyFormat(ibnetdiscover.sniff, ibnetdiscover.parse, Role.LIVE),
     "ibnetdiscover-p": TopologyFormat(ibnetdiscover_ports.sniff, ibnetdiscover_ports.parse, Role.LIVE),
+    "ibdiagnet": TopologyFormat(ibdiagnet_csv.sniff, ibdiagnet_csv.parse, Role.LIVE),
     "lldp": TopologyFormat(lldp.sniff, lldp.parse, Role.LIVE),
     "kubernetes": TopologyFormat(kubernetes.sniff, kubernetes.parse, Role.PLACEMENT),
     "nccl": TopologyFormat(nccl_node.sniff, nccl_node.parse, Role.PLACEMENT),
@@ -120,7 +123,7 @@ def parse_file(path: str, names: NodeNames | None = None) -> Graph:
                 raise SourceError(path, "", f"cannot be parsed: {type(error).__name__}: {error}"[:300]) from error
             origin = Origin(kind, path, source.role, _written(path))
             return msgspec.structs.replace(graph, source=str(origin), origins=(origin,))
-    raise SourceError(path, "", f"not a known topology format ({', '.join(SOURCES)})")
+    raise SourceError(path, "", unknown.reason(head, path) or f"not a known topology format ({', '.join(SOURCES)})")
 
 
 def _long_name(graph: Graph) -> str:

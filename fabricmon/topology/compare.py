@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import NamedTuple
 
 from fabricmon.topology.connect import connected
-from fabricmon.topology.graph import Cable, End, Finding, Graph
+from fabricmon.topology.graph import Cable, End, Finding, Graph, Switch
 from fabricmon.topology.infer import natural
 
 SHOWN = 4  # cables of one kind that a finding names
@@ -33,12 +33,12 @@ class Difference(NamedTuple):
 
 
 def compare(
-    plan: Iterable[Cable], live: Iterable[Cable], seen: Set[str], known: Set[str], switches: Set[str]
+    plan: Iterable[Cable], live: Iterable[Cable], seen: Set[str], known: Set[str], switches: Mapping[str, Switch]
 ) -> Difference:
     """
     seen      nodes of which a live source shows every cable: hosts with LLDP, all nodes of a subnet sweep
     known     live nodes: all that are seen, and switches that a host's LLDP names
-    switches  ids that are switches: a plan of the uplinks only does not cover the hosts' cables
+    switches  a plan of the uplinks only covers neither the hosts' cables nor the inside of a director
     """
     wanted, found = {_ends(c): c for c in plan}, {_ends(c): c for c in live}
     lost, absent, unseen = _lost([c for key, c in wanted.items() if key not in found], seen, known)
@@ -123,8 +123,10 @@ def findings(found: Difference, graph: Graph, plan: str) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _kind(link: Cable, switches: Set[str]) -> int:
-    return (link.a.node in switches) + (link.b.node in switches)
+def _kind(link: Cable, switches: Mapping[str, Switch]) -> str:
+    ends = [switches[end.node] for end in _ends(link) if end.node in switches]
+    boxes = {switch.labels.get("box", switch.id) for switch in ends}
+    return "inside" if len(ends) == 2 and len(boxes) == 1 else f"{len(ends)} switches"
 
 
 def _ends(link: Cable) -> tuple[End, End]:

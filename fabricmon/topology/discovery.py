@@ -6,7 +6,7 @@ as a peer is kept: a dump may be cut or may list one direction only.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -34,6 +34,12 @@ def lane_rate(width: str, speed: str) -> tuple[float, int]:
     return lanes * _LANE_GBPS.get(speed.upper(), 0.0) * 1e9 / 8, lanes
 
 
+LID_UNSET = frozenset({0, 0xFFFF})
+"""LIDs of a port that no subnet manager has configured: none, and the permissive LID (IBA volume 1, 4.1.3)."""
+LIDS_SHARED = 0.5
+"""Where more than half of the ports share their LID the file was not written by a subnet (generated, anonymised): the
+LIDs in it are placeholders."""
+
 UNREAD_KEPT = 64
 """Lines that could not be parsed and are named in the finding; the rest is counted."""
 
@@ -59,6 +65,8 @@ class Discovery:
         self._unread: list[str] = []
         self._unread_count = 0
         self._own: set[str] = set()
+        self._twice: list[str] = []
+        self._lids: dict[End, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self._switches) + len(self._adapters) + len(self._aggregation)
@@ -75,11 +83,11 @@ class Discovery:
         key = guid(node)
         if not own and (key in self._switches or key in self._adapters or key in self._aggregation):
             return key
-        if own and key in self._own:
-            self._conflicts.append(f"{key} is described twice")
-        if own:
-            self._own.add(key)
         text = self._names.get(key, description.strip())
+        if own:
+            if key in self._own:
+                self._twice.append(f"{key} ({self._described(key)}) and ({text})")
+            self._own.add(key)
         labels = {"sys_image_guid": guid(system)} if system else {}
         if kind == "S":
             name, model, parts = switch_name(text)
@@ -105,6 +113,24 @@ class Discovery:
         """An adapter's own port GUID; the first port's is the label "port_guid", later ones "port_guid/<port>"."""
         if adapter := self._adapters.get(node):
             adapter.labels["port_guid" if port == 1 else f"port_guid/{port}"] = guid(text)
+
+    def known(self, node: str) -> str:
+        """The id of a described node by its GUID. KeyError."""
+        key = guid(node)
+        if key not in self._own:
+            raise KeyError(key)
+        return key
+
+    def is_switch(self, node: str) -> bool:
+        return node in self._switches
+
+    def lid(self, node: str, port: int, lid: int, lmc: int = 0) -> None:
+        """The LID of an adapter's port, or of a switch (port 0)."""
+        self._lids[End(node, port)] = lid, lmc
+
+    def _described(self, node: str) -> str:
+        adapter, switch = self._adapters.get(node), self._switches.get(node)
+        return adapter.description if adapter else switch.name if switch else ""
 
     def unread(self, number: int, line: str) -> None:
         """Note a line that could not be parsed; the first ones are kept for the finding."""
@@ -162,11 +188,41 @@ class Discovery:
                 self._switches[key] = replace(switch, name=f"{switch.name or 'switch'}-{key.removeprefix('0x')}")
 
     def _findings(self, graph: Graph, one_sided: list[Cable]) -> tuple[Finding, ...]:
-        cut = f"{len(one_sided)} of {len(graph.cables)} links are seen from one end only: the dump is cut or partial"
+        bare = (graph.switches.keys() | graph.adapters.keys() | self._aggregation.keys()) - self._own
+        bare = bare if self._own else set()  # the one-line form has no records of nodes
+        partial = [link for link in one_sided if link.a.node not in bare and link.b.node not in bare]
         found = (
-            Finding("one_sided_link", tuple(graph.title(link) for link in one_sided), cut),
+            Finding("missing_record", tuple(sorted(graph.name(node) for node in bare)),
+                    f"{len(bare)} of {len(self)} nodes appear only as the far end of a link and have no record: the "
+                    "dump ends in the middle, or they did not answer"),
+            Finding("one_sided_link", tuple(graph.title(link) for link in partial),
+                    f"{len(partial)} of {len(graph.cables)} links are seen from one end only: the dump is partial"),
+            Finding("duplicate_guid", tuple(self._twice),
+                    f"{len(self._twice)} GUIDs are described twice: cloned firmware, or two dumps in one file"),
+            *self._lid_findings(graph),
             Finding("conflicting_record", tuple(self._conflicts),
                     f"{len(self._conflicts)} records contradict each other"),
             Finding("unread_line", tuple(self._unread), f"{self._unread_count} lines could not be parsed"),
         )  # fmt: skip
         return tuple(finding for finding in found if finding.components)
+
+    def _lid_findings(self, graph: Graph) -> tuple[Finding, ...]:
+        """Ports without a LID, and ports with the LID of another."""
+        unset, owners = [], defaultdict(list)
+        for end, (lid, lmc) in self._lids.items():
+            name = graph.describe(end) if end.port else graph.name(end.node)
+            if lid in LID_UNSET:
+                unset.append(name)
+            else:
+                owners[lid >> lmc << lmc].append(name)
+        shared = {lid: names for lid, names in owners.items() if len(names) > 1}
+        count = sum(map(len, shared.values()))
+        if count > LIDS_SHARED * len(self._lids):
+            shared, count = {}, 0
+        return (
+            Finding("lid_unset", tuple(sorted(unset)),
+                    f"{len(unset)} of {len(self._lids)} ports have no LID (0 or 65535): the subnet manager has not "
+                    "configured them, or does not reach them"),
+            Finding("duplicate_lid", tuple(f"LID {lid}: {', '.join(names)}" for lid, names in sorted(shared.items())),
+                    f"{count} ports share {len(shared)} LIDs: two subnet managers, or a port kept an old LID"),
+        )  # fmt: skip

@@ -6,6 +6,7 @@ Ids first, then GUIDs, then names: a discovery has GUIDs, a cable plan mostly na
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
@@ -19,6 +20,14 @@ def short(host: str) -> str:
     """A host name without its domain, in lower case; an address stays whole."""
     head, _, rest = host.partition(".")
     return host.lower() if head.isdecimal() and rest else head.lower()
+
+
+_CARD = re.compile(r"/([ls])0+(?=\d)")
+
+
+def switch_key(name: str) -> str:
+    """A switch's name for comparisons: in lower case, its card without leading zeros ("/L06" is "/L6")."""
+    return _CARD.sub(r"/\1", name.lower())
 
 
 class Index(Generic[Key]):
@@ -53,7 +62,7 @@ class KnownNodes:
             self._hosts.setdefault(short(host), host)
         for switch in switches:
             self.switches[switch.id] = switch
-            for name in {switch.name.lower(), switch.id.lower()} - {""}:
+            for name in {switch_key(switch.name), switch_key(switch.id)} - {""}:
                 self._switch_names.put(name, switch.id)
         for adapter in adapters:
             self.adapters[adapter.id] = adapter
@@ -75,8 +84,8 @@ class KnownNodes:
     def switch(self, other: Switch) -> str | None:
         if other.id in self.switches:
             return other.id
-        found = self._switch_names.get(other.name.lower()) if other.name else None
-        return found or self._switch_names.get(other.id.lower())
+        found = self._switch_names.get(switch_key(other.name)) if other.name else None
+        return found or self._switch_names.get(switch_key(other.id))
 
     def adapter(self, other: Adapter) -> str | None:
         if other.id in self.adapters:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from fabricmon.topology import compare
 from fabricmon.topology.connect import reached
 from fabricmon.topology.graph import Adapter, Cable, End, Finding, Graph, Origin, Role, Switch, cable, trunk
-from fabricmon.topology.identity import KnownNodes
+from fabricmon.topology.identity import KnownNodes, switch_key
 from fabricmon.topology.infer import natural
 
 LEAF_SHARE = 0.5
@@ -119,10 +119,10 @@ class _Merge:
 
     def _nodes(self, graph: Graph, number: str, role: Role) -> dict[str, str]:
         """Add a source's nodes; returns its ids -> ours."""
-        twice = Counter(switch.name.lower() for switch in graph.switches.values())
+        twice = Counter(switch_key(switch.name) for switch in graph.switches.values())
         nodes: dict[str, str] = {}
         for key, switch in graph.switches.items():
-            nodes[key] = self._switch(graph, key, switch, twice[switch.name.lower()] > 1, number, role)
+            nodes[key] = self._switch(graph, key, switch, twice[switch_key(switch.name)] > 1, number, role)
         for key, adapter in graph.adapters.items():
             nodes[key] = self._adapter(key, adapter, number)
         self._nodes_known.add(
@@ -203,7 +203,7 @@ class _Merge:
         known = replace(graph, switches=self._switches, adapters=self._adapters)
         if self._known and _role(graph) is Role.PLAN:
             seen = self._seen | {key for key, adapter in self._adapters.items() if adapter.host in self._asked}
-            found = compare.compare(cables, self._live, seen, self._known | seen, self._switches.keys())
+            found = compare.compare(cables, self._live, seen, self._known | seen, self._switches)
             self._findings += compare.findings(found, known, str(graph.origins[0]) if graph.origins else "the plan")
         lost = []
         live = {(link.a, link.b) for link in self._live}

@@ -61,7 +61,7 @@ def test_a_link_seen_from_one_end_is_kept_and_reported(tmp_path: Path) -> None:
     graph = load(tmp_path, NODE + '[7]\t"H-0000000000000bb0"[1](bb1)\t\t# "node-1 mlx5_0" lid 4 4xNDR\n')
     assert [graph.title(link) for link in graph.cables] == ["node-1/mlx5_0/1, leaf-1/7"]
     assert graph.adapters["0x0000000000000bb0"].labels["port_guid"] == "0x0000000000000bb1"
-    assert [(f.kind, f.components) for f in graph.findings] == [("one_sided_link", ("node-1/mlx5_0/1, leaf-1/7",))]
+    assert [(f.kind, f.components) for f in graph.findings] == [("missing_record", ("node-1/mlx5_0",))]
 
 
 def test_records_that_contradict_each_other_are_reported(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from fabricmon.topology.names import NodeNames
 
 _END = r"(SW|CA|RT)\s+(\d{1,6})\s+(\d{1,6})\s+0x([0-9a-fA-F]{1,16})"
 _LINE = re.compile(
-    rf"^\s*{_END}\s+(\?\?|\d{{1,3}})x\s+(\S+)(?:\s+-\s+{_END}\s+\(\s*'(.*?)'\s+-\s+'(.*)'\s*\)|\s+'(.*)')\s*$"
+    rf"^\s*{_END}\s+(\?\?|\d{{1,3}})x\s+([A-Z?]+\d*)(?:\s+-\s+{_END}\s+\((.*)\)|\s+([^\s-].*))\s*$"
 )
+_PAIR = re.compile(r"^\s*'(.*?)'\s+-\s+'(.*)'\s*$|^\s*(\S.*?)\s+-\s+(\S.*)$")
 
 
 def sniff(head: str) -> bool:
@@ -32,15 +33,23 @@ def parse(text: str, path: str, names: NodeNames) -> Graph:
         if match is None:
             found.unread(number, line)
             continue
-        kind, _, port, node, width, speed, far_kind, _, far_port, far, name, far_name, alone = match.groups()
-        near = _node(found, kind, node, alone if far is None else name)
-        if far is not None:
-            there = _node(found, far_kind, far, far_name)
+        kind, _, port, node, width, speed, far_kind, _, far_port, far, both, alone = match.groups()
+        if far is None:
+            _node(found, kind, node, alone.strip("' "))
+        else:
+            name, far_name = _pair(both)
+            near, there = _node(found, kind, node, name), _node(found, far_kind, far, far_name)
             rate, lanes = lane_rate(width, speed)
             found.link(End(near, int(port)), End(there, int(far_port)), rate, lanes)
     if not len(found):
         raise SourceError(path, "", "has no port line")
     return found.graph()
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """The descriptions of both ends; empty where nothing divides them."""
+    match = _PAIR.match(text)
+    return (match[1] or match[3] or "", match[2] or match[4] or "") if match else ("", "")
 
 
 def _node(found: Discovery, kind: str, node: str, name: str) -> str:

@@ -5,6 +5,7 @@ Further columns are ignored, except the speed. Spellings of ports:
   "Port 11/2"            lane group 2 of cage 11: port 22 of a switch with two ports a cage
   "Blade 16_Port 2/20"   port 20 of chip 2 of leaf card 16: every chip of a director is a switch of its own
   "IB Port 1", "HCA-1"   first adapter of a host
+A port may repeat its device ("node-01", "node-01 mlx5_0"), and a device its port ("Server 1 IB Port 1", "IB Port 1").
 """
 
 from __future__ import annotations
@@ -54,6 +55,15 @@ def parse(text: str, path: str, names: NodeNames) -> Graph:
     return found.graph()
 
 
+def _bare(device: str, port: str) -> tuple[str, str]:
+    """Device and port, neither with the other's text."""
+    if port.lower().startswith(f"{device.lower()} "):
+        port = port[len(device) :].lstrip(" _")
+    elif device.lower().endswith(f" {port.lower()}"):
+        device = device[: -len(port)].rstrip(" _")
+    return device, port
+
+
 class _NdtPlan:
     def __init__(self) -> None:
         self.switches: dict[str, Switch] = {}
@@ -89,6 +99,7 @@ class _NdtPlan:
         self.cables[link.a, link.b] = link
 
     def end(self, device: str, port: str) -> End | None:
+        device, port = _bare(device, port)
         if not device:
             return None
         if match := _BLADE.match(port):
