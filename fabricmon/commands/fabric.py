@@ -1,5 +1,6 @@
-"""Sweep the InfiniBand fabric once from a port of this machine: nodes, links, and the counters of every linked port.
-Needs read and write access to /dev/infiniband/umad*. Read-only: no setting is changed, no counter is reset.
+"""Sweep the InfiniBand fabric once from a port of this machine: nodes, links, and the counters of every port, also of
+switch ports that are down. Needs read and write access to /dev/infiniband/umad*. Read-only: no setting is changed, no
+counter is reset.
 
 Exit code: 0, 1 if the port cannot be used, 3 if part of the fabric did not answer in time."""
 
@@ -83,7 +84,7 @@ def _sweep(args: argparse.Namespace, transport: Transport, names: NodeNames | No
     if args.ibnetdiscover:
         output.show(ibnetdiscover(subnet).splitlines())
         return OK if subnet.whole and not subnet.cut else PARTIAL
-    ports = [At(node.guid, port.number) for node, port in subnet.linked()]
+    ports = [*(At(node.guid, port.number) for node, port in subnet.linked()), *subnet.open_ports()]
     with elapsed(f"reading {len(ports):,} ports"):
         values = Sweep(exchange, subnet, ports).run(until)
     result = report(subnet, ports, values, names, walked - started, time.monotonic() - walked)
@@ -93,4 +94,4 @@ def _sweep(args: argparse.Namespace, transport: Transport, names: NodeNames | No
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(result), indent=1).decode() + "\n")
     else:
         output.show(clean(line) for line in fabric_text.render(result).split("\n"))
-    return OK if subnet.whole and not (subnet.cut or values.cut or values.silent) else PARTIAL
+    return OK if result.whole else PARTIAL

@@ -26,6 +26,8 @@ def render(sweep: SweepReport) -> str:
     ]
     for title, found in (
         ("nodes without answer", list(sweep.silent)),
+        ("ports with their link up whose far end does not answer", list(sweep.mute)),
+        ("links lost", list(sweep.lost)),
         ("links not active", [_link(link) for link in sweep.links if link.state != "active"]),
         ("links below the rate of their tier", list(_slow(sweep.links))),
         ("ports with errors since their counters were last reset", [_port(port) for port in _worst(sweep.ports)]),
@@ -71,7 +73,7 @@ def _worst(ports: Sequence[PortReport]) -> list[PortReport]:
 
 def _port(port: PortReport) -> str:
     counted = ", ".join(f"{name} {value:g}" for name, value in sorted(port.errors.items(), key=lambda e: -e[1]))
-    return f"{port.node}/{port.port} -> {port.remote}: {counted}"
+    return f"{port.node}/{port.port} -> {port.remote or port.state}: {counted}"
 
 
 def _tiers(sweep: SweepReport) -> Iterator[tuple[str, ...]]:

@@ -79,6 +79,7 @@ def _ask_ends(
         datagram = outcome.datagram(number)
         if datagram is None:
             subnet.whole = False
+            subnet.mute += [step.leave] if step.leave is not None else []
             continue
         info = mad.decode(mad.NODE_INFO, datagram)
         guid, entry = info["node_guid"], info["local_port"]

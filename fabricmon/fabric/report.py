@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -12,7 +13,7 @@ from fabricmon.catalogue.counter import Category
 from fabricmon.catalogue.port import PHYS_STATES, PORT_STATES
 from fabricmon.fabric import mad
 from fabricmon.fabric.names import COLUMN, NAMES, STATES
-from fabricmon.fabric.subnet import At, FabricNode, Subnet, graph_of, guid_text
+from fabricmon.fabric.subnet import LINK_UP, At, FabricNode, Subnet, graph_of, guid_text
 from fabricmon.fabric.sweep import Floats, Values
 from fabricmon.topology import findings, infer
 from fabricmon.topology.graph import End, Graph
@@ -24,7 +25,7 @@ COUNTERS: tuple[tuple[str, str, float, Category], ...] = tuple(
     if name not in STATES and (counter := counter_at("counters", name) or counter_at("mad", name)) is not None
 )
 """(name in a sweep, column, scale, category) of every counter."""
-SYMPTOMS = frozenset({Category.ERROR, Category.CONFIGURATION, Category.CONGESTION})
+SYMPTOMS = frozenset({Category.ERROR, Category.CONFIGURATION, Category.CONGESTION, Category.MANAGEMENT})
 
 
 class LinkEnd(Struct, frozen=True):
@@ -60,7 +61,11 @@ class LinkReport(Struct, frozen=True):
 
 
 class PortReport(Struct, frozen=True):
-    """counters: catalogue column -> value in its unit; None where the port did not report it."""
+    """One port of the sweep.
+
+    remote    the far end, "" where it is not known (nothing plugged in, link down, no answer)
+    counters  catalogue column -> value in its unit; None where the port did not report it
+    """
 
     guid: str
     node: str
@@ -76,7 +81,13 @@ class PortReport(Struct, frozen=True):
 
 
 class SweepReport(Struct, frozen=True):
-    """Times are seconds, `datagrams` those of the sweep. `silent`: nodes that did not answer it."""
+    """Times are seconds, `datagrams` those of the sweep.
+
+    silent  nodes that did not answer the sweep
+    mute    ports with their link up whose far end did not answer the walk
+    lost    ports whose link is down and was up, or is up on their sisters; with the reason
+    whole   every node answered, and no deadline passed
+    """
 
     origin: str
     nodes: tuple[NodeReport, ...]
@@ -84,6 +95,8 @@ class SweepReport(Struct, frozen=True):
     ports: tuple[PortReport, ...]
     findings: tuple[str, ...]
     silent: tuple[str, ...]
+    mute: tuple[str, ...]
+    lost: tuple[str, ...]
     datagrams: int
     walked_in: float
     swept_in: float
@@ -101,6 +114,8 @@ def report(
     links = []
     for at, port in found.items():
         far = _far(subnet, at)
+        if far is None:
+            continue
         near, other = End(guid_text(at.node), at.port), End(guid_text(far.node), far.port)
         if near <= other:
             tier = tiers.get(near) or tiers.get(other) or "aggregation"
@@ -110,8 +125,10 @@ def report(
         f"{name.get(subnet.origin.node, '?')}/{subnet.origin.port}",
         tuple(_node(node, graph, name[node.guid], node.guid not in values.silent) for node in subnet.nodes.values()),
         tuple(links), tuple(found.values()), tuple(f"{finding.kind}: {finding.why}" for finding in graph.findings),
-        tuple(sorted(name[guid] for guid in values.silent)), values.sent, walked, swept,
-        subnet.whole and not (subnet.cut or values.cut),
+        tuple(sorted(name[guid] for guid in values.silent)),
+        tuple(sorted((f"{name[at.node]}/{at.port}" for at in subnet.mute), key=infer.natural)),
+        tuple(lost_ports(graph, list(found.values()))), values.sent, walked, swept,
+        subnet.whole and not (subnet.cut or values.cut or values.silent),
     )  # fmt: skip
 
 
@@ -137,14 +154,48 @@ def _port(at: At, subnet: Subnet, cells: Floats, name: Mapping[int, str]) -> Por
         guid_text(at.node), name[at.node], at.port, _word(cells[COLUMN["state"]], PORT_STATES),
         _word(cells[COLUMN["phys_state"]], PHYS_STATES), rate, width,
         mad.SPEED_WORDS.get(round(rate * 8 / 1e9 / width, 4), "") if rate and width else "",
-        f"{name[far.node]}/{far.port}", counters, errors,
+        f"{name[far.node]}/{far.port}" if far is not None else "", counters, errors,
     )  # fmt: skip
 
 
-def _far(subnet: Subnet, at: At) -> At:
-    far = subnet.nodes[at.node].ports[at.port].far
-    assert far is not None
-    return far
+def _far(subnet: Subnet, at: At) -> At | None:
+    return subnet.nodes[at.node].ports[at.port].far
+
+
+PEERS_LEAST = 4
+SISTERS = 0.8
+"""A port is expected to be up when it is on this share of the switches of its level, of which there are PEERS_LEAST."""
+
+
+def lost_ports(graph: Graph, ports: Sequence[PortReport]) -> Iterator[str]:
+    """Ports of switches that are down and were up since their counters were reset, or whose sisters are up; a port
+    number that went down on most switches of a level is one line: the switch at its far end is missing."""
+    levels: dict[int, set[str]] = defaultdict(set)
+    up: Counter[tuple[int, int]] = Counter()
+    down: dict[tuple[int, int], list[PortReport]] = defaultdict(list)
+    for port in ports:
+        switch = graph.switches.get(port.guid)
+        if switch is not None and not switch.labels.get("apart"):
+            levels[switch.level].add(port.guid)
+            if port.phys_state == PHYS_STATES[LINK_UP]:
+                up[switch.level, port.port] += 1
+            else:
+                down[switch.level, port.port].append(port)
+    for (level, number), found in sorted(down.items()):
+        peers, sisters = len(levels[level]), up[level, number]
+        usual = peers >= PEERS_LEAST and sisters >= SISTERS * peers
+        gone = [port for port in found if usual or port.counters.get("link_downed")]
+        if len(gone) >= PEERS_LEAST and 2 * len(gone) > peers:
+            names = ", ".join(sorted((port.node for port in gone), key=infer.natural)[:PEERS_LEAST])
+            yield (
+                f"port {number} is down on {len(gone)} of {peers} switches of level {level} and was up "
+                f"({names} ...): the switch at its far end is down"
+            )
+            continue
+        for port in gone:
+            downs = port.counters.get("link_downed")
+            why = f"went down {downs:g} times" if downs else f"up on {sisters} of {peers} switches of level {level}"
+            yield f"{port.node}/{port.port}: {port.state}, {why}"
 
 
 def _word(value: float, words: Mapping[int, str]) -> str:

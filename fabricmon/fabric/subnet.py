@@ -99,12 +99,14 @@ class Subnet:
     """origin  the port it was walked from
     whole   every request of the walk was answered
     cut     the deadline passed before the walk had ended
+    mute    ports with their link up whose far end did not answer
     """
 
     nodes: dict[int, FabricNode] = field(default_factory=dict)
     origin: At = NOWHERE
     whole: bool = True
     cut: bool = False
+    mute: list[At] = field(default_factory=list)
 
     def port(self, at: At) -> Port | None:
         node = self.nodes.get(at.node)
@@ -116,6 +118,13 @@ class Subnet:
             for port in node.ports.values():
                 if port.far is not None:
                     yield node, port
+
+    def open_ports(self) -> Iterator[At]:
+        """Every port of a switch without a known far end: nothing plugged in, a link that is down, a mute far end."""
+        for node in self.nodes.values():
+            for port in node.ports.values():
+                if node.is_switch and node.missing is None and port.number and port.far is None:
+                    yield At(node.guid, port.number)
 
     def join(self, a: At, b: At) -> None:
         """A cable between two known ports."""

@@ -1,4 +1,4 @@
-"""Sweeps the counters and link states of all linked ports: built once for a subnet, run repeatedly.
+"""Sweeps the counters and link states of a subnet's ports: built once for a subnet, run repeatedly.
 
 Requests are laid out once and answers decoded by column. Counters are read, never reset. Where a node keeps its error
 counters in PortCountersExtended, one datagram a port is enough, and they have 64 bits; elsewhere PortCounters is read
@@ -80,7 +80,7 @@ class Values:
 
 
 class Sweep:
-    """All linked ports of a subnet. `ports[row]` is the port of a row; rows keep their order.
+    """Some ports of a subnet. `ports[row]` is the port of a row; rows keep their order.
 
     former  the sweep before the subnet was walked again: its state of the same ports goes on
     """

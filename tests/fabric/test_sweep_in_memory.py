@@ -8,11 +8,13 @@ import random
 import numpy as np
 import pytest
 
+from fabricmon.commands import fabric_text
 from fabricmon.fabric import mad
 from fabricmon.fabric.discover import discover
 from fabricmon.fabric.dump import ibnetdiscover as dump
 from fabricmon.fabric.exchange import Exchange, Pace
 from fabricmon.fabric.names import CASTS, COLUMN, DATA, ERRORS, NAMES
+from fabricmon.fabric.report import SweepReport, report
 from fabricmon.fabric.subnet import At, Subnet, graph_of, remember
 from fabricmon.fabric.sweep import MOST_DETAILS, Sweep, Values
 from fabricmon.fabric.transport import TransportError
@@ -359,3 +361,58 @@ def test_late_answers_to_one_batch_are_not_taken_for_the_next() -> None:
     values = sweep.run(played.now + 60)
     assert cell(sweep, values, at, "symbol_error") == 2
     assert np.isfinite(values.cells[:, COLUMN["symbol_error"]]).all()
+
+
+# --- the report of the command
+
+
+def reported(played: Played) -> SweepReport:
+    exchange, subnet = walked(played)
+    ports = [*all_ports(subnet), *subnet.open_ports()]
+    values = Sweep(exchange, subnet, ports).run(played.now + 60)
+    return report(subnet, ports, values, None, 1.0, 1.0)
+
+
+def test_a_port_that_is_down_is_reported_with_its_counters() -> None:
+    plan = rail_fabric(nodes=8, rails=4, unit=8, spines=2, parallel=1)
+    played = Played(plan)
+    link = next(c for c in plan.cables if c.a.node in plan.switches and c.b.node in plan.switches)
+    leaf = At(int(link.a.node, 16), link.a.port)
+    played.pull(leaf)
+    played.counters[leaf] = {"link_downed": 2, "VL15_dropped": 5, "port_rcv_switch_relay_errors": 6}
+    found = reported(played)
+    (port,) = [p for p in found.ports if (p.guid, p.port) == (link.a.node, link.a.port)]
+    assert (port.state, port.remote, port.counters["link_downed"]) == ("down", "", 2)
+    assert port.errors == {"link_downed": 2, "vl15_dropped": 5, "rcv_switch_relay_errors": 6}
+    assert f"{plan.describe(link.a)}: down, went down 2 times" in found.lost
+    assert f"{plan.describe(link.a)}: down" in fabric_text.render(found)
+    assert found.whole
+
+
+def test_a_switch_that_went_down_is_one_line() -> None:
+    plan = rail_fabric(nodes=8, rails=8, unit=8, spines=4, parallel=1)
+    played = Played(plan)
+    spine = next(s for s in plan.switches.values() if s.level == 1)
+    for link in plan.cables:
+        for near, far in ((link.a, link.b), (link.b, link.a)):
+            if far.node == spine.id:
+                played.pull(At(int(near.node, 16), near.port))
+                played.counters[At(int(near.node, 16), near.port)] = {"link_downed": 1}
+    (lost,) = reported(played).lost
+    assert "8 of 8 switches of level 0" in lost
+    assert "the switch at its far end is down" in lost
+
+
+def test_a_node_without_answer_makes_the_report_partial() -> None:
+    played = Played(SMALL)
+    spine = next(s for s in SMALL.switches.values() if s.level == 1)
+    played.dead = {int(spine.id, 16)}
+    found = reported(played)
+    assert not found.whole
+    assert len(found.mute) == sum(spine.id in (c.a.node, c.b.node) for c in SMALL.cables)
+    played = Played(SMALL)
+    exchange, subnet = walked(played)
+    played.dead = {int(spine.id, 16)}  # it answers the walk, but not the sweep
+    ports = all_ports(subnet)
+    found = report(subnet, ports, Sweep(exchange, subnet, ports).run(played.now + 60), None, 1.0, 1.0)
+    assert (found.silent, found.whole) == ((spine.name,), False)
