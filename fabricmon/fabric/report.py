@@ -17,6 +17,7 @@ from fabricmon.fabric.subnet import LINK_UP, At, FabricNode, Subnet, graph_of, g
 from fabricmon.fabric.sweep import Floats, Values
 from fabricmon.topology import findings, infer
 from fabricmon.topology.graph import End, Graph
+from fabricmon.topology.missing import missing_switches
 from fabricmon.topology.names import NodeNames
 
 COUNTERS: tuple[tuple[str, str, float, Category], ...] = tuple(
@@ -164,37 +165,34 @@ def _far(subnet: Subnet, at: At) -> At | None:
 
 PEERS_LEAST = 4
 SISTERS = 0.8
-"""A port is expected to be up when it is on this share of the switches of its level, of which there are PEERS_LEAST."""
+"""An uplink is expected on a port when it is one on this share of the switches of its level, PEERS_LEAST or more."""
 
 
 def lost_ports(graph: Graph, ports: Sequence[PortReport]) -> Iterator[str]:
-    """Ports of switches that are down and were up since their counters were reset, or whose sisters are up; a port
-    number that went down on most switches of a level is one line: the switch at its far end is missing."""
-    levels: dict[int, set[str]] = defaultdict(set)
-    up: Counter[tuple[int, int]] = Counter()
-    down: dict[tuple[int, int], list[PortReport]] = defaultdict(list)
+    """Ports of switches that are down and were up since their counters were reset, or are uplinks of their sisters;
+    those below one dead switch are one line."""
+    levels = Counter(switch.level for switch in graph.switches.values() if not switch.labels.get("apart"))
+    uplinks: Counter[tuple[int, int]] = Counter()
+    for link in graph.cables:
+        for near, far in ((link.a, link.b), (link.b, link.a)):
+            one, other = graph.switches.get(near.node), graph.switches.get(far.node)
+            if one is not None and other is not None and one.level < other.level:
+                uplinks[one.level, near.port] += 1
+    lost: dict[str, list[tuple[PortReport, str]]] = defaultdict(list)
     for port in ports:
         switch = graph.switches.get(port.guid)
-        if switch is not None and not switch.labels.get("apart"):
-            levels[switch.level].add(port.guid)
-            if port.phys_state == PHYS_STATES[LINK_UP]:
-                up[switch.level, port.port] += 1
-            else:
-                down[switch.level, port.port].append(port)
-    for (level, number), found in sorted(down.items()):
-        peers, sisters = len(levels[level]), up[level, number]
-        usual = peers >= PEERS_LEAST and sisters >= SISTERS * peers
-        gone = [port for port in found if usual or port.counters.get("link_downed")]
-        if len(gone) >= PEERS_LEAST and 2 * len(gone) > peers:
-            names = ", ".join(sorted((port.node for port in gone), key=infer.natural)[:PEERS_LEAST])
-            yield (
-                f"port {number} is down on {len(gone)} of {peers} switches of level {level} and was up "
-                f"({names} ...): the switch at its far end is down"
-            )
+        if switch is None or port.phys_state in (PHYS_STATES[LINK_UP], "unknown"):
             continue
-        for port in gone:
-            downs = port.counters.get("link_downed")
-            why = f"went down {downs:g} times" if downs else f"up on {sisters} of {peers} switches of level {level}"
+        downs, sisters, peers = port.counters.get("link_downed"), uplinks[switch.level, port.port], levels[switch.level]
+        if downs:
+            lost[port.guid].append((port, f"went down {downs:g} times"))
+        elif peers >= PEERS_LEAST and sisters >= SISTERS * peers:
+            lost[port.guid].append((port, f"an uplink on {sisters} of {peers} switches of level {switch.level}"))
+    for dead in missing_switches(graph, lost):
+        below = [lost[switch].pop(0)[0] for switch in dead.below]
+        yield findings.missing_switch(graph, dead).why + f"; ports {', '.join(f'{p.node}/{p.port}' for p in below)}"
+    for found in lost.values():
+        for port, why in found:
             yield f"{port.node}/{port.port}: {port.state}, {why}"
 
 

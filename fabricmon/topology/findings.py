@@ -22,6 +22,7 @@ from fabricmon.topology.infer import (
     rail_index,
     rails,
 )
+from fabricmon.topology.missing import MissingSwitch, empty_uplinks, missing_switches
 from fabricmon.topology.network import networks
 
 PEERS_LEAST = 4  # switches of one level; fewer are not compared
@@ -104,14 +105,29 @@ def lost_uplinks(graph: Graph) -> Iterator[Finding]:
         if not expected or peers * 2 <= len(counts):
             continue
         usual = _usual(Counter(each) for each in (around[switch] for switch, n in counts.items() if n == expected))
-        for switch_id in by_name(graph, counts):
-            if counts[switch_id] < expected:
-                yield Finding(
-                    "lost_uplinks",
-                    (graph.name(switch_id),),
-                    f"{graph.name(switch_id)} has {counts[switch_id]} uplinks, {peers} of {len(counts)} peers "
-                    f"have {expected}{_missed(graph, Counter(around[switch_id]), usual)}",
-                )
+        short = {switch for switch, count in counts.items() if count < expected}
+        for dead in missing_switches(graph, short):
+            short -= set(dead.below)
+            yield missing_switch(graph, dead)
+        for switch_id in by_name(graph, short):
+            name = graph.name(switch_id)
+            yield Finding(
+                "lost_uplinks", (name, *(f"{name}/{port}" for port in empty_uplinks(graph, switch_id, counts))),
+                f"{name} has {counts[switch_id]} uplinks, {peers} of {len(counts)} peers have {expected}"
+                f"{_missed(graph, Counter(around[switch_id]), usual)}",
+            )  # fmt: skip
+
+
+def missing_switch(graph: Graph, dead: MissingSwitch, ports: Iterable[str] = ()) -> Finding:
+    """The finding of one dead switch. `ports`: the ports below it that are down, where they are known."""
+    names = [graph.name(switch) for switch in dead.below]
+    rest = f" and {len(names) - SHORT_NAMED} more" if len(names) > SHORT_NAMED else ""
+    which = f"{dead.name} by the gap in the names" if dead.name else "its name is not known"
+    return Finding(
+        "missing_switch", (*([dead.name] if dead.name else []), *(ports or names)),
+        f"a switch above {', '.join(names[:SHORT_NAMED])}{rest} is missing or down ({which}): {len(names)} of the "
+        f"{dead.peers} switches with the same neighbours have lost an uplink",
+    )  # fmt: skip
 
 
 def _usual(peers: Iterable[Counter[str]]) -> dict[str, int]:

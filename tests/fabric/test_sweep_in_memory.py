@@ -390,17 +390,18 @@ def test_a_port_that_is_down_is_reported_with_its_counters() -> None:
 
 
 def test_a_switch_that_went_down_is_one_line() -> None:
-    plan = rail_fabric(nodes=8, rails=8, unit=8, spines=4, parallel=1)
+    plan = rail_fabric(nodes=8, rails=8, unit=8, spines=8, parallel=1)
     played = Played(plan)
-    spine = next(s for s in plan.switches.values() if s.level == 1)
+    spine = [s for s in plan.switches.values() if s.level == 1][3]
     for link in plan.cables:
         for near, far in ((link.a, link.b), (link.b, link.a)):
             if far.node == spine.id:
                 played.pull(At(int(near.node, 16), near.port))
                 played.counters[At(int(near.node, 16), near.port)] = {"link_downed": 1}
     (lost,) = reported(played).lost
-    assert "8 of 8 switches of level 0" in lost
-    assert "the switch at its far end is down" in lost
+    assert lost.startswith("a switch above ")
+    assert "8 of the 8 switches with the same neighbours have lost an uplink" in lost
+    assert spine.name in lost
 
 
 def test_a_node_without_answer_makes_the_report_partial() -> None:

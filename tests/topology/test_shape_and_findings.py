@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from fabricmon.sim.shapes import rail_fabric
 from fabricmon.topology import findings, infer
 from fabricmon.topology.graph import Adapter, Cable, End, Graph, Switch, cable
+from tests.topology.odd_nodes import FABRICS
 
 
 def bare(graph: Graph) -> Graph:
@@ -140,3 +141,23 @@ def test_leaves_that_are_mixed_by_design_get_no_rail_and_no_finding() -> None:
     found = findings.check(infer.annotate(graph))
     assert "rail" not in found.switches["l1"].labels
     assert found.findings == ()
+
+
+def test_a_dead_core_is_one_finding_with_its_name() -> None:
+    graph = FABRICS["three tiers, 320 switches"]()
+    dead = [switch for switch in graph.switches.values() if switch.level == 2][2]
+    cables = tuple(link for link in graph.cables if dead.id not in (link.a.node, link.b.node))
+    left = replace(graph, switches={key: s for key, s in graph.switches.items() if key != dead.id}, cables=cables)
+    found = findings.check(infer.annotate(bare(left))).findings
+    (lost,) = [finding for finding in found if finding.kind in ("missing_switch", "lost_uplinks")]
+    assert (lost.kind, lost.components[0]) == ("missing_switch", dead.name)
+    assert len(lost.components) == 1 + sum(dead.id in (link.a.node, link.b.node) for link in graph.cables)
+
+
+def test_a_lost_uplink_names_the_empty_port(plan: Graph) -> None:
+    gone = next(c for c in plan.cables if c.a.node in plan.switches and c.b.node in plan.switches)
+    leaf = gone.a if plan.switches[gone.a.node].level == 0 else gone.b
+    left = replace(plan, cables=tuple(c for c in plan.cables if c != gone))
+    found = findings.check(infer.annotate(bare(left))).findings
+    (lost,) = [finding for finding in found if finding.kind == "lost_uplinks"]
+    assert lost.components == (plan.name(leaf.node), plan.describe(leaf))
