@@ -89,12 +89,12 @@ class Evaluation:
             self.counts["symptoms_opened" if change.opened else "symptoms_closed"] += 1
             if not change.opened:
                 self._situation.recovered(str(change.symptom.component))
-        if moved:
+        if any(moved.values()):
             self._situation.drop_claims(self._lookup.exists)
         self._failures.guard("placing", None, self._place, symptoms, moved, now)
         return symptoms
 
-    def _place(self, symptoms: Sequence[SymptomChange], moved: bool, now: float) -> None:
+    def _place(self, symptoms: Sequence[SymptomChange], moved: Mapping[Kind, Sequence[int]], now: float) -> None:
         if self._placing.place(now, moved):
             self._placing.compare_within_jobs(self._impacts.numbered)
         self._placing.learn(symptoms, now)

@@ -87,6 +87,14 @@ class Many:
         at, entries = spans(self.start, rows)
         return at, self.group[entries].astype(np.int64)
 
+    def without(self, rows: Ints) -> Many:
+        """The same with some rows in no group; rows beyond the last are left out."""
+        length = np.diff(self.start)
+        keep = np.ones(len(self), np.bool_)
+        keep[rows[rows < len(self)]] = False
+        start = np.concatenate(([0], np.cumsum(np.where(keep, length, 0))))
+        return Many(start, self.group[np.repeat(keep, length)])
+
     def count(self, groups: Ints, known: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Number of known members of each of some groups."""
         start, row = self._members

@@ -28,14 +28,6 @@ async def test_work_takes_its_share_of_the_time(clock):
     assert 7 * work / (clock[0] - work) == pytest.approx(SHARE)
 
 
-async def test_work_that_follows_counts(clock):
-    found = Turns(lambda: clock[0])
-    async with found.next():
-        found.follows(1.0)
-    async with found.next():
-        assert clock[0] == pytest.approx(1 / SHARE - 1)
-
-
 async def test_who_comes_after_a_long_time_does_not_wait(clock):
     found = Turns(lambda: clock[0])
     async with found.next():

@@ -24,7 +24,7 @@ from fabricmon.central.streams.presence import Peer, Register
 from fabricmon.central.streams.resolver import DaemonResolver
 from fabricmon.central.streams.settings import PullConfig
 from fabricmon.central.streams.stream import MAX_DETAIL, Ended, Stream, failure
-from fabricmon.central.streams.turns import PLACING, Turns
+from fabricmon.central.streams.turns import Turns
 from fabricmon.central.targets.discovery import Target
 from fabricmon.engine.engine import Engine
 from fabricmon.model import Event, Inventory, Presence
@@ -435,7 +435,6 @@ class Pull:
             check("unnamed_swept", others + len(ports), "with it, the fabric")
             budget.spend_amount("unnamed_rows", len(ports - sweepers.get(node, frozenset())), now)
             sweepers[node] = ports
-            self._turns.follows(swept * PLACING)
         else:
             sweepers.pop(node, None)
         check_inventory(inventory, swept)

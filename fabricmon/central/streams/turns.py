@@ -13,9 +13,6 @@ from contextlib import asynccontextmanager
 SHARE = 0.25
 """Share of the time that large inventories may take of the event loop."""
 
-PLACING = 1e-4
-"""Seconds of work for each swept port that the next evaluation has with the topology (measured: 60 to 100 us)."""
-
 
 class Turns:
     """`async with turns.next(): ...` waits until the work before has been paid for by a pause.
@@ -24,11 +21,7 @@ class Turns:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock, self._lock, self._free, self._later = clock, asyncio.Lock(), 0.0, 0.0
-
-    def follows(self, seconds: float) -> None:
-        """Work of so many seconds follows from what is taken over now; it is paid for by the same pause."""
-        self._later += seconds
+        self._clock, self._lock, self._free = clock, asyncio.Lock(), 0.0
 
     @asynccontextmanager
     async def next(self) -> AsyncIterator[None]:
@@ -40,5 +33,4 @@ class Turns:
                 yield
             finally:
                 end = self._clock()
-                work, self._later = end - begin + self._later, 0.0
-                self._free = end + work * (1 / SHARE - 1)
+                self._free = end + (end - begin) * (1 / SHARE - 1)

@@ -48,9 +48,7 @@ class RowDomains:
         rows, and the PORT row that each goes from."""
         self.assigned = domains
         self.echo = _echoes(domains.ids["link"], domains.swept)
-        self.reported_by: dict[int, list[int]] = {}
-        for row, first in self.echo.items():
-            self.reported_by.setdefault(first, [first]).append(row)
+        self._gather_echoes()
         self.hosts = domains.ids["host"]
         self.port = Groups(self._port_ids(names.get("adapter", []), apart))
         self.names = {domain: list(domains.names[domain]) for domain in DOMAINS}
@@ -58,7 +56,8 @@ class RowDomains:
         hosts = [node.node for node in nodes]
         powers = [power.get(host, "") for host in hosts]
         node = Groups({"host": self._number("host", hosts), "power": self._number("power", powers)})
-        paths, self.near = ({}, np.zeros(0, np.int64)) if flows is None else flows
+        paths, near = ({}, np.zeros(0, np.int64)) if flows is None else flows
+        self.near = near.copy()
         self.by_table: dict[Kind, Groups] = {
             Kind.PORT: self.port, Kind.NODE: node, Kind.FLOW: Groups({}, paths), **inside,
         }  # fmt: skip
@@ -81,11 +80,35 @@ class RowDomains:
         echoes[list(self.echo)] = True
         return {domain: np.where(echoes, -1, of).astype(np.int32) for domain, of in ids.items()}
 
+    def _gather_echoes(self) -> None:
+        self.reported_by: dict[int, list[int]] = {}
+        for row, first in self.echo.items():
+            self.reported_by.setdefault(first, [first]).append(row)
+
     def learn(self, ids: Ids, names: list[str]) -> None:
         """Groups of PORT rows that were learned from what fails together (learned_groups.py)."""
         self.port = self.by_table[Kind.PORT] = Groups({**self.port.ids, "learned": ids}, self.port.many)
         self.names["learned"] = names
         self._members.pop((Kind.PORT, "learned"), None)
+
+    def displace(self, moved: Mapping[Kind, Sequence[int]]) -> None:
+        """Take rows that stand for something else now out of all groups."""
+        for kind, given in moved.items():
+            if not given or kind not in self.by_table:
+                continue
+            groups = self.by_table[kind]
+            rows = np.array(given, np.int64)
+            for ids in (*groups.ids.values(), *(self.assigned.ids.values() if kind is Kind.PORT else ())):
+                ids[rows[rows < len(ids)]] = -1
+            self.by_table[kind] = Groups(groups.ids, {domain: of.without(rows) for domain, of in groups.many.items()})
+        self.port = self.by_table[Kind.PORT]
+        self._members.clear()
+        self.near[[row for row in moved.get(Kind.FLOW, ()) if row < len(self.near)]] = -1
+        if ports := frozenset(moved.get(Kind.PORT, ())):
+            self.near[np.isin(self.near, list(ports))] = -1
+            links = self.echo.items()
+            self.echo = {row: first for row, first in links if row not in ports and first not in ports}
+            self._gather_echoes()
 
     def about(self, domain: str, group: int) -> dict[str, str]:
         known = self.assigned.about.get(domain, [])

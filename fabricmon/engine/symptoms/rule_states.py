@@ -71,13 +71,12 @@ class RuleStates:
         for state in self.all:
             state.configure(params[state.rule.name])
 
-    def run(self, tables: Mapping[Kind, Table], now: float) -> tuple[list[SymptomChange], bool]:
-        """Transitions of this tick, and whether rows came to stand for something else."""
+    def run(self, tables: Mapping[Kind, Table], now: float) -> tuple[list[SymptomChange], dict[Kind, list[int]]]:
+        """Transitions of this tick, and the rows of each table that came to stand for something else."""
         changes: list[SymptomChange] = []
-        moved = False
+        moved: dict[Kind, list[int]] = {}
         for kind in {state.rule.table for state in self.all}:
-            rows = self._replaced(tables[kind])
-            moved |= bool(rows)
+            rows = moved[kind] = self._replaced(tables[kind])
             for state in self.all:
                 if rows and state.rule.table is kind:
                     changes.extend(state.drop(rows, now, "the component left the fabric"))
