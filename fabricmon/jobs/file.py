@@ -14,7 +14,7 @@ from typing import Any
 
 from fabricmon.forms.decoding import Undecodable, any_json
 from fabricmon.jobs.model import Job, Listing, ListingError, as_text, host_name, listing
-from fabricmon.topology.hostlist import Expansion
+from fabricmon.topology.hostlist import MOST_OF_JOBS, Expansion
 
 
 def parse(data: bytes) -> Listing:
@@ -30,7 +30,7 @@ def parse(data: bytes) -> Listing:
     as_of = found.get("as_of")
     if as_of is not None and (as_of := _time(as_of)) is None:
         raise ListingError("`as_of`: expected seconds since 1970 or 2026-01-31T12:00:00Z")
-    names = Expansion()
+    names = Expansion(MOST_OF_JOBS)
     return listing((_job(one, at, names) for at, one in enumerate(found["jobs"])), as_of)
 
 

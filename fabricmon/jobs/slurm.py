@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from fabricmon.forms.decoding import Undecodable, converted, json_value, loose_json
 from fabricmon.jobs.model import Job, Listing, ListingError, as_text, host_name, listing
-from fabricmon.topology.hostlist import Expansion
+from fabricmon.topology.hostlist import MOST_OF_JOBS, Expansion
 
 HOLDING = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING"})
 """States in which a job has nodes and processes."""
@@ -60,7 +60,7 @@ def parse(data: bytes) -> Listing:
         raise ListingError(_errors(answer.errors) or "has no `jobs`: is --json missing, or is this an old Slurm?")
     if not answer.jobs and (errors := _errors(answer.errors)):
         raise ListingError(errors)
-    names = Expansion()
+    names = Expansion(MOST_OF_JOBS)
     return listing(_job(raw, at, names) for at, raw in enumerate(answer.jobs))
 
 

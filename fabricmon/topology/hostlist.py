@@ -10,11 +10,17 @@ from typing import NamedTuple
 MOST_NAMES = 1 << 20
 """Names that one expression may stand for."""
 
-MOST_OF_A_FILE = 1 << 22
-"""Names of all expressions of a file: 100,000 hosts with 8 links at either end have 1.7 million."""
+MOST_OF_A_PLAN = 1 << 22
+"""Names of all expressions of a plan of cables: 100,000 hosts with 8 links at either end have 1.7 million."""
+
+MOST_OF_A_PLACEMENT = 1 << 18
+"""The same of a file that only places hosts: 100,000 hosts, each below a leaf and in a block, and their switches."""
+
+MOST_OF_JOBS = 1 << 20
+"""The same of a list of jobs: 100,000 hosts, each with a job for each of 8 GPUs."""
 
 MOST_CHARACTERS = 64
-"""Characters of one of these names, on average: the memory of a long name with a range."""
+"""Characters of one of these names, on average: a label of a host name has at most 63 (RFC 1035, section 2.3.4)."""
 
 _RANGE = re.compile(r"\[([^\[\]]*)\]")
 _OUTSIDE = re.compile(r",(?![^\[]*\])")
@@ -33,12 +39,12 @@ class _Listed(NamedTuple):
 
 
 class Expansion:
-    """Expands the expressions of one file, which together may stand for `most` names.
+    """Expands the expressions of one file, which together may stand for `most` names of MOST_CHARACTERS each.
 
     Each method raises ValueError for an invalid expression, and for the one that stands for too many.
     """
 
-    def __init__(self, most: int = MOST_OF_A_FILE) -> None:
+    def __init__(self, most: int) -> None:
         self._names, self._characters = most, most * MOST_CHARACTERS
 
     def expand(self, pattern: str) -> list[str]:

@@ -53,7 +53,7 @@ from fabricmon.rules import RULES
 from fabricmon.runtime import strict_yaml
 from fabricmon.senders import slurm_nodes
 from fabricmon.simulate import scenario_file
-from fabricmon.topology.hostlist import Expansion
+from fabricmon.topology.hostlist import MOST_OF_A_PLACEMENT, Expansion
 from fabricmon.topology.names import NodeNames
 from fabricmon.units import Duration, Rate
 from fabricmon.web import file as web_file
@@ -309,7 +309,9 @@ READERS: dict[str, Reader] = {
     "statistic-names": Reader(
         "names of driver statistics", "collect.parse.roce_names", (),
         lambda data: roce_names.plan(text(data).split("\n"))),
-    "host-list": Reader("host list", "topology.hostlist", ValueError, lambda data: Expansion().hostlist(text(data))),
+    "host-list": Reader(
+        "host list", "topology.hostlist", ValueError,
+        lambda data: Expansion(MOST_OF_A_PLACEMENT).hostlist(text(data))),
     "matcher": Reader("matcher of a silence", "notify.matchers", MatcherError, _matched, 1024),
     "template": Reader("template of messages", "notify.template", TemplateError, _rendered),
     "duration": Reader("duration", "units", ValueError, lambda data: Duration.parse(text(data))),

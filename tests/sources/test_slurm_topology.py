@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from fabricmon import sources
 from fabricmon.topology.graph import Graph, Role
-from fabricmon.topology.hostlist import Expansion
+from fabricmon.topology.hostlist import MOST_OF_A_PLACEMENT, Expansion
 from fabricmon.topology.names import NodeNames
 
 
@@ -169,13 +170,13 @@ def test_real_files(shared_dir: Path) -> None:
 def test_a_hostlist_stands_for_its_names(ranges: list[tuple[str, int, int]]) -> None:
     text = ",".join(f"{word}[{low:03d}-{low + more:03d},x]" for word, low, more in ranges)
     wanted = [f"{w}{n}" for w, low, more in ranges for n in [*(f"{k:03d}" for k in range(low, low + more + 1)), "x"]]
-    assert Expansion().hostlist(text) == wanted
+    assert Expansion(MOST_OF_A_PLACEMENT).hostlist(text) == wanted
 
 
 @pytest.mark.parametrize("text", ["a[1-", "a]", "a[3-1]", "a[]", "a[0-9999999]", "a[0-999][0-999][0-9]"])
 def test_a_hostlist_without_sense_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        Expansion().hostlist(text)
+        Expansion(MOST_OF_A_PLACEMENT).hostlist(text)
 
 
 @pytest.mark.parametrize(
@@ -185,6 +186,24 @@ def test_names_of_a_file_are_bounded(text: str) -> None:
     graph = sources.SOURCES["slurm"].graph(f"SwitchName=leaf Nodes=n1\n{text}\n", "file", NodeNames())
     assert list(graph.hosts) == ["n1"]
     assert "too many or too long" in graph.findings[0].components[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "SwitchName=s{n} Nodes=" + "x" * 40 + "{n}y[1-65536]", "BlockName=b{n} Nodes=" + "x" * 40 + "{n}y[1-65536]",
+        "SwitchName=s{n} Switches=" + "x" * 40 + "{n}y[1-65536]", "SwitchName=s{n}y[1-255] Nodes=z{n}y[1-255]",
+    ],
+)  # fmt: skip
+def test_memory_of_a_file_is_bounded(line: str) -> None:
+    text = "".join(f"{line.format(n=n)}\n" for n in range(64))
+    tracemalloc.start()
+    try:
+        sources.SOURCES["slurm"].graph(text, "file", NodeNames())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 250e6
 
 
 def test_expressions_of_a_file_share_their_bound() -> None:

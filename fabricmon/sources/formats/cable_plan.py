@@ -26,6 +26,7 @@ from typing import Any
 from fabricmon.sources.formats.document import Document
 from fabricmon.sources.formats.ports import PORT_DIGITS, is_plain, port_number
 from fabricmon.topology.graph import Adapter, Cable, End, Graph, Switch, cable
+from fabricmon.topology.hostlist import MOST_OF_A_PLAN
 from fabricmon.topology.names import NodeNames, guid
 from fabricmon.units import Rate
 
@@ -49,7 +50,7 @@ class _CablePlan(Document):
     """Reads one file: keeps the path for errors and the declarations so far."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(path)
+        super().__init__(path, MOST_OF_A_PLAN)
         self.switches: dict[str, Switch] = {}
         self.adapters: dict[str, Adapter] = {}
         self.hosts: dict[str, dict[str, str]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fabricmon.forms.decoding import Undecodable, loose_json
-from fabricmon.topology.hostlist import Expansion
+from fabricmon.topology.hostlist import MOST_OF_A_PLACEMENT, Expansion
 
 MOST_LINE = 1 << 12
 """Characters of a line of a dump; the time to match some patterns rises with their square."""
@@ -44,11 +44,11 @@ def _word(data: object) -> str:
 
 
 class Document:
-    """Checks the data of one file; `where` is a place in it ("links[3].to")."""
+    """Checks the data of one file; `where` is a place in it ("links[3].to"). Its host lists stand for `most` names."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, most: int = MOST_OF_A_PLACEMENT) -> None:
         self.path = path
-        self.expansion = Expansion()
+        self.expansion = Expansion(most)
 
     def wrong(self, where: str, text: str) -> SourceError:
         return SourceError(self.path, where, text)

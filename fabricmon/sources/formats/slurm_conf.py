@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from fabricmon.sources.formats.document import SourceError, lines
 from fabricmon.sources.formats.placement import Placement
 from fabricmon.topology.graph import Graph
-from fabricmon.topology.hostlist import Expansion
+from fabricmon.topology.hostlist import MOST_OF_A_PLACEMENT, Expansion
 from fabricmon.topology.names import NodeNames
 
 _START = re.compile(r"^[ \t]*(SwitchName|BlockName|BlockSizes)\s*=", re.IGNORECASE | re.MULTILINE)
@@ -34,7 +34,7 @@ def parse(text: str, path: str, names: NodeNames) -> Graph:
     found = Placement()
     true = {match[1]: match[2] for _, line in lines(text, path, MOST_LINE) if (match := _TRUE_NAME.match(line))}
     sizes: list[str] = []
-    expansion = Expansion()
+    expansion = Expansion(MOST_OF_A_PLACEMENT)
     for number, line in _lines(text, path):
         fields = {key.lower(): value for key, value in _FIELD.findall(line)}
         kinds = fields.keys() & {"switchname", "blockname", "blocksizes"}
