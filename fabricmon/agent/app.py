@@ -74,6 +74,7 @@ class Agent:
         self._reloads = Reloads("fabricmon_agent", self.registry, time.time())
         self._warnings: tuple[str, ...] = ()
         self._log = logs.get()
+        self._transitions = logs.Transitions(self._log)
         self._notify = Notifier()
         self._gate = _gate(config.agent.web)
         self._door = self._gate.door if self._gate is not None else Door()
@@ -149,7 +150,15 @@ class Agent:
         return len({(part.kind, c.name) for part in inventory.parts for c in part.components}), inventory.size
 
     def _sentence(self) -> str:
-        return sentence(self._health(), *self._extent())
+        """One line for the service manager. An error in it must not end the agent."""
+        try:
+            found, why = sentence(self._health(), *self._extent()), ""
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            found = f"status not known: {why}"
+        self._transitions.note("status", why, "status cannot be reported" if why else "status is reported again",
+                               bad=bool(why), error=why)  # fmt: skip
+        return found
 
     def _health(self) -> Health:
         more = self._gate.warnings() if self._gate is not None else ()

@@ -73,6 +73,12 @@ class Pacing:
         """It is not sent, by a decision at wall time `at`."""
         self._put(SentNotification(notification.key, notification.receiver, 0, at))
 
+    def undelivered(self, receiver: str, keys: Collection[str]) -> None:
+        """Only these are still to be delivered: any other is lost, as its row in the store cannot be read."""
+        known = self._sent.get(receiver, {})
+        for key in [key for key, item in known.items() if item.at is None and key not in keys]:
+            del known[key]
+
     def used(self, receiver: str, now: float) -> int:
         """Messages that count against the budget: not delivered, or answered within PERIOD. One answered later than
         `now`, as the clock was set back, counts as answered now."""

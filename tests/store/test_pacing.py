@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
 from fabricmon.central.delivery.outbox import Outbox
+from fabricmon.central.store.database import FILE
 from fabricmon.central.store.records import FAILED, SENT, SUPERSEDED, Ack
 from fabricmon.central.store.store import KEEP_RESOLVED, Store
 from fabricmon.model import Face
@@ -34,6 +36,30 @@ async def test_messages_count_while_they_wait_and_for_five_minutes_after_the_ans
     assert kept(store, T0 + 1).used("ops", T0 + 1) == 6
     assert kept(store, T0 + 1).used("ops", T0 + PERIOD) == 2, "what is not delivered counts for ever"
     assert kept(store, T0 - 500).used("ops", T0 - 500 + PERIOD) == 2, "the clock was set back by more than a period"
+    store.close()
+
+
+async def test_a_message_that_cannot_be_read_any_more_holds_no_budget(tmp_path: Path) -> None:
+    store = Store(tmp_path, T0)
+    await store.commit(notifications=[note("spoilt", incident("a")), note("good", incident("b"))])
+    store.close()
+    db = sqlite3.connect(tmp_path / FILE)
+    db.execute("UPDATE outbox SET body = x'c1' WHERE key = 'spoilt'")
+    db.commit()
+    db.close()
+    store, hook = Store(tmp_path, T0), Hook()
+    pacing = kept(store, T0)
+    assert pacing.used("ops", T0) == 2
+    await hook.up()
+    outbox = Outbox(store, [hook.to()], QUICK, store.load(T0).backlog, pacing=pacing, now=lambda: T0)
+    task = asyncio.create_task(outbox.run())
+    await until(lambda: hook.keys == ["good"] and pacing.used("ops", T0) == 1)
+    assert pacing.used("ops", T0 + PERIOD) == 0
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert kept(store, T0 + PERIOD).used("ops", T0 + PERIOD) == 0
+    await hook.down()
     store.close()
 
 

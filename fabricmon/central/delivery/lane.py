@@ -202,6 +202,8 @@ class DeliveryLane:
         waiting = (await self._store.backlog()).get(name)
         depth = waiting.depth if waiting else 0
         self._queue.filled(page, depth)
+        if self._queue.complete:
+            self._pacing.undelivered(name, {note.key for note in self._queue.waiting()})
         delivery.depth = max(depth - len(self._queue.outcomes), len(self._queue.waiting()))
         delivery.oldest = waiting.oldest if waiting else None
 

@@ -38,6 +38,10 @@ class StateReads(ABC):
     def _submit(self, call: Callable[[], T]) -> Future[T]:
         """Run a call in the thread of the store."""
 
+    @abstractmethod
+    def _at_start(self, call: Callable[[], T]) -> T:
+        """Run a call in the thread of the store and wait for it; StoreError where the disk hangs."""
+
     async def _call(self, call: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self._submit(call))
 
@@ -59,7 +63,8 @@ class StateReads(ABC):
     # ---------------------------------------------------------------- restart
 
     def load(self, now: float | None = None) -> StoredState:
-        """The state after a restart. Blocks; call it once, before the event loop has other work."""
+        """The state after a restart. Blocks; call it once, before the event loop has other work. StoreError where the
+        disk does not answer."""
         now = time.time() if now is None else now
         since = now - RECENT
         recent = "SELECT body FROM incidents WHERE status = 'firing' OR updated >= ?"
@@ -80,7 +85,7 @@ class StateReads(ABC):
                 withheld=select(Withheld, "withheld", "SELECT body FROM withheld"),
             )
 
-        return self._submit(read).result()
+        return self._at_start(read)
 
     def _sent(self, since: float, now: float) -> list[SentNotification]:
         """Notifications that are not delivered, or were answered after `since`. An answer later than `now` (the system
@@ -120,8 +125,9 @@ class StateReads(ABC):
                 if note is not None and note.key == key:
                     good.append(PendingNotification(seq, note))
                 else:
-                    # Not deliverable: it must not block the others.
-                    db.execute("UPDATE outbox SET state = 'failed', error = 'unreadable' WHERE seq = ?", (seq,))
+                    # Not deliverable: it must not block the others. It was no message, and is pruned as others are.
+                    lost = "UPDATE outbox SET state = 'failed', finished = created, error = 'unreadable' WHERE seq = ?"
+                    db.execute(lost, (seq,))
             return good
 
         return await self._read(read)

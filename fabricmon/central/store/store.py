@@ -60,7 +60,13 @@ class Store(StateReads):
     def __init__(self, directory: str | Path, now: float | None = None) -> None:
         self.directory = Path(directory)
         log = logs.get(part="store")
-        db, self._lock, self.damage = open_database(self.directory, time.time() if now is None else now)
+        self._worker = Worker(str(self.directory))
+        began = time.time() if now is None else now
+        try:
+            db, self._lock, self.damage = self._worker.at_start(lambda: open_database(self.directory, began))
+        except BaseException:
+            self._worker.close()
+            raise
         if self.damage:
             log.error(
                 "state database damaged and moved aside; open incidents will be detected and notified again",
@@ -68,7 +74,6 @@ class Store(StateReads):
                 damage=self.damage,
             )
         self._rows = Rows(db, log)
-        self._worker = Worker(str(self.directory))
         self._probe_error = ""
 
     @property
@@ -154,6 +159,9 @@ class Store(StateReads):
 
     def _submit(self, call: Callable[[], T]) -> Future[T]:
         return self._worker.submit(call)
+
+    def _at_start(self, call: Callable[[], T]) -> T:
+        return self._worker.at_start(call)
 
     def _transaction(self, write: Callable[[], T]) -> T:
         db = self._rows.db

@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 MAX_WAITING = 1024  # queued calls; more fail at once
 HUNG_AFTER = 3.0  # seconds of one call from which on the disk counts as hung; a commit takes milliseconds
+START_LIMIT = 60.0  # seconds of a call at the start; systemd gives a start 90 (systemd-system.conf(5))
 CLOSE_LIMIT = 5.0  # seconds; a hanging disk must not block the exit of the process
 
 
@@ -63,6 +64,15 @@ class Worker:
         except queue.Full:
             raise StoreError(f"{self._name}: the disk is too slow, {MAX_WAITING} calls are waiting") from None
         return done
+
+    def at_start(self, call: Callable[[], T]) -> T:
+        """The result of a call, in the thread, so that a disk that hangs does not block the start of the process for
+        ever: StoreError after START_LIMIT."""
+        done = self.submit(call)
+        concurrent.futures.wait([done], START_LIMIT)
+        if not done.done():
+            raise StoreError(f"{self._name}: the disk has not answered for {START_LIMIT:g} s; it has the state")
+        return done.result()
 
     def close(self) -> bool:
         """Finish queued calls and end; whether that took at most CLOSE_LIMIT."""
