@@ -347,7 +347,7 @@ async def test_a_guid_that_its_owner_gave_up_goes_to_who_says_it_and_a_name_that
         follow(pulling, first.address)
         await until(lambda: pulling.sink.frames)
         follow(pulling, first.address, second.address)
-        await until(lambda: pulling.claims.disputed == {"host-2": 1})
+        await until(lambda: pulling.admission.claims.disputed == {"host-2": 1})
         # the same machine under another address, and then the address it had is gone: the node was heard all the time
         again = await FakeAgent("host-1", part=with_guid(), agent="agent-of-host-1").start()
         agents.append(again)
@@ -355,10 +355,10 @@ async def test_a_guid_that_its_owner_gave_up_goes_to_who_says_it_and_a_name_that
         await until(lambda: pulling.register.peers[again.address].open)
         follow(pulling, second.address, again.address)
         await until(lambda: pulling.register.peers[again.address].feeds)
-        assert pulling.claims.disputed == {"host-2": 1}
+        assert pulling.admission.claims.disputed == {"host-2": 1}
         asked = len(second.asked)
         follow(pulling, second.address)
-        await until(lambda: pulling.claims.disputed == {})
+        await until(lambda: pulling.admission.claims.disputed == {})
         assert len(second.asked) > asked, "it was asked for its inventory anew"
         assert pulling.sink.forgotten[-1] == "host-1"
     finally:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.engine.domains.placing import LOOKED_AT, Placing
+from fabricmon.engine.domains.placing import CHECKED, Placing
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.model import (
@@ -137,7 +137,7 @@ def test_a_node_that_renames_its_ports_has_all_rows_placed_once_a_pause() -> Non
         before = it.placing.domains
         it.place(0.2)
         placed.append(it.placing.domains is not before)
-    assert sum(placed) <= 1 + 60 * 0.2 / (1.0 + 300 / LOOKED_AT)
+    assert sum(placed) <= 1 + 60 * 0.2 / (1.0 + 300 / CHECKED)
 
 
 def test_a_port_without_a_place_yet_teaches_no_group_of_ports_without_a_leaf() -> None:

@@ -140,8 +140,8 @@ async def _stream(pull: Pull, address: str, node: str, socket: Socket) -> None:
     peer = pull.register.peers.get(address) or pull.register.expect(Target(address, {"node": node}), node, NOW)
     stream = Stream(peer, None, None)
     try:
-        await pull._greet(socket, stream, await socket.receive())  # type: ignore[arg-type]
-        await pull._read(socket, stream)  # type: ignore[arg-type]
+        await pull.reader.greet(socket, stream, await socket.receive())  # type: ignore[arg-type]
+        await pull.reader.read(socket, stream)  # type: ignore[arg-type]
     except Ended as ended:
         pull.register.failed(peer, ended.presence, ended.detail, NOW)
 
@@ -161,8 +161,8 @@ def held(engine: Engine, pull: Pull) -> dict[str, int]:
         **{f"{kind} rows": sum(bool(c.node) for c in tables[kind].ids) for kind in Kind},
         **{f"{kind} columns": len(tables[kind].columns) for kind in Kind},
         "nodes": len(engine.fleet.nodes),
-        "raw columns": pull.columns.raw,
-        "GUIDs": len(pull.claims._owner),
+        "raw columns": pull.admission.columns.raw,
+        "GUIDs": len(pull.admission.claims._owner),
     }
 
 

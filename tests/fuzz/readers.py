@@ -267,7 +267,7 @@ READERS: dict[str, Reader] = {
     "request": Reader("times of a request", "central.api.request", request.Refused, _body),
     "frame": Reader("frame of an agent", "frame", ValueError, _frame),
     "message": Reader("text message of an agent", "frame", ValueError, _hello),
-    "agent": Reader("all that an agent sends", "central.streams.pull", (), attack, weight=10),
+    "agent": Reader("all that an agent sends", "central.streams.reading", (), attack, weight=10),
     "datagram": Reader("management datagram", "fabric.mad", mad.MadError, _mads),
     "netlink": Reader(
         "datagram of netlink", "host.messages.netlink", NetlinkError,

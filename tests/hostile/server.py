@@ -94,10 +94,10 @@ class Server:
         return held | {
             "nodes": len(self.engine.fleet.nodes),
             "events": len(self.engine._nodes.events),
-            "GUIDs": len(self.pull.claims._owner),
-            "disputes": len(self.pull.claims.disputed),
-            "raw columns": self.pull.columns.raw,
-            "unknown columns": len(self.pull.columns.unknown),
-            "sweepers": len(self.pull._unnamed_sweepers),
+            "GUIDs": len(self.pull.admission.claims._owner),
+            "disputes": len(self.pull.admission.claims.disputed),
+            "raw columns": self.pull.admission.columns.raw,
+            "unknown columns": len(self.pull.admission.columns.unknown),
+            "sweepers": len(self.pull.admission.sweepers),
             "peers": len(self.pull.register.peers),
         }
