@@ -7,6 +7,7 @@
 #   make check      the static checks; PYTEST_ARGS="tests/fleet" make test runs one area
 #   make mutate     small changes in the code, one at a time: does a test fail? MUTATE="rules --seed 7 --number 50"
 #   make bench      benchmarks, compared with their peers where those are installed
+#   make oracle     compare with NVIDIA's nvml-mock and mock-ib: MOCK=PATH of a checkout that is built (CONTRIBUTING.md)
 #   make docs       regenerate documents, manual, dashboards and exported rules from the tables in the code
 #   make lock       update the dependencies and their hashes
 #   make clean      remove what the other targets created
@@ -20,9 +21,9 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 # Keep compiled bytecode even if the shell disables it: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all test-rigs fuzz check peers pytest-quick pytest-all mutate bench docs lock clean help
+.PHONY: run test test-all test-rigs fuzz check peers pytest-quick pytest-all mutate bench oracle docs lock clean help
 help:
-	@sed -n '2,12p' Makefile
+	@sed -n '2,13p' Makefile
 
 # Dependencies of the program. An incomplete .venv, or one whose Python was removed, is created again.
 $(RUN): requirements.lock pyproject.toml
@@ -88,6 +89,9 @@ mutate: $(TEST)
 
 bench: $(TEST)
 	$(BIN)/python -m tests.bench
+
+oracle: $(TEST)
+	$(BIN)/python -m tests.oracle $(MOCK)
 
 docs: $(TEST)
 	$(BIN)/fabricmon docs --write docs

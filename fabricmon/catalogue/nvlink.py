@@ -55,8 +55,11 @@ class NvmlField(NamedTuple):
 def bit_error_ratio(encoded: float) -> float:
     """Exponent in bits 0 to 7, mantissa in bits 8 to 11: m x 10^-e. 0 where no error was seen yet.
 
-    Mantissa 15 with exponent 255 is NVML's "none" (section 2.2, DCGM).
+    Mantissa 15 with exponent 255 is NVML's "none" (section 2.2, DCGM). A value between 0 and 1 cannot be encoded so and
+    is the ratio itself (nvml-mock answers as a double).
     """
+    if 0 < encoded < 1:
+        return encoded
     mantissa, exponent = int(encoded) >> 8 & 15, int(encoded) & 255
     return 0.0 if (mantissa, exponent) == (15, 255) else mantissa * 10.0**-exponent
 

@@ -85,9 +85,7 @@ class NvlinkSession(Session[NvlinkConfig]):
         faults: list[Fault] = []
         for cell, value, code in zip(self._cells, answers.values, answers.codes, strict=True):
             if code == SUCCESS:
-                links[cell.link][cell.column] = (
-                    bit_error_ratio(value) if cell.field.ber else value * cell.field.scale
-                )
+                links[cell.link][cell.column] = bit_error_ratio(value) if cell.field.ber else value * cell.field.scale
             elif code not in LACKING and len(faults) < _MOST_FAULTS:
                 row = f"{gpus.row_name(index)}/link{cell.link}"
                 faults.append(Fault(NAME, row, f"NVML field {cell.at[0]}", f"NVML error {code}"))
@@ -116,7 +114,8 @@ class NvlinkSession(Session[NvlinkConfig]):
         host, index = self._host, self.gpu.index
         links = host.gpus.nvlinks(index)
         count = host.gpus.fields(index, [(LINK_COUNT, 0)])
-        self._links = min(max(len(links), int(count.values[0]) if count.codes[0] == SUCCESS else 0), MOST_LINKS)
+        told = int(count.values[0]) if count.codes[0] == SUCCESS else None
+        self._links = max(self._links, min(_present(links, told), MOST_LINKS))
         self._switched |= {link.link for link in links if link.remote == _SWITCH}
         wanted = [c for c in LINK_FIELDS if self._config.fec_histogram or c not in FEC_COLUMNS]
         every = [
@@ -162,6 +161,16 @@ class NvlinkSession(Session[NvlinkConfig]):
             "remote_pci": link.remote_pci,
         })  # fmt: skip
         return Component(f"{gpus.row_name(self.gpu.index)}/link{link.link}", labels)
+
+
+def _present(links: Sequence[NvLink], told: int | None) -> int:
+    """How many links the GPU has: `told` by the driver, or more where a further one is active or has a far end.
+
+    A library may answer "inactive" for numbers that no link has (NVIDIA's nvml-mock up to 17, on an A100 with 12).
+    """
+    if told is None:
+        return len(links)
+    return max([told, *(link.link + 1 for link in links if link.state or link.remote in REMOTE_TYPES)])
 
 
 def _sums(links: Sequence[dict[str, float]], switched: int) -> dict[str, float]:

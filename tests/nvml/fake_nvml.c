@@ -5,6 +5,7 @@
  *
  *   class h100 | gb200 | a100     which fields and calls there are; a100 stands for a driver of that age
  *   gpus N   links N
+ *   slots N                       numbers below N that no link has answer "inactive", with an unknown far end
  *   value GPU FIELD SCOPE NUMBER  raw value of a field
  *   code GPU FIELD SCOPE CODE     nvmlReturn of a field
  *   state GPU LINK STATE
@@ -26,7 +27,7 @@ enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, 
 enum { MOST_LINES = 512, A100 = 1, H100 = 2, GB200 = 3 };
 
 typedef struct { char word[64]; char name[64]; long long at[6]; int told; } line_t;
-typedef struct { int klass, gpus, links, count; line_t lines[MOST_LINES]; } plan_t;
+typedef struct { int klass, gpus, links, slots, count; line_t lines[MOST_LINES]; } plan_t;
 
 typedef struct { uint32_t id, scope; int64_t stamp, latency; uint32_t type, code;
                  union { double d; unsigned u; unsigned long ul; unsigned long long ull; long long ll; int i; } v; } field_t;
@@ -61,6 +62,7 @@ static int plan(plan_t *p) {
         if (!strcmp(word, "class")) p->klass = !strcmp(l->name, "gb200") ? GB200 : !strcmp(l->name, "a100") ? A100 : H100;
         else if (!strcmp(word, "gpus")) p->gpus = l->at[0];
         else if (!strcmp(word, "links")) p->links = l->at[0];
+        else if (!strcmp(word, "slots")) p->slots = l->at[0];
         else p->count++;
     }
     fclose(f);
@@ -171,20 +173,23 @@ int nvmlDeviceGetFieldValues(void *d, int count, field_t *fields) {
 }
 int nvmlDeviceGetNvLinkState(void *d, unsigned link, unsigned *state) {
     START("nvmlDeviceGetNvLinkState", gpu_of(d));
-    if ((int)link >= p.links) return INVALID_ARGUMENT;
+    if ((int)link >= p.links && (int)link >= p.slots) return INVALID_ARGUMENT;
+    if ((int)link >= p.links) { *state = 0; return SUCCESS; }
     *state = state_of(&p, gpu_of(d), link) != 0;
     return SUCCESS;
 }
 int nvmlDeviceGetNvLinkRemoteDeviceType(void *d, unsigned link, unsigned *type) {
     START("nvmlDeviceGetNvLinkRemoteDeviceType", gpu_of(d));
     if (state_of(&p, gpu_of(d), link) == 0) return NOT_SUPPORTED;
+    if ((int)link >= p.links) { *type = 255; return SUCCESS; }
     *type = 2;
     return SUCCESS;
 }
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *d, unsigned link, pci_t *info) {
     START("nvmlDeviceGetNvLinkRemotePciInfo", gpu_of(d));
     memset(info, 0, sizeof *info);
-    snprintf(info->bus_id, sizeof info->bus_id, "00000000:%02X:00.0", 5 + link % 4);
+    if (p.klass == GB200) snprintf(info->bus_id, sizeof info->bus_id, "FFFFFFFF:FF:FF.0"); /* the NVSwitches of the rack */
+    else if ((int)link < p.links) snprintf(info->bus_id, sizeof info->bus_id, "00000000:%02X:00.0", 5 + link % 4);
     return SUCCESS;
 }
 int nvmlDeviceGetGpuFabricInfoV(void *d, fabric_t *info) {

@@ -202,6 +202,31 @@ def test_a_registration_that_is_not_complete_has_no_outcome(gb200: Any) -> None:
     assert "clique" not in reading.parts[0].components[0].labels
 
 
+@pytest.mark.parametrize(("links", "slots"), [(12, 18), (0, 18), (18, 36), (18, 0)])
+def test_a_number_that_no_link_has_is_no_link(links: int, slots: int, h100: Any) -> None:
+    """As NVIDIA's nvml-mock answers for an A100 of 12 links, and for a B200 without any."""
+    h100.say(f"links {links}", f"slots {slots}")
+    known = cells(sessions(nvlink)["gpu1"].read())
+    assert len({row for row, _ in known if "/" in row}) == links
+    assert known.get(("gpu1", "gpu_nvlinks_active"), 0.0) == links
+
+
+def test_the_last_link_that_goes_down_is_still_counted(h100: Any) -> None:
+    """Where the driver counts the links that are active: NVML field 91 of nvml-mock."""
+    session = sessions(nvlink)["gpu0"]
+    session.read()
+    h100.say("state 0 17 0", "value 0 91 0 17")
+    session.read()
+    known = cells(session.read())
+    assert (known["gpu0", "gpu_nvlinks"], known["gpu0", "gpu_nvlinks_active"]) == (18, 17)
+    assert known["gpu0", "gpu_nvlinks_inactive_mask"] == 1 << 17
+
+
+def test_a_far_end_outside_the_machine_has_no_address(gb200: Any) -> None:
+    (_, part) = sessions(nvlink)["gpu0"].read().parts
+    assert {(row.labels["remote"], "remote_pci" in row.labels) for row in part.components} == {("switch", False)}
+
+
 # --- what goes wrong
 
 
@@ -377,6 +402,11 @@ def test_bit_error_ratios_are_mantissa_and_exponent(mantissa: int, exponent: int
         assert found == pytest.approx(mantissa * 10.0**-exponent)
 
 
+@given(st.floats(0, 1, exclude_min=True, exclude_max=True))
+def test_a_ratio_that_comes_as_one_is_kept(ratio: float) -> None:
+    assert bit_error_ratio(ratio) == ratio
+
+
 @given(st.integers(0, 2**16 - 1))
 def test_two_bits_of_health_are_true_false_or_not_reported(mask: int) -> None:
     found = fabric_health(mask)
@@ -393,7 +423,14 @@ def test_every_column_of_a_link_is_in_the_catalogue() -> None:
 
 @pytest.mark.parametrize(
     ("text", "address"),
-    [("00000000:3B:00.0", "0000:3b:00.0"), ("0001:02:03.4", "0001:02:03.4"), ("", ""), ("none", ""), ("x:1:2.0", "")],
+    [
+        ("00000000:3B:00.0", "0000:3b:00.0"),
+        ("0001:02:03.4", "0001:02:03.4"),
+        ("", ""),
+        ("none", ""),
+        ("x:1:2.0", ""),
+        ("FFFFFFFF:FF:FF.0", ""),
+    ],
 )
 def test_pci_addresses_are_written_as_sysfs_does(text: str, address: str) -> None:
     assert pci_address(text) == address

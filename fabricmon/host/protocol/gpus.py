@@ -97,9 +97,12 @@ LACKING = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND})
 
 
 def pci_address(text: str) -> str:
-    """ "00000000:17:00.0" as NVML writes it -> "0000:17:00.0" as sysfs does; "" for anything else."""
+    """ "00000000:17:00.0" as NVML writes it -> "0000:17:00.0" as sysfs does; "" for anything else.
+
+    All ones stand for a far end that is no device of this machine: the NVSwitches of a rack.
+    """
     parts = text.strip().lower().split(":")
-    if len(parts) != 3 or "." not in parts[2]:
+    if len(parts) != 3 or "." not in parts[2] or parts[0] == "ffffffff":
         return ""
     try:
         return f"{int(parts[0], 16):04x}:{parts[1]}:{parts[2]}"
