@@ -53,7 +53,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("gpu_lost", "fallen off the bus",
             r"NVRM:? .*?GPU (?:at PCI:)?(?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.\d)?.*fallen off the bus", "", _C),
     Pattern("gpu_init_failed", "RmInitAdapter failed!",
-            r"NVRM: GPU (?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\.\d: RmInitAdapter failed! \((?P<code>[^)]{1,40})\)",
+            r"NVRM: (?:GPU (?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\.\d: )?RmInitAdapter failed! \((?P<code>[^)]{1,40})\)",
             "init_failures", _C),
     Pattern("peermem_context", "detected invalid context", r"nvidia-peermem .*detected invalid context", "peermem_errors", None),
     Pattern("nvlink_training", "NVLink: ",
@@ -82,6 +82,7 @@ PATTERNS: tuple[Pattern, ...] = (
             rf"(?:{_MLX5}: )?(?:[\w:() ]{{0,80}}?: ?)?(?P<what>\w{{1,60}})\(0x[0-9a-f]+\) op_mod\(0x[0-9a-f]+\) failed, "
             r"status (?P<word>[^(]{1,60})\(0x[0-9a-f]+\), syndrome \(0x(?P<syndrome>[0-9a-f]{1,8})\)(?:, err\((?P<err>-?\d+)\))?",
             "command_errors", None, True),
+    Pattern("mlx5_command_entry", "failed to allocate command entry", rf"{_MLX5}.*failed to allocate command entry", "command_errors", None),
     Pattern("driver_not_started", "failed with error -",
             rf"(?:(?P<driver>mlx5_core|bnxt_en|ice|ionic|efa): probe of {_BDF}|"
             r"(?P<bound>mlx5_core|bnxt_en|ice|ionic|efa) (?P<at>[0-9a-f:.]{7,16}): probe with driver \w+) failed with error -(?P<err>\d+)",
@@ -89,7 +90,7 @@ PATTERNS: tuple[Pattern, ...] = (
     # the RDMA core, any driver
     Pattern("ib_link_down", "Link DOWN", r"(?P<dev>[A-Za-z][\w.-]{0,63}): Port: (?P<port>\d{1,3}) Link DOWN", "link_downs", None),
     Pattern("mlx5_module_error", "Port module event[error]",
-            rf"{_MLX5}.*Port module event\[error\]: module (?P<module>\d+), Cable error, (?P<what>.+)", "module_errors", _W, True),
+            rf"(?:{_MLX5}.*)?Port module event\[error\]: module (?P<module>\d+), Cable error, (?P<what>.+)", "module_errors", _W, True),
     Pattern("mlx5_module", "Port module event: module",
             rf"{_MLX5}.*Port module event: module (?P<module>\d+), Cable (?P<word>plugged|unplugged|disabled)", "module_changes", _I, True),
     Pattern("mlx5_temperature", "High temperature on sensors", rf"{_MLX5}.*High temperature on sensors with bit set", "temperature_warnings", _W, True),
@@ -103,6 +104,13 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("bnxt_firmware_fatal", "firmware fatal condition", rf"bnxt_en {_BDF}.*Detected firmware fatal condition", "firmware_faults", _C),
     Pattern("bnxt_reset_aborted", "Firmware reset aborted", rf"bnxt_en {_BDF}.*Firmware reset aborted", "firmware_faults", _C),
     Pattern("bnxt_tx_timeout", "TX timeout detected", rf"bnxt_en {_BDF}.*TX timeout detected, starting reset task", "queue_timeouts", _W),
+    Pattern("bnxt_command_failed", "hwrm req_type 0x",
+            rf"bnxt_en {_BDF}.*hwrm req_type (?P<what>0x[0-9a-f]{{1,8}}) seq id 0x[0-9a-f]{{1,8}} error (?P<err>0x[0-9a-f]{{1,8}})", "command_errors", None),
+    Pattern("bnxt_command_timeout", "Error (timeout: ", rf"bnxt_en {_BDF}.*Error \(timeout: \d+\) msg {{0x", "firmware_faults", _C),
+    # the RDMA half of the driver; older kernels begin with "QPLIB: "
+    Pattern("bnxt_rdma_timeout", "cmdq[0x", rf"bnxt_en {_BDF}.*cmdq\[0x[0-9a-f]{{1,8}}\]=(?P<what>0x[0-9a-f]{{1,8}}) timedout", "firmware_faults", _C),
+    Pattern("bnxt_rdma_failed", "cmdq[0x",
+            rf"bnxt_en {_BDF}.*cmdq\[0x[0-9a-f]{{1,8}}\]=(?P<what>0x[0-9a-f]{{1,8}}) (?:status (?P<err>0x[0-9a-f]{{1,8}})|send failed)", "command_errors", None),
     Pattern("bnxt_temperature", "Chip temperature has gone",
             rf"bnxt_en {_BDF}.*Chip temperature has gone (?P<way>\w+) the (?P<word>\w+) thermal threshold", "temperature_warnings", _W),
     Pattern("ice_link_down", "NIC Link is Down", rf"ice {_NETDEV}NIC Link is Down", "link_downs", None),
@@ -143,7 +151,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("ghes_device", "[Hardware Error]:   device_id: ",
             r"\{(?P<record>\d{1,9})\}\[Hardware Error\]:\s+device_id: (?P<bdf>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", "", None),
     Pattern("dpc", "containment event, status:", rf"{_PCI}(?:DPC: )?containment event, status:0x(?P<status>[0-9a-f]{{1,8}})", "pcie_fatal_errors", _C),
-    Pattern("hotplug", "pciehp", r"pciehp.*Slot\((?P<slot>[^)]{1,40})\): (?P<word>Link Down|Card not present|Power fault)", "pcie_fatal_errors", _C),
+    Pattern("hotplug", "pciehp", r"pciehp.*Slot\((?P<slot>[^)]{1,40})\): (?P<word>Link Down(?!/)|Card not present|Power fault)", "pcie_fatal_errors", _C),
     Pattern("pcie_bandwidth", "available PCIe bandwidth, limited by",
             rf"{_PCI}(?P<gbs>[\d.]{{1,12}}) Gb/s available PCIe bandwidth, limited by (?P<speed>\S+ \S+) PCIe x(?P<lanes>\d+) link at "
             r"(?P<by>[0-9a-f:.]{7,16}) \(capable of (?P<capable>[\d.]{1,12}) Gb/s", "pcie_limits", _W),
@@ -160,7 +168,8 @@ SOURCES: Mapping[str, str] = {
     "mlx5": "drivers/net/ethernet/mellanox/mlx5/core: cmd.c, health.c, events.c, en_main.c",
     "driver_not_started": "drivers/base/dd.c",
     "ib_link": "drivers/infiniband/core/cache.c",
-    "bnxt": "drivers/net/ethernet/broadcom/bnxt/bnxt.c",
+    "bnxt": "drivers/net/ethernet/broadcom/bnxt: bnxt.c, bnxt_hwrm.c",
+    "bnxt_rdma": "drivers/infiniband/hw/bnxt_re/qplib_rcfw.c",
     "ice": "drivers/net/ethernet/intel/ice/ice_main.c",
     "ionic": "drivers/net/ethernet/pensando/ionic/ionic_lif.c",
     "efa": "drivers/infiniband/hw/efa/efa_com.c",
@@ -171,7 +180,7 @@ SOURCES: Mapping[str, str] = {
     "aer": "drivers/pci/pcie/aer.c, drivers/pci/pcie/err.c",
     "ghes": "drivers/firmware/efi/cper.c",
     "dpc": "drivers/pci/pcie/dpc.c",
-    "hotplug": "drivers/pci/hotplug/pciehp_ctrl.c",
+    "hotplug": "drivers/pci/hotplug: pciehp_ctrl.c, pciehp_hpc.c",
     "pcie": "drivers/pci/pci.c",
 }
 """Beginning of a pattern's name -> where the driver prints it."""
