@@ -125,19 +125,9 @@ def render(health: Health, source: str, note: str = "", *, verbose: bool = False
     """The text: summary, symptoms, what could not be read, and the note."""
     lines = [_summary(health, source)]
     columns = max((len(_name(health, s)) for s in health.symptoms), default=0)
-    for s in health.symptoms:
-        lines.append(_symptom(health, s, columns))
-        if verbose:
-            for word, text in (("why", s.why), ("next step", s.action)):
-                if text:
-                    lines.extend(
-                        textwrap.wrap(
-                            text,
-                            max(40, width),
-                            initial_indent=f"          {word}: ",
-                            subsequent_indent=" " * (12 + len(word)),
-                        )
-                    )
+    lines.extend(_symptom(health, s, columns) for s in health.symptoms)
+    if verbose:
+        lines.extend(_explained(health, max(40, width)))
     lines.extend(f"unread    {one.component}: {one.why}" for one in health.unread)
     lines.extend(line for c in health.collectors for line in _collector(c, verbose))
     if note:
@@ -145,6 +135,19 @@ def render(health: Health, source: str, note: str = "", *, verbose: bool = False
     if health.symptoms and not verbose:
         lines.append("note      -v prints why each symptom matters and the next step")
     return "\n".join(lines)
+
+
+def _explained(health: Health, width: int) -> list[str]:
+    """Why a symptom matters and what to do about it, once for all components that have it."""
+    lines: list[str] = []
+    for s in {s.rule: s for s in health.symptoms}.values():
+        if s.why or s.action:
+            lines.append(f"{s.title}:")
+        for word, text in (("why", s.why), ("next step", s.action)):
+            if text:
+                first, rest = f"          {word}: ", " " * (12 + len(word))
+                lines.extend(textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest))
+    return lines
 
 
 def _summary(health: Health, source: str) -> str:
