@@ -63,10 +63,16 @@ def of_port(labels: Mapping[str, str]) -> int:
 
 
 def of_pcie(labels: Mapping[str, str]) -> int:
-    """The same of a PCIE row: links of GPUs, NVSwitches and accelerators, of adapters with RDMA, and of functions of
-    which not even the class can be read."""
+    """The same of a PCIE row: links of GPUs, NVSwitches and accelerators, of adapters with RDMA or without the driver
+    that would give it, and of functions of which not even the class can be read."""
     of_fabric = labels.get("class") in ("gpu", "nvswitch", "accelerator", "unreadable") or "rdma" in labels
+    of_fabric = of_fabric or unbound(labels)
     return NUMBER["pcie"] if of_fabric else NONE
+
+
+def unbound(labels: Mapping[str, str]) -> bool:
+    """Whether the device of a PCIE row is one that no driver serves: what it does cannot be known."""
+    return labels.get("driver") == "none"
 
 
 def words(counts: Iterable[Checked], checked: bool = True) -> str:

@@ -226,6 +226,7 @@ def _labels(function: pci.Function) -> dict[str, str]:
         "class": function.kind,
         "owner": function.owner,
         "rdma": function.rdma,
+        "driver": "none" if function.unbound else "",
         "path": " ".join(function.path),
         "numa": str(function.numa) if function.numa >= 0 else "",
     })  # fmt: skip

@@ -132,6 +132,8 @@ def render(health: Health, source: str, note: str = "", *, verbose: bool = False
     lines.extend(line for c in health.collectors for line in _collector(c, verbose))
     if note:
         lines.append(f"note      {note}")
+    if health.nothing and health.status == "unknown":
+        lines.append("note      if this is on purpose: --expect-nothing or collect.inventory.none_expected")
     if health.symptoms and not verbose:
         lines.append("note      -v prints why each symptom matters and the next step")
     return "\n".join(lines)
@@ -165,6 +167,8 @@ def _summary(health: Health, source: str) -> str:
     head = {"pass": "OK", "warn": "WARNING", "critical": "CRITICAL"}.get(health.status, "UNKNOWN")
     reason = f": {health.reason}" if health.reason else ""
     checked, unknown = (technology.words(health.checked, checked) for checked in (True, False))
+    if health.nothing and not health.symptoms:
+        return f"{head} {health.node}{reason} ({source})"
     text = f"checked {checked or 'nothing'}{f'; not checked: {unknown}' if unknown else ''}"
     return f"{head} {health.node}{reason} - {found}; {text} ({source})"
 

@@ -25,10 +25,11 @@ MAX_NAMED = 16
 
 CARRIER_CHANGES = frozenset({"carrier_down_changes", "carrier_up_changes"})
 
-_LAYER, _STATE, _ERRORS, _FILES, _REFUSED = 1, 2, 4, 8, 16
+_LAYER, _STATE, _ERRORS, _FILES, _REFUSED, _UNBOUND = 1, 2, 4, 8, 16, 32
 _WORDS = {
     _LAYER: "link layer not read", _STATE: "state not read", _ERRORS: "no error counter read",
     _FILES: "speed or width not read", _REFUSED: "the device refuses its counters (agent.exclude leaves it out)",
+    _UNBOUND: "no driver",
 }  # fmt: skip
 _SOURCES = tuple(TECHNOLOGIES.values())
 _KINDS = len(_SOURCES)
@@ -120,13 +121,14 @@ def _gpus(fleet: Fleet, now: float) -> _Found:
 
 
 def _pcie(fleet: Fleet, now: float) -> _Found:
-    """Links of which the machine shows speed or width; many virtual machines show neither."""
+    """Links of which the machine shows speed or width; many virtual machines show neither. A device without a driver
+    is unknown whatever its link."""
     view = View(fleet.tables[Kind.PCIE], now)
-    n, of_fabric = view.n, fleet.pcie.technology[: view.n] >= 0
+    n, of_fabric, unbound = view.n, fleet.pcie.technology[: view.n] >= 0, fleet.pcie.unbound[: view.n]
     shown = np.isfinite(view.value("pcie_path_width")) | np.isfinite(view.value("pcie_path_speed"))
     unread = (view.value("pcie_unread_files") > 0) | ~view.fresh("pcie_path_width")
-    rows = np.flatnonzero(view.present & of_fabric & (shown | unread))
-    why = np.where(unread, _FILES, 0)
+    rows = np.flatnonzero(view.present & of_fabric & (shown | unread | unbound))
+    why = np.where(unbound, _UNBOUND, np.where(unread, _FILES, 0))
     return _Found(view.table, rows, np.full(len(rows), NUMBER["pcie"]), why[rows], np.ones(n, np.intp)[rows])
 
 

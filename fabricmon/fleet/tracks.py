@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fabricmon.catalogue.technology import NONE, of_pcie
+from fabricmon.catalogue.technology import NONE, of_pcie, unbound
 from fabricmon.fleet.device_errors import DeviceErrors
 from fabricmon.fleet.errors import Errors
 from fabricmon.fleet.link_states import LinkStates
@@ -88,9 +88,11 @@ IDLE = AdapterWork(False, float("nan"))
 
 
 class PcieTracks(RowState):
-    """Per row of the PCIE table. `technology`: number of what it is checked as, -1 where as nothing."""
+    """Per row of the PCIE table. `technology`: number of what it is checked as, -1 where as nothing. `unbound`: no
+    driver serves the device."""
 
     technology = per_row(np.int8, NONE)
+    unbound = per_row(np.bool_, False)
 
     def __init__(self, capacity: int, ports: Callable[[], Table]) -> None:
         super().__init__(capacity)
@@ -115,4 +117,5 @@ class PcieTracks(RowState):
         del now, settings  # labels only
         for row in table.relabelled:
             self.technology[row] = of_pcie(table.labels[row])
+            self.unbound[row] = unbound(table.labels[row])
         table.relabelled.clear()

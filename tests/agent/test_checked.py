@@ -22,7 +22,7 @@ from fabricmon.central.app import Central
 from fabricmon.collect.inventory import InventoryConfig
 from fabricmon.host.live import LiveHost
 from tests.agent.fakes import Config, FakeCollector, FakeHost, FakeSession, until
-from tests.host.trees import build_hca_tree, build_netdev, link
+from tests.host.trees import build_hca_tree, build_netdev, link, put
 from tests.rigs.spoilt_files import spoil
 
 PORT = "class/infiniband/mlx5_1/ports/1"
@@ -67,6 +67,14 @@ def virtual_machine(tree: Path) -> None:
     (tree / "bus/pci/drivers/virtio_net").mkdir(parents=True)
 
 
+def no_driver(tree: Path) -> None:
+    """Two adapters with their driver, and one whose driver is not loaded."""
+    build_hca_tree(tree, devices=2)
+    function = tree / "devices/pci0000:40/0000:40:01.0/0000:41:00.0"
+    put(function / "class", "0x020700\n")
+    link(tree / "bus/pci/devices/0000:41:00.0", function)
+
+
 NOTHING = "nothing to check"
 CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "healthy": (healthy, 0, "checked 2 InfiniBand ports"),
@@ -74,6 +82,7 @@ CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "EACCES": (unreadable("EACCES"), 3, "mlx5_1/1 (state not read, "),
     "FIFO": (state_is_a_fifo, 3, "mlx5_1/1 (state not read)"),
     "no PMA": (no_counters, 3, "mlx5_1/1 (no error counter read)"),
+    "no driver": (no_driver, 3, "0000:41:00.0 (no driver)"),
     "virtio": (virtual_machine, 3, NOTHING),
 }
 """How the machine is built, the exit code, words of the first line."""
@@ -138,7 +147,8 @@ async def test_every_way_of_asking_says_the_same(
     unchecked = "fabricmon_central_nodes_nothing_to_check" if words == NOTHING else "fabricmon_central_nodes_unchecked"
     assert f"{unchecked} {float(code != 0)}" in metrics.replace(" 1\n", " 1.0\n").replace(" 0\n", " 0.0\n")
     if code:
-        gap = "nothing to check on 1 node" if words == NOTHING else "not checked: 1 InfiniBand port on 1 node"
+        component = "PCIe link" if case == "no driver" else "InfiniBand port"
+        gap = "nothing to check on 1 node" if words == NOTHING else f"not checked: 1 {component} on 1 node"
         assert (gap in summary, gap in page) == (True, True), summary
 
 

@@ -57,6 +57,7 @@ class Machine:
         } | more
         for name, text in files.items():
             put(at / name, f"{text}\n")
+        (at / "driver").mkdir(exist_ok=True)
         if not (self.root / f"bus/pci/devices/{address}").is_symlink():
             link(self.root / f"bus/pci/devices/{address}", at)
         return at
@@ -292,3 +293,18 @@ def test_error_lines_come_back(counts: dict[str, int]) -> None:
 def test_any_text_is_error_lines_or_refused_as_such(text: str) -> None:
     with contextlib.suppress(ValueError):
         assert all(name and count >= 0 for name, count in pci.errors(text))
+
+
+@pytest.mark.parametrize(("kind", "unbound"), [("nic", True), ("gpu", True), ("switch", True), ("ethernet", False)])
+def test_a_device_that_no_driver_serves_is_told(kind: str, unbound: bool, tmp_path: Path) -> None:
+    """An Ethernet adapter may be left alone on purpose."""
+    ethernet = {"class": "0x020000"} if kind == "ethernet" else {}
+    alone = Machine(tmp_path)
+    device = alone.add("0000:15:01.0/0000:16:00.0", "nic" if ethernet else kind, **ethernet)
+    (device / "driver").rmdir()
+    _, reading = alone.read()
+    told = {c.name: c.labels.get("driver", "") for part in reading.parts for c in part.components}
+    assert told["0000:16:00.0"] == ("none" if unbound else "")
+    (device / "driver").mkdir()
+    _, reading = alone.read()
+    assert not any("driver" in c.labels for part in reading.parts for c in part.components)

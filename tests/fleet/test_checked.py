@@ -104,6 +104,9 @@ GPU = {"device": "row", "class": "gpu"}
     (GPU, {"pcie_path_width": 1.0, "pcie_path_speed": NAN}, (1, 0)),
     ({"device": "row", "class": "nic", "owner": "mlx5_0", "rdma": "mlx5_0"}, {"pcie_path_width": 1.0}, (1, 0)),
     ({"device": "row", "class": "nic", "owner": "eth0"}, {"pcie_path_width": 1.0}, None),
+    # a driver that is not loaded, or did not start: the link alone is no evidence
+    (GPU | {"driver": "none"}, {"pcie_path_width": 1.0, "pcie_unread_files": 0.0}, (0, 1)),
+    ({"device": "row", "class": "nic", "driver": "none"}, {"pcie_path_width": NAN}, (0, 1)),
 ])  # fmt: skip
 def test_pcie_links(labels: dict[str, str], values: dict[str, float], counts: tuple[int, int] | None) -> None:
     found = seen(Kind.PCIE, labels, values)

@@ -26,6 +26,7 @@ _SPEED = re.compile(r"(\d+(?:\.\d+)?) GT/s(?: PCIe)?")
 _CODE = re.compile(r"0x[0-9a-f]{6}")  # of a class
 _UNKNOWN_WIDTHS = frozenset({0, 63, 255})  # no link; all ones of a device that does not answer; the kernel's unknown
 _NVIDIA, _AMD = "0x10de", "0x1002"
+_INFINIBAND = "0x0207"
 
 
 UNREADABLE = "unreadable"
@@ -40,6 +41,7 @@ class Function(Struct, frozen=True):
     owner  RDMA device, else network interface; "gpu3" for NVIDIA's GPUs, which NVML numbers by address; "" for others
     rdma   its RDMA device, "" without one
     numa   -1 unknown
+    unbound  a GPU, NVSwitch, accelerator or InfiniBand adapter that no driver serves
     """
 
     address: str
@@ -50,6 +52,7 @@ class Function(Struct, frozen=True):
     owner: str = ""
     rdma: str = ""
     numa: int = -1
+    unbound: bool = False
 
 
 def functions(host: Host) -> list[Function]:
@@ -81,7 +84,17 @@ def _function(host: Host, address: str, kind: str, owner: str, rdma: str) -> Fun
     path = bridges(real)
     numa = number(host, f"{directory}/numa_node")
     root = next((part for part in real.split("/") if _ROOT.fullmatch(part)), "")
-    return Function(address, directory, kind, path, root, owner, rdma, -1 if numa is None else numa)
+    unbound = _unbound(host, directory, kind)
+    return Function(address, directory, kind, path, root, owner, rdma, -1 if numa is None else numa, unbound)
+
+
+def _unbound(host: Host, directory: str, kind: str) -> bool:
+    """Whether a device that has no use without a driver has none. An Ethernet adapter may be left alone on purpose; a
+    device that is given to a virtual machine has the driver vfio-pci."""
+    if kind == "nic" and not (text_if_there(host, f"{directory}/class") or "").startswith(_INFINIBAND):
+        return False
+    present = names(host, directory)
+    return kind != UNREADABLE and bool(present) and "driver" not in present
 
 
 def bridges(real: str) -> tuple[str, ...]:
