@@ -114,8 +114,8 @@ class NvlinkSession(Session[NvlinkConfig]):
         host, index = self._host, self.gpu.index
         links = host.gpus.nvlinks(index)
         count = host.gpus.fields(index, [(LINK_COUNT, 0)])
-        told = int(count.values[0]) if count.codes[0] == SUCCESS else None
-        self._links = max(self._links, min(_present(links, told), MOST_LINKS))
+        stated = int(count.values[0]) if count.codes[0] == SUCCESS else None
+        self._links = max(self._links, min(_present(links, stated), MOST_LINKS))
         self._switched |= {link.link for link in links if link.remote == _SWITCH}
         wanted = [c for c in LINK_FIELDS if self._config.fec_histogram or c not in FEC_COLUMNS]
         every = [
@@ -163,14 +163,14 @@ class NvlinkSession(Session[NvlinkConfig]):
         return Component(f"{gpus.row_name(self.gpu.index)}/link{link.link}", labels)
 
 
-def _present(links: Sequence[NvLink], told: int | None) -> int:
-    """How many links the GPU has: `told` by the driver, or more where a further one is active or has a far end.
+def _present(links: Sequence[NvLink], stated: int | None) -> int:
+    """How many links the GPU has: `stated` by the driver, or more where a further one is active or has a far end.
 
     A library may answer "inactive" for numbers that no link has (NVIDIA's nvml-mock up to 17, on an A100 with 12).
     """
-    if told is None:
+    if stated is None:
         return len(links)
-    return max([told, *(link.link + 1 for link in links if link.state or link.remote in REMOTE_TYPES)])
+    return max([stated, *(link.link + 1 for link in links if link.state or link.remote in REMOTE_TYPES)])
 
 
 def _sums(links: Sequence[dict[str, float]], switched: int) -> dict[str, float]:

@@ -28,8 +28,8 @@ CARRIER_CHANGES = frozenset({"carrier_down_changes", "carrier_up_changes"})
 _LAYER, _STATE, _ERRORS, _FILES, _REFUSED, _UNBOUND = 1, 2, 4, 8, 16, 32
 _WORDS = {
     _LAYER: "link layer not read", _STATE: "state not read", _ERRORS: "no error counter read",
-    _FILES: "speed or width not read", _REFUSED: "the device refuses its counters (agent.exclude leaves it out)",
-    _UNBOUND: "no driver",
+    _FILES: "speed or width not read", _UNBOUND: "no driver",
+    _REFUSED: "reads of its counters are refused (permissions, else agent.exclude leaves it out)",
 }  # fmt: skip
 _SOURCES = tuple(TECHNOLOGIES.values())
 _KINDS = len(_SOURCES)

@@ -45,7 +45,7 @@ PORT = {"state": 4.0, "phys_state": 5.0, "symbol_errors": 0.0}
      "no error counter read"),
     (IB, PORT | {"symbol_errors": NAN, "xmit": 1.0, "link_downed": NAN}, "infiniband", "no error counter read"),
     (IB, PORT | {"symbol_errors": NAN, "supported": 0.0}, "infiniband",
-     "the device refuses its counters (agent.exclude leaves it out)"),
+     "reads of its counters are refused (permissions, else agent.exclude leaves it out)"),
     ({"device": "mlx5_0", "port": "1"}, PORT, "rdma", "link layer not read"),
     (ROCE, {"state": 4.0, "carrier": 1.0, "req_cqe_error": 0.0}, "roce", ""),
     (ROCE, {"state": 4.0, "carrier": 1.0, "mac_fcs_errors": 0.0}, "roce", ""),

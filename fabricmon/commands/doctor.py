@@ -1,0 +1,171 @@
+"""What each collector reads on this node, what it does not, why, and what to do about it.
+
+Every collector of the configuration reads once. Exit code: 0; 1 where one cannot read something it found, or hangs."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import queue
+import sys
+import textwrap
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from fabricmon.catalogue import remedies
+from fabricmon.console import output
+from fabricmon.terminal.fitted_text import clean
+
+if TYPE_CHECKING:
+    from fabricmon.host.protocol import Host
+
+EXAMPLES = """\
+fabricmon doctor
+fabricmon doctor --json
+"""
+OK, TROUBLED, UNREADABLE = 0, 1, 2
+LIMIT = 20.0
+"""Seconds for one collector; then it is reported as hanging, and the next one begins."""
+
+MOST = 4
+"""Sorts of missing sources that are reported of one collector."""
+
+
+class Missing(Struct, frozen=True):
+    """One sort of thing that is not read: an example of where, why, how many of the sort, and what to do."""
+
+    source: str
+    why: str
+    count: int
+    do: str
+
+
+class CollectorFinding(Struct, frozen=True):
+    """One collector. state: "read", "partly", "failed", "nothing" (there is none), "off" (by configuration)."""
+
+    collector: str
+    state: str
+    sought: str
+    devices: int = 0
+    values: int = 0
+    unknown: int = 0
+    missing: tuple[Missing, ...] = ()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from fabricmon.commands.agent import add_host_arguments
+
+    parser.add_argument("--config", metavar="FILE", help="configuration file of the agent (default: built-in defaults)")
+    add_host_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0; 1 where something that is there is not read; 2 where the archive cannot be read."""
+    from fabricmon import config
+    from fabricmon.commands.agent import open_host, overrides
+    from fabricmon.host.protocol import HostError
+    from fabricmon.runtime import logs
+
+    root = config.load(args.config, overrides(args), uses=("agent", "collect"))
+    logs.configure("logfmt", "error")
+    try:
+        host = open_host(root, args.host)
+    except (HostError, OSError, ValueError) as error:
+        print(clean(f"fabricmon doctor: {error}"), file=sys.stderr)
+        return UNREADABLE
+    found = tuple(examine(host, root.collect))
+    if args.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+    else:
+        output.show(map(clean, report(found)))
+    return TROUBLED if any(one.state in ("partly", "failed") for one in found) else OK
+
+
+def examine(host: Host, settings: Mapping[str, Any], limit: float = LIMIT) -> Iterator[CollectorFinding]:
+    """A finding for every collector, in the order of the table."""
+    from fabricmon.collect import COLLECTORS
+
+    for name, kind in COLLECTORS.items():
+        setting = settings.get(name) or kind.config()
+        sought = remedies.SOUGHT[name]
+        if not setting.enabled:
+            yield CollectorFinding(name, "off", sought.what, missing=(Missing("", "not enabled", 1, sought.do),))
+            continue
+        answers: queue.SimpleQueue[CollectorFinding] = queue.SimpleQueue()
+        ask = (host, name, kind, setting, answers)
+        threading.Thread(target=_ask, args=ask, name=f"doctor {name}", daemon=True).start()
+        try:
+            yield answers.get(timeout=limit)
+        except queue.Empty:
+            why = f"no answer within {limit:g} s"
+            yield CollectorFinding(name, "failed", sought.what, missing=(Missing("", why, 1, remedies.remedy(why)),))
+
+
+def _ask(host: Host, name: str, kind: Any, setting: Any, answers: queue.SimpleQueue[CollectorFinding]) -> None:
+    try:
+        answers.put(_examined(host, name, kind, setting))
+    except Exception as error:
+        missing = Missing("", str(error), 1, remedies.remedy(str(error)))
+        answers.put(CollectorFinding(name, "failed", remedies.SOUGHT[name].what, missing=(missing,)))
+
+
+def _examined(host: Host, name: str, kind: Any, setting: Any) -> CollectorFinding:
+    from fabricmon.host.protocol import HostError
+
+    sought = remedies.SOUGHT[name]
+    collector = kind.open(host, setting)
+    if collector.watch is not None:
+        collector.watch(lambda event: None)()  # shows whether the kernel log can be read
+    faults: Counter[tuple[str, str]] = Counter()  # (why, first words of the source)
+    example: dict[tuple[str, str], str] = {}
+    devices = values = unknown = lost = 0
+    for device, session in collector.sessions().items():
+        devices += 1
+        try:
+            reading = session.read()
+        except HostError as error:
+            lost += 1
+            faults[error.text, ""] += 1
+            example.setdefault((error.text, ""), device)
+            continue
+        empty = sum(map(math.isnan, reading.values))
+        unknown, values = unknown + empty, values + len(reading.values) - empty
+        for fault in reading.faults:
+            faults[fault.error, "fault"] += 1
+            example.setdefault((fault.error, "fault"), f"{fault.component} {fault.source}".strip())
+        for part in reading.parts:
+            for row in part.components:
+                if why := row.labels.get("kernel_log"):
+                    faults[why, "log"] += 1
+                    example.setdefault((why, "log"), "/dev/kmsg")
+    missing = tuple(
+        Missing(example[sort], sort[0], count, remedies.remedy(f"{sort[0]} {example[sort]}"))
+        for sort, count in faults.most_common(MOST)
+    )
+    if not devices or not (values or unknown or missing):
+        return CollectorFinding(name, "nothing", sought.what, missing=(Missing("", "none found", 1, sought.do),))
+    state = "failed" if lost == devices else "partly" if missing else "read"
+    return CollectorFinding(name, state, sought.what, devices, values, unknown, missing)
+
+
+def report(found: tuple[CollectorFinding, ...]) -> Iterator[str]:
+    """The text: one line a collector, then why and what to do where something is missing."""
+    width = max(len(one.collector) for one in found)
+    for one in found:
+        of = "device" if one.devices == 1 else "devices"
+        read = f"{one.values} values of {one.devices} {of}" if one.devices else f"looks for {one.sought}"
+        more = f", {one.unknown} unknown" if one.unknown else ""
+        yield f"{one.state:<8}{one.collector:<{width}}  {read}{more}"
+        for each in one.missing:
+            where = f"{each.source}: " if each.source else ""
+            rest = f" (and {each.count - 1} more such)" if each.count > 1 else ""
+            why = "" if one.state in ("nothing", "off") else f"{where}{each.why}{rest}"
+            for word, text in (("why", why), ("do", each.do)):
+                first = f"{'':8}{'':{width}}  {word:<4}"
+                yield from textwrap.wrap(text, 120, initial_indent=first, subsequent_indent=" " * len(first))
