@@ -19,7 +19,7 @@ from fabricmon.topology.infer import (
     is_nvlink,
     natural,
     neighbours,
-    rail_index,
+    rail_positions,
     rails,
 )
 from fabricmon.topology.missing import MissingSwitch, empty_uplinks, missing_switches
@@ -72,14 +72,14 @@ def swapped_rails(graph: Graph) -> Iterator[Finding]:
 def impure_rails(graph: Graph) -> Iterator[Finding]:
     """Leaves of one rail that also carry adapters of another index (except swapped pairs)."""
     swapped = {adapter for _, *pair in _swaps(graph) for adapter in pair}
-    ends = adapter_ends(graph)
+    ends, positions = adapter_ends(graph), rail_positions(graph)
     for leaf, (index, purity) in sorted(_rails(graph).items(), key=lambda item: natural(graph.name(item[0]))):
         if not RAIL_PURITY <= purity < 1:
             continue
         odd = [
             graph.name(far.node)
             for _, far in ends[leaf]
-            if far.node not in swapped and _index(graph, far.node) not in (index, None)
+            if far.node not in swapped and positions.get(far.node, index) != index
         ]
         if odd:
             yield Finding(
@@ -218,11 +218,6 @@ def check(graph: Graph) -> Graph:
     return msgspec.structs.replace(graph, findings=graph.findings + tuple(found), shapes=shapes)
 
 
-def _index(graph: Graph, adapter: str) -> int | None:
-    found = graph.adapters[adapter]
-    return rail_index(found.name) if found.host else None
-
-
 def _rails(graph: Graph) -> dict[str, tuple[int, float]]:
     return rails(graph, [switch.id for switch in graph.switches.values() if switch.level == 0])
 
@@ -237,8 +232,9 @@ def _swaps(graph: Graph) -> list[tuple[str, str, str]]:
     """(host, adapter, adapter) where each is on the rail of the other, on leaves that are otherwise one rail's."""
     rail = {leaf: index for leaf, (index, purity) in _rails(graph).items() if purity >= RAIL_PURITY}
     wrong: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    positions = rail_positions(graph)
     for leaf, adapter in _plugged(graph):
-        index = _index(graph, adapter)
+        index = positions.get(adapter)
         if leaf in rail and index is not None and index != rail[leaf]:
             wrong[graph.adapters[adapter].host].append((index, rail[leaf], adapter))
     found = []

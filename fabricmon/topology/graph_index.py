@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fabricmon.model import ComponentId
 from fabricmon.topology.graph import End, Graph, Switch
 from fabricmon.topology.identity import short
-from fabricmon.topology.infer import rail_index, tier
+from fabricmon.topology.infer import rail_index, same_family, tier
 from fabricmon.topology.names import guid_number
 
 Labels = Mapping[str, str]
@@ -120,6 +120,8 @@ class GraphIndex:
         if node is None:
             index = rail_index(device)
             node = self.by_index.get((host, index)) if index is not None and port else None
+            if node is not None and not same_family(self.graph.adapters[node].name, device):
+                node = None
         return End(node, at) if node is not None else None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
 from fabricmon.topology.graph import Adapter, Switch
-from fabricmon.topology.infer import rail_index
+from fabricmon.topology.infer import rail_index, same_family
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -99,4 +99,5 @@ class KnownNodes:
         if other.name and (found := self._devices.get((host, other.name))):
             return found
         number = rail_index(other.name)
-        return self._numbers.get((host, number)) if number is not None else None
+        found = self._numbers.get((host, number)) if number is not None else None
+        return found if found is None or same_family(self.adapters[found].name, other.name) else None

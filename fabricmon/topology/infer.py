@@ -22,6 +22,8 @@ UNIT_SHARE = 4
 _NUMBER = re.compile(r"(?<!\d)(\d{1,9})$")
 _GPU = re.compile(r"^gpu\d+$", re.IGNORECASE)
 _FROM_ONE = re.compile(r"^HCA-\d+$", re.IGNORECASE)
+_BY_ADDRESS = re.compile(r"^[a-z]+(?:P(\d{1,5}))?p(\d{1,3})s(\d{1,3})(?:f(\d))?(?:n?p?\d+|d\d+)*$")
+"""Names that systemd and rdma-core make of a PCI address: "ibp11s0f0", "rocep33s0", "enP2p1s0f1np1"."""
 
 
 @lru_cache(maxsize=4096)
@@ -43,13 +45,50 @@ def by_name(graph: Graph, nodes: Iterable[str]) -> list[str]:
 def rail_index(device: str) -> int | None:
     """Index of an adapter by its name, from 0: "mlx5_4" and "HCA-5" are both 4; None where the name has no number.
 
-    Drivers count from 0, the description that firmware and old scripts write ("HCA-5") counts from 1. A GPU has its
-    NVLinks on every switch chip: its number is no rail.
+    Drivers count from 0, the description that firmware and old scripts write ("HCA-5") counts from 1. A name made of a
+    PCI address gives the address as a number: only its order among those of the host is a rail (`rail_positions`). A
+    GPU has its NVLinks on every switch chip: its number is no rail.
     """
+    if (address := pci_order(device)) is not None:
+        return address
     match = _NUMBER.search(device)
     if match is None or _GPU.match(device):
         return None
     return int(match[1]) - 1 if _FROM_ONE.match(device) else int(match[1])
+
+
+def pci_order(device: str) -> int | None:
+    """A number that orders the devices of a host by the PCI address in their names; None where the name has none."""
+    match = _BY_ADDRESS.match(device)
+    if match is None:
+        return None
+    domain, bus, slot, function = (int(part or 0) for part in match.groups())
+    return ((domain * 1000 + bus) * 1000 + slot) * 10 + function
+
+
+def same_family(one: str, other: str) -> bool:
+    """Whether equal numbers of two device names mean one device: "mlx5_0" and "HCA-1", but not "mlx5_0" and "cxi0"."""
+    if _FROM_ONE.match(one) or _FROM_ONE.match(other):
+        return True
+    return _NUMBER.sub("", one) == _NUMBER.sub("", other)
+
+
+def rail_positions(graph: Graph) -> dict[str, int]:
+    """Adapter -> its index among those of its host: by PCI address where the names have one, else by number. Adapters
+    without host or number are left out."""
+    named: dict[str, dict[int, list[str]]] = {}
+    found: dict[str, int] = {}
+    for adapter in graph.adapters.values():
+        if not adapter.host:
+            continue
+        if (address := pci_order(adapter.name)) is not None:
+            named.setdefault(adapter.host, {}).setdefault(address, []).append(adapter.id)
+        elif (number := rail_index(adapter.name)) is not None:
+            found[adapter.id] = number
+    for by_address in named.values():
+        for position, address in enumerate(sorted(by_address)):
+            found.update(dict.fromkeys(by_address[address], position))
+    return found
 
 
 def adapter_ends(graph: Graph) -> dict[str, list[tuple[End, End]]]:
@@ -125,15 +164,9 @@ def units(graph: Graph, leaves: Iterable[str]) -> dict[str, int]:
     return {leaf: number for number, unit in enumerate(found) for leaf in unit}
 
 
-def rail_counts(graph: Graph, leaf_ends: Iterable[tuple[End, End]]) -> Counter[int]:
+def rail_counts(positions: Mapping[str, int], leaf_ends: Iterable[tuple[End, End]]) -> Counter[int]:
     """How often each adapter index is plugged into one leaf; adapters without host or index do not vote."""
-    votes: Counter[int] = Counter()
-    for _, far in leaf_ends:
-        adapter = graph.adapters[far.node]
-        index = rail_index(adapter.name) if adapter.host else None
-        if index is not None:
-            votes[index] += 1
-    return votes
+    return Counter(positions[far.node] for _, far in leaf_ends if far.node in positions)
 
 
 def rails(graph: Graph, leaves: Iterable[str]) -> dict[str, tuple[int, float]]:
@@ -141,10 +174,10 @@ def rails(graph: Graph, leaves: Iterable[str]) -> dict[str, tuple[int, float]]:
 
     Leaves whose adapters all lack a name are left out.
     """
-    ends = adapter_ends(graph)
+    ends, positions = adapter_ends(graph), rail_positions(graph)
     found: dict[str, tuple[int, float]] = {}
     for leaf in leaves:
-        votes = rail_counts(graph, ends[leaf])
+        votes = rail_counts(positions, ends[leaf])
         if votes:
             index, count = max(votes.items(), key=lambda item: (item[1], -item[0]))
             found[leaf] = (index, count / votes.total())

@@ -7,8 +7,9 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
+from fabricmon.model import ComponentId, Kind
 from fabricmon.sim.shapes import rail_fabric
-from fabricmon.topology import findings, infer
+from fabricmon.topology import domains, findings, infer
 from fabricmon.topology.graph import Adapter, Cable, End, Graph, Switch, cable
 from tests.topology.odd_nodes import FABRICS
 
@@ -81,7 +82,7 @@ def test_a_fabric_without_adapters_has_no_levels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "index"), [("mlx5_0", 0), ("mlx5_11", 11), ("HCA-1", 0), ("hca-6", 5), ("ibp24s0", 0), ("uverbs", None)]
+    ("device", "index"), [("mlx5_0", 0), ("mlx5_11", 11), ("HCA-1", 0), ("hca-6", 5), ("uverbs", None)]
 )
 def test_adapter_names_count_from_zero_or_one(device: str, index: int | None) -> None:
     assert infer.rail_index(device) == index
@@ -141,6 +142,40 @@ def test_leaves_that_are_mixed_by_design_get_no_rail_and_no_finding() -> None:
     found = findings.check(infer.annotate(graph))
     assert "rail" not in found.switches["l1"].labels
     assert found.findings == ()
+
+
+def renamed(plan: Graph, names: list[str]) -> Graph:
+    """The fabric with other device names, in the order of the rails."""
+    adapters = {
+        key: replace(adapter, name=names[infer.rail_index(adapter.name) or 0], description="")
+        for key, adapter in plan.adapters.items()
+    }
+    return replace(plan, adapters=adapters)
+
+
+ADDRESSES = ["ibp11s0f0", "ibp21s0f0", "ibp139s0f0", "ibp203s0f0"]
+
+
+@pytest.mark.parametrize("names", [ADDRESSES, ["enP1p2s0f0np0", "enP1p2s0f1np1", "enP2p1s0np0", "enP10p1s0np0"]])
+def test_names_made_of_pci_addresses_give_rails_by_their_order(plan: Graph, names: list[str]) -> None:
+    by_number = findings.check(infer.annotate(bare(plan)))
+    by_address = findings.check(infer.annotate(bare(renamed(plan, names))))
+    assert by_address.shapes[0].name == by_number.shapes[0].name
+    assert by_address.shapes[0].kind == "rail-optimised"
+    labels = {key: switch.labels.get("rail") for key, switch in by_number.switches.items()}
+    assert {key: switch.labels.get("rail") for key, switch in by_address.switches.items()} == labels
+    assert not by_address.findings
+
+
+def test_ports_of_other_drivers_do_not_take_each_others_links(plan: Graph) -> None:
+    graph = renamed(plan, [f"cxi{rail}" for rail in range(4)])
+    host = next(iter(graph.adapters.values())).host
+    devices = ("cxi0", "mlx5_0")
+    rows = [(ComponentId(Kind.PORT, host, f"{device}/1"), {"device": device, "port": "1"}) for device in devices]
+    groups = domains.assign(infer.annotate(bare(graph)), rows, {})
+    assert groups.ids["leaf"].tolist()[0] >= 0
+    assert groups.ids["leaf"].tolist()[1] == -1  # a storage adapter beside the compute adapter of the same number
+    assert len(set(groups.ids["link"].tolist())) == 2
 
 
 def test_a_dead_core_is_one_finding_with_its_name() -> None:

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
-READY_WITHIN = 60.0
+READY_WITHIN = 180.0
 
 
 def preload() -> Path | None:
@@ -55,7 +55,7 @@ class Subnet:
         """Output of a program attached to a port of an adapter ("H-00bb..."), by default to the first one's."""
         done = subprocess.run(
             [tool(argv[0]), *argv[1:]], env=self.environment(host), cwd=self._clients, capture_output=True, text=True,
-            timeout=60, check=False,
+            timeout=120, check=False,
         )  # fmt: skip
         if check and done.returncode:
             raise RuntimeError(f"{argv} ended with {done.returncode}: {done.stderr[-2000:]}")
@@ -101,9 +101,11 @@ class Subnet:
         (self._dir / "batch").write_text(commands)
         self._do("!batch")
 
-    def drop(self, node: str, percent: int, attribute: int = 0) -> None:
-        """Drop that share of the datagrams that reach a node (0: none any more), or only those for one attribute."""
-        self._do(f'Error "{node}" {percent}' + (f" {attribute}" if attribute else ""))
+    def drop(self, node: str, percent: int, attribute: int = 0, port: int | None = None) -> None:
+        """Drop that share of the datagrams that reach a node (0: none any more), or one port of it, or only those for
+        one attribute. Port 0 of a switch is its own: what it forwards is not dropped."""
+        at = f"[{port}]" if port is not None else ""
+        self._do(f'Error "{node}"{at} {percent}' + (f" {attribute}" if attribute else ""))
 
     def narrow(self, lid: int, port: int, width: int = 1) -> None:
         """Retrain the link of a switch's port at another width (1 for 1X, 3 for up to 4X)."""
@@ -122,6 +124,15 @@ class Subnet:
                 raise TimeoutError("no new sweep of opensm")
             time.sleep(0.02)
         self._sweeps = count
+
+    def settled(self, quiet: float = 5.0) -> None:
+        """Wait until the subnet manager has not finished a sweep for some seconds: routes avoid what is gone."""
+        log, end = self._dir / "opensm.log", time.monotonic() + READY_WITHIN
+        size, since = -1, time.monotonic()
+        while time.monotonic() < min(end, since + quiet):
+            if (now := log.stat().st_size) != size:
+                size, since = now, time.monotonic()
+            time.sleep(0.1)
 
     def _ask(self, command: str) -> str:
         """The simulator's answer to one console command (126 characters at most)."""
