@@ -126,6 +126,8 @@ def test_values_that_no_counter_can_have_are_unknown():
     assert usable(few) is few
     with pytest.raises(OverLimit, match="after the start of its node"):
         usable(Frame(1, 1, 1.0, np.array([1e300]), None, values[:5], 9))
+    with pytest.raises(OverLimit, match="read 1e\\+301 s after"):
+        usable(Frame(1, 1, 1.0, np.array([5.0, 1e301, np.nan, -1e300]), None, values[:5], 9))
 
 
 def test_an_event_has_a_name_and_a_number():
