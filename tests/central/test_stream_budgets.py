@@ -1,6 +1,7 @@
 """What streams are refused or named for, with the messages in memory."""
 
 import io
+import re
 
 import pytest
 
@@ -11,6 +12,7 @@ from fabricmon.engine.engine import Engine
 from fabricmon.model import Component, Identity, Inventory, Kind, Part
 from fabricmon.rules.rule import Scope
 from fabricmon.runtime import logs
+from tests.conftest import ROOT
 from tests.fuzz.agent import NOW, Socket, _stream
 from tests.hostile.kinds import sweep
 
@@ -40,6 +42,17 @@ async def say(pull, address, node, *messages):
 @pytest.fixture
 def pull():
     return Pull(PullConfig(), Engine(Scope.FLEET), lambda: NOW)
+
+
+def test_each_promise_of_the_document_names_its_tests():
+    section = (ROOT / "docs/security.md").read_text().partition("### What is tested\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", section, re.M)[2:]
+    assert len(rows) >= 10
+    for promise, named in rows:
+        tests = re.findall(r"`([a-z_/]+\.py)::(test_\w+)`", named)
+        assert tests, promise
+        for path, name in tests:
+            assert re.search(rf"^(async )?def {name}\(", (ROOT / "tests" / path).read_text(), re.M), (path, name)
 
 
 async def test_names_without_a_frame_are_few(pull):

@@ -360,8 +360,6 @@ async def test_a_disk_that_fails_is_noticed_while_nothing_is_stored(
 def test_a_disk_that_hangs_does_not_block_the_start_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
-    monkeypatch.setattr(worker, "START_LIMIT", 0.1)
-    monkeypatch.setattr(worker, "CLOSE_LIMIT", 0.1)
     disk = threading.Event()
 
     def hanging(*_: object) -> None:
@@ -373,6 +371,8 @@ def test_a_disk_that_hangs_does_not_block_the_start_for_ever(
             monkeypatch.setattr(store._rows, "select", hanging)
         else:
             monkeypatch.setattr("fabricmon.central.store.store.open_database", hanging)
+        monkeypatch.setattr(worker, "START_LIMIT", 0.1)
+        monkeypatch.setattr(worker, "CLOSE_LIMIT", 0.1)
         with pytest.raises(StoreError, match="the disk has not answered for"):
             store.load() if at == "load" else Store(tmp_path)
     finally:
