@@ -16,7 +16,7 @@ from fabricmon.fabric.names import COLUMN, NAMES, STATES
 from fabricmon.fabric.subnet import LINK_UP, At, FabricNode, Subnet, graph_of, guid_text
 from fabricmon.fabric.sweep import Floats, Values
 from fabricmon.topology import findings, infer
-from fabricmon.topology.graph import End, Graph
+from fabricmon.topology.graph import End, Finding, Graph
 from fabricmon.topology.missing import missing_switches
 from fabricmon.topology.names import NodeNames
 
@@ -125,12 +125,19 @@ def report(
     return SweepReport(
         f"{name.get(subnet.origin.node, '?')}/{subnet.origin.port}",
         tuple(_node(node, graph, name[node.guid], node.guid not in values.silent) for node in subnet.nodes.values()),
-        tuple(links), tuple(found.values()), tuple(f"{finding.kind}: {finding.why}" for finding in graph.findings),
+        tuple(links), tuple(found.values()), tuple(map(_finding, graph.findings)),
         tuple(sorted(name[guid] for guid in values.silent)),
         tuple(sorted((f"{name[at.node]}/{at.port}" for at in subnet.mute), key=infer.natural)),
         tuple(lost_ports(graph, list(found.values()))), values.sent, walked, swept,
         subnet.whole and not (subnet.cut or values.cut or values.silent),
     )  # fmt: skip
+
+
+def _finding(finding: Finding) -> str:
+    """Kind, reason and the first components, with the ports at both ends."""
+    named = "; ".join(finding.components[:NAMED])
+    rest = f" and {len(finding.components) - NAMED} more" if len(finding.components) > NAMED else ""
+    return f"{finding.kind}: {finding.why}: {named}{rest}"
 
 
 def _node(node: FabricNode, graph: Graph, name: str, answers: bool) -> NodeReport:
@@ -163,6 +170,8 @@ def _far(subnet: Subnet, at: At) -> At | None:
     return subnet.nodes[at.node].ports[at.port].far
 
 
+NAMED = 8
+"""Components that the line of a finding names."""
 PEERS_LEAST = 4
 SISTERS = 0.8
 """An uplink is expected on a port when it is one on this share of the switches of its level, PEERS_LEAST or more."""

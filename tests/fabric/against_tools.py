@@ -63,7 +63,7 @@ class Scene:
         links = self.dice.sample(self.graph.cables, len(self.graph.cables))
         kinds = ["slow"] * SLOW + ["narrow"] * NARROW + ["down"] * DOWN + list(COUNTERS)
         dead = self._dead()
-        self._add("dead switch", tuple(far for _, far in self._around(dead)), {self.graph.name(dead)})
+        self._add("dead switch", tuple(far for _, far in self._around(dead)), {self.graph.name(n.node) for pair in self._around(dead) for n in pair})
         adapter = next(a for a in self.dice.sample(list(self.graph.adapters), 99) if a not in self._taken)
         ends = tuple(e for near, far in self._around(adapter) for e in (near, far))
         self._add("mute adapter", ends, {self.graph.name(adapter)})
