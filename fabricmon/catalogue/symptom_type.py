@@ -10,6 +10,7 @@ class SymptomType(StrEnum):
 
     LINK_DOWN = auto()
     LINK_FLAPPING = auto()
+    LINK_FELL = auto()  # together with a flapping link: on its PORT row, without a rule
     LINK_ERRORS = auto()
     LINK_DEGRADED = auto()
     NIC_FAULT = auto()

@@ -8,9 +8,18 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.losses import answering
 from fabricmon.engine.diagnosis.observation import Observations
-from fabricmon.engine.diagnosis.row_conditions import had_traffic, link_state_read_at, port_health, set_aside
+from fabricmon.engine.diagnosis.row_conditions import (
+    away,
+    had_traffic,
+    link_state_read_at,
+    port_health,
+    set_aside,
+    with_parts,
+)
 from fabricmon.engine.diagnosis.silence_rate import SilenceRate
 from fabricmon.engine.diagnosis.symptom_index import TABLES, SymptomIndex, observations_of, rule_states_by_type
 from fabricmon.engine.diagnosis.verdicts import verdicts_of
@@ -58,13 +67,14 @@ class Evaluation:
         self._fleet, self._rule_states, self._situation, self._placing = fleet, rule_states, situation, placing
         self._events, self._failures = events, rule_states.failures
         self._lookup = ClaimLookup(fleet, rule_states, placing)
-        self._silence = SilenceRate()
+        self._silence, self._common_causes = SilenceRate(), CommonCauses()
         self._readings = CurrentReadings(rule_states, fleet.tables)
         self._notices = Notices(fabric, fleet, self._lookup, self._readings.of)
         self._impacts = JobImpacts(self._lookup)
         self._secondary = SecondaryDrafts(fabric, fleet, rule_states, situation)
         self._windows = Windows()
         self._diagnosed_at = -np.inf
+        self._seen: frozenset[str] = frozenset()
         self.maintained: dict[str, str] = {}
         self.counts = dict.fromkeys(COUNTS, 0)
         self.timer: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -116,7 +126,7 @@ class Evaluation:
         guard = self._failures.guard
         made = [guard("explanation", None, _draft, verdict, context, held_up, index) for verdict in verdicts]
         drafts = [draft for draft in made if draft is not None]
-        drafts += guard("notices", [], self._notices.drafts, self._rule_states.all, drafts, context.covered)
+        drafts += guard("notices", [], self._notices.drafts, self._rule_states.all, drafts, context.covered, self._seen)
         drafts = guard("impact on jobs", drafts, self._impacts.with_impacts, drafts, self._situation.impact, now)
         drafts = guard(
             "secondary", drafts, self._secondary.added_to, drafts, graph, self._numbers(), self._lookup.expected, now
@@ -159,6 +169,9 @@ class Evaluation:
 
     def _observed(self, index: SymptomIndex, now: float) -> Observations:
         aside = {kind: set_aside(self._fleet.tables[kind], now) for kind in TABLES}
+        flows, _ = away(index.domains, self._fleet.tables[Kind.NODE], now)
+        if len(flows) == len(aside[Kind.FLOW]):
+            aside[Kind.FLOW] = aside[Kind.FLOW] | flows
         claimed, onsets = self._situation.claimed, self._situation.onsets()
         return observations_of(index, aside, claimed, onsets, self._rule_states.yielded())
 
@@ -167,15 +180,22 @@ class Evaluation:
     ) -> tuple[list[FaultVerdict], Observations, dict[tuple[SymptomType, int], Ints]]:
         """The verdicts, their observations, and the congested ports that a culprit explains."""
         if not any(len(found.rows) for found in observations.values()):
+            self._seen = frozenset()
+            self._common_causes.clear()
             return [], observations, {}
         self.counts["diagnoses"] += 1
         storms = self._rule_states.by_rule["pfc_storm"].open if "pfc_storm" in self._rule_states.by_rule else ()
         held_up = victims(observations, storms)
         observations = without(observations, held_up)
-        ports = port_health(index.domains, observations, View(self._fleet.tables[Kind.PORT], now))
-        silence = self._silence.base_rate(observations, now)
+        ports_now = View(self._fleet.tables[Kind.PORT], now)
+        observations = with_parts(index.domains, observations, ports_now)
+        _, absent = away(index.domains, self._fleet.tables[Kind.NODE], now)
+        ports = port_health(index.domains, observations, ports_now, absent)
+        silence = self._silence.leak(observations, now)
         moved = had_traffic(index.domains, self._fleet.tables, now)
-        return verdicts_of(observations, silence, ports, moved, index), observations, held_up
+        verdicts = verdicts_of(observations, silence, ports, moved, index)
+        self._seen = index.hosts(SymptomType.AGENT_SILENT, answering(observations, ports, moved))
+        return self._common_causes.joined(verdicts, observations, index.domains, now), observations, held_up
 
     def _context(self, index: SymptomIndex, observations: Observations, now: float) -> VerdictContext:
         nodes, graph = self._fleet.nodes, self._placing.graph

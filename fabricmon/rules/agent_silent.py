@@ -52,15 +52,21 @@ def test(view: View, params: AgentSilentParams) -> Outcome:
     limit = np.fmax(params.after, params.intervals * view.value("interval"))
     presence = view.value("presence")
     refused = np.isin(presence, _REFUSED_AT_ONCE)
+    warned = (presence == _CLONED) | _vanished(view)
     fire = (quiet_for >= limit) | refused
     return Outcome(
         fire=fire,
         clear=~fire,
         known=(view.node != FREE) & np.isfinite(quiet_for),
         value=quiet_for,
-        severity=np.where(presence == _CLONED, Severity.WARNING.rank, Severity.INFO.rank).astype(np.int8),
+        severity=np.where(warned, Severity.WARNING.rank, Severity.INFO.rank).astype(np.int8),
         since=np.where(refused, np.nan, view.now - quiet_for),
     )
+
+
+def _vanished(view: View) -> NDArray[np.bool_]:
+    """Nodes that reported and do not answer at all now: down, or cut off."""
+    return (view.value("presence") == PRESENCES.index(Presence.UNREACHABLE)) & np.isfinite(view.value("last_frame"))
 
 
 def _presence(view: View, row: int) -> Presence:

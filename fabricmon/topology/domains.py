@@ -53,15 +53,14 @@ class Assigner:
         self._seen: list[tuple[ComponentId, Labels]] = []
         self._loose: dict[int, tuple[str, int | None]] = {}  # rows whose rail is a matter of numbers
         self._swept: dict[int, str] = {}  # swept row -> adapter at its cable
+        self._socket = np.full(64, -1, np.int32)
         self._known_as: dict[str, tuple[str, str]] = {}  # adapter -> node and device by which its own agent calls it
         self._stages = stages(graph) if graph is not None else {}
         self._paths = FlowPaths(self._groups, self._index)
 
     def assign(self, rows: Sequence[tuple[ComponentId, Labels]]) -> Domains:
         seen = self._seen
-        for groups in self._groups.values():
-            groups.widen(len(rows))
-            groups.ids[len(rows) :] = -1
+        self._widen(len(rows))
         new = [
             row
             for row, (component, labels) in enumerate(rows)
@@ -71,6 +70,7 @@ class Assigner:
         for row in new:
             for groups in self._groups.values():
                 groups.ids[row] = -1
+            self._socket[row] = -1
             self._loose.pop(row, None)
             self._swept.pop(row, None)
             component, labels = rows[row]
@@ -94,7 +94,16 @@ class Assigner:
             {domain: groups.names for domain, groups in self._groups.items()},
             {domain: groups.about for domain, groups in self._groups.items()},
             swept,
+            self._socket[: len(rows)].copy(),
         )
+
+    def _widen(self, rows: int) -> None:
+        for groups in self._groups.values():
+            groups.widen(rows)
+            groups.ids[rows:] = -1
+        if rows > len(self._socket):
+            more = max(rows, 2 * len(self._socket)) - len(self._socket)
+            self._socket = np.concatenate((self._socket, np.full(more, -1, np.int32)))
 
     def flows(
         self, rows: Sequence[tuple[ComponentId, Labels]], domains: Domains
@@ -112,6 +121,7 @@ class Assigner:
         groups["nic"].put(row, (node, device), f"{node}/{device}")
         if node in self._power:
             groups["power"].put(row, self._power[node], self._power[node])
+        self._put_parts(row, node, device, labels)
         place = self._index.find(component, labels, device, port) if self._index is not None else None
         if place is not None:
             groups["link"].put(row, place.cable, place.title)
@@ -127,12 +137,30 @@ class Assigner:
             self._loose[row] = labels.get("role", "unknown"), rail_index(device)
         return place.adapter if place is not None and place.near else ""
 
+    def _put_parts(self, row: int, node: str, device: str, labels: Labels) -> None:
+        """Cage and batch of a port of a host (docs/methods.md#shared-parts)."""
+        groups, number = self._groups, rail_index(device)
+        if serial := labels.get("module_serial"):
+            groups["cage"].put(row, (node, serial), f"{node}/{serial}")
+        elif number is not None and labels.get("role", "unknown") in PLACED_ROLES and labels.get("port"):
+            groups["cage"].put(row, (node, number // 2), f"{node}/{number // 2}")
+        for batch in ("firmware", "board"):
+            if label := labels.get(batch):
+                groups[batch].put(row, label, label)
+
     def _put_leaf(self, row: int, place: CablePlace | None) -> bool:
         """Leaf and rail of a row; False where no leaf gives it a rail."""
         if place is None or place.leaf is None:
             return False
         self._put_below(row, place.leaf, place.leaf_name, {"ports": str(place.ports)})
         labels = place.leaf.labels
+        self._socket[row] = place.socket
+        if place.plain and place.socket > 0:
+            plug = (place.socket + 1) // 2
+            name = f"{place.leaf_name}/{2 * plug - 1}-{2 * plug}"
+            self._groups["module"].put(row, (place.leaf.id, plug), name)
+        if feed := labels.get("power"):
+            self._groups["feed"].put(row, feed, feed)
         if not (labels.get("rail") and labels.get("unit")):
             return False
         rail = f"{labels['unit']}/{labels['rail']}"

@@ -23,7 +23,8 @@ Labels = Mapping[str, str]
 class CablePlace(NamedTuple):
     """A row's cable in the graph. `leaf` is the switch that carries hosts, None on an inter-switch cable; `ports` its
     number of adapters; `near`: the row is the adapter's end; `tier`: levels of switches that the cable joins, "" for an
-    adapter's; `adapter`: id of the adapter at one of its ends, "" for none."""
+    adapter's; `adapter`: id of the adapter at one of its ends, "" for none; `socket`: port number of the leaf, -1
+    unknown; `plain`: its ports are numbered, not named."""
 
     cable: int
     title: str
@@ -33,6 +34,8 @@ class CablePlace(NamedTuple):
     near: bool
     tier: str
     adapter: str
+    socket: int = -1
+    plain: bool = True
 
 
 def device_and_port(component: ComponentId, labels: Labels) -> tuple[str, str]:
@@ -104,7 +107,10 @@ class GraphIndex:
         between = tier(self.graph, self.graph.cables[number]) if len(leaves) == len(ends) else ""
         if leaf is None:
             return CablePlace(number, title, None, "", 0, near, between, adapter)
-        return CablePlace(number, title, leaf, self.leaf_names[leaf.id], self.carried[leaf.id], near, between, adapter)
+        socket = next(e.port for e in ends if e.node == leaf.id)
+        plain = f"port/{socket}" not in leaf.labels
+        name, carried = self.leaf_names[leaf.id], self.carried[leaf.id]
+        return CablePlace(number, title, leaf, name, carried, near, between, adapter, socket, plain)
 
     def _end(self, component: ComponentId, labels: Labels, device: str, port: str) -> End | None:
         at = int(port) if port.isdecimal() else 1

@@ -10,8 +10,12 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-DOMAINS = ("link", "nic", "host", "leaf", "rail", "power", "tier", "pod", "plane", "network", "spine", "core")
-"""Domains of ports. No port is in a group of "spine" or "core": these come from the path of a flow."""
+DOMAINS = (
+    "link", "nic", "host", "leaf", "rail", "power", "tier", "pod", "plane", "network", "spine", "core",
+    "module", "cage", "feed", "firmware", "board",
+)  # fmt: skip
+"""Domains of ports. No port is in a group of "spine" or "core": these come from the path of a flow. Of shared parts:
+docs/methods.md#shared-parts."""
 
 
 @dataclass(slots=True)
@@ -23,12 +27,14 @@ class Domains:
     about  domain -> per group id its details; for a leaf {"switch": "leaf-3", "guid": "0x...", "ports": number of its
            adapters, where cables are known}; above leaves see stages.py
     swept  bool[n]: the row is from a sweep of the fabric
+    socket int32[n]: port number of the leaf that a row's cable ends at, -1 unknown
     """
 
     ids: dict[str, NDArray[np.int32]] = field(default_factory=dict)
     names: dict[str, list[str]] = field(default_factory=dict)
     about: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     swept: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    socket: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
 
 
 class GroupNumbers:

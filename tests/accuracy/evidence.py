@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.losses import PortHealth, unwell
 from fabricmon.engine.diagnosis.observation import Observation
-from fabricmon.engine.diagnosis.silence_rate import silence_leak
+from fabricmon.engine.diagnosis.silence_rate import SilenceRate
 from fabricmon.model import Kind
 from fabricmon.sim.flows import Gray
 from fabricmon.topology.infer import is_nvlink
@@ -242,10 +242,9 @@ class _Evidence:
         of_el[noise] = np.where(waits[noise], 1e-7, 10 ** random.uniform(-5, -3, len(noise)))
         near = fabric.places.near if level == "L2" else np.zeros(0, np.int64)
         ports = PortHealth(groups, unwell(facts, groups, fell, BEGIN + 60), of_el, near)
-        power = fabric.places.by_table[Kind.NODE].ids["power"]
         alive = np.zeros(len(layout.hosts), np.bool_)
         alive[layout.host_of[fabric.carries]] = True
-        return Trial(facts, silence_leak(power, silent), ports, alive, truths)
+        return Trial(facts, SilenceRate().leak(facts, BEGIN + 60), ports, alive, truths)
 
     def _facts(self, seen: NDArray[np.bool_], level: str) -> dict[SymptomType, Observation]:
         fabric, facts = self.fabric, {}

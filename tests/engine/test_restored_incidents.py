@@ -157,8 +157,9 @@ def test_nothing_is_kept_of_the_symptoms_of_nodes_that_left(world: Any) -> None:
 
 def test_a_mass_alarm_of_before_a_restart_ends(world: Any) -> None:
     w = world(units=3, hosts=8, params={"mass_alarm": {"least": 5}})
-    w.break_links((host, n % 4) for n, host in enumerate(w.hosts))
-    w.run(60)
+    for n, host in enumerate(w.hosts[:10]):
+        w.break_links([(host, n % 4)])
+        w.run(6)
     assert any(kind == "mass_alarm" for kind, _ in w.kinds())
     w.restart()
     w.run(5)

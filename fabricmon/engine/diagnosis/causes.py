@@ -21,6 +21,7 @@ T = SymptomType
 WORDS: Mapping[SymptomType, str] = {
     T.LINK_DOWN: "link down",
     T.LINK_FLAPPING: "link flapping",
+    T.LINK_FELL: "link fell with others",
     T.LINK_ERRORS: "link errors",
     T.LINK_DEGRADED: "link degraded",
     T.NIC_FAULT: "NIC fault",
@@ -41,17 +42,13 @@ WORDS: Mapping[SymptomType, str] = {
 
 # Probability that a detector shows the symptom without any cause, after persistence
 # (docs/methods.md#priors-and-probabilities). Link state and rate are read, not estimated; the CUSUM's bound is e^-20.6
-# a poll, taken here with room for misreadings. Agent silence has a measured base rate instead (`silence_leak`).
+# a poll, taken here with room for misreadings. Agents fall silent at a measured rate instead (silence_rate.py).
 # Pausing is measured over windows. Single ports are congested often and for reasons of no fault: one in a hundred at a
 # time (design choice).
 LEAK: dict[SymptomType, float] = dict.fromkeys(SymptomType, 1e-6) | {
     T.CONGESTION: 1e-2, T.PACKET_LOSS: 1e-4, T.FLOW_LOSS: 1e-4, T.LOSS_TOWARDS_HOST: 0.02, T.STRAGGLER: 1e-5,
-    T.STORAGE_PATH: 1e-5,
+    T.STORAGE_PATH: 1e-5, T.LINK_FELL: 1e-3,
 }  # fmt: skip
-
-SILENCE_FLOOR = 0.002
-"""Least base rate of silent agents. At this floor one silent agent gains 6.1 nats, less than the 6.9 that a dead host
-costs: it stays "agent silent" without further evidence (docs/methods.md#missing-agents)."""
 
 ONE_CAUSE = 60.0
 """Seconds around the median onset within which symptoms can be one cause: two polls of 10 s, the 30 s after which an
@@ -72,6 +69,8 @@ class Mode:
     sign      required symptom type: on at least `signs` members and the share `most` of all members, reporting or not
     severity  of its verdicts; None: by its domain and its members' symptoms
     word      of the component in an incident: "leaf" in "leaf(su1/rail2)"; "": the domain
+    partial   an unknown share of its members shows any of its symptoms (partial.py), whatever `q` is; all its types
+              are of rows of one table
     """
 
     name: str
@@ -87,6 +86,7 @@ class Mode:
     most: float = 0.0
     severity: Severity | None = None
     word: str = ""
+    partial: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "word", self.word or self.domain)
@@ -203,7 +203,9 @@ PEERS = 12
 """Usual number of peers of a port (docs/methods.md#hard-before-soft)."""
 
 GROUPS = frozenset({
-    "core", "host", "leaf", "leaf_traffic", "learned", "network",
-    "nvlink_domain", "plane", "pod", "power", "rail", "rail_traffic", "spine",
+    "board", "cage", "chassis", "core", "feed", "firmware", "host", "leaf", "leaf_traffic", "learned", "module",
+    "network", "nvlink_domain", "pcie_switch", "plane", "pod", "power", "rack", "rail", "rail_traffic", "row",
+    "run_down", "run_errors", "run_flapping", "spine", "together_down", "together_errors", "together_flapping",
+    "together_silent",
 })  # fmt: skip
 """Domains of several members: a verdict waits for its members and absorbs their incidents."""

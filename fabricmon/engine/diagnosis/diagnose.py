@@ -13,12 +13,16 @@ from math import exp, log, log10
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import LEAK, LOSSES, MODES, Mode
+from fabricmon.engine.diagnosis.causes import LEAK, LOSSES, Mode
+from fabricmon.engine.diagnosis.group_modes import HARD_MODES, RUNS
 from fabricmon.engine.diagnosis.observation import Observations
-from fabricmon.engine.diagnosis.search import NoisyOrProblem, Search
+from fabricmon.engine.diagnosis.partial import log_marginal
+from fabricmon.engine.diagnosis.runs import choice_cost
+from fabricmon.engine.diagnosis.search import CAP, NoisyOrProblem, Search
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
 
 AMBIGUOUS = log(10.0)  # nats within which alternatives are ambiguous (docs/methods.md#confidence)
+CERTAIN = 7.0  # w of a member of a partial mode: the share that shows it is in its cost
 UNLIKELY = 5  # alternatives beyond AMBIGUOUS that a verdict keeps
 SINGLE = ("link", "nic", "gpu", "pcie", "host")
 """Domains of single members, the finest first."""
@@ -48,6 +52,7 @@ class FaultVerdict:
     unlikely    other components that would explain all of it, beyond ln 10; best first, at most UNLIKELY
     apart       number of single members that would explain it together, and nats by which that is worse; None without
     seen        peers lose packets towards it
+    gathering   others began at the same time; more may follow and have a common cause
     effects     symptom type -> rows outside the component with effects of this cause
     """
 
@@ -65,6 +70,7 @@ class FaultVerdict:
     seen: bool = False
     unlikely: tuple[Alternative, ...] = ()
     apart: tuple[int, float] | None = None
+    gathering: bool = False
 
     @property
     def mode(self) -> Mode:
@@ -84,7 +90,7 @@ class FaultVerdict:
         return self.gain * DECIBAN
 
 
-def diagnose(observations: Observations, silence: float, modes: Sequence[Mode] = MODES) -> list[FaultVerdict]:
+def diagnose(observations: Observations, silence: float, modes: Sequence[Mode] = HARD_MODES) -> list[FaultVerdict]:
     """The components that most probably are broken, greatest gain first.
 
     silence  base rate of silent agents (`silence_rate`)
@@ -107,6 +113,7 @@ class Candidates:
         sizes = [len(observations[t].rows) for t in self.types]
         self.base = dict(zip(self.types, np.concatenate(([0], np.cumsum(sizes))).tolist(), strict=False))
         self.onset = np.concatenate([observations[t].onset for t in self.types]) if self.types else np.empty(0)
+        self.row = _ints([observations[t].rows for t in self.types])
         self.kind_of = np.repeat(np.arange(len(self.types)), np.array(sizes, np.int64))
         self._observed: dict[tuple[SymptomType, str], tuple[Floats, Floats]] = {}
         self.mode: list[Mode] = []
@@ -159,18 +166,50 @@ class Candidates:
             group, where, weight = group[near], where[near], weight[near]
         groups, owner = np.unique(group, return_inverse=True)
         number = np.bincount(owner, minlength=len(groups))
-        price, observed = np.full(len(groups), mode.cost), np.zeros(len(groups))
-        for kind, q in mode.q.items():
-            if self._has(kind, mode.domain):
-                seen, shown = self.counts(kind, mode.domain, groups)
-                price -= log(1.0 - q) * np.maximum(seen - shown, 0.0)
-                observed += np.maximum(seen, shown)
+        if mode.partial:
+            price, number, observed = self._partly(mode, groups, owner, where)
+            weight = np.full(len(where), CERTAIN)
+        else:
+            price, observed = self._mostly(mode, groups)
         fit = (number >= mode.least) & (number >= mode.share * observed)
         if mode.sign is not None:
             fit &= self._signed(mode.sign, mode, groups, owner, where)
         renumber = np.cumsum(fit) - 1
         keep = fit[owner]
         return groups[fit], price[fit], renumber[owner[keep]], where[keep], weight[keep]
+
+    def _mostly(self, mode: Mode, groups: Ints) -> tuple[Floats, Floats]:
+        """Cost of a mode that each member shows with a known probability; observed members, summed over its types."""
+        price, observed = np.full(len(groups), mode.cost), np.zeros(len(groups))
+        for kind, q in mode.q.items():
+            if self._has(kind, mode.domain):
+                seen, shown = self.counts(kind, mode.domain, groups)
+                price -= log(1.0 - q) * np.maximum(seen - shown, 0.0)
+                observed += np.maximum(seen, shown)
+        return price, observed
+
+    def _partly(self, mode: Mode, groups: Ints, owner: Ints, where: Ints) -> tuple[Floats, Ints, Floats]:
+        """Cost of a mode that an unknown share of the members shows, members that show it, and observed ones.
+
+        The marginal likelihood takes the place of the probability of each symptom (docs/methods.md#partial-modes).
+        """
+        pairs = np.unique(np.stack((owner, self.row[where])), axis=1)
+        number = np.bincount(pairs[0], minlength=len(groups)).astype(np.int64)
+        kinds = [kind for kind in mode.q if self._has(kind, mode.domain)]
+        ids = self.observations[kinds[0]].groups.ids[mode.domain]
+        fine = np.zeros(len(ids), np.bool_)
+        for kind in kinds:
+            fine |= self.observations[kind].known
+        for kind in kinds:
+            fine[self.observations[kind].rows] = False
+        healthy = np.bincount(ids[fine] + 1, minlength=int(groups.max(initial=-1)) + 2)[1:][groups]
+        explained = np.bincount(owner, minlength=len(groups))
+        price = mode.cost - log_marginal(number, number + healthy) + log(CAP) * explained
+        if mode.domain in RUNS:
+            leaf = self.observations[kinds[0]].groups.ids["leaf"]
+            size = np.bincount(leaf + 1, minlength=int(groups.max(initial=-1)) + 2)[1:][groups]
+            price += [choice_cost(ports) for ports in size.tolist()]
+        return price, number, (number + healthy).astype(np.float64)
 
     def _has(self, kind: SymptomType, domain: str) -> bool:
         """Whether the rows observed for a symptom type have groups of a domain."""
@@ -296,7 +335,7 @@ def unexplained(observations: Observations, verdicts: Sequence[FaultVerdict]) ->
     """Symptom type -> positive rows that no verdict explains."""
     left: dict[SymptomType, Ints] = {}
     for kind, found in observations.items():
-        covered = [v.explained[kind] for v in verdicts if kind in v.explained]
+        covered = [rows[kind] for v in verdicts for rows in (v.explained, v.effects) if kind in rows]
         rest = np.setdiff1d(found.rows, np.concatenate(covered)) if covered else found.rows
         if len(rest):
             left[kind] = rest

@@ -171,6 +171,14 @@ def witnesses(observations: Observations, ports: PortHealth, moved: Mask) -> Obs
     return Observation(silent.groups, silent.rows[at], silent.onset[at], known)
 
 
+def answering(observations: Observations, ports: PortHealth, moved: Mask) -> Ints:
+    """NODE rows of silent hosts towards which no peer loses packets although it would show."""
+    seen, silent = witnesses(observations, ports, moved), observations.get(SymptomType.AGENT_SILENT)
+    if seen is None or silent is None:
+        return np.empty(0, np.int64)
+    return np.asarray(silent.rows[seen.known[silent.rows] & ~np.isin(silent.rows, seen.rows)])
+
+
 def _witnessed_by_flows(silent: Observation, flows: Observation, ports: PortHealth) -> tuple[Mask, Mask]:
     """Of each silent host whether the flows towards it are lossy, and whether any is known."""
     towards = flows.groups.many["host"]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.falls import fell_with_others
+from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import PortHealth, unwell
 from fabricmon.engine.diagnosis.observation import Observations
+from fabricmon.engine.diagnosis.runs import parts
 from fabricmon.engine.domains.groups import Floats, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.fleet.fleet import PRESENCES
@@ -24,13 +28,38 @@ ANSWERS = frozenset({Presence.REFUSED, Presence.CLONED, Presence.INCOMPATIBLE})
 
 def set_aside(table: Table, now: float) -> Mask:
     """Rows under maintenance, or soon after a boot or driver load; of nodes also those that answer although their agent
-    is silent."""
+    is silent, and those from which nothing ever came, which cannot have fallen silent."""
     quiet = table.quiet[: table.n]
     if table.kind is Kind.NODE:
-        presence = View(table, now).value("presence")
-        return np.asarray(quiet | np.isin(presence, [PRESENCES.index(p) for p in ANSWERS]))
+        nodes = View(table, now)
+        answers = np.isin(nodes.value("presence"), [PRESENCES.index(p) for p in ANSWERS])
+        return np.asarray(quiet | answers | np.isnan(nodes.value("last_frame")))
     with np.errstate(invalid="ignore"):
         return np.asarray(quiet | (now - table.begun[: table.n] < GRACE))
+
+
+def away(domains: RowDomains, nodes: Table, now: float) -> tuple[Mask, Floats]:
+    """FLOW rows to or from a host under maintenance, and per PORT row since when nothing came from its host in it,
+    NaN for no: what peers lose to it then is no sign of a fault."""
+    view = View(nodes, now)
+    of_nodes, hosts = domains.by_table[Kind.NODE].ids["host"], domains.port.ids["host"]
+    n = len(of_nodes)
+    quiet = nodes.quiet[:n]
+    with np.errstate(invalid="ignore"):
+        gone = quiet & (now - view.value("last_frame")[:n] > UNHEARD)
+    size = int(max(hosts.max(initial=-1), of_nodes.max(initial=-1))) + 2
+    since = np.full(size, np.nan)
+    since[of_nodes[gone]] = view.value("last_frame")[:n][gone]
+    since[-1] = np.nan
+    many = domains.by_table[Kind.FLOW].many.get("host")
+    flows = np.zeros(len(many) if many is not None else 0, np.bool_)
+    if many is not None:
+        for group in np.unique(of_nodes[quiet & (of_nodes >= 0)]).tolist():
+            flows[many.members(group)] = True
+    return flows, since[hosts]
+
+
+UNHEARD = 5.0  # seconds without a frame: agents send at least one a second
 
 
 def had_traffic(domains: RowDomains, tables: Mapping[Kind, Table], now: float) -> Mask:
@@ -45,13 +74,38 @@ def had_traffic(domains: RowDomains, tables: Mapping[Kind, Table], now: float) -
         return np.asarray((of_nodes >= 0) & (last - newest[of_nodes] <= TRAFFIC_SINCE))
 
 
-def port_health(domains: RowDomains, observations: Observations, ports: View) -> PortHealth:
-    """Input of the diagnosis of losses."""
+def port_health(domains: RowDomains, observations: Observations, ports: View, absent: Floats) -> PortHealth:
+    """Input of the diagnosis of losses. `absent`: see `away`."""
     ratio = np.full(len(domains.hosts), np.nan)
     if (lossy := observations.get(SymptomType.PACKET_LOSS)) is not None:
         ratio[lossy.rows] = ports.tracks.losses.ratio(lossy.rows)
     fell = ports.tracks.downs.last[: len(ratio)]
-    return PortHealth(domains.port, unwell(observations, domains.port, fell, ports.now), ratio, domains.near)
+    found = unwell(observations, domains.port, fell, ports.now)
+    found.dead = np.fmin(found.dead, absent[: len(found.dead)])
+    return PortHealth(domains.port, found, ratio, domains.near)
+
+
+def with_parts(domains: RowDomains, observations: Observations, ports: View) -> Observations:
+    """The observations with the rows that fell with flapping ones, and with the parts of switches that show something
+    as further groups of the PORT rows."""
+    found = dict(observations)
+    if (fell := fell_with_others(found, ports.tracks.downs, ports.now)) is not None:
+        found[SymptomType.LINK_FELL] = fell
+    leaf, socket = domains.port.ids["leaf"], domains.assigned.socket
+    for domain, kinds in RUNS.items():
+        mine = [found[kind] for kind in kinds if kind in found]
+        shows, known = np.zeros(len(leaf), np.bool_), np.zeros(len(leaf), np.bool_)
+        for observation in mine:
+            shows[observation.rows] = True
+            known |= observation.known
+        ids, names = np.full(len(leaf), -1, np.int32), list[str]()
+        if shows.any() and len(socket) == len(leaf):
+            names = list(domains.names["leaf"])
+            for group, part in parts(leaf, socket, shows, known).items():
+                ids[part.rows] = group
+                names[group] = f"{names[group]}, {part.text}"
+        domains.divide(domain, ids, names)
+    return {kind: replace(one, groups=domains.port) if "leaf" in one.groups.ids else one for kind, one in found.items()}
 
 
 def link_state_read_at(ports: View) -> Floats:

@@ -20,6 +20,9 @@ from fabricmon.rules.rule import Rule
 TABLES = (Kind.PORT, Kind.NODE, Kind.GPU, Kind.PCIE, Kind.FLOW)
 """Tables whose symptoms the diagnosis reasons about."""
 
+WITHOUT_RULE: Mapping[SymptomType, Kind] = {SymptomType.LINK_FELL: Kind.PORT}
+"""Tables of the types that the diagnosis derives from others."""
+
 STATE_TYPES = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_DEGRADED})
 """Symptoms of the state of a link, not of its counters."""
 
@@ -35,7 +38,7 @@ class SymptomIndex:
     ids: Mapping[Kind, Sequence[ComponentId]]
 
     def table(self, kind: SymptomType) -> Kind:
-        return self.rule_states[kind][0].rule.table
+        return self.rule_states[kind][0].rule.table if kind in self.rule_states else WITHOUT_RULE[kind]
 
     def component(self, kind: SymptomType, row: int) -> ComponentId:
         return self.ids[self.table(kind)][row]
@@ -48,7 +51,7 @@ class SymptomIndex:
         """Open symptoms of a type on some rows, and on further rows of the same links; the finest rule first."""
         found: list[Symptom] = []
         for row in self._reporting_rows(kind, rows):
-            found.extend(state.open[row].symptom for state in self.rule_states[kind] if row in state.open)
+            found.extend(state.open[row].symptom for state in self.rule_states.get(kind, ()) if row in state.open)
         return found
 
     def leading_rule(self, kind: SymptomType, rows: Ints) -> Rule:
@@ -62,7 +65,7 @@ class SymptomIndex:
         """The open symptoms among these, and those on the same rows that yield to one of them."""
         found: set[SymptomKey] = set()
         for kind, rows in explained.items():
-            names = {state.rule.name for state in self.rule_states[kind]}
+            names = {state.rule.name for state in self.rule_states.get(kind, ())}
             found.update(SymptomKey(symptom.rule, symptom.component) for symptom in self.symptoms(kind, rows))
             for states in self.rule_states.values():
                 for state in states:

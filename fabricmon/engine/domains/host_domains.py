@@ -16,7 +16,7 @@ from fabricmon.model import ComponentId, Kind
 
 DOMAINS: Mapping[Kind, tuple[str, ...]] = {
     Kind.GPU: ("gpu", "nvlink_domain"),
-    Kind.PCIE: ("gpu", "adapter", "pcie"),
+    Kind.PCIE: ("gpu", "adapter", "pcie", "pcie_switch"),
 }
 """Domains that the rows of a table are in."""
 
@@ -33,6 +33,7 @@ def domains_of(component: ComponentId, labels: Labels) -> dict[str, str]:
                    (docs/methods.md#nvlink-domains)
     adapter        "host-007/mlx5_1", of its PCIe link
     pcie           any other device, by its address
+    pcie_switch    "host-007/0000:a0:00.0", of devices behind one: the first bridge below the root port
     """
     node = component.node
     if component.kind is Kind.GPU:
@@ -40,7 +41,9 @@ def domains_of(component: ComponentId, labels: Labels) -> dict[str, str]:
         return {"gpu": str(component), "nvlink_domain": f"{cluster}.{labels.get('clique', '')}" if cluster else node}
     domain = {"nic": "adapter", "gpu": "gpu"}.get(labels.get("class", ""), "pcie")
     owner = labels.get("owner", "")
-    return {domain: f"{node}/{owner}"} if owner and domain != "pcie" else {"pcie": str(component)}
+    found = {domain: f"{node}/{owner}"} if owner and domain != "pcie" else {"pcie": str(component)}
+    bridges = labels.get("path", "").split()
+    return found | ({"pcie_switch": f"{node}/{bridges[1]}"} if len(bridges) > 1 else {})
 
 
 class HostDomains:

@@ -15,6 +15,7 @@ from fabricmon.engine.domains.host_domains import DOMAINS as HOST_TABLES
 from fabricmon.engine.domains.host_domains import HostDomains
 from fabricmon.engine.domains.learned_groups import LearnedGroups
 from fabricmon.engine.domains.row_domains import RowDomains, power_of
+from fabricmon.engine.domains.shared_parts import places_of
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View
@@ -112,7 +113,9 @@ class Placing:
         paths = self._assigner.flows(_rows(tables[Kind.FLOW]), assigned)
         groups = self._host_domains.groups_of(inside)
         apart = _apart(View(ports, now))
-        self.domains = RowDomains(assigned, self._power, nodes.ids, groups, self._host_domains.names, apart, paths)
+        self.domains = RowDomains(
+            assigned, self._power, nodes.ids, groups, self._host_domains.names, apart, paths, self._places
+        )
         self._use_learned(self.domains)
         self._dependent_hosts = None
 
@@ -160,7 +163,7 @@ class Placing:
         return self._dependent_hosts
 
     def _renumber(self) -> None:
-        self._power = power_of(self.graph)
+        self._power, self._places = power_of(self.graph), places_of(self.graph)
         self._assigner = Assigner(self.graph, self._power)
 
     def _assign(self, ports: Table) -> Domains:

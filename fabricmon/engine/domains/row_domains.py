@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fabricmon.engine.domains.groups import Groups, Ids, Ints, Mask
+from fabricmon.engine.domains.shared_parts import BATCHES, minority, numbered, spread, through
 from fabricmon.model import ComponentId, Kind
 from fabricmon.topology.graph import Graph
 from fabricmon.topology.groups import DOMAINS, Domains, Many
@@ -26,7 +27,8 @@ class RowDomains:
     assigned of the PORT rows, as the fleet has them
     port     groups of the PORT rows for the diagnosis: as `assigned`, but a rail within one leaf is that leaf, and an
              echo is in no group. Besides: "rail_traffic" and "leaf_traffic", in which ports compete for links (a leaf
-             that is all of a rail counts as the rail; no ports of `apart`); "adapter", as of the PCIe table
+             that is all of a rail counts as the rail; no ports of `apart`); "adapter" and "pcie_switch", as of the PCIe
+             table; batches that are not most of the fabric
     by_table groups of the rows of each table: `port`, NODE rows (host and power), tables inside hosts, flows
     near     per FLOW row the PORT row that it goes from, -1 unknown
     echo     a link is one member of its domains. Further PORT rows of a link, from a sweep -> the row that stands for
@@ -43,19 +45,26 @@ class RowDomains:
         names: Mapping[str, list[str]] = {},
         apart: Mask | None = None,
         flows: tuple[Mapping[str, Many], Ints] | None = None,
+        places: Mapping[str, Mapping[str, str]] = {},
     ) -> None:
         """apart: PORT rows of other networks than that of the jobs (storage, management); flows: groups of the FLOW
-        rows, and the PORT row that each goes from."""
+        rows, and the PORT row that each goes from; places: of the hosts (shared_parts.py)."""
         self.assigned = domains
         self.echo = _echoes(domains.ids["link"], domains.swept)
         self._gather_echoes()
         self.hosts = domains.ids["host"]
-        self.port = Groups(self._port_ids(names.get("adapter", []), apart))
+        placed = {domain: numbered(domains.names["host"], of_hosts) for domain, of_hosts in places.items()}
+        self.port = Groups(
+            self._port_ids(names.get("adapter", []), apart, inside.get(Kind.PCIE))
+            | self._unechoed({domain: spread(ids, self.hosts) for domain, (ids, _) in placed.items()})
+        )
         self.names = {domain: list(domains.names[domain]) for domain in DOMAINS}
         self.names |= {f"{domain}_traffic": self.names[domain] for domain in ("rail", "leaf")}
         hosts = [node.node for node in nodes]
         powers = [power.get(host, "") for host in hosts]
-        node = Groups({"host": self._number("host", hosts), "power": self._number("power", powers)})
+        of_nodes = {domain: numbered(hosts, of_hosts)[0] for domain, of_hosts in places.items()}
+        node = Groups({"host": self._number("host", hosts), "power": self._number("power", powers), **of_nodes})
+        self.names |= {domain: of_domain for domain, (_, of_domain) in placed.items()}
         paths, near = ({}, np.zeros(0, np.int64)) if flows is None else flows
         self.near = near.copy()
         self.by_table: dict[Kind, Groups] = {
@@ -64,16 +73,24 @@ class RowDomains:
         self.names.update(names)
         self._members: dict[tuple[Kind, str], tuple[Ints, Ints]] = {}
 
-    def _port_ids(self, adapters: Sequence[str], apart: Mask | None) -> dict[str, Ids]:
+    def _port_ids(self, adapters: Sequence[str], apart: Mask | None, pcie: Groups | None) -> dict[str, Ids]:
         assigned = self.assigned.ids
         rail, leaf, aside = assigned["rail"], assigned["leaf"], False if apart is None else apart
+        adapter = _renumbered(assigned["nic"], self.assigned.names["nic"], adapters)
         ids = {
             **assigned,
             "rail": _across_leaves(rail, leaf),
             "rail_traffic": np.where(aside, -1, rail).astype(np.int32),
             "leaf_traffic": np.where(aside, -1, _across_leaves(leaf, rail)).astype(np.int32),
-            "adapter": _renumbered(assigned["nic"], self.assigned.names["nic"], adapters),
+            "adapter": adapter,
+            **{batch: minority(assigned[batch], self.hosts >= 0) for batch in BATCHES},
         }
+        if pcie is not None:
+            ids["pcie_switch"] = through(adapter, pcie.ids["adapter"], pcie.ids["pcie_switch"])
+        return self._unechoed(ids)
+
+    def _unechoed(self, ids: dict[str, Ids]) -> dict[str, Ids]:
+        """Without the echoes."""
         if not self.echo:
             return ids
         echoes = np.zeros(len(self.hosts), np.bool_)
@@ -87,9 +104,14 @@ class RowDomains:
 
     def learn(self, ids: Ids, names: list[str]) -> None:
         """Groups of PORT rows that were learned from what fails together (learned_groups.py)."""
-        self.port = self.by_table[Kind.PORT] = Groups({**self.port.ids, "learned": ids}, self.port.many)
-        self.names["learned"] = names
-        self._members.pop((Kind.PORT, "learned"), None)
+        self.divide("learned", ids, names)
+
+    def divide(self, domain: str, ids: Ids, names: list[str], kind: Kind = Kind.PORT) -> None:
+        """Groups of the rows of a table that were made from what they show now."""
+        self.by_table[kind] = Groups({**self.by_table[kind].ids, domain: ids}, self.by_table[kind].many)
+        self.port = self.by_table[Kind.PORT]
+        self.names[domain] = names
+        self._members.pop((kind, domain), None)
 
     def displace(self, moved: Mapping[Kind, Sequence[int]]) -> None:
         """Take rows that stand for something else now out of all groups."""
@@ -100,6 +122,8 @@ class RowDomains:
             rows = np.array(given, np.int64)
             for ids in (*groups.ids.values(), *(self.assigned.ids.values() if kind is Kind.PORT else ())):
                 ids[rows[rows < len(ids)]] = -1
+            if kind is Kind.PORT:
+                self.assigned.socket[rows[rows < len(self.assigned.socket)]] = -1
             self.by_table[kind] = Groups(groups.ids, {domain: of.without(rows) for domain, of in groups.many.items()})
         self.port = self.by_table[Kind.PORT]
         self._members.clear()

@@ -32,6 +32,9 @@ REBOOT = 900.0
 EVENT_NEAR = 60.0  # seconds between a kernel event and the symptom it belongs to
 SURE, SUSPECTED = 0.9, 0.5  # docs/methods.md#confidence
 
+GROWING = ("link", "part")
+"""Words of components whose name may grow after a comma: the far end of a link, the ports of a part."""
+
 OF_SWITCHES = ("ports", "switches", "names")
 """Facts about a group that are no labels of its incident."""
 
@@ -72,7 +75,7 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
     group = mode.domain in GROUPS
     return IncidentDraft(
         family=mode.word,
-        identity=f"{mode.word}({name.partition(', ')[0] if mode.word == 'link' else name})",
+        identity=f"{mode.word}({name.partition(', ')[0] if mode.word in GROWING else name})",
         component=component,
         kind=kind,
         severity=_severity(verdict, kind, symptoms, hosts),
@@ -174,7 +177,7 @@ def _severity_if_sure(verdict: FaultVerdict, kind: str, symptoms: Sequence[Sympt
         return verdict.mode.severity
     if verdict.domain == "nvlink_domain":
         return Severity.CRITICAL
-    if verdict.domain in ("leaf", "rail", "learned", "power"):
+    if verdict.domain in GROUPS - {"host"}:
         if verdict.mode.word == "monitoring":
             return Severity.WARNING
         return Severity.CRITICAL if len(hosts) > 1 else shown
@@ -214,7 +217,8 @@ def _evidence(
     for kind, rows in verdict.explained.items():
         if len(rows) > 1:
             onsets = [symptom.since for symptom in index.symptoms(kind, rows)]
-            text = f"{WORDS[kind]} on {len(rows)} members, began within {max(onsets) - min(onsets):.0f} s"
+            within = f", began within {max(onsets) - min(onsets):.0f} s" if onsets else ""
+            text = f"{WORDS[kind]} on {len(rows)} members{within}"
             found.append(Evidence(component, text, value=float(len(rows)), limit=float(of)))
     for symptom in symptoms[:EXAMPLES]:
         found.extend(context.read_now(symptom)[:3])

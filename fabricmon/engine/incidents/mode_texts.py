@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
-
-class ModeText(NamedTuple):
-    """`{name}` is the component's name, `{bad}` and `{of}` its members."""
-
-    title: str
-    why: str
-    action: str
-
+from fabricmon.engine.incidents.group_texts import GROUP_TEXTS, ModeText
 
 _SWITCH_OUT = "Take the switch out of the routing, then read its drop and parity counters; reload or replace it."
 
@@ -35,6 +27,7 @@ def _half_of(switch: str) -> ModeText:
 
 
 TEXTS: Mapping[str, ModeText] = {
+    **GROUP_TEXTS,
     "NIC bad": ModeText(
         "NIC {name} is faulty",
         "The device reports errors or has vanished; a cable alone cannot cause that.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -44,11 +44,13 @@ class Notices:
         rule_states: Iterable[RuleState],
         verdicts: Iterable[IncidentDraft],
         covered: Callable[[str, frozenset[str]], str],
+        seen: Collection[str] = (),
     ) -> list[IncidentDraft]:
         """Notices for symptoms that no verdict explains.
 
         verdicts  the drafts of the verdicts
         covered   (component, hosts) -> id of the maintenance window that covers it, "" none
+        seen      silent hosts that answer their peers
         """
         claims = {key for draft in verdicts for key in draft.claims}
         found: list[IncidentDraft] = []
@@ -57,11 +59,17 @@ class Notices:
             if KINDS[rule.kind].notice is not None:
                 every = (held.symptom for held in state.open.values())
                 left = [symptom for symptom in every if SymptomKey(rule.name, symptom.component) not in claims]
-                found += self._of_rule(rule, left, covered)
+                silent = {held.symptom.component.node for held in state.open.values()}
+                found += self._of_rule(rule, left, covered, silent, seen)
         return found
 
     def _of_rule(
-        self, rule: Rule, symptoms: Iterable[Symptom], covered: Callable[[str, frozenset[str]], str]
+        self,
+        rule: Rule,
+        symptoms: Iterable[Symptom],
+        covered: Callable[[str, frozenset[str]], str],
+        shown: Collection[str],
+        seen: Collection[str],
     ) -> list[IncidentDraft]:
         """The notices for the open symptoms of one rule that no verdict explains."""
         by_subject: dict[NoticeSubject, list[Symptom]] = {}
@@ -69,13 +77,41 @@ class Notices:
             by_subject.setdefault(self._subject(symptom.component), []).append(symptom)
         by_subject = {s: found for s, found in by_subject.items() if not covered(s.component, s.hosts)}
         kind, form = rule.kind, _form(rule)
+        alone = self._alone(by_subject, seen) if form.blinds else {}
+        by_subject = {s: found for s, found in by_subject.items() if s not in alone}
+        more = bool(alone) and (len(alone) > 1 or self._more(shown))
+        gone = [self._vanished(rule, form, subject, found, more) for subject, found in alone.items()]
         if len(by_subject) > form.most:
             self._summed.add(kind)
         elif len(by_subject) <= 1:
             self._summed.discard(kind)
         if kind in self._summed and by_subject:
-            return [self._summary(rule, form, {subject.name: found for subject, found in by_subject.items()})]
-        return [self._one(rule, form, subject, found) for subject, found in by_subject.items()]
+            return [*gone, self._summary(rule, form, {subject.name: found for subject, found in by_subject.items()})]
+        return [*gone, *(self._one(rule, form, subject, found) for subject, found in by_subject.items())]
+
+    def _vanished(
+        self, rule: Rule, form: Notice, subject: NoticeSubject, symptoms: list[Symptom], more: bool
+    ) -> IncidentDraft:
+        """A host that reported and does not answer at all now: never one of a summary. A single one does not wait."""
+        title = f"Host {subject.name} does not answer: it is down, or cut off from the server"
+        draft = self._one(rule, form, subject, symptoms)
+        return replace(draft, title=title, severity=Severity.WARNING, wait=draft.wait if more else 0.0)
+
+    def _more(self, shown: Collection[str]) -> bool:
+        """Whether further nodes do not answer that have no symptom of it yet."""
+        nodes = self._fleet.nodes.values()
+        return any(node.presence is Presence.UNREACHABLE and node.name not in shown for node in nodes)
+
+    def _alone(
+        self, by_subject: Mapping[NoticeSubject, list[Symptom]], seen: Collection[str]
+    ) -> dict[NoticeSubject, list[Symptom]]:
+        """Hosts that vanished, unless most did: then it is the server that cannot see."""
+        warned = {
+            subject: found
+            for subject, found in by_subject.items()
+            if subject.node not in seen and any(map(_vanished, found))
+        }
+        return warned if len(warned) < ALL_SHARE * len(self._fleet.nodes) else {}
 
     def _subject(self, component: ComponentId) -> NoticeSubject:
         link, node = self._lookup.swept_link(component), component.node
@@ -121,7 +157,7 @@ class Notices:
             identity=self.network,
             component=self.network,
             kind=rule.kind,
-            severity=severest(s.severity for s in symptoms),
+            severity=severest(rule.severity if _vanished(s) else s.severity for s in symptoms),
             title=rule.title,
             why=rule.why,
             action=rule.action,
@@ -142,6 +178,11 @@ class Notices:
             if node is not None and node.presence is not Presence.LIVE and node.detail:
                 found.append(Evidence(str(symptom.component), node.detail))  # "connection refused"
         return tuple(found)
+
+
+def _vanished(symptom: Symptom) -> bool:
+    """It is of a node that reported and does not answer at all now (rules/agent_silent.py)."""
+    return symptom.info.get("presence") == Presence.UNREACHABLE and symptom.severity is not Severity.INFO
 
 
 def _form(rule: Rule) -> Notice:

@@ -66,6 +66,8 @@ class LastReads:
 
 def unsettled(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Unsettled:
     """Whether further readings may change the verdict."""
+    if verdict.gathering:
+        return Unsettled("others began at the same time, more may follow", SETTLE)
     if verdict.domain == "gpu":
         return _gpu(verdict, index, read)
     if SymptomType.LINK_DOWN not in verdict.explained or KINDS[verdict.mode.kind].at_once:

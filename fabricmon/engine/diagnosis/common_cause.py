@@ -1,0 +1,246 @@
+"""Verdicts that began together: one incident of an unknown common cause (docs/methods.md#unknown-common-cause).
+
+Only what no known group explains comes here. A cause keeps its members until the last of them is well, or until a known
+group explains most of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import numpy as np
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import GROUPS, ONE_CAUSE, Mode
+from fabricmon.engine.diagnosis.coincidence import DAY, UNLIKELY, BeginningRate, chance
+from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.group_modes import TOGETHER_MODES
+from fabricmon.engine.diagnosis.observation import Observations
+from fabricmon.engine.diagnosis.silence_rate import CUT_OFF
+from fabricmon.engine.domains.groups import Ids, Ints
+from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.model import Kind
+
+T = SymptomType
+LEAST, LEAST_GROUPS = 4, 3
+"""Beginnings that can have an unknown common cause: single parts (docs/methods.md#learned-groups), and leaves, parts of
+switches and other groups, which fail more rarely (design choice)."""
+USUAL = (
+    1.0  # a day: beginnings of a kind in a fabric of which nothing is known yet, the prior of the rate (design choice)
+)
+A_MONTH = 30.0
+"""Days between two common causes (design choice): the odds against chance."""
+MOST = 64  # causes that are remembered; the oldest go
+ABSORBED = 0.5  # share of the members that a known group must explain to end a cause
+
+
+@dataclass(frozen=True, slots=True)
+class Phenomenon:
+    """One way in which things begin together.
+
+    types   symptom types that show it; a verdict with one of an earlier row belongs there
+    within  seconds
+    """
+
+    mode: Mode
+    types: frozenset[SymptomType]
+    within: float
+    table: Kind = Kind.PORT
+
+
+GATHERING = 5.0
+"""Seconds without a further member after which none is awaited (design choice): a hold and the spread of reads."""
+TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
+PHENOMENA: tuple[Phenomenon, ...] = (
+    Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE),
+    Phenomenon(TOGETHER_MODES[1], frozenset({T.LINK_FLAPPING, T.LINK_FELL}), TOGETHER),
+    Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER),
+    Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE),
+)
+
+
+@dataclass(slots=True)
+class _Unit:
+    """Something that began: a verdict, or a silent host that no verdict explains (None)."""
+
+    onset: float
+    rows: frozenset[int]
+    verdict: FaultVerdict | None
+    wide: bool = False
+
+
+@dataclass(slots=True)
+class _Cause:
+    name: str
+    onset: float
+    confidence: float
+    gain: float
+    rows: set[int] = field(default_factory=set)
+
+
+class CommonCauses:
+    """Causes by phenomenon, over time."""
+
+    def __init__(self) -> None:
+        self._rates = [BeginningRate(USUAL, DAY / USUAL, p.within) for p in PHENOMENA]
+        self._causes: list[list[_Cause]] = [[] for _ in PHENOMENA]
+        self._explained: list[set[int]] = [set() for _ in PHENOMENA]
+        self._first: list[dict[int, float]] = [{} for _ in PHENOMENA]
+
+    def clear(self) -> None:
+        """Nothing shows a symptom."""
+        for causes, explained in zip(self._causes, self._explained, strict=True):
+            causes.clear()
+            explained.clear()
+
+    def joined(
+        self, verdicts: Sequence[FaultVerdict], observations: Observations, domains: RowDomains, now: float
+    ) -> list[FaultVerdict]:
+        """The verdicts, those that began together as one."""
+        left = list(verdicts)
+        for number, phenomenon in enumerate(PHENOMENA):
+            units = _units(phenomenon, left, observations)
+            if not units:
+                self._causes[number].clear()
+                self._explained[number].clear()
+                domains.divide(phenomenon.mode.domain, *_empty(domains, phenomenon.table), phenomenon.table)
+                continue
+            self._rates[number].learn([unit.onset for unit in units], now)
+            first = self._first[number]
+            self._first[number] = {row: first.get(row, now) for unit in units for row in unit.rows}
+            left = self._of(number, units, left, domains, now)
+        return left
+
+    def _of(
+        self, number: int, units: list[_Unit], verdicts: list[FaultVerdict], domains: RowDomains, now: float
+    ) -> list[FaultVerdict]:
+        phenomenon, causes = PHENOMENA[number], self._causes[number]
+        self._end(causes, units)
+        rate = self._rates[number].mean
+        explained = self._rows_of_groups(number, verdicts, units)
+        units = [unit for unit in units if unit.wide or not unit.rows <= explained]
+        free = [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]
+        for unit in free:
+            for cause in causes:
+                if abs(unit.onset - cause.onset) <= phenomenon.within and not unit.wide:
+                    cause.rows |= unit.rows
+        free = [unit for unit in free if not any(unit.rows & cause.rows for cause in causes)]
+        for cluster in clusters(free, phenomenon.within):
+            least = LEAST_GROUPS if all(unit.wide for unit in cluster) else LEAST
+            odds = chance(len(cluster), rate, phenomenon.within)
+            if len(cluster) >= least and odds < UNLIKELY:
+                causes.append(_cause(phenomenon, cluster, odds))
+            elif len(cluster) > 1 and self._grows(number, cluster, now):
+                verdicts = _gathering(verdicts, cluster)
+        del causes[:-MOST]
+        ids, names = _empty(domains, phenomenon.table)
+        found: list[FaultVerdict] = []
+        taken: set[int] = set()
+        for slot, cause in enumerate(causes):
+            mine = [unit for unit in units if unit.rows & cause.rows]
+            cause.rows |= {row for unit in mine for row in unit.rows}
+            names.append(cause.name)
+            ids[[row for row in cause.rows if row < len(ids)]] = slot
+            if mine:
+                found.append(_verdict(phenomenon, slot, cause, mine, self._grows(number, mine, now)))
+                taken |= {id(unit.verdict) for unit in mine if unit.verdict is not None}
+        domains.divide(phenomenon.mode.domain, ids, names, phenomenon.table)
+        return [verdict for verdict in verdicts if id(verdict) not in taken] + found
+
+    def _grows(self, number: int, units: Iterable[_Unit], now: float) -> bool:
+        """Whether one of them was first seen a moment ago."""
+        newest = max(self._first[number].get(row, now) for unit in units for row in unit.rows)
+        return now - newest < GATHERING
+
+    def _rows_of_groups(self, number: int, verdicts: Sequence[FaultVerdict], units: Iterable[_Unit]) -> set[int]:
+        """Rows that a known group explains or has explained in this episode: what is left of it is no new cause."""
+        types = PHENOMENA[number].types
+        mine = [v for v in verdicts if v.domain in GROUPS - {"host"}]
+        now = {row for v in mine for kind, rows in v.explained.items() if kind in types for row in rows.tolist()}
+        bad = now | {row for unit in units for row in unit.rows}
+        self._explained[number] = (self._explained[number] | now) & bad
+        return self._explained[number]
+
+    def _end(self, causes: list[_Cause], units: Iterable[_Unit]) -> None:
+        """Forget causes without a bad member, and those that a known group explains now."""
+        for cause in list(causes):
+            mine = [unit for unit in units if unit.rows & cause.rows]
+            largest = max((len(unit.rows) for unit in mine if unit.wide), default=0)
+            if not mine or (len(mine) < LEAST_GROUPS and largest > ABSORBED * sum(len(unit.rows) for unit in mine)):
+                causes.remove(cause)
+
+
+def clusters(units: Sequence[_Unit], within: float) -> list[list[_Unit]]:
+    """Units by windows of so many seconds: the fullest window first, each unit in one."""
+    rest = sorted(units, key=lambda unit: unit.onset)
+    found: list[list[_Unit]] = []
+    while rest:
+        onsets = np.array([unit.onset for unit in rest])
+        ends = np.searchsorted(onsets, onsets + within, side="right")
+        first = int(np.argmax(ends - np.arange(len(rest))))
+        found.append(rest[first : int(ends[first])])
+        rest = rest[:first] + rest[int(ends[first]) :]
+    return found
+
+
+def _units(phenomenon: Phenomenon, verdicts: Sequence[FaultVerdict], observations: Observations) -> list[_Unit]:
+    found: list[_Unit] = []
+    explained: set[int] = set()
+    for verdict in verdicts:
+        rows = [rows for kind, rows in verdict.explained.items() if kind in phenomenon.types]
+        if rows:
+            mine = frozenset(np.concatenate(rows).tolist())
+            if phenomenon.table is Kind.NODE:
+                explained |= mine
+            if verdict.domain not in KNOWN_CAUSES:
+                found.append(_Unit(verdict.onset, mine, verdict, verdict.domain in GROUPS - {"host"}))
+    silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
+    if silent is not None and len(silent.rows) <= CUT_OFF * int(silent.known.sum()):
+        for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
+            if row not in explained:
+                found.append(_Unit(onset, frozenset((row,)), None))
+    return found
+
+
+KNOWN_CAUSES = frozenset({"feed", "firmware", "board", "row", "network", "plane", "pod"})
+"""Domains whose verdicts are a common cause already."""
+
+
+def _cause(phenomenon: Phenomenon, cluster: Sequence[_Unit], odds: float) -> _Cause:
+    onset = min(unit.onset for unit in cluster)
+    begin = datetime.fromtimestamp(onset, UTC).strftime("%H:%M:%S")
+    against = odds * A_MONTH  # chance a day against one common cause in so many days
+    rows = {row for unit in cluster for row in unit.rows}
+    return _Cause(f"{phenomenon.mode.name} since {begin}", onset, 1 / (1 + against), -float(np.log(against)), rows)
+
+
+def _gathering(verdicts: Sequence[FaultVerdict], cluster: Sequence[_Unit]) -> list[FaultVerdict]:
+    """The verdicts, with those of a cluster marked: more may follow."""
+    mine = {id(unit.verdict) for unit in cluster if unit.verdict is not None}
+    return [replace(verdict, gathering=True) if id(verdict) in mine else verdict for verdict in verdicts]
+
+
+def _verdict(
+    phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_Unit], grows: bool
+) -> FaultVerdict:
+    explained: dict[SymptomType, list[Ints]] = {}
+    effects: dict[SymptomType, list[Ints]] = {}
+    for unit in units:
+        if unit.verdict is None:
+            explained.setdefault(T.AGENT_SILENT, []).append(np.array(sorted(unit.rows), np.int64))
+            continue
+        for into, parts in ((explained, unit.verdict.explained), (effects, unit.verdict.effects)):
+            for kind, rows in parts.items():
+                into.setdefault(kind, []).append(rows)
+    return FaultVerdict(
+        modes=(phenomenon.mode,), group=slot, confidence=cause.confidence, alone=cause.confidence, gain=cause.gain,
+        explained={kind: np.unique(np.concatenate(rows)) for kind, rows in explained.items()},
+        onset=cause.onset, silent={}, rivals=(), best_other=None,
+        effects={kind: np.unique(np.concatenate(rows)) for kind, rows in effects.items()},
+        gathering=grows, seen=any(unit.verdict is not None and unit.verdict.seen for unit in units),
+    )  # fmt: skip
+
+
+def _empty(domains: RowDomains, table: Kind) -> tuple[Ids, list[str]]:
+    return np.full(domains.by_table[table].rows, -1, np.int32), []

@@ -1,0 +1,93 @@
+"""Modes of groups of which an unknown share shows something, and of unknown common causes.
+
+Which groups share what: docs/methods.md#shared-parts. Priors are design choices
+(docs/methods.md#priors-and-probabilities).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import NamedTuple
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import MODES, ONE_CAUSE, Mode
+from fabricmon.model import Severity
+
+T = SymptomType
+
+
+class PartlyBroken(NamedTuple):
+    """A group whose members share a part. cost: -logit of its prior; least: members that must show it."""
+
+    domain: str
+    title: str
+    cost: float
+    least: int
+    word: str = ""
+
+
+GROUPS_OF_PORTS: tuple[PartlyBroken, ...] = (
+    PartlyBroken("module", "module", 8.5, 2),
+    PartlyBroken("cage", "module of a host", 8.5, 2),
+    PartlyBroken("leaf", "part of a leaf", 9.9, 4),
+    PartlyBroken("feed", "leaves of one feed", 10.4, 6),
+    PartlyBroken("chassis", "hosts of one chassis", 10.4, 3),
+    PartlyBroken("rack", "rack", 10.4, 4),
+    PartlyBroken("row", "row", 10.4, 6),
+    PartlyBroken("firmware", "firmware", 10.4, 4),
+    PartlyBroken("board", "board", 10.4, 4),
+)
+"""Groups of PORT rows, each with the ways of WAYS."""
+
+
+class FailureWay(NamedTuple):
+    """A way in which ports fail together. run: domain of the parts of switches that do (runs.py)."""
+
+    name: str
+    run: str
+    q: Mapping[SymptomType, float]
+    together: float
+    sign: SymptomType | None = None
+
+
+WAYS: tuple[FailureWay, ...] = (
+    FailureWay("down", "run_down", {T.LINK_DOWN: 0.97}, ONE_CAUSE),
+    FailureWay("flapping", "run_flapping", {T.LINK_FLAPPING: 0.95, T.LINK_FELL: 0.95, T.LINK_DOWN: 0.35},
+        10 * ONE_CAUSE, T.LINK_FLAPPING),
+    FailureWay("with bit errors", "run_errors", {T.LINK_ERRORS: 0.95}, inf),
+)  # fmt: skip
+RUNS: Mapping[str, tuple[SymptomType, ...]] = {way.run: tuple(way.q) for way in WAYS}
+"""Domain of parts of switches -> the symptoms they are made from."""
+
+
+def _partial(group: PartlyBroken, way: FailureWay) -> Mode:
+    return Mode(
+        f"{group.title} {way.name}", group.domain, "fault_domain", group.cost, way.q, group.least,
+        together=way.together, sign=way.sign, word=group.word, partial=True,
+    )  # fmt: skip
+
+
+PARTIAL_MODES: tuple[Mode, ...] = (
+    *(_partial(group, way) for group in GROUPS_OF_PORTS for way in WAYS),
+    *(_partial(PartlyBroken(way.run, "ports of a leaf", 9.9, 3, "part"), way) for way in WAYS),
+    Mode("PCIe switch lost", "pcie_switch", "nic_fault", 9.2, {T.NIC_FAULT: 0.9, T.LINK_DOWN: 0.97}, 2,
+         together=ONE_CAUSE, sign=T.NIC_FAULT, severity=Severity.CRITICAL, partial=True),
+    Mode("PCIe switch slow", "pcie_switch", "pcie_degraded", 9.9, {T.PCIE_DEGRADED: 0.97}, 2, partial=True),
+    Mode("hosts of one chassis dead", "chassis", "fault_domain", 9.2, {T.AGENT_SILENT: 0.97, T.LOSS_TOWARDS_HOST: 0.9},
+         2, together=ONE_CAUSE, sign=T.LOSS_TOWARDS_HOST, severity=Severity.CRITICAL, partial=True),
+    Mode("hosts of a rack silent", "rack", "agent_silent", 10.4, {T.AGENT_SILENT: 0.97}, 3,
+         together=ONE_CAUSE, severity=Severity.WARNING, partial=True),
+)  # fmt: skip
+
+HARD_MODES: tuple[Mode, ...] = (*MODES, *PARTIAL_MODES)
+"""All causes of hard faults, the candidates of the noisy-OR."""
+
+TOGETHER_MODES: tuple[Mode, ...] = (
+    Mode("hosts silent", "together_silent", "agent_silent", 12.5, {T.AGENT_SILENT: 0.97}, word="common",
+         severity=Severity.WARNING),
+    Mode("links flapping", "together_flapping", "fault_domain", 12.5, {T.LINK_FLAPPING: 0.95}, word="common"),
+    Mode("links down", "together_down", "fault_domain", 12.5, {T.LINK_DOWN: 0.97}, word="common"),
+    Mode("links with bit errors", "together_errors", "fault_domain", 12.5, {T.LINK_ERRORS: 0.95}, word="common"),
+)  # fmt: skip
+"""Of an unknown common cause (common_cause.py); never candidates of the noisy-OR."""

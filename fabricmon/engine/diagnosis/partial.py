@@ -1,0 +1,28 @@
+"""How well "some of the members" explains k of n of them (docs/methods.md#partial-modes). Pure.
+
+A component that is partly broken shows its symptom on an unknown share of its members. The share is integrated over the
+uniform distribution, so the mode pays for its freedom: ln of k! (n - k)! / (n + 1)!.
+"""
+
+from __future__ import annotations
+
+from math import lgamma
+
+import numpy as np
+
+from fabricmon.engine.domains.groups import Floats, Ints
+
+Counts = Floats | Ints | float | int
+
+
+def log_marginal(k: Counts, n: Counts) -> Floats:
+    """ln of the probability that exactly these k of n members show it, in nats; -ln(n + 1) for all or none of them."""
+    shown, observed = np.asarray(k, np.float64), np.asarray(n, np.float64)
+    if (shown < 0).any() or (shown > observed).any():
+        raise ValueError("k must be from 0 to n")
+    return _lgamma(shown + 1) + _lgamma(observed - shown + 1) - _lgamma(observed + 2)
+
+
+def _lgamma(x: Floats) -> Floats:
+    values, at = np.unique(x, return_inverse=True)
+    return np.array([lgamma(value) for value in values.tolist()], np.float64)[at].reshape(x.shape)

@@ -1,0 +1,100 @@
+"""The arithmetic of groups against other ways of computing it: enumeration, simulation, numerical integration."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb, exp, factorial, log
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabricmon.engine.diagnosis.coincidence import BeginningRate, chance, poisson_tail
+from fabricmon.engine.diagnosis.partial import log_marginal
+from fabricmon.engine.diagnosis.runs import choice_cost, parts
+from fabricmon.engine.diagnosis.silence_rate import MOST, SilenceRate
+
+
+@given(n=st.integers(0, 60), data=st.data())
+def test_the_marginal_is_the_integral_over_the_share(n: int, data: st.DataObject) -> None:
+    k = data.draw(st.integers(0, n))
+    share = (np.arange(20_000) + 0.5) / 20_000
+    integral = float(np.mean(share**k * (1 - share) ** (n - k)))
+    assert exp(float(log_marginal(k, n))) == pytest.approx(integral, rel=1e-3, abs=1e-12)
+
+
+@given(n=st.integers(0, 40))
+def test_the_marginals_of_all_outcomes_sum_to_one(n: int) -> None:
+    total = sum(comb(n, k) * exp(float(log_marginal(k, n))) for k in range(n + 1))
+    assert total == pytest.approx(1.0)
+
+
+def test_the_marginal_takes_whole_arrays_and_refuses_more_shown_than_members() -> None:
+    assert log_marginal(np.array([0, 2]), np.array([4, 4])) == pytest.approx([-log(5), log(2 * 2 / factorial(5))])
+    with pytest.raises(ValueError, match="k must be"):
+        log_marginal(5, 4)
+
+
+@given(k=st.integers(0, 30), mean=st.floats(1e-6, 60))
+def test_the_tail_of_a_poisson_distribution_is_its_sum(k: int, mean: float) -> None:
+    total = sum(exp(i * log(mean) - mean - log(factorial(i))) for i in range(k, k + 200))
+    assert poisson_tail(k, mean) == pytest.approx(min(1.0, total), rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize(("k", "rate"), [(2, 1e-3), (3, 5e-3), (4, 2e-2)])
+def test_the_chance_of_a_coincidence_is_never_less_than_the_simulated_one(k: int, rate: float) -> None:
+    random, within, span, trials = np.random.default_rng(7), 10.0, 2000.0, 3000
+    hits = 0
+    for _ in range(trials):
+        times = np.sort(random.uniform(0, span, random.poisson(rate * span)))
+        hits += bool(len(times) >= k and (times[k - 1 :] - times[: len(times) - k + 1] <= within).any())
+    share = hits / trials
+    bound = chance(k, rate, within, span)
+    assert bound >= share - 3 * (share * (1 - share) / trials) ** 0.5
+    assert bound <= max(3 * share, 0.02)
+
+
+def test_four_at_once_are_no_chance_in_a_calm_fabric_and_are_in_a_restless_one() -> None:
+    assert chance(4, 1 / 86400, 10.0) < 1e-9
+    assert chance(4, 5000 / 86400, 10.0) == 1.0  # as many flaps a day as one operator counts (HPN)
+
+
+def test_beginnings_of_one_moment_count_once() -> None:
+    rate = BeginningRate(1.0, 1000.0, 10.0)
+    rate.learn([], 0.0)
+    rate.learn([100.0, 101.0, 105.0], 100.0)
+    rate.learn([100.0, 101.0, 105.0, 150.0], 200.0)
+    assert rate.mean == pytest.approx(3 / 1200)
+
+
+def test_a_new_silence_weighs_the_same_however_many_are_silent_for_long() -> None:
+    assert SilenceRate().leak({}, 0.0) < MOST / 1000
+
+
+def leaf_of(ports: int, shown: set[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    socket = np.arange(1, ports + 1, dtype=np.int32)
+    return np.zeros(ports, np.int32), socket, np.isin(socket, list(shown)), np.ones(ports, np.bool_)
+
+
+@pytest.mark.parametrize(
+    ("shown", "text", "size"),
+    [
+        (set(range(9, 17)), "ports 9-16", 8),
+        ({9, 10, 12, 13, 15, 16}, "ports 9-16", 8),
+        (set(range(2, 33, 4)), "every 4th port from 2", 8),
+        ({1, 2, 3}, "ports 1-3", 3),
+    ],
+)
+def test_a_part_of_a_switch_is_found(shown: set[int], text: str, size: int) -> None:
+    part = parts(*leaf_of(32, shown))[0]
+    assert (part.text, len(part.rows)) == (text, size)
+
+
+@pytest.mark.parametrize("shown", [set(range(1, 33)), {3, 14, 29}, {5, 6}, set()])
+def test_a_whole_switch_scattered_ports_and_two_neighbours_are_no_part(shown: set[int]) -> None:
+    assert not parts(*leaf_of(32, shown))
+
+
+def test_the_choice_of_a_run_costs_as_much_as_there_are_runs() -> None:
+    assert choice_cost(32) == pytest.approx(log(len(list(combinations(range(33), 2)))))
