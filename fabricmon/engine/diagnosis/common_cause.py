@@ -24,8 +24,8 @@ from fabricmon.model import Kind
 
 T = SymptomType
 LEAST, LEAST_GROUPS = 4, 3
-"""Beginnings that can have an unknown common cause: single parts (docs/methods.md#learned-groups), and leaves, parts of
-switches and other groups, which fail more rarely (design choice)."""
+"""Beginnings that can have an unknown common cause: of single parts (docs/methods.md#learned-groups), and with a leaf,
+a part of a switch or another group among them, which fail more rarely (design choice)."""
 USUAL = (
     1.0  # a day: beginnings of a kind in a fabric of which nothing is known yet, the prior of the rate (design choice)
 )
@@ -49,6 +49,8 @@ class Phenomenon:
     table: Kind = Kind.PORT
 
 
+FRESH = 600.0
+"""Seconds after which a beginning is in no new cause (design choice): flaps show within minutes."""
 GATHERING = 5.0
 """Seconds without a further member after which none is awaited (design choice): a hold and the spread of reads."""
 TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
@@ -126,8 +128,9 @@ class CommonCauses:
                 if abs(unit.onset - cause.onset) <= phenomenon.within and not unit.wide:
                     cause.rows |= unit.rows
         free = [unit for unit in free if not any(unit.rows & cause.rows for cause in causes)]
-        for cluster in clusters(free, phenomenon.within):
-            least = LEAST_GROUPS if all(unit.wide for unit in cluster) else LEAST
+        fresh = [unit for unit in free if now - unit.onset <= FRESH]
+        for cluster in clusters(fresh, phenomenon.within):
+            least = LEAST_GROUPS if any(unit.wide for unit in cluster) else LEAST
             odds = chance(len(cluster), rate, phenomenon.within)
             if len(cluster) >= least and odds < UNLIKELY:
                 causes.append(_cause(phenomenon, cluster, odds))
@@ -221,9 +224,7 @@ def _gathering(verdicts: Sequence[FaultVerdict], cluster: Sequence[_Unit]) -> li
     return [replace(verdict, gathering=True) if id(verdict) in mine else verdict for verdict in verdicts]
 
 
-def _verdict(
-    phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_Unit], grows: bool
-) -> FaultVerdict:
+def _verdict(phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_Unit], grows: bool) -> FaultVerdict:
     explained: dict[SymptomType, list[Ints]] = {}
     effects: dict[SymptomType, list[Ints]] = {}
     for unit in units:

@@ -208,7 +208,7 @@ class Search:
 
     def _force(self) -> bool:
         """Try hypotheses one large step away, completed by the greedy step: causes of one symptom each instead of a
-        cause of many, or a cause of many instead of all that overlap with it.
+        cause of many, other causes of many instead of it, or a cause of many instead of all that overlap with it.
 
         An exchange may lose where an exchange and an addition win: a leaf for its links, "leaf rebooting" against
         "leaf down and one of its cables flapping", a power domain against its hosts.
@@ -219,17 +219,24 @@ class Search:
         touched[p.positive[self._inside()[p.cause]]] = True
         near = np.unique(p.cause[touched[p.positive] & (reach[p.cause] > 1)])
         for candidate in near[np.argsort(-reach[near], kind="stable")][:FORCED].tolist():
-            before, u, members = self.score(), self.u, set(self.members)
             rivals = p.rivals(candidate).tolist()
-            for rival in rivals:
-                if rival in self.members and (candidate not in members or reach[rival] > 1):
-                    self._drop(rival)
-            if candidate in members:
-                self._greedy({r for r in rivals if reach[r] > 1})
-            else:
-                self._add(candidate)
-                self._greedy()
-            if self.score() > before + 1e-9:
+            wide = {rival for rival in rivals if reach[rival] > 1}
+            if candidate in self.members:
+                if self._try(wide, wide) or self._try({candidate}, {candidate}):
+                    return True
+            elif self._try(set(rivals), set(), candidate):
                 return True
-            self.u, self.members = u, members
+        return False
+
+    def _try(self, dropped: Set[int], banned: Set[int], added: int | None = None) -> bool:
+        """Keep the hypothesis without some members, with another, completed by the greedy step, if it scores higher."""
+        before, u, members = self.score(), self.u, set(self.members)
+        for member in dropped & members:
+            self._drop(member)
+        if added is not None:
+            self._add(added)
+        self._greedy(banned)
+        if self.score() > before + 1e-9:
+            return True
+        self.u, self.members = u, members
         return False
