@@ -71,7 +71,7 @@ def test_many_at_once_are_one_notification_for_as_long_as_one_of_them_is_bad(wor
     assert ("link_down", "link(host-015/mlx5_3/1, leaf-1-3/16)", "resolved") in told_of(w, told)
     w.mend(sorted(spread(w))[:3])
     w.run(2000, step=5.0)  # much longer than `clear`: time releases none
-    assert told_of(w, told) == []
+    assert all(component in single and status == "resolved" for _, component, status in told_of(w, told))
     (alarm,) = [i for i in w.firing("critical") if i.kind == "mass_alarm"]
     assert alarm.title.startswith("Mass alarm: 5 of 8 incidents that opened at once are left")
     assert alarm.members == Members(5, 8)
@@ -80,7 +80,8 @@ def test_many_at_once_are_one_notification_for_as_long_as_one_of_them_is_bad(wor
     assert [(kind, status) for kind, _, status in told_of(w, told)] == [("link_down", "firing")]
     w.mend(sorted(spread(w)))
     w.run(60, step=1.0)
-    assert [(kind, status) for kind, _, status in told_of(w, told)] == [("mass_alarm", "resolved")]
+    last = [one for one in told_of(w, told) if one[1] not in single]
+    assert [(kind, status) for kind, _, status in last] == [("mass_alarm", "resolved")]
     (over,) = [i for i in w.changed if i.kind == "mass_alarm" and i.status == "resolved"]
     assert over.members == Members(8, 8)
     assert over.evidence[0].text.startswith("lasted ")

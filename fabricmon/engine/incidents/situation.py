@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from fabricmon.catalogue.kinds import Inhibits, kind_of
 from fabricmon.engine.incidents import restored
 from fabricmon.engine.incidents.episode import begun, ended, followed, incident_id, most_members, remembered
 from fabricmon.engine.incidents.incident_draft import FEW, PARTS, IncidentDraft
@@ -117,7 +118,8 @@ class Situation:
                 kept = msgspec.structs.replace(incident, history=remembered(incident.history, entry))
                 self.firing[incident.id] = FiringIncident(kept, peaks, None)
                 self.resolved.pop(incident.id, None)
-                for part in incident.parts:
+                several = kind_of(incident.kind).inhibits is Inhibits.ALL  # its members began at moments of their own
+                for part in () if several else incident.parts:
                     self._onsets[part] = min(incident.since, self._onsets.get(part, incident.since))
             elif now - (incident.resolved or now) <= REMEMBER:
                 self.resolved[incident.id] = incident
