@@ -190,7 +190,7 @@ def lost_ports(graph: Graph, ports: Sequence[PortReport]) -> Iterator[str]:
     lost: dict[str, list[tuple[PortReport, str]]] = defaultdict(list)
     for port in ports:
         switch = graph.switches.get(port.guid)
-        if switch is None or port.phys_state in (PHYS_STATES[LINK_UP], "unknown"):
+        if switch is None or switch.labels.get("apart") or port.phys_state in (PHYS_STATES[LINK_UP], "unknown"):
             continue
         downs, sisters, peers = port.counters.get("link_downed"), uplinks[switch.level, port.port], levels[switch.level]
         if downs:
