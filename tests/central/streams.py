@@ -161,7 +161,7 @@ class Sink:
         self.events.append((node, event.seq))
 
 
-async def until(condition, patience=15.0):
+async def until(condition, patience=120.0):
     """Wait for it; TimeoutError where it does not come."""
     async with asyncio.timeout(patience):
         while not condition():

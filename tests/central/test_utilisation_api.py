@@ -1,5 +1,6 @@
 """How busy the fabric is, as the server tells it: its metrics and GET /api/v1/ports, over a real stream."""
 
+import asyncio
 import math
 
 import pytest
@@ -41,13 +42,16 @@ async def busy():
 
 
 async def known(server, busy):
-    """The server after two readings."""
+    """The server after two readings, the rows of which have their place."""
     await live(server)
     ticks = server.central.evaluator.ticks
     before = ticks.count
     busy.count(10)
     await busy.say()
     await until(lambda: ticks.count > before + 3)
+    async with asyncio.timeout(60):  # new rows are placed at their pace
+        while (await server.get("/api/v1/ports"))[1]["ports"][0]["rail"] is None:
+            await asyncio.sleep(0.05)
 
 
 async def test_ports_are_reported_with_their_shares_the_busiest_first(start, busy):  # noqa: F811

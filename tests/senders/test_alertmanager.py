@@ -187,6 +187,7 @@ async def test_an_alertmanager_that_forgot_everything_is_reported_again_what_sta
             await store.commit(incidents=[ended], notifications=[second])
             outbox.accept([second])
             await until("one alert", lambda: [a["labels"]["incident"] for a in peer.alerts()] == ["a"])
+            await until("its answer", lambda: outbox.deliveries()["am"].sent == 2)
         # It stops and forgets: its data go, as those of a pod without a volume.
         for file in (peer.directory / "data").glob("*"):
             file.unlink()

@@ -41,7 +41,7 @@ def test_top_chooses_explains_scrolls_and_gives_the_terminal_back(server):
         terminal.type("\r")
         terminal.wait_for("Take the link out of service")
         assert "RULED OUT" not in terminal.shown
-        terminal.type("\x1b[6~")
+        terminal.type("\x1b[6~" * 9)  # to the end of the text, however long
         terminal.wait_for("RULED OUT")
         terminal.type("\x1b")
         terminal.wait_for("> warning")
