@@ -220,3 +220,17 @@ def test_without_a_topology_a_cable_is_still_one_incident(world: Any) -> None:
     w.break_links([("host-002", 1)])
     w.run(20)
     assert w.kinds() == [("link_down", "link(host-002/mlx5_1/1)")]
+
+
+def test_a_link_that_goes_down_minutes_after_its_neighbour_flapped_is_no_flapping_cage(world: Any) -> None:
+    w = world()
+    for _ in range(3):
+        w.flap(("host-003", 1))
+        w.run(20)
+    w.run(20)
+    w.break_links([("host-003", 0)])  # the other adapter of the cage; in reality its leaf begins to fail
+    w.run(60)
+    assert sorted(w.kinds()) == [
+        ("link_down", "link(host-003/mlx5_0/1, leaf-0-0/4)"),
+        ("link_flapping", "link(host-003/mlx5_1/1, leaf-0-1/4)"),
+    ]

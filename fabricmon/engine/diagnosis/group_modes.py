@@ -53,7 +53,7 @@ class FailureWay(NamedTuple):
 
 WAYS: tuple[FailureWay, ...] = (
     FailureWay("down", "run_down", {T.LINK_DOWN: 0.97}, ONE_CAUSE),
-    FailureWay("flapping", "run_flapping", {T.LINK_FLAPPING: 0.95, T.LINK_FELL: 0.95, T.LINK_DOWN: 0.35},
+    FailureWay("flapping", "run_flapping", {T.LINK_FLAPPING: 0.95, T.LINK_FELL: 0.95},
         10 * ONE_CAUSE, T.LINK_FLAPPING),
     FailureWay("with bit errors", "run_errors", {T.LINK_ERRORS: 0.95}, inf),
 )  # fmt: skip
