@@ -31,7 +31,8 @@ _GROUPS: Mapping[str, GroupText] = {
         "Check whether both ports are one module. If so replace that module, else check each cable.",
     ),
     "module of a host": GroupText(
-        "Adapters of cage {name}", "Two neighbouring adapters of a host: where cages are twin-port, one module has both links.",
+        "Adapters of cage {name}",
+        "Two neighbouring adapters of a host: where cages are twin-port, one module has both links.",
         "Check whether both links are one module. If so replace that module, else check each cable.",
     ),
     "part of a leaf": GroupText(
