@@ -54,7 +54,8 @@ test: $(RUN)
 
 test-all: $(RUN)
 	$(SIDE_BY_SIDE) check pytest-all
-	@$(MAKE) --no-print-directory fuzz MINUTES=2
+# A search at random: its findings are printed and fail no other change.
+	-@$(MAKE) --no-print-directory fuzz MINUTES=2
 
 pytest-quick: $(TEST) peers
 	$(BIN)/python -m pytest $(XDIST) -m "not (long or vm or chaos or rig)" $(PYTEST_ARGS)

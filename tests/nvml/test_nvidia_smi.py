@@ -139,6 +139,7 @@ def test_an_inactive_link_has_no_speed() -> None:
     ("text", "said"),
     [
         ("", "no GPU"), ("Link 0: 25 GB/s\n", "line 1"), ("GPU 0: x (UUID: y)\nsomething else\n", "line 2"),
+        ("GPU 0: x (UUID: y)\n\t Link 0: 26.56. GB/s\n", "line 2"),
     ],
 )  # fmt: skip
 def test_what_is_no_status(text: str, said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -126,6 +127,9 @@ class KernelEvents:
         return Event(0, wall, kind, row[1], text, fields, row[0])
 
 
+_WITH_DOMAIN = re.compile(r"([0-9a-f]{1,8}):([^:]*:[^:]*)")
+
+
 def _of_node(pattern: str, concept: str) -> str:
     """What is counted on the node where the device has no row: Xids without their class."""
     return "xid" if pattern == "xid" and concept != "xid_earlier" else concept
@@ -149,6 +153,7 @@ def _where(match: Match, message: KernelMessage, places: DeviceRows) -> tuple[Ro
 
 
 def short(address: str) -> str:
-    """A PCI address as sysfs writes it: lower case, the domain with 4 digits unless it needs more."""
-    domain, _, rest = address.lower().partition(":")
-    return f"{int(domain, 16):04x}:{rest}" if rest.count(":") == 1 else address.lower()
+    """A PCI address as sysfs writes it: lower case, the domain with 4 digits unless it needs more. Other text stays."""
+    lower = address.lower()
+    match = _WITH_DOMAIN.fullmatch(lower)
+    return f"{int(match[1], 16):04x}:{match[2]}" if match else lower

@@ -27,7 +27,7 @@ _HEALTH = {
     "partition_assigned": 12,
 }  # fmt: skip
 _GPU = re.compile(r"GPU (\d+): (.*?) \(UUID: (\S+)\)")
-_LINK = re.compile(r"\s+Link (\d+): (?:([\d.]+) GB/s|<?inactive>?)", re.IGNORECASE)
+_LINK = re.compile(r"\s+Link (\d{1,4}): (?:(\d{1,9}(?:\.\d{1,9})?) GB/s|<?inactive>?)", re.IGNORECASE)
 
 
 class SmiError(ValueError):
