@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import html
 from array import array
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -18,6 +19,7 @@ from fabricmon.agent.metrics.hardware import HardwareMetrics
 from fabricmon.agent.readings.report import Health
 from fabricmon.agent.readings.state import NodeState
 from fabricmon.model import Inventory
+from fabricmon.probe.assignment import MAX_TEXT
 from fabricmon.runtime import logs
 from fabricmon.runtime.door import peer_of
 from fabricmon.runtime.exposition import END, Format
@@ -43,9 +45,19 @@ PING = 10.0
 """Seconds between pings; a peer that vanished is noticed within half of that after one."""
 
 
+class Assignments(Protocol):
+    """What takes the texts that readers of the stream send."""
+
+    def take(self, owner: object, text: str, reply: Callable[[str], Awaitable[None]]) -> None:
+        """ValueError ends the stream."""
+
+    def leave(self, owner: object) -> None:
+        """The reader is gone; what it assigned ends by itself."""
+
+
 class AgentApi:
     """Serves the state of one node. `registry` has the metrics of its collectors and of the process;
-    `health`, `monotonic` answer for the rest of the agent."""
+    `health`, `monotonic` answer for the rest of the agent; `assignments` takes what is to be probed, None: nothing."""
 
     def __init__(
         self,
@@ -57,8 +69,10 @@ class AgentApi:
         started: asyncio.Event,
         ready: Callable[[], str | None],
         live: Callable[[], str | None],
+        assignments: Assignments | None = None,
     ) -> None:
         self._state, self._max_streams = state, max_streams
+        self._assignments, self._most = assignments, 1024 if assignments is None else MAX_TEXT
         self._registry, self._health, self._started = registry, health, started
         self._streams: dict[asyncio.Event, web.WebSocketResponse] = {}  # by what wakes the sender
         self._peers: dict[asyncio.Event, str] = {}
@@ -122,7 +136,7 @@ class AgentApi:
         # writer_limit 1: waits for a free socket after each message, so that a slow reader gets the newest difference
         # instead of a queue of old ones
         ws = web.WebSocketResponse(
-            heartbeat=PING, autoping=False, compress=False, max_msg_size=1024, writer_limit=1, timeout=1.0
+            heartbeat=PING, autoping=False, compress=False, max_msg_size=self._most, writer_limit=1, timeout=1.0
         )
         if not ws.can_prepare(request).ok:
             return web.Response(status=426, text="/stream is a WebSocket\n", headers={"Upgrade": "websocket"})
@@ -147,22 +161,32 @@ class AgentApi:
                     self._log.error("stream ended by a defect", exc_info=error)
                     await ws.close(code=WSCloseCode.INTERNAL_ERROR)
         finally:
-            del self._streams[urgent], self._peers[urgent]
+            self._forget(urgent)
         return ws
 
-    @staticmethod
-    async def _read(ws: web.WebSocketResponse) -> None:
-        """Answer pings until the end; disconnect a reader that sends data or too many pings."""
+    def _forget(self, urgent: asyncio.Event) -> None:
+        ws = self._streams.pop(urgent)
+        del self._peers[urgent]
+        if self._assignments is not None:
+            self._assignments.leave(ws)
+
+    async def _read(self, ws: web.WebSocketResponse) -> None:
+        """Answer pings and take assignments until the end; disconnect a reader that sends other data or too much."""
         clock = asyncio.get_running_loop().time
         left, until = MAX_CONTROL, clock() + CONTROL_WINDOW
         async for message in ws:
             left, now = left - 1, clock()
             if now >= until:
                 left, until = MAX_CONTROL, now + CONTROL_WINDOW
-            if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
-                await ws.close(code=WSCloseCode.POLICY_VIOLATION, message=b"this stream is read-only")
-            elif left < 0:
+            if left < 0:
                 await ws.close(code=WSCloseCode.POLICY_VIOLATION, message=b"too many pings")
+            elif message.type is WSMsgType.TEXT and self._assignments is not None:
+                try:
+                    self._assignments.take(ws, message.data, ws.send_str)
+                except ValueError as error:
+                    await ws.close(code=WSCloseCode.POLICY_VIOLATION, message=str(error).encode()[:100])
+            elif message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+                await ws.close(code=WSCloseCode.POLICY_VIOLATION, message=b"this stream is read-only")
             elif message.type is WSMsgType.PING:
                 await ws.pong(message.data)
 

@@ -51,6 +51,23 @@ def follow(pull, *addresses, **labels):
     pull.follow({a: Target(a, labels) for a in addresses})
 
 
+async def test_a_text_reaches_the_agent_of_a_node_and_only_an_open_stream(pulling, agent):
+    got = asyncio.get_running_loop().create_future()
+
+    async def listen(socket):
+        await socket.send_str(frame.encode_hello(agent.inventory))
+        await socket.send_bytes(frame.encode_full(agent.snapshot()))
+        got.set_result((await socket.receive()).data)
+
+    agent.answer = listen
+    assert not await pulling.send("host-1", "plan")
+    follow(pulling, agent.address)
+    await until(lambda: pulling.sink.frames)
+    assert await pulling.send("host-1", "plan")
+    assert await asyncio.wait_for(got, 5) == "plan"
+    assert not await pulling.send("host-2", "plan")
+
+
 async def test_inventory_frames_and_events_reach_the_engine(pulling, agent):
     follow(pulling, agent.address)
     await until(lambda: len(pulling.sink.frames) > 2)

@@ -46,6 +46,7 @@ from fabricmon.model import Event, Incident, Inventory, Kind, Notification, Seve
 from fabricmon.notify import matchers, template
 from fabricmon.notify.matchers import MatcherError
 from fabricmon.notify.template import TemplateError
+from fabricmon.probe import assignment
 from fabricmon.recording.reading import Recording, RecordingError
 from fabricmon.replay import records
 from fabricmon.replay.play import Player
@@ -267,6 +268,8 @@ READERS: dict[str, Reader] = {
     "request": Reader("times of a request", "central.api.request", request.Refused, _body),
     "frame": Reader("frame of an agent", "frame", ValueError, _frame),
     "message": Reader("text message of an agent", "frame", ValueError, _hello),
+    "assignment": Reader("what an agent is to probe", "probe.assignment", ValueError, assignment.decode),
+    "probed": Reader("results of probes", "probe.assignment", ValueError, assignment.decode_reply),
     "agent": Reader("all that an agent sends", "central.streams.reading", (), attack, weight=10),
     "datagram": Reader("management datagram", "fabric.mad", mad.MadError, _mads),
     "netlink": Reader(

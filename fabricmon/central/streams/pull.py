@@ -33,6 +33,7 @@ from fabricmon.web.settings import LinkConfig
 SWEEP = 1.0  # seconds between two checks for silent streams
 MINIMUM_RUN = 2.0  # seconds a stream must have stood for the next attempt to come without waiting
 DNS_CACHE = 30  # seconds an address is taken for that of its name
+SENDING = 1.0  # seconds a peer's socket may be full before a text to it is given up
 CLOSING = 0.5  # seconds a peer has to answer the end of a stream
 
 
@@ -75,6 +76,7 @@ class Pull:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._limits: dict[str, asyncio.Timeout] = {}  # of the streams that are open; a rescheduled one ends its stream
         self._session: aiohttp.ClientSession | None = None
+        self._sockets: dict[str, aiohttp.ClientWebSocketResponse] = {}  # by node, of the streams that feed
 
     def follow(self, targets: Mapping[str, Target]) -> None:
         """These are the agents now: begin with new ones, leave those that are gone. Call in the event loop."""
@@ -107,6 +109,19 @@ class Pull:
         """No target leads to the node any more."""
         self.admission.forget(node)
         self._engine.forget(node, now)
+
+    async def send(self, node: str, text: str) -> bool:
+        """Send a text to a node's agent, on the stream that feeds the engine; whether it was accepted for sending. Only
+        agents that offer to probe read one (docs/design/frame.md)."""
+        socket = self._sockets.get(node)
+        if socket is None:
+            return False
+        try:
+            async with asyncio.timeout(SENDING):
+                await socket.send_str(text)
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            return False  # the stream reports its own end
+        return True
 
     def warnings(self) -> list[str]:
         """What agents claim that cannot be, for the page."""
@@ -197,6 +212,8 @@ class Pull:
                 limit.reschedule(None)
                 await self.reader.greet(socket, stream, message)
                 self._limits[address] = limit
+                if stream.feeds:
+                    self._sockets[peer.node] = socket
                 await self.reader.read(socket, stream)
         except TimeoutError as error:
             if not stream.greeted:
@@ -209,6 +226,8 @@ class Pull:
             raise failure(error) from error
         finally:
             self._limits.pop(address, None)
+            if self._sockets.get(peer.node) is socket:
+                del self._sockets[peer.node]
             await socket.close()
 
     async def _connect(self, stream: Stream) -> aiohttp.ClientWebSocketResponse:
