@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from itertools import combinations
+from itertools import chain
 from typing import TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
+
+MOST_OWNERS = 256
+"""Different sets that a member may be in. One of more does not count as shared.
+A host has up to some ten adapters; leaves below one spine differ by the few cables that are missing."""
 
 
 def reached(near: Mapping[Key, Collection[Key]], starts: Iterable[Key]) -> list[Key]:
@@ -33,14 +37,37 @@ def connected(near: Mapping[Key, Collection[Key]]) -> list[list[Key]]:
 
 
 def joined(members: Mapping[Key, Collection[str]], fit: Callable[[Key, Key, int], bool]) -> list[list[Key]]:
-    """Sets joined, transitively, where `fit(one, other, number of shared members)`."""
-    owners: dict[str, list[Key]] = defaultdict(list)
+    """Sets joined, transitively, where `fit(one, other, number of shared members)`, in the order of the keys.
+
+    Equal sets are compared with the first of them only. Time is at most MOST_OWNERS steps for each member of each set,
+    memory that of the sets, whatever they share.
+    """
+    root = {key: key for key in members}
+    first: dict[frozenset[str], Key] = {}
+    different = []
     for key, names in members.items():
-        for name in names:
+        one = first.setdefault(frozenset(names), key)
+        if names and one is not key and fit(one, key, len(names)):
+            root[key] = one
+        else:
+            different.append(key)
+    often = Counter(chain.from_iterable(members[key] for key in different))
+    owners: dict[str, list[Key]] = defaultdict(list)
+    for key in different:
+        counted = [name for name in members[key] if often[name] <= MOST_OWNERS]
+        for other, shared in Counter(chain.from_iterable(owners[name] for name in counted)).items():
+            if (a := _top(root, other)) != (b := _top(root, key)) and fit(other, key, shared):
+                root[b] = a
+        for name in counted:
             owners[name].append(key)
-    near: dict[Key, list[Key]] = {key: [] for key in members}
-    for (a, b), count in Counter(pair for keys in owners.values() for pair in combinations(keys, 2)).items():
-        if fit(a, b, count):
-            near[a].append(b)
-            near[b].append(a)
-    return connected(near)
+    parts: dict[Key, list[Key]] = defaultdict(list)
+    for key in members:
+        parts[_top(root, key)].append(key)
+    return list(parts.values())
+
+
+def _top(root: dict[Key, Key], key: Key) -> Key:
+    """The first key of a part; shortens the way to it."""
+    while (above := root[key]) != key:
+        root[key] = key = root[above]
+    return key

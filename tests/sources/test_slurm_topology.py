@@ -193,6 +193,7 @@ def test_names_of_a_file_are_bounded(text: str) -> None:
     [
         "SwitchName=s{n} Nodes=" + "x" * 40 + "{n}y[1-65536]", "BlockName=b{n} Nodes=" + "x" * 40 + "{n}y[1-65536]",
         "SwitchName=s{n} Switches=" + "x" * 40 + "{n}y[1-65536]", "SwitchName=s{n}y[1-255] Nodes=z{n}y[1-255]",
+        "SwitchName=s{n}y[1-150] Nodes=z", "SwitchName=s{n}y[1-99] Nodes=z,z{n}",
     ],
 )  # fmt: skip
 def test_memory_of_a_file_is_bounded(line: str) -> None:
