@@ -213,6 +213,12 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         Store(tmp_path / "file" / "state")
 
 
+def test_a_disk_that_becomes_full_or_read_only_at_the_start_is_named(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to("/dev/full")
+    with pytest.raises(StoreError, match=f"{tmp_path}: cannot keep state here"):
+        Store(tmp_path)
+
+
 def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
     Store(tmp_path).close()
     db = sqlite3.connect(tmp_path / FILE)

@@ -121,6 +121,9 @@ def open_database(directory: Path, now: float) -> Opened:
     except _Damaged as error:
         lock.close()
         raise StoreError(f"{path}: a new database cannot be created: {error}") from error
+    except OSError as error:
+        lock.close()
+        raise StoreError(f"{directory}: cannot keep state here: {error.strerror}") from error
     except BaseException:
         lock.close()
         raise
