@@ -79,6 +79,7 @@ class Stage:
         """The number of the process once it answers. TimeoutError if none does for long."""
         end = time.monotonic() + START
         while time.monotonic() < end:
+            self.alive(process)
             pid = self.site.pid(process)
             with contextlib.suppress(OSError):
                 if self.site.text("/-/live", process) and self.site.pid(process) == pid:
