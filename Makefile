@@ -1,5 +1,5 @@
 # Requires python3 (3.11 or newer, venv), git and make; every target installs what it needs into .venv.
-#   make run        the demo: a simulated fabric, a real agent of this machine, the server and its page
+#   make run        the demo: a simulated fabric, an agent of this machine, the server and its page; DEMO="--listen HOST:PORT"
 #   make test       the tests that a change usually breaks, in minutes; lists what it skipped and why
 #   make test-all   every test: also the virtual machine, kills at random moments, whole scenarios (run by CI)
 #   make test-rigs  per release: the image, systemd, a real Kubernetes API server; root on Debian
@@ -42,7 +42,7 @@ $(TEST): $(RUN) requirements-dev.lock
 	@touch $@
 
 run: $(RUN)
-	@$(BIN)/fabricmon demo
+	@$(BIN)/fabricmon demo $(DEMO)
 
 # Most tests wait for I/O: use more processes than cores.
 WORKERS ?= $(shell expr $$(nproc) \* 3)

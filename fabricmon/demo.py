@@ -14,7 +14,7 @@ import json
 import socket
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,9 +120,11 @@ class WebhookReceiver:
         known.kind, known.component = incident["kind"], incident["component"]
         known.severity, known.status = incident["severity"], incident["status"]
         members = incident["members"]
+        hit = ", ".join(job["name"] for job in (incident["impact"] or {}).get("jobs", ()))
         self.output(
             f"{incident['status'].upper():<8}  {incident['severity']:<8}  {incident['kind']} {incident['component']}"
             f"  ({members['bad']} of {members['of']}, confidence {incident['confidence']:.2f})  {incident['title']}"
+            f"{f'; affected jobs: {hit}' if hit else ''}"
         )
 
 
@@ -139,6 +141,8 @@ class Demo:
         self.options, self._output, self._progress = options, output, progress
         self.layout = Layout.from_graph(rail_fabric(options.nodes, unit=min(32, -(-options.nodes // 2))), storage=0)
         self.faults = timeline(self.layout, options.seed, options.speed, spare=1)
+        rebooting = {fault.steps[0].text.partition(":")[0] for fault in self.faults if not fault.expected}
+        self.jobs = played_jobs(self.layout.hosts, rebooting)
         self.interval = max(1.0, 10.0 / options.speed)
         self.world = World(self.layout, options.seed, self.interval)
         self.agents = Agents(
@@ -155,23 +159,22 @@ class Demo:
         logs.configure(level="error")
         with tempfile.TemporaryDirectory(prefix="fabricmon-demo-") as directory:
             async with contextlib.AsyncExitStack() as stack:
+                if self._elsewhere:
+                    self._output(f"port {USUAL_PORT} of {LOOPBACK} is in use, so this demo takes "
+                                 f"{parse_address(self.address).port}; to choose one: --listen HOST:PORT, or "
+                                 "make run DEMO=\"--listen HOST:PORT\"")  # fmt: skip
                 self._output(f"starting {self.options.nodes} simulated hosts, the server and this machine's agent ...")
-                await self._start(stack, Path(directory))
+                central = await self._start(stack, Path(directory))
                 self._output(f"page: http://{self.address}/   (metrics and API at the same address)")
-                if not self.options.listen and parse_address(self.address).port != USUAL_PORT:
-                    self._output(f"port {USUAL_PORT} of {LOOPBACK} is in use (choose one with --listen HOST:PORT); "
-                                 f"other commands need --server http://{self.address}")
-                self._output(
-                    f"{self.options.nodes} simulated hosts x {len(self.layout.host_rows(0))} ports and GPUs, "
-                    f"{len(self.layout.leaves)} leaves, {len(self.layout.switches) - len(self.layout.leaves)} spines, "
-                    "and this machine"
-                )
+                self._output(self._shown(central))
                 await asyncio.sleep(STEADY)
                 self.agents.play(self.faults)
                 await self._follow()
                 if self.options.once:
                     return compare(self.faults, self._simulated())
                 self._output("end of the timeline; the page stays up, Ctrl-C ends the demo")
+                for line in next_steps(self.receiver.notified.values(), self.address if self._elsewhere else ""):
+                    self._output(line)
                 while True:
                     await asyncio.sleep(1.0)
                     self._check()
@@ -198,7 +201,21 @@ class Demo:
         own = self._here.name
         return [one for one in self.receiver.notified.values() if own not in words(one.component)]
 
-    async def _start(self, stack: contextlib.AsyncExitStack, directory: Path) -> None:
+    @property
+    def _elsewhere(self) -> bool:
+        """Whether the usual port is in use and no other was asked for."""
+        return not self.options.listen and parse_address(self.address).port != USUAL_PORT
+
+    def _shown(self, central: Central) -> str:
+        """What the page counts at the start."""
+        nodes, leaves = central.engine.nodes(), len(self.layout.leaves)
+        return (
+            f"{self.options.nodes} simulated hosts and this machine, {sum(node.ports for node in nodes)} ports, "
+            f"{sum(node.gpus for node in nodes)} GPUs, {leaves} leaves, {len(self.layout.switches) - leaves} spines, "
+            f"{len(self.jobs)} jobs"
+        )
+
+    async def _start(self, stack: contextlib.AsyncExitStack, directory: Path) -> Central:
         self._tasks: list[asyncio.Task[None]] = []
         hook = await self._hook(stack)
         await self.agents.start()
@@ -221,17 +238,19 @@ class Demo:
             if time.monotonic() > end:
                 raise TimeoutError(f"only {live} of {len(targets)} agents are connected after {START_LIMIT:g} s")
             await asyncio.sleep(0.1)
+        return central
 
     def _central_config(self, directory: Path, targets: dict[str, str], hook: str) -> config.Root:
         """The configuration of the server for this fabric."""
         graph = self.layout.graph
-        plan, found = directory / "ibnetdiscover.txt", directory / "agents.json"
+        plan, found, jobs = (directory / name for name in ("ibnetdiscover.txt", "agents.json", "jobs.json"))
         plan.write_text(write(graph))
         groups = [
             {"targets": [address], "labels": {"node": node, **_power(graph.hosts.get(node, {}))}}
             for node, address in targets.items()
         ]
         found.write_text(json.dumps(groups))
+        jobs.write_text(json.dumps({"jobs": self.jobs}))
         return config.load(
             None,
             {
@@ -240,6 +259,7 @@ class Demo:
                 "central.fabric": "demo",
                 "central.target_files": [str(found)],
                 "central.external_url": f"http://{self.address}",
+                "central.jobs.files": [str(jobs)],
                 "topology.file": str(plan),
                 "senders.demo": {"kind": "webhook", "url": hook},
             },
@@ -282,6 +302,32 @@ async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError, Exception):
         await task
+
+
+def played_jobs(hosts: Sequence[str], idle: Container[str]) -> list[dict[str, Any]]:
+    """Jobs on all hosts but those of `idle`, as in a jobs file: two of a half each, of which the first is large enough
+    to have nodes below every leaf of its half."""
+    middle = len(hosts) // 2
+    given = (("4711", "train-70b", "mara", hosts[:middle]), ("4712", "eval", "jon", hosts[middle:]))
+    return [
+        {"id": id, "name": name, "user": user, "nodes": [host for host in part if host not in idle]}
+        for id, name, user, part in given
+    ]
+
+
+def next_steps(notified: Iterable[NotifiedIncident], server: str) -> list[str]:
+    """What to try in another terminal. `server`: the address where it is not the usual one."""
+    there = f" --server http://{server}" if server else ""
+    firing = [one for one in notified if one.status == "firing"]
+    some = firing[0].id[:6] if firing else "ID"
+    return [
+        "try next, in another terminal:",
+        f"  fabricmon top{there}",
+        f"  fabricmon incidents --all{there}",
+        f"  fabricmon explain {some}{there}",
+        f'  fabricmon acknowledge {some} --comment "cable is ordered"{there}',
+        "on your own machines: docs/install.md; what each page shows: docs/page.md",
+    ]
 
 
 def _power(labels: dict[str, str]) -> dict[str, str]:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from urllib.parse import urlencode
 
 from fabricmon.commands import remote
+from fabricmon.commands.server.called import MOST, incidents_called
 from fabricmon.console import output
 from fabricmon.terminal import explain, incidents
 
@@ -17,7 +17,6 @@ fabricmon explain 5f1d
 fabricmon explain 5f1d6d0f3c2b9a47 --json
 fabricmon explain            # if exactly one incident is open
 """
-MOST = 20  # incidents listed for an ambiguous prefix
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,18 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0; 1 if the server does not answer, or if not exactly one incident matches."""
     client = remote.CentralClient(args)
-    query = {"id": args.id.strip().lower()} if args.id else {"status": "firing"}
-    answer = client.request("GET", f"/incidents?{urlencode({**query, 'limit': MOST})}")
-    several = answer.body["incidents"]
-    found = several[0] if len(several) == 1 else next((i for i in several if i["id"] == args.id), None)
-    view = output.view(args, answer.at)
-    if found is not None:
-        incident = client.request("GET", f"/incidents/{remote.quoted(found['id'])}").body
+    if args.id:
+        several, at = incidents_called(client, args.id)
+    else:
+        every = client.request("GET", f"/incidents?status=firing&limit={MOST}")
+        several, at = every.body["incidents"], every.at
+    if len(several) == 1:
+        answer = client.request("GET", f"/incidents/{remote.quoted(several[0]['id'])}")
         if args.json:
-            remote.print_json(incident)
+            remote.print_json(answer.body)
         else:
-            output.show(explain.explanation(incident, view, client.url))
+            output.show(explain.explanation(answer.body, output.view(args, answer.at), client.url))
         return 0
+    view = output.view(args, at)
     if not several:
         error = f"no incident id starts with {args.id!r}" if args.id else "no open incident"
         print(f"fabricmon explain: {error}; `fabricmon incidents --since 30d` lists all incidents", file=sys.stderr)

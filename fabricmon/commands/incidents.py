@@ -21,20 +21,22 @@ EXAMPLES = """\
 fabricmon incidents
 fabricmon incidents --all --severity warning
 fabricmon incidents --since 2h --host host-007
+fabricmon incidents --since yesterday
 fabricmon incidents --kind link_flapping --json
 fabricmon incidents --watch
 """
 SEVERITIES = ("info", "warning", "critical")
 WATCH_EVERY = 2.0  # seconds between two requests
 MOST = 1000
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_DAYS = {"today": 0, "yesterday": 1}  # days before now, each from 0:00 UTC as all times here are
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--all", action="store_true", help="include those resolved within the last hour")
-    add("--since", metavar="TIME", help="open and resolved ones changed since 30m, 2h, 3d, or 2026-01-31T12:00:00Z")
+    add("--since", metavar="TIME", help="changed since 30m, 2h, 3d, today, yesterday (0:00 UTC), 2026-01-31T12:00:00Z")
     add("--severity", choices=SEVERITIES, help="this severity or higher")
     add("--kind", metavar="WORD", help="only this kind, such as link_flapping")
     add("--host", metavar="NODE", help="only incidents that involve this node")
@@ -77,7 +79,9 @@ def _query(args: argparse.Namespace, now: float) -> str:
 
 
 def moment(text: str, now: float) -> str:
-    """ "2h" as seconds since 1970; any other text unchanged, for the server to parse."""
+    """ "2h" and "yesterday" as seconds since 1970; any other text unchanged, for the server to parse."""
+    if text in _DAYS:
+        return f"{(now // 86400 - _DAYS[text]) * 86400:.0f}"
     found = _SPAN.fullmatch(text)
     return f"{now - float(found[1]) * _SECONDS[found[2]]:.3f}" if found else text
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from fabricmon.commands import remote, windows
+from fabricmon.commands import remote
+from fabricmon.commands.server import windows
 
 EXAMPLES = """\
-fabricmon maintenance add --host host-040 --for 20m --comment "new firmware"
+fabricmon maintenance add --host host-004 --for 20m --comment "new firmware"
 fabricmon maintenance add --host "host-04*" --component "leaf(su1/rail2)" --for 2h
 fabricmon maintenance list
 fabricmon maintenance end m-0123456789ab

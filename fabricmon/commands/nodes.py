@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fabricmon.commands import remote
+from fabricmon.commands.server.called import node_called
 from fabricmon.console import output
 from fabricmon.terminal import nodes
 from fabricmon.terminal.fitted_text import clean
@@ -25,7 +26,7 @@ MOST = 50_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("name", nargs="?", metavar="NODE", help="show the details of this node")
+    add("name", nargs="?", metavar="NODE", help="show the details of this node, by its name or its agent's address")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--silent", action="store_true", help="only nodes that do not report, or report late")
     which.add_argument("--presence", choices=("live", *PRESENCES), help="only nodes in this state")
@@ -63,13 +64,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _one(client: remote.CentralClient, args: argparse.Namespace) -> int:
     answer = client.request("GET", f"/nodes?limit={MOST}")
-    node = next((node for node in answer.body["nodes"] if node["node"] == args.name), None)
+    known = {node["node"]: node for node in answer.body["nodes"]}
+    node = known.get(args.name) or known.get(node_called(client, args.name))
     if node is None:
         near = [n["node"] for n in answer.body["nodes"] if args.name in n["node"]][:5]
         hint = f": did you mean {clean(', '.join(near))}?" if near else "; `fabricmon nodes` lists all nodes"
         print(f"fabricmon nodes: unknown node {args.name!r}{hint}", file=sys.stderr)
         return 1
-    name = urlencode({"node": args.name})
+    name = urlencode({"node": node["node"]})
     incidents = client.request("GET", f"/incidents?status=firing&{name}").body["incidents"]
     symptoms = client.request("GET", f"/symptoms?{name}").body["symptoms"]
     ports = client.request("GET", f"/ports?{name}").body["ports"]

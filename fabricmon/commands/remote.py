@@ -124,8 +124,21 @@ class CentralClient:
         self._headers = {"Accept": "application/json", "User-Agent": "fabricmon-cli", **_credentials(args)}
         self._connection = self._open(args, timeout)
 
+    def request_list(self, path: str) -> list[Any]:
+        """The server's answer to GET of a path that lists without a name, such as /targets. RemoteError."""
+        answer, _ = self._request("GET", path)
+        if not isinstance(answer, list):
+            raise RemoteError(f"{self.url} is not a fabricmon server: {UNREACHED}")
+        return answer
+
     def request(self, method: str, path: str, body: Any = None) -> CentralAnswer:
-        """The server's JSON answer to a path below the API. RemoteError for everything else."""
+        """The server's JSON object to a path below the API. RemoteError for everything else."""
+        answer, at = self._request(method, path, body)
+        if not isinstance(answer, dict):
+            raise RemoteError(f"{self.url} is not a fabricmon server: {UNREACHED}")
+        return CentralAnswer(answer, at)
+
+    def _request(self, method: str, path: str, body: Any = None) -> tuple[Any, float]:
         headers = dict(self._headers)
         data = None
         if body is not None or method != "GET":
@@ -148,9 +161,9 @@ class CentralClient:
             answer = None
         if status >= 400 and isinstance(answer, dict) and "error" in answer:
             raise RemoteError(_refusal(status, str(answer["error"])), status)
-        if status not in (200, 201) or not isinstance(answer, dict):
+        if status not in (200, 201) or not isinstance(answer, dict | list):
             raise RemoteError(f"{self.url} is not a fabricmon server (HTTP {status} to {target}): {UNREACHED}", status)
-        return CentralAnswer(answer, _wall(date))
+        return answer, _wall(date)
 
     def close(self) -> None:
         self._connection.close()

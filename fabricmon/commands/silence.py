@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 
-from fabricmon.commands import remote, windows
+from fabricmon.commands import remote
+from fabricmon.commands.server import windows
 
 EXAMPLES = """\
 fabricmon silence add kind=link_flapping node=host-007 --for 2h --comment "cable is ordered"

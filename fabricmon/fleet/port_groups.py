@@ -6,6 +6,7 @@ import numpy as np
 
 from fabricmon.fleet.row_state import Bools, Numbers
 from fabricmon.fleet.view import View
+from fabricmon.topology.infer import natural
 
 ADAPTERS = "adapter"
 """Name of the tier of hosts' own ports; those of cables between switches are named by their levels: "0-1"."""
@@ -37,4 +38,5 @@ def _by_domain(view: View, domain: str, among: Bools) -> list[Group]:
         return []
     rows = rows[np.argsort(groups[rows], kind="stable")]
     parts = np.split(rows, np.flatnonzero(np.diff(groups[rows])) + 1)
-    return sorted(((view.group_name(domain, int(groups[part[0]])), part) for part in parts), key=lambda group: group[0])
+    named = ((view.group_name(domain, int(groups[part[0]])), part) for part in parts)
+    return sorted(named, key=lambda group: natural(group[0]))

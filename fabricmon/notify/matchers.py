@@ -114,13 +114,15 @@ def _matches_each_job(matcher: Matcher, incident: Incident) -> bool:
 
 
 def _matches(matcher: Matcher, incident: Incident) -> bool:
-    values = _values(matcher.name, incident)
-    if matcher.op in (Op.EQUAL, Op.NOT_EQUAL):
-        met = matcher.value in values
-    else:
-        pattern = _compiled(matcher.value)
-        met = any(pattern.fullmatch(value.encode(errors="replace").decode()) is not None for value in values)
+    met = any(accepts(matcher, value) for value in _values(matcher.name, incident))
     return met == (matcher.op in (Op.EQUAL, Op.LIKE))
+
+
+def accepts(matcher: Matcher, value: str) -> bool:
+    """Whether the matcher's value or expression, without its negation, is this one."""
+    if matcher.op in (Op.EQUAL, Op.NOT_EQUAL):
+        return matcher.value == value
+    return _compiled(matcher.value).fullmatch(value.encode(errors="replace").decode()) is not None
 
 
 def _values(name: str, incident: Incident) -> tuple[str, ...]:

@@ -137,6 +137,31 @@ async def test_a_silence_and_a_window_are_pending_active_and_ended(ask: Ask) -> 
     await ask("silences/none", 404, method="DELETE", json={})
 
 
+async def test_a_window_over_a_name_that_nothing_has_is_refused_and_a_preview_saves_nothing(ask: Ask) -> None:
+    (incident,) = (await ask("incidents"))["incidents"]
+    for matcher, why in (
+        ("node=host-0001", "'host-0001' is no known node; did you mean 'host-001'?"),
+        ("node=~rack-.*", "'rack-.*' matches no node"),
+        ("kind=link_dwon", "'link_dwon' is no known kind; did you mean 'link_down'?"),
+        ("component=leaf(su0/rail9)", "'leaf(su0/rail9)' is no known component"),
+        ("id=5f1d", "'5f1d' is no known id"),
+    ):
+        body = {"matchers": ["severity=warning", matcher], "duration": "1h"}
+        assert why in (await ask("silences", 400, method="POST", json=body))["error"]
+    for covered in ({"hosts": ["host-0001"]}, {"components": ["leaf(su0/rail9)"]}, {"hosts": ["host-001", "x*"]}):
+        assert "no known" in (await ask("maintenance", 400, method="POST", json=covered | {"duration": "1h"}))["error"]
+    for matchers in (["node=host-001"], ["component=leaf(su0/rail1)"], [f"id={incident['id']}"], ["rack=r7"]):
+        body = {"matchers": matchers, "duration": "1h", "preview": True}
+        seen = await ask("silences", 200, method="POST", json=body)
+        here = matchers[0] in ("node=host-001", f"id={incident['id']}")
+        assert (seen["covers"], seen["incidents"]) == ((1, [incident["id"]]) if here else (0, []))
+    body = {"components": ["leaf(su0/*)"], "hosts": ["host-0*"], "duration": "1h"}
+    assert (await ask("maintenance", 200, method="POST", json=body | {"preview": True}))["id"] == ""
+    assert (await ask("silences"))["silences"] == (await ask("maintenance"))["maintenance"] == []
+    planned = {"matchers": ["node=host-099"], "duration": "1h", "anyway": True}
+    assert (await ask("silences", 201, method="POST", json=planned))["covers"] == 0
+
+
 async def test_the_last_hours_of_a_port_begin_with_its_errors_and_are_at_least_ten_minutes_wide(ask: Ask) -> None:
     sent = await ask("history?kind=port&node=host-001&name=mlx5_1/1")
     assert sent["to"] - sent["from"] == pytest.approx(600, abs=1)

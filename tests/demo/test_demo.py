@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -15,7 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricmon.cli import main
-from fabricmon.demo import Demo, EventResult, NotifiedIncident, compare, free_address, words
+from fabricmon.demo import (
+    Demo,
+    DemoOptions,
+    EventResult,
+    NotifiedIncident,
+    compare,
+    free_address,
+    next_steps,
+    played_jobs,
+    words,
+)
 from fabricmon.sim.faults import FAULTS
 from fabricmon.sim.layout import Layout
 from fabricmon.sim.shapes import rail_fabric
@@ -111,6 +122,29 @@ def test_a_chosen_port_in_use_is_an_error_with_the_flag_that_changes_it(
         address = free_address("")
         assert address != f"127.0.0.1:{port}"
         assert address.startswith("127.0.0.1:")
+        said: list[str] = []
+        demo = Demo(DemoOptions(nodes=8), said.append)
+        monkeypatch.setattr(demo, "_start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(demo.run())
+        assert said[0].startswith(f"port {port} of 127.0.0.1 is in use, so this demo takes {demo.address[10:]};")
+        assert 'make run DEMO="--listen HOST:PORT"' in said[0]
+
+
+async def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_jobs_have_every_host_that_stays_and_what_to_try_names_an_open_incident() -> None:
+    jobs = played_jobs([f"host-{n}" for n in range(8)], {"host-6"})
+    assert [(job["name"], job["nodes"]) for job in jobs] == [
+        ("train-70b", ["host-0", "host-1", "host-2", "host-3"]), ("eval", ["host-4", "host-5", "host-7"]),
+    ]  # fmt: skip
+    over = notified("fault_domain", "leaf(su0/rail2)")
+    over.status = "resolved"
+    lines = next_steps([over, GOOD], "127.0.0.1:9000")
+    assert f"  fabricmon explain {GOOD.id[:6]} --server http://127.0.0.1:9000" in lines
+    assert "  fabricmon top" in next_steps([], "")
 
 
 def test_words_of_a_component_are_the_hosts_and_switches_in_it() -> None:
@@ -125,7 +159,12 @@ def test_the_whole_timeline_gives_exactly_its_incidents(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 expected, 3 notified, 0 missing, 0 unexpected" in done.stdout
-    first, second = done.stdout.splitlines()[:2]
+    first, second, third = done.stdout.splitlines()[:3]
+    # host-000 is a real agent on simulated files: without a driver it has ports and no GPU
+    assert third.startswith("16 simulated hosts and this machine, ")
+    assert third.endswith(" 120 GPUs, 16 leaves, 16 spines, 2 jobs")
+    leaf = next(line for line in done.stdout.splitlines() if "fault_domain" in line)
+    assert "; affected jobs: " in leaf
     assert first == "starting 16 simulated hosts, the server and this machine's agent ..."
     assert second.startswith("page: http://127.0.0.1:")
     assert done.stderr == ""

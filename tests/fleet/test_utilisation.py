@@ -134,6 +134,15 @@ def test_a_rail_is_all_its_lines_together_and_says_of_how_many_it_speaks():
     assert (tier.name, tier.known, tier.of) == (ADAPTERS, 5, 6)
 
 
+def test_rails_are_in_the_order_of_their_numbers():
+    site = Site()
+    names = [f"mlx5_{n}/1" for n in range(12)]
+    site.inventory("h1", port_part("infiniband", INFINIBAND, *names, port="1", role="compute"))
+    table = site.tick(1.0).table
+    table.domains = assign(None, list(zip(table.ids, table.labels, strict=True)), {})
+    assert [rail.name for rail in utilisation(site.tick()).rails()] == [str(n) for n in range(12)]
+
+
 def test_without_ports_there_is_nothing_to_say():
     got = utilisation(Site().tick())
     assert (got.rails(), got.tiers(), len(got.rate)) == ([], [], 0)

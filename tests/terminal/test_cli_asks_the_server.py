@@ -8,8 +8,10 @@ import sys
 import pytest
 
 from fabricmon import cli
+from fabricmon.commands.incidents import moment
 from fabricmon.commands.table import COMMANDS, groups, module_of
 from tests.terminal.documented import PAGE, page, run
+from tests.terminal.stand_in import StandIn
 
 
 def test_the_document_shows_what_the_commands_print_today(server):
@@ -54,6 +56,57 @@ def test_an_incident_by_the_beginning_of_its_id(server):
     which = run(server.url, "explain")
     assert which.returncode == 1
     assert all(incident["id"][:4] in which.stderr for incident in every)
+
+
+def test_an_incident_is_acknowledged_by_the_id_that_tables_print(server):
+    listed = run(server.url, "incidents").stdout.splitlines()[1]
+    short = listed.split()[1]
+    assert len(short) == 4
+    done = run(server.url, "acknowledge", short, "--comment", "ordered")
+    assert done.returncode == 0, done.stderr
+    assert "acknowledged by" in done.stdout
+    none = run(server.url, "acknowledge", "zzzz", short)
+    assert (none.returncode, none.stdout) == (1, "")
+    assert "no incident id starts with 'zzzz'" in none.stderr
+    assert "acknowledgement removed" in run(server.url, "acknowledge", short, "--withdraw").stdout
+
+
+def test_a_prefix_of_several_ids_is_refused_with_them(capsys):
+    both = {"incidents": [{"id": "ab12"}, {"id": "ab34"}], "total": 2}
+    with StandIn({"/incidents": both}) as there:
+        assert cli.main(["acknowledge", "ab", "--server", there.url]) == 1
+    assert "'ab' is the start of several ids: ab12, ab34; give more characters" in capsys.readouterr().err
+
+
+def test_a_node_by_the_address_that_the_configuration_calls_it(capsys):
+    node = {"node": "gpu-7", "presence": "live", "since": "2026-01-31T12:00:00Z"}
+    answers = {
+        "/nodes": {"nodes": [node], "total": 1},
+        "/targets": [{"targets": ["localhost:9790"], "labels": {"instance": "gpu-7"}}],
+        **{f"/{name}": {name: [], "total": 0} for name in ("incidents", "symptoms", "ports", "jobs")},
+    }
+    with StandIn(answers) as there:
+        for name in ("localhost", "localhost:9790", "gpu-7"):
+            assert cli.main(["nodes", name, "--server", there.url]) == 0
+            assert capsys.readouterr().out.startswith("gpu-7  live")
+        assert cli.main(["nodes", "local", "--server", there.url]) == 1
+
+
+def test_a_silence_for_a_name_that_is_not_there_is_refused(server):
+    done = run(server.url, "silence", "add", "node=host-0O3", "--for", "1h")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "'host-0O3' is no known node; did you mean 'host-0" in done.stderr
+    window = run(server.url, "maintenance", "add", "--host", "hots-*", "--for", "1h")
+    assert "'hots-*' is no known node" in window.stderr
+    assert run(server.url, "silence", "list").stdout == "no silences\n"
+
+
+def test_times_since_which_incidents_are_listed():
+    noon = 1_790_000_000.0 // 86400 * 86400 + 43200
+    assert [float(moment(text, noon)) - noon for text in ("yesterday", "today", "2h", "1w")] == [
+        -129600, -43200, -7200, -604800,
+    ]  # fmt: skip
+    assert moment("2026-01-31T12:00:00Z", noon) == "2026-01-31T12:00:00Z"
 
 
 def test_a_node_that_is_not_there_is_reported_with_those_that_sound_like_it(server):

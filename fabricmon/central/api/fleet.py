@@ -23,6 +23,7 @@ from fabricmon.forms.times import rfc3339
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import NodeView, Presence
 from fabricmon.topology.graph import Graph
+from fabricmon.topology.infer import natural
 
 DOMAINS = ("link", "leaf", "rail", "tier")
 
@@ -59,7 +60,7 @@ class FleetHandlers:
         presence = asked.one_of(query, "presence", (*(p.value for p in Presence), "silent"))
         wanted = [p for p in Presence if presence in (None, p) or (presence == "silent" and p is not Presence.LIVE)]
         found = [n for n in self._evaluator.current().nodes if n.presence in wanted]
-        return listed("nodes", sorted(found, key=lambda n: n.node), asked.limit(query), _node)
+        return listed("nodes", sorted(found, key=lambda n: natural(n.node)), asked.limit(query), _node)
 
     async def ports(self, request: web.Request) -> web.Response:
         """Ports with their utilisation: highest first (or by `sort`), or of one node by name."""
@@ -70,7 +71,7 @@ class FleetHandlers:
         rows = np.flatnonzero(view.present)
         if "node" in query:
             own = (row for row in rows.tolist() if ids[row].node == query["node"])
-            rows = np.array(sorted(own, key=lambda row: ids[row]), np.intp)
+            rows = np.array(sorted(own, key=lambda row: natural(ids[row].name)), np.intp)
         if "node" not in query or sort is not None:
             rows = utilisation.order(of, held, rows, sort or "busy")
         places = {domain: view.group(domain) for domain in DOMAINS}

@@ -9,22 +9,38 @@ from msgspec import Struct
 
 from fabricmon.central.api import request as asked
 from fabricmon.central.api.answers import answer, listed
+from fabricmon.central.api.names import fabric_names
 from fabricmon.central.api.request import Refused
 from fabricmon.central.delivery.silences import KeptWindows, W
 from fabricmon.central.evaluation.evaluator import Evaluator
 from fabricmon.forms.times import rfc3339
 from fabricmon.model import Maintenance
-from fabricmon.notify.silence import Silence
+from fabricmon.notify.known_names import unknown_in_matchers, unknown_in_window
+from fabricmon.notify.silence import Silence, maintenance, silence
+
+PREVIEWED = 1000  # incidents that a preview names
+
+
+def refuse_unknown(sentence: str) -> None:
+    """Refuse a window with a name that nothing has."""
+    if sentence:
+        raise Refused(400, f"{sentence} (`anyway`, --anyway: accept it)")
 
 
 class NewWindow(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Common fields of POST bodies. Either `duration` ("2h") or `ends`; times in RFC 3339 or seconds since 1970."""
+    """Common fields of POST bodies. Either `duration` ("2h") or `ends`; times in RFC 3339 or seconds since 1970.
+
+    anyway   accept names that nothing in the fabric has
+    preview  save nothing; the answer shows what would be saved and how many incidents it covers now
+    """
 
     author: str = ""
     comment: str = ""
     starts: str | float | None = None
     ends: str | float | None = None
     duration: str | None = None
+    anyway: bool = False
+    preview: bool = False
 
     def period(self, now: float) -> tuple[float, float]:
         """Start and end as wall time."""
@@ -100,9 +116,18 @@ class SilenceHandlers(WindowHandlers[Silence]):
     async def add(self, request: web.Request) -> web.Response:
         """Create a silence."""
         body, now = await asked.body(request, NewSilence), self._evaluator.now()
-        silences = self._evaluator.silences
-        made = await silences.add(body.matchers, *body.period(now), body.author, body.comment, now)
-        return self._changed(made, now, 201)
+        given = (body.matchers, *body.period(now), body.author, body.comment)
+        wanted = silence("", *given)
+        covered = [i.id for i in self._evaluator.current().incidents if i.status == "firing" and wanted.covers(i)]
+        # what it covers now needs no further name
+        if not (body.anyway or covered):
+            refuse_unknown(unknown_in_matchers(wanted.matchers, fabric_names(self._evaluator)))
+        made = wanted if body.preview else await self._evaluator.silences.add(*given, now)
+        document = {**self._document(made, now), "covers": len(covered)}
+        if body.preview:
+            return answer({**document, "incidents": covered[:PREVIEWED]})
+        self._evaluator.silences_changed()
+        return answer(document, 201)
 
 
 class MaintenanceHandlers(WindowHandlers[Maintenance]):
@@ -116,6 +141,10 @@ class MaintenanceHandlers(WindowHandlers[Maintenance]):
     async def add(self, request: web.Request) -> web.Response:
         """Create a maintenance window."""
         body, now = await asked.body(request, NewMaintenance), self._evaluator.now()
-        windows, covered = self._evaluator.maintenance, (body.hosts, body.components)
-        made = await windows.add(*body.period(now), now, *covered, body.author, body.comment)
-        return self._changed(made, now, 201)
+        windows, covered, period = self._evaluator.maintenance, (body.hosts, body.components), body.period(now)
+        wanted = maintenance("", *period, *covered, body.author, body.comment)
+        if not body.anyway:
+            refuse_unknown(unknown_in_window(*covered, fabric_names(self._evaluator)))
+        if body.preview:
+            return answer(self._document(wanted, now))
+        return self._changed(await windows.add(*period, now, *covered, body.author, body.comment), now, 201)

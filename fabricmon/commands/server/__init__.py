@@ -1,0 +1,1 @@
+"""What commands ask the central server, and what they make of its answers."""
