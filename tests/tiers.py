@@ -15,6 +15,7 @@ LONG: dict[str, str] = {
     "demo/test_demo.py::test_the_whole_timeline_gives_exactly_its_incidents":
         "demo/test_demo.py::test_the_live_demo_serves_its_page_and_ends_cleanly",
     "hostile/test_hostile.py::": "central/test_stream_budgets.py",
+    "central/test_large_fleet.py::": "central/test_pull.py",
     "central/test_several_servers.py::": "notify/test_two_servers.py",
     "agent/test_hanging_reads.py::test_the_others_keep_their_pace":
         "agent/test_hanging_reads.py::test_the_process_ends_in_time_on_sigterm",

@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, str] = {
     "expose": "tests.bench.expose",
     "frame": "tests.bench.frame",
     "record": "tests.bench.record",
+    "fleet": "tests.bench.fleet",
     "tick": "tests.bench.tick",
     "diagnose": "tests.bench.diagnose",
     "impact": "tests.bench.impact",
