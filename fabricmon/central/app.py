@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from fabricmon import __version__
+from fabricmon.central.api.doctor import handler as doctor_handler
 from fabricmon.central.api.targets import handler as targets_handler
 from fabricmon.central.delivery.acting import Actors, configured_actors
 from fabricmon.central.delivery.outbox import Outbox
@@ -243,7 +244,11 @@ class Central:
             targets_handler(
                 self.pull.register.peers.values, lambda peer: self.agent_links.encrypts(peer.target.scheme)
             ),
-        )
+            doctor_handler(
+                self.evaluator, lambda: self._prepared.targets, lambda: self.discovery, self.jobs, self._clock,
+                self._prepared.settings.state, lambda: self._prepared.settings.tick, self.warnings,
+            ),
+        )  # fmt: skip
 
     def _start_tasks(self, group: asyncio.TaskGroup) -> None:
         tasks = {

@@ -40,7 +40,7 @@ class HttpApplication:
     registry         metrics of /metrics
     live, ready      None, or the reason why the probe fails
     jobs             the last answer of every job source
-    access, targets  handlers of /api/v1/access and /api/v1/targets
+    access, targets, doctor  handlers of these paths of the API
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class HttpApplication:
         access: Handler | None = None,
         history: History | None = None,
         targets: Handler | None = None,
+        doctor: Handler | None = None,
     ) -> None:
         self._evaluator, self._warnings, self._registry = evaluator, warnings, registry
         self.app = web.Application(client_max_size=api_request.MAX_BODY, middlewares=[secure, errors])
@@ -64,10 +65,9 @@ class HttpApplication:
         router.add_get("/health", self._health)
         add_routes(self.app, evaluator, jobs, links)
         RunbookSite(evaluator.engine, links).add_routes(self.app)
-        if access is not None:
-            router.add_get(f"{PREFIX}/access", access)
-        if targets is not None:
-            router.add_get(f"{PREFIX}/targets", targets)
+        for name, handler in (("access", access), ("targets", targets), ("doctor", doctor)):
+            if handler is not None:
+                router.add_get(f"{PREFIX}/{name}", handler)
         add_probes(self.app, live, ready)
 
     async def _metrics(self, request: web.Request) -> web.Response:

@@ -1,4 +1,5 @@
-"""What each collector reads on this node, what it does not, why, and what to do about it.
+"""What each collector reads on this node, what it does not, why, and what to do about it; with `server` the same for
+the central server: targets, topology, receivers, jobs, clock, disk, load.
 
 Every collector of the configuration reads once. Exit code: 0; 1 where one cannot read something it found, or hangs."""
 
@@ -18,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from fabricmon.catalogue import remedies
+from fabricmon.commands import remote
 from fabricmon.console import output
 from fabricmon.terminal.fitted_text import clean
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 fabricmon doctor
 fabricmon doctor --json
+fabricmon doctor server --server http://localhost:9791
 """
 OK, TROUBLED, UNREADABLE = 0, 1, 2
 LIMIT = 20.0
@@ -60,13 +63,18 @@ class CollectorFinding(Struct, frozen=True):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from fabricmon.commands.agent import add_host_arguments
 
+    parser.add_argument("which", nargs="?", choices=("node", "server"), default="node", help="what to examine")
     parser.add_argument("--config", metavar="FILE", help="configuration file of the agent (default: built-in defaults)")
     add_host_arguments(parser)
+    remote.add_arguments(parser, as_json=False)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 1 where something that is there is not read; 2 where the archive cannot be read."""
+    """0; 1 where something that is there is not read, or the server does not answer; 2 where the archive cannot be
+    read."""
+    if args.which == "server":
+        return _server(args)
     from fabricmon import config
     from fabricmon.commands.agent import open_host, overrides
     from fabricmon.host.protocol import HostError
@@ -85,6 +93,30 @@ def run(args: argparse.Namespace) -> int:
     else:
         output.show(map(clean, report(found)))
     return TROUBLED if any(one.state in ("partly", "failed") for one in found) else OK
+
+
+@remote.answered("doctor")
+def _server(args: argparse.Namespace) -> int:
+    found = remote.request(args, "GET", "/doctor")
+    if args.json:
+        remote.print_json(found)
+    else:
+        output.show(map(clean, server_report(found["parts"])))
+    return TROUBLED if any(part["state"] in ("partly", "failed") for part in found["parts"]) else OK
+
+
+def server_report(parts: list[dict[str, Any]]) -> Iterator[str]:
+    """The text: one line a part, then why and what to do where something is missing."""
+    width = max((len(part["part"]) for part in parts), default=0)
+    for part in parts:
+        yield f"{part['state']:<8}{part['part']:<{width}}  {part['found']}"
+        yield from _remedy(width, part["why"], part["do"])
+
+
+def _remedy(width: int, why: str, do: str) -> Iterator[str]:
+    for word, text in (("why", why), ("do", do)):
+        first = f"{'':8}{'':{width}}  {word:<4}"
+        yield from textwrap.wrap(text, 120, initial_indent=first, subsequent_indent=" " * len(first))
 
 
 def examine(host: Host, settings: Mapping[str, Any], limit: float = LIMIT) -> Iterator[CollectorFinding]:
@@ -166,6 +198,4 @@ def report(found: tuple[CollectorFinding, ...]) -> Iterator[str]:
             where = f"{each.source}: " if each.source else ""
             rest = f" (and {each.count - 1} more such)" if each.count > 1 else ""
             why = "" if one.state in ("nothing", "off") else f"{where}{each.why}{rest}"
-            for word, text in (("why", why), ("do", each.do)):
-                first = f"{'':8}{'':{width}}  {word:<4}"
-                yield from textwrap.wrap(text, 120, initial_indent=first, subsequent_indent=" " * len(first))
+            yield from _remedy(width, why, each.do)

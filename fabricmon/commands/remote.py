@@ -124,12 +124,9 @@ class CentralClient:
         self._headers = {"Accept": "application/json", "User-Agent": "fabricmon-cli", **_credentials(args)}
         self._connection = self._open(args, timeout)
 
-    def request_list(self, path: str) -> list[Any]:
-        """The server's answer to GET of a path that lists without a name, such as /targets. RemoteError."""
-        answer, _ = self._request("GET", path)
-        if not isinstance(answer, list):
-            raise RemoteError(f"{self.url} is not a fabricmon server: {UNREACHED}")
-        return answer
+    def get(self, path: str) -> Any:
+        """The server's JSON answer to GET of a path below the API. RemoteError for everything else."""
+        return self._request("GET", path)[0]
 
     def request(self, method: str, path: str, body: Any = None) -> CentralAnswer:
         """The server's JSON object to a path below the API. RemoteError for everything else."""

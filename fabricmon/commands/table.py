@@ -25,7 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "notify": ("fabricmon.commands.notify", "test receivers: send a test incident, or preview the messages"),
     "check": ("fabricmon.commands.check", "health of this node: exit 0 OK, 1 warning, 2 critical, 3 unknown"),
     "fabric": ("fabricmon.commands.fabric", "sweep the InfiniBand fabric once: nodes, links, counters of every port"),
-    "doctor": ("fabricmon.commands.doctor", "what each collector reads on this node, what not, and what to do"),
+    "doctor": ("fabricmon.commands.doctor", "what is read on this node, what not, what to do; or of the server"),
+    "support-bundle": ("fabricmon.commands.support_bundle", "a file for a bug report: state and settings, no secrets"),
     "capture": ("fabricmon.commands.capture", "save this host's fabric state to an archive"),
     "agent": ("fabricmon.commands.agent", "run the agent of this node: read counters, serve /metrics and /stream"),
     "central": ("fabricmon.commands.central", "run the central server: follow all agents, find causes, notify"),
@@ -46,7 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Query the server", ("status", "top", "incidents", "explain", "nodes", "topology")),
     ("Manage incidents and notifications", ("acknowledge", "silence", "maintenance", "notify")),
-    ("Inspect this node and its fabric", ("check", "doctor", "fabric", "capture")),
+    ("Inspect this node and its fabric", ("check", "doctor", "fabric", "capture", "support-bundle")),
     ("Run and set up", ("agent", "central", "alive", "install-units", "config", "rules", "dashboards", "completion")),
     ("Simulate and replay", ("demo", "scenario", "replay")),
 )

@@ -32,7 +32,7 @@ def incident_called(client: CentralClient, prefix: str) -> str:
 def node_called(client: CentralClient, name: str) -> str:
     """The node whose agent is at this address, as in `central.targets`, with or without its port; "" unknown."""
     try:
-        groups = client.request_list("/targets")
+        groups = client.get("/targets")
     except RemoteError as error:
         if error.status != 404:
             raise
