@@ -30,9 +30,11 @@ from fabricmon.runtime.reader import Overdue, Reader
 from fabricmon.runtime.registry import process_registry
 from fabricmon.runtime.reloads import Reloads
 from fabricmon.runtime.sdnotify import Notifier
+from fabricmon.runtime.supervise import keep
 from fabricmon.web.settings import WebConfig
 
 if TYPE_CHECKING:
+    from fabricmon.agent.probing.prober import Prober
     from fabricmon.web.gate import Gate
     from fabricmon.web.loaded import Loaded
     from fabricmon.web.watched import Watched
@@ -50,7 +52,7 @@ peer that floods an agent with pings costs it about a tenth of a core, most of i
 STATUS_PERIOD = 30.0
 """Seconds between two STATUS messages to a service manager without a watchdog."""
 
-AT_START = ("listen", "node", "path", "exclude", "evaluate", "max_streams", "max_events")
+AT_START = ("listen", "node", "path", "exclude", "evaluate", "max_streams", "max_events", "probe")
 """Settings of `agent:` that are read at the start only."""
 
 Reread = Callable[[], Any]
@@ -93,9 +95,10 @@ class Agent:
         self.node = node = LocalNode(self._config, self._host, identity, self._collectors, lambda: self.api.wake())
         self.registry.register(ComputedFamilies(node.families))
         self.registry.register(ComputedFamilies((self._gate or self._door).families))
+        self._prober = self._make_prober(settings)
         self.api = AgentApi(
             node.state, settings.max_streams, self._host.monotonic, self.registry,
-            self._health, node.schedule.board.first_round, node.not_ready, node.not_live,
+            self._health, node.schedule.board.first_round, node.not_ready, node.not_live, self._prober,
         )
         if self._gate is not None:
             self._gate.guard(self.api.app)
@@ -115,10 +118,29 @@ class Agent:
                     group.create_task(self._tick(), name="evaluation")
                 if self._notify.enabled:
                     group.create_task(self._report_status(), name="service manager")
+                if self._prober is not None:
+                    group.create_task(keep(self._prober.run, self._probing_failed), name="probing")
         finally:
             self._notify.stopping("stopping")
             await listener.close()
             self._descriptors.close()
+
+    def _make_prober(self, settings: AgentConfig) -> Prober | None:
+        """The task that probes; None, without its imports, where `agent.probe` is off."""
+        if not settings.probe.enabled:
+            return None
+        from fabricmon.agent.probing.prober import Prober
+
+        node, host = self.node, self._host
+        made = Prober(
+            settings.probe, lambda: node.state.snapshot, lambda found: node.reading(("flow", ""), found, False),
+            host.monotonic,
+        )  # fmt: skip
+        self.registry.register(ComputedFamilies(made.families))
+        return made
+
+    def _probing_failed(self, error: Exception) -> None:
+        self._transitions.note("probing", str(error), "probing failed and starts again", bad=True, exc_info=error)
 
     async def _tick(self) -> None:
         await self.node.schedule.board.first_round.wait()

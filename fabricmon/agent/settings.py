@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from fabricmon.agent.probing.settings import AgentProbeConfig
 from fabricmon.runtime.address import parse_address
 from fabricmon.web.settings import WebConfig
 
@@ -34,6 +35,7 @@ class AgentConfig(Struct, forbid_unknown_fields=True, frozen=True):
                   server evaluates rules, and the agent needs no NumPy (14 of 60 MiB).
     max_streams   readers of /stream at one time; a further one is refused. One peer gets at most half of them, but two.
     max_events    newest kernel events that are kept for a server that reconnects.
+    probe         active probing between adapters, off by default.
     web           security of the listener.
     """
 
@@ -44,6 +46,7 @@ class AgentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     evaluate: bool = True
     max_streams: Annotated[int, Meta(ge=1, le=256)] = 8
     max_events: Annotated[int, Meta(ge=1, le=65536)] = 1024
+    probe: AgentProbeConfig = AgentProbeConfig()
     web: WebConfig = WebConfig()
 
     def __post_init__(self) -> None:

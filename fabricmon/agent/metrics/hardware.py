@@ -158,7 +158,8 @@ class MetricsPage:
         base, raw, ranked = 0, 0, []
         for part in self.inventory.parts:
             self._spans.append(_Span(base, base + part.size, part.period))
-            ranked.append((part.period, base, part))
+            if part.kind is not Kind.FLOW:  # one a peer: by port and leaf they are the prober's own
+                ranked.append((part.period, base, part))
             base += part.size
         for _, base, part in sorted(ranked, key=lambda r: r[:2]):
             named = [identifying(part.kind, component) for component in part.components]
@@ -226,7 +227,7 @@ def _info(inventory: Inventory) -> Iterable[Family]:
     """One info metric per kind: the labels of a row from all its parts; the last part overrides."""
     rows: dict[Kind, dict[str, dict[str, str]]] = {}
     for part in inventory.parts:
-        for component in part.components:
+        for component in part.components if part.kind is not Kind.FLOW else ():
             known = rows.setdefault(part.kind, {}).setdefault(component.name, identifying(part.kind, component))
             for name, value in component.labels.items():
                 if value and name not in IDENTIFYING[part.kind] and (name in known or len(known) < MAX_INFO):

@@ -1,0 +1,1 @@
+"""The agent's side of active probing: its sockets and its task."""

@@ -1,0 +1,69 @@
+"""One flow's questions: its socket, and which transmit stamp is of which probe."""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+from fabricmon.agent.probing.udp import Maker, StampedSocket, make
+from fabricmon.probe.assignment import ProbeTarget
+from fabricmon.probe.packet import FIRST, SIZE, answered, question
+from fabricmon.probe.windows import ProbeWindows
+
+KEPT = 256
+"""Probes whose transmit stamp is awaited, at most."""
+
+
+class Asker:
+    """The probes of one flow, numbered `flow` in the windows. OSError where its socket cannot be opened."""
+
+    def __init__(
+        self, flow: int, target: ProbeTarget, address: str, dscp: int, windows: ProbeWindows, maker: Maker = make
+    ) -> None:
+        self.flow, self.target = flow, target
+        self.socket = StampedSocket(address, target.source, dscp, True, maker)
+        self._windows = windows
+        self._dropped = 0
+        self._cookies: dict[int, bytes] = {}  # by the number of the transmit stamp
+
+    def ask(self, nonce: bytes, now: float, size: int = SIZE) -> bool:
+        """Send one probe. False: the port is full, and it did not leave."""
+        cookie = secrets.token_bytes(8)
+        if not self._windows.sent(cookie, self.flow, time.time_ns(), now):
+            return False
+        try:
+            number = self.socket.send(question(nonce, cookie, size), (self.target.address, self.target.port))
+        except OSError:
+            self._cookies.clear()
+            return True  # no route, or larger than the interface sends: lost
+        if number is None:
+            self._cookies.clear()
+            self._windows.unsent(cookie)
+            return False
+        if len(self._cookies) >= KEPT:  # an adapter without transmit stamps
+            self._cookies.clear()
+        self._cookies[number] = cookie
+        return True
+
+    def ready(self, now: float) -> None:
+        """Take the stamps and answers that have come."""
+        for stamp in self.socket.stamps():
+            cookie = self._cookies.get(stamp.number)  # kept: of two stamps of a packet, each comes apart
+            if cookie is not None:
+                self._windows.left(cookie, stamp.at)
+        for came in self.socket.received():
+            t6, found = time.time_ns(), answered(came.data)
+            if found is None or came.address != (self.target.address, self.target.port):
+                continue
+            if self._windows.flow_of(found.cookie) != self.flow:
+                continue
+            if found.kind == FIRST:
+                self._windows.first(found.cookie, came.at, t6, found.traffic_class)
+            else:
+                self._windows.second(found.cookie, found.held)
+        if self.socket.dropped != self._dropped:
+            self._dropped = self.socket.dropped
+            self._windows.spoil("the agent lost answers as its socket was full", now, now)
+
+    def close(self) -> None:
+        self.socket.close()

@@ -1,0 +1,157 @@
+"""Windows of probes as a reading of FLOW and PORT rows, as metrics, and as replies."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fabricmon.catalogue import flow as catalogue
+from fabricmon.model import Component, Kind, Part, Reading, Snapshot
+from fabricmon.probe.assignment import FlowResult, ProbeTarget, Reply
+from fabricmon.probe.windows import WINDOW, ClosedFlow, ClosedWindow
+from fabricmon.runtime.address import Address
+from fabricmon.runtime.exposition import Family
+
+NAME = "flow"
+_FLOW, _PORT = (tuple(c.name for c in catalogue.COUNTERS if c.kind is kind) for kind in (Kind.FLOW, Kind.PORT))
+_PAUSES = frozenset(f"pfc_rx_frames_prio{priority}" for priority in range(8))
+
+
+@dataclass(slots=True)
+class FlowTotals:
+    """Counts of one flow since it began, and its newest window; a void one has no times."""
+
+    port: str
+    target: ProbeTarget
+    sent: int = 0
+    lost: int = 0
+    late: int = 0
+    newest: ClosedFlow | None = None
+
+    def add(self, found: ClosedFlow | None) -> None:
+        """None: a void window, or one without a probe of the flow."""
+        self.newest = found
+        if found is not None:
+            self.sent, self.lost, self.late = self.sent + found.sent, self.lost + found.lost, self.late + found.late
+
+    @property
+    def name(self) -> str:
+        return f"{self.port}>{self.target.peer}:{self.target.source}"
+
+    @property
+    def component(self) -> Component:
+        labels = {"port": self.port, "peer": self.target.peer, "source_port": str(self.target.source)}
+        return Component(self.name, labels)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """In the order of the catalogue."""
+        times = (math.nan,) * 5 if self.newest is None else (*self.newest.rtt, self.newest.own, self.newest.peer)
+        return (self.sent, self.lost, self.late, *times)
+
+
+@dataclass(slots=True)
+class PortTotals:
+    """Counts of one port since the agent began, in the order of the catalogue."""
+
+    sent: int = 0
+    lost: int = 0
+    answered: int = 0
+    void: int = 0
+    held_back: int = 0
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        return (self.sent, self.lost, self.answered, self.void, self.held_back)
+
+
+class ProbeReport:
+    """port  at which the addresses answer"""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._parts: tuple[Part, ...] = ()
+
+    def reading(
+        self, addresses: Mapping[str, str], ports: Mapping[str, PortTotals], flows: Iterable[FlowTotals], now: float
+    ) -> Reading:
+        """A PORT row for each address that can probe, with it as label `probe_address`, and a FLOW row for each flow.
+
+        now  the node's monotonic seconds
+        """
+        rows = [(name, ports.get(name, PortTotals())) for name in sorted(addresses)]
+        listed = sorted(flows, key=lambda flow: flow.name)
+        offered = tuple(
+            Component(name, {"probe_address": str(Address(addresses[name], self._port))}) for name, _ in rows
+        )
+        every = (
+            Part(NAME, Kind.PORT, _PORT, offered, WINDOW),
+            Part(NAME, Kind.FLOW, _FLOW, tuple(flow.component for flow in listed), WINDOW),
+        )
+        parts = tuple(part for part in every if part.components)
+        if parts != self._parts:
+            self._parts = parts
+        values = [value for _, totals in rows for value in totals.values]
+        values += [value for flow in listed for value in flow.values]
+        return Reading(self._parts, array("d", values), now)
+
+    def reply(self, version: int, window: ClosedWindow, flows: Mapping[int, FlowTotals]) -> Reply:
+        found = [
+            FlowResult(
+                flows[number].port, flows[number].target, one.sent, one.lost, one.late,
+                tuple(map(_known, one.rtt)), _known(one.own), _known(one.peer),  # type: ignore[arg-type]
+                one.dscp if one.dscp >= 0 else None, one.hardware, window.void,
+            )
+            for number, one in sorted(window.flows.items())
+            if number in flows
+        ]  # fmt: skip
+        return Reply(version, tuple(found))
+
+    @staticmethod
+    def pauses(snapshot: Snapshot) -> dict[str, float]:
+        """PORT row -> pause frames that it received, of the rows that count them."""
+        found: dict[str, float] = defaultdict(float)
+        base = 0
+        for part in snapshot.inventory.parts:
+            at = [n for n, column in enumerate(part.columns) if column in _PAUSES] if part.kind is Kind.PORT else []
+            for row, component in enumerate(part.components if at else ()):
+                values = [snapshot.values[base + row * len(part.columns) + n] for n in at]
+                found[component.name] += sum(value for value in values if value == value)
+            base += part.size
+        return dict(found)
+
+    @staticmethod
+    def families(ports: Mapping[str, PortTotals], flows: Iterable[FlowTotals], owners: int) -> list[Family]:
+        """By port and leaf of the peers, so that their number does not grow with that of the peers."""
+        groups: dict[tuple[str, str], list[FlowTotals]] = defaultdict(list)
+        for flow in flows:
+            groups[flow.port, flow.target.group].append(flow)
+        rows = [({"port": port, "peer_leaf": leaf}, mine) for (port, leaf), mine in groups.items()]
+        rtts = [
+            ({**labels, "quantile": word}, max(known))
+            for labels, mine in rows
+            for at, word in enumerate(("0.5", "0.99", "1"))
+            if (known := [f.newest.rtt[at] for f in mine if f.newest is not None and not math.isnan(f.newest.rtt[at])])
+        ]
+        counted = (
+            ("packets", "Probes sent to a leaf", "sent"),
+            ("lost", "Probes to a leaf without an answer", "lost"),
+            ("late", "Probes to a leaf that were answered after more than a second", "late"),
+        )
+        return [
+            Family("fabricmon_probe_assignments", "gauge", "Readers of the stream whose probes are in force",
+                   [({}, float(owners))]),
+            Family("fabricmon_probe_rtt_seconds", "gauge",
+                   "Round trip on the network in the last window: the largest value of the flows to a leaf", rtts,
+                   "seconds"),
+            *(Family(f"fabricmon_probe_{word}_total", "counter", help,
+                     [(labels, float(sum(getattr(flow, of) for flow in mine))) for labels, mine in rows])
+              for word, help, of in counted),
+        ]  # fmt: skip
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

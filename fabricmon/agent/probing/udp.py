@@ -1,0 +1,172 @@
+"""UDP sockets with the kernel's time stamps: software ones, and those of the adapter where it makes them.
+
+A transmit stamp comes back on the error queue with the number of its packet (SOF_TIMESTAMPING_OPT_ID), which counts
+from 0 for each socket. Constants and structures: Linux, Documentation/networking/timestamping.rst.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fabricmon.probe.windows import KernelTimes
+
+_SO_TIMESTAMPING = 37
+_SO_RXQ_OVFL = 40
+_TX_HARDWARE, _TX_SOFTWARE, _RX_HARDWARE, _RX_SOFTWARE, _SOFTWARE, _RAW_HARDWARE = 1, 2, 4, 8, 16, 64
+_OPT_ID, _OPT_TSONLY = 128, 2048
+_STAMPS = _RX_HARDWARE | _RX_SOFTWARE | _SOFTWARE | _RAW_HARDWARE | _OPT_ID | _OPT_TSONLY
+_TRANSMIT = _TX_HARDWARE | _TX_SOFTWARE
+_TIMESPECS = struct.Struct("@6q") if sys.maxsize > 2**32 else struct.Struct("@6l")
+_ERROR = struct.Struct("@IBBBBII")
+_BY_STAMP, _NO_STAMP = 4, 42  # SO_EE_ORIGIN_TIMESTAMPING, ENOMSG
+_IP_RECVTOS, _IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _ALWAYS_WHOLE = 13, 10, 23, 3
+_SPACE = 512
+BATCH = 64
+"""Datagrams read at one time."""
+FULL = (errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM)
+"""The port's queue takes no more."""
+
+
+class Received(NamedTuple):
+    """A datagram: its bytes, from where, when it came, its traffic class (-1 unknown)."""
+
+    data: bytes
+    address: tuple[str, int]
+    at: KernelTimes
+    traffic_class: int
+
+
+class Stamped(NamedTuple):
+    """A transmit stamp of the socket's packet of this number."""
+
+    number: int
+    at: KernelTimes
+
+
+Maker = Callable[[socket.AddressFamily], socket.socket]
+
+
+def make(family: socket.AddressFamily) -> socket.socket:
+    return socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+
+
+class StampedSocket:
+    """One bound socket. OSError where the address is not there, or the port is taken.
+
+    stamps_all  every packet that is sent gets a transmit stamp; else only those sent with `stamp`
+    dropped     datagrams that the kernel dropped as the program was too slow
+    """
+
+    def __init__(self, address: str, port: int, dscp: int, stamps_all: bool, maker: Maker = make) -> None:
+        self.six = ":" in address
+        self.dropped = 0
+        self._all = stamps_all
+        self._next = 0
+        self._socket = maker(socket.AF_INET6 if self.six else socket.AF_INET)
+        try:
+            self._prepare(dscp)
+            self._socket.bind((address, port))
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _prepare(self, dscp: int) -> None:
+        level, traffic_class = (
+            (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if self.six else (socket.IPPROTO_IP, socket.IP_TOS)
+        )
+        self._socket.setsockopt(level, traffic_class, dscp << 2)
+        self._socket.setsockopt(level, socket.IPV6_RECVTCLASS if self.six else _IP_RECVTOS, 1)
+        # never fragmented, and no path MTU learned from others: a too large question is lost
+        self._socket.setsockopt(level, _IPV6_MTU_DISCOVER if self.six else _IP_MTU_DISCOVER, _ALWAYS_WHOLE)
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_RXQ_OVFL, 1)
+        self._number_anew()
+
+    def _number_anew(self) -> None:
+        """The next packet with a stamp is number 0."""
+        flags = _STAMPS | (_TRANSMIT if self._all else 0)
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPING, flags & ~_OPT_ID)
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPING, flags)
+        self._next = 0
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, data: bytes, to: tuple[str, int], stamp: bool = True) -> int | None:
+        """The number of its transmit stamp, -1 for one without; None where it was not sent as the port is full.
+        OSError otherwise: no route, too large. After either the numbers begin anew."""
+        asked: list[tuple[int, int, bytes]] = []
+        if stamp and not self._all:
+            asked = [(socket.SOL_SOCKET, _SO_TIMESTAMPING, struct.pack("@I", _TRANSMIT))]
+        try:
+            self._socket.sendmsg([data], asked, 0, to)
+        except OSError as error:
+            self._number_anew()
+            if error.errno in FULL:
+                return None
+            raise
+        if not stamp and not self._all:
+            return -1
+        self._next += 1
+        return self._next - 1
+
+    def received(self) -> list[Received]:
+        """The datagrams that have come, at most BATCH."""
+        found: list[Received] = []
+        while len(found) < BATCH:
+            try:
+                data, more, _, where = self._socket.recvmsg(65_536, _SPACE)
+            except OSError as error:
+                if error.errno == errno.EAGAIN:
+                    break
+                continue  # an ICMP error of an earlier packet
+            at, traffic_class = KernelTimes(), -1
+            for level, kind, content in more:
+                if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPING:
+                    at = _times(content)
+                elif level == socket.SOL_SOCKET and kind == _SO_RXQ_OVFL:
+                    self.dropped = int.from_bytes(content[:4], sys.byteorder)
+                elif kind in (socket.IP_TOS, socket.IPV6_TCLASS) and level != socket.SOL_SOCKET:
+                    traffic_class = content[0]
+            found.append(Received(data, (where[0].partition("%")[0], where[1]), at, traffic_class))
+        return found
+
+    def stamps(self) -> list[Stamped]:
+        """The transmit stamps that have come, at most BATCH."""
+        found: list[Stamped] = []
+        while len(found) < BATCH:
+            try:
+                _, more, _, _ = self._socket.recvmsg(0, _SPACE, socket.MSG_ERRQUEUE)
+            except OSError:
+                break
+            stamp = stamp_of(more)
+            if stamp is not None:
+                found.append(stamp)
+        return found
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def stamp_of(more: list[tuple[int, int, bytes]]) -> Stamped | None:
+    """The stamp that a message of the error queue carries; None for an ICMP error."""
+    at, number = KernelTimes(), None
+    for level, kind, content in more:
+        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPING:
+            at = _times(content)
+        elif len(content) >= _ERROR.size:
+            what, origin, _, _, _, _, data = _ERROR.unpack_from(content)
+            if origin == _BY_STAMP and what == _NO_STAMP:
+                number = data
+    return None if number is None else Stamped(number, at)
+
+
+def _times(content: bytes) -> KernelTimes:
+    if len(content) < _TIMESPECS.size:
+        return KernelTimes()
+    software, software_ns, _, _, hardware, hardware_ns = _TIMESPECS.unpack_from(content)
+    return KernelTimes(software * 10**9 + software_ns, hardware * 10**9 + hardware_ns)

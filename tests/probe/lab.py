@@ -1,0 +1,126 @@
+"""Probers in network namespaces of their own below user-space switches: real kernels, stamps and sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from fabricmon.agent.probing.prober import Prober
+from fabricmon.agent.probing.settings import AgentProbeConfig
+from fabricmon.model import Identity, Inventory, Snapshot
+from fabricmon.probe.assignment import Assignment, Reply, decode_reply, encode
+from fabricmon.probe.plan import ProbePort, plan
+
+CLONE_NEWNET = 0x40000000
+_LIBC = ctypes.CDLL(None, use_errno=True)
+NONCE = "ab" * 16
+
+
+def ip(*words: str, namespace: str = "") -> None:
+    inside = ("-n", namespace) if namespace else ()
+    subprocess.run(["ip", *inside, *words], check=True, timeout=30, capture_output=True)
+
+
+def maker_of(namespace: str):
+    """Makes sockets in a namespace, from this process."""
+
+    def make(family: socket.AddressFamily) -> socket.socket:
+        with open("/proc/self/ns/net") as home, open(f"/run/netns/{namespace}") as there:
+            if _LIBC.setns(there.fileno(), CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "setns")
+            try:
+                return socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            finally:
+                _LIBC.setns(home.fileno(), CLONE_NEWNET)
+
+    return make
+
+
+class Lab:
+    """`hosts` namespaces, each with eth0 (10.77.0.1 and on) below one switch with the ports "<prefix>p0", ..."""
+
+    def __init__(self, folder: Path, hosts: int) -> None:
+        self.prefix = f"fp{os.getpid() % 10_000}"
+        self.faults = folder / "faults.json"
+        self.names = [f"{self.prefix}h{n}" for n in range(hosts)]
+        self.addresses = [f"10.77.0.{n + 1}" for n in range(hosts)]
+        self.ports = [f"{self.prefix}p{n}" for n in range(hosts)]
+        self.switch: subprocess.Popen | None = None
+
+    def fault(self, *faults: dict) -> None:
+        """Faults from now on; "into" and "out" are numbers of hosts."""
+        named = [{k: self.ports[v] if k in ("into", "out") else v for k, v in f.items()} for f in faults]
+        spare = self.faults.with_suffix(".new")
+        spare.write_text(json.dumps(named))
+        spare.replace(self.faults)
+
+    def __enter__(self) -> Lab:
+        try:
+            for name, address, port in zip(self.names, self.addresses, self.ports, strict=True):
+                ip("netns", "add", name)
+                ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
+                ip("link", "set", port, "up")
+                ip("addr", "add", f"{address}/24", "dev", "eth0", namespace=name)
+                ip("link", "set", "eth0", "up", namespace=name)
+            command = [sys.executable, "-m", "tests.rigs.lossy_switch", str(self.faults), *self.ports]
+            self.switch = subprocess.Popen(command)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.switch is not None:
+            self.switch.kill()
+            self.switch.wait(10)
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], check=False, timeout=30, capture_output=True)
+
+    def prober(self, host: int) -> Prober:
+        """A prober of a host, in this process."""
+        nothing = Snapshot(Inventory(1, Identity(self.names[host], "b", "a", "1", 0.0), ()), 0, 0.0, [], [])
+        config = AgentProbeConfig(enabled=True)
+        address = {"eth0": self.addresses[host]}
+        return Prober(config, lambda: nothing, lambda _: None, time.monotonic, maker_of(self.names[host]),
+                      lambda: address)  # fmt: skip
+
+    def plan(self, *hosts: int):
+        return plan([ProbePort(f"host-{n}", "eth0", self.addresses[n], 9795, "leaf-1", "0") for n in hosts])
+
+
+class Talk:
+    """Replies of one prober."""
+
+    def __init__(self) -> None:
+        self.replies: list[Reply] = []
+
+    async def send(self, text: str) -> None:
+        self.replies.append(decode_reply(text))
+
+
+async def probed(lab: Lab, seconds: float, hosts: tuple[int, ...] = (0, 1), answering: tuple[int, ...] = (), **more):
+    """Probe among hosts for so long and return the results of all windows, by name of the source."""
+    talks = {n: Talk() for n in hosts}
+    sent = lab.plan(*{*hosts, *answering}).by_node()
+    async with asyncio.TaskGroup() as group:
+        tasks = []
+        for n in hosts:
+            prober = lab.prober(n)
+            tasks.append(group.create_task(prober.run()))
+            await asyncio.sleep(0)
+            text = encode(Assignment(1, 300.0, NONCE, ports=sent[f"host-{n}"], reply=True, **more))
+            prober.take("test", text, talks[n].send)
+        await asyncio.sleep(seconds)
+        for task in tasks:
+            task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.gather(*tasks)
+    return {n: [result for reply in talk.replies for result in reply.results] for n, talk in talks.items()}
