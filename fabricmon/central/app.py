@@ -21,6 +21,7 @@ from fabricmon.central.metrics import page as metrics
 from fabricmon.central.metrics.acting import families as acting_families
 from fabricmon.central.metrics.fabric import about
 from fabricmon.central.prepared import Prepared, prepare, rules_refused
+from fabricmon.central.probing.probing import Probing
 from fabricmon.central.prometheus.source import PrometheusSource
 from fabricmon.central.store.database import StoreError
 from fabricmon.central.store.records import StoredState
@@ -156,6 +157,7 @@ class Central:
             self.rule_evaluator = PrometheusSource(settings.prometheus, self.engine, self._alerts, RULES, now)
         self.pull = Pull(settings.pull, self.engine, now, self.agent_links, self._registry, self._descriptors)
         self.pull.known = self.seen_nodes.addresses()
+        self.probing = Probing(settings.probe, self.engine, self.pull, self.jobs.jobs)
         self._kubernetes = KubernetesFeed(settings.kubernetes) if settings.kubernetes.enabled else None
         self.discovery = self._open_discovery()
 
@@ -185,6 +187,7 @@ class Central:
             lambda: metrics.streams(self.pull),
             lambda: metrics.targets(self.pull, self.discovery),
             lambda: metrics.jobs(self.jobs, self.evaluator.now()),
+            self.probing.families,
             lambda: metrics.evaluation(self.evaluator, self._clock),
             lambda: metrics.delivery(self.evaluator),
             lambda: metrics.recording(self._tape) if self._tape is not None else (),
@@ -256,6 +259,7 @@ class Central:
             "outbox": self.outbox.run(),
             "actors": self.actors.run(),
             "pull": self.pull.run(),
+            "probing": self.probing.run(),
             "gate": self.gate.run(),
             "link": self.agent_links.run(),
             "jobs": self.jobs.run(),
@@ -423,6 +427,7 @@ class Central:
     def _apply_inputs(self) -> None:
         settings = self._prepared.settings
         self.pull.configure(settings.pull)
+        self.probing.configure(settings.probe)
         if self.rule_evaluator is not None and settings.source != "agents":
             self.rule_evaluator.configure(settings.prometheus)
         if self._kubernetes is None or self._kubernetes.config != settings.kubernetes:

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from fabricmon.central.jobs.settings import JobsConfig
+from fabricmon.central.probing.settings import CentralProbeConfig
 from fabricmon.central.prometheus.settings import PrometheusConfig
 from fabricmon.central.streams.settings import PullConfig
 from fabricmon.central.targets.kubernetes_settings import KubernetesConfig
@@ -58,6 +59,7 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     external_url  URL of this page for people; used in notifications.
     links         other links.
     jobs          sources of running jobs, for the affected jobs of an incident.
+    probe         active probing between the adapters of agents, off by default.
     record        recording of all input, for `fabricmon replay`.
     source        source of symptoms: "agents": this server, from their streams; "prometheus": a rule evaluator
                   (Prometheus, Thanos Ruler, Mimir, vmalert) with the rules of `fabricmon rules export`; "both": the
@@ -81,6 +83,7 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     external_url: str = ""
     links: LinksConfig = LinksConfig()
     jobs: JobsConfig = JobsConfig()
+    probe: CentralProbeConfig = CentralProbeConfig()
     record: RecordConfig = RecordConfig()
     source: Literal["agents", "prometheus", "both"] = "agents"
     prometheus: PrometheusConfig = PrometheusConfig()

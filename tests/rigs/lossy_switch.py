@@ -2,14 +2,15 @@
 
     python -m tests.rigs.lossy_switch FAULTS PORT...
 
-PORT is an interface of this network namespace, the switch's end of a veth pair. FAULTS is a JSON file that is read again
-whenever it changes: a list of {"loss": share, "delay": seconds, "into": PORT, "out": PORT, "source": UDP port,
+PORT is an interface of this network namespace, the switch's end of a veth pair. FAULTS is a JSON file that is read
+again whenever it changes: a list of {"loss": share, "delay": seconds, "into": PORT, "out": PORT, "source": UDP port,
 "larger": bytes}; all that are given must fit a frame. The kernel of the build machine has no netem; kernels and stamps
 at both ends are real.
 """
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import json
 import os
@@ -81,10 +82,8 @@ class LossySwitch:
                 self._put(port, frame)
 
     def _put(self, port: str, frame: bytes) -> None:
-        try:
+        with contextlib.suppress(OSError):  # the other end is gone
             self._sockets[port].send(frame)
-        except OSError:
-            pass  # the other end is gone
 
     def _fate(self, came: str, port: str, frame: bytes) -> tuple[float, float]:
         loss = delay = 0.0

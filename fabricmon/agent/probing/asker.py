@@ -14,7 +14,7 @@ KEPT = 256
 """Probes whose transmit stamp is awaited, at most."""
 
 
-class Asker:
+class FlowAsker:
     """The probes of one flow, numbered `flow` in the windows. OSError where its socket cannot be opened."""
 
     def __init__(

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from fabricmon.agent.probing.addresses import addresses_of
-from fabricmon.agent.probing.asker import Asker
+from fabricmon.agent.probing.asker import FlowAsker
 from fabricmon.agent.probing.responder import Responder
 from fabricmon.agent.probing.results import FlowTotals, PortTotals, ProbeReport
 from fabricmon.agent.probing.settings import AgentProbeConfig
@@ -34,21 +34,25 @@ LOOK = 10.0
 BACK_OFF = 5.0
 """Seconds for which a port that is full or was paused is probed a tenth as often."""
 MAX_OWNERS = 4
+PLAN = "plan"
+"""The owner of what is no reply: one server at a time."""
 Send = Callable[[str], Awaitable[None]]
 
 
 @dataclass(slots=True)
 class _Owner:
-    """A reader of the stream that assigned something. flows: by their number."""
+    """Who assigned something: the server whose plan is in force, or a command. left: its stream has ended."""
 
+    stream: object
     send: Send
     assignment: Assignment
     until: float
     windows: ProbeWindows
     turn: dict[str, int] = field(default_factory=dict)
     due: dict[str, float] = field(default_factory=dict)
-    askers: dict[str, list[Asker]] = field(default_factory=dict)
+    askers: dict[str, list[FlowAsker]] = field(default_factory=dict)
     starts: dict[int, float] = field(default_factory=dict)
+    left: bool = False
 
 
 class Prober:
@@ -89,7 +93,10 @@ class Prober:
     def take(self, owner: object, text: str, reply: Send) -> None:
         """A text of a reader of the stream. ValueError for one that is none, or beyond what the agent permits."""
         found, now = wire.decode(text), self._monotonic()
-        known = self._owners.get(owner)
+        key = owner if found.reply else PLAN
+        known = self._owners.get(key)
+        if known is not None and known.stream is not owner and not known.left and now < known.until:
+            return  # another server's plan is in force
         if found.ports is None:
             if known is not None and known.assignment.version == found.version:
                 known.until = now + found.lasts
@@ -100,16 +107,20 @@ class Prober:
         if known is None and len(self._owners) >= MAX_OWNERS:
             raise ValueError(f"{MAX_OWNERS} readers assign probes already")
         if known is None:
-            known = self._owners[owner] = _Owner(reply, found, now, ProbeWindows(now))
+            known = self._owners[key] = _Owner(owner, reply, found, now, ProbeWindows(now))
         self._remember(known.assignment, now)
+        known.stream, known.left, known.send = owner, False, reply
         known.assignment, known.until = found, now + found.lasts
         self._apply(known, now)
 
     def leave(self, owner: object) -> None:
         """A reader is gone: what it assigned ends by its own time; replies have nowhere to go."""
         known = self._owners.get(owner)
-        if known is not None and known.assignment.reply:
+        if known is not None:
             known.until = self._monotonic()
+        planned = self._owners.get(PLAN)
+        if planned is not None and planned.stream is owner:
+            planned.left = True
 
     def _remember(self, before: Assignment, now: float) -> None:
         self._old[before.key] = now + wire.LONGEST
@@ -132,16 +143,16 @@ class Prober:
         self._set_responders(now)
 
     def _opened(
-        self, owner: _Owner, port: PortProbes, kept: dict[tuple[str, wire.ProbeTarget], Asker], now: float
-    ) -> list[Asker]:
-        found: list[Asker] = []
+        self, owner: _Owner, port: PortProbes, kept: dict[tuple[str, wire.ProbeTarget], FlowAsker], now: float
+    ) -> list[FlowAsker]:
+        found: list[FlowAsker] = []
         for target in port.targets:
             asker = kept.get((port.name, target))
             if asker is None:
                 address = self._addresses[port.name]
                 try:
                     self._numbers += 1
-                    asker = Asker(self._numbers, target, address, owner.assignment.dscp, owner.windows, self._maker)
+                    asker = FlowAsker(self._numbers, target, address, owner.assignment.dscp, owner.windows, self._maker)
                 except OSError as error:
                     self._transitions.note(
                         f"{port.name} {target.peer}", str(error), "a flow cannot be probed", bad=True,
@@ -154,7 +165,7 @@ class Prober:
             found.append(asker)
         return found
 
-    def _close(self, owner: _Owner, asker: Asker) -> None:
+    def _close(self, owner: _Owner, asker: FlowAsker) -> None:
         asyncio.get_running_loop().remove_reader(asker.socket.fileno())
         asker.close()
         self._flows.pop(asker.flow, None)

@@ -123,6 +123,10 @@ class Pull:
             return False  # the stream reports its own end
         return True
 
+    def connection(self, node: str) -> object | None:
+        """The open connection that feeds a node, another object for each; None without one."""
+        return self._sockets.get(node)
+
     def warnings(self) -> list[str]:
         """What agents claim that cannot be, for the page."""
         return self.admission.warnings()

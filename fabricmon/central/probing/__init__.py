@@ -1,0 +1,1 @@
+"""Plans the probes of all agents and sends each its own."""

@@ -1,0 +1,67 @@
+"""The ports that can probe, from the fleet's PORT rows: data in, data out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from fabricmon.fleet.table import Table
+from fabricmon.jobs.model import Jobs
+from fabricmon.probe.plan import ProbePort
+from fabricmon.topology.graph import Graph
+
+OFFER = "probe_address"
+"""Label of a PORT row that can probe and answer: where it answers."""
+
+
+def jobs_of(sources: Iterable[Jobs]) -> dict[str, str]:
+    """Node -> its only job; nodes with several are left out."""
+    found: dict[str, str] = {}
+    several: set[str] = set()
+    for source in sources:
+        for job in source.jobs:
+            for node in job.nodes:
+                if node in found:
+                    several.add(node)
+                found[node] = f"{source.source}/{job.id}"
+    return {node: job for node, job in found.items() if node not in several}
+
+
+def ends(ports: Table, jobs: Mapping[str, str]) -> list[ProbePort]:
+    """Present ports that offer to probe, with their places. An address that two ports offer is nobody's."""
+    found: list[ProbePort] = []
+    for row in range(ports.n):
+        offer = ports.labels[row].get(OFFER, "") if ports.present[row] else ""
+        address, _, port = offer.rpartition(":")
+        if not address or not port.isdecimal():
+            continue
+        node, labels = ports.ids[row].node, ports.labels[row]
+        leaf, rail, plane = (_group(ports, domain, row) for domain in ("leaf", "rail", "plane"))
+        network = f"{labels.get('role', 'unknown')}/{plane}"
+        job = jobs.get(node.partition(".")[0].lower(), "")
+        found.append(
+            ProbePort(node, ports.ids[row].name, address.strip("[]"), int(port), leaf, rail, network, job)
+        )  # fmt: skip
+    offers = Counter(each.address for each in found)
+    return [each for each in found if offers[each.address] == 1]
+
+
+def uplinks(ports: Table, graph: Graph | None) -> dict[str, int]:
+    """Leaf's name -> cables from it to other switches, of those that have any."""
+    leaves = ports.domains
+    if graph is None or leaves is None:
+        return {}
+    found: Counter[str] = Counter()
+    for cable in graph.cables:
+        if cable.a.node in graph.switches and cable.b.node in graph.switches:
+            found.update((cable.a.node, cable.b.node))
+    switches = zip(leaves.names["leaf"], leaves.about["leaf"], strict=True)
+    return {name: found[about["guid"]] for name, about in switches if found[about.get("guid", "")]}
+
+
+def _group(ports: Table, domain: str, row: int) -> str:
+    domains = ports.domains
+    ids = domains.ids.get(domain) if domains is not None else None
+    if domains is None or ids is None or row >= len(ids) or ids[row] < 0:
+        return ""
+    return domains.names[domain][ids[row]]
