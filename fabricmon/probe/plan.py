@@ -1,7 +1,7 @@
 """Who probes whom: a ring with chords within each leaf and rail, and flows between leaves. Pure.
 
 Method and numbers: docs/probing.md#plan. Places on all rings are hashes of names, so that a node that comes or goes
-changes the flows of its neighbours on the ring and of nobody else.
+changes the flows of few others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ProbePort(NamedTuple):
 class PlanLimits(NamedTuple):
     """chords       peers of a port on its leaf, at most
     between      peers of a port on other leaves, at most
-    paths        equal-cost paths of a leaf where the topology does not tell
+    paths        equal-cost paths of a leaf whose uplinks the topology does not have
     probability  with which every one of them carries a flow
     """
 

@@ -26,11 +26,11 @@ from fabricmon.runtime import logs
 from fabricmon.runtime.exposition import Family
 
 TICK = 0.05
-"""Seconds between two looks at what is due."""
+"""Seconds between two checks of what is due."""
 SETTLE = 3.0
 """Seconds from an assignment to the first probe of what is new in it: the peers need theirs first."""
 LOOK = 10.0
-"""Seconds between two looks at addresses of interfaces, and at pauses of ports."""
+"""Seconds between two checks of the addresses of interfaces and of the pauses of ports."""
 BACK_OFF = 5.0
 """Seconds for which a port that is full or was paused is probed a tenth as often."""
 MAX_OWNERS = 4

@@ -1,4 +1,4 @@
-"""Answers the questions of peers that an assignment names, and of nobody else."""
+"""Answers the questions of peers that an assignment names, no others."""
 
 from __future__ import annotations
 

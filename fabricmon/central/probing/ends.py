@@ -28,7 +28,7 @@ def jobs_of(sources: Iterable[Jobs]) -> dict[str, str]:
 
 
 def ends(ports: Table, jobs: Mapping[str, str]) -> list[ProbePort]:
-    """Present ports that offer to probe, with their places. An address that two ports offer is nobody's."""
+    """Present ports that offer to probe, with their places. An address that two ports offer is left out."""
     found: list[ProbePort] = []
     for row in range(ports.n):
         offer = ports.labels[row].get(OFFER, "") if ports.present[row] else ""

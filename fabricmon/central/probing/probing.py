@@ -22,7 +22,7 @@ from fabricmon.runtime.exposition import Family
 from fabricmon.runtime.reader import Overdue, Reader
 
 LOOK = 1.0
-"""Seconds between two looks at streams and rows."""
+"""Seconds between two checks of streams and rows."""
 REPLAN = 15.0
 """Seconds between two plans, at least."""
 PLANNING = 120.0

@@ -23,9 +23,9 @@ class CentralProbeConfig(Struct, forbid_unknown_fields=True, frozen=True):
     dscp         of probes: that of the jobs' traffic, so that they take its queues
     chords       peers of an adapter on its own leaf, at most
     between      peers of an adapter on other leaves, at most
-    paths        equal-cost paths of a leaf where the topology does not tell
+    paths        equal-cost paths of a leaf whose uplinks the topology does not have
     probability  with which every path of a leaf shall carry a probe
-    lasts        after which an agent stops that no longer receives word of a server
+    lasts        after which an agent stops whose server is gone
     """
 
     enabled: bool = False
