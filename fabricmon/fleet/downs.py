@@ -18,6 +18,9 @@ DEPTH = 16
 
 SOURCES = 3
 
+MOST = 1 << 24
+"""Downs of an episode that are counted, whatever a counter rose by. Larger whole numbers are inexact in float32."""
+
 
 class Downs(RowState):
     """The last DEPTH downs of each row.
@@ -48,7 +51,7 @@ class Downs(RowState):
         fresh = ~(now - self.last[rows] <= episode)
         self._counted[:, rows[fresh]] = 0.0
         self._taken[rows[fresh]] = 0.0
-        counted = self._counted[:, rows] + counts.astype(np.float32)
+        counted = np.minimum(self._counted[:, rows] + counts, MOST).astype(np.float32)
         self._counted[:, rows] = counted
         most = counted.max(axis=0)
         new = np.maximum(most - self._taken[rows], 0.0)

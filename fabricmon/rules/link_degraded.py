@@ -48,7 +48,7 @@ def most_common(
     rows = np.flatnonzero(usable & (group >= 0))
     if not len(rows):
         return reference
-    step = np.minimum(np.rint(rate[rows] / _STEP), _CODES - 1).astype(np.int64)
+    step = np.clip(np.rint(rate[rows] / _STEP), 0, _CODES - 1).astype(np.int64)
     used = np.flatnonzero(np.bincount(step, minlength=_CODES))
     number = np.zeros(_CODES, np.int64)
     number[used] = np.arange(len(used))
@@ -95,7 +95,7 @@ def test(view: View, params: LinkDegradedParams) -> Outcome:
         fire=slow,
         clear=~slow,
         known=view.present & fresh & np.isfinite(rate) & compared,
-        value=rate / reference,
+        value=np.divide(rate, reference, out=np.ones(view.n), where=~(reference <= 0)),  # 0: ports of 100 Mb/s
     )
 
 

@@ -21,6 +21,10 @@ PER_DOWN = 1000.0
 """Penalty of one down (RFC 2439; docs/methods.md#flap-damping)."""
 
 
+TIMES = 8
+"""Downs whose times the evidence has, the newest."""
+
+
 class LinkFlappingParams(RuleParams, frozen=True):
     """Limits of link_flapping (docs/methods.md#link-flapping); the damping figures are the defaults of routers.
 
@@ -112,7 +116,7 @@ def evidence(view: View, row: int, params: LinkFlappingParams) -> tuple[Evidence
     downs = [(at, count) for at, count in view.tracks.downs.of_row(row) if view.now - at <= params.window]
     recent = [(at, count) for at, count in downs if at >= found.began[0]] or downs
     total = sum(count for _, count in recent)
-    times = clock_times([at for at, count in recent for _ in range(count)][-8:])
+    times = clock_times([at for at, count in recent for _ in range(min(count, TIMES))][-TIMES:])
     penalty, episodes = float(found.penalty[0]), int(found.episodes[0])
     readings = [
         reading(

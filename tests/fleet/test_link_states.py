@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricmon.fleet import link
+from fabricmon.fleet.downs import MOST
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.link import DOWN, INIT, ORDERED, UNKNOWN, UP
 from fabricmon.fleet.settings import TrackSettings
@@ -184,6 +185,19 @@ def test_the_carrier_counts_downs_where_the_port_s_own_counter_cannot() -> None:
     assert tracks.downs.of_row(site.row("a", "ib/1")) == []  # its carrier follows the subnet manager, too
     assert tracks.downs.of_row(site.row("a", "full/1")) == [(site.now, 2)]
     assert tracks.downs.of_row(site.row("a", "roce/1")) == [(site.now, 2)]
+
+
+@pytest.mark.parametrize("risen", [2.0**24 + 1, 2.0**53, 1e300])
+def test_a_counter_that_leaps_is_a_bounded_number_of_downs(risen: float) -> None:
+    site = Site()
+    site.inventory("a", port_part("infiniband", COLUMNS, "p/1", "q/1", device="x", link_layer="InfiniBand"))
+    shown = {(name, column): at for name in ("p/1", "q/1") for column, at in (("state", 4.0), ("phys_state", 5.0))}
+    site.send("a", shown | {("p/1", "link_downed"): 0.0}, 100.0)
+    site.tick()
+    site.send("a", shown | {("p/1", "link_downed"): risen}, 110.0)
+    downs = site.tick(10.0).tracks.downs
+    assert downs.of_row(site.row("a", "p/1")) == [(site.now, MOST)]
+    assert downs.of_row(site.row("a", "q/1")) == []
 
 
 def test_a_port_that_left_the_inventory_is_unknown_and_an_ordered_down_does_not_count() -> None:

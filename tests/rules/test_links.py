@@ -467,3 +467,12 @@ def test_no_majority_no_verdict() -> None:
         ports.port[host, 0]["rate"] = NDR / 2
     ports.polls(12)
     assert not ports.told()
+
+
+@pytest.mark.parametrize("rate", [100e6 / 8, 0.0])
+def test_ports_below_the_finest_step_are_as_fast_as_their_peers(rate: float) -> None:
+    ports = Ports(hosts=4)
+    for port in ports.port.values():
+        port["rate"] = rate
+    ports.polls(10)
+    assert not ports.told()
