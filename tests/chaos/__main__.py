@@ -31,6 +31,7 @@ def main() -> int:
           f"{len(campaign.ledger.keys)} notifications received\n")  # fmt: skip
     print(campaign.sums.table())
     print("anew: notified again with the same id by a server that had lost its database")
+    print(f"incidents that a server which had lost its database could not resolve: {campaign.ledger.stale}")
     print(f"repeats in rounds in which no answer can have been missing: {campaign.unexplained}")
     for title, found in (("lost", campaign.lost), ("another key", campaign.ledger.another), ("ended", stage.ended)):
         for text in found:

@@ -6,6 +6,7 @@ those of the round before come back. Then everything is left alone until the rec
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import sqlite3
@@ -129,6 +130,8 @@ class Campaign:
                 stage.alive(process)
             self._listen(stage)
             wrong = self.ledger.wrong(down, up)
+            if self._forgot:
+                wrong += self._not_found_again(stage, down)
             if not wrong and time.monotonic() - self._heard >= (QUIET_FOR if self._forgot else 0):
                 return
             if wrong and time.monotonic() > end:
@@ -136,6 +139,20 @@ class Campaign:
                 self.lost += [*wrong[:-1], f"{wrong[-1]}\n{tail}"]
                 return
             time.sleep(0.1)
+
+    def _not_found_again(self, stage: Stage, down: list[str]) -> list[str]:
+        """Devices whose fault a server without its database has not found and notified again. What else the receiver
+        has is stale once there are none."""
+        with contextlib.suppress(OSError, sqlite3.Error):
+            listed = stage.site.ask("/api/v1/incidents")["incidents"]
+            known = {incident["id"] for incident in listed if incident["status"] == "firing"}
+            again = Ledger({id: incident for id, incident in self.ledger.last.items() if id in known})
+            missing = [device for device in down if not again.fires(device)]
+            missing += [key for key, state in _outbox(stage) if state == "pending"]
+            if not missing:
+                self.ledger.forget(known)
+            return [f"{one} was not found again, or waits" for one in missing]
+        return ["the server does not answer"]
 
     def _listen(self, stage: Stage) -> None:
         if not stage.site.received.exists():
@@ -160,19 +177,24 @@ class Campaign:
 
     def _compare(self, stage: Stage) -> None:
         """The store and the receiver."""
-        with closing(sqlite3.connect(f"file:{stage.site.state / FILE}?mode=ro", uri=True)) as db:
-            end = time.monotonic() + PATIENCE
-            while True:
-                rows = db.execute("SELECT key, state FROM outbox").fetchall()
-                waiting = [key for key, state in rows if state == "pending"]
-                if not waiting or time.monotonic() > end:
-                    break
-                time.sleep(0.2)
+        end = time.monotonic() + PATIENCE
+        while True:
+            rows = _outbox(stage)
+            waiting = [key for key, state in rows if state == "pending"]
+            if not waiting or time.monotonic() > end:
+                break
+            time.sleep(0.2)
         self._listen(stage)
         self.lost += [f"{key} waits for ever" for key in waiting]
         self.lost += [f"{key} failed" for key, state in rows if state == "failed"]
         known = self.ledger.keys
         self.lost += [f"{key} sent, not received" for key, state in rows if state == "sent" and key not in known]
+
+
+def _outbox(stage: Stage) -> list[tuple[str, str]]:
+    """Key and state of each notification in the store."""
+    with closing(sqlite3.connect(f"file:{stage.site.state / FILE}?mode=ro", uri=True)) as db:
+        return db.execute("SELECT key, state FROM outbox").fetchall()
 
 
 def plan(rng: random.Random, faults: int) -> list[list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +19,14 @@ class Ledger:
     repeated  posts with a known key
     anew      states that a server notified again under its id after it had lost its database: that it had notified
               them, and since when they are, is lost
+    stale     incidents that stayed open: a server lost its database and found their fault again under another id
     another   the same state of an incident under two keys, one incident under two ids, or one key with two contents
     """
 
     last: dict[str, dict[str, Any]] = field(default_factory=dict)
     repeated: int = 0
     anew: int = 0
+    stale: int = 0
     another: list[str] = field(default_factory=list)
     _bodies: dict[str, Any] = field(default_factory=dict)
     _ids: dict[str, str] = field(default_factory=dict)
@@ -58,6 +60,13 @@ class Ledger:
         about = f"{incident['kind']} {incident['component']}"
         if self._ids.setdefault(about, id) != id:
             self.another.append(f"{about} is {self._ids[about]} and {id}")
+
+    def forget(self, known: Collection[str]) -> None:
+        """A server has lost its database: incidents other than those that it knows now are never resolved."""
+        gone = [id for id, incident in self.last.items() if incident["status"] == "firing" and id not in known]
+        self.stale += len(gone)
+        for id in gone:
+            del self.last[id]
 
     def fires(self, device: str) -> bool:
         """Whether the receiver knows of an open incident of the device."""

@@ -87,6 +87,15 @@ def test_the_books_count_repeats_and_find_what_has_another_key() -> None:
     assert (forgot.another, forgot.anew) == ([], 1)
 
 
+def test_what_a_server_without_its_database_does_not_know_is_stale() -> None:
+    books = booked(post("a", state("firing")), post("b", state("firing", "j", "mlx5_2")), post("c", state("resolved")))
+    books.forget({"k"})
+    assert (books.stale, books.wrong([], ["mlx5_2"])) == (1, [])
+    books = booked(post("a", state("firing")))
+    books.forget({"i"})
+    assert (books.stale, books.wrong(["mlx5_1"], [])) == (0, [])
+
+
 def test_the_table_counts_a_round_once_in_its_total() -> None:
     sums = Sums()
     sums.add(["disk full", "disk full", "suspend"], {"lost": 1, "repeated": 2, "another": 0, "anew": 3})
