@@ -8,7 +8,8 @@ from pathlib import Path
 
 from fabricmon import config
 from fabricmon.commands import generated
-from fabricmon.commands.rules import LABEL, SELECTOR, matching, yaml_text
+from fabricmon.commands.rules import yaml_text
+from fabricmon.console import arguments
 
 EXAMPLES = """\
 fabricmon dashboards --write /var/lib/grafana/dashboards/fabricmon
@@ -22,20 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--write", metavar="DIR", type=Path, help="write the files to this directory")
     what.add_argument("--check", metavar="DIR", type=Path, help="exit 1 if a file in this directory is not current")
     what.add_argument("--list", action="store_true", help="list the dashboards")
-    add = parser.add_argument
-    add("--config", metavar="FILE", help="configuration whose rule limits are drawn (default: built-in limits)")
-    add(
-        "--selector",
-        metavar="MATCHERS",
-        type=matching(SELECTOR, "list of label matchers"),
-        help="label matchers for all queries, as in PromQL: 'cluster=\"east\"'",
-    )
-    add(
-        "--node-label",
-        metavar="LABEL",
-        default="instance",
-        type=matching(LABEL, "label name"),
-        help="label with the node name (default instance)",
+    about = "configuration whose rule limits are drawn (default: built-in limits)"
+    parser.add_argument("--config", metavar="FILE", help=about)
+    arguments.add_series(
+        parser,
+        "label matchers for all queries, as in PromQL: 'cluster=\"east\"'",
+        "label with the node name (default instance)",
     )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabricmon import config
 from fabricmon.console import output
+from fabricmon.console.arguments import number
 from fabricmon.terminal.fitted_text import clean
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         verb.add_argument("--severity", choices=("info", "warning", "critical"), help="default: severity of the rule")
     test.add_argument("--keep-open", action="store_true", help="do not resolve the test incident")
     preview.add_argument("--ended", action="store_true", help="the message of a resolved incident")
-    preview.add_argument("--many", type=int, default=1, metavar="N", help=f"N incidents in one message, at most {MANY}")
+    many = f"N incidents in one message, at most {MANY}"
+    preview.add_argument("--many", type=number(1, MANY), default=1, metavar="N", help=many)
     for verb in (test, preview, fields):
         verb.add_argument("--json", action="store_true", help="print JSON")
 
@@ -199,9 +201,6 @@ def _preview(args: argparse.Namespace, root: config.Root, wanted: list[str], fir
     from fabricmon.notify.trial_incident import resolved_trial, trial_notification
     from fabricmon.senders import ACTING
 
-    if not 1 <= args.many <= MANY:
-        print(f"fabricmon notify: --many must be 1 to {MANY}", file=sys.stderr)
-        return 2
     now = time.time()
     incidents = [replace(first, id=f"{first.id}-{n}") if args.many > 1 else first for n in range(1, args.many + 1)]
     sent = tuple(resolved_trial(i, now) if args.ended else i for i in incidents)

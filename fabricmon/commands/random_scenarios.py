@@ -18,6 +18,7 @@ from fabricmon.adversary.composite import STRESSES
 from fabricmon.adversary.score import CompositeScore
 from fabricmon.adversary.table import markdown, summary
 from fabricmon.console import output
+from fabricmon.console.arguments import number
 from fabricmon.console.progress import Progress
 from fabricmon.forms.decoding import Undecodable, json_value
 from fabricmon.simulate.random_scenarios import run_random
@@ -31,14 +32,14 @@ Work = tuple[int, int, str, int]
 def add_arguments(verbs: Any) -> None:
     """Add the verb to those of `fabricmon scenario`."""
     parser = verbs.add_parser("random", help="compose, play and score random scenarios; always exits 0")
-    parser.add_argument("--count", type=_number(1, MOST), default=20, metavar="N", help="scenarios of each stress")
-    parser.add_argument("--seed", type=_number(0, 2**31), required=True, metavar="S", help="random seed")
+    parser.add_argument("--count", type=number(1, MOST), default=20, metavar="N", help="scenarios of each stress")
+    parser.add_argument("--seed", type=number(0, 2**31), required=True, metavar="S", help="random seed")
     parser.add_argument(
         "--stress", action="append", choices=["none", *STRESSES], metavar="NAME",
         help=f"harder conditions, may be given several times: none, {', '.join(STRESSES)} (default: none)",
     )  # fmt: skip
-    parser.add_argument("--hosts", type=_number(30, 2000), default=2000, metavar="N", help="largest fabric (2000)")
-    parser.add_argument("--jobs", type=_number(1, MOST_JOBS), default=1, metavar="N", help="processes (default 1)")
+    parser.add_argument("--hosts", type=number(30, 2000), default=2000, metavar="N", help="largest fabric (2000)")
+    parser.add_argument("--jobs", type=number(1, MOST_JOBS), default=1, metavar="N", help="processes (default 1)")
     parser.add_argument("--json", action="store_true", help="print a JSON object per scenario")
     parser.add_argument("--keep", metavar="FILE", help="append each result to this file; those in it are not run again")
     parser.add_argument("--table", metavar="FILE", help="write the results as Markdown tables")
@@ -121,13 +122,3 @@ def _all(work: list[Work], jobs: int) -> Iterator[tuple[Work, CompositeScore]]:
             yield one, score
             progress.show(f"{done} of {len(work)}")
         progress.clear()
-
-
-def _number(least: int, most: int) -> type[int]:
-    def number(text: str) -> int:
-        value = int(text)
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"expected {least} to {most}, got {value}")
-        return value
-
-    return number  # type: ignore[return-value]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fabricmon import __version__, config
+from fabricmon.console import arguments
 
 EXAMPLES = """\
 fabricmon rules export > fabricmon.rules.yml
@@ -18,20 +17,6 @@ fabricmon rules export --dashboards -o fabricmon.rules.yml
 fabricmon rules export --format kubernetes --label release=kube-prometheus-stack | kubectl apply -f -
 """
 FORMATS = ("prometheus", "kubernetes")
-LABEL = re.compile(r"[a-zA-Z_]\w*")
-_MATCHER = r"""[a-zA-Z_]\w*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\]|\\.)*\""""
-SELECTOR = re.compile(rf"{_MATCHER}(?:\s*,\s*{_MATCHER})*")
-
-
-def matching(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
-    """A converter for arguments: the text if the whole of it matches, else an error "not a `what`"."""
-
-    def check(text: str) -> str:
-        if not pattern.fullmatch(text):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a {what}")
-        return text
-
-    return check
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,18 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="address of the runbooks, such as http://fabricmon:9791/runbooks (default: as configured)",
     )
-    add(
-        "--selector",
-        metavar="MATCHERS",
-        type=matching(SELECTOR, "list of label matchers"),
-        help="label matchers of the series, as in PromQL: 'job=\"fabric\"' (default: job starts with fabricmon)",
-    )
-    add(
-        "--node-label",
-        metavar="LABEL",
-        default="instance",
-        type=matching(LABEL, "label name"),
-        help="label with the node name, for the texts (default instance)",
+    arguments.add_series(
+        export,
+        "label matchers of the series, as in PromQL: 'job=\"fabric\"' (default: job starts with fabricmon)",
+        "label with the node name, for the texts (default instance)",
     )
     add("--rule", metavar="NAME", action="append", default=[], help="only this rule, repeatable")
     add("--dashboards", action="store_true", help="include the recording rules of the dashboards (docs/dashboards.md)")

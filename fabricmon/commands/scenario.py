@@ -20,6 +20,7 @@ import msgspec
 
 from fabricmon.commands import random_scenarios
 from fabricmon.console import output
+from fabricmon.console.arguments import number
 from fabricmon.console.progress import Progress
 from fabricmon.forms.decoding import Undecodable, json_value
 from fabricmon.sim.scenarios.run import ScenarioResult
@@ -49,9 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     runs = verbs.add_parser("run", help="run scenarios; exit 0 if all is as expected, 1 if not, 2 for an invalid file")
     runs.add_argument("files", nargs="*", metavar="FILE", help="files or names (default: all of the package)")
     seeds = runs.add_mutually_exclusive_group()
-    seeds.add_argument("--seed", type=_number(0, 2**31), default=None, metavar="N", help="random seed (default 1)")
-    seeds.add_argument("--seeds", type=_number(1, MAX_SEEDS), default=None, metavar="N", help="seeds 1 to N")
-    runs.add_argument("--jobs", type=_number(1, MAX_JOBS), default=1, metavar="N", help="processes (default 1)")
+    seeds.add_argument("--seed", type=number(0, 2**31), default=None, metavar="N", help="random seed (default 1)")
+    seeds.add_argument("--seeds", type=number(1, MAX_SEEDS), default=None, metavar="N", help="seeds 1 to N")
+    runs.add_argument("--jobs", type=number(1, MAX_JOBS), default=1, metavar="N", help="processes (default 1)")
     runs.add_argument("--json", action="store_true", help="print a JSON object per scenario and seed, then the total")
     runs.add_argument("--verbose", action="store_true", help="print failures and incidents of each run")
     runs.add_argument(
@@ -215,13 +216,3 @@ def _summary(results: Sequence[ScenarioResult]) -> str:
         f"{sum_['missed']} missed, {sum_['late']} late, {sum_['wrong']} wrong, {sum_['false']} false, "
         f"{sum_['notified']} notifications, {sum_['seconds']:.0f} s"
     )
-
-
-def _number(least: int, most: int) -> type[int]:
-    def number(text: str) -> int:
-        value = int(text)
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"expected {least} to {most}, got {value}")
-        return value
-
-    return number  # type: ignore[return-value]

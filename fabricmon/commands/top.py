@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabricmon.commands import remote
 from fabricmon.console import output
+from fabricmon.console.arguments import number
 from fabricmon.terminal.style import TextView
 from fabricmon.terminal.top import SORTS, Data, TopState, follow, lines, press
 
@@ -31,21 +32,12 @@ LEAST_INTERVAL, MOST_INTERVAL = 0.5, 3600.0  # seconds
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--interval", metavar="SECONDS", type=_interval, default=2.0, help="between two updates (default %(default)g)")
+    interval = number(LEAST_INTERVAL, MOST_INTERVAL, " seconds")
+    add("--interval", metavar="SECONDS", type=interval, default=2.0, help="between two updates (default %(default)g)")
     add("--sort", choices=SORTS, default=SORTS[0], help="by utilisation, Tx wait, PFC pause sent (default %(default)s)")
     add("--once", action="store_true", help="print it once and exit")
     remote.add_arguments(parser)
     output.add_arguments(parser)
-
-
-def _interval(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not LEAST_INTERVAL <= seconds <= MOST_INTERVAL:
-        raise argparse.ArgumentTypeError(f"expected {LEAST_INTERVAL:g} to {MOST_INTERVAL:g} seconds, got {text}")
-    return seconds
 
 
 @remote.answered("top")

@@ -114,12 +114,17 @@ def test_a_preview_sends_nothing(site, receiver, capsys):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["test", "nobody"], "unknown receiver nobody"), (["test", "--kind", "nonsense"], "unknown kind 'nonsense'"),
-     (["preview", "--many", "99"], "--many must be 1 to 25")],
+    [(["test", "nobody"], "unknown receiver nobody"), (["test", "--kind", "nonsense"], "unknown kind 'nonsense'")],
 )  # fmt: skip
 def test_a_wrong_word_is_named(words, said, site, capsys):
     assert cli.main(["notify", *words, "--config", str(site)]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_preview_of_too_many_is_an_error_of_usage(site, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["notify", "preview", "--config", str(site), "--many", "99"])
+    assert "--many: expected 1 to 25, got 99" in capsys.readouterr().err
 
 
 def test_a_template_that_cannot_be_used_stops_the_start_with_its_place(site, capsys):
