@@ -149,7 +149,7 @@ class Demo:
             self.world, address=LOOPBACK, interval=self.interval, on_step=self._step, without=(0,), page=Pages()
         )
         self.receiver = WebhookReceiver(self._event, lambda: self.agents.seconds)
-        self.address = free_address(options.listen)
+        self._held, self.address = held_address(options.listen)
 
     async def run(self) -> list[EventResult]:
         """Run the timeline. With `once` return its results, else continue until cancelled.
@@ -159,6 +159,7 @@ class Demo:
         logs.configure(level="error")
         with tempfile.TemporaryDirectory(prefix="fabricmon-demo-") as directory:
             async with contextlib.AsyncExitStack() as stack:
+                stack.enter_context(self._held)
                 if self._elsewhere:
                     self._output(f"port {USUAL_PORT} of {LOOPBACK} is in use, so this demo takes "
                                  f"{parse_address(self.address).port}; to choose one: --listen HOST:PORT, or "
@@ -340,19 +341,22 @@ def words(component: str) -> set[str]:
     return {end.strip().partition("/")[0] for end in inside.split(",")}
 
 
-def free_address(wanted: str) -> str:
-    """`wanted`, or a free port of this machine's loopback for "". OSError for an address that cannot be used."""
+def held_address(wanted: str) -> tuple[socket.socket, str]:
+    """`wanted`, or a free port of this machine's loopback for "". OSError for an address that cannot be used.
+
+    Until the socket is closed no other socket gets the port by chance; the server may listen on it meanwhile.
+    """
     address = parse_address(wanted) if wanted else Address(LOOPBACK, USUAL_PORT)
     host = address.host or LOOPBACK
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, address.port))
-        except OSError as error:
-            if not wanted:
-                probe.bind((host, 0))
-            elif error.errno == errno.EADDRINUSE:
-                raise OSError(f"port {address.port} of {host} is in use: choose another one with --listen") from error
-            else:
-                raise OSError(f"cannot listen on {wanted}: {error.strerror} (--listen)") from error
-        return str(Address(host, probe.getsockname()[1]))
+    held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        held.bind((host, address.port))
+    except OSError as error:
+        if wanted:
+            held.close()
+            in_use = f"port {address.port} of {host} is in use: choose another one with --listen"
+            other = f"cannot listen on {wanted}: {error.strerror} (--listen)"
+            raise OSError(in_use if error.errno == errno.EADDRINUSE else other) from error
+        held.bind((host, 0))
+    return held, str(Address(host, held.getsockname()[1]))

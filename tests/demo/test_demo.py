@@ -22,7 +22,7 @@ from fabricmon.demo import (
     EventResult,
     NotifiedIncident,
     compare,
-    free_address,
+    held_address,
     next_steps,
     played_jobs,
     words,
@@ -119,7 +119,8 @@ def test_a_chosen_port_in_use_is_an_error_with_the_flag_that_changes_it(
         assert main(["demo", "--listen", f"127.0.0.1:{port}"]) == 2
         assert f"port {port} of 127.0.0.1 is in use: choose another one with --listen" in capsys.readouterr().err
         monkeypatch.setattr("fabricmon.demo.USUAL_PORT", port)
-        address = free_address("")
+        held, address = held_address("")
+        held.close()
         assert address != f"127.0.0.1:{port}"
         assert address.startswith("127.0.0.1:")
         said: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 import subprocess
 import sys
@@ -17,10 +18,24 @@ T = TypeVar("T")
 FABRICMON = (sys.executable, "-m", "fabricmon.cli")
 
 
+_taken: list[socket.socket] = []
+_PORTS = range(20_000, 32_768)  # below those that the kernel gives to sockets without a port of their own
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of the loopback that nothing listens on; no other process of any test gets it while this one lives."""
+    for port in random.sample(_PORTS, len(_PORTS)):
+        mine = socket.socket(socket.AF_UNIX)
+        try:
+            mine.bind(f"\0fabricmon-test-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            mine.close()
+            continue
+        _taken.append(mine)
+        return port
+    raise OSError("no free port")
 
 
 def fetch(url: str, accept: str = "*/*", timeout: float = 60.0) -> str:
