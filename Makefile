@@ -25,21 +25,28 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@sed -n '2,13p' Makefile
 
-# Dependencies of the program. An incomplete .venv, or one whose Python was removed, is created again.
-$(RUN): requirements.lock pyproject.toml
+# An incomplete .venv, or one whose Python was removed, is created again.
+define VENV_EXISTS
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "fabricmon needs Python 3.11 or newer, but $(PYTHON) is $$($(PYTHON) -V 2>&1). Choose another: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV) && echo "creating $(VENV) ..." && $(PYTHON) -m venv $(VENV); }
+endef
+
+# Dependencies of the program.
+$(RUN): requirements.lock pyproject.toml
+	$(VENV_EXISTS)
 	@echo "installing fabricmon's dependencies into $(VENV) (a minute the first time) ..."
 	@$(PIP) --require-hashes -r requirements.lock
 	@$(PIP) --no-deps --editable .
 	@touch $@
 
-# Dependencies of the tests.
-$(TEST): $(RUN) requirements-dev.lock
-	@echo "installing the tests' dependencies ..."
+# Dependencies of the program and its tests, by one call of pip; setuptools is one of them.
+$(TEST): requirements.lock requirements-dev.lock pyproject.toml
+	$(VENV_EXISTS)
+	@echo "installing the dependencies of fabricmon and its tests into $(VENV) (a minute the first time) ..."
 	@$(PIP) --require-hashes -r requirements.lock -r requirements-dev.lock
-	@touch $@
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $(RUN) $@
 
 run: $(RUN)
 	@$(BIN)/fabricmon demo $(DEMO)
@@ -49,16 +56,17 @@ WORKERS ?= $(shell expr $$(nproc) \* 3)
 XDIST = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SIDE_BY_SIDE = @$(MAKE) --no-print-directory -j3
 
-test: $(RUN)
+test:
 	$(SIDE_BY_SIDE) check pytest-quick
 
-test-all: $(RUN)
+test-all:
 	$(SIDE_BY_SIDE) check pytest-all
 # A search at random: its findings are printed and fail no other change.
 	-@$(MAKE) --no-print-directory fuzz MINUTES=2
 
 pytest-quick: $(TEST) peers
-	$(BIN)/python -m pytest $(XDIST) -m "not (long or vm or chaos or rig)" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true  # compiles once what every process would compile
+	$(BIN)/python -m pytest $(XDIST) --hypothesis-profile=quick -m "not (long or vm or chaos or rig)" $(PYTEST_ARGS)
 
 pytest-all: $(TEST) peers
 	$(BIN)/python -m tests.once_more $(XDIST) -m "not rig" $(PYTEST_ARGS)

@@ -28,6 +28,7 @@ from tests.tiers import is_long  # noqa: E402
 
 # No property has a deadline: how quick a shared machine is proves nothing.
 settings.register_profile("patient", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=25)  # make test; a property's own number stays
 settings.load_profile("patient")
 
 # Tests ask this machine only, so nothing goes through a proxy of the caller's, in no process of the run. What fetches

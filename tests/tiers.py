@@ -10,6 +10,18 @@ LONG: dict[str, str] = {
     "peers/test_prometheus_rules_source.py::": "peers/test_prometheus_rules_parity.py",
     "peers/test_prometheus_rules_parity.py::test_same_symptoms_under_victoria_metrics":
         "peers/test_prometheus_rules_parity.py::test_same_symptoms_on_the_same_components_within_one_interval",
+    "peers/test_prometheus_rules_parity.py::test_nothing_of_look_alikes_in_either":
+        "export/test_rules_under_promtool.py::test_fires_on_the_fault_and_not_on_its_look_alike",
+    "release/test_distributions.py::test_it_installs_into_an_empty_environment_and_runs_from_any_folder[.gz]":
+        "release/test_distributions.py::test_it_installs_into_an_empty_environment_and_runs_from_any_folder[.whl]",
+    "mutation/test_mutation.py::test_a_change_is_noticed_by_the_test_of_what_it_changes_and_no_file_changes":
+        "mutation/test_mutation.py::test_each_sort_of_change_and_nothing_in_texts",
+    "fabric/test_swept_links_on_the_server.py::test_errors_that_step_up_at_a_switch_port[sweep alone":
+        "fabric/test_swept_links_on_the_server.py::test_errors_that_step_up_at_a_switch_port[hosts and a file-True]",
+    "fabric/test_swept_links_on_the_server.py::test_errors_that_step_up_at_a_switch_port[hosts too":
+        "fabric/test_swept_links_on_the_server.py::test_errors_that_step_up_at_a_switch_port[hosts and a file-True]",
+    "fabric/test_real_subnet.py::test_a_node_that_stops_answering":
+        "fabric/test_swept_links_on_the_server.py::test_an_adapter_that_stops_answering_is_reported_with_both_ends_of_its_cable",
     "netns/test_real_link.py::test_third_down_is_notified_as_flapping":
         "netns/test_real_link.py::test_link_down_is_notified_at_once",
     "demo/test_demo.py::test_the_whole_timeline_gives_exactly_its_incidents":
@@ -26,6 +38,10 @@ LONG: dict[str, str] = {
     "topology/test_odd_nodes.py::test_many_odd_nodes_change_nothing":
         "topology/test_odd_nodes.py::test_odd_nodes_change_nothing",
     "scenario/test_catalogue.py::test_a_scenario_comes_out_as_its_file_says": "scenario/test_scenario_command.py",
+    "adversary/test_composer.py::":
+        "adversary/test_random_command.py::test_a_small_run_prints_its_figures_and_writes_its_table",
+    "adversary/test_random_command.py::test_two_processes_give_what_one_gives":
+        "adversary/test_random_command.py::test_a_small_run_prints_its_figures_and_writes_its_table",
     "adversary/test_random_command.py::test_thirty_composites_run_and_are_scored":
         "adversary/test_random_command.py::test_a_small_run_prints_its_figures_and_writes_its_table",
 }

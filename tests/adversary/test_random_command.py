@@ -29,13 +29,13 @@ def _scores(text: str) -> list[CompositeScore]:
 
 def test_a_small_run_prints_its_figures_and_writes_its_table(tmp_path: Path) -> None:
     table, kept = tmp_path / "random.md", tmp_path / "kept.jsonl"
-    given = ("--count", "2", "--hosts", "40", "--keep", str(kept), "--table", str(table))
+    given = ("--count", "1", "--hosts", "40", "--keep", str(kept), "--table", str(table))
     first = _random(*given)
     assert first.returncode == 0, first.stderr
     assert "required found in time" in first.stdout
     text = table.read_text(encoding="utf-8")
     assert "| measure | base |" in text
-    assert "scenario random --count 2 --seed 1 --hosts 40" in text
+    assert "scenario random --count 1 --seed 1 --hosts 40" in text
     again = _random(*given)  # all kept: nothing runs
     assert "base 0:" in first.stdout
     assert "base 0:" not in again.stdout

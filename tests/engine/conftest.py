@@ -139,7 +139,7 @@ class World:
             self.now += 7200.0
         self.run(20)
 
-    def run(self, seconds: float, step: float = 0.5, check: Callable[[], bool] | None = None) -> float:
+    def run(self, seconds: float, step: float = 1.0, check: Callable[[], bool] | None = None) -> float:
         """Let time pass; returns how long it took until `check` held, or the seconds."""
         began = self.now
         while self.now < began + seconds - 1e-9:

@@ -77,7 +77,7 @@ def test_the_second_fall_of_an_unknown_switch_is_one_incident_and_so_is_the_thir
         w.run(60, step=1.0)
         found.append([(i.kind, i.component) for i in w.firing()])
         w.mend(behind)
-        w.run(3000, step=10.0)
+        w.run(3000, step=60.0)
     assert [len(told) for told in found] == [1, 1, 1]
     assert found[0][0][1].startswith("common(links down"), "what they share is not known yet"
     assert found[2] == [("fault_domain", "group(learned group 1)")]

@@ -212,7 +212,7 @@ def test_with_no_hold_a_link_that_is_down_is_reported_at_the_tick_that_saw_it(wo
     w.run(5)
     w.break_links([("host-002", 1)])
     w._tell_frame("host-002")
-    assert w.run(10, check=lambda: bool(w.firing())) <= 0.5
+    assert w.run(10, step=0.5, check=lambda: bool(w.firing())) <= 0.5
 
 
 def test_without_a_topology_a_cable_is_still_one_incident(world: Any) -> None:

@@ -30,9 +30,9 @@ def test_a_second_failure_fails_the_run(tmp_path: Path, text: str, status: int, 
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_it.py").write_text(text)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.once_more", "-p", "no:asyncio"],
+        [sys.executable, "-m", "tests.once_more"],
         cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -320,7 +320,6 @@ def play(site: Site, steps: list[tuple[str, int, float]]) -> None:
         site.run(pause)
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.lists(_STEP, max_size=30))
 def test_whatever_happens_no_receiver_gets_too_much_too_late_or_nothing(steps: list[tuple[str, int, float]]) -> None:
     site = Site(*RECEIVERS)
@@ -349,7 +348,6 @@ def test_whatever_happens_no_receiver_gets_too_much_too_late_or_nothing(steps: l
                 assert last[i.id].status == i.status
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.0, 3.0, 70.0])), max_size=40), st.integers(1, 6))
 def test_what_is_due_is_told_in_time_and_critical_first(arrivals: list[tuple[bool, float]], budget: int) -> None:
     site = Site(replace(OPS, budget=budget))

@@ -8,6 +8,7 @@ should keep at most 16 datagrams outstanding; ten clients at a time; `LinkDowned
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from typing import IO
 READY_WITHIN = 180.0
 
 
+@functools.cache
 def preload() -> Path | None:
     """The library that sends libibumad's packets to ibsim; None where it is not installed."""
     found = sorted(Path("/usr").glob("lib*/**/umad2sim/libumad2sim.so"))
@@ -139,7 +141,7 @@ class Subnet:
         log = self._dir / "console.log"
         start = log.stat().st_size
         os.write(self._console, f"{command}\n".encode())
-        end = time.monotonic() + READY_WITHIN
+        end, pause = time.monotonic() + READY_WITHIN, 0.001
         while True:
             with log.open("rb") as file:
                 file.seek(start)
@@ -148,7 +150,8 @@ class Subnet:
                 return told.decode(errors="replace")
             if time.monotonic() > end:
                 raise TimeoutError(f"no answer to {command!r}")
-            time.sleep(0.001)
+            time.sleep(pause)
+            pause = min(1.5 * pause, 0.05)
 
     def environment(self, host: str = "") -> dict[str, str]:
         """What attaches a program to the fabric; it has to run in `clients`."""
