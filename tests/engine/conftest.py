@@ -136,7 +136,7 @@ class World:
         end = self.now + count * 86_400.0
         while self.now < end:
             self.run(20, step=10.0)
-            self.now += 7200.0
+            self.now += 21_600.0
         self.run(20)
 
     def run(self, seconds: float, step: float = 1.0, check: Callable[[], bool] | None = None) -> float:
