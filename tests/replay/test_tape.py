@@ -73,7 +73,7 @@ def test_killed_at_any_moment_it_is_readable_up_to_the_last_block(tmp_path):
         from tests.replay.made import Made
         made = Made({str(tmp_path)!r}, hosts=2, units=1)
         while True:
-            made.world.run(5)
+            made.world.run(5, 0.5)
             made.world.flap(("host-001", 0), 1.0)
             print(int(made.engine.counters()["ticks"]), flush=True)
     """
@@ -97,7 +97,7 @@ def test_killed_at_any_moment_it_is_readable_up_to_the_last_block(tmp_path):
 
 @pytest.mark.parametrize("cut", [1, 17, 400])
 def test_a_torn_end_is_left_out_with_a_word(tmp_path, cut):
-    recorded(tmp_path, lambda made: made.world.run(20), hosts=2, units=1)
+    recorded(tmp_path, lambda made: made.world.run(20, 0.5), hosts=2, units=1)
     (path,) = _segments(tmp_path)
     os.truncate(path, path.stat().st_size - cut)
     recording = Recording([tmp_path])
@@ -127,9 +127,9 @@ def _rotating(segments):
 
     def play(made):
         for _ in range(segments - 1):
-            made.world.run(10)
+            made.world.run(10, 0.5)
             made.tape._segment_bytes = made.config.segment
-        made.world.run(10)
+        made.world.run(10, 0.5)
 
     return play
 
@@ -137,13 +137,13 @@ def _rotating(segments):
 def test_many_segments_are_one_recording_and_each_is_a_place_to_begin(tmp_path):
     def morning(made):
         world = made.world
-        world.run(10)
+        world.run(10, 0.5)
         made.tape._segment_bytes = made.config.segment
-        world.run(5)
+        world.run(5, 0.5)
         world.break_links([("host-001", 1)])
-        world.run(20)
+        world.run(20, 0.5)
         made.tape._segment_bytes = made.config.segment
-        world.run(10)
+        world.run(10, 0.5)
 
     recorded(tmp_path, morning, hosts=2, units=1)
     assert len(_segments(tmp_path)) == 3
@@ -162,10 +162,10 @@ def test_reading_begins_in_the_middle_with_what_was_known(tmp_path):
     made = Made(tmp_path, hosts=2, units=1)
     world = made.world
     world.break_links([("host-001", 1)])
-    world.run(30)
+    world.run(30, 0.5)
     world.silence(["host-000"], Presence.REFUSED)
     made.tape._segment_bytes = made.config.segment
-    world.run(20)
+    world.run(20, 0.5)
     made.close()
     from fabricmon.replay.play import Player
 
@@ -185,7 +185,7 @@ def test_the_oldest_segments_go_when_the_total_is_reached(tmp_path):
     for _ in range(30):
         (tmp_path / f"{_:015d}-old-000000.fmrec").write_bytes(bytes(1 << 16))
     made.tape._segment_bytes = made.config.segment
-    made.world.run(5)
+    made.world.run(5, 0.5)
     made.close()
     left = _segments(tmp_path)
     assert sum(path.stat().st_size for path in left) <= made.config.total
@@ -198,7 +198,7 @@ def test_a_disk_that_refuses_makes_a_gap_that_replay_names(tmp_path, monkeypatch
     monkeypatch.setattr(tapes, "RETRY", 0.0)
     monkeypatch.setattr(tapes, "FLUSH", 0.02)
     made = Made(tmp_path, hosts=2, units=1)
-    made.world.run(5)
+    made.world.run(5, 0.5)
     _settle(made)
     real = tapes._write_all
 
@@ -206,12 +206,12 @@ def test_a_disk_that_refuses_makes_a_gap_that_replay_names(tmp_path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tapes, "_write_all", full)
-    made.world.run(3)
+    made.world.run(3, 0.5)
     _until(lambda: "No space" in made.tape.status.error)
     monkeypatch.setattr(tapes, "_write_all", real)
-    made.world.run(5)
+    made.world.run(5, 0.5)
     _settle(made)
-    made.world.run(30)
+    made.world.run(30, 0.5)
     made.close()
     assert made.tape.status.error == ""
     assert made.tape.lost() > 0
@@ -250,9 +250,9 @@ def test_a_directory_that_cannot_be_made_is_said_at_once(tmp_path):
 
 
 def test_other_versions_and_other_files_are_refused_by_name(tmp_path, monkeypatch):
-    recorded(tmp_path / "a", lambda made: made.world.run(2), hosts=2, units=1)
+    recorded(tmp_path / "a", lambda made: made.world.run(2, 0.5), hosts=2, units=1)
     monkeypatch.setattr("fabricmon.replay.recorded.FRAME_VERSION", wire.VERSION + 1)
-    recorded(tmp_path / "b", lambda made: made.world.run(2), hosts=2, units=1)
+    recorded(tmp_path / "b", lambda made: made.world.run(2, 0.5), hosts=2, units=1)
     with pytest.raises(RecordingError, match=f"frames of version {wire.VERSION + 1}"):
         play(Recording([tmp_path / "b"]).items())
     (path,) = _segments(tmp_path / "a")
@@ -271,8 +271,8 @@ def test_other_versions_and_other_files_are_refused_by_name(tmp_path, monkeypatc
 
 
 def test_two_runs_below_one_directory_are_played_one_after_the_other(tmp_path):
-    recorded(tmp_path, lambda made: made.world.run(10), hosts=2, units=1, run="aaaa")
-    recorded(tmp_path, lambda made: made.world.run(10), hosts=2, units=1, run="bbbb")
+    recorded(tmp_path, lambda made: made.world.run(10, 0.5), hosts=2, units=1, run="aaaa")
+    recorded(tmp_path, lambda made: made.world.run(10, 0.5), hosts=2, units=1, run="bbbb")
     outcome = play(Recording([tmp_path]).items())
     assert outcome.facts.runs == 2
     assert outcome.verification.named == []
