@@ -4,62 +4,64 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import time
-from collections.abc import Iterator, Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.mutation.changes import Change, changes
+from tests.mutation.collected import Times, try_changes
 from tests.mutation.equivalent import equivalents
 from tests.mutation.hook import Plan
-from tests.mutation.recording import Recording, modules, recordings, source
+from tests.mutation.recorder import record
+from tests.mutation.recording import Recording, kept, modules, source, statement_of
 from tests.mutation.report import Result, table
-from tests.mutation.session import AFTER, ROOT, Outcome, Watch, in_forks, preload, run_tests
+from tests.mutation.session import LONGEST, OPTIONS, ROOT, Outcome, Spent, Watch, in_forks, preload, run_tests
 
-PACKAGES = ("engine", "rules", "fleet", "notify", "central")
-AREAS = (
-    "engine", "rules", "fleet", "notify", "central", "jobs", "store", "senders", "topology", "scenario", "replay",
-    "page", "export", "web", "config", "kubernetes", "docs/test_runbooks.py",
-    "docs/test_generated_documents.py",
+PACKAGES = (
+    "engine.incidents.situation", "engine.symptoms", "engine.evaluation", "rules", "fleet", "notify", "central",
 )  # fmt: skip
-"""Folders of the tests that import these packages and need neither hardware nor a browser nor the network."""
-LEFT_OUT = ("page/test_page_in_a_browser.py", "web/test_security_with_peers.py")
+"""What is changed unless packages are named; `symptoms` and `evaluation` are what was `judge`."""
+RECORDED = ("engine", "rules", "fleet", "notify", "central")
+LEFT_OUT = ("mutation", "fuzz", "house", "image", "vm", "page/test_page_in_a_browser.py")
+"""Tests that execute nothing of these packages, or only with a browser or a machine of their own."""
 
 
 def files_of_tests(areas: Sequence[str]) -> list[Path]:
-    """The files in these folders of tests; a single file where one is named ("notify/test_links.py")."""
-    places = [ROOT / "tests" / area for area in areas]
-    found = [path for place in places for path in ([place] if place.is_file() else sorted(place.glob("test_*.py")))]
-    return [path for path in found if str(path.relative_to(ROOT / "tests")) not in LEFT_OUT]
+    """The files in these folders of tests; a single file where one is named ("notify/test_links.py"). None: all."""
+    places = [ROOT / "tests" / area for area in areas or [""]]
+    found = [path for place in places for path in ([place] if place.is_file() else sorted(place.rglob("test_*.py")))]
+    names = {path: str(path.relative_to(ROOT / "tests")) for path in found}
+    return [path for path in found if not any(f"{names[path]}/".startswith(f"{one}/") for one in LEFT_OUT)]
 
 
-def tests_of(change: Change, recorded: Mapping[str, Recording], limit: float) -> dict[str, float]:
-    """The tests that execute the statement, the most direct and quickest first, up to `limit` seconds: id -> seconds.
-
-    A test is direct as far as what it executes lies in the module.
-    """
-    found = [
-        (one.seconds * one.size / len(one.lines[change.module]), name, one.seconds)
-        for name, one in recorded.items()
-        if change.line in one.lines.get(change.module, ())
-    ]
+def tests_of(change: Change, recorded: Sequence[Recording], limit: float) -> tuple[Times, bool]:
+    """The tests that execute the statement, up to `limit` seconds of CPU time: the most direct and quickest of each
+    file, then the second of each, and so on; and whether one of the files executes it at import or collection."""
+    found, early = [], False
+    for one in recorded:
+        tests, imported = one.executing(change.module, statement_of(change))
+        tests.sort(key=lambda test: (test.cost, test.name))
+        found += [(place, test.cost, test.name, test) for place, test in enumerate(tests)]
+        early |= imported
     chosen, total = {}, 0.0
-    for _, name, seconds in sorted(found):
+    for *_, test in sorted(found):
         if total > limit:
             break
-        chosen[name] = seconds
-        total += seconds
-    return chosen
+        chosen[test.name] = (test.cpu, test.wall)
+        total += test.cpu
+    return chosen, early
 
 
-def tried(change: Change, tests: Mapping[str, float], limit: float, folder: Path) -> dict[str, object]:
-    """In a fork: what the tests say about the change."""
+def tried(change: Change, tests: Times, limit: float, folder: Path) -> dict[str, object]:
+    """In a fork without any module of fabricmon: what the tests say about the change."""
     watch = Watch(tests, limit)
     code = run_tests(folder, ["-x", *tests], Plan({change.module: change.number}, {}), watch)
-    if code and not watch.outcome.failed and not watch.over:
+    if code and not watch.is_over():
         raise RuntimeError(f"pytest ended with {code}")
     return asdict(watch.outcome)
 
@@ -70,25 +72,56 @@ def sampled(names: Sequence[str], number: int, seed: int) -> tuple[list[Change],
     return random.Random(seed).sample(every, min(number, len(every))), len(every)
 
 
-def results(sample: Sequence[Change], recorded: Mapping[str, Recording], limit: float, jobs: int) -> Iterator[Result]:
+def results(
+    sample: Sequence[Change], recorded: Sequence[Recording], limit: float, jobs: int, found: Callable[[Result], None]
+) -> None:
+    """Try each change and call `found`: those executed at import in a process without fabricmon, the others in one."""
     known = equivalents()
-    chosen = {change: tests_of(change, recorded, limit) for change in sample}
-    works = []
+    early, late = [], []
     for change in sample:
+        tests, imported = tests_of(change, recorded, limit)
         if why := known.get((change.module, change.function, change.was, change.becomes)):
-            yield Result(change, "equivalent", why)
-        elif not chosen[change]:
-            yield Result(change, "survived", "no test executes it")
+            found(Result(change, "equivalent", why))
+        elif not tests:
+            found(Result(change, "survived", "no test executes it"))
+        elif imported:
+            early.append((change, partial(tried, change, tests, limit)))
         else:
-            works.append((change, partial(tried, change, chosen[change], limit)))
-    for change, raw in in_forks(works, limit + AFTER, jobs):
-        outcome = Outcome(**raw) if isinstance(raw, dict) else Outcome("(none)", "the tests did not end")
-        if isinstance(raw, Exception):
-            yield Result(change, "error", str(raw))
-        elif outcome.failed:
-            yield Result(change, "noticed", outcome.why, outcome.failed, outcome.seconds)
-        else:
-            yield Result(change, "survived", f"{outcome.passed} tests passed", "", outcome.seconds)
+            late.append((change, tests))
+    for change, raw in in_forks(early, LONGEST, jobs):
+        found(_result(change, raw))
+    if late:
+        try_changes(late, limit, jobs, lambda change, raw: found(_result(change, raw)))
+
+
+def _result(change: Change, raw: Any) -> Result:
+    if isinstance(raw, Exception):
+        return Result(change, "error", str(raw))
+    outcome = Outcome(**raw) if raw else Outcome("(none)", "the tests did not end")
+    if outcome.failed:
+        return Result(change, "noticed", outcome.why, outcome.failed, outcome.seconds)
+    return Result(change, "survived", f"{outcome.passed} tests passed", "", outcome.seconds)
+
+
+def failing_unchanged(tests: Collection[str]) -> set[str]:
+    """Those of these tests that fail without a change, too."""
+    if not tests:
+        return set()
+    words = [sys.executable, "-m", "pytest", *OPTIONS, "--tb=no", "-rfE", *sorted(tests)]
+    out = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    return {line.split()[1] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))}
+
+
+def recordings(files: Sequence[Path], names: Sequence[str], jobs: int) -> list[Recording]:
+    """Of each file of tests: kept from before, or made now where the tests are new or changed."""
+    found = dict(kept(files, names))
+    if missing := [file for file in files if file not in found]:
+        work = partial(record, files=missing, names=names, jobs=jobs)
+        for _, result in in_forks([("recording", work)], LONGEST * len(missing), 1):
+            if result != 0:
+                raise RuntimeError(f"the tests cannot be recorded: {result}")
+        found.update(kept(missing, names))
+    return list(found.values())
 
 
 def main() -> None:
@@ -96,27 +129,34 @@ def main() -> None:
     parser.add_argument("packages", nargs="*", default=PACKAGES, help="or modules: rules.congestion")
     parser.add_argument("--seed", type=int, default=1, help="which changes are drawn (1)")
     parser.add_argument("--number", type=int, default=100, help="of changes (100)")
-    parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="of tests for each change (60)")
-    parser.add_argument("--areas", nargs="+", default=AREAS, help="folders or files of tests")
+    parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="CPU time of tests a change (60)")
+    parser.add_argument("--areas", nargs="+", default=(), help="folders or files of tests (all)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")
     parser.add_argument("--list", action="store_true", help="print the sample, run nothing")
     args = parser.parse_args()
-    os.nice(10)
     names = modules(args.packages)
     sample, total = sampled(names, args.number, args.seed)
     if args.list:
         print(*sample, sep="\n")
         return
     preload()
-    recorded = recordings(files_of_tests(args.areas), modules(PACKAGES), args.jobs)
-    print(f"seed {args.seed}: {len(sample)} of {total} possible changes; {len(recorded)} tests", flush=True)
-    began, found = time.monotonic(), []
-    for result in results(sample, recorded, args.limit, args.jobs):
+    recorded = recordings(files_of_tests(args.areas), modules(RECORDED), args.jobs)
+    print(f"seed {args.seed}: {len(sample)} of {total} possible changes; {len(recorded)} files of tests", flush=True)
+    began, found = Spent(), []
+
+    def noted(result: Result) -> None:
         found.append(result)
         print(result, flush=True)
+
+    results(sample, recorded, args.limit, args.jobs, noted)
+    unsteady = failing_unchanged({one.test for one in found if one.test.startswith("tests/")})
+    for at, one in enumerate(found):
+        if one.test in unsteady:
+            found[at] = Result(one.change, "error", f"{one.test} fails without the change, too")
+            print(found[at])
     print(table(found))
-    print(f"{time.monotonic() - began:.0f} s")
+    print(f"{began.wall():.0f} s, {began.cpu():.0f} s of CPU time")
     if args.json:
         args.json.write_text(json.dumps([asdict(one) for one in found], indent=1))
 

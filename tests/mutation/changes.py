@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import gc
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -110,24 +111,45 @@ def changed(source: str, number: int) -> ast.Module:
     raise ValueError(f"no change {number}")
 
 
-def marked(source: str, mark: Callable[[int], ast.stmt]) -> tuple[ast.Module, list[int]]:
-    """The syntax tree with `mark(n)` before the n-th statement inside functions, and the line of each statement."""
+@dataclass(frozen=True)
+class Statement:
+    """A statement inside a function, named so that the name outlives changes elsewhere in the module.
+
+    function  qualified name of the outermost function
+    digest    of the function's syntax, without positions
+    number    of the statement in the function
+    line      in this text of the module
+    """
+
+    function: str
+    digest: str
+    number: int
+    line: int
+
+
+def marked(source: str, mark: Callable[[int], ast.stmt]) -> tuple[ast.Module, list[Statement]]:
+    """The syntax tree with `mark(n)` before the n-th statement inside functions, and these statements."""
     tree = parse(source)
-    lines: list[int] = []
-    for _, function in _functions(tree):
+    found: list[Statement] = []
+    for name, function in _functions(tree):
+        digest, first = hashlib.sha256(ast.dump(function).encode()).hexdigest()[:16], len(found)
+
+        def named(node: ast.stmt, name: str = name, digest: str = digest, first: int = first) -> ast.stmt:
+            found.append(Statement(name, digest, len(found) - first, node.lineno))
+            return ast.copy_location(mark(len(found) - 1), node)
+
         for node in list(ast.walk(function)):
             for field in ("body", "orelse", "finalbody"):
                 held = getattr(node, field, None)
                 if isinstance(held, list):
-                    setattr(node, field, list(_with_marks(held, mark, lines)))
-    return ast.fix_missing_locations(tree), lines
+                    setattr(node, field, list(_with_marks(held, named)))
+    return ast.fix_missing_locations(tree), found
 
 
-def _with_marks(held: list[ast.stmt], mark: Callable[[int], ast.stmt], lines: list[int]) -> Iterator[ast.stmt]:
+def _with_marks(held: list[ast.stmt], mark: Callable[[ast.stmt], ast.stmt]) -> Iterator[ast.stmt]:
     for node in held:
         if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):  # a docstring stays the first
-            yield ast.copy_location(mark(len(lines)), node)
-            lines.append(node.lineno)
+            yield mark(node)
         yield node
 
 
@@ -281,7 +303,9 @@ def _can_go(node: ast.stmt) -> bool:
         return any(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
     if isinstance(node, ast.Expr):
         return not isinstance(node.value, ast.Constant) and not _is_log(node.value)
-    return isinstance(node, ast.AugAssign | ast.Raise | ast.Delete | ast.Continue | ast.Break)
+    if isinstance(node, ast.Delete):  # of a local variable: nothing can differ
+        return not all(isinstance(target, ast.Name) for target in node.targets)
+    return isinstance(node, ast.AugAssign | ast.Raise | ast.Continue | ast.Break)
 
 
 def _of_texts(node: ast.BinOp) -> bool:

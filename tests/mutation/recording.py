@@ -1,103 +1,98 @@
-"""Which test executes which statement: recorded for each file of tests, again when it or what it executes changed."""
+"""Which test executes which statement: recorded once for each file of tests, and of use after the code changed.
+
+A statement is known by its function, the function's digest and its number in it, so that a recording outlives changes
+elsewhere. In a function that changed since, every test that executed the function counts; in a new one, every test that
+executed the module.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
-from tests.mutation.changes import marked, parse
-from tests.mutation.hook import Plan
-from tests.mutation.session import ROOT, in_forks, run_tests
+from tests.mutation.changes import Change, Statement, marked, parse
+from tests.mutation.session import ROOT
 
-KEPT = ROOT / ".cache/mutation"
-SLOTS = 4096  # statements of one module at most
+KEPT = ROOT / ".cache/mutation/recordings"
+WAITING = 0.1  # a second of waiting costs as much as so many seconds of CPU time, when tests are put in order
 
-LONGEST = 900.0  # seconds for one file of tests
-
-Lines = dict[str, list[int]]
-"""Module -> lines of the statements that were executed."""
+Place = tuple[str, str, str, int]
+"""Module, function, digest of the function, number of the statement."""
 
 
 @dataclass(frozen=True)
-class Recording:
-    """One test.
+class Executing:
+    """A test that executes a statement.
 
-    seconds   that it took
-    lines     that it executed
+    name      its id
+    cpu       seconds of CPU time, also of processes that it started
+    wall      seconds
+    share     of what it executes that lies in the module: how direct it is
     """
 
-    seconds: float
-    lines: Lines
+    name: str
+    cpu: float
+    wall: float
+    share: float
 
-    @cached_property
-    def size(self) -> int:
-        return sum(map(len, self.lines.values()))
+    @property
+    def cost(self) -> float:
+        return (self.cpu + WAITING * self.wall) / self.share
 
 
-class Recorder:
-    """A pytest plugin: what each test executed, also at import and in fixtures that it shares."""
+class Recording:
+    """One file of tests.
 
-    def __init__(self, hits: Path) -> None:
-        self._hits = np.memmap(hits, dtype=np.uint8, mode="r+")
-        self.tests: dict[str, tuple[float, set[int]]] = {}
-        self.failed: set[str] = set()
-        self._shared: dict[str, set[int]] = {}
-        self._users: dict[str, tuple[str, ...]] = {}
-        self._imported: set[int] = set()
+    imported  what its collection executes, the import of what it tests included
+    """
 
-    def _taken(self) -> set[int]:
-        found = set(np.flatnonzero(self._hits).tolist())
-        self._hits[:] = 0
-        return found
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        self._modules = sorted({module for module, *_ in raw["places"]})
+        self._places: dict[str, dict[str, list[tuple[str, int, int]]]] = {name: {} for name in self._modules}
+        for at, (module, function, digest, number) in enumerate(raw["places"]):
+            self._places[module].setdefault(function, []).append((digest, number, at))
+        self._names = list(raw["tests"])
+        self._seconds = [(cpu, wall) for cpu, wall, _ in raw["tests"].values()]
+        held = [np.array(places, dtype=np.int32) for _, _, places in raw["tests"].values()]
+        self._test = np.repeat(np.arange(len(held)), [len(one) for one in held])
+        self._place = np.concatenate(held) if held else np.zeros(0, dtype=np.int32)
+        of = {name: at for at, name in enumerate(self._modules)}
+        module_of = np.array([of[place[0]] for place in raw["places"]], dtype=np.int32)
+        size = max(1, len(self._modules))
+        self._in_module = np.zeros((len(held), size))
+        if len(self._place):
+            counts = np.bincount(self._test * size + module_of[self._place], minlength=len(held) * size)
+            self._in_module = counts.reshape(len(held), size)
+        self._imported = frozenset(raw["imported"])
 
-    def pytest_collection_finish(self) -> None:
-        self._imported = self._taken()
+    def _matching(self, module: str, statement: Statement) -> list[int]:
+        functions = self._places.get(module, {})
+        same = functions.get(statement.function)
+        if same is None:
+            return [at for places in functions.values() for _, _, at in places]
+        unchanged = [(number, at) for digest, number, at in same if digest == statement.digest]
+        if unchanged:
+            return [at for number, at in unchanged if number == statement.number]
+        return [at for _, _, at in same]
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
-        if fixturedef.scope == "function":
-            return (yield)
-        before = self._taken()
-        try:
-            return (yield)
-        finally:
-            made = self._taken()
-            self._shared.setdefault(fixturedef.argname, set()).update(made)
-            self._hits[list(before | made)] = 1
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        began = time.monotonic()
-        try:
-            return (yield)
-        finally:
-            self.tests[item.nodeid] = (time.monotonic() - began, self._taken())
-            self._users[item.nodeid] = tuple(getattr(item, "fixturenames", ()))
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if not report.passed:
-            self.failed.add(report.nodeid)
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed:
-            raise RuntimeError(f"{report.nodeid} cannot be collected: {report.longrepr}")
-
-    def found(self) -> Iterator[tuple[str, float, set[int]]]:
-        """Each test that passed: id, seconds, places of its hits."""
-        for name, (seconds, own) in self.tests.items():
-            if name not in self.failed:
-                shared = (self._shared.get(fixture, set()) for fixture in self._users[name])
-                yield name, seconds, own.union(self._imported, *shared)
+    def executing(self, module: str, statement: Statement) -> tuple[list[Executing], bool]:
+        """The tests that execute the statement, and whether the collection does."""
+        places = self._matching(module, statement)
+        if not places:
+            return [], False
+        tests = np.unique(self._test[np.isin(self._place, places)])
+        here = self._in_module[:, self._modules.index(module)]
+        share = here / np.maximum(1, self._in_module.sum(axis=1))
+        return [
+            Executing(self._names[at], *self._seconds[at], float(share[at])) for at in tests
+        ], not self._imported.isdisjoint(places)
 
 
 def modules(packages: Sequence[str]) -> list[str]:
@@ -117,71 +112,33 @@ def source(module: str) -> str:
 
 
 @cache
-def _lines(module: str) -> list[int]:
+def statements(module: str) -> list[Statement]:
     return marked(source(module), lambda number: parse("pass").body[0])[1]
 
 
-def _digest(texts: Iterable[str]) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+def statement_of(change: Change) -> Statement:
+    return next(one for one in statements(change.module) if (one.line, one.function) == (change.line, change.function))
 
 
-def _own(file: Path) -> str:
-    """A file of tests with the modules beside it that are no tests."""
+def own_digest(file: Path) -> str:
+    """Of a file of tests with the modules beside it that are no tests."""
     beside = sorted(path for path in file.parent.glob("*.py") if not path.name.startswith("test_"))
-    return _digest(path.read_text(encoding="utf-8") for path in [file, *beside])
-
-
-def recordings(files: Sequence[Path], names: Sequence[str], jobs: int) -> dict[str, Recording]:
-    """The recording of each test in these files: kept from before, or made now where something changed since."""
-    found: dict[Path, dict[str, Any]] = {}
-    for file in files:
-        kept = _kept(file)
-        known = json.loads(kept.read_text()) if kept.exists() else None
-        if known and _is_current(known, file, names):
-            found[file] = known
-    missing = [(file, lambda folder, file=file: _record(folder, file, names)) for file in files if file not in found]
-    for file, result in in_forks(missing, LONGEST, jobs):
-        if not isinstance(result, dict):
-            raise RuntimeError(f"{file} cannot be recorded") from result
-        _kept(file).parent.mkdir(parents=True, exist_ok=True)
-        _kept(file).write_text(json.dumps(result))
-        seconds = sum(time for time, _ in result["tests"].values())
-        print(f"recorded {file.relative_to(ROOT)}: {len(result['tests'])} tests, {seconds:.0f} s", flush=True)
-        found[file] = result
-    return {name: Recording(*test) for one in found.values() for name, test in one["tests"].items()}
+    return hashlib.sha256("\0".join(path.read_text(encoding="utf-8") for path in [file, *beside]).encode()).hexdigest()
 
 
 def _kept(file: Path) -> Path:
-    return KEPT / "recordings" / f"{'.'.join(file.relative_to(ROOT).with_suffix('').parts)}.json"
+    return KEPT / f"{'.'.join(file.relative_to(ROOT).with_suffix('').parts)}.json"
 
 
-def _is_current(known: dict[str, Any], file: Path, names: Sequence[str]) -> bool:
-    """Whether neither the tests nor what they execute changed since."""
-    if known["own"] != _own(file) or not set(names) <= set(known["of"]):
-        return False
-    return all(module in names and _digest([source(module)]) == was for module, was in known["modules"].items())
+def kept(files: Iterable[Path], names: Sequence[str]) -> Iterator[tuple[Path, Recording]]:
+    """The files of tests whose recording is of their present text and of all these modules."""
+    for file in files:
+        if _kept(file).exists():
+            raw = json.loads(_kept(file).read_text())
+            if raw["own"] == own_digest(file) and set(names) <= set(raw["of"]):
+                yield file, Recording(raw)
 
 
-def _record(folder: Path, file: Path, names: Sequence[str]) -> dict[str, Any]:
-    offsets = {name: place * SLOTS for place, name in enumerate(names)}
-    hits = folder / "hits"
-    hits.write_bytes(bytes(len(names) * SLOTS))
-    recorder = Recorder(hits)
-    run_tests(folder, [str(file.relative_to(ROOT))], Plan({}, offsets, str(hits)), recorder)
-    tests = {name: [seconds, _by_module(places, names)] for name, seconds, places in recorder.found()}
-    touched = sorted({module for _, lines in tests.values() for module in lines})
-    return {
-        "own": _own(file),
-        "of": list(names),
-        "modules": {module: _digest([source(module)]) for module in touched},
-        "tests": tests,
-        "failed": sorted(recorder.failed),
-    }
-
-
-def _by_module(places: Iterable[int], names: Sequence[str]) -> Lines:
-    found: defaultdict[str, set[int]] = defaultdict(set)
-    for place in places:
-        module = names[place // SLOTS]
-        found[module].add(_lines(module)[place % SLOTS])
-    return {module: sorted(lines) for module, lines in sorted(found.items())}
+def keep(file: Path, raw: Mapping[str, Any]) -> None:
+    KEPT.mkdir(parents=True, exist_ok=True)
+    _kept(file).write_text(json.dumps(raw))

@@ -7,6 +7,7 @@ import gc
 import itertools
 import json
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -24,14 +25,16 @@ from hypothesis import Phase, settings
 from tests.mutation.hook import Plan
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 10.0  # times as long as it took unchanged, and at least so many seconds, may a test take
-AFTER = 120.0  # seconds beyond the limit of a session until its processes are killed
+PATIENCE = 10.0  # times as much CPU time as it took unchanged, and at least so many seconds, may a test take
+ASLEEP = 30.0  # seconds that a test may take at least when it only waits
+LONGEST = 900.0  # seconds after which a session is killed
+MEMORY = 8 << 30  # bytes of address space of a session: an endless loop must not take the machine's memory
 PRELOADED = (
     "numpy", "hypothesis", "aiohttp.web", "msgspec", "yaml", "structlog", "prometheus_client", "pyroute2", "re2",
     "bcrypt", "dns.resolver",
 )  # fmt: skip
 OPTIONS = (
-    "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist",
+    "-q", "--no-header", "--tb=line", "--capture=no", "-p", "no:cacheprovider", "-p", "no:xdist",
     "-W", "ignore::pytest.PytestAssertRewriteWarning",
     "-m", "not (long or vm or chaos or rig)",
 )  # fmt: skip
@@ -57,7 +60,7 @@ class Outcome:
     failed     id of the first test that failed, "" where none did
     why        what failed in it: the kind and the text of the error
     passed     number of tests that passed
-    seconds    wall time of the tests, without start and collection
+    seconds    CPU time of the tests and the processes that they started, without start and collection
     """
 
     failed: str = ""
@@ -70,33 +73,36 @@ class Outcome:
 class Watch:
     """A pytest plugin: order, limits, and the first failure.
 
-    times   expected seconds of each test to run, in the order in which they run; empty: all that is collected
-    limit   seconds after which no further test starts
+    times   expected CPU time and duration of each test to run, in the order in which they run
+    limit   seconds of CPU time after which no further test starts
     """
 
-    times: Mapping[str, float]
+    times: Mapping[str, tuple[float, float]]
     limit: float
     outcome: Outcome = field(default_factory=Outcome)
-    over: bool = False
+
+    def is_over(self) -> bool:
+        return bool(self.outcome.failed) or self.outcome.seconds > self.limit
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        if self.times:
-            places = {name: place for place, name in enumerate(self.times)}
-            items.sort(key=lambda item: places.get(item.nodeid, len(places)))
-            for item in items:
-                item.add_marker(pytest.mark.timeout(PATIENCE * max(1.0, self.times.get(item.nodeid, 1.0))))
+        places = {name: place for place, name in enumerate(self.times)}
+        items.sort(key=lambda item: places.get(item.nodeid, len(places)))
+        for item in items:
+            _, wall = self.times.get(item.nodeid, (0.0, 0.0))
+            item.add_marker(pytest.mark.timeout(max(ASLEEP, PATIENCE * wall)))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        if self.outcome.seconds > self.limit:
-            self.over = True
+        if self.is_over():
             item.session.shouldstop = "the time is over"
-        began = time.monotonic()
+        cpu, _ = self.times.get(item.nodeid, (0.0, 0.0))
+        spent = Spent()
         try:
-            return (yield)
+            with _at_most(PATIENCE * max(1.0, cpu)):
+                return (yield)
         finally:
-            self.outcome.seconds += time.monotonic() - began
+            self.outcome.seconds += spent.cpu()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed and not self.outcome.failed:
@@ -106,6 +112,43 @@ class Watch:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed and not self.outcome.failed:
             self.outcome.failed, self.outcome.why = report.nodeid, _reason(report)
+
+
+class Spent:
+    """Time since it was made, of this process and of those that it started and that ended."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.monotonic(), self._used()
+
+    @staticmethod
+    def _used() -> float:
+        of = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+        return sum(one.ru_utime + one.ru_stime for one in of)
+
+    def cpu(self) -> float:
+        return self._used() - self._cpu
+
+    def wall(self) -> float:
+        return time.monotonic() - self._wall
+
+
+@contextlib.contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raises in the main thread of this process after so much CPU time: an endless loop ends."""
+
+    def raised(*_: object) -> None:
+        raise TimeoutError(f"more than {seconds:.0f} s of CPU time")
+
+    signal.signal(signal.SIGPROF, raised)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+
+
+def bounded_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.RLIM_INFINITY))
 
 
 def _reason(report: pytest.CollectReport | pytest.TestReport) -> str:
@@ -159,8 +202,8 @@ def _child(work: Work, folder: Path) -> None:
     try:
         os.setsid()
         output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT)
-        for descriptor in (1, 2):
-            os.dup2(output, descriptor)
+        for descriptor, target in ((os.open(os.devnull, os.O_RDONLY), 0), (output, 1), (output, 2)):
+            os.dup2(descriptor, target)
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         written = folder / "result.part"
         written.write_text(json.dumps(work(folder)))
@@ -186,9 +229,14 @@ def in_forks(works: Iterable[tuple[Named, Work]], limit: float, jobs: int) -> It
         time.sleep(0.02)
 
 
+def main_of_pytest(arguments: Sequence[str], plugin: Any) -> int:
+    os.chdir(ROOT)
+    return int(pytest.main([*OPTIONS, *arguments], plugins=[SameExamples(), plugin]))
+
+
 def run_tests(folder: Path, tests: Sequence[str], plan: Plan, watch: Any) -> int:
     """pytest's exit code for these tests, with modules changed as planned. In a fork only: it imports them."""
     assert not any(name.partition(".")[0] == "fabricmon" for name in sys.modules)
     plan.install(folder / "plan.json")
-    os.chdir(ROOT)
-    return int(pytest.main([*OPTIONS, *tests], plugins=[SameExamples(), watch]))
+    bounded_memory()
+    return main_of_pytest(tests, watch)

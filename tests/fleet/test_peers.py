@@ -1,0 +1,225 @@
+"""Peers against a plain telling of their method: medians by sorting, one port and one window at a time."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from fabricmon.fleet import link
+from fabricmon.fleet.peers import EVERY, FORGOTTEN, LEAST, TURNS, WINDOWS, Peers
+from fabricmon.fleet.tracks import Tracks
+from fabricmon.model import Kind
+from fabricmon.topology.domains import assign
+from tests.rules.bench_of_ports import Ports
+
+STEP = EVERY / TURNS
+BEGINS = 10_000.0
+
+
+class Rails:
+    """Ports of `nics` rails whose shares are set by hand; `peers` is advanced alone."""
+
+    def __init__(self, hosts: int = 24, nics: int = 2, roles: tuple[str, ...] = ("compute",)) -> None:
+        own = {(h, n): {"role": roles[n % len(roles)]} for h in range(hosts) for n in range(nics)}
+        self.bench = Ports(hosts, nics, own=own)
+        self.bench.polls(2)
+        self.table = self.bench.fleet.tables[Kind.PORT]
+        assert isinstance(self.table.tracks, Tracks)
+        self.tracks, self.n = self.table.tracks, self.table.n
+        self.peers, self.now = Peers(self.table.capacity), BEGINS
+        self.tracks.link[: self.n] = link.UP
+        self.tracks.pressure.traffic.until[: self.n] = math.inf
+        self.set([0.5] * self.n, [0.0] * self.n)
+
+    def set(self, share: list[float], pausing: list[float]) -> None:
+        self.tracks.pressure.traffic.latest[0, : self.n] = share
+        self.tracks.pressure.traffic.latest[1, : self.n] = 0.0
+        self.tracks.pressure.pausing.latest[0, : self.n] = pausing
+
+    def advance(self, seconds: float = 0.0) -> None:
+        self.now += seconds
+        self.peers.advance(self.table, self.tracks, self.tracks.pressure, self.now)
+
+    def window(self) -> None:
+        """One window: all turns, and the first of the next only with the next call."""
+        for _ in range(TURNS):
+            self.advance(STEP)
+
+    def jobs(self, of: dict[tuple[str, str], int]) -> None:
+        entries = list(zip(self.table.ids, self.table.labels, strict=True))
+        self.table.domains = assign(None, entries, {})
+        ids = np.full(self.n, -1, np.int32)
+        for row, component in enumerate(self.table.ids):
+            ids[row] = of.get((component.node, component.name), -1)
+        self.table.domains.ids["job"] = ids
+
+
+def lows(share: list[float], pausing: list[float]) -> list[bool]:
+    """Which ports of one group at work are low."""
+    usual, rests = statistics.median(share), statistics.median(pausing)
+    spread = 1.4826 * statistics.median(abs(x - usual) for x in share)
+    jitter = 1.4826 * statistics.median(abs(x - rests) for x in pausing)
+    low = [
+        (usual - x > 3.5 * max(spread, 0.02 * usual) and x < 0.92 * usual) or p - rests > max(3.5 * jitter, 0.05)
+        for x, p in zip(share, pausing, strict=True)
+    ]
+    return low if sum(low) <= max(1.0, 0.1 * len(low)) else [False] * len(low)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_windows_of_random_shares(seed: int) -> None:
+    rng = random.Random(seed)
+    rails = Rails()
+    rows = range(rails.n)
+    groups = defaultdict(list)
+    for row in rows:
+        groups[rails.table.ids[row].name].append(row)
+    seen: defaultdict[int, list[bool]] = defaultdict(list)
+    usual = dict.fromkeys(rows, math.nan)
+    rails.advance()
+    for _ in range(WINDOWS + 3):
+        odd = [rng.random() < (0.9 if row in (3, 30) else 0.02) for row in rows]
+        share = [rng.choice((0.4, 0.2, 0.005, 0.01) if one else (0.5, 0.5, 0.49, 0.47)) for one in odd]
+        pausing = [rng.choice((0.06, 0.3) if rng.random() < 0.03 else (0.0, 0.04, math.nan)) for _ in rows]
+        up, present, read = ([rng.random() < 0.95 for _ in rows] for _ in range(3))
+        rails.set(share, pausing)
+        rails.tracks.link[: rails.n] = np.where(up, link.UP, link.DOWN)
+        rails.table.present[: rails.n] = present
+        rails.tracks.pressure.traffic.until[: rails.n] = np.where(read, math.inf, 0.0)
+        rails.window()
+        shown = rails.tracks.pressure.traffic.latest[0].tolist(), rails.tracks.pressure.pausing.latest[0].tolist()
+        for members in groups.values():
+            works = [r for r in members if shown[0][r] >= 0.01 and up[r] and present[r] and read[r]]
+            if len(works) < LEAST:
+                continue
+            paused = [0.0 if math.isnan(shown[1][r]) else shown[1][r] for r in works]
+            for row, low in zip(works, lows([shown[0][r] for r in works], paused), strict=True):
+                seen[row].append(low)
+                usual[row] = statistics.median(shown[0][r] for r in works)
+                assert rails.peers.size[row] == len(works)
+                assert rails.peers.share[row] == pytest.approx(shown[0][row])
+        for row in rows:
+            last = seen[row][-WINDOWS:]
+            assert (rails.peers.low[row], rails.peers.seen[row]) == (sum(last), len(last)), row
+            assert rails.peers.median[row] == pytest.approx(usual[row], rel=1e-6, nan_ok=True)
+    assert max(rails.peers.low[: rails.n]) > 2
+
+
+@pytest.mark.parametrize(("share", "low"), [(0.459, True), (0.4601, False), (0.47, False)])
+def test_the_gap_is_eight_percent(share: float, low: bool) -> None:
+    """Of many ports that agree the spread is taken as 2 %: 3.5 x 2 % is less than 8 %."""
+    rails = Rails(nics=1)
+    rails.set([share] + [0.5] * (rails.n - 1), [0.0] * rails.n)
+    rails.advance()
+    rails.window()
+    assert rails.peers.low[: rails.n].tolist() == [int(low)] + [0] * (rails.n - 1)
+
+
+@pytest.mark.parametrize(("odd", "low"), [(1, 1), (2, 2), (3, 0)])
+def test_more_than_a_tenth_of_a_group_are_no_stragglers(odd: int, low: int) -> None:
+    rails = Rails(nics=1)
+    rails.set([0.2] * odd + [0.5] * (rails.n - odd), [0.0] * rails.n)
+    rails.advance()
+    rails.window()
+    assert rails.peers.low[: rails.n].sum() == low
+
+
+@pytest.mark.parametrize(("hosts", "windows"), [(LEAST, 1), (LEAST - 1, 0)])
+def test_a_group_has_eight_ports_at_work(hosts: int, windows: int) -> None:
+    rails = Rails(hosts, 1)
+    rails.advance()
+    rails.window()
+    assert rails.peers.seen[: rails.n].tolist() == [windows] * hosts
+
+
+def test_storage_is_not_compared_and_a_port_of_no_role_is() -> None:
+    rails = Rails(10, 3, ("compute", "storage", "unknown"))
+    rails.advance()
+    rails.window()
+    compared = {rails.table.ids[row].name for row in np.flatnonzero(rails.peers.seen[: rails.n])}
+    assert compared == {"mlx5_0/1", "mlx5_2/1"}
+
+
+def test_ports_of_two_jobs_are_two_groups() -> None:
+    """Each of the jobs is at its own pace: nobody is low; without the jobs half of the ports differ from the rest."""
+    rails = Rails(20, 1)
+    of = {(rails.table.ids[row].node, rails.table.ids[row].name): row % 2 for row in range(18)}
+    rails.jobs(of)
+    rails.set([0.2 if row % 2 else 0.5 for row in range(20)], [0.0] * 20)
+    rails.tracks.pressure.traffic.latest[0, 4] = 0.3
+    rails.advance()
+    rails.window()
+    assert np.flatnonzero(rails.peers.low[:20]).tolist() == [4]
+    assert rails.peers.size[:20].tolist() == [9] * 18 + [0] * 2  # two without a job are too few
+    assert rails.peers.in_job[:20].tolist() == [True] * 18 + [False] * 2
+    assert rails.peers.median[:18].tolist() == pytest.approx([0.5, 0.2] * 9)
+
+
+def test_each_group_has_its_turn_once_in_ten_seconds_however_uneven_the_ticks() -> None:
+    rails, rng, elapsed = Rails(8, 8), random.Random(5), 0.0
+    rails.advance()
+    while elapsed < 20 * EVERY:
+        step = rng.choice((0.1, 0.25, 0.3, 1.0))
+        elapsed += step
+        rails.advance(step)
+        behind = (elapsed - 1.0) // EVERY
+        assert (rails.peers.seen[: rails.n] >= min(WINDOWS, behind)).all(), elapsed
+        assert (rails.peers.seen[: rails.n] <= min(WINDOWS, elapsed // EVERY + 2)).all(), elapsed
+
+
+def test_the_turns_of_one_window_are_spread_over_it() -> None:
+    rails = Rails(8, 8)
+    rails.advance()
+    evaluated = []
+    for _ in range(TURNS):
+        evaluated.append(int(np.count_nonzero(rails.peers.seen[: rails.n])))
+        rails.advance(STEP)
+    assert evaluated == sorted(evaluated)
+    assert evaluated[0] == 0 or evaluated[0] <= 8
+    assert evaluated[TURNS // 2] in range(24, 41)
+    assert evaluated[-1] == rails.n
+
+
+@pytest.mark.parametrize(("pause", "seen"), [(FORGOTTEN - EVERY, 3), (FORGOTTEN + EVERY, 1)])
+def test_what_was_seen_before_a_long_rest_belongs_to_another_job(pause: float, seen: int) -> None:
+    rails = Rails(8, 1)
+    rails.set([0.1] + [0.5] * 7, [0.0] * 8)
+    rails.advance()
+    for _ in range(2):
+        rails.window()
+    rails.set([0.5] * 8, [0.0] * 8)
+    rails.advance(pause)
+    rails.window()
+    assert rails.peers.seen[:8].tolist() == [seen] * 8
+    assert rails.peers.low[0] == (2 if seen > 1 else 0)
+
+
+@pytest.mark.parametrize("step", [-3600.0, 2 * EVERY, 86_400.0])
+def test_a_clock_that_steps_begins_a_window(step: float) -> None:
+    rails = Rails(8, 1)
+    rails.advance()
+    rails.window()
+    rails.advance(step)
+    before = rails.peers.seen[0]
+    rails.window()
+    assert rails.peers.seen[0] - before in (0, 1)
+    assert rails.now - rails.peers.evaluated[0] < EVERY + STEP
+
+
+def test_many_groups_in_one_turn_have_their_own_medians() -> None:
+    """100 rails of 8 ports: more groups than turns; each has its own pace and its own straggler."""
+    rails = Rails(8, 100)
+    pace = [0.3 + 0.006 * int(component.name[5:].partition("/")[0]) for component in rails.table.ids]
+    slow = {row for row in range(rails.n) if row % 101 == 0}
+    rails.set([one * (0.5 if row in slow else 1.0) for row, one in enumerate(pace)], [0.0] * rails.n)
+    rails.advance()
+    rails.window()
+    rails.window()
+    assert set(np.flatnonzero(rails.peers.low[: rails.n]).tolist()) == slow
+    assert set(rails.peers.low[sorted(slow)].tolist()) == {2}
+    assert rails.peers.median[: rails.n].tolist() == pytest.approx(pace, rel=1e-5)
