@@ -124,6 +124,6 @@ def test_a_window_covers_one_to_two_horizons() -> None:
         kept.append(window.at(ERRORS, 0))
         assert window.sum(ERRORS, 2).tolist() == [window.at(ERRORS, 0), 2 * window.at(ERRORS, 0)]
         assert window.some(ERRORS, rows).tolist() == window.sum(ERRORS, 2).tolist()
-    # it turns at 1100, 1200 and 1300, at 1499 (a second short of two horizons), at 1709 (more: nothing is left) and when
-    # the clock steps back
+    # it turns at 1100, 1200 and 1300, at 1499 (a second short of two horizons), at 1709 (more: nothing is left) and
+    # when the clock steps back
     assert kept == [1, 2, 3, 4, 5, 3, 4, 3, 2, 3, 1, 2, 3, 4]

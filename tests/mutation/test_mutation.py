@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from tests.mutation.__main__ import PACKAGES
-from tests.mutation.changes import changed, changes, marked
+from tests.mutation.changes import Statement, changed, changes, marked
 from tests.mutation.equivalent import entries
-from tests.mutation.recording import ROOT, modules, source
+from tests.mutation.recording import Recording, modules, source
+from tests.mutation.session import ROOT
 
 EXAMPLE = '''
 """A text with 1 number."""
@@ -67,6 +68,7 @@ def test_each_sort_of_change_and_nothing_in_texts() -> None:
         ("a += 1", {"a -= 1", "a += 2", "pass"}),
         ("a.b = True", {"a.b = False", "pass"}),
         ("x = 'a' + b", set()),
+        ("del a", set()),
         ("assert a < b", set()),
     ],
 )
@@ -87,8 +89,26 @@ def test_a_mark_stands_before_each_statement_and_the_docstrings_stay() -> None:
     names: dict[str, Any] = {"hits": hits, "log": type("Log", (), {"info": staticmethod(lambda *_, **__: None)})}
     exec(compile(tree, "example", "exec"), names)
     assert names["Box"]().fits(1)
-    assert [lines[number] for number in sorted(hits)] == [13, 14, 16]
+    assert [lines[number].line for number in sorted(hits)] == [13, 14, 16]
+    assert [(lines[0].function, lines[0].number)] == [("Box.fits", 0)]
     assert names["Box"].fits.__doc__ == "Whether 7 fit."
+
+
+def test_a_recording_outlives_changes_elsewhere_and_is_wide_where_the_function_changed() -> None:
+    def executing(statement: Statement) -> tuple[list[str], bool]:
+        tests, imported = recording.executing("m", statement)
+        return [test.name for test in tests], imported
+
+    places = [("m", "f", "1", 0), ("m", "f", "1", 1), ("m", "g", "2", 0), ("other", "f", "1", 0)]
+    tests = {"one": (1.0, 2.0, [0, 1]), "two": (1.0, 2.0, [0, 2]), "three": (1.0, 2.0, [3])}
+    recording = Recording({"places": places, "tests": tests, "imported": [2]})
+    assert executing(Statement("f", "1", 0, 99)) == (["one", "two"], False)
+    assert executing(Statement("f", "1", 1, 99)) == (["one"], False)
+    assert executing(Statement("f", "1", 2, 99)) == ([], False)
+    assert executing(Statement("f", "changed", 7, 99)) == (["one", "two"], False)
+    assert executing(Statement("g", "2", 0, 99)) == (["two"], True)
+    assert executing(Statement("new", "3", 0, 99)) == (["one", "two"], True)
+    assert recording.executing("absent", Statement("f", "1", 0, 99)) == ([], False)
 
 
 def test_every_entry_of_the_equivalent_ones_is_a_possible_change_with_a_reason() -> None:
