@@ -16,7 +16,7 @@ import yaml
 from msgspec.structs import replace
 
 from fabricmon.agent.app import AT_START as AGENT_AT_START
-from fabricmon.central.app import AT_START as CENTRAL_AT_START
+from fabricmon.central.reload import AT_START as CENTRAL_AT_START
 from fabricmon.model import Members
 from fabricmon.notify.last_notification import face_of
 from fabricmon.notify.links import IncidentLinks
