@@ -7,10 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from fabricmon.fabric.report import LinkReport, PortReport, SweepReport
 from fabricmon.terminal.text_table import text_table
+from fabricmon.topology.graph import Finding
 from fabricmon.topology.infer import natural
 
 MOST = 30
 """Ports or links listed in one section; --json has all."""
+
+NAMED = 8
+"""Components that the line of a finding names."""
 
 HEAD = ("TIER", "LINKS", "ACTIVE", "RATES", "PORTS WITH ERRORS", "PORTS WITH TX WAIT")
 
@@ -27,9 +31,8 @@ def render(sweep: SweepReport) -> str:
     for title, found in (
         ("nodes without answer", list(sweep.silent)),
         ("ports with their link up whose far end does not answer", list(sweep.mute)),
-        ("links lost", list(sweep.lost)),
+        ("links lost", [_lost(finding) for finding in sweep.lost]),
         ("links not active", [_link(link) for link in sweep.links if link.state != "active"]),
-        ("links below the rate of their tier", list(_slow(sweep.links))),
         ("ports with errors since their counters were last reset", [_port(port) for port in _worst(sweep.ports)]),
     ):
         if found:
@@ -37,7 +40,7 @@ def render(sweep: SweepReport) -> str:
             if len(found) > MOST:
                 lines.append(f"  and {len(found) - MOST} more")
     lines += ["", *text_table([HEAD, *_tiers(sweep)])]
-    lines += ["", *(sweep.findings or ("no topology findings",))]
+    lines += ["", *(map(_finding, sweep.findings) if sweep.findings else ("no topology findings",))]
     return "\n".join(lines)
 
 
@@ -53,17 +56,15 @@ def _rate(rate: float | None, width: int | None) -> str:
     return f"{rate * 8 / 1e9:g} Gb/s over {width}X" if rate is not None else "unknown"
 
 
-def _slow(links: Sequence[LinkReport]) -> Iterator[str]:
-    usual: dict[str, float] = {}
-    for tier in {link.tier for link in links}:
-        rates = Counter(link.rate for link in links if link.tier == tier and link.rate is not None)
-        if rates:
-            usual[tier] = rates.most_common(1)[0][0]
-    for link in links:
-        if link.rate is not None and link.rate < usual[link.tier]:
-            most = _rate(usual[link.tier], None).partition(" over")[0]
-            ends = f"{link.a.node}/{link.a.port} - {link.b.node}/{link.b.port}"
-            yield f"{ends}: {_rate(link.rate, link.width)}, most links of the tier: {most}"
+def _finding(finding: Finding) -> str:
+    """Kind, reason and the first components."""
+    named = "; ".join(finding.components[:NAMED])
+    rest = f" and {len(finding.components) - NAMED} more" if len(finding.components) > NAMED else ""
+    return f"{finding.kind}: {finding.why}: {named}{rest}"
+
+
+def _lost(finding: Finding) -> str:
+    return f"{finding.components[0]}: {finding.why}" if finding.kind == "port_down" else _finding(finding)
 
 
 def _worst(ports: Sequence[PortReport]) -> list[PortReport]:

@@ -156,6 +156,8 @@ def read_port(node: FabricNode, number: int, datagram: memoryview) -> None:
     port.state, port.phys_state = info["state"], info["phys_state"]
     port.width = mad.width_of(info["width_active"])
     port.speed = mad.lane_speed(info["speed_active"], info["speed_ext_active"], info["speed_ext2_active"])
+    supported = mad.fastest(info["width_supported"], info["speed_supported"], info["speed_ext_supported"]) * 1e9 / 8
+    port.most = 0.0 if info["speed_ext2_active"] else supported  # newer speeds are not among the bits
     if not node.is_switch or number == 0:
         port.lid, port.sm_lid, port.lmc = info["lid"], info["sm_lid"], info["lmc"]
         if node.is_switch:

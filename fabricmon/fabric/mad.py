@@ -73,8 +73,8 @@ SWITCH_INFO = Attribute("SwitchInfo", 0x12, SMP_BYTES, _fields(
 PORT_INFO = Attribute("PortInfo", 0x15, SMP_BYTES, _fields(
     ("lid", 128, 16), ("sm_lid", 144, 16), ("capabilities", 160, 32), ("local_port", 224, 8),
     ("width_enabled", 232, 8), ("width_supported", 240, 8), ("width_active", 248, 8), ("state", 260, 4),
-    ("phys_state", 264, 4), ("lmc", 277, 3), ("speed_active", 280, 4), ("speed_ext2_active", 449, 2),
-    ("speed_ext_active", 496, 4),
+    ("speed_supported", 256, 4), ("phys_state", 264, 4), ("lmc", 277, 3), ("speed_active", 280, 4),
+    ("speed_ext2_active", 449, 2), ("speed_ext_active", 496, 4), ("speed_ext_supported", 500, 4),
 ))  # fmt: skip
 
 CLASS_PORT_INFO = Attribute("ClassPortInfo", 0x01, GMP_BYTES, _fields(
@@ -147,6 +147,14 @@ def width_of(code: int) -> int:
 def lane_speed(speed: int, extended: int, extended2: int = 0) -> float:
     """Gb/s of one lane, by the newest field that is set; 0 where none is."""
     return _SPEEDS_EXT2.get(extended2) or _SPEEDS_EXT.get(extended) or _SPEEDS.get(speed, 0.0)
+
+
+def fastest(widths: int, speeds: int, extended: int) -> float:
+    """Gb/s of the widest and fastest link that a port supports, by the bits of LinkWidthSupported, LinkSpeedSupported
+    and LinkSpeedExtSupported; 0 where one of them is empty."""
+    lanes = max((n for bit, n in _WIDTHS.items() if widths & bit), default=0)
+    known = [_SPEEDS_EXT[bit] for bit in _SPEEDS_EXT if extended & bit] or [_SPEEDS[b] for b in _SPEEDS if speeds & b]
+    return lanes * max(known, default=0.0)
 
 
 # --- requests

@@ -86,7 +86,7 @@ class SweepReport(Struct, frozen=True):
 
     silent  nodes that did not answer the sweep
     mute    ports with their link up whose far end did not answer the walk
-    lost    ports whose link is down and was up, or is up on their sisters; with the reason
+    lost    ports whose link is down and was up, or is up on their sisters: one finding a port, or a dead switch
     whole   every node answered, and no deadline passed
     """
 
@@ -94,10 +94,10 @@ class SweepReport(Struct, frozen=True):
     nodes: tuple[NodeReport, ...]
     links: tuple[LinkReport, ...]
     ports: tuple[PortReport, ...]
-    findings: tuple[str, ...]
+    findings: tuple[Finding, ...]
     silent: tuple[str, ...]
     mute: tuple[str, ...]
-    lost: tuple[str, ...]
+    lost: tuple[Finding, ...]
     datagrams: int
     walked_in: float
     swept_in: float
@@ -125,19 +125,12 @@ def report(
     return SweepReport(
         f"{name.get(subnet.origin.node, '?')}/{subnet.origin.port}",
         tuple(_node(node, graph, name[node.guid], node.guid not in values.silent) for node in subnet.nodes.values()),
-        tuple(links), tuple(found.values()), tuple(map(_finding, graph.findings)),
+        tuple(links), tuple(found.values()), graph.findings,
         tuple(sorted(name[guid] for guid in values.silent)),
         tuple(sorted((f"{name[at.node]}/{at.port}" for at in subnet.mute), key=infer.natural)),
         tuple(lost_ports(graph, list(found.values()))), values.sent, walked, swept,
         subnet.whole and not (subnet.cut or values.cut or values.silent),
     )  # fmt: skip
-
-
-def _finding(finding: Finding) -> str:
-    """Kind, reason and the first components, with the ports at both ends."""
-    named = "; ".join(finding.components[:NAMED])
-    rest = f" and {len(finding.components) - NAMED} more" if len(finding.components) > NAMED else ""
-    return f"{finding.kind}: {finding.why}: {named}{rest}"
 
 
 def _node(node: FabricNode, graph: Graph, name: str, answers: bool) -> NodeReport:
@@ -170,14 +163,12 @@ def _far(subnet: Subnet, at: At) -> At | None:
     return subnet.nodes[at.node].ports[at.port].far
 
 
-NAMED = 8
-"""Components that the line of a finding names."""
 PEERS_LEAST = 4
 SISTERS = 0.8
 """An uplink is expected on a port when it is one on this share of the switches of its level, PEERS_LEAST or more."""
 
 
-def lost_ports(graph: Graph, ports: Sequence[PortReport]) -> Iterator[str]:
+def lost_ports(graph: Graph, ports: Sequence[PortReport]) -> Iterator[Finding]:
     """Ports of switches that are down and were up since their counters were reset, or are uplinks of their sisters;
     those below one dead switch are one line."""
     levels = Counter(switch.level for switch in graph.switches.values() if not switch.labels.get("apart"))
@@ -199,10 +190,10 @@ def lost_ports(graph: Graph, ports: Sequence[PortReport]) -> Iterator[str]:
             lost[port.guid].append((port, f"an uplink on {sisters} of {peers} switches of level {switch.level}"))
     for dead in missing_switches(graph, lost):
         below = [lost[switch].pop(0)[0] for switch in dead.below]
-        yield findings.missing_switch(graph, dead).why + f"; ports {', '.join(f'{p.node}/{p.port}' for p in below)}"
+        yield findings.missing_switch(graph, dead, [f"{port.node}/{port.port}" for port in below])
     for found in lost.values():
         for port, why in found:
-            yield f"{port.node}/{port.port}: {port.state}, {why}"
+            yield Finding("port_down", (f"{port.node}/{port.port}",), f"{port.state}, {why}")
 
 
 def _word(value: float, words: Mapping[int, str]) -> str:

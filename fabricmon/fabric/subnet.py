@@ -34,6 +34,7 @@ class Port:
     """State of a port by its PortInfo.
 
     width  lanes, speed Gb/s of a lane; meaningless while the port is down
+    most   bytes per second that the port supports, 0 unknown
     lid    of an adapter's port, 0 for a switch's
     guid   of an adapter's port, 0 for a switch's
     far    the other end of its cable; None unknown
@@ -44,6 +45,7 @@ class Port:
     phys_state: int = 0
     width: int = 0
     speed: float = 0.0
+    most: float = 0.0
     lid: int = 0
     sm_lid: int = 0
     lmc: int = 0
@@ -179,7 +181,8 @@ def graph_of(subnet: Subnet, names: NodeNames | None = None) -> Graph:
         assert port.far is not None
         up = port.phys_state == LINK_UP
         far = End(guid_text(port.far.node), port.far.port)
-        found.link(End(guid_text(node.guid), port.number), far, port.rate if up else 0.0, port.width if up else 0)
+        rate, width = (port.rate, port.width) if up else (0.0, 0)
+        found.link(End(guid_text(node.guid), port.number), far, rate, width, port.most)
     return found.graph()
 
 

@@ -50,6 +50,7 @@ class Sighting(NamedTuple):
     far: End
     rate: float
     width: int
+    most: float  # bytes per second that this end supports, 0 unknown
 
 
 class Discovery:
@@ -64,6 +65,7 @@ class Discovery:
         self._conflicts: list[str] = []
         self._unread: list[str] = []
         self._unread_count = 0
+        self._unanswered: dict[str, None] = {}
         self._own: set[str] = set()
         self._twice: list[str] = []
         self._lids: dict[End, tuple[int, int]] = {}
@@ -138,13 +140,23 @@ class Discovery:
         if len(self._unread) < UNREAD_KEPT:
             self._unread.append(f"line {number}: {line.strip()[:80]}")
 
-    def link(self, near: End, far: End, rate: float = 0.0, width: int = 0) -> None:
-        """Add a link from `near` to `far`, as seen from `near`."""
+    @property
+    def first_unread(self) -> str:
+        """The first line that could not be parsed; "" where there is none."""
+        return self._unread[0] if self._unread else ""
+
+    def unanswered(self, route: str) -> None:
+        """Note a query of the discovery that was not answered; the first ones are kept."""
+        if len(self._unanswered) < UNREAD_KEPT:
+            self._unanswered[route] = None
+
+    def link(self, near: End, far: End, rate: float = 0.0, width: int = 0, most: float = 0.0) -> None:
+        """Add a link from `near` to `far`, as seen from `near`, which supports `most` bytes per second (0 unknown)."""
         before = self._seen.get(near)
         if before is not None and before.far != far:
             self._conflicts.append(f"{near.node}/{near.port} has two different peers")
             return
-        self._seen[near] = Sighting(far, rate, width)
+        self._seen[near] = Sighting(far, rate, width, most)
 
     def graph(self) -> Graph:
         self._name_switches()
@@ -160,8 +172,10 @@ class Discovery:
                     f"{near.node}/{near.port} has the peer {sight.far.node}/{sight.far.port}, "
                     f"which has the peer {back.far.node}/{back.far.port}"
                 )
-            link = cable(near, sight.far, sight.rate, sight.width)
+            link = cable(near, sight.far, sight.rate, sight.width, None, min(sight.most, back.most) if back else 0.0)
             if (link.a, link.b) not in cables:
+                if back is not None and 0 < back.rate < link.rate:  # a link that trained down between the two lines
+                    link = replace(link, rate=back.rate, width=back.width)
                 cables[link.a, link.b] = link
                 if back is None:
                     one_sided.append(link)
@@ -197,6 +211,9 @@ class Discovery:
                     "dump ends in the middle, or they did not answer"),
             Finding("one_sided_link", tuple(graph.title(link) for link in partial),
                     f"{len(partial)} of {len(graph.cables)} links are seen from one end only: the dump is partial"),
+            Finding("unanswered", tuple(self._unanswered),
+                    "queries of the discovery were not answered: the nodes at these routes, and what is behind them, "
+                    "are missing from the dump"),
             Finding("duplicate_guid", tuple(self._twice),
                     f"{len(self._twice)} GUIDs are described twice: cloned firmware, or two dumps in one file"),
             *self._lid_findings(graph),

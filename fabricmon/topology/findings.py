@@ -24,6 +24,7 @@ from fabricmon.topology.infer import (
 )
 from fabricmon.topology.missing import MissingSwitch, empty_uplinks, missing_switches
 from fabricmon.topology.network import networks
+from fabricmon.topology.slow import slow_links
 
 PEERS_LEAST = 4  # switches of one level; fewer are not compared
 SHORT_NAMED = 6  # neighbours with too few cables that a finding names
@@ -154,23 +155,12 @@ def _missed(graph: Graph, own: Counter[str], usual: dict[str, int]) -> str:
     return ": " + ", ".join(short[:SHORT_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def one_rate(graph: Graph) -> Iterator[Finding]:
-    """Cables slower than almost all others of their kind between the same sort of ends."""
-    groups: dict[tuple[int, int], list[tuple[float, str]]] = defaultdict(list)
-    for link in graph.cables:
-        ends = [graph.switches.get(end.node) for end in (link.a, link.b)]
-        if link.rate and link.a.node != link.b.node:
-            low, high = sorted(switch.level if switch else -2 for switch in ends)
-            groups[low, high].append((link.rate, graph.title(link)))
-    for rated in groups.values():
-        usual, count = max(Counter(rate for rate, _ in rated).items(), key=lambda item: (item[1], item[0]))
-        slow = [title for rate, title in rated if rate < usual]
-        if slow and count >= 0.95 * len(rated):
-            yield Finding(
-                "slow_link",
-                tuple(sorted(slow, key=natural)),
-                f"{len(slow)} of {len(rated)} links run below the {usual * 8 / 1e9:g} Gb/s of the rest",
-            )
+def loopbacks(graph: Graph) -> Iterator[Finding]:
+    """Cables of which both ends are on one switch: loopback plugs and cables of a test that stayed."""
+    found = [graph.title(link) for link in graph.cables if link.a.node == link.b.node]
+    if found:
+        why = f"{len(found)} cables or plugs join a switch with itself: left from a test, or misplaced"
+        yield Finding("loopback", tuple(sorted(found, key=natural)), why)
 
 
 def odd_switches(graph: Graph) -> Iterator[Finding]:
@@ -202,7 +192,8 @@ CHECKS: tuple[Callable[[Graph], Iterable[Finding]], ...] = (
     odd_switches,
     impure_rails,
     duplicate_names,
-    one_rate,
+    slow_links,
+    loopbacks,
     unnamed_adapters,
 )
 

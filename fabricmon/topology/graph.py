@@ -45,18 +45,21 @@ class End(Struct, frozen=True, order=True):
 
 
 class Cable(Struct, frozen=True):
-    """`a` < `b` always; use `cable()`."""
+    """`a` < `b` always; use `cable()`. `most`: bytes per second that both ends support, 0 unknown."""
 
     a: End
     b: End
     rate: float = 0.0  # bytes per second, 0 unknown
     width: int = 0  # lanes, 0 unknown
     labels: dict[str, str] = {}
+    most: float = 0.0
 
 
-def cable(x: End, y: End, rate: float = 0.0, width: int = 0, labels: dict[str, str] | None = None) -> Cable:
+def cable(
+    x: End, y: End, rate: float = 0.0, width: int = 0, labels: dict[str, str] | None = None, most: float = 0.0
+) -> Cable:
     a, b = sorted((x, y))
-    return Cable(a, b, rate, width, labels or {})
+    return Cable(a, b, rate, width, labels or {}, most)
 
 
 class Finding(Struct, frozen=True):

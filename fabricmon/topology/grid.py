@@ -13,10 +13,13 @@ from typing import NamedTuple
 
 LEAST = 8
 """Switches; fewer are any shape."""
-MOST_ODD = 0.05
-"""Share of switches that may be missing from the full grid, be too many for it, or have more neighbours than in one."""
-EDGES_LEAST = 0.85
-"""Share of the grid's neighbour pairs that must be there (or, of those there, be explained)."""
+ODD_SHARE = 0.01
+"""Share of switches, one at least, that may be missing from the full grid or be too many for it ..."""
+LOST_SHARE = 0.02
+"""... and of neighbour pairs that may be lost besides: what every shape tolerates
+(docs/methods.md#inferring-structure). An odd switch touches six others and six pairs at most, as many as a switch of
+three directions has."""
+MOST_NEAR = 6
 STARTS = 4
 """Switches from which the distances are counted."""
 
@@ -40,7 +43,8 @@ def recognise(neighbours: Mapping[str, Collection[str]]) -> Grid | None:
     edges = sum(len(around) for around in joined.values()) // 2
     degrees = Counter(len(around) for around in joined.values())
     usual = degrees.most_common(1)[0][0]
-    if sum(number for degree, number in degrees.items() if degree > 6) > MOST_ODD * count or usual > 6:
+    odd = _odd(count)
+    if sum(number for degree, number in degrees.items() if degree > MOST_NEAR) > MOST_NEAR * odd or usual > MOST_NEAR:
         return None
     even = (degrees[usual] + degrees[usual - 1]) / count  # a torus has one degree, less where a cable is lost
     full = sorted(joined, key=lambda switch: (len(joined[switch]) != usual, switch))
@@ -55,7 +59,7 @@ def recognise(neighbours: Mapping[str, Collection[str]]) -> Grid | None:
                 continue
             expected = _edges(sizes, closed)
             share = min(edges, expected) / max(edges, expected)
-            if share < EDGES_LEAST or (closed and usual != _degree(sizes)):
+            if share < 1 - LOST_SHARE - MOST_NEAR * odd / expected or (closed and usual != _degree(sizes)):
                 continue
             profile = _profile(sizes, closed)
             alike = [sum(min(a, b) for a, b in zip(profile, one, strict=False)) / sum(profile) for one in seen[closed]]
@@ -73,7 +77,7 @@ def _without_odd(joined: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
     near = {switch: set(around) for switch, around in joined.items()}
     usual, alike = Counter(map(len, near.values())).most_common(1)[0] if near else (0, 0)
     most = usual if 3 * alike >= 2 * len(near) else 6
-    for _ in range(int(MOST_ODD * len(near))):
+    for _ in range(_odd(len(near))):
         odd = [
             (len(around), switch) for switch, around in near.items()
             if (len(around) == 1 and usual > 2)
@@ -87,10 +91,15 @@ def _without_odd(joined: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
     return near
 
 
+def _odd(count: int) -> int:
+    """Odd switches that are tolerated."""
+    return max(1, math.ceil(ODD_SHARE * count))
+
+
 def _sizes(count: int) -> list[tuple[int, int, int]]:
     """x >= y >= z whose product is near the count, by distance from it, the most even ones first."""
     found = []
-    lowest, highest = math.ceil(count * (1 - MOST_ODD)), int(count * (1 + MOST_ODD))
+    lowest, highest = count - _odd(count), count + _odd(count)
     z = 1
     while z**3 <= highest:
         y = z

@@ -9,10 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import pairwise
 
 import msgspec
 
-from fabricmon.topology.connect import joined
+from fabricmon.topology.connect import connected, joined
 from fabricmon.topology.graph import Cable, End, Graph, Switch
 from fabricmon.topology.tiers import Tiers, tiers
 
@@ -73,22 +74,76 @@ def same_family(one: str, other: str) -> bool:
     return _NUMBER.sub("", one) == _NUMBER.sub("", other)
 
 
+PATTERN_SHARE = 0.125
+"""Share of the hosts of a network whose adapters have the same names (two hosts at least), from which these names are
+those of a kind of host; the order of other hosts' adapters is compared with the leaves that they reach."""
+PATTERNS_MOST = 16
+
+
 def rail_positions(graph: Graph) -> dict[str, int]:
-    """Adapter -> its index among those of its host: by PCI address where the names have one, else by number. Adapters
-    without host or number are left out."""
-    named: dict[str, dict[int, list[str]]] = {}
+    """Adapter -> its rail: its place in the order, by PCI address or else by number, of the adapters that its kind of
+    host has in this network. Adapters without host or number are left out.
+
+    A host that lacks an adapter keeps the places of its kind. A host of no kind (other names, more adapters) has the
+    rails of the leaves that it reaches where these are in the order of its adapters.
+    """
     found: dict[str, int] = {}
+    others: list[dict[int, list[str]]] = []
+    for hosts in _orders(graph):
+        kinds = Counter(tuple(sorted(of)) for of in hosts.values())
+        common = [names for names, n in kinds.most_common(PATTERNS_MOST) if n >= max(2, PATTERN_SHARE * len(hosts))]
+        for of in hosts.values():
+            own = tuple(sorted(of))
+            wider = (names for names in common if set(own) <= set(names))
+            known = own if own in common and len(own) > 1 else next(wider, ())
+            if not known:
+                others.append(of)
+            places = {number: place for place, number in enumerate(known or own)}
+            found.update((adapter, places[number]) for number, same in of.items() for adapter in same)
+    return found | _by_leaf(graph, found, others) if others else found
+
+
+def _orders(graph: Graph) -> list[dict[str, dict[int, list[str]]]]:
+    """Per network its hosts with their adapters by number. A connected part is a network where most hosts have several
+    adapters in it (compute, storage); all others are one (rails that are not joined, adapters without leaf)."""
+    part = {s: number for number, switches in enumerate(connected(neighbours(graph))) for s in switches}
+    on = {far.node: part[leaf] for leaf, ends in adapter_ends(graph).items() for _, far in ends}
+    found: dict[int, dict[str, dict[int, list[str]]]] = {}
     for adapter in graph.adapters.values():
-        if not adapter.host:
-            continue
-        if (address := pci_order(adapter.name)) is not None:
-            named.setdefault(adapter.host, {}).setdefault(address, []).append(adapter.id)
-        elif (number := rail_index(adapter.name)) is not None:
-            found[adapter.id] = number
-    for by_address in named.values():
-        for position, address in enumerate(sorted(by_address)):
-            found.update(dict.fromkeys(by_address[address], position))
-    return found
+        number = rail_index(adapter.name) if adapter.host else None
+        if number is not None:
+            hosts = found.setdefault(on.get(adapter.id, -1), {})
+            hosts.setdefault(adapter.host, {}).setdefault(number, []).append(adapter.id)
+    single = [number for number, hosts in found.items() if 2 * sum(len(of) > 1 for of in hosts.values()) < len(hosts)]
+    rest: dict[str, dict[int, list[str]]] = {}
+    for number in single:
+        for host, of in found.pop(number).items():
+            for at, same in of.items():
+                rest.setdefault(host, {}).setdefault(at, []).extend(same)
+    networks = [*found.values(), rest]
+    return [{host: _one_scheme(graph, of) for host, of in hosts.items()} for hosts in networks]
+
+
+def _one_scheme(graph: Graph, of: dict[int, list[str]]) -> dict[int, list[str]]:
+    """Only the adapters with a PCI address in their names where a host has such: other numbers are no address."""
+    by_address = {n: same for n, same in of.items() if pci_order(graph.adapters[same[0]].name) is not None}
+    return by_address or of
+
+
+def _by_leaf(graph: Graph, found: Mapping[str, int], others: Iterable[dict[int, list[str]]]) -> dict[str, int]:
+    """Places of the adapters of hosts of no kind whose leaves are in the order of their adapters."""
+    own = {adapter for of in others for same in of.values() for adapter in same}
+    kinds = {adapter: place for adapter, place in found.items() if adapter not in own}
+    votes = {leaf: rail_counts(kinds, ends) for leaf, ends in adapter_ends(graph).items()}
+    rail = {leaf: counted.most_common(1)[0][0] for leaf, counted in votes.items() if counted}
+    reached = {adapter: {rail[leaf] for leaf in on if leaf in rail} for adapter, on in legs(graph, rail).items()}
+    placed: dict[str, int] = {}
+    for of in others:
+        rails = [reached.get(adapter, set()) for _, same in sorted(of.items()) for adapter in same]
+        order = [next(iter(one)) for one in rails if len(one) == 1]
+        if len(order) > 1 and all(a < b for a, b in pairwise(order)):
+            placed |= {a: next(iter(reached[a])) for same in of.values() for a in same if len(reached.get(a, ())) == 1}
+    return placed
 
 
 def adapter_ends(graph: Graph) -> dict[str, list[tuple[End, End]]]:

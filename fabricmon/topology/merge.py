@@ -219,7 +219,7 @@ class _Merge:
         before = self._cables.get((link.a, link.b))
         if before is not None:
             link = replace(
-                before, rate=before.rate or link.rate, width=before.width or link.width,
+                before, rate=before.rate or link.rate, width=before.width or link.width, most=before.most or link.most,
                 labels=_also(_union(before.labels, link.labels), number),
             )  # fmt: skip
         elif link.a in self._at or link.b in self._at:
@@ -295,7 +295,7 @@ def _guid(node: str) -> bool:
 
 def _renamed(link: Cable, nodes: Mapping[str, str]) -> Cable:
     a, b = (End(nodes.get(end.node, end.node), end.port) for end in (link.a, link.b))
-    return link if (a, b) == (link.a, link.b) else cable(a, b, link.rate, link.width, link.labels)
+    return link if (a, b) == (link.a, link.b) else cable(a, b, link.rate, link.width, link.labels, link.most)
 
 
 def _misplaced(

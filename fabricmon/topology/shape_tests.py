@@ -168,7 +168,8 @@ def _dragonfly_plus(graph: Graph, network: Network) -> Shape | None:
 
 
 def leaf_spine_groups(network: Network) -> list[list[str]] | None:
-    """Leaves and spines that are connected without the cables between spines; None for a plain tree."""
+    """Leaves and spines that are connected without the cables between spines, several of each in a group; None for a
+    plain tree."""
     across = [(a, b) for a, b, _ in network.pairs if network.level[a] == network.level[b] == 1]
     if not across or len(network.planes) != 1:
         return None
@@ -179,7 +180,8 @@ def leaf_spine_groups(network: Network) -> list[list[str]] | None:
         if level[switch] in (0, 1)
     }
     groups = connected(near)
-    return groups if len(groups) > 1 and all(len(group) > 1 for group in groups) else None
+    full = all(min(Counter(level[switch] for switch in group)[at] for at in (0, 1)) > 1 for group in groups)
+    return groups if len(groups) > 1 and full else None
 
 
 def _grid(graph: Graph, network: Network) -> Shape | None:

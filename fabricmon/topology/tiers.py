@@ -18,8 +18,8 @@ ALIKE = 0.8
 """Switches without hosts are leaves whose hosts are not there when this share of their neighbours is that of one leaf,
 both ways ..."""
 EMPTY_MOST = 4
-"""... and there are less than a quarter as many of them as leaves with hosts. Else they are cores: those of a tree
-without over-subscription are half as many as its leaves, with 2:1 a quarter."""
+"""... and there are less than a quarter as many of them as leaves with hosts, or more. Else they are cores: those of a
+tree without over-subscription are half as many as its leaves, with 2:1 a quarter, and never more than the leaves."""
 TOP_LEAST = 4
 """A level exists when at least a quarter of the switches of the level below are joined to it."""
 
@@ -107,7 +107,7 @@ class _Part:
             return level | {switch: 0 for switch in self.inner if self.carried[switch]}
         far = [switch for switch in self.inner if level[switch] > 1 and not self.carried[switch]]
         empty = {switch for switch in far if self._like_a_leaf(switch)}
-        if EMPTY_MOST * len(empty) >= len(self.sure):
+        if EMPTY_MOST * len(empty) >= len(self.sure) >= len(empty):
             empty = set()
         few = [switch for switch in self.inner if level[switch] > 0 and self.carried[switch]]
         hosted = {switch for switch in few if self._as_a_leaf(switch, set(far) - empty)}
@@ -131,11 +131,13 @@ class _Part:
         return 2 * straight > sum(len(self.inner[switch]) for switch in hosted)
 
     def _as_a_leaf(self, switch: str, cores: Collection[str]) -> bool:
-        """Whether a switch with few adapters is a leaf, not a spine or core that carries a management host: most of its
-        neighbours are those of one leaf, and not of as many cores."""
+        """Whether a switch with few adapters is a leaf, not a spine or core that carries a management host: it has the
+        neighbours of one leaf, or most of its neighbours are those of one leaf, and not of as many cores."""
         mine = self.inner[switch]
         if 2 * len(mine & self.sure) >= len(mine):
             return False
+        if self._like_a_leaf(switch):
+            return True
         shared = Counter(far for other in mine for far in self.inner[other] if far != switch)
         alongside = [far for far, count in shared.items() if 2 * count > len(mine)]
         leaves = sum(far in self.sure for far in alongside)

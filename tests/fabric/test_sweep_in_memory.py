@@ -20,7 +20,7 @@ from fabricmon.fabric.sweep import MOST_DETAILS, Sweep, Values
 from fabricmon.fabric.transport import TransportError
 from fabricmon.sim.shapes import rail_fabric
 from fabricmon.sources.formats import ibnetdiscover
-from fabricmon.topology.graph import Graph
+from fabricmon.topology.graph import Finding, Graph
 from fabricmon.topology.names import NodeNames
 from tests.fabric.played import Played
 
@@ -384,7 +384,7 @@ def test_a_port_that_is_down_is_reported_with_its_counters() -> None:
     (port,) = [p for p in found.ports if (p.guid, p.port) == (link.a.node, link.a.port)]
     assert (port.state, port.remote, port.counters["link_downed"]) == ("down", "", 2)
     assert port.errors == {"link_downed": 2, "vl15_dropped": 5, "rcv_switch_relay_errors": 6}
-    assert f"{plan.describe(link.a)}: down, went down 2 times" in found.lost
+    assert Finding("port_down", (plan.describe(link.a),), "down, went down 2 times") in found.lost
     assert f"{plan.describe(link.a)}: down" in fabric_text.render(found)
     assert found.whole
 
@@ -399,9 +399,10 @@ def test_a_switch_that_went_down_is_one_line() -> None:
                 played.pull(At(int(near.node, 16), near.port))
                 played.counters[At(int(near.node, 16), near.port)] = {"link_downed": 1}
     (lost,) = reported(played).lost
-    assert lost.startswith("a switch above ")
-    assert "8 of the 8 switches with the same neighbours have lost an uplink" in lost
-    assert spine.name in lost
+    assert lost.kind == "missing_switch"
+    assert "8 of the 8 switches with the same neighbours have lost an uplink" in lost.why
+    ports = {plan.describe(n) for c in plan.cables for n, f in ((c.a, c.b), (c.b, c.a)) if f.node == spine.id}
+    assert set(lost.components) == {spine.name, *ports}
 
 
 def test_a_node_without_answer_makes_the_report_partial() -> None:

@@ -13,6 +13,7 @@ from fabricmon import sources
 from fabricmon.sim.dump import write
 from fabricmon.sim.shapes import rail_fabric
 from fabricmon.sources.formats import ibnetdiscover
+from fabricmon.topology import findings, infer
 from fabricmon.topology.graph import Finding, Graph
 from fabricmon.topology.names import NodeNames
 
@@ -99,8 +100,37 @@ def test_the_tables_of_ibdiagnet(tmp_path: Path) -> None:
     assert not graph.findings
     text = CSV.read_text().replace("0x00bb000000000001,1\n", "0x00bb0000000000zz,1\n")
     assert kinds(loaded(tmp_path, text))["unread_line"].components[0].startswith("line 16: LINKS")
+    both = CSV.read_text().replace("LinkWidthActv,", "LinkSpeedSup,LinkWidthSup,LinkWidthActv,")
+    both = re.sub(r",0x0,(\d),2,2048", r",0x0,\1,3845,19,2,1028", both)  # real switches give QDR beside the active HDR
+    slow = kinds(findings.check(infer.annotate(loaded(tmp_path, both))))["slow_link"]
+    assert slow.components == ("node-1/mlx5_0/1, leaf-1/7",)
+    assert slow.why == "1 of 1 links run at 200 Gb/s; both ends support 400 Gb/s"
+    with pytest.raises(sources.SourceError, match="line 3: NODES: HOST_1,1,1,1,1,0xhost1"):
+        loaded(tmp_path, "START_NODES\nNodeDesc,NumPorts,NodeType,A,B,C,NodeGUID\nHOST_1,1,1,1,1,0xhost1,0xhost1\n")
     with pytest.raises(sources.SourceError, match="no table NODES"):
         loaded(tmp_path, "START_NODES\nNodeDesc,NumPorts,NodeType\nEND_NODES\n")
+
+
+GROUPED = """query_smp.c:195; umad (DR path slid 0; dlid 0; 0,1,1,31 Attr 0x11:0) bad status 110; Connection timed out
+Non-Chassis Nodes
+
+Switch 8 "S-0000000000000aa1" # "leaf-1" base port 0 lid  lmc 0
+[1] "S-0000000000000aa2"[3] # "leaf-2" lid 2 1xEDR
+
+Chassis 1 (guid 0xaa2)
+
+Switch 8 "S-0000000000000aa2" # "leaf-2" base port 0 lid 2 lmc 0
+[3] "S-0000000000000aa1"[1] # "leaf-1" lid  4xEDR
+"""
+
+
+def test_titles_errors_of_the_tool_and_an_empty_lid(tmp_path: Path) -> None:
+    graph = loaded(tmp_path, GROUPED)
+    found = kinds(graph)
+    assert found.keys() == {"unanswered", "lid_unset"}
+    assert found["unanswered"].components == ("slid 0; dlid 0; 0,1,1,31 Attr 0x11:0: status 110",)
+    assert found["lid_unset"].components == ("leaf-1",)
+    assert [(link.rate, link.width) for link in graph.cables] == [(3.125e9, 1)]  # the lower of what the ends say
 
 
 def test_a_dump_that_ends_in_the_middle_says_so(tmp_path: Path) -> None:

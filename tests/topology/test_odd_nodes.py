@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 import pytest
 
+from fabricmon.sim import shapes
 from fabricmon.topology import findings
 from fabricmon.topology.graph import Graph
 from fabricmon.topology.shape import recognise
@@ -20,9 +24,9 @@ def placed(graph: Graph, ids: dict[str, str]) -> dict[str, tuple[int, str]]:
     return {old: (switch.level, switch.labels.get("rail", "")) for old, switch in found.items()}
 
 
-def odd_one(name: str, seed: int) -> None:
+def odd_one(build: Callable[[], Graph], seed: int) -> None:
     """One fabric with up to 1 % odd hosts and switches and 2 % of the cables between switches lost."""
-    sound = FABRICS[name]()
+    sound = build()
     own = {switch: switch for switch in sound.switches}
     before = Odd(sound, 0).discovered()
     odd = Odd(sound, seed)
@@ -39,13 +43,22 @@ def odd_one(name: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", [name for name in FABRICS if not name.endswith(LATER)])
 def test_odd_nodes_change_nothing(name: str, seed: int) -> None:
-    odd_one(name, seed)
+    odd_one(FABRICS[name], seed)
 
 
 @pytest.mark.parametrize("name", FABRICS)
 def test_many_odd_nodes_change_nothing(name: str) -> None:
     for seed in range(2, 5 if name.endswith(LATER) else 2 + SEEDS):
-        odd_one(name, seed)
+        odd_one(FABRICS[name], seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_grid_of_any_size_is_recognised_with_odd_nodes(seed: int) -> None:
+    """Sizes are drawn: two or three directions of 4 to 9, closed or open."""
+    dice = random.Random(seed)
+    sizes = (dice.randint(4, 9), dice.randint(4, 9), dice.choice((1, 4, 5, 6)))
+    closed = dice.random() < 0.5
+    odd_one(lambda: shapes.torus3d(*sizes, closed=closed), 100 + seed)
 
 
 @pytest.mark.parametrize("sort", ["chain", "gateway", "empty_leaf", "host"])

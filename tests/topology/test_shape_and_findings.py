@@ -196,3 +196,113 @@ def test_a_lost_uplink_names_the_empty_port(plan: Graph) -> None:
     found = findings.check(infer.annotate(bare(left))).findings
     (lost,) = [finding for finding in found if finding.kind == "lost_uplinks"]
     assert lost.components == (plan.name(leaf.node), plan.describe(leaf))
+
+
+def test_a_cable_back_to_its_own_switch_is_reported(plan: Graph) -> None:
+    spine = next(s for s in plan.switches.values() if s.level == 1)
+    plug = cable(End(spine.id, 60), End(spine.id, 61), plan.cables[0].rate, 4)
+    (finding,) = findings.check(replace(plan, cables=(*plan.cables, plug))).findings
+    assert (finding.kind, finding.components) == ("loopback", (f"{spine.name}/60, {spine.name}/61",))
+
+
+# --- rails by the order of the adapters and the leaves that they reach
+
+
+def rails_of(graph: Graph) -> dict[str, str | None]:
+    return {key: switch.labels.get("rail") for key, switch in infer.annotate(bare(graph)).switches.items()}
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+def test_each_kind_of_host_may_name_its_adapters_otherwise(plan: Graph, offset: int) -> None:
+    """Half of the hosts by number from 2, with a gap, the others by PCI address."""
+    numbers = [f"mlx5_{n}" for n in (2, 3, 6, 9)]
+    adapters = {
+        key: replace(a, name=(numbers if int(a.host[-3:]) % 2 else ADDRESSES)[infer.rail_index(a.name) or 0])
+        for key, a in plan.adapters.items()
+    }
+    assert rails_of(replace(plan, adapters=adapters)) == rails_of(plan)
+
+
+def test_a_host_without_an_adapter_keeps_the_rails_of_its_kind(plan: Graph) -> None:
+    gone = next(a for a in plan.adapters.values() if a.name == "mlx5_1")
+    left = replace(
+        plan, adapters={key: a for key, a in plan.adapters.items() if key != gone.id},
+        cables=tuple(c for c in plan.cables if gone.id not in (c.a.node, c.b.node)),
+    )  # fmt: skip
+    found = findings.check(infer.annotate(bare(left))).findings
+    assert [finding.kind for finding in found] == ["missing_rail"]
+    assert found[0].components[0] == gone.host
+
+
+def test_a_host_with_one_more_adapter_has_the_rails_of_the_leaves_it_reaches(plan: Graph) -> None:
+    """Its first adapter is for management: the numbers of the others are one higher than their peers'."""
+    host = next(iter(plan.adapters.values())).host
+    adapters = {
+        key: replace(a, name=f"mlx5_{int(a.name[-1]) + 1}") if a.host == host else a
+        for key, a in plan.adapters.items()
+    }
+    adapters["0x9"] = Adapter("0x9", host, "mlx5_0")
+    spine = next(s for s in plan.switches.values() if s.level == 1)
+    cables = (*plan.cables, cable(End("0x9", 1), End(spine.id, 60), plan.cables[0].rate, 4))
+    graph = findings.check(infer.annotate(bare(replace(plan, adapters=adapters, cables=cables))))
+    assert [finding.kind for finding in graph.findings] == ["odd_switch"]
+
+
+def test_storage_adapters_of_another_network_take_no_rail(plan: Graph) -> None:
+    """mlx5_2 and mlx5_3 lead to a network of their own, the compute adapters are 0, 1, 4, 5."""
+    names = [f"mlx5_{n}" for n in (0, 1, 4, 5)]
+    adapters = {key: replace(a, name=names[infer.rail_index(a.name) or 0]) for key, a in plan.adapters.items()}
+    hosts = sorted({a.host for a in adapters.values()})
+    storage = {f"0xs{n}": Adapter(f"0xs{n}", hosts[n // 2], f"mlx5_{2 + n % 2}") for n in range(2 * len(hosts))}
+    switch = Switch("0xstore", "store")
+    cables = [cable(End(key, 1), End(switch.id, n + 1)) for n, key in enumerate(storage)]
+    both = replace(
+        plan, adapters=adapters | storage, switches=plan.switches | {switch.id: switch},
+        cables=(*plan.cables, *cables),
+    )  # fmt: skip
+    found = rails_of(both)
+    assert {key: found[key] for key in plan.switches} == rails_of(plan)
+
+
+def test_a_management_port_beside_ports_with_an_address_is_on_no_rail() -> None:
+    """As `lldpctl` of a GPU node shows them: eth0, and the compute ports by PCI address."""
+    names = ["eth0", "enp137s0", "enp198s0", "enp233s0"]
+    switches = {f"l{n}": Switch(f"l{n}", f"l{n}") for n in range(4)}
+    adapters = {name: Adapter(name, "h", name) for name in names}
+    cables = tuple(cable(End(name, 1), End(f"l{n}", 3)) for n, name in enumerate(names))
+    assert rails_of(Graph(switches, adapters, cables)) == {"l0": None, "l1": "0", "l2": "1", "l3": "2"}
+
+
+# --- levels that unseen real fabrics showed
+
+
+def test_a_gateway_leaf_beside_many_cores_with_the_neighbours_of_a_leaf_is_a_leaf() -> None:
+    """Half of the usual hosts, and as many cores as leaves above the same spines."""
+    graph = FABRICS["three tiers, 320 switches"]()
+    leaf = next(s for s in graph.switches.values() if s.level == 0)
+    own = [c for c in graph.cables if leaf.id in (c.a.node, c.b.node) and {c.a.node, c.b.node} & graph.adapters.keys()]
+    left = replace(graph, cables=tuple(c for c in graph.cables if c not in own[: len(own) // 2]))
+    found = infer.annotate(bare(left))
+    assert {key: s.level for key, s in found.switches.items()} == {key: s.level for key, s in graph.switches.items()}
+
+
+def test_leaves_that_mostly_have_no_hosts_yet_are_no_cores() -> None:
+    """A director of 40 leaf and 20 spine chips of which two leaves carry an adapter."""
+    leaves, spines = [f"l{n}" for n in range(40)], [f"s{n}" for n in range(20)]
+    cables = [cable(End(leaf, 1 + n), End(s, 1 + m)) for m, leaf in enumerate(leaves) for n, s in enumerate(spines)]
+    adapters = {f"a{n}": Adapter(f"a{n}", f"h{n}", "mlx5_0") for n in range(2)}
+    cables += [cable(End(a, 1), End(leaves[n], 40)) for n, a in enumerate(adapters)]
+    switches = {key: Switch(key, key) for key in (*leaves, *spines)}
+    graph = findings.check(infer.annotate(Graph(switches, adapters, tuple(cables))))
+    assert graph.shapes[0].name == "two-level fat tree"
+    assert Counter(s.level for s in graph.switches.values()) == {0: 40, 1: 20}
+
+
+def test_four_switches_in_a_ring_are_no_dragonfly() -> None:
+    adapters = {f"a{n}": Adapter(f"a{n}", f"h{n}", "mlx5_0") for n in range(8)}
+    on = ["w", "w", "w", "x", "x", "x", "y", "z"]
+    cables = [cable(End(a, 1), End(on[n], 10 + n)) for n, a in enumerate(adapters)]
+    cables += [cable(End(a, 1), End(b, 2)) for a, b in ("wx", "xy", "yz", "zw")]
+    switches = {key: Switch(key, key) for key in "wxyz"}
+    graph = findings.check(infer.annotate(Graph(switches, adapters, tuple(cables))))
+    assert graph.shapes[0].kind == "irregular"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from fabricmon.sources.formats.document import SourceError, lines
 from fabricmon.topology.discovery import Discovery, lane_rate
@@ -19,14 +20,23 @@ _START = re.compile(r"^\s*START_(NODES|PORTS|LINKS)\s*$", re.MULTILINE)
 _TABLE = re.compile(r"^\s*(START|END)_([A-Z0-9_]+)\s*$")
 _GUID = re.compile(r"^(?:0x)?[0-9a-fA-F]{1,16}$")
 _KINDS = {"1": "H", "2": "S", "3": "H"}
-_WIDTHS = {1: "1", 2: "4", 4: "8", 8: "12", 16: "2"}
+_WIDTHS = {8: "12", 4: "8", 2: "4", 16: "2", 1: "1"}
 _SPEEDS = {
-    1: "SDR", 2: "DDR", 4: "QDR", 1 << 8: "FDR", 2 << 8: "EDR", 4 << 8: "HDR", 8 << 8: "NDR", 1 << 16: "FDR10",
-    1 << 24: "XDR",
+    1 << 24: "XDR", 8 << 8: "NDR", 4 << 8: "HDR", 2 << 8: "EDR", 1 << 8: "FDR", 1 << 16: "FDR10", 4: "QDR", 2: "DDR",
+    1: "SDR",
 }  # fmt: skip
-"""LinkSpeedActv: bytes are the standard, extended, vendor's and second extended speeds (ibutils, IBLinkSpeed)."""
+"""Widths and speeds, the best first. Bytes of a speed are the standard, extended, vendor's and second extended one
+(ibutils, IBLinkSpeed); several may be set, as a switch gives the standard speed beside the extended one."""
 
 Row = dict[str, str]
+
+
+class _Rate(NamedTuple):
+    """Of a port: bytes per second and lanes of its link, bytes per second that it supports; 0 unknown."""
+
+    rate: float = 0.0
+    width: int = 0
+    most: float = 0.0
 
 
 def sniff(head: str) -> bool:
@@ -36,7 +46,7 @@ def sniff(head: str) -> bool:
 def parse(text: str, path: str, names: NodeNames) -> Graph:
     """The graph of a file. SourceError where it has no node; rows that cannot be used make a finding."""
     found = Discovery(names)
-    rates: dict[End, tuple[float, int]] = {}
+    rates: dict[End, _Rate] = {}
     links: list[tuple[End, End]] = []
     for number, table, row in _rows(text, path):
         try:
@@ -49,10 +59,13 @@ def parse(text: str, path: str, names: NodeNames) -> Graph:
         except (KeyError, ValueError):
             found.unread(number, f"{table}: {','.join(row.values())}")
     if not len(found):
-        raise SourceError(path, "", "has no table NODES with a row that can be used")
+        first = found.first_unread
+        raise SourceError(path, "", f"has no table NODES with a row that can be used{first and f', {first}'}")
     for a, b in links:
         for near, far in ((a, b), (b, a)):
-            found.link(near, far, *rates.get(near, rates.get(far, (0.0, 0))))
+            own = rates.get(near, _Rate())
+            rate, width, _ = own if own.rate else rates.get(far, _Rate())
+            found.link(near, far, rate, width, own.most)
     return found.graph()
 
 
@@ -84,7 +97,12 @@ def _node(found: Discovery, row: Row) -> None:
     )  # fmt: skip
 
 
-def _port(found: Discovery, row: Row, rates: dict[End, tuple[float, int]]) -> None:
+def _best(words: dict[int, str], bits: int) -> str:
+    """The best width or speed of which a bit is set."""
+    return next((word for bit, word in words.items() if bits & bit), "")
+
+
+def _port(found: Discovery, row: Row, rates: dict[End, _Rate]) -> None:
     end = End(found.known(_guid(row["nodeguid"])), int(row["portnum"]))
     switch = found.is_switch(end.node)
     if row.get("lid", "").isdecimal() and (not switch or end.port == 0):
@@ -92,8 +110,12 @@ def _port(found: Discovery, row: Row, rates: dict[End, tuple[float, int]]) -> No
     if not switch and _GUID.match(row.get("portguid", "")):
         found.port_guid(end.node, end.port, row["portguid"])
     if row.get("portphystate") == "5":
-        width, speed = int(row.get("linkwidthactv") or 0), int(row.get("linkspeedactv") or 0)
-        rates[end] = lane_rate(_WIDTHS.get(width, ""), _SPEEDS.get(speed, ""))
+        pairs = [("linkwidthactv", "linkspeedactv"), ("linkwidthsup", "linkspeedsup")]
+        active, most = (
+            lane_rate(_best(_WIDTHS, int(row.get(width) or 0)), _best(_SPEEDS, int(row.get(speed) or 0)))
+            for width, speed in pairs
+        )
+        rates[end] = _Rate(*active, most[0])
 
 
 def _end(found: Discovery, row: Row, side: str) -> End:

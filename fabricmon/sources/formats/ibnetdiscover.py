@@ -24,7 +24,10 @@ _PORT = re.compile(
 _KEY = re.compile(r"^\s*(vendid|devid|sysimgguid|switchguid|caguid|rtguid)\s*=\s*(?:0x)?([0-9a-fA-F]+)", re.IGNORECASE)
 _RATE = re.compile(r"\b(\d{1,3})x\s*([A-Z]+\d*)\b")
 _QUOTED = re.compile(r'^([^"]*)"(.*)"([^"]*)$')
-_LIDS = re.compile(r"\blid\s+(\d{1,6})(?:\s+lmc\s+(\d))?\b")
+_LIDS = re.compile(r"\blid\s+(?:(\d{1,6})(?:\s+lmc\s+(\d))?\b|lmc\b)")
+_TITLE = re.compile(r"^\s*(?:Non-Chassis Nodes|Chassis \d+ \(guid 0x[0-9a-fA-F]+\).*)\s*$")
+_ERROR = re.compile(r"\bumad \(DR path ([^)]{1,400})\) bad status (\d+)")
+"""What the tool prints on its standard error for a node that does not answer."""
 _BEFORE = re.compile(r"^\s*(?:lid\s+\d+\s+lmc\s+\d+\s+)?")
 _AFTER = re.compile(r"\s*(?:(?:base|enhanced)\s+port\s+0\b.*|\blid\s+\d+(?:\s+lmc\s+\d+)?\s*(?:\S*x\S*)?\s*)?$")
 
@@ -53,7 +56,9 @@ def parse(text: str, path: str, names: NodeNames) -> Graph:
             keys = {}
         elif match := _KEY.match(line):
             keys[match[1].lower()] = match[2]
-        else:
+        elif match := _ERROR.search(line):
+            found.unanswered(f"{match[1].strip()}: status {match[2]}")
+        elif not _TITLE.match(line):
             found.unread(number, line)
     if not len(found):
         raise SourceError(path, "", "has no Switch or Ca record")
@@ -93,7 +98,7 @@ def _comment(text: str) -> _Comment:
 
 def _lid(text: str) -> tuple[int, int] | None:
     match = _LIDS.search(text)
-    return (int(match[1]), int(match[2] or 0)) if match else None
+    return (int(match[1] or 0), int(match[2] or 0)) if match else None
 
 
 def _link(found: Discovery, kind: str, node: str, match: re.Match[str]) -> None:

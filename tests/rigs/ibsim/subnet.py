@@ -12,6 +12,7 @@ import functools
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 READY_WITHIN = 180.0
+_SWEPT = re.compile("SUBNET UP|ERRORS DURING INITIALIZATION|Errors during initialization")
 
 
 @functools.cache
@@ -55,13 +57,18 @@ class Subnet:
 
     def run(self, *argv: str, host: str = "", check: bool = True) -> str:
         """Output of a program attached to a port of an adapter ("H-00bb..."), by default to the first one's."""
+        code, text, errors = self.outcome(*argv, host=host)
+        if check and code:
+            raise RuntimeError(f"{argv} ended with {code}: {errors[-2000:]}")
+        return text
+
+    def outcome(self, *argv: str, host: str = "") -> tuple[int, str, str]:
+        """Exit status, output and errors of such a program. TimeoutExpired after five minutes."""
         done = subprocess.run(
             [tool(argv[0]), *argv[1:]], env=self.environment(host), cwd=self._clients, capture_output=True, text=True,
-            timeout=120, check=False,
+            timeout=300, check=False,
         )  # fmt: skip
-        if check and done.returncode:
-            raise RuntimeError(f"{argv} ended with {done.returncode}: {done.stderr[-2000:]}")
-        return done.stdout
+        return done.returncode, done.stdout, done.stderr
 
     @contextmanager
     def start(self, *argv: str, host: str = "", output: IO[bytes] | int = subprocess.DEVNULL) -> Iterator[
@@ -127,14 +134,21 @@ class Subnet:
             time.sleep(0.02)
         self._sweeps = count
 
-    def settled(self, quiet: float = 5.0) -> None:
-        """Wait until the subnet manager has not finished a sweep for some seconds: routes avoid what is gone."""
+    def resweep(self) -> None:
+        """Have the subnet manager discover the fabric and set all routes again, and wait until it has."""
         log, end = self._dir / "opensm.log", time.monotonic() + READY_WITHIN
-        size, since = -1, time.monotonic()
-        while time.monotonic() < min(end, since + quiet):
-            if (now := log.stat().st_size) != size:
-                size, since = now, time.monotonic()
-            time.sleep(0.1)
+        for _ in range(2):  # the first may end one that had begun before
+            done = len(_SWEPT.findall(log.read_text(errors="replace")))
+            self._manager.send_signal(signal.SIGHUP)
+            while len(_SWEPT.findall(log.read_text(errors="replace"))) <= done:
+                if time.monotonic() > end:
+                    raise TimeoutError("opensm does not end its sweep")
+                time.sleep(0.1)
+
+    def link(self, node: str, port: int) -> str:
+        """The simulator's line of a port: peer, width, speed, states."""
+        found = re.search(rf"^\S+\t\[{port}\]\t(.*)$", self._ask(f'Dump "{node}"'), re.MULTILINE)
+        return found[1] if found else ""
 
     def _ask(self, command: str) -> str:
         """The simulator's answer to one console command (126 characters at most)."""
@@ -177,16 +191,17 @@ class Subnet:
         self._spawn(stack, ibsim, self._dir, env, log, self._console)
         self._wait("console.log", "sim> ")
         opensm = [tool("opensm"), "-d", "2", "-f", str(self._dir / "opensm.log")]
-        self._spawn(stack, opensm, self._clients, self.environment(), log, subprocess.DEVNULL)
+        self._manager = self._spawn(stack, opensm, self._clients, self.environment(), log, subprocess.DEVNULL)
         self._wait("opensm.log", "SUBNET UP")
         self._sweeps = 1
 
     def _spawn(
         self, stack: ExitStack, argv: list[str], cwd: Path, env: dict[str, str], log: IO[bytes], stdin: int
-    ) -> None:
+    ) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(argv, cwd=cwd, env=env, stdin=stdin, stdout=log, stderr=log, start_new_session=True)
         stack.callback(process.wait)
         stack.callback(process.kill)  # opensm takes seconds to leave on SIGTERM
+        return process
 
     def _wait(self, name: str, text: str) -> None:
         end = time.monotonic() + READY_WITHIN
