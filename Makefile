@@ -75,6 +75,7 @@ pytest-all: $(TEST) peers
 test-rigs: $(TEST) peers
 	$(BIN)/python -m pytest -m rig
 	$(BIN)/python -m tests.hostile
+	$(BIN)/python -m tests.fabric.against_tools $(DUMPS)
 	@$(MAKE) --no-print-directory fuzz MINUTES=10
 	$(BIN)/python -m tests.chaos --faults 1000 --seed 1 --minutes 60
 	$(BIN)/python -m tests.systemd

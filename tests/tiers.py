@@ -35,6 +35,8 @@ LONG: dict[str, str] = {
         "agent/test_spoilt_trees.py::test_no_unreadable_file_that_decides_is_ok",
     "lifecycle/test_lifecycle.py::test_the_same_many_times":
         "lifecycle/test_lifecycle.py::test_whatever_happens_incidents_end_and_notifications_are_complete",
+    "fabric/test_against_tools.py::test_fifteen_faults_of_a_small_fabric":
+        "fabric/test_against_tools.py::test_what_is_found_and_what_is_false",
     "topology/test_odd_nodes.py::test_many_odd_nodes_change_nothing":
         "topology/test_odd_nodes.py::test_odd_nodes_change_nothing",
     "scenario/test_catalogue.py::test_a_scenario_comes_out_as_its_file_says": "scenario/test_scenario_command.py",

@@ -1,8 +1,9 @@
 """Fifteen faults on a simulated copy of a real fabric: found, missed and false, beside ibqueryerrors and ibnetdiscover.
 
-    python -m tests.fabric.against_tools DUMP [DUMP ...]
+    python -m tests.fabric.against_tools [DUMP ...]
 
-A dump is the output of `ibnetdiscover` (gzip too) of any fabric; it is not kept. ibsim runs the fabric, opensm brings
+A dump is the output of `ibnetdiscover` (gzip too) of any fabric; it is not kept. Without one a made fat tree of 320
+switches is used. ibsim runs the fabric, opensm brings
 it up, and each tool looks at it before and after the faults. What a tool reports is a list of items: a kind, and the
 ports and nodes that it names. Places that an item of the same kind named before the faults are taken off; an item
 without any left is not counted.
@@ -28,12 +29,14 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from fabricmon.fabric.report import SweepReport
+from fabricmon.sim import shapes
 from fabricmon.sim.dump import write
 from fabricmon.sources.formats import ibnetdiscover
 from fabricmon.sources.formats.document import SourceError
@@ -349,13 +352,15 @@ def compared(graph: Graph, folder: Path, seed: int = 1) -> Iterator[tuple[str, f
 def main(argv: Sequence[str]) -> int:
     """0 when fabricmon found all and reported nothing false."""
     parser = argparse.ArgumentParser(prog="python -m tests.fabric.against_tools", description=__doc__.splitlines()[0])
-    parser.add_argument("dumps", nargs="+", type=Path, metavar="DUMP", help="output of ibnetdiscover, gzip too")
+    parser.add_argument("dumps", nargs="*", type=Path, metavar="DUMP", help="output of ibnetdiscover, gzip too")
     parser.add_argument("--seed", type=int, default=1, help="of the places of the faults (default 1)")
     args = parser.parse_args(argv)
     bad = False
-    for path in args.dumps:
-        graph = loaded(path)
-        print(f"{path.name}: {len(graph.switches)} switches, {len(graph.adapters)} adapters, "
+    made = {"a made fat tree": lambda: infer.annotate(shapes.fat_tree(16, 3))}
+    fabrics = {path.name: partial(loaded, path) for path in args.dumps} or made
+    for name, build in fabrics.items():
+        graph = build()
+        print(f"{name}: {len(graph.switches)} switches, {len(graph.adapters)} adapters, "
               f"{len(graph.cables)} links; {FAULTS} faults, seed {args.seed}", flush=True)  # fmt: skip
         with tempfile.TemporaryDirectory() as folder:
             for tool, seconds, score in compared(graph, Path(folder), args.seed):

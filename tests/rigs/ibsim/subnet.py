@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import IO
 
 READY_WITHIN = 180.0
+SWEPT_WITHIN = 600.0
+"""Seconds for two sweeps: the subnet manager is silent for long before it has set all routes on a busy machine."""
 _SWEPT = re.compile("SUBNET UP|ERRORS DURING INITIALIZATION|Errors during initialization")
 
 
@@ -136,13 +138,13 @@ class Subnet:
 
     def resweep(self) -> None:
         """Have the subnet manager discover the fabric and set all routes again, and wait until it has."""
-        log, end = self._dir / "opensm.log", time.monotonic() + READY_WITHIN
+        log, end = self._dir / "opensm.log", time.monotonic() + SWEPT_WITHIN
         for _ in range(2):  # the first may end one that had begun before
             done = len(_SWEPT.findall(log.read_text(errors="replace")))
             self._manager.send_signal(signal.SIGHUP)
             while len(_SWEPT.findall(log.read_text(errors="replace"))) <= done:
                 if time.monotonic() > end:
-                    raise TimeoutError("opensm does not end its sweep")
+                    raise TimeoutError(f"opensm does not end its sweep: {log.read_text(errors='replace')[-1000:]}")
                 time.sleep(0.1)
 
     def link(self, node: str, port: int) -> str:
