@@ -31,7 +31,7 @@ class Reader:
         self.order = ""
 
     async def next(self) -> frame.Frame | Inventory | Event | frame.Goodbye | None:
-        message = await self.ws.receive(timeout=10)
+        message = await self.ws.receive(timeout=120)
         if message.type is aiohttp.WSMsgType.TEXT:
             got = frame.decode_text(message.data)
             if isinstance(got, Inventory):

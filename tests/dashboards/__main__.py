@@ -90,10 +90,10 @@ def main() -> int:
     command += ["--bench", bench] if bench else []
     command += ["--quiet"] if args.quiet else []
     with Daemon(folder / "plant.log", command) as plant:
-        plant.wait_until("the plant", lambda: "plays" in plant.tail(), 120)
+        plant.wait_until("the plant", lambda: "plays" in plant.tail())
         began = time.monotonic()
         with prometheus(folder, central, bench) as server:
-            wait_for("all scraped", lambda: server.value("sum(up)") == PAGES + bool(bench), 60)
+            wait_for("all scraped", lambda: server.value("sum(up)") == PAGES + bool(bench))
             while time.monotonic() - began < args.seconds:
                 time.sleep(1)
                 if plant.process.poll() is not None:

@@ -181,10 +181,10 @@ def test_the_live_demo_serves_its_page_and_ends_cleanly(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("starting 8 simulated hosts")
         url = process.stdout.readline().split()[1]
-        with urllib.request.urlopen(url, timeout=10) as page:
+        with urllib.request.urlopen(url, timeout=120) as page:
             assert b"<html" in page.read(4096).lower()
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=120)
         assert (process.returncode, errors) == (0, "")
         assert list(tmp_path.iterdir()) == []
     finally:

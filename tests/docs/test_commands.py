@@ -221,7 +221,7 @@ def test_commands_that_are_not_run_are_few_and_state_a_reason() -> None:
 def test_bash_can_parse_all_commands(page: Path, require) -> None:
     bash = require("bash", "reads the commands of the documents")
     text = "\n".join(b.text for b in blocks(page) if b.language == "sh")
-    done = subprocess.run([bash, "-n"], input=text, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([bash, "-n"], input=text, capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr == ""
 
 
@@ -243,7 +243,7 @@ def metrics(site: dict[str, Any]) -> frozenset[str]:
     deadline = time.monotonic() + 120
     while not found & RATES and time.monotonic() < deadline:
         for address in (site["server"], site["agent"]):
-            with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=120) as page:
                 found |= set(re.findall(r"^# TYPE (\S+)", page.read().decode(), re.MULTILINE))
         time.sleep(0.2)
     for path in ROOT.glob("fabricmon/**/*.py"):
@@ -252,9 +252,9 @@ def metrics(site: dict[str, Any]) -> frozenset[str]:
 
 
 def test_an_incident_links_to_its_runbook(site: dict[str, Any]) -> None:
-    with urllib.request.urlopen(f"http://{site['server']}/api/v1/incidents/{site['incident']}", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{site['server']}/api/v1/incidents/{site['incident']}", timeout=120) as answer:
         path = json.load(answer)["runbook"]
-    with urllib.request.urlopen(f"http://{site['server']}{path}", timeout=10) as page:
+    with urllib.request.urlopen(f"http://{site['server']}{path}", timeout=120) as page:
         assert "<h1" in page.read().decode()
 
 

@@ -148,7 +148,7 @@ def options(tool: str) -> str:
     path = shutil.which(tool) or shutil.which(tool, path="/usr/sbin")
     if path is None:
         return ""
-    done = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=120, check=False)
     return done.stdout + done.stderr
 
 

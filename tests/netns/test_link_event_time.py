@@ -25,15 +25,15 @@ def test_every_change_arrives_as_an_event(require):
     require("ip")
     name = f"fabricmon-{os.getpid()}-events"
     ip = ("ip", "-n", name)
-    subprocess.run(["ip", "netns", "add", name], check=True, timeout=30)
+    subprocess.run(["ip", "netns", "add", name], check=True, timeout=120)
     try:
-        subprocess.run([*ip, "link", "add", "near", "type", "veth", "peer", "name", "far"], check=True, timeout=30)
+        subprocess.run([*ip, "link", "add", "near", "type", "veth", "peer", "name", "far"], check=True, timeout=120)
         for end in ("near", "far"):
-            subprocess.run([*ip, "link", "set", end, "up"], check=True, timeout=30)
+            subprocess.run([*ip, "link", "set", end, "up"], check=True, timeout=120)
         command = ["ip", "netns", "exec", name, sys.executable, "-m", "tests.netns.test_link_event_time"]
         done = subprocess.run(command, check=True, timeout=90, capture_output=True, text=True)
     finally:
-        subprocess.run(["ip", "netns", "del", name], check=False, timeout=30)
+        subprocess.run(["ip", "netns", "del", name], check=False, timeout=120)
     delays = json.loads(done.stdout)
     print(f"\nlink event: median {1000 * statistics.median(delays):.1f} ms, worst {1000 * max(delays):.1f} ms")
     assert len(delays) == CHANGES

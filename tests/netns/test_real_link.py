@@ -34,7 +34,7 @@ class Site:
         self.daemons: list[Daemon] = []
 
     def ip(self, *words: str) -> None:
-        subprocess.run(["ip", "-n", self.name, *words], check=True, timeout=30, capture_output=True)
+        subprocess.run(["ip", "-n", self.name, *words], check=True, timeout=120, capture_output=True)
 
     def inside(self, name: str, *command: object) -> Daemon:
         daemon = Daemon(self.folder / f"{name}.log", command, ("ip", "netns", "exec", self.name))
@@ -44,15 +44,15 @@ class Site:
     def answers(self, url: str) -> bool:
         ask = "import sys, urllib.request as r; r.urlopen(sys.argv[1], timeout=5)"
         command = ["ip", "netns", "exec", self.name, sys.executable, "-c", ask, url]
-        return subprocess.run(command, capture_output=True, timeout=30).returncode == 0
+        return subprocess.run(command, capture_output=True, timeout=120).returncode == 0
 
     def api(self, path: str) -> object:
         ask = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=5).read().decode())"
         command = ["ip", "netns", "exec", self.name, sys.executable, "-c", ask, f"http://127.0.0.1:9791{path}"]
-        return json.loads(subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout)
+        return json.loads(subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout)
 
     def __enter__(self) -> "Site":
-        subprocess.run(["ip", "netns", "add", self.name], check=True, timeout=30)
+        subprocess.run(["ip", "netns", "add", self.name], check=True, timeout=120)
         try:
             self.start()
         except BaseException:
@@ -86,7 +86,7 @@ class Site:
     def __exit__(self, *_: object) -> None:
         for daemon in reversed(self.daemons):
             daemon.stop()
-        subprocess.run(["ip", "netns", "del", self.name], check=False, timeout=30)
+        subprocess.run(["ip", "netns", "del", self.name], check=False, timeout=120)
 
     def sent(self) -> list[tuple[float, dict]]:
         """Every incident of every post with the time it came."""

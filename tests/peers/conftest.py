@@ -21,13 +21,13 @@ def daemons(tmp_path_factory):
         first.wait_until("agent", lambda: fetch(f"http://{agent}/-/ready"))
         second.wait_until("server", lambda: fetch(f"http://{server}/-/ready"))
         nodes = f"http://{server}/api/v1/nodes"
-        second.wait_until("the node at the server", lambda: '"live"' in fetch(nodes), 30)
+        second.wait_until("the node at the server", lambda: '"live"' in fetch(nodes))
         # one link goes down, so that there is an incident to show
         port = sysfs / "class/infiniband/mlx5_3/ports/1"
         (port / "state").write_text("1: DOWN\n")
         (port / "phys_state").write_text("2: Polling\n")
         incidents = f"http://{server}/api/v1/incidents"
-        second.wait_until("the incident", lambda: "link_down" in fetch(incidents), 60)
+        second.wait_until("the incident", lambda: "link_down" in fetch(incidents))
         yield agent, server
         assert (first.stop(), second.stop()) == (0, 0), first.tail() + second.tail()
 

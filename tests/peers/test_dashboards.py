@@ -27,7 +27,7 @@ DOCUMENTS = {name: json.loads(text) for name, text in documents(Site()).items()}
 
 @pytest.fixture(scope="module")
 def asker(prometheus):
-    wait_for("the incident is scraped", lambda: prometheus.query("fabricmon_incidents > 0"), 40)
+    wait_for("the incident is scraped", lambda: prometheus.query("fabricmon_incidents > 0"))
     return Asker(prometheus.url, 30.0, prometheus.interval)
 
 

@@ -55,7 +55,7 @@ class FaultyDisk:
     def __enter__(self) -> FaultyDisk:
         command = [sys.executable, "-m", "tests.rigs.faulty_disk", self.backing, self.root, self._word]
         self._daemon = Daemon(self._log, command)
-        self._daemon.wait_until("the disk", lambda: os.path.ismount(self.root), 20)
+        self._daemon.wait_until("the disk", lambda: os.path.ismount(self.root))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

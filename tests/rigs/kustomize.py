@@ -18,7 +18,7 @@ def program() -> list[str] | None:
         return ["kustomize", "build"]
     # Debian 12's kubectl is of 1.20, whose kustomize knows no components.
     if shutil.which("kubectl"):
-        said = subprocess.run(["kubectl", "version", "--client"], capture_output=True, text=True, timeout=30).stdout
+        said = subprocess.run(["kubectl", "version", "--client"], capture_output=True, text=True, timeout=120).stdout
         if "Kustomize Version" in said:
             return ["kubectl", "kustomize"]
     return None

@@ -43,7 +43,7 @@ class Slurmctld:
     def __enter__(self) -> Slurmctld:
         command = ["env", f"SLURM_CONF={self.conf}", "slurmctld", "-D", "-f", self.conf]
         self._daemon = Daemon(self.folder / "slurmctld.log", command)
-        self._daemon.wait_until("slurmctld", lambda: "UP" in self.run("ping", check=False), 30)
+        self._daemon.wait_until("slurmctld", lambda: "UP" in self.run("ping", check=False))
         # A node of which no slurmd was ever heard has a state out of which it cannot be resumed.
         self.run("update", f"NodeName={NODES}", "State=DOWN", "Reason=new")
         self.run("update", f"NodeName={NODES}", "State=RESUME")
@@ -55,5 +55,5 @@ class Slurmctld:
 
     def run(self, *words: str, check: bool = True) -> str:
         """What scontrol prints."""
-        run = subprocess.run([*self.command, *words], capture_output=True, text=True, timeout=30, check=check)
+        run = subprocess.run([*self.command, *words], capture_output=True, text=True, timeout=120, check=check)
         return run.stdout

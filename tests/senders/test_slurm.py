@@ -81,7 +81,7 @@ def _stand_in(folder: Path) -> Site:
     command = (sys.executable, "-m", "tests.rigs.scontrol", str(file))
 
     def run(*words: str) -> str:
-        return subprocess.run([*command, *words], capture_output=True, text=True, timeout=30, check=True).stdout
+        return subprocess.run([*command, *words], capture_output=True, text=True, timeout=120, check=True).stdout
 
     return Site(command, run)
 

@@ -42,7 +42,7 @@ class Client:
     async def next(self) -> frame.Frame:
         """The next frame, applied; ConnectionError where the stream has ended."""
         while True:
-            message = await self._ws.receive(timeout=10)
+            message = await self._ws.receive(timeout=120)
             if message.type is aiohttp.WSMsgType.TEXT:
                 said = frame.decode_text(message.data)
                 if isinstance(said, frame.Goodbye):

@@ -51,7 +51,7 @@ def hostile(server):
     """A server that says what the fixed one does, with NASTY in all of it; `id` is that of an incident."""
 
     def asked(path):
-        with urllib.request.urlopen(server.url + API + path, timeout=10) as answer:
+        with urllib.request.urlopen(server.url + API + path, timeout=120) as answer:
             return json.load(answer)
 
     paths = ("/overview", "/incidents", "/nodes", "/symptoms", "/ports", "/rails", "/jobs", "/topology")

@@ -107,7 +107,7 @@ async def answer(url, method="GET", **more):
         return got.status, await got.text(), got.headers
 
 
-async def until(look, patience=10.0):
+async def until(look, patience=120.0):
     async with asyncio.timeout(patience):
         while not look():
             await asyncio.sleep(0.01)

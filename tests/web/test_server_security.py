@@ -11,7 +11,7 @@ from fabricmon.central.api import request as api_request
 from fabricmon.central.app import Central
 from tests.web.conftest import RIGHT, answer, basic, client, status, until
 
-SILENCE = {"matchers": ["kind=x"], "duration": "1h"}
+SILENCE = {"matchers": ["kind=link_down"], "duration": "1h"}
 
 
 @pytest.fixture

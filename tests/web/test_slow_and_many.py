@@ -15,7 +15,7 @@ from tests.agent.fakes import FakeCollector, Running
 from tests.web.conftest import client, status, until
 
 
-async def ended(reader, patience=10):
+async def ended(reader, patience=120):
     """What came before the peer closed or cut the connection."""
     async with asyncio.timeout(patience):
         try:
@@ -70,10 +70,10 @@ async def test_a_stream_that_says_nothing_is_no_slow_request(serve):
     async with aiohttp.ClientSession() as http, http.ws_connect(f"http://{at.address}/stream") as stream:
         await asyncio.sleep(0.4)
         await stream.send_str("here")
-        assert await stream.receive_str(timeout=5) == "here"
+        assert await stream.receive_str(timeout=120) == "here"
         await asyncio.sleep(0.3)
         await stream.send_str("here")
-        assert await stream.receive_str(timeout=5) == "here"
+        assert await stream.receive_str(timeout=120) == "here"
 
 
 async def test_a_handshake_that_is_not_finished_costs_one_place_for_a_while(serve, server, monkeypatch):
