@@ -77,4 +77,4 @@ async def test_an_acknowledgement_is_shown_and_survives_a_restart(start, agent, 
     assert await verb("acknowledge", incident["id"], "--comment", "on it", "--author", "jon", *where) == 0
     assert "acknowledged by jon" in capsys.readouterr().out
     assert await verb("acknowledge", "none", *where) == 1
-    assert "no incident 'none'" in capsys.readouterr().err
+    assert "no incident id starts with 'none'" in capsys.readouterr().err

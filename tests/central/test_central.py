@@ -302,7 +302,7 @@ async def test_changes_need_json_a_bounded_body_and_the_token(start, tmp_path):
     token = tmp_path / "token"
     token.write_text("s3cret\n")
     server = await start(central={"token_file": str(token)})
-    good = {"matchers": ["kind=x"], "duration": "1h"}
+    good = {"matchers": ["kind=link_down"], "duration": "1h"}
     bearer = {"Authorization": "Bearer s3cret"}
     assert (await server.ask("POST", "/api/v1/silences", good))[0] == 401
     assert (await server.ask("POST", "/api/v1/silences", good, headers={"Authorization": "Bearer x"}))[0] == 401
@@ -403,7 +403,8 @@ async def verb(*words):
 async def test_silence_and_maintenance_from_the_command_line(start, capsys):
     server = await start()
     where = ("--server", server.url)
-    assert await verb("silence", "add", "kind=link_down", "node=~h.*", "--for", "2h", "--comment", "why", *where) == 0
+    lasting = ("--anyway", "--for", "2h", "--comment", "why", *where)
+    assert await verb("silence", "add", "kind=link_down", "node=~h.*", *lasting) == 0
     line = capsys.readouterr().out
     assert "active" in line
     assert "kind=link_down node=~h.*" in line
@@ -416,7 +417,7 @@ async def test_silence_and_maintenance_from_the_command_line(start, capsys):
     assert capsys.readouterr().out == "no silences\n"
     assert await verb("silence", "expire", "s-none", *where) == 1
     assert capsys.readouterr().err == "fabricmon silence: no silence 's-none'\n"
-    assert await verb("maintenance", "add", "--host", "h1", "--for", "20m", *where) == 0
+    assert await verb("maintenance", "add", "--host", "h1", "--anyway", "--for", "20m", *where) == 0
     window = capsys.readouterr().out.split()[0]
     assert await verb("maintenance", "end", window, *where) == 0
     assert await verb("maintenance", "add", "--host", "*", "--for", "20m", *where) == 1

@@ -11,7 +11,7 @@ from fabricmon.notify.known_names import FabricNames
 def fabric_names(evaluator: Evaluator) -> FabricNames:
     """Nodes of targets and of the topology, incidents, and the words of all components."""
     current, graph = evaluator.current(), evaluator.engine.topology()
-    nodes = {node.node for node in current.nodes} | set(graph.hosts if graph is not None else ())
+    nodes = {node.node for node in evaluator.engine.nodes()} | set(graph.hosts if graph is not None else ())
     incidents = {incident.id: incident.component for incident in current.incidents}
 
     def components() -> Iterator[str]:
