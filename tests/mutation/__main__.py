@@ -114,13 +114,13 @@ def failing_unchanged(tests: Collection[str]) -> set[str]:
 
 def recordings(files: Sequence[Path], names: Sequence[str], jobs: int) -> list[Recording]:
     """Of each file of tests: kept from before, or made now where the tests are new or changed."""
-    found = dict(kept(files, names))
+    found = dict(kept(files))
     if missing := [file for file in files if file not in found]:
         work = partial(record, files=missing, names=names, jobs=jobs)
         for _, result in in_forks([("recording", work)], LONGEST * len(missing), 1):
             if result != 0:
                 raise RuntimeError(f"the tests cannot be recorded: {result}")
-        found.update(kept(missing, names))
+        found.update(kept(missing))
     return list(found.values())
 
 

@@ -125,7 +125,6 @@ class _Recorder:
         at = {place: number for number, place in enumerate(hit)}
         return {
             "own": own_digest(path),
-            "of": list(self._names),
             "places": [self._place(place) for place in hit],
             "imported": sorted(at[place] for place in imported),
             "tests": {
