@@ -5,13 +5,14 @@ Real processes over loopback. The receiver uses the function of docs/webhook.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.chaos.faults import clock_of
 from tests.chaos.site import SETTINGS, Site
 from tests.notify.test_two_servers import is_news
 from tests.rigs.daemons import FABRICMON, free_port
@@ -21,8 +22,8 @@ from tests.rigs.receiver import posts
 class Servers(Site):
     """The site's own server is "a"; "b", "c" have their own state and see the same agent."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, prefix: Mapping[str, Sequence[str]] | None = None) -> None:
+        super().__init__(folder, prefix=prefix)
         self.commands["server"] = self._command("a")
 
     def _command(self, name: str) -> list[object]:
@@ -105,3 +106,27 @@ def test_a_receiver_that_joins_by_key_gets_each_state_once(tmp_path: Path) -> No
     assert [status for id, status in heard if id == one] == ["firing", "resolved", "firing", "resolved"]
     assert [status for id, status in heard if id == other] == ["firing", "resolved"]
     assert len(sent) == 6 + 6 + 4, "every server sent all that it saw"
+
+
+@pytest.mark.timeout(600)
+def test_a_fault_that_begins_in_two_minutes_is_joined_by_the_keys_of_its_states(
+    tmp_path: Path, require: Callable[..., str]
+) -> None:
+    require("faketime", "clocks that differ")
+    prefix = {"b": clock_of("b", tmp_path)}
+    (tmp_path / "b.clock").write_text("+90\n")
+    with Servers(tmp_path, prefix) as site:
+        site.start_server("b")
+        site.wait("b", lambda: "server listening" in (tmp_path / "b.log").read_text())
+        site.node.down("mlx5_0")
+        site.wait_for_states("mlx5_0", "firing", servers="ab")
+        site.node.up("mlx5_0")
+        site.wait_for_states("mlx5_0", "firing", "resolved", servers="ab")
+        sent = list(site.sent())
+    for status in ("firing", "resolved"):
+        both = [(body, i) for body, i in sent if i["status"] == status]
+        assert {body["server"] for body, _ in both} == {"a", "b"}
+        assert len({body["key"] for body, _ in both}) == 2, "the minute of the onset differs"
+        assert len({i["key"] for _, i in both}) == 1
+    news, known = is_news(), dict[str, Any]()
+    assert [i["status"] for _, i in sent if news(known, i)] == ["firing", "resolved"]
