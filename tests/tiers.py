@@ -22,6 +22,22 @@ LONG: dict[str, str] = {
         "fabric/test_swept_links_on_the_server.py::test_errors_that_step_up_at_a_switch_port[hosts and a file-True]",
     "fabric/test_real_subnet.py::test_a_node_that_stops_answering":
         "fabric/test_swept_links_on_the_server.py::test_an_adapter_that_stops_answering_is_reported_with_both_ends_of_its_cable",
+    "rules/test_errors_and_quality.py::test_a_degrading_optic_is_a_warning_before_1e_11_and_critical_by_1e_10":
+        "rules/test_trends.py::test_a_steady_rise_is_forecast_hours_before_it_is_critical",
+    "rules/test_trends.py::test_a_module_that_was_changed_ends_the_forecast":
+        "rules/test_trends.py::test_a_forecast_stands_while_the_link_is_not_read_and_ends_for_a_module_that_was_changed_meanwhile",
+    "rules/test_trends.py::test_errors_at_a_constant_rate_degrade_nothing":
+        "rules/test_errors_and_quality.py::test_a_steady_rate_is_found_with_its_bounds_and_ends_when_it_is_over",
+    "jobs/test_jobs_of_incidents.py::test_a_host_that_is_gone_is_critical_only_with_a_job[False]":
+        "jobs/test_jobs_of_incidents.py::test_a_host_that_is_gone_is_critical_only_with_a_job[True]",
+    "engine/test_restored_incidents.py::test_an_adapter_that_was_removed_on_purpose_is_no_fault[True]":
+        "engine/test_restored_incidents.py::test_an_adapter_that_was_removed_on_purpose_is_no_fault[False]",
+    "replay/test_anonymised.py::test_it_is_judged_to_the_same_end":
+        "replay/test_anonymised.py::test_frames_are_the_same_to_the_byte_and_names_the_same_everywhere",
+    "replay/test_same_decisions.py::test_another_hash_seed_decides_the_same[4242]":
+        "replay/test_same_decisions.py::test_another_hash_seed_decides_the_same[1]",
+    "mutation/test_mutation.py::test_every_change_of_the_project_compiles":
+        "mutation/test_mutation.py::test_each_sort_of_change_and_nothing_in_texts",
     "netns/test_real_link.py::test_third_down_is_notified_as_flapping":
         "netns/test_real_link.py::test_link_down_is_notified_at_once",
     "demo/test_demo.py::test_the_whole_timeline_gives_exactly_its_incidents":

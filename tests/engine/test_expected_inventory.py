@@ -20,7 +20,7 @@ infiniband_state = COLLECTORS["infiniband_state"]
 inventory = COLLECTORS["inventory"]
 
 START = 1_800_000_000.0
-POLL = 5.0
+POLL = 10.0
 
 
 class Nodes:
