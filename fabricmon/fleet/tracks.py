@@ -15,6 +15,7 @@ from fabricmon.fleet.link_states import LinkStates
 from fabricmon.fleet.losses import FLOWS, PORTS, Losses
 from fabricmon.fleet.peers import Peers
 from fabricmon.fleet.pressure import Pressure
+from fabricmon.fleet.probes import Probes, Reach
 from fabricmon.fleet.row_state import RowState, per_row
 from fabricmon.fleet.settings import TrackSettings
 from fabricmon.fleet.table import Table
@@ -43,6 +44,7 @@ class Tracks(LinkStates):
         self.modules = ModuleTrend(capacity)
         self.peers = Peers(capacity)
         self.losses = Losses(capacity, PORTS)
+        self.reach = Reach(capacity)
 
     def advance(self, table: Table, now: float, settings: TrackSettings) -> None:
         n = table.n
@@ -62,17 +64,21 @@ class Tracks(LinkStates):
 
 
 class FlowTracks(RowState):
-    """Per row of the FLOW table."""
+    """Per row of the FLOW table. Probes are counted at both ends: `ports` is the PORT table, when called."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, ports: Callable[[], Table]) -> None:
         super().__init__(capacity)
-        self.losses = Losses(capacity, FLOWS)
+        self.losses, self.probes = Losses(capacity, FLOWS), Probes(capacity)
+        self._ports = ports
 
     def advance(self, table: Table, now: float, settings: TrackSettings) -> None:
         del settings  # the windows of losses have none
         table.relabelled.clear()
+        ports = self._ports()
         if table.n:
             self.losses.advance(table, now)
+            if isinstance(ports.tracks, Tracks):
+                self.probes.advance(table, ports, ports.tracks.reach, now)
 
 
 class AdapterWork(NamedTuple):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fabricmon.fleet import freshness
 from fabricmon.fleet.losses import Losses
+from fabricmon.fleet.probes import Probes
 from fabricmon.fleet.table import FREE, Table
 from fabricmon.fleet.tracks import AdapterWork, FlowTracks, PcieTracks, Tracks
 
@@ -109,6 +110,13 @@ class View:
         if not isinstance(self.table.tracks, PcieTracks):
             raise ValueError(f"table {self.table.kind} carries no state of PCIe links")
         return self.table.tracks.work(self.table, row)
+
+    @property
+    def probes(self) -> Probes:
+        """What probes show of flows. ValueError for another kind."""
+        if not isinstance(self.table.tracks, FlowTracks):
+            raise ValueError(f"table {self.table.kind} carries no state of flows")
+        return self.table.tracks.probes
 
     @property
     def losses(self) -> Losses:

@@ -18,6 +18,7 @@ from fabricmon.engine.domains.row_domains import RowDomains, power_of
 from fabricmon.engine.domains.shared_parts import places_of
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.table import Table
+from fabricmon.fleet.tracks import FlowTracks
 from fabricmon.fleet.view import View
 from fabricmon.model import ComponentId, Kind, SymptomChange
 from fabricmon.topology import swept
@@ -116,6 +117,9 @@ class Placing:
         self.domains = RowDomains(
             assigned, self._power, nodes.ids, groups, self._host_domains.names, apart, paths, self._places
         )
+        tracks = tables[Kind.FLOW].tracks
+        if isinstance(tracks, FlowTracks):
+            tracks.probes.many = paths[0]
         self._use_learned(self.domains)
         self._dependent_hosts = None
 

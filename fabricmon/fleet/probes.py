@@ -1,0 +1,157 @@
+"""What probes show, per FLOW row and for the PORT row that they go to, turn by turn. Pure, NumPy.
+
+Method: docs/methods.md#probes. A turn is 10 s, as the windows of agents. Of flows that are no probes nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.fleet.pooled_losses import pooled
+from fabricmon.fleet.row_state import Bools, Floats, RowState, per_row
+from fabricmon.fleet.table import Table
+from fabricmon.topology.groups import Many
+
+TURN = 10.0
+TURNS = 6
+"""Turns whose losses are taken together: a minute (design choice)."""
+SILENT_TURNS = 2
+"""Turns without any answer from which a port is not reached."""
+LEARN = 30
+"""Turns after which the usual round trip of a flow is known: 5 min."""
+MEMORY = 360.0
+"""Turns; time constant of a usual round trip: an hour (design choice)."""
+
+
+class Reach(RowState):
+    """Per PORT row, of the last SILENT_TURNS turns.
+
+    asked, answered    probes towards it
+    flows              that asked it
+    sent, returned     its own probes, and those that were answered
+    at                 `now` of the last turn in which it was asked, NaN never
+    """
+
+    asked = per_row(np.float32)
+    answered = per_row(np.float32)
+    flows = per_row(np.float32)
+    sent = per_row(np.float32)
+    returned = per_row(np.float32)
+    at = per_row(np.float64, np.nan)
+
+
+class Probes(RowState):
+    """Per FLOW row.
+
+    lost, sent   probes of the last TURNS turns, the newest first
+    at           `now` of the last turn with probes, NaN never
+    bad, clean   see pooled_losses.PooledLosses
+    usual        its own usual round trip, s, NaN unknown; `seen`: turns that it was learned from
+    high         turns in a row with a round trip above the limits of `latency`; `apart`: it is between two leaves
+    """
+
+    lost = per_row(np.float32, 0, TURNS)
+    sent = per_row(np.float32, 0, TURNS)
+    at = per_row(np.float64, np.nan)
+    bad = per_row(np.bool_, False)
+    clean = per_row(np.bool_, False)
+    usual = per_row(np.float64, np.nan)
+    seen = per_row(np.int32)
+    rtts = per_row(np.float64, np.nan, 3)
+    apart = per_row(np.bool_, False)
+    _sent_at = per_row(np.float64, np.nan)
+    _lost_at = per_row(np.float64, np.nan)
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self.many: Mapping[str, Many] = {}
+        self.class_usual = {False: float("nan"), True: float("nan")}
+        self._began = float("nan")
+        self._dead = np.zeros(1, np.bool_)
+        self._ends: tuple[int, NDArray[np.intp], NDArray[np.intp]] | None = None
+
+    def of_probes(self, n: int) -> Bools:
+        """Rows that had probes within the last minute."""
+        return np.asarray(self.sent[:, :n].sum(axis=0) > 0)
+
+    def advance(self, flows: Table, ports: Table, reach: Reach, now: float) -> None:
+        if "flow_late" not in flows.columns or 0 <= now - self._began < TURN:
+            return
+        self._began = now
+        n = flows.n
+        self._count(flows, n, now)
+        self._set_reach(flows, ports, reach, n, now)
+        found = pooled(self.lost[:, :n].astype(float), self._evidence(n), self.many)
+        self.bad[:n], self.clean[:n] = found.bad, found.clean
+        self._learn(flows, n)
+
+    def _count(self, flows: Table, n: int, now: float) -> None:
+        lost, sent = flows.value("flow_lost"), flows.value("flow_packets")
+        of_probes = np.isfinite(flows.value("flow_late")) & flows.present[:n]
+        with np.errstate(invalid="ignore"):
+            more, gone = sent - self._sent_at[:n], lost - self._lost_at[:n]
+            fit = of_probes & (more >= 0) & (gone >= 0) & (gone <= more)
+        for ring, new in ((self.lost, gone), (self.sent, more)):
+            ring[1:, :n] = ring[:-1, :n]
+            ring[0, :n] = np.where(fit, new, 0.0)
+        self._sent_at[:n], self._lost_at[:n] = sent, lost
+        self.at[:n][self.sent[0, :n] > 0] = now
+
+    def _evidence(self, n: int) -> Floats:
+        """Probes that count for a loss: none of a port that answers nothing at all (docs/methods.md#unreachable)."""
+        sent = self.sent[:, :n].sum(axis=0).astype(float)
+        return np.where(self._dead[:n], 0.0, sent)
+
+    def _set_reach(self, flows: Table, ports: Table, reach: Reach, n: int, now: float) -> None:
+        near, far = self._ports(flows, ports)
+        recent_sent = self.sent[:SILENT_TURNS, :n].sum(axis=0)
+        recent_back = recent_sent - self.lost[:SILENT_TURNS, :n].sum(axis=0)
+        size = ports.n
+        for row, sent, back in ((far, reach.asked, reach.answered), (near, reach.sent, reach.returned)):
+            known = row >= 0
+            sent[:size] = np.bincount(row[known], recent_sent[known], size)
+            back[:size] = np.bincount(row[known], recent_back[known], size)
+        asking = (far >= 0) & (recent_sent > 0)
+        reach.flows[:size] = np.bincount(far[asking], minlength=size)
+        reach.at[:size][reach.asked[:size] > 0] = now
+        silent = (reach.asked[:size] > 0) & (reach.answered[:size] == 0)
+        self._dead = np.zeros(max(n, 1), np.bool_)
+        self._dead[:n] = (far >= 0) & silent[far] if size else False
+
+    def _ports(self, flows: Table, ports: Table) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """PORT rows that each flow goes from and to, -1 unknown; found anew where rows or labels changed."""
+        state = hash((flows.changes, ports.changes))
+        if self._ends is None or self._ends[0] != state:
+            at = {str(component): row for row, component in enumerate(ports.ids) if component.node}
+            near = [at.get(f"{c.node}/{flows.labels[row].get('port', '')}", -1) for row, c in enumerate(flows.ids)]
+            far = [at.get(labels.get("peer", ""), -1) for labels in flows.labels]
+            self._ends = state, np.array(near, np.intp), np.array(far, np.intp)
+        return self._ends[1], self._ends[2]
+
+    def _learn(self, flows: Table, n: int) -> None:
+        """Usual round trips: of each flow slowly, of its class the median of all flows within and between leaves."""
+        rtt = flows.value("flow_rtt")
+        self.rtts[1:, :n] = self.rtts[:-1, :n]
+        self.rtts[0, :n] = np.where(self.sent[0, :n] > 0, rtt, np.nan)
+        leaf = self.many.get("leaf")
+        if leaf is not None:
+            length = np.diff(leaf.start)
+            self.apart[: min(n, len(length))] = (length > 1)[:n]
+        known = np.isfinite(self.rtts[0, :n])
+        first = known & np.isnan(self.usual[:n])
+        self.usual[:n][first] = self.rtts[0, :n][first]
+        weight = np.maximum(1.0 / np.maximum(self.seen[:n] + 1, 1), 1.0 / MEMORY)
+        usual = self.usual[:n]
+        with np.errstate(invalid="ignore"):
+            # a slow time teaches little: at most its limit, so that it stays visible for long
+            step = np.minimum(self.rtts[0, :n], 2 * usual) - usual
+        usual[known] += (weight * step)[known]
+        self.seen[:n][known] += 1
+        for apart in (False, True):
+            mine = (self.seen[:n] > 0) & (self.apart[:n] == apart)
+            self.class_usual[apart] = float(np.median(usual[mine])) if mine.any() else float("nan")
+
+
