@@ -170,6 +170,19 @@ _ROWS: tuple[IncidentKind, ...] = (
         effect=Effect.SLOW, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
+        # 20 s: a dead link or a silent agent may be the cause of it (design choice).
+        name="unreachable", title="Not reached by probes", symptom=None,
+        notice=Notice(family="unreachable", settle=20.0, most=16, blinds=False), order={},
+        hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
+        effect=Effect.SLOW, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+    ),
+    IncidentKind(
+        name="latency", title="Long round trips", symptom=None,
+        notice=Notice(family="latency", settle=20.0, most=16, blinds=False), order={},
+        hardness=Hardness.SOFT, severity=None, at_once=False, cooling=0.0,
+        effect=Effect.SLOW, inside=False, offence=False, acting=Acting.UNKNOWING, inhibits=Inhibits.NOTHING,
+    ),
+    IncidentKind(
         name="pfc_storm", title="Pause storm", symptom=SymptomType.PAUSING,
         notice=None, order={}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
         effect=Effect.SLOW, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,

@@ -50,7 +50,9 @@ class Probes(RowState):
     at           `now` of the last turn with probes, NaN never
     bad, clean   see pooled_losses.PooledLosses
     usual        its own usual round trip, s, NaN unknown; `seen`: turns that it was learned from
-    high         turns in a row with a round trip above the limits of `latency`; `apart`: it is between two leaves
+    rtts         median round trips of the last three turns, s, the newest first; `apart`: it is between two leaves
+    reached      its peer answers other flows
+    back         share of the probes of the flow back from its peer that are answered, NaN without one
     """
 
     lost = per_row(np.float32, 0, TURNS)
@@ -62,6 +64,8 @@ class Probes(RowState):
     seen = per_row(np.int32)
     rtts = per_row(np.float64, np.nan, 3)
     apart = per_row(np.bool_, False)
+    reached = per_row(np.bool_, False)
+    back = per_row(np.float32, np.nan)
     _sent_at = per_row(np.float64, np.nan)
     _lost_at = per_row(np.float64, np.nan)
 
@@ -119,7 +123,14 @@ class Probes(RowState):
         reach.at[:size][reach.asked[:size] > 0] = now
         silent = (reach.asked[:size] > 0) & (reach.answered[:size] == 0)
         self._dead = np.zeros(max(n, 1), np.bool_)
-        self._dead[:n] = (far >= 0) & silent[far] if size else False
+        if not size:
+            return
+        self._dead[:n] = (far >= 0) & silent[far]
+        self.reached[:n] = (far >= 0) & (reach.answered[far] > recent_back)
+        of_pair = {pair: row for row, pair in enumerate(zip(near.tolist(), far.tolist(), strict=True))}
+        back = np.array([of_pair.get(pair, -1) for pair in zip(far.tolist(), near.tolist(), strict=True)], np.intp)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            self.back[:n] = np.where((back >= 0) & (far >= 0), (recent_back / recent_sent)[back], np.nan)
 
     def _ports(self, flows: Table, ports: Table) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """PORT rows that each flow goes from and to, -1 unknown; found anew where rows or labels changed."""

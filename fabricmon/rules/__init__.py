@@ -11,6 +11,7 @@ from fabricmon.rules import (
     flow_loss,
     gpu_fabric,
     incast,
+    latency,
     link_degraded,
     link_degrading,
     link_down,
@@ -22,6 +23,7 @@ from fabricmon.rules import (
     nvlink_down,
     optic_degrading,
     packet_loss,
+    path_lost,
     pcie_degraded,
     pfc_storm,
     repeat_offender,
@@ -29,6 +31,7 @@ from fabricmon.rules import (
     storage_path,
     straggler,
     telemetry_quality,
+    unreachable,
 )
 from fabricmon.rules.rule import Outcome, Rule, Scope
 
@@ -58,6 +61,9 @@ RULES: tuple[Rule, ...] = (
     expected_inventory.RULE,
     packet_loss.RULE,
     flow_loss.RULE,
+    unreachable.RULE,
+    path_lost.RULE,
+    latency.RULE,
     repeat_offender.RULE,
     mass_alarm.RULE,
 )

@@ -1,4 +1,4 @@
-"""A fleet whose agents probe by the plan, with losses and delays drawn per flow; through the engine as on the server."""
+"""A fleet whose agents probe by the plan, with losses and delays drawn per flow, through the engine of the server."""
 
 from __future__ import annotations
 

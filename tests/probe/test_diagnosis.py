@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fabricmon.model import Presence
 from tests.probe.fleet_of_probes import ProbedFleet, words
 
 
@@ -37,4 +38,60 @@ def test_an_adapter_that_loses_is_one_incident_of_its_link_or_adapter(fleet):
 
 def test_void_windows_are_unknown(fleet):
     fleet.void = {"n5"}
+    assert fleet.step(12) == []
+
+
+def test_a_node_whose_responder_does_not_answer_is_unreachable_and_blames_no_link(fleet):
+    fleet.loss = lambda one, other, _: 1.0 if other == "n3" else 0.0
+    (incident,) = fleet.step(6)
+    assert (incident.kind, incident.component) == ("unreachable", "host(n3)")
+    assert "its responder does not answer" in " ".join(e.text for e in incident.evidence)
+
+
+def test_an_adapter_that_reaches_nothing_says_so(fleet):
+    fleet.loss = lambda one, other, _: 1.0 if "n3" in (one, other) else 0.0
+    (incident,) = [i for i in fleet.step(6) if i.kind == "unreachable"]
+    assert incident.component == "host(n3)"
+    assert "the adapter reaches nothing" in " ".join(e.text for e in incident.evidence)
+
+
+def test_a_node_that_is_gone_is_silent_and_not_unreachable(fleet):
+    fleet.gone = {"n3"}
+    fleet.engine.presence("n3", Presence.UNREACHABLE, "no answer", fleet.now)
+    assert {kind for kind, _ in words(fleet.step(12))} <= {"agent_silent", "host_unreachable"}
+
+
+def test_one_black_holed_source_port_is_one_path(fleet):
+    name, target, udp = fleet._flows["n0"][-1]
+    fleet.loss = lambda one, other, port: 1.0 if (one, port) == ("n0", udp) else 0.0
+    (incident,) = fleet.step(6)
+    assert (incident.kind, incident.component) == ("unreachable", "host(n0)")
+    text = " ".join(e.text for e in incident.evidence)
+    assert f"UDP port {udp}" in text
+    assert f"other flows reach {target.full_name}" in text
+    assert name
+
+
+def test_a_pair_that_fails_both_ways_says_so(fleet):
+    pairs = {(node, target.node) for node in fleet.nodes for _, target, _ in fleet._flows[node]}
+    one, other = min(pair for pair in pairs if pair[::-1] in pairs)
+    fleet.loss = lambda a, b, _: 1.0 if {a, b} == {one, other} else 0.0
+    found = [incident for incident in fleet.step(6) if incident.kind == "unreachable"]
+    assert {incident.component for incident in found} == {f"host({one})", f"host({other})"}
+    assert all("fails both ways" in " ".join(e.text for e in incident.evidence) for incident in found)
+
+
+def test_a_round_trip_far_above_its_usual_one_is_reported_and_ends(fleet):
+    fleet.step(30)
+    fleet.rtt = lambda one, other, _: 1e-3 if {one, other} & {"n3"} and leaf(one) == leaf(other) == 0 else 20e-6
+    found = fleet.step(8)
+    assert {incident.kind for incident in found} == {"latency"}
+    assert "host(n3)" in {incident.component for incident in found}
+    fleet.rtt = lambda *_: 20e-6
+    assert fleet.step(8) == []
+
+
+def test_round_trips_that_vary_within_their_limit_are_none(fleet):
+    fleet.step(30)
+    fleet.rtt = lambda *_: 45e-6
     assert fleet.step(12) == []
