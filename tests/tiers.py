@@ -55,6 +55,8 @@ LONG: dict[str, str] = {
         "fabric/test_against_tools.py::test_what_is_found_and_what_is_false",
     "topology/test_odd_nodes.py::test_many_odd_nodes_change_nothing":
         "topology/test_odd_nodes.py::test_odd_nodes_change_nothing",
+    "probe/test_real_probes.py::test_a_leaf_that_loses_one_percent_is_one_incident_of_that_leaf_within_a_minute":
+        "probe/test_diagnosis.py::test_a_leaf_that_loses_one_percent_is_one_incident_within_a_minute",
     "scenario/test_catalogue.py::test_a_scenario_comes_out_as_its_file_says": "scenario/test_scenario_command.py",
     "adversary/test_composer.py::":
         "adversary/test_random_command.py::test_a_small_run_prints_its_figures_and_writes_its_table",

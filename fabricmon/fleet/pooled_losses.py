@@ -37,7 +37,7 @@ class PooledLosses(NamedTuple):
     clean: Bools
 
 
-class _Part(NamedTuple):
+class _LossyPart(NamedTuple):
     gain: float
     rows: NDArray[np.int64]
     share: float
@@ -73,7 +73,7 @@ def _per_group(many: Many, rows: NDArray[np.intp], values: Floats) -> Floats:
     return np.bincount(groups, values[rows][at], int(many.group.max(initial=-1)) + 1).astype(np.float64)
 
 
-def _best(left: Floats, sent: Floats, many: Mapping[str, Many], packets: Mapping[str, Floats]) -> _Part | None:
+def _best(left: Floats, sent: Floats, many: Mapping[str, Many], packets: Mapping[str, Floats]) -> _LossyPart | None:
     """The part whose losses are the least likely to be usual ones; None where none has any.
 
     All packets of a part have one loss: where it is concentrated in a smaller part, that one is better. Losses in one
@@ -85,7 +85,7 @@ def _best(left: Floats, sent: Floats, many: Mapping[str, Many], packets: Mapping
     gains = _gain(left[:, rows].sum(axis=0), sent[rows], (left[:, rows] > 0).sum(axis=0))
     at = int(np.argmax(gains))
     row = int(rows[at])
-    best = _Part(float(gains[at]), np.array([row]), float(left[:, row].sum() / sent[row]))
+    best = _LossyPart(float(gains[at]), np.array([row]), float(left[:, row].sum() / sent[row]))
     for domain, groups in many.items():
         of_turns = np.array([_per_group(groups, rows, turn) for turn in left])
         lost = of_turns.sum(axis=0)
@@ -93,7 +93,7 @@ def _best(left: Floats, sent: Floats, many: Mapping[str, Many], packets: Mapping
         at = int(np.argmax(gains))
         if gains[at] > best.gain:
             mine = groups.members(at)
-            best = _Part(float(gains[at]), mine[mine < len(sent)], float(lost[at] / packets[domain][at]))
+            best = _LossyPart(float(gains[at]), mine[mine < len(sent)], float(lost[at] / packets[domain][at]))
     return best if best.gain > 0 else None
 
 
