@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from fabricmon.fabric import mad
-from fabricmon.fabric.pending import PendingRequests
+from fabricmon.fabric.pending import DOUBLINGS_MOST, PendingRequests
 from fabricmon.fabric.transport import Packed, Transport, TransportError
 
 _TID_MODULUS = 1 << 31
@@ -21,7 +21,8 @@ class Pace(Struct, frozen=True):
 
     window   datagrams outstanding at one time. Subnet management has no flow control: a switch that is queried too fast
              drops packets; 16 is also the limit of a simulated fabric
-    timeout  seconds for one answer. Switches answer within a millisecond, a busy adapter may need a hundred
+    timeout  seconds for the first answer, twice as long for each further try. Switches answer within a millisecond, a
+             busy adapter may need a hundred
     tries    how often an unanswered request is sent in all
     """
 
@@ -85,10 +86,10 @@ class Exchange:
         flying: set[int] = set()
         window, timeout = self.pace.window, self.pace.timeout
         send, receive, clock, inbox = self.transport.send, self.transport.receive, self.clock, self.transport.inbox
-        patience = timeout + _LOST
+        patience = timeout * 2 ** min(self.pace.tries - 1, DOUBLINGS_MOST) + _LOST
         while (now := clock()) < until:
             while len(flying) < window and (at := pending.next()) is not None:
-                send(packed, at, base + at, timeout)
+                send(packed, at, base + at, timeout * 2 ** pending.doublings(at))
                 outcome.sent += 1
                 flying.add(at)
             if not flying:

@@ -2,13 +2,17 @@
 
 After a timeout a node is in doubt: one request at a time probes it, up to `tries` in all, and the rest of its requests
 wait. When it answers they go on; otherwise they are dropped. So a dead node costs `tries` timeouts in one place of the
-window, however many ports it has. A node that was silent in the last sweep begins in doubt, with one try.
+window, however many ports it has. Each waits twice as long as the one before: what is busy for a moment is not silent.
+A node that was silent in the last sweep begins in doubt, with one try.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
+
+DOUBLINGS_MOST = 4
+"""Doublings of a request's timeout; further tries wait no longer."""
 
 
 class PendingRequests:
@@ -26,6 +30,7 @@ class PendingRequests:
         self._sent: dict[int, int] = {}  # request -> times it timed out
         self._held: dict[int, list[int]] = {}  # node in doubt -> requests that wait
         self._given_up: set[int] = set()  # nodes
+        self._known = frozenset(silent)
         self._again: deque[int] = deque()
         self._order = iter(_interleaved(owner, self.silent))
 
@@ -46,6 +51,10 @@ class PendingRequests:
             else:
                 return at
         return None
+
+    def doublings(self, at: int) -> int:
+        """How often the timeout of a request is doubled when it is sent now."""
+        return 0 if self._owner[at] in self._known else min(self._sent.get(at, 0), DOUBLINGS_MOST)
 
     def answered(self, at: int) -> None:
         """Note an answer, an error status too: the node is not silent."""

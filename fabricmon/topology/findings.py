@@ -6,7 +6,7 @@ Each check is a function of the annotated graph (`infer.annotate`); CHECKS lists
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -110,6 +110,15 @@ def lost_uplinks(graph: Graph) -> Iterator[Finding]:
         for dead in missing_switches(graph, short):
             short -= set(dead.below)
             yield missing_switch(graph, dead)
+        for other, lacking in _by_neighbour({s: Counter(around[s]) for s in short}, usual).items():
+            short -= set(lacking)
+            names = [graph.name(switch) for switch in by_name(graph, lacking)]
+            ports = [f"{graph.name(s)}/{p}" for s in by_name(graph, lacking) for p in empty_uplinks(graph, s, counts)]
+            yield Finding(
+                "lost_uplinks", (graph.name(other), *(ports or names)),
+                f"{graph.name(other)} lacks its links to {len(names)} of {len(counts)} switches: "
+                f"{', '.join(names[:SHORT_NAMED])}{_more(names)}",
+            )  # fmt: skip
         for switch_id in by_name(graph, short):
             name = graph.name(switch_id)
             yield Finding(
@@ -119,15 +128,28 @@ def lost_uplinks(graph: Graph) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def _by_neighbour(short: Mapping[str, Counter[str]], usual: Mapping[str, int]) -> dict[str, list[str]]:
+    """Neighbour -> switches that lack links to it alone; only neighbours that PEERS_LEAST lack."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for switch, own in short.items():
+        lacking = [other for other, cables in usual.items() if own[other] < cables]
+        if len(lacking) == 1:
+            found[lacking[0]].append(switch)
+    return {other: switches for other, switches in found.items() if len(switches) >= PEERS_LEAST}
+
+
+def _more(names: Sequence[str]) -> str:
+    return f" and {len(names) - SHORT_NAMED} more" if len(names) > SHORT_NAMED else ""
+
+
 def missing_switch(graph: Graph, dead: MissingSwitch, ports: Iterable[str] = ()) -> Finding:
     """The finding of one dead switch. `ports`: the ports below it that are down, where they are known."""
     names = [graph.name(switch) for switch in dead.below]
-    rest = f" and {len(names) - SHORT_NAMED} more" if len(names) > SHORT_NAMED else ""
     which = f"{dead.name} by the gap in the names" if dead.name else "its name is not known"
     return Finding(
         "missing_switch", (*([dead.name] if dead.name else []), *(ports or names)),
-        f"a switch above {', '.join(names[:SHORT_NAMED])}{rest} is missing or down ({which}): {len(names)} of the "
-        f"{dead.peers} switches with the same neighbours have lost an uplink",
+        f"a switch above {', '.join(names[:SHORT_NAMED])}{_more(names)} is missing or down ({which}): {len(names)} of "
+        f"the {dead.peers} switches with the same neighbours have lost an uplink",
     )  # fmt: skip
 
 

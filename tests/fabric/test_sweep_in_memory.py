@@ -363,6 +363,17 @@ def test_late_answers_to_one_batch_are_not_taken_for_the_next() -> None:
     assert np.isfinite(values.cells[:, COLUMN["symbol_error"]]).all()
 
 
+def test_a_node_that_answers_late_under_load_is_not_silent() -> None:
+    """The first two tries of each of its requests time out, the third has four times as long."""
+    played = Played(SMALL, latency=0.5)
+    exchange = Exchange(played, Pace(timeout=0.2, tries=3), played.clock)
+    subnet = discover(exchange, played.now + 1e4)
+    assert (len(subnet.nodes), subnet.mute, subnet.whole) == (len(SMALL.switches) + len(SMALL.adapters), [], True)
+    values = Sweep(exchange, subnet, all_ports(subnet)).run(played.now + 1e4)
+    assert not values.silent
+    assert np.isfinite(values.cells[:, COLUMN["symbol_error"]]).all()
+
+
 # --- the report of the command
 
 

@@ -189,6 +189,18 @@ def test_a_dead_core_is_one_finding_with_its_name() -> None:
     assert len(lost.components) == 1 + sum(dead.id in (link.a.node, link.b.node) for link in graph.cables)
 
 
+def test_a_spine_that_lost_some_of_its_links_is_one_finding_with_its_name() -> None:
+    graph = rail_fabric(nodes=64, rails=8, unit=8, spines=8, parallel=1)
+    spine = next(s for s in graph.switches.values() if s.level == 1)
+    links = [link for link in graph.cables if spine.id in (link.a.node, link.b.node)]
+    gone = links[: len(links) // 8]
+    found = findings.check(infer.annotate(bare(replace(graph, cables=tuple(c for c in graph.cables if c not in gone)))))
+    (lost,) = [finding for finding in found.findings if finding.kind == "lost_uplinks"]
+    ends = [link.b if link.a.node == spine.id else link.a for link in gone]
+    assert lost.components[0] == spine.name
+    assert set(lost.components[1:]) == {graph.describe(end) for end in ends}
+
+
 def test_a_lost_uplink_names_the_empty_port(plan: Graph) -> None:
     gone = next(c for c in plan.cables if c.a.node in plan.switches and c.b.node in plan.switches)
     leaf = gone.a if plan.switches[gone.a.node].level == 0 else gone.b

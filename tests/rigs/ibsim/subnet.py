@@ -22,7 +22,8 @@ from typing import IO
 
 READY_WITHIN = 180.0
 SWEPT_WITHIN = 600.0
-"""Seconds for two sweeps: the subnet manager is silent for long before it has set all routes on a busy machine."""
+"""Seconds for the first sweep, and for two later: on a busy machine the subnet manager is silent for long before it
+has set all routes."""
 _SWEPT = re.compile("SUBNET UP|ERRORS DURING INITIALIZATION|Errors during initialization")
 
 
@@ -194,7 +195,7 @@ class Subnet:
         self._wait("console.log", "sim> ")
         opensm = [tool("opensm"), "-d", "2", "-f", str(self._dir / "opensm.log")]
         self._manager = self._spawn(stack, opensm, self._clients, self.environment(), log, subprocess.DEVNULL)
-        self._wait("opensm.log", "SUBNET UP")
+        self._wait("opensm.log", "SUBNET UP", SWEPT_WITHIN)
         self._sweeps = 1
 
     def _spawn(
@@ -205,8 +206,8 @@ class Subnet:
         stack.callback(process.kill)  # opensm takes seconds to leave on SIGTERM
         return process
 
-    def _wait(self, name: str, text: str) -> None:
-        end = time.monotonic() + READY_WITHIN
+    def _wait(self, name: str, text: str, within: float = READY_WITHIN) -> None:
+        end = time.monotonic() + within
         path = self._dir / name
         while not (path.exists() and text in path.read_text(errors="replace")):
             if time.monotonic() > end:
