@@ -61,8 +61,7 @@ test:
 
 test-all:
 	$(SIDE_BY_SIDE) check pytest-all
-# A search at random: its findings are printed and fail no other change.
-	-@$(MAKE) --no-print-directory fuzz MINUTES=2
+	$(BIN)/python -m tests.fuzz --fixed
 
 pytest-quick: $(TEST) peers
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true  # compiles once what every process would compile

@@ -231,7 +231,8 @@ def _rendered(data: bytes) -> None:
 
 READERS: dict[str, Reader] = {
     **{f"topology-{kind}": Reader(f"topology file, {kind}", f"sources.formats.{form.parse.__module__.rsplit('.')[-1]}",
-                                  sources.SourceError, _topology(kind)) for kind, form in sources.SOURCES.items()},
+                                  sources.SourceError, _topology(kind), weight=4 if kind == "slurm" else 1)
+       for kind, form in sources.SOURCES.items()},
     "node-names": Reader("node name map", "topology.names", (), lambda data: NodeNames.parse(text(data))),
     "configuration": Reader("configuration file", "config", ConfigError, lambda data: _file(data, config.load)),
     "web-configuration": Reader(
