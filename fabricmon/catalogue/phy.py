@@ -25,14 +25,16 @@ LINK_REASONS = {
 
 def _row(name: str, source: str, keys: tuple[str, ...], help: str, *, category: Category = _S, unit: str = "",
          bits: int = 0, growth: Growth = Growth.LEVEL, family: str = "",
-         labels: tuple[tuple[str, str], ...] = ()) -> Counter:
-    return Counter(name, Kind.PORT, unit, bits, growth, category, source, keys, help, family=family, labels=labels)
+         labels: tuple[tuple[str, str], ...] = (), window: bool = False) -> Counter:
+    return Counter(name, Kind.PORT, unit, bits, growth, category, source, keys, help, family=family, labels=labels,
+                   window=window)  # fmt: skip
 
 
 def _count(name: str, source: str, keys: tuple[str, ...], help: str, *, bits: int = 64, family: str = "",
-           labels: tuple[tuple[str, str], ...] = (), category: Category = _E) -> Counter:
+           labels: tuple[tuple[str, str], ...] = (), category: Category = _E,
+           window: bool = False) -> Counter:
     return _row(name, source, keys, help, category=category, bits=bits, growth=Growth.WRAPS, family=family,
-                labels=labels)  # fmt: skip
+                labels=labels, window=window)  # fmt: skip
 
 
 def _lanes(family: str, key: str, help: str, unit: str) -> tuple[Counter, ...]:
@@ -56,7 +58,7 @@ _PHY: tuple[Counter, ...] = (
     _count("fec_corrected_blocks", _NETLINK, ("FEC_GET corrected",),
            "FEC corrected codewords: normal on fast lanes, the rate is the signal"),
     _count("fec_uncorrectable_blocks", _NETLINK, ("FEC_GET uncorrectable",),
-           "FEC uncorrectable codewords: must stay 0"),
+           "FEC uncorrectable codewords: must stay 0", window=True),
     _count("fec_corrected_bit_errors", _NETLINK, ("FEC_GET corrected bits",),
            "Bits that forward error correction repaired"),
     _row("fec_mode", _NETLINK, ("FEC_GET active",), "Error correction in use: 49 none, 50 RS, 51 BASE-R, 74 LLRS",
@@ -75,7 +77,7 @@ _PHY: tuple[Counter, ...] = (
     _count("phy_corrected_bit_errors", "ethtool", ("rx_corrected_bits_phy", "rx_corrected_bits"),
            "Bits received that error correction repaired: normal on fast lanes, the rate is the signal"),
     _count("phy_uncorrected_symbols", "ethtool", ("rx_pcs_symbol_err_phy", "rx_pcs_symbol_err"),
-           "Symbols received that stayed wrong after error correction: must stay 0"),
+           "Symbols received that stayed wrong after error correction: must stay 0", window=True),
     *(_count(f"lane_corrected_bit_errors_lane{n}", "ethtool", (f"rx_err_lane_{n}_phy",),
              "Wrong bits received on the lane, before error correction; drivers show four lanes at most",
              family="lane_corrected_bit_errors", labels=(("lane", str(n)),)) for n in range(4)),

@@ -14,8 +14,10 @@ from fabricmon.engine.diagnosis.losses import answering
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.row_conditions import (
     away,
+    cut_off,
     had_traffic,
     link_state_read_at,
+    of_components,
     port_health,
     set_aside,
     with_parts,
@@ -172,6 +174,10 @@ class Evaluation:
         flows, _ = away(index.domains, self._fleet.tables[Kind.NODE], now)
         if len(flows) == len(aside[Kind.FLOW]):
             aside[Kind.FLOW] = aside[Kind.FLOW] | flows
+        if (covers := self._windows.of_components(now)) is not None:
+            aside[Kind.PORT][: len(index.domains.hosts)] |= of_components(
+                index.domains, covers, View(self._fleet.tables[Kind.PORT], now)
+            )
         claimed, onsets = self._situation.claimed, self._situation.onsets()
         return observations_of(index, aside, claimed, onsets, self._rule_states.yielded())
 
@@ -190,6 +196,8 @@ class Evaluation:
         ports_now = View(self._fleet.tables[Kind.PORT], now)
         observations = with_parts(index.domains, observations, ports_now)
         _, absent = away(index.domains, self._fleet.tables[Kind.NODE], now)
+        if (covers := self._windows.of_components(now)) is not None:
+            absent = np.fmin(absent, cut_off(ports_now, of_components(index.domains, covers, ports_now)))
         ports = port_health(index.domains, observations, ports_now, absent)
         silence = self._silence.leak(observations, now)
         moved = had_traffic(index.domains, self._fleet.tables, now)

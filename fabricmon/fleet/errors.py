@@ -17,9 +17,15 @@ from fabricmon.fleet.table import Table
 from fabricmon.fleet.trend import ErrorTrend
 from fabricmon.fleet.window import BITS, CAPPED, ERRORS, Window
 
-SOURCES: tuple[tuple[str, ...], ...] = (("symbol_errors", "rcv_errors"), ("netdev_rx_crc_errors",))
-"""Counters of damaged symbols and packets. A row uses the first group of which it has a counter, and within the group
-the greatest: both count the same damage, so a sum would count it twice."""
+SOURCES: tuple[tuple[str, ...], ...] = (
+    ("symbol_errors", "rcv_errors"),
+    ("phy_uncorrected_symbols", "fec_uncorrectable_blocks"),
+    ("eth_symbol_errors", "eth_fcs_errors"),
+    ("netdev_rx_crc_errors",),
+)
+"""Counters of damage after error correction (docs/methods.md#ber-bounds): of InfiniBand ports, then of Ethernet ports
+by the PHY, by the NIC, by the interface. A row uses the first group of which it has a counter, and within the group,
+whose counters one collector reads, the greatest: they count the same damage, so a sum would count it twice."""
 
 HARD = ("link_error_recoveries", "local_link_integrity_errors")
 """Counters that rise only when errors came through error correction or the link had to be trained again."""

@@ -32,12 +32,14 @@ class AgentSilentParams(RuleParams, frozen=True):
     """Limits of agent_silent (docs/methods.md#agent-silent).
 
     after      least time without a frame
+    unanswered the same of a node that does not answer either
     intervals  least number of the agent's intervals without a frame (3: the same)
     hold       the time without a frame is the hold
     clear      time for which frames must arrive again
     """
 
     after: Duration = Duration(30)
+    unanswered: Duration = Duration(20)
     intervals: float = 3.0
     clear: Duration = Duration(5)
 
@@ -47,9 +49,15 @@ def silence(view: View) -> NDArray[np.float64]:
     return view.now - np.fmax(view.value("last_frame"), view.value("first_seen"))
 
 
+def limits(view: View, params: AgentSilentParams) -> NDArray[np.float64]:
+    """Seconds without a frame from which each node is silent."""
+    late = np.fmax(params.after, params.intervals * view.value("interval"))
+    return np.where(_vanished(view), np.fmin(params.unanswered, late), late)
+
+
 def test(view: View, params: AgentSilentParams) -> Outcome:
     quiet_for = silence(view)
-    limit = np.fmax(params.after, params.intervals * view.value("interval"))
+    limit = limits(view, params)
     presence = view.value("presence")
     refused = np.isin(presence, _REFUSED_AT_ONCE)
     warned = (presence == _CLONED) | _vanished(view)
@@ -75,11 +83,11 @@ def _presence(view: View, row: int) -> Presence:
 
 def evidence(view: View, row: int, params: AgentSilentParams) -> tuple[Evidence, ...]:
     quiet_for = float(silence(view)[row])
-    limit = float(np.fmax(params.after, params.intervals * view.value("interval")[row]))
+    limit = float(limits(view, params)[row])
     detail = view.label(row, "detail")
     text = f"{WORDS[_presence(view, row)]}; last frame at {clock_time(view.now - quiet_for)}"
     text += f" ({detail})" if detail else ""
-    formula = f"no frame for max({params.intervals:g} intervals, {params.after:g} s)"
+    formula = f"no frame in max({params.intervals:g} intervals, {params.after:g} s); unanswered {params.unanswered:g} s"
     return (reading(text, formula, quiet_for, limit),)
 
 
@@ -107,7 +115,8 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=(
-        "No frame came from this node for 30 seconds, or three of its intervals if that is longer. A silent agent is "
+        "No frame came from this node for 30 seconds, or three of its intervals if that is longer; for 20 seconds if "
+        "it does not answer either. A silent agent is "
         "not a dead node: agents are restarted, upgraded and starved. So this is information; it becomes a fault "
         "of the host or of its power domain only with evidence from other nodes. Meanwhile the node's ports keep "
         "their last known state: silence is never recovery. Two agents under one name are a warning: neither of "

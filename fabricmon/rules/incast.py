@@ -12,7 +12,7 @@ from fabricmon.fleet.pressure import NOTICES, RECEIVE
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.neighbours import Groups, host_ports_up, neighbourhood, others_count, others_mean
-from fabricmon.rules.promql import Alert, Translation, metric
+from fabricmon.rules.promql import ON_PORT, Alert, Translation, family, metric
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, Share, reading
 from fabricmon.units import Duration
 
@@ -151,16 +151,19 @@ def info(view: View, row: int, params: IncastParams) -> dict[str, str]:
 def promql(params: IncastParams) -> Translation:
     receive = f"(rate({metric('rcv')}[1m]) or rate({metric('phy_rx')}[1m])) / {metric('rate')}"
     marked = f"rate({metric('ecn_marked_rx')}[1m]) / rate({metric('rdma_rx_packets')}[1m])"
+    signs = f"({marked} > {params.marked:g} and {ON_PORT} {receive} >= {params.loaded:g})"
+    pausing = f"rate({family('pfc_tx_pause_prio3')}[1m]) > {params.pausing:g}"
     slow = f"count(rate({metric('cnp_handled')}[1m]) >= {params.notices:g})"
     return Translation(
         alerts=(
             Alert(
-                f"({receive} >= {params.full:g} or {marked} > {params.marked:g}) and on () ({slow} >= {params.senders})"
+                f"(({receive} >= {params.full:g} or {signs}) unless {ON_PORT} ({pausing})) "
+                f"and on () ({slow} >= {params.senders})"
             ),
         ),
         differs=(
             "the rule evaluator does not compare a receiver with its peers, counts the slowed-down senders of the "
-            "whole fleet, and knows no roles of ports"
+            "whole fleet by their CNPs only, and knows no roles of ports"
         ),
     )
 

@@ -13,6 +13,8 @@ from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration, Rate
 
 _STEP = 5e8 / 8  # rates are compared in steps of half a Gb/s, the finest the trade has (2.5, 25.78 as 25, ...)
+ALIKE = 0.9
+"""Share of a make in the whole fleet from which its rate is the expected one of ports without peers (design choice)."""
 _CODES = 4096  # distinct steps: up to 2 Tb/s
 
 
@@ -20,8 +22,8 @@ class LinkDegradedParams(RuleParams, frozen=True):
     """Limits of link_degraded (docs/methods.md#link-degraded).
 
     expected  rate by the port's label "role" ({compute: 400Gb/s}); without an entry the most common rate of its rail,
-              else of its host, among ports of its make (one role, link layer and board); of a link between switches
-              that of its tier
+              else of its host, among ports of its make (one role, link layer and board), else of nine in ten of its
+              make in the fleet; of a link between switches that of its tier
     least     members of a group that must be up before its most common rate is a reference
     hold      time for which the link must be slow
     clear     time for which it must be at its rate again
@@ -41,9 +43,9 @@ def rates(view: View) -> NDArray[np.float64]:
 
 
 def most_common(
-    rate: NDArray[np.float64], group: NDArray[np.int64], usable: NDArray[np.bool_], least: int
+    rate: NDArray[np.float64], group: NDArray[np.int64], usable: NDArray[np.bool_], least: int, share: float = 0.5
 ) -> NDArray[np.float64]:
-    """Per row the rate of more than half of its group; NaN for too small or too mixed a group."""
+    """Per row the rate of more than a share of its group; NaN for too small or too mixed a group."""
     reference = np.full(len(rate), np.nan)
     rows = np.flatnonzero(usable & (group >= 0))
     if not len(rows):
@@ -56,7 +58,7 @@ def most_common(
     counts = np.bincount(group[rows] * len(used) + number[step], minlength=groups * len(used))
     counts = counts.reshape(groups, len(used))
     total, best = counts.sum(axis=1), counts.argmax(axis=1)
-    sure = (total >= least) & (2 * counts.max(axis=1) > total)
+    sure = (total >= least) & (counts.max(axis=1) > share * total)
     by_group = np.where(sure, used[best] * _STEP, np.nan)
     member = group >= 0
     reference[member] = by_group[group[member]]
@@ -79,6 +81,9 @@ def references(view: View, rate: NDArray[np.float64], params: LinkDegradedParams
         host = view.group("host").astype(np.int64)
         mates = np.where((host >= 0) & (make > 0), host * facts.makes + make, -1)
         reference = np.where(np.isnan(reference), most_common(rate, mates, usable, params.least), reference)
+    if (np.isnan(reference) & usable).any():
+        alike = most_common(rate, np.where(make > 0, make, -1), usable, 2 * params.least, ALIKE)
+        reference = np.where(np.isnan(reference), alike, reference)
     for name, expected in params.expected.items():
         if name in facts.role_names:
             reference[role == facts.role_names[name]] = float(expected)

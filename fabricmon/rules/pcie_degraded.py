@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from fabricmon.fleet.pressure import BUSY
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.promql import Alert, Translation, any_of, metric
+from fabricmon.rules.promql import ON_NODE, ON_PORT, Alert, Translation, any_of, metric
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
 
@@ -71,7 +72,13 @@ def info(view: View, row: int, params: PcieDegradedParams) -> dict[str, str]:
 
 def promql(params: PcieDegradedParams) -> Translation:
     width = f"{metric('pcie_path_width')} < {params.width:g}"
-    return Translation((Alert(any_of(width, f"{metric('pcie_path_speed')} < {params.speed:g}")),))
+    ways = (f"rate({metric(column)}[1m]) / {ON_PORT} {metric('rate')} >= {BUSY:g}" for column in ("rcv", "xmit"))
+    works = f"count by (job, instance) ({any_of(*ways)}) > 0"
+    speed = f"({metric('pcie_path_speed')} < {params.speed:g} and {ON_NODE} {works})"
+    return Translation(
+        (Alert(any_of(width, speed)),),
+        differs="the speed of a link counts while any adapter of its node carries traffic, not only its own",
+    )
 
 
 RULE = Rule(

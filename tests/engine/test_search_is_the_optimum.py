@@ -138,8 +138,16 @@ def test_a_whole_leaf_is_one_cause_and_not_its_cables() -> None:
     assert verdict.confidence > 0.999
 
 
+def test_three_cables_of_one_leaf_that_failed_at_the_same_moment_are_one_cause() -> None:
+    (verdict,) = diagnose(fabric(4, 32, {1, 5, 9}, set(), set()), 0.002)
+    assert (verdict.modes[0].word, verdict.group) == ("leaf", 1)
+
+
 def test_three_cables_of_one_leaf_are_three_causes() -> None:
-    verdicts = diagnose(fabric(4, 32, {1, 5, 9}, set(), set()), 0.002)
+    facts = fabric(4, 32, {1, 5, 9}, set(), set())
+    down = facts[SymptomType.LINK_DOWN]
+    apart = Observation(down.groups, down.rows, np.array([0.0, 1200.0, 7000.0]), down.known)
+    verdicts = diagnose({SymptomType.LINK_DOWN: apart}, 0.002)
     assert sorted((v.modes[0].word, v.group) for v in verdicts) == [("link", 1), ("link", 5), ("link", 9)]
 
 

@@ -103,7 +103,7 @@ MODES: tuple[Mode, ...] = (
     Mode("NIC dead", "nic", "nic_fault", 8.9, {T.LINK_DOWN: 0.97, T.NIC_FAULT: 0.8}),
     # All fabric links of a host go down together when it shuts down or its driver stops. One link down at an agent that
     # fell silent, with its neighbours last seen up, is not the host.
-    Mode("host down", "host", "agent_silent", 6.9,
+    Mode("host down", "host", "host_unreachable", 6.9,
          {T.LINK_DOWN: 0.97, T.AGENT_SILENT: 0.97}, 2, together=ONE_CAUSE + 30.0, sign=T.LINK_DOWN, most=0.5),
     # A silent agent whose peers lose packets to it is a dead host.
     Mode("host dead", "host", "host_unreachable", 6.9,
@@ -125,7 +125,7 @@ MODES: tuple[Mode, ...] = (
     Mode("power lost", "power", "fault_domain", 10.4,
          {T.AGENT_SILENT: 0.97, T.LOSS_TOWARDS_HOST: 0.9}, 2, 0.8, ONE_CAUSE),
     Mode("monitoring path cut", "power", "agent_silent", 10.4,
-         {T.AGENT_SILENT: 0.97}, 2, 0.8, ONE_CAUSE, word="monitoring"),
+         {T.AGENT_SILENT: 0.97}, 2, 0.8, ONE_CAUSE, word="management"),
     Mode("NIC slower than its peers", "nic", "straggler", 6.9, {T.STRAGGLER: 0.95}),
     Mode("host slower than its peers", "host", "straggler", 7.6, {T.STRAGGLER: 0.9}, 2, 0.5),
     Mode("storage path of a NIC congested", "nic", "storage_path", 7.6, {T.STORAGE_PATH: 0.95}),
@@ -205,7 +205,8 @@ PEERS = 12
 GROUPS = frozenset({
     "board", "cage", "chassis", "core", "feed", "firmware", "host", "leaf", "leaf_traffic", "learned", "module",
     "network", "nvlink_domain", "pcie_switch", "plane", "pod", "power", "rack", "rail", "rail_traffic", "row",
-    "run_down", "run_errors", "run_flapping", "spine", "together_down", "together_errors", "together_flapping",
+    "run_down", "run_errors", "run_flapping", "spine", "together_congested", "together_down", "together_errors",
+    "together_flapping",
     "together_silent",
 })  # fmt: skip
 """Domains of several members: a verdict waits for its members and absorbs their incidents."""

@@ -33,6 +33,9 @@ A_MONTH = 30.0
 """Days between two common causes (design choice): the odds against chance."""
 MOST = 64  # causes that are remembered; the oldest go
 ABSORBED = 0.5  # share of the members that a known group must explain to end a cause
+MOSTLY = 0.8
+"""Share of what began together from which it is the fault of the one known group that explains so much: the rest is
+filed at the wrong place, or unknown to the topology (design choice, as for a power domain)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +44,16 @@ class Phenomenon:
 
     types   symptom types that show it; a verdict with one of an earlier row belongs there
     within  seconds
+    least   beginnings of single parts that can have an unknown common cause
+    only_groups  single parts show it for reasons of no fault
     """
 
     mode: Mode
     types: frozenset[SymptomType]
     within: float
     table: Kind = Kind.PORT
+    least: int = LEAST
+    only_groups: bool = False
 
 
 FRESH = 600.0
@@ -59,6 +66,7 @@ PHENOMENA: tuple[Phenomenon, ...] = (
     Phenomenon(TOGETHER_MODES[1], frozenset({T.LINK_FLAPPING, T.LINK_FELL}), TOGETHER),
     Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER),
     Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE),
+    Phenomenon(TOGETHER_MODES[4], frozenset({T.CONGESTION}), ONE_CAUSE, least=LEAST_GROUPS, only_groups=True),
 )
 
 
@@ -70,6 +78,7 @@ class _Unit:
     rows: frozenset[int]
     verdict: FaultVerdict | None
     wide: bool = False
+    known: bool = False
 
 
 @dataclass(slots=True)
@@ -130,7 +139,9 @@ class CommonCauses:
         free = [unit for unit in free if not any(unit.rows & cause.rows for cause in causes)]
         fresh = [unit for unit in free if now - unit.onset <= FRESH]
         for cluster in clusters(fresh, phenomenon.within):
-            least = LEAST_GROUPS if any(unit.wide for unit in cluster) else LEAST
+            if _foremost(cluster) is None:
+                cluster = [unit for unit in cluster if not unit.known]
+            least = LEAST_GROUPS if any(unit.wide for unit in cluster) else phenomenon.least
             odds = chance(len(cluster), rate, phenomenon.within)
             if len(cluster) >= least and odds < UNLIKELY:
                 causes.append(_cause(phenomenon, cluster, odds))
@@ -196,8 +207,9 @@ def _units(phenomenon: Phenomenon, verdicts: Sequence[FaultVerdict], observation
             mine = frozenset(np.concatenate(rows).tolist())
             if phenomenon.table is Kind.NODE:
                 explained |= mine
-            if verdict.domain not in KNOWN_CAUSES:
-                found.append(_Unit(verdict.onset, mine, verdict, verdict.domain in GROUPS - {"host"}))
+            wide = verdict.domain in GROUPS - {"host"}
+            if wide or not phenomenon.only_groups:
+                found.append(_Unit(verdict.onset, mine, verdict, wide, verdict.domain in KNOWN_CAUSES))
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     if silent is not None and len(silent.rows) <= CUT_OFF * int(silent.known.sum()):
         for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
@@ -224,6 +236,13 @@ def _gathering(verdicts: Sequence[FaultVerdict], cluster: Sequence[_Unit]) -> li
     return [replace(verdict, gathering=True) if id(verdict) in mine else verdict for verdict in verdicts]
 
 
+def _foremost(units: Sequence[_Unit]) -> _Unit | None:
+    """The known group that explains most of what began together, None where none does."""
+    largest = max((unit for unit in units if unit.wide), key=lambda unit: len(unit.rows), default=None)
+    every = sum(len(unit.rows) for unit in units)
+    return largest if largest is not None and len(largest.rows) >= MOSTLY * every else None
+
+
 def _verdict(phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_Unit], grows: bool) -> FaultVerdict:
     explained: dict[SymptomType, list[Ints]] = {}
     effects: dict[SymptomType, list[Ints]] = {}
@@ -234,6 +253,14 @@ def _verdict(phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_
         for into, parts in ((explained, unit.verdict.explained), (effects, unit.verdict.effects)):
             for kind, rows in parts.items():
                 into.setdefault(kind, []).append(rows)
+    first = _foremost(units)
+    if first is not None and first.verdict is not None:
+        for kind, found in explained.items():
+            effects.setdefault(kind, []).extend(found)
+        own = first.verdict.explained
+        every = {kind: np.concatenate(rows) for kind, rows in effects.items()}
+        left = {kind: np.setdiff1d(rows, own[kind]) if kind in own else np.unique(rows) for kind, rows in every.items()}
+        return replace(first.verdict, effects=left)
     return FaultVerdict(
         modes=(phenomenon.mode,), group=slot, confidence=cause.confidence, alone=cause.confidence, gain=cause.gain,
         explained={kind: np.unique(np.concatenate(rows)) for kind, rows in explained.items()},

@@ -52,6 +52,7 @@ class FaultVerdict:
     unlikely    other components that would explain all of it, beyond ln 10; best first, at most UNLIKELY
     apart       number of single members that would explain it together, and nats by which that is worse; None without
     seen        peers lose packets towards it
+    unseen      whether peers lose packets towards it is not known yet and would separate it from a rival
     gathering   others began at the same time; more may follow and have a common cause
     effects     symptom type -> rows outside the component with effects of this cause
     """
@@ -68,6 +69,7 @@ class FaultVerdict:
     best_other: Alternative | None
     effects: Mapping[SymptomType, Ints] = field(default_factory=dict)
     seen: bool = False
+    unseen: bool = False
     unlikely: tuple[Alternative, ...] = ()
     apart: tuple[int, float] | None = None
     gathering: bool = False
@@ -115,6 +117,7 @@ class Candidates:
         self.onset = np.concatenate([observations[t].onset for t in self.types]) if self.types else np.empty(0)
         self.row = _ints([observations[t].rows for t in self.types])
         self.kind_of = np.repeat(np.arange(len(self.types)), np.array(sizes, np.int64))
+        self.coincidence = _coincidences(self.onset, self.kind_of)
         self._observed: dict[tuple[SymptomType, str], tuple[Floats, Floats]] = {}
         self.mode: list[Mode] = []
         self.group: list[int] = []
@@ -171,6 +174,9 @@ class Candidates:
             weight = np.full(len(where), CERTAIN)
         else:
             price, observed = self._mostly(mode, groups)
+        if mode.least == 1 and mode.domain in ("link", "nic"):
+            np.maximum.at(alone := np.zeros(len(groups)), owner, self.coincidence[where])
+            price += alone
         fit = (number >= mode.least) & (number >= mode.share * observed)
         if mode.sign is not None:
             fit &= self._signed(mode.sign, mode, groups, owner, where)
@@ -319,6 +325,24 @@ class Candidates:
                 together += exp(g - top)
         others = sorted(best.values(), key=lambda a: (-a.gain, a.mode.name, a.group))
         return min(1.0, alone / total), min(1.0, together / total), others, whole
+
+
+def _coincidences(onset: Floats, kind_of: Ints) -> Floats:
+    """Nats that a cause of its own costs each symptom because others of its type began within the same poll
+    (docs/methods.md#coincidence): of k that would all be chance, k - 1 cost COINCIDENCE."""
+    found = np.zeros(len(onset))
+    for kind in np.unique(kind_of).tolist():
+        at = np.flatnonzero(kind_of == kind)
+        times = np.sort(onset[at])
+        others = np.searchsorted(times, onset[at] + POLL, "right") - np.searchsorted(times, onset[at] - POLL) - 1
+        found[at] = COINCIDENCE * others / (others + 1)
+    return found
+
+
+POLL = 10.0
+"""Seconds within which beginnings are simultaneous (docs/methods.md#learned-groups)."""
+COINCIDENCE = log(60.0)
+"""A fault of its own is open for ten minutes at least, until somebody mends it (design choice): 60 polls."""
 
 
 def _apart(others: Sequence[Alternative], own: float) -> tuple[int, float] | None:

@@ -30,7 +30,7 @@ class PartlyBroken(NamedTuple):
 GROUPS_OF_PORTS: tuple[PartlyBroken, ...] = (
     PartlyBroken("module", "module", 8.5, 2),
     PartlyBroken("cage", "module of a host", 8.5, 2),
-    PartlyBroken("leaf", "part of a leaf", 9.9, 4),
+    PartlyBroken("leaf", "part of a leaf", 9.9, 3),
     PartlyBroken("feed", "leaves of one feed", 10.4, 6),
     PartlyBroken("chassis", "hosts of one chassis", 10.4, 3),
     PartlyBroken("rack", "rack", 10.4, 4),
@@ -89,5 +89,7 @@ TOGETHER_MODES: tuple[Mode, ...] = (
     Mode("links flapping", "together_flapping", "fault_domain", 12.5, {T.LINK_FLAPPING: 0.95}, word="common"),
     Mode("links down", "together_down", "fault_domain", 12.5, {T.LINK_DOWN: 0.97}, word="common"),
     Mode("links with bit errors", "together_errors", "fault_domain", 12.5, {T.LINK_ERRORS: 0.95}, word="common"),
+    Mode("ports congested", "together_congested", "fault_domain", 12.5, {T.CONGESTION: 0.95}, word="common",
+         severity=Severity.WARNING),
 )  # fmt: skip
 """Of an unknown common cause (common_cause.py); never candidates of the noisy-OR."""

@@ -35,12 +35,14 @@ class PortHealth:
     unwell  what was wrong with each
     ratio   float[n], share of packets that it lost, NaN unknown
     near    int[flows], row from which each flow goes, -1 unknown
+    now     wall time
     """
 
     groups: Groups
     unwell: Unwell
     ratio: Floats
     near: Ints
+    now: float
 
 
 @dataclass(slots=True)
@@ -107,14 +109,15 @@ WITHIN = 0.8
 """Share of its flows from which a verdict adds nothing to a greater one."""
 
 
-def unwell(observations: Observations, groups: Groups, fell: Floats, now: float) -> Unwell:
+def unwell(observations: Observations, groups: Groups, fell: Floats, back: Floats, now: float) -> Unwell:
     """What was wrong with all PORT rows.
 
     groups  of the PORT rows
     fell    float[n], wall time of each row's last down, NaN never
+    back    float[n], wall time since which it works again, NaN unknown
     """
     with np.errstate(invalid="ignore"):
-        damaged = np.where(now - fell <= AFTER, fell, np.nan)
+        damaged = np.where(now - np.fmax(fell, back) <= AFTER, fell, np.nan)
     worn, dead, silent = (np.full(len(fell), np.nan) for _ in range(3))
     for kind in sorted(TEARING & observations.keys()):
         found = observations[kind]
@@ -131,7 +134,8 @@ def unwell(observations: Observations, groups: Groups, fell: Floats, now: float)
 
 
 AFTER = 120.0
-"""Seconds after a down for which losses of peers may still show: windows of two readings of 30 s, and a hold."""
+"""Seconds after the end of a down for which losses of peers may still show: windows of two readings of 30 s, and a
+hold."""
 STALLED = 0.5
 """Share of lost packets from which a port does nothing but wait for an answer (design choice)."""
 
@@ -148,7 +152,7 @@ def witnesses(observations: Observations, ports: PortHealth, moved: Mask) -> Obs
 
     With flows: those towards the host. Without: ports of at least two other hosts began to lose when it fell silent,
     and not more of them than the silent hosts account for. No loss at all is evidence against a dead host only if
-    it had traffic.
+    it had traffic, after the time in which a loss would show, and if no loss began then that cannot be assigned.
 
     moved  bool[n] of the NODE rows: a port of the host carried traffic shortly before
     """
@@ -157,17 +161,18 @@ def witnesses(observations: Observations, ports: PortHealth, moved: Mask) -> Obs
         return None
     hosts = silent.groups.ids["host"]
     shown, known = np.zeros(len(hosts), np.bool_), np.zeros(len(hosts), np.bool_)
+    open_ = np.empty(0, np.int64)
     lossy, flows = observations.get(SymptomType.PACKET_LOSS), observations.get(SymptomType.FLOW_LOSS)
     if flows is not None and len(flows.known):
         shown[silent.rows], known[silent.rows] = _witnessed_by_flows(silent, flows, ports)
     if lossy is not None and len(lossy.rows):
-        found = _witnessed_by_ports(silent, lossy, ports, known)
+        found, open_ = _witnessed_by_ports(silent, lossy, ports, known)
         shown[found] = known[found] = True
-    quiet = silent.rows[~known[silent.rows] & moved[silent.rows]]
-    if lossy is not None and lossy.known.any():
+    quiet = np.setdiff1d(silent.rows[~known[silent.rows] & moved[silent.rows]], open_)
+    if lossy is not None and lossy.known.any() and (flows is None or not len(flows.known)):
         known[quiet] = True
     at = np.flatnonzero(shown[silent.rows])
-    known &= _mask(silent.rows, len(known))
+    known &= shown | _mask(silent.rows[ports.now - silent.onset > NEAR], len(known))
     return Observation(silent.groups, silent.rows[at], silent.onset[at], known)
 
 
@@ -184,27 +189,33 @@ def _witnessed_by_flows(silent: Observation, flows: Observation, ports: PortHeal
     towards = flows.groups.many["host"]
     mine = silent.groups.ids["host"][silent.rows].astype(np.int64)
     fine = ~_through_sick(flows, ports)
+    senders = np.append(ports.groups.ids["host"], -1)[ports.near[: len(fine)]]
+    fine[: len(senders)] &= ~np.isin(senders, mine[mine >= 0])  # what a silent host sends is not reported any more
     bad = towards.count(mine, fine & _mask(flows.rows, len(flows.known)))
     seen = towards.count(mine, fine & flows.known)
     return (bad >= 1) & (bad >= FLOWS_SHARE * seen), seen > 0
 
 
-def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHealth, known: Mask) -> list[int]:
-    """The silent hosts, without those known by flows, that the losses of other ports point to."""
+def _witnessed_by_ports(
+    silent: Observation, lossy: Observation, ports: PortHealth, known: Mask
+) -> tuple[Ints, Ints]:
+    """The silent hosts, without those known by flows, that the losses of other ports point to, and those to which they
+    may."""
     hosts, power = silent.groups.ids["host"], silent.groups.ids["power"]
     alone = replace(ports.unwell, silent=np.full_like(ports.unwell.silent, np.nan))
     _, left = _set_ports_aside(lossy, (), replace(ports, unwell=alone))
     waiting = waits(ports.ratio[left.rows])
     rows, began = left.rows[waiting], left.onset[waiting]
     found: list[int] = []
+    possible: list[int] = []
     for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
         together = silent.rows[np.abs(silent.onset - onset) <= BEFORE + NEAR]
         near = (began >= onset - BEFORE) & (began <= onset + NEAR)
         others = np.setdiff1d(lossy.groups.ids["host"][rows[near]], hosts[together])
         most = SLACK * 2 * PEERS * _ports_of(lossy, hosts[together])
-        if not known[row] and len(others) >= 2 and near.sum() <= most and _foremost(row, together, power):
-            found.append(row)
-    return found
+        if not known[row] and len(others) >= 2 and near.sum() <= most:
+            (found if _foremost(row, together, power) else possible).append(row)
+    return np.array(found, np.int64), np.array(possible, np.int64)
 
 
 FLOWS_SHARE = 0.5

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.falls import fell_with_others
+from fabricmon.engine.diagnosis.falls import TOGETHER, fell_with_others
 from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import PortHealth, unwell
 from fabricmon.engine.diagnosis.observation import Observations
@@ -16,6 +16,7 @@ from fabricmon.engine.diagnosis.runs import parts
 from fabricmon.engine.domains.groups import Floats, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.fleet.fleet import PRESENCES
+from fabricmon.fleet.link import UP
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View
 from fabricmon.model import Kind, Presence
@@ -36,6 +37,38 @@ def set_aside(table: Table, now: float) -> Mask:
         return np.asarray(quiet | answers | np.isnan(nodes.value("last_frame")))
     with np.errstate(invalid="ignore"):
         return np.asarray(quiet | (now - table.begun[: table.n] < GRACE))
+
+
+COVERING = ("leaf", "rail", "feed", "module")
+"""Domains that are maintained as a whole: their ports are set aside. Single links are covered by their names."""
+
+
+def of_components(domains: RowDomains, maintained: Callable[[str], bool], ports: View) -> Mask:
+    """PORT rows in a group whose component, as "leaf(su0/rail1)", is under maintenance; and those without a known cable
+    that fell when its ports did: they are more likely its ports than broken at that moment."""
+    found = np.zeros(len(domains.hosts), np.bool_)
+    for domain in COVERING:
+        covered = np.array([maintained(f"{domain}({name})") for name in domains.names[domain]] + [False], np.bool_)
+        if covered.any() and domain in domains.port.ids:
+            found |= covered[domains.port.ids[domain]]
+    fell = ports.tracks.downs.last[: len(found)]
+    times = np.sort(fell[found & np.isfinite(fell)])
+    loose = np.flatnonzero((domains.port.ids["leaf"] < 0) & np.isfinite(fell))
+    if len(times) >= FEW and len(loose):
+        near = np.searchsorted(times, fell[loose] + TOGETHER, "right") - np.searchsorted(times, fell[loose] - TOGETHER)
+        found[loose[near >= FEW]] = True
+    return found
+
+
+FEW = 2
+"""Ports of a maintained group that must fall with one without a known cable (design choice)."""
+
+
+def cut_off(ports: View, maintained: Mask) -> Floats:
+    """Since when links of these PORT rows have not been up, NaN for rows that are up or not among them."""
+    n = len(maintained)
+    down = maintained & (ports.tracks.link[:n] != UP)
+    return np.where(down, np.fmin(ports.tracks.since[:n], ports.tracks.downs.last[:n]), np.nan)
 
 
 def away(domains: RowDomains, nodes: Table, now: float) -> tuple[Mask, Floats]:
@@ -79,17 +112,30 @@ def port_health(domains: RowDomains, observations: Observations, ports: View, ab
     ratio = np.full(len(domains.hosts), np.nan)
     if (lossy := observations.get(SymptomType.PACKET_LOSS)) is not None:
         ratio[lossy.rows] = ports.tracks.losses.ratio(lossy.rows)
-    fell = ports.tracks.downs.last[: len(ratio)]
-    found = unwell(observations, domains.port, fell, ports.now)
+    found = unwell(observations, domains.port, *_out(ports, len(ratio)), ports.now)
     found.dead = np.fmin(found.dead, absent[: len(found.dead)])
-    return PortHealth(domains.port, found, ratio, domains.near)
+    return PortHealth(domains.port, found, ratio, domains.near, ports.now)
+
+
+BOOT = 600.0
+"""Seconds that a large host takes from its last packet until its driver has loaded again (design choice)."""
+
+
+def _out(ports: View, n: int) -> tuple[Floats, Floats]:
+    """When each PORT row last stopped to work and since when it works again: its downs, changes of its state, starts of
+    its host; NaN never."""
+    tracks, begun, fell = ports.tracks, ports.table.begun[:n].copy(), ports.tracks.downs.last[:n]
+    begun[begun < ports.now - GRACE] = np.nan
+    changed = np.where(tracks.since[:n] > tracks.first[:n], tracks.since[:n], np.nan)
+    began = np.fmin(np.where(np.isnan(fell), changed, fell), begun - BOOT)
+    return np.asarray(began), np.asarray(np.fmax(changed, begun))
 
 
 def with_parts(domains: RowDomains, observations: Observations, ports: View) -> Observations:
     """The observations with the rows that fell with flapping ones, and with the parts of switches that show something
     as further groups of the PORT rows."""
     found = dict(observations)
-    if (fell := fell_with_others(found, ports.tracks.downs, ports.now)) is not None:
+    if (fell := fell_with_others(found, ports.tracks.downs, ports.tracks.link[: ports.n] == UP, ports.now)) is not None:
         found[SymptomType.LINK_FELL] = fell
     leaf, socket = domains.port.ids["leaf"], domains.assigned.socket
     for domain, kinds in RUNS.items():

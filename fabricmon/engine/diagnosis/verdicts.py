@@ -12,7 +12,7 @@ from fabricmon.catalogue.kinds import KINDS
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import LOSSES, MODES, NOTED
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose, unexplained
-from fabricmon.engine.diagnosis.losses import PortHealth, place_losses, witnesses
+from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses, witnesses
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import with_their_switch
@@ -37,6 +37,7 @@ def verdicts_of(
     seen = witnesses(observations, ports, moved)
     found = diagnose(hard | ({WITNESS: seen} if seen is not None else {}), silence)
     found = [_without_witness(verdict) for verdict in found if set(verdict.explained) != {WITNESS}]
+    found = [_with_unseen(verdict, moved, ports.now) for verdict in found]
     found = with_their_switch(_without_cut_off(found, ports), index.domains)
     found, soft = place_losses(observations, found, ports)
     return found + fallback(index, hard, found) + soft
@@ -67,6 +68,14 @@ def _without_witness(verdict: FaultVerdict) -> FaultVerdict:
         silent={kind: count for kind, count in verdict.silent.items() if kind != WITNESS},
         seen=WITNESS in verdict.explained,
     )
+
+
+def _with_unseen(verdict: FaultVerdict, moved: NDArray[np.bool_], now: float) -> FaultVerdict:
+    """Set `unseen` of lost power or a cut network: one of the hosts had traffic, and a loss may still show."""
+    rows = verdict.explained.get(SymptomType.AGENT_SILENT)
+    if rows is None or verdict.seen or not any(rival.mode.domain == verdict.domain for rival in verdict.rivals):
+        return verdict
+    return replace(verdict, unseen=bool(moved[rows].any()) and now - verdict.onset <= NEAR)
 
 
 def fallback(index: SymptomIndex, observations: Observations, verdicts: Sequence[FaultVerdict]) -> list[FaultVerdict]:

@@ -17,7 +17,7 @@ from fabricmon.model import Kind
 from fabricmon.topology.graph import Graph
 
 OWN = frozenset(
-    {"nic", "host", "port", "gpu", "pcie", "adapter", "nvlink", "nvlink_domain", "monitoring", "maintenance"}
+    {"nic", "host", "port", "gpu", "pcie", "adapter", "nvlink", "nvlink_domain", "management", "maintenance"}
 )
 """Words of components of one host, or without traffic."""
 WHOLE = frozenset({"leaf", "rail", "power"})

@@ -27,8 +27,6 @@ NAMED = 20  # victims that an incident names (design choice)
 EXAMPLES = 5  # symptoms whose readings are printed with a verdict
 
 GROUP_CALM = 30.0  # three polls without a symptom before a group is called recovered
-REBOOT = 900.0
-"""A host that is down with its links for longer is unreachable (design choice); large hosts boot in 5 to 10 min."""
 EVENT_NEAR = 60.0  # seconds between a kernel event and the symptom it belongs to
 SURE, SUSPECTED = 0.9, 0.5  # docs/methods.md#confidence
 
@@ -89,7 +87,7 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
         onset=verdict.onset,
         labels=_labels(verdict, index, symptoms, hosts),
         candidates=candidates,
-        parts=tuple(str(part) for part in parts[:PARTS]),
+        parts=(*map(str, parts), *_adapters(verdict, index))[:PARTS],
         group=group,
         wait=early.seconds,
         unsettled=early.reason,
@@ -127,8 +125,6 @@ def with_victims(
 def _texts(verdict: FaultVerdict, context: VerdictContext, words: Mapping[str, object]) -> tuple[str, Sequence[str]]:
     """Kind of the incident, and its title, why and action: the mode's, else those of the rule that shows it."""
     mode, index = verdict.mode, context.index
-    if mode.name == "host down" and context.read.now - verdict.onset >= REBOOT:
-        return "host_unreachable", [text.format(**words) for text in TEXTS["host gone"]]
     own_texts = (CONFIRMED_TEXTS.get(mode.name) if verdict.seen else None) or TEXTS.get(mode.name)
     if own_texts is not None:
         return mode.kind, [text.format(**words) for text in own_texts]
@@ -159,6 +155,15 @@ def _members(verdict: FaultVerdict, index: SymptomIndex) -> tuple[int, int, list
     return len(rows), max(size, len(rows)), [index.component(kinds[0], row) for row in rows]
 
 
+def _adapters(verdict: FaultVerdict, index: SymptomIndex) -> list[str]:
+    """Adapters of the PCIe links of a group: "host-003/mlx5_2" means more to a reader than a PCI address."""
+    rows = verdict.explained.get(SymptomType.PCIE_DEGRADED)
+    if rows is None or verdict.domain not in GROUPS:
+        return []
+    ids, names = index.domains.by_table[Kind.PCIE].ids["adapter"], index.domains.names["adapter"]
+    return [names[at] for at in ids[rows].tolist() if at >= 0]
+
+
 def _severity(verdict: FaultVerdict, kind: str, symptoms: Sequence[Symptom], hosts: frozenset[str]) -> Severity:
     """A suspicion is a warning at most; info for loss, and below a probability of one half."""
     severity = _severity_if_sure(verdict, kind, symptoms, hosts)
@@ -178,7 +183,7 @@ def _severity_if_sure(verdict: FaultVerdict, kind: str, symptoms: Sequence[Sympt
     if verdict.domain == "nvlink_domain":
         return Severity.CRITICAL
     if verdict.domain in GROUPS - {"host"}:
-        if verdict.mode.word == "monitoring":
+        if verdict.mode.word == "management":
             return Severity.WARNING
         return Severity.CRITICAL if len(hosts) > 1 else shown
     return KINDS[kind].severity or shown

@@ -108,5 +108,10 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
     "hosts silent": ModeText("{bad} hosts fell silent together", _NO_MAP, _UNKNOWN),
     "links flapping": ModeText("{bad} links flap together", _NO_MAP, _UNKNOWN),
     "links down": ModeText("{bad} links went down together", _NO_MAP, _UNKNOWN),
+    "ports congested": ModeText(
+        "{bad} ports of several groups are congested together",
+        "Ports of several rails or leaves began to wait at the same time: load of one job, or a cause above them.",
+        "Look at the jobs that started or stalled then, and at the uplinks that these ports have in common.",
+    ),
     "links with bit errors": ModeText("{bad} links began to have bit errors together", _NO_MAP, _UNKNOWN),
 }  # fmt: skip

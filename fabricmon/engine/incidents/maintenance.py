@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from fabricmon.engine.incidents.incident_draft import PARTS, IncidentDraft
 from fabricmon.engine.symptoms.rule_state import RuleState
@@ -28,6 +28,11 @@ class Windows:
         if not active:
             return {}
         return {node: id for node in nodes for id, patterns in active if patterns.match(node)}
+
+    def of_components(self, now: float) -> Callable[[str], bool] | None:
+        """Whether a window covers a component by its name; None where none covers any."""
+        active = [patterns for w in self.active(now) if (patterns := self._components[w.id])]
+        return (lambda component: any(patterns.match(component) for patterns in active)) if active else None
 
     def covering(self, now: float, component: str, hosts: frozenset[str]) -> str:
         """Id of the window that covers a component: by its name, or because it covers every host concerned."""

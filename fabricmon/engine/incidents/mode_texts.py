@@ -44,11 +44,6 @@ TEXTS: Mapping[str, ModeText] = {
         "crash of the host, not {bad} broken cables.",
         "Check the host's console or BMC. Its cables need no attention.",
     ),
-    "host gone": ModeText(
-        "{name} has not come back",
-        "Its links are down and its agent is silent for longer than a reboot takes.",
-        "Check the host's console or BMC.",
-    ),
     "all links of a host down": ModeText(
         "{bad} of {of} fabric links of {name} are down together",
         "The host runs, but its links went down at the same time: driver, firmware or PCIe trouble of the host, or all "

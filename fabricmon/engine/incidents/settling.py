@@ -10,8 +10,9 @@ import numpy as np
 
 from fabricmon.catalogue.kinds import KINDS
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import GROUPS
+from fabricmon.engine.diagnosis.causes import GROUPS, ONE_CAUSE
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.losses import NEAR
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.domains.groups import Floats, Groups, Ints
 from fabricmon.model import Kind
@@ -70,7 +71,14 @@ def unsettled(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Un
         return Unsettled("others began at the same time, more may follow", SETTLE)
     if verdict.domain == "gpu":
         return _gpu(verdict, index, read)
+    if verdict.explained.keys() == {SymptomType.LINK_ERRORS}:
+        wait = read.now - verdict.onset < ONE_CAUSE
+        return Unsettled("bit errors of one cause may begin elsewhere, too", ONE_CAUSE) if wait else SETTLED
+    if verdict.unseen:
+        return Unsettled("peers may lose packets towards its hosts", NEAR)
     if SymptomType.LINK_DOWN not in verdict.explained or KINDS[verdict.mode.kind].at_once:
+        return SETTLED
+    if verdict.domain == "host" and SymptomType.AGENT_SILENT in verdict.explained:
         return SETTLED
     if verdict.domain == "host":
         return Unsettled("the host's agent may stop reporting", HOST_SETTLE)
