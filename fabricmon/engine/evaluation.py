@@ -15,6 +15,7 @@ from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.row_conditions import (
     away,
     cut_off,
+    erring,
     had_traffic,
     link_state_read_at,
     of_components,
@@ -214,6 +215,7 @@ class Evaluation:
                 links=link_state_read_at(View(self._fleet.tables[Kind.PORT], now)),
                 gpus=now - View(self._fleet.tables[Kind.GPU], now).age("gpu_nvlinks"),
                 last_frame=lambda name: nodes[name].last_frame if name in nodes else np.nan,
+                erring=erring(View(self._fleet.tables[Kind.PORT], now)),
             ),
             covered=lambda component, hosts: self._windows.covering(now, component, hosts),
             events=self._events,

@@ -31,11 +31,11 @@ WORDS = {
 class AgentSilentParams(RuleParams, frozen=True):
     """Limits of agent_silent (docs/methods.md#agent-silent).
 
-    after      least time without a frame
-    unanswered the same of a node that does not answer either
-    intervals  least number of the agent's intervals without a frame (3: the same)
-    hold       the time without a frame is the hold
-    clear      time for which frames must arrive again
+    after       least time without a frame
+    unanswered  the same of a node that does not answer either
+    intervals   least number of the agent's intervals without a frame (3: the same)
+    hold        the time without a frame is the hold
+    clear       time for which frames must arrive again
     """
 
     after: Duration = Duration(30)

@@ -10,7 +10,6 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.observation import Observation, Observations
-from fabricmon.engine.domains.groups import Mask
 from fabricmon.fleet.downs import Downs
 
 TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
@@ -20,9 +19,8 @@ SINCE = (
 )
 
 
-def fell_with_others(observations: Observations, downs: Downs, up: Mask, now: float) -> Observation | None:
-    """Rows that fell with a flapping one, and those of its module or cage that fell and are up again; None where
-    nothing flaps. `up`: rows that are up now."""
+def fell_with_others(observations: Observations, downs: Downs, now: float) -> Observation | None:
+    """Rows, down or up again, that fell with a flapping one; None where nothing flaps."""
     flapping = observations.get(SymptomType.LINK_FLAPPING)
     if flapping is None or not len(flapping.rows):
         return None
@@ -42,20 +40,7 @@ def fell_with_others(observations: Observations, downs: Downs, up: Mask, now: fl
             np.abs(times[np.minimum(place, len(times) - 1)] - at), np.abs(times[np.maximum(place - 1, 0)] - at)
         )
         together += (count > 0) & (gap <= TOGETHER)
-    rows = rows[(together >= TIMES) | (up[rows] & _mates(observations[SymptomType.LINK_FLAPPING], n)[rows])]
+    rows = rows[together >= TIMES]
     known = np.zeros(n, np.bool_)
     known[rows] = True
     return Observation(flapping.groups, rows, downs.last[rows], known)
-
-
-def _mates(flapping: Observation, n: int) -> Mask:
-    """Rows of a module or cage of which a port flaps: few share one, so a single fall is no chance."""
-    found = np.zeros(n, np.bool_)
-    for domain in SMALL:
-        ids = flapping.groups.ids.get(domain)
-        if ids is not None:
-            found |= (ids >= 0) & np.isin(ids, ids[flapping.rows])
-    return found
-
-
-SMALL = ("module", "cage")

@@ -13,12 +13,13 @@ from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import PortHealth, unwell
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.runs import parts
-from fabricmon.engine.domains.groups import Floats, Mask
+from fabricmon.engine.domains.groups import Floats, Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.fleet.fleet import PRESENCES
 from fabricmon.fleet.link import UP
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View
+from fabricmon.fleet.window import ERRORS
 from fabricmon.model import Kind, Presence
 
 GRACE = 120.0  # seconds after a boot or driver load in which symptoms do not count (docs/methods.md#boot-grace)
@@ -135,7 +136,7 @@ def with_parts(domains: RowDomains, observations: Observations, ports: View) -> 
     """The observations with the rows that fell with flapping ones, and with the parts of switches that show something
     as further groups of the PORT rows."""
     found = dict(observations)
-    if (fell := fell_with_others(found, ports.tracks.downs, ports.tracks.link[: ports.n] == UP, ports.now)) is not None:
+    if (fell := fell_with_others(found, ports.tracks.downs, ports.now)) is not None:
         found[SymptomType.LINK_FELL] = fell
     leaf, socket = domains.port.ids["leaf"], domains.assigned.socket
     for domain, kinds in RUNS.items():
@@ -152,6 +153,12 @@ def with_parts(domains: RowDomains, observations: Observations, ports: View) -> 
                 names[group] = f"{names[group]}, {part.text}"
         domains.divide(domain, ids, names)
     return {kind: replace(one, groups=domains.port) if "leaf" in one.groups.ids else one for kind, one in found.items()}
+
+
+def erring(ports: View) -> Ints:
+    """PORT rows with bit errors in the short window, or that have begun to rise."""
+    errors, n = ports.tracks.errors, ports.n
+    return np.flatnonzero((errors.short.sum(ERRORS, n) > 0) | (errors.onset[:n] > 0))
 
 
 def link_state_read_at(ports: View) -> Floats:
