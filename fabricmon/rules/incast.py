@@ -39,7 +39,7 @@ class IncastParams(RuleParams, frozen=True):
 
     full: Share = 0.9
     marked: Share = 0.05
-    loaded: Share = 0.8
+    loaded: Share = 0.75
     apart: Annotated[float, Meta(ge=1)] = 1.5
     senders: Annotated[int, Meta(ge=1)] = 4
     notices: Annotated[float, Meta(gt=0)] = 10.0
