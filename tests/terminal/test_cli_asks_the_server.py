@@ -23,7 +23,7 @@ def test_status_says_it_by_its_exit_code_too(server):
     said = json.loads(done.stdout)
     assert (done.returncode, said["status"]) == (2, "critical")
     assert [node["node"] for node in said["silent"]] == ["host-014"]
-    assert [incident["severity"] for incident in said["incidents"]] == ["critical", "warning", "info"]
+    assert [incident["severity"] for incident in said["incidents"]] == ["critical", "warning", "warning"]
     assert set(said) == {"status", "reason", "age", "server", "overview", "incidents", "silent"}
 
 
@@ -38,7 +38,7 @@ def test_incidents_are_chosen_by_severity_kind_and_host(server):
     def ids(*words):
         return [i["kind"] for i in json.loads(run(server.url, "incidents", "--json", *words).stdout)["incidents"]]
 
-    assert ids("--severity", "warning") == ["fault_domain", "link_flapping"]
+    assert ids("--severity", "warning") == ["fault_domain", "agent_silent", "link_flapping"]
     assert ids("--kind", "agent_silent") == ["agent_silent"]
     assert ids("--host", "host-003") == ["fault_domain"]
     assert ids("--since", "2100-01-01T00:00:00Z") == []

@@ -38,7 +38,7 @@ def test_top_chooses_explains_scrolls_and_gives_the_terminal_back(server):
         terminal.wait_for("> critical")
         terminal.type("j")
         terminal.wait_for("> warning")
-        terminal.type("\r")
+        terminal.type("j\r")
         terminal.wait_for("Take the link out of service")
         assert "RULED OUT" not in terminal.shown
         terminal.type("\x1b[6~" * 9)  # to the end of the text, however long

@@ -111,7 +111,7 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
     "ports congested": ModeText(
         "{bad} ports of several groups are congested together",
         "Ports of several rails or leaves began to wait at the same time: load of one job, or a cause above them.",
-        "Look at the jobs that started or stalled then, and at the uplinks that these ports have in common.",
+        "Check the jobs that started or stalled then, and at the uplinks that these ports have in common.",
     ),
     "links with bit errors": ModeText("{bad} links began to have bit errors together", _NO_MAP, _UNKNOWN),
 }  # fmt: skip
