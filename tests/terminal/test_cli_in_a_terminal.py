@@ -45,7 +45,7 @@ def test_top_chooses_explains_scrolls_and_gives_the_terminal_back(server):
         terminal.wait_for("RULED OUT")
         terminal.type("\x1b")
         terminal.wait_for("> warning")
-        terminal.type("\x1b[A")
+        terminal.type("\x1b[A\x1b[A")
         terminal.wait_for("> critical")
         terminal.type("ss")
         terminal.wait_for("PORTS by PFC pause sent")
