@@ -189,7 +189,12 @@ def lost_ports(graph: Graph, ports: Sequence[PortReport]) -> Iterator[Finding]:
         elif peers >= PEERS_LEAST and sisters >= SISTERS * peers:
             lost[port.guid].append((port, f"an uplink on {sisters} of {peers} switches of level {switch.level}"))
     for dead in missing_switches(graph, lost):
-        below = [lost[switch].pop(0)[0] for switch in dead.below]
+        shared = Counter(port.port for guid in dead.below for port, _ in lost[guid])
+        below = []
+        for guid in dead.below:  # one that lost several: the port that most of the others lost
+            chosen = max(lost[guid], key=lambda found: shared[found[0].port])
+            lost[guid].remove(chosen)
+            below.append(chosen[0])
         yield findings.missing_switch(graph, dead, [f"{port.node}/{port.port}" for port in below])
     for found in lost.values():
         for port, why in found:
