@@ -6,6 +6,7 @@ Method: docs/methods.md#probes. A turn is 10 s, as the windows of agents. Of flo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,14 @@ LEARN = 30
 """Turns after which the usual round trip of a flow is known: 5 min."""
 MEMORY = 360.0
 """Turns; time constant of a usual round trip: an hour (design choice)."""
+
+
+class _Ends(NamedTuple):
+    """PORT rows that flows go from and to, and the FLOW row of the way back; -1 unknown."""
+
+    near: NDArray[np.intp]
+    far: NDArray[np.intp]
+    back: NDArray[np.intp]
 
 
 class Reach(RowState):
@@ -75,7 +84,7 @@ class Probes(RowState):
         self.class_usual = {False: float("nan"), True: float("nan")}
         self._began = float("nan")
         self._dead = np.zeros(1, np.bool_)
-        self._ends: tuple[int, NDArray[np.intp], NDArray[np.intp]] | None = None
+        self._ends: tuple[int, _Ends] | None = None
 
     def of_probes(self, n: int) -> Bools:
         """Rows that had probes within the last minute."""
@@ -110,14 +119,14 @@ class Probes(RowState):
         return np.where(self._dead[:n], 0.0, sent)
 
     def _set_reach(self, flows: Table, ports: Table, reach: Reach, n: int, now: float) -> None:
-        near, far = self._ports(flows, ports)
+        near, far, back = self._ports(flows, ports)
         recent_sent = self.sent[:SILENT_TURNS, :n].sum(axis=0)
         recent_back = recent_sent - self.lost[:SILENT_TURNS, :n].sum(axis=0)
         size = ports.n
-        for row, sent, back in ((far, reach.asked, reach.answered), (near, reach.sent, reach.returned)):
+        for row, sent, returned in ((far, reach.asked, reach.answered), (near, reach.sent, reach.returned)):
             known = row >= 0
             sent[:size] = np.bincount(row[known], recent_sent[known], size)
-            back[:size] = np.bincount(row[known], recent_back[known], size)
+            returned[:size] = np.bincount(row[known], recent_back[known], size)
         asking = (far >= 0) & (recent_sent > 0)
         reach.flows[:size] = np.bincount(far[asking], minlength=size)
         reach.at[:size][reach.asked[:size] > 0] = now
@@ -127,20 +136,20 @@ class Probes(RowState):
             return
         self._dead[:n] = (far >= 0) & silent[far]
         self.reached[:n] = (far >= 0) & (reach.answered[far] > recent_back)
-        of_pair = {pair: row for row, pair in enumerate(zip(near.tolist(), far.tolist(), strict=True))}
-        back = np.array([of_pair.get(pair, -1) for pair in zip(far.tolist(), near.tolist(), strict=True)], np.intp)
         with np.errstate(invalid="ignore", divide="ignore"):
             self.back[:n] = np.where((back >= 0) & (far >= 0), (recent_back / recent_sent)[back], np.nan)
 
-    def _ports(self, flows: Table, ports: Table) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """PORT rows that each flow goes from and to, -1 unknown; found anew where rows or labels changed."""
+    def _ports(self, flows: Table, ports: Table) -> _Ends:
+        """Of each flow, found anew where rows or labels changed."""
         state = hash((flows.changes, ports.changes))
         if self._ends is None or self._ends[0] != state:
             at = {str(component): row for row, component in enumerate(ports.ids) if component.node}
             near = [at.get(f"{c.node}/{flows.labels[row].get('port', '')}", -1) for row, c in enumerate(flows.ids)]
             far = [at.get(labels.get("peer", ""), -1) for labels in flows.labels]
-            self._ends = state, np.array(near, np.intp), np.array(far, np.intp)
-        return self._ends[1], self._ends[2]
+            of_pair = {pair: row for row, pair in enumerate(zip(near, far, strict=True))}
+            back = [of_pair.get(pair, -1) for pair in zip(far, near, strict=True)]
+            self._ends = state, _Ends(*(np.array(rows, np.intp) for rows in (near, far, back)))
+        return self._ends[1]
 
     def _learn(self, flows: Table, n: int) -> None:
         """Usual round trips: of each flow slowly, of its class the median of all flows within and between leaves."""
