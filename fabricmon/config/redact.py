@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+_BETWEEN = r"[\s/?&=:@#,;\[\]]+"
 HIDDEN = "(hidden)"
 SHORTEST = 6
 """Characters from which a secret is also searched for in other texts: shorter ones occur by chance."""
@@ -45,7 +46,7 @@ def secrets_in(value: Any, key: str = "") -> Iterator[str]:
             yield from _beside_origin(value)
         if key in ("headers", "command"):
             yield value
-            yield from value.split()
+            yield from re.split(_BETWEEN, value)
 
 
 def scrubbed(text: str, secrets: frozenset[str]) -> str:
@@ -79,4 +80,4 @@ def _beside_origin(text: str) -> Iterator[str]:
         host = urlsplit(text).hostname or ""
     except ValueError:
         host = ""
-    yield from (word for word in re.split(r"[/?&=:@#\[\]]+", text) if word not in ("", "http", "https", host))
+    yield from (word for word in re.split(_BETWEEN, text) if word not in ("", "http", "https", host))
