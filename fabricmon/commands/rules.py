@@ -17,6 +17,8 @@ fabricmon rules export --dashboards -o fabricmon.rules.yml
 fabricmon rules export --format kubernetes --label release=kube-prometheus-stack | kubectl apply -f -
 """
 FORMATS = ("prometheus", "kubernetes")
+RUNBOOKS_HERE = "http://fabricmon:9791/runbooks/{kind}"
+"""Runbooks of a server under its usual name, as the Kubernetes objects call it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--runbook-url",
         metavar="URL",
-        help="address of the runbooks, such as http://fabricmon:9791/runbooks (default: as configured)",
+        help="address of the runbooks (default: as configured, else http://fabricmon:9791/runbooks)",
     )
     arguments.add_series(
         export,
@@ -62,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     own = {} if args.runbook_url is None else {"central.links.runbook": args.runbook_url}
     root = config.load(args.config, own, uses=("rules", "central"))
-    runbook = root.central.as_links().runbook("{kind}")
+    runbook = root.central.as_links().runbook("{kind}") or RUNBOOKS_HERE
     rules = [rule for rule in RULES if not args.rule or rule.name in args.rule]
     options = RulefileOptions(args.selector or "", args.node_label, args.keep_firing, runbook)
     content = groups(rules, root.rules, options)

@@ -36,6 +36,7 @@ from fabricmon.engine.incidents.incident_draft import IncidentDraft
 from fabricmon.engine.incidents.job_impacts import JobImpacts
 from fabricmon.engine.incidents.maintenance import Windows, maintenance_drafts
 from fabricmon.engine.incidents.notices import Notices
+from fabricmon.engine.incidents.places import with_places
 from fabricmon.engine.incidents.ruled_out import MemberCounts
 from fabricmon.engine.incidents.secondary_drafts import SecondaryDrafts
 from fabricmon.engine.incidents.settling import LastReads
@@ -136,6 +137,7 @@ class Evaluation:
         )
         active = self._windows.active(now)
         drafts += guard("maintenance", [], maintenance_drafts, active, self.maintained, self._rule_states.all)
+        drafts = guard("places", drafts, with_places, drafts, self._fleet.tables[Kind.PORT], self._fleet.nodes)
         since = max(self._situation.restored_at, self._fleet.expected_from)
         changed = self._situation.step(
             now, drafts, self._lookup.is_open, lambda part, kind: self._lookup.part_state(part, kind, since, now), since

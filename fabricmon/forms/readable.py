@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def count(n: int, word: str) -> str:
     """ "1 node", "2 nodes", "1,024 ports"."""
@@ -18,3 +20,13 @@ def certainty(confidence: float) -> str:
     if confidence >= 0.995:
         return "over 99%"
     return f"{confidence:.0%}"
+
+
+def first_step(text: str, most: int = 160) -> str:
+    """The sentences that fit `most` characters, at least the first: the beginning of a next step, for a phone."""
+    first, *more = re.split(r"(?<=[.!?])\s+(?=[A-Z])", text.strip())
+    for sentence in more:
+        if len(first) + 1 + len(sentence) > most:
+            break
+        first = f"{first} {sentence}"
+    return first

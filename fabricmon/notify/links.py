@@ -21,6 +21,9 @@ FIELDS = ("{node}", "{component}", "{kind}", "{id}")
 NODE_BOARD, INCIDENTS_BOARD = "fabricmon-node", "fabricmon-incidents"
 """Our dashboards behind an incident's link: of its node, or of all incidents."""
 
+AFTER = 900.0
+"""Seconds after the end of a resolved incident at which it ends."""
+
 BEFORE = 3600.0
 """Seconds before an incident's start at which the dashboard's time range begins."""
 
@@ -71,7 +74,9 @@ class IncidentLinks(Struct, frozen=True):
             for field, value in zip(FIELDS, (node, incident.component, incident.kind, incident.id), strict=True):
                 url = url.replace(field, quote(value, safe=""))
             return url
-        since = f"from={max(0, round((incident.since - BEFORE) * 1000))}&to=now"
+        ended = incident.status != "firing" and incident.resolved is not None
+        until = round((incident.resolved + AFTER) * 1000) if ended and incident.resolved is not None else "now"
+        since = f"from={max(0, round((incident.since - BEFORE) * 1000))}&to={until}"
         board = f"{NODE_BOARD}?var-node={quote(node, safe='')}&" if node else f"{INCIDENTS_BOARD}?"
         return f"{self.dashboards.rstrip('/')}/d/{board}{since}"
 

@@ -12,8 +12,10 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from fabricmon.forms.readable import first_step
 from fabricmon.model import Impact, Incident, JobImpact, JobVerdict, Notification
 from fabricmon.notify.acknowledge import acknowledgement_in
+from fabricmon.notify.deciding import next_cause, reading, where
 from fabricmon.notify.links import IncidentLinks
 from fabricmon.notify.matchers import nodes_of
 
@@ -26,8 +28,12 @@ FIELDS: Mapping[str, str] = {
     "against": "readings against it",
     "candidates": "other possible causes: components that the evidence cannot separate",
     "parts": "names of the bad members",
-    "jobs": "affected jobs: crashed, stalled, slow or at risk, and why; or unknown",
-    "action": "next step",
+    "jobs": "affected jobs: crashed, stalled, slow or at risk; or unknown",
+    "action": "next step, in full",
+    "first_step": "what to do first: the beginning of the next step",
+    "reading": "the deciding reading, with its limit and unit",
+    "next_cause": "the next best cause, and why it is not the first",
+    "where": "node, device, leaf and rail, as far as it is in one",
     "since": "when it began, UTC",
     "lasted": "its duration so far, or in all",
     "resolved": "when it ended, UTC; empty while it fires",
@@ -79,6 +85,10 @@ def field_values(incident: Incident, notification: Notification, links: Incident
         "what": incident.component + (f", {bad} bad" if bad else ""),
         "why": incident.why,
         "action": incident.action,
+        "first_step": first_step(incident.action),
+        "reading": reading(incident),
+        "next_cause": next_cause(incident),
+        "where": where(incident),
         "candidates": _names(incident.candidates),
         "parts": _names(incident.parts),
         "since": utc(incident.since),
@@ -185,10 +195,10 @@ def jobs_text(impact: Impact | None) -> str:
 
 
 def _job(job: JobImpact) -> str:
-    name = job.id if not job.name or job.name in job.id else f"{job.name}#{job.id}"
-    of = f" of {job.user}" if job.user else ""
+    name = job.id if not job.name or job.name in job.id else job.name
+    about = ", ".join(word for word in (job.id if name != job.id else "", job.user) if word)
     gone = "; it is not listed any more" if job.gone is not None else ""
-    return f"{name}{of} {_VERDICTS[job.verdict]}, {job.hit} of {job.of} nodes hit: {job.reason}{gone}"
+    return f"{name}{f' ({about})' if about else ''} {_VERDICTS[job.verdict]}, {job.hit} of {job.of} nodes{gone}"
 
 
 def _names(names: Sequence[str]) -> str:

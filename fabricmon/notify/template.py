@@ -30,16 +30,13 @@ _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 TITLE = "[{state}] {title}"
 BODY = """\
-What: {what}
-Why: {why}
-Confidence: {confidence}
 Affected jobs: {jobs}
-Next step: {action}
-Evidence: {evidence}
-Evidence against: {against}
-Other possible causes: {candidates}
+Next step: {first_step}
+Reading: {reading}
+Where: {where}
+Confidence: {confidence}
+Next best cause: {next_cause}
 Since: {since}, for {lasted}
-Ended: {resolved}
 Acknowledged: {acknowledged}
 Reason: {reason}
 Incident: {url}
@@ -47,7 +44,7 @@ Runbook: {runbook}
 Dashboard: {dashboard}
 """
 ENDED = """\
-What: {what}
+Where: {where}
 Began: {since}
 Ended: {resolved}, after {lasted}
 Affected jobs: {jobs}

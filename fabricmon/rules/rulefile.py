@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from fabricmon.catalogue.series import template
+from fabricmon.forms.readable import first_step
 from fabricmon.model import Severity
 from fabricmon.rules.promql import UP, Alert, RecordingRule, span
 from fabricmon.rules.rule import Rule
@@ -21,6 +22,9 @@ from fabricmon.rules.rule import Rule
 EVALUATED = "fabricmon:rule:evaluated"
 """When the rule evaluator last evaluated a rule, seconds since the epoch, by `rule`: distinguishes "no alert" from "not
 evaluated"."""
+
+VALUE = "{{ $value | humanize }}"
+"""The value of the expression in an annotation, in the template language of Prometheus."""
 
 PREFIX = "Fabricmon"
 """Begins the name of every alert."""
@@ -133,7 +137,8 @@ def _alerting(rule: Rule, params: Any, alert: Alert, options: RulefileOptions) -
     entry["annotations"] = {
         "summary": f"{_plain(rule.title)}: {where}",
         "component": where,
-        "description": _plain(rule.why),
+        "description": f"Next step: {_plain(first_step(rule.action))} Value of the expression: {VALUE}.",
+        "value": VALUE,
         "action": _plain(rule.action),
     }
     if options.runbook:

@@ -1,7 +1,8 @@
 """Sender `alertmanager`: incidents as alerts of the Alertmanager API v2, sent to every Alertmanager of a cluster.
 
-The labels identify an alert, so they are only the stable ones used for routing: alertname (from the kind), kind,
-component, severity, incident (its id), and the static labels of the site. Everything else is in annotations. If kind,
+The labels identify an alert, so they are only the stable ones used for routing, grouping and inhibition: alertname
+(from the kind), kind, component, severity, incident (its id), domain (the sort of component), node, device, leaf and
+rail where it is in one, and the static labels of the site. Everything else is in annotations. If kind,
 component or severity change while an incident is open, the alert with the former labels is ended in the request that
 starts the new one (`Notification.before` has every face sent).
 
@@ -15,16 +16,19 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import aiohttp
 import msgspec
 
+from fabricmon.forms.readable import first_step
 from fabricmon.forms.times import rfc3339
 from fabricmon.model import Face, Incident, Notification
+from fabricmon.notify.deciding import next_cause, reading
 from fabricmon.notify.last_notification import LastNotification, face_of
 from fabricmon.notify.links import NO_LINKS, IncidentLinks
+from fabricmon.notify.message_fields import jobs_text, listed
 from fabricmon.senders.attempt import Attempt, DeliveryOutcome
 from fabricmon.senders.post import attempt_of, post
 from fabricmon.senders.routing import Routing
@@ -38,7 +42,8 @@ MAX_ALERTS = 500  # alerts in one request
 MAX_ANNOTATION = 4000  # characters of one annotation
 
 # Labels set by this sender; not allowed as static labels.
-OURS = ("alertname", "kind", "component", "severity", "incident", "fabric")
+PLACES = ("node", "device", "leaf", "rail")
+OURS = ("alertname", "kind", "component", "severity", "incident", "fabric", "domain", *PLACES)
 
 
 class AlertmanagerConfig(Routing, forbid_unknown_fields=True, frozen=True):
@@ -134,23 +139,34 @@ def alert(
         "severity": face.severity.value,
         "incident": incident.id,
         **({"fabric": incident.labels["fabric"]} if incident.labels.get("fabric") else {}),
+        **places(face.component, incident.labels),
         **config.labels,
     }
+    jobs = jobs_text(incident.impact)
     annotations = {
         "summary": incident.title,
-        "description": incident.why,
+        "description": "\n".join(filter(None, (
+            f"Affected jobs: {jobs}" if jobs else "", f"Next step: {first_step(incident.action)}",
+            f"Reading: {reading(incident)}",
+        ))),
         "action": incident.action,
+        "reading": reading(incident),
+        "next_cause": next_cause(incident),
         "members": f"{incident.members.bad} of {incident.members.of}" if incident.members.of else "",
         "parts": ", ".join(incident.parts),
         "confidence": f"{incident.confidence:.3f}",
         "candidates": ", ".join(incident.candidates),
-        "evidence": "\n".join(f"{e.component}: {e.text}" for e in incident.evidence),
-        "jobs": incident.labels.get("jobs", ""),
+        "evidence": listed(f"{e.component}: {e.text}" for e in incident.evidence if e.for_it),
+        "jobs": jobs,
         "runbook_url": links.runbook(face.kind),
         "dashboard_url": links.dashboard(incident),
         "server": links.server,
-        **{f"label_{re.sub('[^a-zA-Z0-9_]', '_', k)}": v for k, v in sorted(incident.labels.items()) if k != "jobs"},
-    }
+        **{
+            f"label_{re.sub('[^a-zA-Z0-9_]', '_', k)}": v
+            for k, v in sorted(incident.labels.items())
+            if k != "jobs" and k not in OURS
+        },
+    }  # fmt: skip
     firing = incident.status == "firing"
     ends = now + AHEAD if firing else min(now, incident.resolved if incident.resolved is not None else now)
     made: dict[str, Any] = {
@@ -163,6 +179,15 @@ def alert(
     if url := links.incident(incident.id):
         made["generatorURL"] = url
     return made
+
+
+def places(component: str, labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels for where a component is. Node and device only where the component names them: an alert keeps its
+    labels while the members of a larger component come and go."""
+    found = {name: labels[name] for name in PLACES if labels.get(name)}
+    words = set(re.split(r"[(),/ ]+", component))
+    kept = {name: value for name, value in found.items() if name in ("leaf", "rail") or value in words}
+    return {"domain": component.partition("(")[0], **kept}
 
 
 def alertname(kind: str) -> str:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from fabricmon.model import Incident, Notification, Severity
 from fabricmon.notify.links import IncidentLinks
 from fabricmon.notify.template import MessageLine, plain_text
-from fabricmon.senders.routing import IncidentMessage, Worded, incident_message, summary
+from fabricmon.senders.routing import IncidentMessage, Worded, digest_line, incident_message, summary
 
 DETAILED = 3  # incidents with a mail each; more come as one digest
 COLOURS = {Severity.CRITICAL: "#b71c1c", Severity.WARNING: "#e67e00", Severity.INFO: "#1565c0"}
@@ -54,15 +54,16 @@ def single(
 def digest(
     config: Worded, incidents: Sequence[Incident], notification: Notification, links: IncidentLinks, envelope: Envelope
 ) -> EmailMessage:
-    """One mail about many incidents."""
+    """One mail about many incidents: a line and a link for each."""
     title = summary(notification)
     mail = _mail(notification, envelope, title, identity(notification, "digest", envelope), "")
     _urgent(mail, incidents)
     messages = [incident_message(config, incident, notification, links) for incident in incidents]
-    mail.set_content("\n\n".join(f"{each.title}\n{plain_text(each.lines)}" for each in messages) + "\n")
+    server = f"\nServer: {links.server}\n" if links.server else ""
+    mail.set_content("".join(f"{digest_line(m)}\n  {m.value('url') or m.value('id')}\n" for m in messages) + server)
     firing = [i.severity for i in incidents if i.status == "firing"]
     colour = COLOURS[max(firing, key=lambda severity: severity.rank)] if firing else RESOLVED
-    mail.add_alternative(_page(title, colour, "".join(map(_section, messages))), subtype="html")
+    mail.add_alternative(_page(title, colour, _list(messages) + escape(server)), subtype="html")
     return mail
 
 
@@ -108,8 +109,13 @@ def _page(title: str, colour: str, inner: str) -> str:
     )
 
 
-def _section(message: IncidentMessage) -> str:
-    return f'<h3 style="font-size:16px;margin:20px 0 6px">{escape(message.title)}</h3>{_table(message.lines)}'
+def _list(messages: Sequence[IncidentMessage]) -> str:
+    rows = []
+    for message in messages:
+        title, url = escape(message.title), message.value("url")
+        shown = f'<a href="{escape(url)}">{title}</a>' if url else title
+        rows.append(f"<li>{shown}{escape(digest_line(message).removeprefix(message.title))}</li>")
+    return f'<ul style="padding-left:20px">{"".join(rows)}</ul>'
 
 
 def _table(lines: Sequence[MessageLine]) -> str:

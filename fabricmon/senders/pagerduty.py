@@ -20,7 +20,7 @@ from fabricmon.notify.batch import DIGEST
 from fabricmon.notify.links import NO_LINKS, IncidentLinks
 from fabricmon.senders.attempt import Attempt, DeliveryOutcome
 from fabricmon.senders.post import HttpAnswer, post, read_secret, without
-from fabricmon.senders.routing import Worded, incident_message, summary
+from fabricmon.senders.routing import Worded, digest_line, incident_message, summary
 from fabricmon.senders.settings import check_url
 
 EACH = 1000  # incidents: each is an event
@@ -113,7 +113,8 @@ def _digest_event(
     worst = next((i for i in incidents if i.status == "firing"), replace(incidents[0], severity=Severity.INFO))
     made = event(config, worst, notification, links)
     messages = [incident_message(config, i, notification, links) for i in incidents]
-    listed = {f"{n}": f"{m.title} ({m.value('url') or m.value('id')})" for n, m in enumerate(messages, 1)}
+    rows = (f"{digest_line(m)} ({m.value('url') or m.value('id')})" for m in messages)
+    listed = {f"{n}": row[:MAX_DETAIL] for n, row in enumerate(rows, 1)}
     server = {"Server": links.server} if links.server else {}
     payload = {**made["payload"], "summary": summary(notification)[:MAX_SUMMARY], "custom_details": listed | server}
     payload["source"] = payload["component"] = payload["group"]

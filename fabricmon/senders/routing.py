@@ -146,6 +146,13 @@ def incident_message(
     return IncidentMessage(title, lines, value)
 
 
+def digest_line(message: IncidentMessage) -> str:
+    """One line for an incident in a list: title and the worst affected job, without its link."""
+    first, *more = message.value("jobs").split("\n")
+    jobs = "" if first in ("", "none") else f"; {first}" + (f" and {len(more)} more" if more else "")
+    return f"{message.title}{jobs}"
+
+
 def summary(notification: Notification) -> str:
     """One line for many incidents: "7 incidents, 2 critical: new incident", "digest: 7 firing, 3 resolved"."""
     if notification.reason == DIGEST:

@@ -12,7 +12,7 @@ from typing import Any
 from fabricmon.model import Incident, Notification, Severity
 from fabricmon.notify.links import IncidentLinks
 from fabricmon.notify.template import MessageLine
-from fabricmon.senders.routing import IncidentMessage, Worded, incident_message, summary
+from fabricmon.senders.routing import IncidentMessage, Worded, digest_line, incident_message, summary
 
 SECTION = 2900  # characters of one section
 ROW = 1400  # characters of one line before it is escaped
@@ -60,10 +60,11 @@ def digest(config: Worded, notification: Notification, links: IncidentLinks) -> 
 
 
 def _named(message: IncidentMessage, room: int) -> str:
-    """One incident in a list, in `room` characters: linked and with its component, only linked, or cut."""
+    """One incident in a list, in `room` characters: linked and with its worst job, only linked, or cut."""
     title = escape(message.title)
     name = link(message.value("url"), message.title) if message.value("url") else title
-    rows = (f"• {name}: {escape(message.value('what')[:200])}", f"• {name}", f"• {title}")
+    more = escape(digest_line(message).removeprefix(message.title)[:200])
+    rows = (f"• {name}{more}", f"• {name}", f"• {title}")
     # An escaped character has at most 5.
     return next((row for row in rows if len(row) < room), f"• {escape(message.title[: max(1, (room - 5) // 5)])}…")
 

@@ -10,8 +10,10 @@ import aiohttp
 import msgspec
 
 from fabricmon.forms.documents import incident_document
+from fabricmon.forms.readable import first_step
 from fabricmon.forms.times import rfc3339
 from fabricmon.model import Incident, Notification
+from fabricmon.notify.deciding import next_cause, reading
 from fabricmon.notify.identity import incident_key
 from fabricmon.notify.links import NO_LINKS, IncidentLinks
 from fabricmon.senders.attempt import Attempt
@@ -75,7 +77,13 @@ def signature(secret: str, sent: bytes, timestamp: int) -> dict[str, str]:
 def body(notification: Notification, links: IncidentLinks = NO_LINKS) -> bytes:
     """The JSON of a notification, the same bytes at every attempt."""
     incidents = [
-        {"key": _key(incident, notification), **incident_document(incident, links.of(incident))}
+        {
+            "key": _key(incident, notification),
+            **incident_document(incident, links.of(incident)),
+            "first_step": first_step(incident.action),
+            "reading": reading(incident),
+            "next_cause": next_cause(incident),
+        }
         for incident in notification.incidents
     ]
     return msgspec.json.encode(

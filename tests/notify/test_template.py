@@ -67,7 +67,7 @@ def test_values_of_several_lines_stand_below_their_heading():
 
 def test_the_defaults_say_what_a_person_needs():
     said = rendered(BODY)
-    for part in ("link(host-007/mlx5_3/i-1)", "3 downs in 150 s", "93 %", "Reseat the cable",
+    for part in ("link(host-007/mlx5_3/i-1)", "3 downs, penalty 2941 > 2000", "93 %", "Reseat the cable",
                  "https://page/#i-1", "https://page/runbooks/link_flapping", "new incident"):  # fmt: skip
         assert part in said
     assert "Incident:" not in rendered(BODY, NO_LINKS)
@@ -83,7 +83,7 @@ def test_jobs_nobody_knows_are_not_none():
     assert rendered("Jobs: {jobs}", impact=None) == ""
     job = JobImpact("4711", "train", "mara", "slurm", JobVerdict.CRASH, "out for 40 s", ("a",), 1, 64, T0)
     assert rendered("{jobs}", impact=Impact("known", "slurm", T0, (job,), 3)) == (
-        "train#4711 of mara crashes, 1 of 64 nodes hit: out for 40 s\nand 2 more"
+        "train (4711, mara) crashes, 1 of 64 nodes\nand 2 more"
     )
 
 

@@ -145,6 +145,7 @@ async def test_an_incident_arrives_changes_its_face_and_resolves(peer: Peer, tmp
                 "component": i.component,
                 "severity": "warning",
                 "incident": "i-1",
+                "domain": "link",
                 "fabric": "east",
                 "cluster": "training-1",
             }

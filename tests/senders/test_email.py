@@ -56,7 +56,7 @@ async def test_a_mail_says_it_in_text_and_html():
     ]  # fmt: skip
     text, html = (message.get_body((kind,)).get_content() for kind in ("plain", "html"))
     for said in (text, html):
-        assert "train-70b#4711 of mara crashes" in said
+        assert "train-70b (4711, mara) crashes" in said
         assert "https://fabricmon.example/#5f1d6d0f3c2b9a47" in said
     assert "<a href=" in html
     assert "src=" not in html  # nothing is loaded from anywhere

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fabricmon.model import HistoryEntry
+from fabricmon.model import Evidence, HistoryEntry
 from fabricmon.notify.batch import DIGEST
 from fabricmon.notify.links import NO_LINKS
 from fabricmon.senders import SENDERS, alertmanager, email, pagerduty, slack, webhook
@@ -92,3 +94,61 @@ def test_a_preview_is_what_is_sent_and_needs_no_links(kind):
     assert "Leaf su1/rail2 is down" in made
     if kind != "email":
         json.loads(made)
+
+
+LONG = st.text("ab<&>{}\\n\u202e é", max_size=3000)
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_whatever_an_incident_says_a_message_keeps_the_limits_of_its_receiver(data):
+    """Slack: 3,000 characters a section, 50 blocks. PagerDuty: 512 kB, summary 1,024. Mail: 998 a line (RFC 5322)."""
+    some = [
+        leaf(f"i-{n}", title=data.draw(LONG), action=data.draw(LONG), component=f"link(n/{data.draw(LONG)})",
+             labels={"node": data.draw(LONG), "rail": data.draw(LONG)}, candidates=(data.draw(LONG),),
+             evidence=(Evidence("x", data.draw(LONG), "", 3.0, 2.0),) * 20)
+        for n in range(data.draw(st.sampled_from((1, 2, 40))))
+    ]  # fmt: skip
+    note = telling(*some, reason=data.draw(st.sampled_from(("new incident", DIGEST))))
+    for message in json.loads(slack.preview(CONFIGS["slack"], note, LINKS)):
+        blocks = [block for each in message.get("attachments", ()) for block in each["blocks"]]
+        assert len(blocks) <= 50
+        assert all(len(block["text"]["text"]) <= 3000 for block in blocks)
+    for event in json.loads(pagerduty.preview(CONFIGS["pagerduty"], note, LINKS)):
+        assert len(event["payload"]["summary"]) <= 1024
+        assert len(json.dumps(event)) <= 512_000
+    for alert in alertmanager.alerts(CONFIGS["alertmanager"], note, T0, LINKS):
+        assert all(len(text) <= 4000 for text in alert["annotations"].values())
+    mail = email.preview(CONFIGS["email"], note, LINKS)
+    assert all(len(line) <= 998 for line in mail.split("\n\n", 1)[0].splitlines())
+
+
+def test_a_digest_has_one_line_an_incident():
+    some = [leaf(), *(incident(f"i-{n}", title=f"Link {n} flaps") for n in range(5))]
+    mail = email.preview(CONFIGS["email"], telling(*some, reason=DIGEST), LINKS)
+    lines = [line for line in mail.splitlines() if line.startswith("[")]
+    assert len(lines) == 6
+    assert lines[0].endswith("; train-70b (4711, mara) crashes, 32 of 64 nodes and 1 more")
+
+
+@pytest.mark.parametrize("kind", ["slack", "pagerduty", "email"])
+def test_a_message_begins_with_jobs_and_the_next_step_and_has_no_theory(kind):
+    made = SENDERS[kind].module.preview(CONFIGS[kind], telling(leaf()), LINKS)
+    order = [made.index(word) for word in ("Affected jobs", "Next step", "Reading", "Confidence", "Next best cause")]
+    assert order == sorted(order)
+    assert leaf().why not in made
+
+
+def test_an_alert_has_labels_for_its_place_that_its_component_names():
+    labels = {"node": "host-007", "device": "mlx5_3", "leaf": "su0/rail3", "rail": "su0/3", "mode": "x", "fabric": "e"}
+    flap = incident("i", component="link(host-007/mlx5_3/1, leaf-3/12)", labels=labels)
+    (made,) = alertmanager.alerts(CONFIGS["alertmanager"], telling(flap), T0, LINKS)
+    assert {name: made["labels"].get(name) for name in ("domain", *alertmanager.PLACES)} == {
+        "domain": "link", "node": "host-007", "device": "mlx5_3", "leaf": "su0/rail3", "rail": "su0/3"
+    }  # fmt: skip
+    assert set(made["annotations"]) & {"label_node", "label_rail", "label_fabric"} == set()
+    whole = replace(flap, component="leaf(su0/rail3)", kind="fault_domain")
+    (made,) = alertmanager.alerts(CONFIGS["alertmanager"], telling(whole), T0, LINKS)
+    assert {"node", "device"} & made["labels"].keys() == set(), "its members come and go"
+    with pytest.raises(ValueError, match="is set by fabricmon"):
+        alertmanager.AlertmanagerConfig(("http://am:9093",), labels={"rail": "x"})

@@ -84,7 +84,7 @@ async def test_an_incident_is_one_alert_from_its_beginning_to_its_end(tmp_path):
     assert [b["payload"]["severity"] for b in bodies[:2]] == ["warning", "critical"]
     about = bodies[1]["payload"]
     assert (about["component"], about["group"], about["class"]) == ("leaf(su1/rail2)", "east", "fault_domain")
-    assert about["custom_details"]["Affected jobs"].startswith("train-70b#4711 of mara crashes")
+    assert about["custom_details"]["Affected jobs"].startswith("train-70b (4711, mara) crashes")
     assert [link["href"] for link in bodies[1]["links"]] == [
         "https://fabricmon.example/#5f1d6d0f3c2b9a47",
         "https://fabricmon.example/runbooks/fault_domain",

@@ -93,7 +93,7 @@ async def test_a_webhook_gets_one_message_an_incident(secrets):
         assert "Leaf su1/rail2 is down" in message["text"]
         assert "https://fabricmon.example/#5f1d6d0f3c2b9a47" in message["text"]
         check_blocks(message["attachments"][0]["blocks"])
-        assert "train-70b#4711 of mara crashes" in json.dumps(message)
+        assert "train-70b (4711, mara) crashes" in json.dumps(message)
 
 
 @pytest.mark.parametrize(

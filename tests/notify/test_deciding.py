@@ -1,0 +1,67 @@
+"""What a message says first: the reading that decides with its limit in its unit, the next best cause, the place."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabricmon.forms.readable import first_step
+from fabricmon.model import Evidence, RuledOut
+from fabricmon.notify.deciding import next_cause, reading, where
+from tests.notify.made import incident
+
+PORT = "host-007/mlx5_3/1"
+
+
+@pytest.mark.parametrize(("text", "value", "limit", "words"), [
+    ("link down for 400 s, state 1 (down)", 400.0, 5.0, "link down for 400 s, state 1 (down) (limit 5 s)"),
+    ("5 downs, penalty 3705", 3704.9, 2000.0, "5 downs, penalty 3705 (limit 2000)"),
+    ("has 25% of its possible width", 0.25, 1.0, "has 25% of its possible width (limit 100 %)"),
+    ("bit error ratio 2.8e-14 to 1.5e-13", 2.777e-14, 1e-14, "bit error ratio 2.8e-14 to 1.5e-13 (limit 1e-14)"),
+    ("Rx power -14.20 dBm", -14.2, -12.0, "Rx power -14.20 dBm (limit -12 dBm)"),
+    ("link down on 16 members", 16.0, 16.0, "link down on 16 members"),
+    ("no answer", None, None, "no answer"),
+    ("too much of it", 7.0, 3.0, "too much of it (limit 3)"),
+])  # fmt: skip
+def test_a_reading_has_its_limit_in_its_unit(text: str, value: float | None, limit: float | None, words: str) -> None:
+    assert reading(incident(component="x", evidence=(Evidence("x", text, "", value, limit),))) == words
+    assert reading(incident(component="y", evidence=(Evidence(PORT, text, "", value, limit),))) == f"{PORT}: {words}"
+
+
+def test_the_reading_that_was_compared_decides_and_neither_a_gain_nor_what_speaks_against_it() -> None:
+    against, gain = Evidence("x", "up", "", 9.0, 1.0, for_it=False), Evidence("x", "gain 5.7 nats", "", 5.7, 0.0)
+    found = (against, gain, Evidence("x", "down for 8 s", "", 8.0, 5.0))
+    assert reading(incident(component="x", evidence=found)) == "down for 8 s (limit 5 s)"
+    assert reading(incident(component="x", evidence=found[:2])) == "gain 5.7 nats"
+    assert reading(incident(evidence=found[:1])) == ""
+
+
+@given(st.text(max_size=200), st.floats(), st.floats())
+def test_any_reading_is_a_text(text: str, value: float, limit: float) -> None:
+    made = reading(incident(component="x", evidence=(Evidence("x", text, "", value, limit),)))
+    assert made.startswith(text)
+    assert math.isfinite(value + limit) or made == text
+
+
+def test_the_next_best_cause_is_one_not_told_apart_else_the_nearest() -> None:
+    other = (RuledOut("16 faults", "unlikely", 110.0), RuledOut("leaf(a)", "15 are up", 4.0), RuledOut("b", "up"))
+    assert next_cause(incident(ruled_out=other)) == "leaf(a), ruled out: 15 are up"
+    assert next_cause(incident(ruled_out=other, candidates=("nic(n/a)",))) == "nic(n/a), not ruled out"
+    assert next_cause(incident(ruled_out=other[2:])) == next_cause(incident()) == ""
+
+
+def test_where_it_is() -> None:
+    assert where(incident(labels={"rail": "su0/1", "node": "n1", "mode": "x"})) == "node n1, rail su0/1"
+    assert where(incident(component="power(r2)", labels={})) == "power(r2)"
+
+
+@given(st.lists(st.sampled_from(("Drain it.", "Read the log at 10.0.0.1.", "x" * 170 + ".")), min_size=1, max_size=5))
+def test_the_first_step_is_whole_sentences(sentences: list[str]) -> None:
+    text = " ".join(sentences)
+    first = first_step(text)
+    assert text.startswith(first)
+    assert first.endswith(".")
+    assert len(first) <= 160 or len(first) >= len(sentences[0])
