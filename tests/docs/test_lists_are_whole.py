@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from fabricmon.agent.app import AT_START as AGENT_AT_START
 from fabricmon.central.reload import AT_START as CENTRAL_AT_START
-from fabricmon.model import Members
+from fabricmon.model import Impact, Members
 from fabricmon.notify.last_notification import face_of
 from fabricmon.notify.links import IncidentLinks
 from fabricmon.rules import RULES
@@ -80,7 +80,8 @@ def test_labels_and_annotations_of_alerts_are_documented() -> None:
         {name for _, names in rows(table) for name in names} for table in text.partition("| annotation |")[::2]
     )
     assert labels == set(OURS)
-    one = replace(incident(labels={"rack": "r7", "jobs": "train#1"}), candidates=("leaf-1",), members=Members(3, 32))
+    one = incident(labels={"rack": "r7", "jobs": "train#1"}, impact=Impact("known", "slurm", T0))
+    one = replace(one, candidates=("leaf-1",), members=Members(3, 32))
     links = IncidentLinks("http://c", "", "http://grafana", "a")
     made = alert(AlertmanagerConfig(urls=("http://am:9093",)), one, face_of(one), T0, links)
     assert annotations == {re.sub("^label_.*", "label_NAME", name) for name in made["annotations"]}
