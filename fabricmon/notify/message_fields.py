@@ -85,10 +85,6 @@ def field_values(incident: Incident, notification: Notification, links: Incident
         "what": incident.component + (f", {bad} bad" if bad else ""),
         "why": incident.why,
         "action": incident.action,
-        "first_step": first_step(incident.action),
-        "reading": reading(incident),
-        "next_cause": next_cause(incident),
-        "where": where(incident),
         "candidates": _names(incident.candidates),
         "parts": _names(incident.parts),
         "since": utc(incident.since),
@@ -112,10 +108,19 @@ def field_values(incident: Incident, notification: Notification, links: Incident
         "receiver": notification.receiver,
         "count": str(len(notification.incidents)),
     }
-    return {name: plain(text, MOST) for name, text in values.items()} | {
+    return {name: plain(text, MOST) for name, text in (values | _deciding(incident)).items()} | {
         "evidence": _evidence(incident, True),
         "against": _evidence(incident, False),
         "jobs": jobs_text(incident.impact),
+    }
+
+
+def _deciding(incident: Incident) -> dict[str, str]:
+    return {
+        "first_step": first_step(incident.action),
+        "reading": reading(incident),
+        "next_cause": next_cause(incident),
+        "where": where(incident),
     }
 
 

@@ -142,8 +142,25 @@ def alert(
         **places(face.component, incident.labels),
         **config.labels,
     }
+    annotations = annotations_of(incident, face.kind, links)
+    firing = incident.status == "firing"
+    ends = now + AHEAD if firing else min(now, incident.resolved if incident.resolved is not None else now)
+    made: dict[str, Any] = {
+        "labels": labels,
+        "annotations": {k: v[:MAX_ANNOTATION] for k, v in annotations.items() if v},
+        # An alert whose end is not after its start is refused.
+        "startsAt": rfc3339(min(incident.since, ends - 0.001)) or rfc3339(ends - 0.001),
+        "endsAt": rfc3339(ends),
+    }
+    if url := links.incident(incident.id):
+        made["generatorURL"] = url
+    return made
+
+
+def annotations_of(incident: Incident, kind: str, links: IncidentLinks) -> dict[str, str]:
+    """The annotations of an alert; "" without a value."""
     jobs = jobs_text(incident.impact)
-    annotations = {
+    return {
         "summary": incident.title,
         "description": "\n".join(filter(None, (
             f"Affected jobs: {jobs}" if jobs else "", f"Next step: {first_step(incident.action)}",
@@ -158,7 +175,7 @@ def alert(
         "candidates": ", ".join(incident.candidates),
         "evidence": listed(f"{e.component}: {e.text}" for e in incident.evidence if e.for_it),
         "jobs": jobs,
-        "runbook_url": links.runbook(face.kind),
+        "runbook_url": links.runbook(kind),
         "dashboard_url": links.dashboard(incident),
         "server": links.server,
         **{
@@ -167,18 +184,6 @@ def alert(
             if k != "jobs" and k not in OURS
         },
     }  # fmt: skip
-    firing = incident.status == "firing"
-    ends = now + AHEAD if firing else min(now, incident.resolved if incident.resolved is not None else now)
-    made: dict[str, Any] = {
-        "labels": labels,
-        "annotations": {k: v[:MAX_ANNOTATION] for k, v in annotations.items() if v},
-        # An alert whose end is not after its start is refused.
-        "startsAt": rfc3339(min(incident.since, ends - 0.001)) or rfc3339(ends - 0.001),
-        "endsAt": rfc3339(ends),
-    }
-    if url := links.incident(incident.id):
-        made["generatorURL"] = url
-    return made
 
 
 def places(component: str, labels: Mapping[str, str]) -> dict[str, str]:
