@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import subprocess
@@ -40,13 +41,15 @@ def files_of_tests(areas: Sequence[str]) -> list[Path]:
 
 
 def tests_of(change: Change, recorded: Sequence[Recording], limit: float) -> tuple[Times, bool]:
-    """The tests that execute the statement, up to `limit` seconds of CPU time: the most direct and quickest of each
-    file, then the second of each, and so on; and whether one of the files executes it at import or collection."""
+    """The tests that execute the statement, up to `limit` seconds of CPU time, and whether one of their files executes
+    it at import or collection. The most direct and quickest first; what the better ones of its file cost counts against
+    a test, so that several files have their say early."""
     found, early = [], False
     for one in recorded:
         tests, imported = one.executing(change.module, statement_of(change))
         tests.sort(key=lambda test: (test.cost, test.name))
-        found += [(place, test.cost, test.name, test) for place, test in enumerate(tests)]
+        costs = itertools.accumulate(test.cost for test in tests)
+        found += [(cost, test.name, test) for cost, test in zip(costs, tests, strict=True)]
         early |= imported
     chosen, total = {}, 0.0
     for *_, test in sorted(found):
