@@ -19,7 +19,7 @@ from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.pacing import Pacing, Withheld
 from fabricmon.notify.reason import ACKNOWLEDGED, RISES, Reasons, reminder
 from fabricmon.notify.route import Receiver
-from fabricmon.notify.silence import Silence
+from fabricmon.notify.silence import Silence, SilenceMatches
 
 MAX_AT_ONCE = 2000  # incidents in one call, all receivers together; the next call finds what is left
 
@@ -50,6 +50,7 @@ def plan_notifications(
     full: Container[str] = (),
     acknowledgements: Acknowledgements = MappingProxyType({}),
     pacing: Pacing | None = None,
+    matches: SilenceMatches | None = None,
 ) -> NotificationPlan:
     """The plan at wall time `now`: the most severe first, then what waits longest, then the oldest.
 
@@ -57,15 +58,17 @@ def plan_notifications(
     full              names of receivers whose outbox is full; they are notified later of the state then
     acknowledgements  those that no longer cover their incident have no effect
     pacing            None: nothing was sent lately, and nothing waits
+    matches           of the plan before; None: every silence is tried on every incident
     """
-    pacing = pacing or Pacing()
+    pacing, matches = pacing or Pacing(), matches or SilenceMatches()
     everything = sorted(incidents, key=lambda i: (-i.severity.rank, i.since, i.id))
     larger = larger_first(everything)
+    matches.know(silences, everything)
     plan, room = NotificationPlan([], [], []), pacing.room()
     for receiver in receivers:
         if receiver.name in full:
             continue
-        reasons = Reasons(receiver, notified, silences, acknowledgements, now)
+        reasons = Reasons(receiver, notified, matches, acknowledgements, now)
         reasons.know_larger(larger)
         waiting = pacing.withheld(receiver.name)
         due = _due(reasons, everything, waiting, plan.released)

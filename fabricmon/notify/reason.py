@@ -14,7 +14,7 @@ from fabricmon.notify.acknowledge import Acknowledgement, Acknowledgements, open
 from fabricmon.notify.inhibit import inhibits
 from fabricmon.notify.last_notification import LastNotification, LastNotifications
 from fabricmon.notify.route import Receiver
-from fabricmon.notify.silence import Silence, silenced_by
+from fabricmon.notify.silence import SilenceMatches
 
 ACKNOWLEDGED = "acknowledged"
 ENDED_MEANWHILE = "ended meanwhile"
@@ -32,7 +32,7 @@ class Reasons:
 
     receiver: Receiver
     notified: LastNotifications
-    silences: Sequence[Silence]
+    silences: SilenceMatches
     acknowledgements: Acknowledgements
     now: float
     larger: list[tuple[Incident, float | None]] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Reasons:
         for incident in candidates:
             last = self.last(incident)
             if (last is not None and last.covers(incident)) or self.of(incident):
-                silence = silenced_by(incident, self.silences, self.now)
+                silence = self.silences.silenced_by(incident, self.now)
                 self.larger.append((incident, silence.starts if silence is not None else None))
 
     def last(self, incident: Incident) -> LastNotification | None:
@@ -65,13 +65,13 @@ class Reasons:
             return ""
         known = last if last is not None and last.covers(incident) else None
         # Matching silences is the slow part: an inhibited flood is not matched.
-        if (known is None and self._inhibited(incident)) or silenced_by(incident, self.silences, self.now) is not None:
+        if (known is None and self._inhibited(incident)) or self.silences.silenced_by(incident, self.now) is not None:
             return ""
         return self._to_go_on(incident, known) if known is not None else self._to_open(incident)
 
     def of_withheld(self, incident: Incident) -> str:
         """Why the receiver is notified of an incident that was due, waited, and has ended; "" where it is not."""
-        if not self.receiver.takes(incident) or silenced_by(incident, self.silences, self.now) is not None:
+        if not self.receiver.takes(incident) or self.silences.silenced_by(incident, self.now) is not None:
             return ""
         part = any(larger.id == incident.labels.get("absorbed_by") for larger, _ in self.larger)
         return "" if part or self._inhibited(incident) else ENDED_MEANWHILE
@@ -85,8 +85,8 @@ class Reasons:
         if after:
             late = self.acknowledgement(incident) is None and self.now - opened(incident) >= after
             return f"not acknowledged for {_hours(after)}" if late else ""
-        over = (s for s in self.silences if s.ends <= self.now and s.ends > incident.since)
-        return "silence ended" if any(s.covers(incident) for s in over) else "new incident"
+        over = any(s.ends <= self.now and s.ends > incident.since for s in self.silences.of(incident))
+        return "silence ended" if over else "new incident"
 
     def _to_go_on(self, incident: Incident, last: LastNotification) -> str:
         """Of an episode with a notification to the receiver."""

@@ -87,6 +87,39 @@ def silenced_by(incident: Incident, silences: Iterable[Silence], now: float) -> 
     return next((s for s in silences if s.active(now) and s.covers(incident)), None)
 
 
+class SilenceMatches:
+    """Which silences match each incident, kept from plan to plan: matching is the slow part of one, and only new
+    silences and changed incidents are matched anew."""
+
+    def __init__(self) -> None:
+        self._silences: tuple[Silence, ...] = ()
+        self._of: dict[str, tuple[Incident, tuple[Silence, ...]]] = {}
+
+    def know(self, silences: Sequence[Silence], incidents: Iterable[Incident]) -> None:
+        """These are the silences, active or not, and the incidents of the next calls; others are forgotten."""
+        silences = tuple(silences)
+        before, now = frozenset(self._silences), frozenset(silences)
+        order = {silence: at for at, silence in enumerate(silences)}
+        others = silences != self._silences
+        known, self._of, self._silences = self._of, {}, silences
+        for incident in incidents:
+            same, matched = known.get(incident.id, (None, ()))
+            if same is not incident:
+                matched = tuple(s for s in silences if s.covers(incident))
+            elif others:
+                new = (s for s in silences if s not in before and s.covers(incident))
+                matched = tuple(sorted([*(s for s in matched if s in now), *new], key=order.__getitem__))
+            self._of[incident.id] = incident, matched
+
+    def of(self, incident: Incident) -> tuple[Silence, ...]:
+        """The silences that match an incident, in their order, active or not."""
+        return self._of[incident.id][1]
+
+    def silenced_by(self, incident: Incident, now: float) -> Silence | None:
+        """The first silence that covers this incident now."""
+        return next((s for s in self.of(incident) if s.active(now)), None)
+
+
 def _period(starts: float, ends: float) -> None:
     if not (math.isfinite(starts) and math.isfinite(ends)):
         raise SilenceError("starts, ends: expected seconds since 1970")

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from fabricmon.notify.silence import LONGEST, SilenceError, maintenance, silence, silenced_by
+from fabricmon.notify.silence import (
+    LONGEST,
+    Silence,
+    SilenceError,
+    SilenceMatches,
+    maintenance,
+    silence,
+    silenced_by,
+)
 from tests.notify.made import T0, incident
 
 
@@ -41,3 +52,26 @@ def test_a_maintenance_window_names_something() -> None:
     for hosts in ([], ["*"], [" "]):
         with pytest.raises(SilenceError, match="hosts"):
             maintenance("m", T0, T0 + 60, hosts=hosts)
+
+
+@given(st.lists(st.tuples(st.lists(st.integers(0, 5), unique=True), st.lists(st.integers(0, 5), unique=True),
+                          st.integers(0, 5))))  # fmt: skip
+def test_what_is_kept_from_plan_to_plan_is_what_matching_everything_anew_finds(steps):
+    made = [silence(str(n), [f"kind=k{n % 3}"], T0, T0 + 60 + n, "someone") for n in range(6)]
+    incidents = {n: incident(id=str(n), kind=f"k{n % 3}") for n in range(6)}
+    kept = SilenceMatches()
+    for silences, present, changed in steps:
+        incidents[changed] = replace(incidents[changed], kind=f"k{(changed + len(silences)) % 3}")
+        shown = [incidents[n] for n in present]
+        kept.know([made[n] for n in silences], shown)
+        for each in shown:
+            assert kept.of(each) == tuple(made[n] for n in silences if made[n].covers(each))
+
+
+def test_a_plan_without_a_change_matches_no_silence_again(monkeypatch):
+    many, everything = [silence(str(n), ["kind=k1"], T0, T0 + 60, "someone") for n in range(5)], [incident(id="1")]
+    kept = SilenceMatches()
+    kept.know(many, everything)
+    monkeypatch.setattr(Silence, "covers", None)
+    kept.know(list(many), everything)
+    assert kept.silenced_by(everything[0], T0) is None

@@ -29,7 +29,7 @@ from fabricmon.notify.due import NotificationPlan, owed_resolutions, plan_notifi
 from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.pacing import Pacing
 from fabricmon.notify.route import Receiver
-from fabricmon.notify.silence import Silence
+from fabricmon.notify.silence import Silence, SilenceMatches
 from fabricmon.runtime import logs
 from fabricmon.senders.acting import Standing
 
@@ -98,6 +98,7 @@ class Evaluator:
         self._commit_error = ""
         self._settling: asyncio.Task[None] | None = None
         self._unsaved: dict[str, Incident] = {}
+        self._matches = SilenceMatches()
         self._plan_at = 0.0
         self._seen: CurrentState | None = None
         self._log = logs.get(part="server")
@@ -209,7 +210,9 @@ class Evaluator:
         if owed:
             incidents = incidents + await self.store.incidents(owed)
         silences, full, taken = self.silences.all(), self.outbox.full, self.acknowledgements.by_incident
-        return plan_notifications(incidents, self.notified, self.receivers, silences, now, full, taken, self.pacing)
+        return plan_notifications(
+            incidents, self.notified, self.receivers, silences, now, full, taken, self.pacing, self._matches
+        )
 
     def _accept(self, plan: NotificationPlan, queued: Container[str]) -> None:
         """A plan was committed, its notifications with these keys for the first time."""
