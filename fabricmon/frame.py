@@ -11,9 +11,9 @@ import math
 import struct
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -39,6 +39,8 @@ _MAGIC = b"FM"
 _FULL, _DELTA = 0, 1
 # magic, version, form, inventory id, seq, wall, parts, values of the snapshot, values in this frame, zero
 _HEADER = struct.Struct("<2sBBIQdIIII")
+HEADER_SIZE = _HEADER.size
+_WALL = struct.Struct("<d")
 _BIG_ENDIAN = sys.byteorder == "big"
 
 
@@ -82,8 +84,40 @@ class Frame:
     size: int | None = None
 
 
+class NodeBeat(NamedTuple):
+    """The head of a frame without values: only times of reads, `parts` of them."""
+
+    node: str
+    inventory: int
+    parts: int
+    at: float
+
+
 # --------------------------------------------------------------------------------------------------------
 # Binary
+
+
+def beat_head(inventory: int, parts: int, size: int) -> tuple[bytes, bytes]:
+    """What heads of differences without a value have in common: bytes 0 to 8, and 24 to 36."""
+    head = _HEADER.pack(_MAGIC, VERSION, _DELTA, inventory, 0, 0.0, parts, size, 0, 0)
+    return head[:8], head[24:36]
+
+
+def wall_of(data: bytes) -> float:
+    """The node's wall clock in a frame's head."""
+    return float(_WALL.unpack_from(data, 16)[0])
+
+
+def inventory_of(data: bytes) -> int:
+    """The inventory in a frame's head."""
+    return int.from_bytes(data[4:8], "little")
+
+
+def beat_times(beats: Iterable[bytes]) -> NDArray[np.float64]:
+    """The times of reads of frames that have no values, one frame after another."""
+    import numpy as np
+
+    return np.frombuffer(b"".join([data[HEADER_SIZE:] for data in beats]), "<f8")
 
 
 def encode_full(s: Snapshot) -> bytes:

@@ -108,6 +108,7 @@ class Central(CentralParts):
         due = loop.time()
         while True:
             try:
+                self.pull.land()
                 least = await self.evaluator.tick()
             except Exception as error:  # `_not_live` reports it where it lasts
                 least = TICK_RETRY

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fabricmon.engine.domains.placing import Placing
 from fabricmon.engine.evaluation import Evaluation
 from fabricmon.engine.fleet_nodes import FleetNodes
@@ -19,7 +22,7 @@ from fabricmon.fleet.checked import checked
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.utilisation import Utilisation, utilisation
 from fabricmon.fleet.view import View
-from fabricmon.frame import Frame
+from fabricmon.frame import Frame, NodeBeat
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import (
     Change,
@@ -80,6 +83,10 @@ class Engine:
     def frame(self, node: str, frame: Frame, now: float) -> bool:
         """False when the frame belongs to another inventory than the one known. ValueError when it does not fit it."""
         return self.fleet.frame(node, frame, now)
+
+    def heartbeats(self, beats: Sequence[NodeBeat], taken: NDArray[np.float64]) -> None:
+        """Frames without values of many nodes, each node at most once (`Fleet.heartbeats`)."""
+        self.fleet.heartbeats(beats, taken)
 
     def event(self, node: str, event: Event, now: float) -> None:
         """A kernel event: kept as a reading for the evidence; counters count it."""

@@ -209,14 +209,14 @@ class Evaluation:
         return self._common_causes.joined(verdicts, observations, index.domains, now), observations, held_up
 
     def _context(self, index: SymptomIndex, observations: Observations, now: float) -> VerdictContext:
-        nodes, graph = self._fleet.nodes, self._placing.graph
+        graph = self._placing.graph
         return VerdictContext(
             index=index,
             read=LastReads(
                 now=now,
                 links=link_state_read_at(View(self._fleet.tables[Kind.PORT], now)),
                 gpus=now - View(self._fleet.tables[Kind.GPU], now).age("gpu_nvlinks"),
-                last_frame=lambda name: nodes[name].last_frame if name in nodes else np.nan,
+                last_frame=self._fleet.last_frame,
                 erring=erring(View(self._fleet.tables[Kind.PORT], now)),
             ),
             covered=lambda component, hosts: self._windows.covering(now, component, hosts),

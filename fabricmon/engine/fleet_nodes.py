@@ -64,20 +64,21 @@ class FleetNodes:
         for name in sorted(self._fleet.nodes):
             node = self._fleet.nodes[name]
             identity = node.inventory.identity if node.inventory else None
+            last = self._fleet.last_frame(name)
             views.append(
                 NodeView(
                     node=name,
                     presence=node.presence,
                     detail=node.detail,
                     since=self._since.get(name, node.first_seen),
-                    last_frame=None if np.isnan(node.last_frame) else node.last_frame,
+                    last_frame=None if np.isnan(last) else last,
                     version=identity.version if identity else "",
                     boot_id=identity.boot_id if identity else "",
                     ports=len(node.rows.get(Kind.PORT, ())),
                     gpus=len(node.rows.get(Kind.GPU, ())),
                     symptoms=open_at[name],
                     maintenance=maintained.get(name, ""),
-                    checked=None if np.isnan(node.last_frame) else checked[name],
+                    checked=None if np.isnan(last) else checked[name],
                 )
             )
         return views

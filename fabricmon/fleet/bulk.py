@@ -97,7 +97,5 @@ def note_frames(fleet: Fleet, nodes: Sequence[Node], now: float) -> None:
     fleet.clocks.note_frame(most, now)
     fleet.clocks.last_frame[numbers] = now
     for node in nodes:
-        node.last_frame = now
-        node.frames += 1
         if node.presence is Presence.NEVER:
             fleet.presence(node.name, Presence.LIVE, "", now)

@@ -74,6 +74,12 @@ class PartClocks:
                 self.taken[part] = time
                 self.received[part] = now
 
+    def note_many(self, parts: NDArray[np.int64], taken: NDArray[np.float64], now: NDArray[np.float64]) -> None:
+        """The same for frames of many nodes; one entry a part."""
+        anew = (taken != self.taken[parts]) & (taken == taken)
+        parts = parts[anew]
+        self.taken[parts], self.received[parts] = taken[anew], now[anew]
+
 
 class ReadTimes(RowState):
     """One clock per row for all columns that the same set of collectors supplies.

@@ -6,7 +6,7 @@ computed before `advance`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,7 +28,7 @@ from fabricmon.fleet.membership import (
 from fabricmon.fleet.settings import TrackSettings
 from fabricmon.fleet.table import FREE, Delivery, Table
 from fabricmon.fleet.tracks import FlowTracks, PcieTracks, Tracks
-from fabricmon.frame import Frame
+from fabricmon.frame import Frame, NodeBeat
 from fabricmon.model import ComponentId, Inventory, Kind, Presence
 
 PRESENCES = tuple(Presence)  # the NODE column "presence" holds the index in this tuple
@@ -56,7 +56,6 @@ class Node:
     booted      `now` when its boot id was seen to change, NaN when it never did
     listed      `now` of its first inventory, NaN before
     removed     devices that it lists as removed on purpose
-    last_frame  `now` of the last frame accepted, NaN before the first
     size        values of a full frame
     """
 
@@ -67,11 +66,9 @@ class Node:
     presence: Presence = Presence.NEVER
     detail: str = ""
     inventory: Inventory | None = None
-    last_frame: float = float("nan")
     booted: float = float("nan")
     listed: float = float("nan")
     removed: frozenset[str] = frozenset()
-    frames: int = 0
     size: int = 0
     clocks: slice = field(default_factory=lambda: slice(0, 0))
     routes: list[Route] = field(default_factory=list)
@@ -171,13 +168,43 @@ class Fleet:
                 except (IndexError, ValueError) as error:
                     raise ValueError(f"{node}: frame {frame.seq} does not fit its inventory: {error}") from None
         self.clocks.note_reads(known.clocks, frame.taken, now)
-        known.last_frame = now
-        known.frames += 1
         self._put(known, "last_frame", now)
         self.clocks.note_frame(known.number, now)
         if known.presence is Presence.NEVER:
             self.presence(node, Presence.LIVE, "", now)
         return True
+
+    def heartbeats(self, beats: Sequence[NodeBeat], taken: NDArray[np.float64]) -> None:
+        """Take over times of reads, `taken` of all beats one after another, without values. One of another inventory
+        than its node's known one is left out. Each node at most once."""
+        known, offsets, offset = list[Node](), list[int](), 0
+        kept = list[NodeBeat]()
+        for beat in beats:
+            node = self.nodes.get(beat.node)
+            if (
+                node is not None and node.inventory is not None and node.inventory.id == beat.inventory
+                and node.clocks.stop - node.clocks.start == beat.parts
+            ):  # fmt: skip
+                known.append(node)
+                offsets.append(offset)
+                kept.append(beat)
+            offset += beat.parts
+        if not known:
+            return
+        at, parts = np.array([beat.at for beat in kept]), np.array([beat.parts for beat in kept])
+        within = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+        place = np.repeat([node.clocks.start for node in known], parts) + within
+        self.clocks.note_many(place, taken[np.repeat(offsets, parts) + within], np.repeat(at, parts))
+        self.clocks.last_frame[[node.number for node in known]] = at
+        table = self.tables[Kind.NODE]
+        table.cells[table.columns["last_frame"], [node.row for node in known]] = at
+        for node in [node for node in known if node.presence is Presence.NEVER]:
+            self.presence(node.name, Presence.LIVE, "", float(at[0]))
+
+    def last_frame(self, node: str) -> float:
+        """`now` of the last frame accepted of a node, NaN before the first."""
+        known = self.nodes.get(node)
+        return float(self.clocks.last_frame[known.number]) if known is not None else float("nan")
 
     def newest(self, node: str, now: float) -> Frame | None:
         """A node's known values as a full frame of its inventory; None before its first frame.
@@ -185,7 +212,7 @@ class Fleet:
         A value that several parts deliver is in the part it is taken from, and unknown in the rest.
         """
         known = self.nodes.get(node)
-        if known is None or known.inventory is None or np.isnan(known.last_frame):
+        if known is None or known.inventory is None or np.isnan(self.last_frame(node)):
             return None
         if any(route.version != route.table.version for route in known.routes):
             self._settle(known)

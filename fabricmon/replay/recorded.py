@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fabricmon import __version__
 from fabricmon.engine.engine import Engine
 from fabricmon.frame import VERSION as FRAME_VERSION
-from fabricmon.frame import Frame
+from fabricmon.frame import Frame, NodeBeat
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Change, Event, Incident, Inventory, Maintenance, Presence
 from fabricmon.notify.route import Receiver
@@ -55,6 +58,7 @@ class RecordedEngine(Engine):
     INPUTS = (
         "inventory",
         "frame",
+        "heartbeats",
         "event",
         "presence",
         "forget",
@@ -103,6 +107,15 @@ class RecordedEngine(Engine):
         self._before += 1  # thousands of times a second: one call less than by _put
         self._hand_over(FRAME, now, node, frame, FRAME_HEAD + 12 * len(frame.values))
         return super().frame(node, frame, now)
+
+    def heartbeats(self, beats: Sequence[NodeBeat], taken: NDArray[np.float64]) -> None:
+        """Recorded as the frames that they are."""
+        offset = 0
+        for node, inventory, parts, at in beats:
+            known = self.fleet.nodes.get(node)
+            times, size = taken[offset : offset + parts], known.size if known is not None else 0
+            self.frame(node, Frame(inventory, 0, at, times, np.zeros(0, np.uint32), np.zeros(0), size), at)
+            offset += parts
 
     def event(self, node: str, event: Event, now: float) -> None:
         self._put(RecordMark.EVENT, now, node, event, BRIEF)

@@ -140,6 +140,7 @@ class Sink:
         self.forgotten = []
         self.inventories = []
         self.frames = []
+        self.beats = []
         self.events = []
 
     def presence(self, node, presence, detail, now):
@@ -156,6 +157,10 @@ class Sink:
 
     def frame(self, node, frame, now):
         self.frames.append((node, frame))
+
+    def heartbeats(self, beats, taken):
+        for beat in beats:
+            self.beats.append((beat.node, beat.at))
 
     def event(self, node, event, now):
         self.events.append((node, event.seq))

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 import socket
+import struct
 import time
 
 import msgspec
@@ -11,8 +12,10 @@ import pytest
 from aiohttp import web
 
 from fabricmon import frame
+from fabricmon.central.streams.aiohttp_dialler import AiohttpDialler
 from fabricmon.central.streams.budget import StreamBudget
 from fabricmon.central.streams.limits import OverLimit, most
+from fabricmon.central.streams.picows_dialler import PicowsDialler
 from fabricmon.central.streams.pull import Pull
 from fabricmon.central.streams.settings import PullConfig
 from fabricmon.central.targets.discovery import Target
@@ -27,11 +30,11 @@ QUICK = PullConfig(
 )  # fmt: skip
 
 
-@pytest.fixture
-async def pulling():
+@pytest.fixture(params=[PicowsDialler, AiohttpDialler])
+async def pulling(request):
     """A Pull that runs, its engine, and a way to follow addresses."""
     sink = Sink()
-    pull = Pull(QUICK, sink, time.time)
+    pull = Pull(QUICK, sink, time.time, dialler=request.param("test"))
     running = asyncio.create_task(pull.run())
     pull.sink = sink
     yield pull
@@ -77,7 +80,56 @@ async def test_inventory_frames_and_events_reach_the_engine(pulling, agent):
     assert pulling.sink.inventories == [("host-1", "agent-of-host-1")]
     node, last = pulling.sink.frames[-1]
     assert (node, list(last.values)) == ("host-1", list(agent.values))
+    pulling.land()
     assert counted(pulling.counts.bytes) == counted(pulling.counts.frames) * len(frame.encode_full(agent.snapshot()))
+
+
+async def test_a_message_in_pieces_is_one(pulling, agent):
+    async def in_pieces(socket):
+        await socket.send_str(frame.encode_hello(agent.inventory))
+        data = frame.encode_full(agent.snapshot())
+        end = b"\x80\x7e" + struct.pack("!H", len(data) - 100)
+        pieces = (b"\x02", data[:50]), (b"\x00", data[50:100]), (end, data[100:])
+        for head, piece in pieces:
+            size = b"" if len(head) > 1 else bytes([len(piece)])
+            agent._sockets[socket].write(head + size + piece)
+            await asyncio.sleep(0.01)
+
+    agent.answer = in_pieces
+    follow(pulling, agent.address)
+    await until(lambda: pulling.sink.frames)
+    assert list(pulling.sink.frames[0][1].values) == list(agent.values)
+
+
+async def test_heartbeats_land_together_and_a_later_frame_lands_after_them(pulling, agent):
+    agent.beat = 0
+    follow(pulling, agent.address)
+    await until(lambda: pulling.sink.frames)
+    for _ in range(3):
+        now = agent.snapshot()
+        await agent.send(frame.encode_delta(now, now.values, [0.0]))
+    await until(lambda: counted(pulling.counts.frames) + pulling._notes.frames == 4)
+    assert (pulling.sink.beats, len(pulling.sink.frames)) == ([], 1)
+    pulling.land()
+    pulling.land()
+    assert [node for node, _ in pulling.sink.beats] == ["host-1"]
+    now = agent.snapshot()
+    await agent.send(frame.encode_delta(now, now.values, [0.0]))
+    await agent.say()
+    await until(lambda: len(pulling.sink.frames) == 2)
+    assert len(pulling.sink.beats) == 2
+
+
+async def test_a_heartbeat_with_a_time_that_no_clock_shows_ends_its_stream(pulling, agent):
+    agent.beat = 0
+    follow(pulling, agent.address)
+    await until(lambda: pulling.sink.frames)
+    now = agent.snapshot()
+    now.taken[0] = 1e11
+    await agent.send(frame.encode_delta(now, now.values, [0.0]))
+    await until(lambda: pulling.land() or pulling.sink.presences["host-1"][0] == "incompatible")
+    assert "no clock shows" in pulling.sink.presences["host-1"][1]
+    assert pulling.sink.beats == []
 
 
 async def test_a_redirect_is_not_followed_wherever_it_leads(pulling, agent, unused_tcp_port):

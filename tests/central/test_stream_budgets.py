@@ -13,7 +13,7 @@ from fabricmon.model import Component, Identity, Inventory, Kind, Part
 from fabricmon.rules.rule import Scope
 from fabricmon.runtime import logs
 from tests.conftest import ROOT
-from tests.fuzz.agent import NOW, Socket, _stream
+from tests.fuzz.agent import NOW, _stream
 from tests.hostile.kinds import sweep
 
 
@@ -35,7 +35,7 @@ def ports(*columns, rows=1):
 
 async def say(pull, address, node, *messages):
     """Presence of the peer after a stream."""
-    await _stream(pull, address, node, Socket(iter(messages)))
+    await _stream(pull, address, node, iter(messages))
     return pull.register.peers[address].detail
 
 

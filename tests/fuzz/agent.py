@@ -13,10 +13,9 @@ from array import array
 from collections.abc import Iterator
 from typing import Any
 
-import aiohttp
-
 from fabricmon import frame
 from fabricmon.catalogue import CATALOGUE
+from fabricmon.central.streams.connection import MessageKind
 from fabricmon.central.streams.pull import Pull
 from fabricmon.central.streams.settings import PullConfig
 from fabricmon.central.streams.stream import Ended, Stream
@@ -115,35 +114,28 @@ def _messages(choose: Choices, node: str) -> Iterator[str | bytes]:
                     yield frame.encode_delta(now, before.values, before.taken)
 
 
-class Socket:
-    """The messages of one stream, then its end. After every fourth the server evaluates, as its ticks would."""
-
-    def __init__(self, messages: Iterator[str | bytes], between: Any = None) -> None:
-        self._messages, self._between, self._number = messages, between, 0
-
-    async def receive(self) -> aiohttp.WSMessage:
-        self._number += 1
-        if self._between is not None and self._number % 4 == 0:
-            self._between()
-        one = next(self._messages, None)
-        if one is None:
-            return aiohttp.WSMessage(aiohttp.WSMsgType.CLOSED, None, None)
-        kind = aiohttp.WSMsgType.TEXT if isinstance(one, str) else aiohttp.WSMsgType.BINARY
-        return aiohttp.WSMessage(kind, one, None)
-
-    def get_extra_info(self, _name: str) -> None:
-        return None
-
-
-async def _stream(pull: Pull, address: str, node: str, socket: Socket) -> None:
-    """One stream as `Pull` reads it; its end is no error."""
+async def _stream(
+    pull: Pull, address: str, node: str, messages: Iterator[str | bytes], between: Any = None
+) -> None:
+    """One stream as `Pull` reads it, then its end, which is no error. After every fourth message the server
+    evaluates, as its ticks would."""
     peer = pull.register.peers.get(address) or pull.register.expect(Target(address, {"node": node}), node, NOW)
-    stream = Stream(peer, None, None)
-    try:
-        await pull.reader.greet(socket, stream, await socket.receive())  # type: ignore[arg-type]
-        await pull.reader.read(socket, stream)  # type: ignore[arg-type]
-    except Ended as ended:
-        pull.register.failed(peer, ended.presence, ended.detail, NOW)
+    reading = pull.reader.open(Stream(peer, None, None))
+    for number, one in enumerate(messages, 1):
+        if between is not None and number % 4 == 0:
+            between()
+        if isinstance(one, str):
+            reading.message(MessageKind.TEXT, one)
+        else:
+            reading.binary(one)
+        while reading.takes_turn and not reading.over.done():
+            await asyncio.sleep(0)
+    reading.closed(None)
+    ended = await reading.over
+    pull.reader.over(reading)
+    if not isinstance(ended, Ended):
+        raise ended
+    pull.register.failed(peer, ended.presence, ended.detail, NOW)
 
 
 def _healthy(node: str) -> Iterator[str | bytes]:
@@ -170,17 +162,18 @@ async def attack_now(data: bytes) -> None:
     clock = [NOW]
     engine = Engine(Scope.FLEET)
     pull = Pull(PullConfig(), engine, lambda: clock[0])
-    await _stream(pull, "good:1", "good-0", Socket(_healthy("good-0")))
+    await _stream(pull, "good:1", "good-0", _healthy("good-0"))
     engine.tick(NOW)
     before = held(engine, pull)
 
     def tick() -> None:
         clock[0] += 0.5
+        pull.land()
         engine.tick(clock[0])
 
     choose = Choices(data)
     for _ in range(2):
-        await _stream(pull, "bad:1", "bad-0", Socket(_messages(choose, "bad-0"), tick))
+        await _stream(pull, "bad:1", "bad-0", _messages(choose, "bad-0"), tick)
         tick()
     assert engine.failures() == {}, engine.failures()
     pull.register.drop(pull.register.peers["bad:1"], clock[0])

@@ -55,6 +55,7 @@ class Server:
     async def _tick(self) -> None:
         while True:
             begin = time.monotonic()
+            self.pull.land()
             self.engine.tick(time.time())
             for node in self.engine.nodes():
                 self.details.setdefault(node.node, set()).add(node.detail)

@@ -43,13 +43,23 @@ class StreamCounts:
 
 
 class StreamNotes:
-    """`limit`: addresses that are followed at most."""
+    """`limit`: addresses that are followed at most.
+
+    frames, frame_bytes  received since `settle` added them to the counters, which takes a lock
+    """
 
     def __init__(self, registry: CollectorRegistry | None, limit: int, unknown_columns: Callable[[], int]) -> None:
         self.counts = StreamCounts(registry)
         self.counts.unknown_columns.set_function(unknown_columns)
+        self.frames = self.frame_bytes = 0
         self._log = logs.get(part="pull")
         self._transitions = logs.Transitions(self._log, limit=len(TOPICS) * limit)
+
+    def settle(self) -> None:
+        """Add what was received to the counters."""
+        self.counts.frames.inc(self.frames)
+        self.counts.bytes.inc(self.frame_bytes)
+        self.frames = self.frame_bytes = 0
 
     def forget(self, address: str) -> None:
         """The address is no target any more."""

@@ -7,6 +7,7 @@ two machines that claim one name. One peer at most feeds the engine with a node'
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -188,6 +189,10 @@ class Register:
         """Close the node's stream at the next sweep, so that it begins anew, with an inventory."""
         for peer in self._by_node.get(node, ()):
             peer.reopen |= peer.open and peer.feeds
+
+    def of_node(self, node: str) -> Sequence[Peer]:
+        """All addresses of a node."""
+        return self._by_node.get(node, ())
 
     def counts(self) -> dict[Presence, int]:
         """Nodes by presence, all presences named."""

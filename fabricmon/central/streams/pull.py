@@ -10,16 +10,15 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 
-import aiohttp
 from prometheus_client import CollectorRegistry
 
 from fabricmon import __version__
 from fabricmon.central.streams.admission import Admission
 from fabricmon.central.streams.claims import Claims
+from fabricmon.central.streams.connection import Dialler, HandshakeError, StreamConnection, StreamRequest
 from fabricmon.central.streams.noting import StreamNotes
 from fabricmon.central.streams.presence import Peer, Register
-from fabricmon.central.streams.reading import StreamReader
-from fabricmon.central.streams.resolver import DaemonResolver
+from fabricmon.central.streams.reading import StreamReader, StreamReading
 from fabricmon.central.streams.settings import PullConfig
 from fabricmon.central.streams.stream import Ended, Stream, failure
 from fabricmon.central.targets.discovery import Target
@@ -27,7 +26,6 @@ from fabricmon.engine.engine import Engine
 from fabricmon.model import Presence
 from fabricmon.runtime.descriptors import OUT, RETRY, DescriptorReserve
 from fabricmon.web.agent_links import AgentLinks
-from fabricmon.web.buffers import shrink
 from fabricmon.web.settings import LinkConfig
 
 SWEEP = 1.0  # seconds between two checks for silent streams
@@ -37,15 +35,16 @@ SENDING = 1.0  # seconds a peer's socket may be full before a text to it is give
 CLOSING = 0.5  # seconds a peer has to answer the end of a stream
 
 
-async def _stay(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Follow no redirect: an agent must not choose which address the server asks, nor with which credentials."""
-    response = await send(request)
-    if 300 <= response.status < 400:
-        response.close()
-        raise aiohttp.WSServerHandshakeError(
-            response.request_info, response.history, status=response.status, headers=response.headers
-        )
-    return response
+def usual_dialler() -> Dialler:
+    """picows, and aiohttp on a platform that has none."""
+    agent = f"fabricmon/{__version__}"
+    try:
+        from fabricmon.central.streams.picows_dialler import PicowsDialler
+    except ImportError:
+        from fabricmon.central.streams.aiohttp_dialler import AiohttpDialler
+
+        return AiohttpDialler(agent)
+    return PicowsDialler(agent)
 
 
 class Pull:
@@ -59,6 +58,7 @@ class Pull:
         link: AgentLinks | None = None,
         registry: CollectorRegistry | None = None,
         descriptors: DescriptorReserve | None = None,
+        dialler: Dialler | None = None,
     ) -> None:
         self._descriptors = descriptors or DescriptorReserve(0)
         self.register = Register(self, config.slow_after, config.lost_after)
@@ -75,8 +75,7 @@ class Pull:
         self._connecting = asyncio.Semaphore(config.connecting)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._limits: dict[str, asyncio.Timeout] = {}  # of the streams that are open; a rescheduled one ends its stream
-        self._session: aiohttp.ClientSession | None = None
-        self._sockets: dict[str, aiohttp.ClientWebSocketResponse] = {}  # by node, of the streams that feed
+        self._dialler = dialler or usual_dialler()
 
     def follow(self, targets: Mapping[str, Target]) -> None:
         """These are the agents now: begin with new ones, leave those that are gone. Call in the event loop."""
@@ -113,13 +112,13 @@ class Pull:
     async def send(self, node: str, text: str) -> bool:
         """Send a text to a node's agent, on the stream that feeds the engine; whether it was accepted for sending. Only
         agents that offer to probe read one (docs/design/frame.md)."""
-        socket = self._sockets.get(node)
-        if socket is None:
+        connection = self.reader.feeding(node)
+        if connection is None:
             return False
         try:
             async with asyncio.timeout(SENDING):
-                await socket.send_str(text)
-        except (TimeoutError, aiohttp.ClientError, OSError):
+                await connection.send(text)
+        except OSError:
             return False  # the stream reports its own end
         return True
 
@@ -138,6 +137,7 @@ class Pull:
             while True:
                 await asyncio.sleep(SWEEP)
                 now = self._now()
+                self._notes.settle()
                 for node in self.admission.claims.freed(now):
                     self.register.renew(node)
                 for peer in self.register.sweep(now):
@@ -154,23 +154,11 @@ class Pull:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._dialler.close()
 
-    def _client(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            shrink()
-            connector = aiohttp.TCPConnector(
-                limit=0, force_close=True, ttl_dns_cache=DNS_CACHE, resolver=DaemonResolver()
-            )
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                timeout=aiohttp.ClientTimeout(total=None),
-                headers={"User-Agent": f"fabricmon/{__version__}"},
-                middlewares=(_stay,),
-            )
-        return self._session
+    def land(self) -> None:
+        """Give the engine the heartbeats since the last call; before each tick."""
+        self.reader.land()
 
     async def _keep(self, peer: Peer) -> None:
         """Streams of one peer, one after the other, for as long as it is a target."""
@@ -201,55 +189,54 @@ class Pull:
 
     async def _serve(self, stream: Stream) -> None:
         """Open one stream and read it to its end. Raises Ended; returns never."""
-        peer, config = stream.peer, self._config
-        address = peer.target.address
+        address, reading = stream.peer.target.address, self.reader.open(stream)
         try:
-            socket = await self._connect(stream)
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            connection = await self._connect(stream, reading)
+        except (TimeoutError, HandshakeError, OSError, ValueError) as error:
+            self.reader.over(reading)
             self.counts.failures.inc()
             raise failure(error) from error
+        except BaseException:
+            self.reader.over(reading)
+            raise
         self.counts.connects.inc()
         try:
             # An agent sends its inventory after its first round of reading, which a slow device can prolong.
-            async with asyncio.timeout(config.lost_after) as limit:
-                message = await self.reader.message(socket, stream)
-                limit.reschedule(None)
-                await self.reader.greet(socket, stream, message)
-                self._limits[address] = limit
-                if stream.feeds:
-                    self._sockets[peer.node] = socket
-                await self.reader.read(socket, stream)
+            async with asyncio.timeout(None if reading.heard else self._config.lost_after) as limit:
+                reading.limit = self._limits[address] = limit
+                raise await reading.over
         except TimeoutError as error:
-            if not stream.greeted:
-                raise Ended(Presence.SLOW, "connected, but no message came") from error
-            if self._now() - peer.last > config.slow_after:
-                raise Ended(Presence.SLOW, "connected, but no frame came") from error
-            stream.again = True
-            raise Ended(Presence.SLOW, "the stream is opened anew") from error
-        except (aiohttp.ClientError, OSError) as error:
+            raise self._silent(stream) from error
+        except OSError as error:
             raise failure(error) from error
         finally:
             self._limits.pop(address, None)
-            if self._sockets.get(peer.node) is socket:
-                del self._sockets[peer.node]
-            await socket.close()
+            self.reader.over(reading)
+            await connection.close()
 
-    async def _connect(self, stream: Stream) -> aiohttp.ClientWebSocketResponse:
+    def _silent(self, stream: Stream) -> Ended:
+        """The end of a stream that is given up."""
+        if not stream.greeted:
+            return Ended(Presence.SLOW, "connected, but no message came")
+        if self._now() - stream.peer.last > self._config.slow_after:
+            return Ended(Presence.SLOW, "connected, but no frame came")
+        stream.again = True
+        return Ended(Presence.SLOW, "the stream is opened anew")
+
+    async def _connect(self, stream: Stream, reading: StreamReading) -> StreamConnection:
         """A connection to the agent. Without a free descriptor it waits, and the presence of the agent stays."""
         target, config = stream.peer.target, self._config
+        query = "" if stream.after is None else f"?after={stream.after}"
+        options = self._link.options(target.scheme)
+        request = StreamRequest(
+            f"{target.url(self._link.encrypts(target.scheme))}{query}", options["headers"], options.get("ssl"),
+            options.get("server_hostname"), config.max_message,
+        )  # fmt: skip
         while True:
             await self._descriptors.room()
             try:
                 async with self._connecting, asyncio.timeout(config.connect_timeout):
-                    return await self._client().ws_connect(
-                        target.url(self._link.encrypts(target.scheme)),
-                        **self._link.options(target.scheme),
-                        params={} if stream.after is None else {"after": str(stream.after)},
-                        max_msg_size=config.max_message,
-                        compress=0,
-                        autoping=False,  # a ping counts as a message, so that a flood of them is one
-                        timeout=aiohttp.ClientWSTimeout(ws_receive=None, ws_close=CLOSING),
-                    )
+                    return await self._dialler.open(request, reading)
             except OSError as error:
                 if error.errno not in OUT:
                     raise

@@ -1,15 +1,17 @@
-"""Reads one stream of an agent: its inventory, frames and events, each checked before it comes to the engine."""
+"""Reads the streams of agents: inventories, frames and events, each checked before it comes to the engine."""
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
+from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
-
-import aiohttp
 
 from fabricmon import frame as wire
 from fabricmon.central.streams.admission import Admission
+from fabricmon.central.streams.connection import MessageKind, StreamConnection
+from fabricmon.central.streams.heartbeats import BeatShape, Heartbeats, beat_shape
 from fabricmon.central.streams.intake import check_event, usable
 from fabricmon.central.streams.limits import OverLimit, check, most
 from fabricmon.central.streams.noting import StreamNotes
@@ -22,148 +24,276 @@ from fabricmon.web.agent_links import AgentLinks
 
 
 class StreamReader:
-    """max_message  bytes of the largest message of an agent, from which the budgets of its bytes follow"""
+    """What all streams share.
+
+    max_message  bytes of the largest message of an agent, from which the budgets of its bytes follow
+    urgent       called after an event of an agent: a reason to evaluate at once
+    """
 
     def __init__(
         self, register: Register, engine: Engine, link: AgentLinks, admission: Admission, notes: StreamNotes,
         now: Callable[[], float], max_message: int,
     ) -> None:  # fmt: skip
-        self._register, self._engine, self._link, self._now = register, engine, link, now
-        self._admission, self._notes, self.max_message = admission, notes, max_message
-        self._turns = Turns(time.monotonic)
+        self.register, self.engine, self.link, self.now = register, engine, link, now
+        self.admission, self.notes, self.max_message = admission, notes, max_message
+        self.turns = Turns(time.monotonic)
+        self.beats = Heartbeats(engine, self._wild)
+        self.urgent: Callable[[], None] = lambda: None
+        self._open: dict[Peer, StreamReading] = {}
 
-    async def greet(self, socket: aiohttp.ClientWebSocketResponse, stream: Stream, message: aiohttp.WSMessage) -> None:
-        """The first message: the inventory, which identifies the agent."""
-        if message.type is aiohttp.WSMsgType.BINARY:
-            text = "not a stream of ours: it starts with a frame, not with an inventory"
-            raise self._notes.incompatible(ValueError(text))
-        if message.type is not aiohttp.WSMsgType.TEXT:
-            raise self._ended(message, stream)
-        async with self._turn(stream.peer, message.data):
-            self._hello(socket, stream, message.data)
+    def open(self, stream: Stream) -> StreamReading:
+        """What receives the messages of a new stream."""
+        reading = self._open[stream.peer] = StreamReading(self, stream)
+        return reading
 
-    def _hello(self, socket: aiohttp.ClientWebSocketResponse, stream: Stream, data: str) -> None:
+    def feeding(self, node: str) -> StreamConnection | None:
+        """The connection that feeds a node."""
+        peers = (peer for peer in self.register.of_node(node) if peer.feeds and peer in self._open)
+        return next((self._open[peer].connection for peer in peers), None)
+
+    def over(self, reading: StreamReading) -> None:
+        """The stream has ended: nothing more of it is taken."""
+        reading.stop()
+        if self._open.get(reading.peer) is reading:
+            del self._open[reading.peer]
+
+    def land(self) -> None:
+        """Give the engine the heartbeats since the last call; before each tick."""
+        self.beats.land()
+        self.notes.settle()
+
+    def _wild(self, peer: Peer, error: OverLimit) -> None:
+        reading = self._open.get(peer)
+        if reading is not None:
+            reading.end(error)
+
+
+class StreamReading:
+    """Receives the messages of one stream until it is `over`: then the future holds why, an Ended or an error of ours.
+
+    heard  a message came that is no ping or pong
+    limit  of the time until then
+    """
+
+    def __init__(self, common: StreamReader, stream: Stream) -> None:
+        self.common, self.stream, self.peer = common, stream, stream.peer
+        self.over: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self.heard = False
+        self.limit: asyncio.Timeout | None = None
+        self.connection: StreamConnection | None = None
+        self._beat: BeatShape | None = None
+        self._turn: asyncio.Task[None] | None = None
+        self._waiting: deque[tuple[MessageKind, str | bytes]] = deque()
+
+    @property
+    def takes_turn(self) -> bool:
+        """A large text waits for its turn."""
+        return self._turn is not None
+
+    # --- StreamReceiver
+
+    def opened(self, connection: StreamConnection) -> None:
+        self.connection = connection
+
+    def binary(self, data: bytes) -> None:
+        """The hot path: a heartbeat is looked at and kept."""
+        beat, common = self._beat, self.common
+        if (
+            beat is None or len(data) != beat.length or not data.startswith(beat.head) or data[24:36] != beat.shape
+            or self._turn is not None or not math.isfinite(wire.wall_of(data))
+        ):  # fmt: skip
+            self.message(MessageKind.BINARY, data)
+            return
+        peer, at = self.peer, common.now()
         try:
-            self._admission.spend_inventory(stream.peer, data, self.max_message, self._now())
-            inventory = wire.decode_hello(data)
-            if stream.started not in (None, inventory.identity.started) and stream.after != 0:
-                # Another process now: its events are numbered anew, and those below our number would be missed.
-                stream.after, stream.started, stream.again = 0, inventory.identity.started, True
-                raise Ended(Presence.SLOW, "the agent was restarted; its events are asked for from the first")
-            stream.started = inventory.identity.started
-            node, expected = inventory.identity.node, stream.peer.target.expected_node
-            impostor = self._link.impostor(node, expected, socket.get_extra_info("peercert"))
-            if impostor:
-                raise ValueError(impostor)
-            if node != stream.peer.node:
-                self._admission.spend_name(stream.peer, self._now())
-            self._admission.admit(stream.peer, inventory, self._now())
-            stream.feeds = self._register.hello(stream.peer, inventory.identity, self._now())
-            self._inventory(stream, inventory)
+            peer.budget.spend("frames", beat.length, common.max_message, at)
         except ValueError as error:
-            raise self._notes.incompatible(error) from error
-        stream.greeted = True
+            self.end(error)
+            return
+        notes = common.notes
+        notes.frames += 1
+        notes.frame_bytes += beat.length
+        peer.last = at
+        if self.stream.feeds:
+            common.beats.waiting[peer] = data, at
 
-    async def read(self, socket: aiohttp.ClientWebSocketResponse, stream: Stream) -> None:
-        """The hot path: one pass a message."""
-        peer, counts, engine, now = stream.peer, self._notes.counts, self._engine, self._now
-        binary, text, most = aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT, self.max_message
-        while True:
-            message = await self.message(socket, stream)
-            at = now()
-            try:
-                if message.type is binary:
-                    peer.budget.spend("frames", len(message.data), most, at)
-                    frame = wire.decode(message.data)
-                    stream.check(frame)
-                    kept = usable(frame)
-                    if kept is not frame:
-                        self._notes.wild_values(peer)
-                    counts.frames.inc()
-                    counts.bytes.inc(len(message.data))
-                    peer.last = at
-                    if not peer.begun and stream.complete:
-                        self._begin(stream)
-                    if stream.feeds:
-                        engine.frame(peer.node, kept, at)
-                elif message.type is text:
-                    async with self._turn(peer, message.data):
-                        self._text(stream, message.data, at)
-                else:
-                    raise self._ended(message, stream)
-            except ValueError as error:
-                raise self._notes.incompatible(error) from error
-
-    async def message(self, socket: aiohttp.ClientWebSocketResponse, stream: Stream) -> aiohttp.WSMessage:
-        """The next message that is no ping or pong; those are answered here and cost the agent's budget, too."""
-        control = (aiohttp.WSMsgType.PING, aiohttp.WSMsgType.PONG)
-        while (message := await socket.receive()).type in control:
-            try:
-                stream.peer.budget.spend("controls", len(message.data), self.max_message, self._now())
-            except ValueError as error:
-                raise self._notes.incompatible(error) from error
-            if message.type is aiohttp.WSMsgType.PING:
-                await socket.pong(message.data)
-        return message
-
-    def _turn(self, peer: Peer, data: str) -> AbstractAsyncContextManager[None]:
-        """What to wait for before a text is taken over: a large one takes its turn. The log names who has many."""
-        if len(data) <= most("turn"):
-            return nullcontext()
+    def message(self, kind: MessageKind, data: str | bytes) -> None:
+        if self._turn is not None:
+            self._waiting.append((kind, data))
+            return
+        if self.over.done():
+            return
         try:
-            peer.budget.spend_amount("turns", 1, self._now())
-        except OverLimit as error:
-            self._notes.many_turns(peer, error)
-        return self._turns.next()
+            self._take(kind, data)
+        except Exception as error:
+            self.end(error)
 
-    def _text(self, stream: Stream, data: str, now: float) -> None:
-        # An event is small: what is larger is taken for an inventory, before it is decoded.
-        small = len(data) <= most("event_size")
-        if small:
-            stream.peer.budget.spend("events", len(data), self.max_message, now)
+    def closed(self, error: Exception | None) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+        if isinstance(error, ValueError):
+            self.end(ValueError(f"not a stream of ours: {error}"))
+        elif error is not None or not self.over.done():
+            self.end(error or self._closed())
+
+    # --- within
+
+    def end(self, error: BaseException) -> None:
+        """The stream is over; the first reason counts."""
+        self._beat = None
+        if not self.over.done():
+            if self.connection is not None:
+                self.connection.pause()  # what a flood still sends is not even parsed
+            self.over.set_result(self.common.notes.incompatible(error) if isinstance(error, ValueError) else error)
+
+    def stop(self) -> None:
+        self._beat = None
+        self._waiting.clear()
+        if self._turn is not None:
+            self._turn.cancel()
+        if not self.over.done():
+            self.over.cancel()
+
+    def _take(self, kind: MessageKind, data: str | bytes) -> None:
+        if kind in (MessageKind.PING, MessageKind.PONG):
+            self.peer.budget.spend("controls", len(data), self.common.max_message, self.common.now())
+            if kind is MessageKind.PING and self.connection is not None:
+                self.connection.pong(bytes(data))  # type: ignore[arg-type]
+            return
+        if not self.heard:
+            self.heard = True
+            if self.limit is not None:
+                self.limit.reschedule(None)
+        if isinstance(data, str):
+            if len(data) > most("turn"):
+                self._take_in_turn(data)
+            else:
+                self._text(data)
+        elif self.stream.greeted:
+            self._frame(data)
         else:
-            self._admission.spend_inventory(stream.peer, data, self.max_message, self._now())
+            raise ValueError("not a stream of ours: it starts with a frame, not with an inventory")
+
+    def _take_in_turn(self, data: str) -> None:
+        """A large text waits for its turn; the log names who has many. What comes behind it waits, too."""
+        try:
+            self.peer.budget.spend_amount("turns", 1, self.common.now())
+        except OverLimit as error:
+            self.common.notes.many_turns(self.peer, error)
+        if self.connection is not None:
+            self.connection.pause()
+        self._turn = asyncio.create_task(self._in_turn(data))
+
+    async def _in_turn(self, data: str) -> None:
+        async with self.common.turns.next():
+            try:
+                if not self.over.done():
+                    self._text(data)
+            except Exception as error:
+                self.end(error)
+        self._turn = None
+        while self._waiting and self._turn is None:
+            self.message(*self._waiting.popleft())
+        if self._turn is None and self.connection is not None and not self.over.done():
+            self.connection.resume()
+
+    def _frame(self, data: bytes) -> None:
+        common, stream, peer, at = self.common, self.stream, self.peer, self.common.now()
+        peer.budget.spend("frames", len(data), common.max_message, at)
+        frame = wire.decode(data)
+        stream.check(frame)
+        kept = usable(frame)
+        if kept is not frame:
+            common.notes.wild_values(peer)
+        common.notes.frames += 1
+        common.notes.frame_bytes += len(data)
+        peer.last = at
+        if not peer.begun and stream.complete:
+            common.register.begin(peer, common.now())
+            common.notes.followed(peer, stream.feeds)
+        if stream.feeds:
+            common.beats.land_of(peer)
+            common.engine.frame(peer.node, kept, at)
+        if self._beat is None and stream.complete and stream.inventory is not None:
+            self._beat = beat_shape(stream.inventory.id, stream.parts, stream.size)
+
+    def _text(self, data: str) -> None:
+        if self.stream.greeted:
+            self._later_text(data, self.common.now())
+        else:
+            self._hello(data)
+            self.stream.greeted = True
+
+    def _hello(self, data: str) -> None:
+        """The first message: the inventory, which identifies the agent."""
+        common, stream, now = self.common, self.stream, self.common.now
+        admission, peer = common.admission, self.peer
+        admission.spend_inventory(peer, data, common.max_message, now())
+        inventory = wire.decode_hello(data)
+        if stream.started not in (None, inventory.identity.started) and stream.after != 0:
+            # Another process now: its events are numbered anew, and those below our number would be missed.
+            stream.after, stream.started, stream.again = 0, inventory.identity.started, True
+            raise Ended(Presence.SLOW, "the agent was restarted; its events are asked for from the first")
+        stream.started = inventory.identity.started
+        node, expected = inventory.identity.node, peer.target.expected_node
+        shown = self.connection.certificate() if self.connection is not None else None
+        impostor = common.link.impostor(node, expected, shown)
+        if impostor:
+            raise ValueError(impostor)
+        if node != peer.node:
+            admission.spend_name(peer, now())
+        admission.admit(peer, inventory, now())
+        stream.feeds = common.register.hello(peer, inventory.identity, now())
+        self._inventory(inventory)
+
+    def _later_text(self, data: str, now: float) -> None:
+        # An event is small: what is larger is taken for an inventory, before it is decoded.
+        common, peer, small = self.common, self.peer, len(data) <= most("event_size")
+        if small:
+            peer.budget.spend("events", len(data), common.max_message, now)
+        else:
+            common.admission.spend_inventory(peer, data, common.max_message, now)
         message = wire.decode_text(data)
         if isinstance(message, Event):
-            self._event(stream, message, len(data), now)
+            self._event(message, len(data), now)
         elif isinstance(message, Inventory):
             if small:
-                self._admission.spend_inventory(stream.peer, data, self.max_message, self._now())
-            if stream.peer.identity != message.identity:
+                common.admission.spend_inventory(peer, data, common.max_message, now)
+            if peer.identity != message.identity:
                 raise ValueError("its identity changed within a stream")
-            self._admission.admit(stream.peer, message, now)
-            self._inventory(stream, message)
+            common.admission.admit(peer, message, now)
+            self._inventory(message)
         else:
-            stream.goodbye = message.reason or "the agent stops"
+            self.stream.goodbye = message.reason or "the agent stops"
 
-    def _event(self, stream: Stream, event: Event, size: int, now: float) -> None:
+    def _event(self, event: Event, size: int, now: float) -> None:
+        stream, common = self.stream, self.common
         check("event_size", size, "an event")
         check_event(event)
-        self._notes.counts.events.inc()
+        common.notes.counts.events.inc()
         if stream.feeds and (stream.after is None or event.seq > stream.after):
             stream.after = event.seq
-            self._engine.event(stream.peer.node, event, now)
+            common.engine.event(self.peer.node, event, now)
+            common.urgent()
 
-    def _inventory(self, stream: Stream, inventory: Inventory) -> None:
-        self._notes.counts.inventories.inc()
-        node, now = stream.peer.node, self._now()
+    def _inventory(self, inventory: Inventory) -> None:
+        stream, common, admission = self.stream, self.common, self.common.admission
+        common.notes.counts.inventories.inc()
+        node, now = self.peer.node, common.now()
         if stream.feeds:
-            inventory = self._admission.kept(node, inventory, now)
-            self._notes.unknown_columns(stream.peer, self._admission.columns.unknown.get(node, ()))
+            common.beats.land_of(self.peer)
+            inventory = admission.kept(node, inventory, now)
+            common.notes.unknown_columns(self.peer, admission.columns.unknown.get(node, ()))
+        self._beat = None
         stream.inventory, stream.complete = inventory, False
         stream.size, stream.parts = inventory.size, len(inventory.parts)
         if stream.feeds:
-            self._engine.inventory(node, inventory, now)
+            common.engine.inventory(node, inventory, now)
 
-    def _begin(self, stream: Stream) -> None:
-        self._register.begin(stream.peer, self._now())
-        self._notes.followed(stream.peer, stream.feeds)
-
-    def _ended(self, message: aiohttp.WSMessage, stream: Stream) -> Ended:
-        """The end that a message without content stands for."""
+    def _closed(self) -> Ended:
+        """The end that a closed connection stands for."""
+        stream = self.stream
         if stream.goodbye:
             return Ended(Presence.REFUSED, stream.goodbye[:MAX_DETAIL])
-        if message.type is aiohttp.WSMsgType.ERROR and isinstance(message.data, aiohttp.WebSocketError):
-            return self._notes.incompatible(ValueError(f"not a stream of ours: {message.data}"))
         stream.again = stream.greeted  # a cut stream: the next attempt shows whether the agent or the node is gone
         return Ended(Presence.SLOW if stream.greeted else Presence.REFUSED, "the connection ended")

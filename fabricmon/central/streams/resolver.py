@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+DNS_CACHE = 30.0  # seconds an address is taken for that of its name
 MAX_THREADS = 32  # lookups at one time; further ones wait, until their connection's own time limit
 
 
@@ -44,7 +45,7 @@ class DaemonResolver(AbstractResolver):
             try:
                 found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
             except (OSError, UnicodeError) as e:
-                error = e if isinstance(e, OSError) else OSError(None, str(e))
+                error = e if isinstance(e, OSError) else socket.gaierror(socket.EAI_NONAME, str(e))
             try:
                 loop.call_soon_threadsafe(settle, found, error)
             except RuntimeError:
@@ -69,3 +70,36 @@ def _result(host: str, entry: Any) -> ResolveResult:
         proto=proto,
         flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
     )
+
+
+AddrInfo = tuple[int, int, int, str, tuple[Any, ...]]
+
+
+class Addresses:
+    """Addresses of hosts as `getaddrinfo` gives them, kept for DNS_CACHE. Use from one event loop."""
+
+    def __init__(self) -> None:
+        self._resolver, self._known = DaemonResolver(), dict[str, tuple[float, list[str]]]()
+        self._sorted_out = 0.0
+
+    async def of(self, host: str, port: int) -> list[AddrInfo]:
+        """socket.gaierror for a name that has none. A number needs no thread."""
+        try:
+            return self._info(host, port)
+        except socket.gaierror:
+            pass
+        now = asyncio.get_running_loop().time()
+        until, found = self._known.get(host, (0.0, []))
+        if now >= until:
+            if now >= self._sorted_out:
+                self._sorted_out = now + DNS_CACHE
+                self._known = {name: one for name, one in self._known.items() if one[0] > now}
+            results = await self._resolver.resolve(host, port, socket.AF_UNSPEC)
+            found = [result["host"] for result in results]
+            self._known[host] = (now + DNS_CACHE, found)
+        return [one for address in found for one in self._info(address, port)]
+
+    @staticmethod
+    def _info(host: str, port: int) -> list[AddrInfo]:
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-
-import aiohttp
+import socket
+import ssl
 
 from fabricmon import frame as wire
+from fabricmon.central.streams.connection import HandshakeError
 from fabricmon.central.streams.presence import Peer
 from fabricmon.model import Inventory, Presence
 
@@ -55,28 +56,32 @@ def _tls(error: Exception) -> str:
     return str(text).replace("_", " ").lower()[:MAX_DETAIL]
 
 
+def _no_handshake(status: int) -> Ended:
+    if status in (401, 403):
+        return Ended(Presence.INCOMPATIBLE, f"it refuses this server: HTTP {status} (central.agents)")
+    if not status:
+        why = "it ended the connection without an answer; does it require TLS or a certificate (central.agents)?"
+        return Ended(Presence.INCOMPATIBLE, why)
+    return Ended(Presence.REFUSED, f"HTTP {status} in place of a stream")
+
+
 def failure(error: Exception) -> Ended:
     """The presence of agent and node after a failed attempt."""
     if isinstance(error, TimeoutError):
         return Ended(Presence.UNREACHABLE, "no answer")
-    if isinstance(error, aiohttp.WSServerHandshakeError) and error.status in (401, 403):
-        return Ended(Presence.INCOMPATIBLE, f"it refuses this server: HTTP {error.status} (central.agents)")
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return Ended(Presence.INCOMPATIBLE, f"its certificate is not trusted: {_tls(error.certificate_error)}")
-    if isinstance(error, aiohttp.ClientSSLError):
+    if isinstance(error, HandshakeError):
+        return _no_handshake(error.status)
+    if isinstance(error, ssl.SSLCertVerificationError | ssl.CertificateError):
+        return Ended(Presence.INCOMPATIBLE, f"its certificate is not trusted: {_tls(error)}")
+    if isinstance(error, ssl.SSLError):
         return Ended(Presence.INCOMPATIBLE, f"no TLS with it: {_tls(error)}")
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        why = "it ended the connection without an answer; does it require TLS or a certificate (central.agents)?"
-        return Ended(Presence.INCOMPATIBLE, why)
-    if isinstance(error, aiohttp.WSServerHandshakeError):
-        return Ended(Presence.REFUSED, f"HTTP {error.status} in place of a stream")
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
+    if isinstance(error, socket.gaierror):
         return Ended(Presence.UNREACHABLE, "its name does not resolve")
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ECONNREFUSED:
         return Ended(Presence.REFUSED, "connection refused")
     if number in _UNREACHABLE:
         return Ended(Presence.UNREACHABLE, os.strerror(number or 0).lower())
-    if isinstance(error, aiohttp.InvalidURL):
+    if isinstance(error, ValueError):
         return Ended(Presence.UNREACHABLE, "its address is none")
     return Ended(Presence.REFUSED, f"{type(error).__name__}: {error}"[:MAX_DETAIL])
