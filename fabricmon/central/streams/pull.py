@@ -124,7 +124,7 @@ class Pull:
 
     def connection(self, node: str) -> object | None:
         """The open connection that feeds a node, another object for each; None without one."""
-        return self._sockets.get(node)
+        return self.reader.feeding(node)
 
     def warnings(self) -> list[str]:
         """What agents claim that cannot be, for the page."""
