@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import math
 import time
 from array import array
@@ -11,8 +12,15 @@ from array import array
 from aiohttp import web
 
 from fabricmon import frame
+from fabricmon.central.streams.aiohttp_dialler import AiohttpDialler
 from fabricmon.model import Component, Event, Identity, Inventory, Kind, Part, Snapshot
 from tests.rigs.served import serve
+
+DIALLERS = [AiohttpDialler]
+if importlib.util.find_spec("picows"):  # not on every platform
+    from fabricmon.central.streams.picows_dialler import PicowsDialler
+
+    DIALLERS.append(PicowsDialler)
 
 COLUMNS = ("state", "phys_state", "link_downed", "rate")
 ACTIVE, LINK_UP, RATE = 4.0, 5.0, 50e9

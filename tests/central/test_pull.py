@@ -12,16 +12,14 @@ import pytest
 from aiohttp import web
 
 from fabricmon import frame
-from fabricmon.central.streams.aiohttp_dialler import AiohttpDialler
 from fabricmon.central.streams.budget import StreamBudget
 from fabricmon.central.streams.limits import OverLimit, most
-from fabricmon.central.streams.picows_dialler import PicowsDialler
 from fabricmon.central.streams.pull import Pull
 from fabricmon.central.streams.settings import PullConfig
 from fabricmon.central.targets.discovery import Target
 from fabricmon.model import Event, Inventory
 from fabricmon.units import Duration
-from tests.central.streams import FakeAgent, Sink, ports, until
+from tests.central.streams import DIALLERS, FakeAgent, Sink, ports, until
 from tests.rigs.counted import counted
 
 QUICK = PullConfig(
@@ -30,7 +28,7 @@ QUICK = PullConfig(
 )  # fmt: skip
 
 
-@pytest.fixture(params=[PicowsDialler, AiohttpDialler])
+@pytest.fixture(params=DIALLERS)
 async def pulling(request):
     """A Pull that runs, its engine, and a way to follow addresses."""
     sink = Sink()

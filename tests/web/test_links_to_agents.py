@@ -8,8 +8,6 @@ import msgspec
 import pytest
 import yaml
 
-from fabricmon.central.streams.aiohttp_dialler import AiohttpDialler
-from fabricmon.central.streams.picows_dialler import PicowsDialler
 from fabricmon.central.streams.pull import Pull
 from fabricmon.central.streams.settings import PullConfig
 from fabricmon.central.targets.discovery import Target, TargetError, parse_file_sd, parse_target
@@ -19,7 +17,7 @@ from fabricmon.web import watched
 from fabricmon.web.agent_links import AgentLinks
 from fabricmon.web.settings import LinkConfig, WebConfig
 from tests.agent.fakes import FakeCollector, FakeSession, Running
-from tests.central.streams import FakeAgent, Sink, ports, until
+from tests.central.streams import DIALLERS, FakeAgent, Sink, ports, until
 from tests.rigs.certificates import Pair
 from tests.rigs.counted import counted
 from tests.web.conftest import RIGHT
@@ -30,7 +28,7 @@ QUICK = PullConfig(
 )  # fmt: skip
 
 
-@pytest.fixture(params=[PicowsDialler, AiohttpDialler], autouse=True)
+@pytest.fixture(params=DIALLERS, autouse=True)
 def dialler(request, monkeypatch):
     """Both do the same."""
     monkeypatch.setattr("fabricmon.central.streams.pull.usual_dialler", lambda: request.param("test"))

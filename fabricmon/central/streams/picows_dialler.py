@@ -40,7 +40,7 @@ _quiet.setLevel(logging.CRITICAL)
 _LOG = logging.LoggerAdapter(_quiet, {})
 
 
-class PicowsConnection(WSListener):
+class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not installed it has no types
     """Receives from picows; messages in pieces are joined, each piece a message for the budget."""
 
     def __init__(self, receiver: StreamReceiver, largest: int) -> None:
