@@ -202,7 +202,7 @@ class Pull:
         self.counts.connects.inc()
         try:
             # An agent sends its inventory after its first round of reading, which a slow device can prolong.
-            async with asyncio.timeout(None if reading.heard else self._config.lost_after) as limit:
+            async with asyncio.timeout(None if reading.received else self._config.lost_after) as limit:
                 reading.limit = self._limits[address] = limit
                 raise await reading.over
         except TimeoutError as error:

@@ -71,14 +71,14 @@ class StreamReader:
 class StreamReading:
     """Receives the messages of one stream until it is `over`: then the future holds why, an Ended or an error of ours.
 
-    heard  a message came that is no ping or pong
+    received  a message came that is no ping or pong
     limit  of the time until then
     """
 
     def __init__(self, common: StreamReader, stream: Stream) -> None:
         self.common, self.stream, self.peer = common, stream, stream.peer
         self.over: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-        self.heard = False
+        self.received = False
         self.limit: asyncio.Timeout | None = None
         self.connection: StreamConnection | None = None
         self._beat: BeatShape | None = None
@@ -160,8 +160,8 @@ class StreamReading:
             if kind is MessageKind.PING and self.connection is not None:
                 self.connection.pong(bytes(data))  # type: ignore[arg-type]
             return
-        if not self.heard:
-            self.heard = True
+        if not self.received:
+            self.received = True
             if self.limit is not None:
                 self.limit.reschedule(None)
         if isinstance(data, str):
