@@ -55,7 +55,9 @@ def test_a_kind_that_is_not_listed_is_no_reason(kind):
     assert (found.act, found.withheld) == ([], {})
 
 
-NEVER = ["agent_silent", "fault_domain", "host_unreachable", "maintenance", "mass_alarm", "telemetry_quality"]
+NEVER = [
+    "agent_silent", "fault_domain", "host_unreachable", "latency", "maintenance", "mass_alarm", "telemetry_quality",
+]
 
 
 def test_these_are_all_that_say_that_something_is_not_known_or_wide():
