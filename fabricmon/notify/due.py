@@ -28,7 +28,8 @@ class NotificationPlan(NamedTuple):
     """What to commit.
 
     withheld  entries for what is due now and waits from now on
-    released  entries of incidents that ended and are not sent, as they are silenced or part of a notified one
+    released  entries of incidents that are not sent: they ended while silenced or as part of a notified one, or they
+              fire and the receiver knows
     """
 
     notifications: list[Notification]
@@ -121,9 +122,11 @@ def _due(
     for incident in everything:
         entry = gone.pop(incident.id, None)
         reason = reasons.of(incident)
-        if not reason and entry is not None and incident.status != "firing":
-            reason = reasons.of_withheld(incident)
-            if not reason:
+        if not reason and entry is not None:
+            reason = "" if incident.status == "firing" else reasons.of_withheld(incident)
+            last = reasons.last(incident)
+            # one that ended and fires again as the receiver knows it has nothing to wait for
+            if not reason and (incident.status != "firing" or (last is not None and last.covers(incident))):
                 released.append(entry)
         if reason:
             since = entry.at if entry is not None else reasons.now

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -320,6 +320,7 @@ def play(site: Site, steps: list[tuple[str, int, float]]) -> None:
         site.run(pause)
 
 
+@example([("fire", 1, 0.0), ("end", 1, 0.0), ("fire", 1, 0.0)])
 @given(st.lists(_STEP, max_size=30))
 def test_whatever_happens_no_receiver_gets_too_much_too_late_or_nothing(steps: list[tuple[str, int, float]]) -> None:
     site = Site(*RECEIVERS)
