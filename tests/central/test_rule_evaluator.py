@@ -125,8 +125,8 @@ async def test_nodes_and_their_ports_are_what_up_and_the_info_metrics_name(serve
     assert {str(port) for port in table.ids} == {"n1/mlx5_0/1", "n1/mlx5_1/1", "n2/mlx5_0/1"}
     assert table.labels[table.row(ComponentId(Kind.PORT, "n1", "mlx5_0/1"))]["link_layer"] == "InfiniBand"
     assert (central.presence("n1"), central.presence("n2")) == (Presence.LIVE, Presence.UNREACHABLE)
-    assert central.engine.fleet.nodes["n1"].last_frame == pytest.approx(NOW + 10)
-    assert np.isnan(central.engine.fleet.nodes["n2"].last_frame)
+    assert central.engine.fleet.last_frame("n1") == pytest.approx(NOW + 10)
+    assert np.isnan(central.engine.fleet.last_frame("n2"))
     api.nodes["n2"] = True
     await central.poll()
     assert central.presence("n2") is Presence.LIVE

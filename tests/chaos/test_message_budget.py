@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from fabricmon.engine.diagnosis.diagnose import POLL
 from tests.chaos.site import Site
 from tests.rigs.receiver import posts
 
@@ -26,6 +28,7 @@ def test_a_killed_server_neither_spends_the_budget_again_nor_forgets_what_waits(
 
         devices = site.node.devices[:8:2]  # neighbours may share a cage: one incident
         for number, device in enumerate(devices, 1):
+            time.sleep(POLL + 2)  # what begins within one poll is taken as one fault
             site.node.down(device)
             site.wait(f"incident {number}", lambda number=number: firing() == number)
         site.wait("two messages", lambda: len(posts(site.received)) == BUDGET - 1)

@@ -46,7 +46,7 @@ from fabricmon.model import Event, Incident, Inventory, Kind, Notification, Seve
 from fabricmon.notify import matchers, template
 from fabricmon.notify.matchers import MatcherError
 from fabricmon.notify.template import TemplateError
-from fabricmon.probe import assignment
+from fabricmon.probe import assignment, packet
 from fabricmon.recording.reading import Recording, RecordingError
 from fabricmon.replay import records
 from fabricmon.replay.play import Player
@@ -271,6 +271,8 @@ READERS: dict[str, Reader] = {
     "message": Reader("text message of an agent", "frame", ValueError, _hello),
     "assignment": Reader("what an agent is to probe", "probe.assignment", ValueError, assignment.decode),
     "probed": Reader("results of probes", "probe.assignment", ValueError, assignment.decode_reply),
+    "probe-question": Reader("question of a probe", "probe.packet", (), lambda data: packet.asked(data, [data[4:20]])),
+    "probe-answer": Reader("answer to a probe", "probe.packet", (), packet.answered),
     "agent": Reader("all that an agent sends", "central.streams.reading", (), attack, weight=10),
     "datagram": Reader("management datagram", "fabric.mad", mad.MadError, _mads),
     "netlink": Reader(

@@ -137,9 +137,9 @@ class ProbeReport:
             if (known := [f.newest.rtt[at] for f in mine if f.newest is not None and not math.isnan(f.newest.rtt[at])])
         ]
         counted = (
-            ("packets", "Probes sent to a leaf", "sent"),
-            ("lost", "Probes to a leaf without an answer", "lost"),
-            ("late", "Probes to a leaf that were answered after more than a second", "late"),
+            ("fabricmon_probe_packets_total", "Probes sent to a leaf", "sent"),
+            ("fabricmon_probe_lost_total", "Probes to a leaf without an answer", "lost"),
+            ("fabricmon_probe_late_total", "Probes to a leaf that were answered after more than a second", "late"),
         )
         return [
             Family("fabricmon_probe_assignments", "gauge", "Readers of the stream whose probes are in force",
@@ -147,9 +147,9 @@ class ProbeReport:
             Family("fabricmon_probe_rtt_seconds", "gauge",
                    "Round trip on the network in the last window: the largest value of the flows to a leaf", rtts,
                    "seconds"),
-            *(Family(f"fabricmon_probe_{word}_total", "counter", help,
+            *(Family(name, "counter", help,
                      [(labels, float(sum(getattr(flow, of) for flow in mine))) for labels, mine in rows])
-              for word, help, of in counted),
+              for name, help, of in counted),
         ]  # fmt: skip
 
 
