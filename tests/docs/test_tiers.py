@@ -1,28 +1,34 @@
-"""The table of long tests holds: what it names exists, and each has its shorter companion in `make test`."""
+"""The list of long tests holds: what it names exists, and most of each file stays in `make test`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.tiers import LONG, is_long
+from tests.tiers import KEPT, LIMIT_S, LIST, is_long, long_of
 
 TESTS = Path(__file__).resolve().parents[1]
+LISTED = LIST.read_text(encoding="utf-8").splitlines()
 
 
-def exists(test_id: str) -> bool:
+def _exists(test_id: str) -> bool:
     file, _, function = test_id.partition("[")[0].partition("::")
     return (TESTS / file).is_file() and f"def {function}" in (TESTS / file).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("left_out", LONG)
-def test_a_long_test_and_its_short_companion_exist(left_out: str) -> None:
-    assert exists(left_out)
-    assert exists(LONG[left_out])
-    assert not is_long(LONG[left_out])
+def test_every_listed_test_exists() -> None:
+    assert [test for test in LISTED if not _exists(test)] == []
+
+
+def test_what_is_kept_exists_and_is_not_listed() -> None:
+    assert [start for start in KEPT if not (_exists(start) if "::" in start else (TESTS / start).is_dir())] == []
+    assert [test for test in LISTED if test.startswith(tuple(KEPT))] == []
 
 
 def test_ids_are_matched_as_pytest_gives_them() -> None:
-    assert is_long("tests/peers/test_prometheus_rules_source.py::test_symptoms")
+    assert is_long(f"tests/{LISTED[0]}")
     assert not is_long("tests/peers/test_prometheus.py::test_it_scrapes")
+
+
+def test_the_list_is_what_costs_more_than_the_limit() -> None:
+    costs = [("tests/b.py::test_z", LIMIT_S + 0.1), ("tests/b.py::test_y", LIMIT_S), ("tests/a.py::test_x", 9.0)]
+    assert long_of([*costs, (f"tests/{next(iter(KEPT))}t.py::test_w", 9.0)]) == ["a.py::test_x", "b.py::test_z"]
