@@ -103,6 +103,11 @@ class Part(Struct, frozen=True):
     def size(self) -> int:
         return len(self.columns) * len(self.components)
 
+    @property
+    def fast(self) -> bool:
+        """Read at least once a second: it holds states, and a change in it is sent and evaluated at once."""
+        return self.period <= 1.0
+
 
 class Identity(Struct, frozen=True):
     """Which agent this is. Two different `agent` under one `node` are a cloned node."""

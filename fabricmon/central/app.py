@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from fabricmon import __version__
 from fabricmon.central.api.doctor import handler as doctor_handler
 from fabricmon.central.api.targets import handler as targets_handler
+from fabricmon.central.evaluation.pace import TickPace
 from fabricmon.central.http_application import HttpApplication
 from fabricmon.central.node_places import NodePlaces
 from fabricmon.central.parts import CentralParts
@@ -18,7 +20,6 @@ from fabricmon.runtime.garbage import settle
 from fabricmon.runtime.http import listen
 
 STOP_LIMIT = 10.0  # seconds after a signal by which the process ends
-TICK_RETRY = 1.0  # seconds until the next tick after one that failed
 STALLED = 30.0  # seconds without a tick after which /-/live fails
 
 
@@ -104,20 +105,32 @@ class Central(CentralParts):
             group.create_task(task, name=name)
 
     async def _tick(self) -> None:
-        loop = asyncio.get_running_loop()
-        due = loop.time()
+        clock, pace, asked = asyncio.get_running_loop().time, TickPace(), asyncio.Event()
+
+        def ask() -> None:
+            if pace.ask(clock()):
+                asked.set()
+
+        self.pull.reader.urgent = ask
         while True:
+            begin = clock()
+            pace.begin(begin)
             try:
                 self.pull.land()
-                least = await self.evaluator.tick()
+                landed = clock() - begin
+                work = await self.evaluator.tick()
+                pace.end(clock(), landed + work)
             except Exception as error:  # `_not_live` reports it where it lasts
-                least = TICK_RETRY
+                pace.fail(clock())
                 why = f"{type(error).__name__}: {error}"
                 self.transitions.note("tick", why, "evaluation failed and is tried again", bad=True, error=why)
             if self.evaluator.ticks.count == 1:
                 self.notify.ready(self.sentence())
-            due = max(due + max(self.prepared.settings.tick, least), loop.time())
-            await asyncio.sleep(due - loop.time())
+            while (wait := pace.due(self.prepared.settings.tick) - clock()) > 0:
+                asked.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(wait):
+                        await asked.wait()
 
     async def _watchdog(self, period: float) -> None:
         """Notify systemd while the fleet is evaluated."""

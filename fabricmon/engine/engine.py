@@ -6,15 +6,14 @@ A tick is: fleet (what changed) -> rules (symptoms) -> diagnosis (causes) -> sit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.engine.domains.placing import Placing
-from fabricmon.engine.evaluation import Evaluation
+from fabricmon.engine.evaluation import Evaluation, Timer
 from fabricmon.engine.fleet_nodes import FleetNodes
 from fabricmon.engine.incidents.situation import Situation
 from fabricmon.engine.symptoms.rule_states import RuleStates
@@ -127,9 +126,10 @@ class Engine:
         self._now = now
         return self._evaluation.tick(now)
 
-    def time_diagnoses(self, timer: Callable[[], AbstractContextManager[object]]) -> None:
-        """Enter what `timer` returns for the time of each diagnosis: causes of the open symptoms, then incidents."""
-        self._evaluation.timer = timer
+    def time_steps(self, diagnosis: Timer, placing: Timer) -> None:
+        """Enter what each returns for the time of each diagnosis (causes of the open symptoms, then incidents), and of
+        each placing of rows in their fault domains."""
+        self._evaluation.timer, self._evaluation.placing_timer = diagnosis, placing
 
     def evaluate(self, now: float) -> list[SymptomChange]:
         """A tick without the diagnosis, for symptoms only."""

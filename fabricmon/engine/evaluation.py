@@ -48,6 +48,7 @@ from fabricmon.jobs.model import Jobs
 from fabricmon.model import Change, ComponentId, Event, Incident, Kind, Maintenance, SymptomChange
 
 DIAGNOSE_EVERY = 1.0  # seconds between two diagnoses while no symptom changed
+Timer = Callable[[], AbstractContextManager[object]]
 COUNTS = ("ticks", "diagnoses", "symptoms_opened", "symptoms_closed", "incident_changes")
 
 
@@ -56,7 +57,7 @@ class Evaluation:
 
     maintained  node -> id of the maintenance window that covers it now
     counts      of COUNTS, since the engine was made
-    timer       makes what is entered for the time of each diagnosis
+    timer, placing_timer  make what is entered for the time of each diagnosis, and of each placing
     """
 
     def __init__(
@@ -81,7 +82,8 @@ class Evaluation:
         self._seen: frozenset[str] = frozenset()
         self.maintained: dict[str, str] = {}
         self.counts = dict.fromkeys(COUNTS, 0)
-        self.timer: Callable[[], AbstractContextManager[object]] = nullcontext
+        self.timer: Timer = nullcontext
+        self.placing_timer: Timer = nullcontext
 
     def tick(self, now: float) -> Change:
         symptoms = self.evaluate(now)
@@ -109,7 +111,9 @@ class Evaluation:
         return symptoms
 
     def _place(self, symptoms: Sequence[SymptomChange], moved: Mapping[Kind, Sequence[int]], now: float) -> None:
-        if self._placing.place(now, moved):
+        with self.placing_timer():
+            placed = self._placing.place(now, moved)
+        if placed:
             self._placing.compare_within_jobs(self._impacts.numbered)
         self._placing.learn(symptoms, now)
 

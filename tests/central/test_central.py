@@ -12,11 +12,12 @@ from aiohttp import web
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from fabricmon import cli, config
+from fabricmon import cli, config, frame
 from fabricmon.catalogue.kinds import KINDS
 from fabricmon.central.app import Central
+from fabricmon.central.evaluation.pace import TickPace
 from fabricmon.central.store.database import StoreError
-from tests.central.streams import FakeAgent, until
+from tests.central.streams import LINK_UP, FakeAgent, until
 from tests.rigs.served import serve
 
 QUICK = {"connect_timeout": "1s", "retry_min": "20ms", "retry_max": "100ms", "slow_after": "500ms", "lost_after": "2s"}
@@ -139,6 +140,25 @@ async def flap(agent, row=3, times=3):
     for _ in range(times):
         await agent.down(row, 0.2)
         await asyncio.sleep(0.2)
+
+
+async def test_an_event_and_a_changed_state_are_evaluated_without_waiting_for_the_period(start, agent, monkeypatch):
+    agent.beat = 0.5
+    server = await start([agent.address])
+    await live(server)
+    ticks, due = server.central.evaluator.ticks, TickPace.due
+    monkeypatch.setattr(TickPace, "due", lambda self, _period: due(self, 1e9))
+    await asyncio.sleep(0.2)  # the last tick of the usual period
+
+    async def turn(value):
+        now = agent.snapshot()
+        before, now.values[1] = now.values[:], value
+        await agent.send(frame.encode_delta(now, before, [0.0]))
+
+    for reason in (lambda: agent.tell("mlx5_0 lost its link", 1), lambda: turn(2.0), lambda: turn(LINK_UP)):
+        count = ticks.count
+        await reason()
+        await until(lambda count=count: ticks.count > count)
 
 
 async def test_three_downs_become_one_incident_at_the_webhook(start, agent, hook):

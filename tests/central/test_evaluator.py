@@ -39,7 +39,7 @@ class Engine:
     def restore(self, incidents, now):
         self.restored = list(incidents)
 
-    def time_diagnoses(self, timer):
+    def time_steps(self, diagnosis, placing):
         pass
 
     def maintenance(self, windows):
@@ -228,5 +228,5 @@ async def test_silences_are_planned_at_the_next_tick(world):
 
 
 async def test_the_pace_follows_the_work(world):
-    least = await world.tick()
-    assert least == pytest.approx(5 * world.server.ticks.last)
+    work = await world.tick()
+    assert 0 < work <= world.server.ticks.last

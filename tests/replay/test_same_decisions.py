@@ -17,7 +17,7 @@ from fabricmon.replay.run import play
 from tests.replay.made import recorded
 
 READERS = {"incidents", "symptoms", "topology", "utilisation", "waiting", "open_by_rule", "counters", "nodes",
-           "evaluate", "failures", "time_diagnoses", "checked"}
+           "evaluate", "failures", "time_steps", "checked"}
 """Methods of the engine that only return something; `evaluate` is within `tick`."""
 
 

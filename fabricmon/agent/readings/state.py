@@ -15,9 +15,6 @@ import msgspec
 
 from fabricmon.model import Event, Identity, Inventory, Part, Reading, Snapshot
 
-FAST = 1.0
-"""Seconds: a change in a part that is read at least this often is sent at once. Such parts hold states."""
-
 Key = tuple[str, str]
 """Collector and device of a session."""
 
@@ -37,7 +34,7 @@ class _Held:
     def __init__(self, parts: tuple[Part, ...], values: array[float], taken: float) -> None:
         self.parts, self.values, self.taken = parts, values, taken
         self.size = sum(part.size for part in parts)
-        self.fast = any(part.period <= FAST for part in parts)
+        self.fast = any(part.fast for part in parts)
 
 
 class NodeState:

@@ -18,7 +18,8 @@ from fabricmon.central.documents.self_check import (
     TargetReading,
     examine_server,
 )
-from fabricmon.central.evaluation.evaluator import LOAD, Evaluator
+from fabricmon.central.evaluation.evaluator import Evaluator
+from fabricmon.central.evaluation.pace import LOAD
 from fabricmon.central.jobs.feed import JobFeed
 from fabricmon.central.targets.discovery import Target, TargetDiscovery
 from fabricmon.runtime.clock import Clock

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,10 +37,9 @@ from fabricmon.senders.acting import Standing
 PLAN_PERIOD = 5.0  # seconds between plans without a change, for ending silences and reminders
 RETRY = 1.0  # seconds until a failed commit is tried again
 COMMIT_WAIT = 1.0  # seconds that a tick waits for its commit; then evaluation continues beside it
-LOAD = 5.0  # a tick takes at most 1/LOAD of the time
 DURATIONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-"""Upper bounds of the histograms, seconds. Beyond 0.05 s (a LOAD-th of the default `central.tick`) ticks come more
-seldom; after 30 s the watchdog takes the server for dead."""
+"""Upper bounds of the histograms, seconds. Beyond 0.05 s (a `pace.LOAD`-th of the default `central.tick`) ticks come
+more seldom; after 30 s the watchdog takes the server for dead."""
 MAX_WARNINGS = 5  # of one kind, on the page
 MAX_ROUNDS = 50  # plans in a row when more is due than one plan may send
 
@@ -99,7 +99,7 @@ class Evaluator:
         self._settling: asyncio.Task[None] | None = None
         self._unsaved: dict[str, Incident] = {}
         self._matches = SilenceMatches()
-        self._plan_at = 0.0
+        self._plan_at = self._placing = 0.0
         self._seen: CurrentState | None = None
         self._log = logs.get(part="server")
         self._transitions = logs.Transitions(self._log)
@@ -117,11 +117,19 @@ class Evaluator:
             "Duration of the diagnosis of open symptoms, a part of a tick: once a second and when a symptom changes",
             unit="seconds", registry=registry, buckets=DURATIONS,
         )  # fmt: skip
-        self.engine.time_diagnoses(diagnosis_duration.time)
+        self.engine.time_steps(diagnosis_duration.time, self._time_placing)
         self._commit_failures = Counter(
             "fabricmon_central_commit_failures", "Commits to the state directory that failed and were tried again",
             registry=registry,
         )  # fmt: skip
+
+    @contextmanager
+    def _time_placing(self) -> Iterator[None]:
+        before = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._placing += time.perf_counter() - before
 
     def silences_changed(self) -> None:
         """Apply changed silences and maintenance windows."""
@@ -135,8 +143,9 @@ class Evaluator:
         self._planned_by(self.receivers, self.silences.all(), self.now())
 
     async def tick(self) -> float:
-        """Evaluate once and commit what changed. Returns the minimum seconds until the next tick."""
-        now = self.now()
+        """Evaluate once and commit what changed. Returns the seconds of work that ticks have, a placing left out: it
+        comes when rows change, and has a pause of its own."""
+        now, self._placing = self.now(), 0.0
         before = time.perf_counter()
         change = self.engine.tick(now)
         took = time.perf_counter() - before
@@ -156,7 +165,7 @@ class Evaluator:
         if self._settling is not None and self._settling.done():
             done, self._settling = self._settling, None
             done.result()
-        return LOAD * took
+        return took - self._placing
 
     @property
     def store_error(self) -> str:

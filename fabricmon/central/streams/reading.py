@@ -27,7 +27,7 @@ class StreamReader:
     """What all streams share.
 
     max_message  bytes of the largest message of an agent, from which the budgets of its bytes follow
-    urgent       called after an event of an agent: a reason to evaluate at once
+    urgent       called after an event or a changed state of an agent: a reason to evaluate soon
     """
 
     def __init__(
@@ -214,6 +214,8 @@ class StreamReading:
         if stream.feeds:
             common.beats.land_of(peer)
             common.engine.frame(peer.node, kept, at)
+            if stream.turned(frame):
+                common.urgent()
         if self._beat is None and stream.complete and stream.inventory is not None:
             self._beat = beat_shape(stream.inventory.id, stream.parts, stream.size)
 
@@ -285,8 +287,7 @@ class StreamReading:
             inventory = admission.kept(node, inventory, now)
             common.notes.unknown_columns(self.peer, admission.columns.unknown.get(node, ()))
         self._beat = None
-        stream.inventory, stream.complete = inventory, False
-        stream.size, stream.parts = inventory.size, len(inventory.parts)
+        stream.begin(inventory)
         if stream.feeds:
             common.engine.inventory(node, inventory, now)
 

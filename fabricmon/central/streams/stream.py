@@ -7,6 +7,9 @@ import os
 import socket
 import ssl
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fabricmon import frame as wire
 from fabricmon.central.streams.connection import HandshakeError
 from fabricmon.central.streams.presence import Peer
@@ -34,6 +37,19 @@ class Stream:
         self.goodbye = ""
         self.inventory: Inventory | None = None
         self.size = self.parts = 0
+        self._bounds: NDArray[np.int64] = np.zeros(0, np.int64)  # where fast parts begin and end, in turn
+
+    def begin(self, inventory: Inventory) -> None:
+        """The inventory of the next frames."""
+        self.inventory, self.complete = inventory, False
+        self.size, self.parts = inventory.size, len(inventory.parts)
+        ends = np.cumsum([0, *(part.size for part in inventory.parts)])
+        fast = np.diff([False, *(part.fast for part in inventory.parts), False])
+        self._bounds = ends[fast]
+
+    def turned(self, frame: wire.Frame) -> bool:
+        """Whether it is a difference with a state."""
+        return frame.index is not None and bool((np.searchsorted(self._bounds, frame.index, "right") & 1).any())
 
     def check(self, frame: wire.Frame) -> None:
         """ValueError for a frame that does not fit the inventory before it. `complete` once all values came."""
