@@ -31,7 +31,7 @@ class _OneFile:
         self._shared: dict[str, set[int]] = {}
 
     def taken(self) -> set[int]:
-        found = set(np.flatnonzero(self._hits).tolist())
+        found = set(np.flatnonzero(np.array(self._hits)).tolist())  # a copy: a process that lives on still marks
         self._hits[:] = 0
         return found
 
