@@ -24,13 +24,14 @@ class Wire:
     def __init__(self, nodes):
         self.sent = {node: [] for node in nodes}
         self.connections = {node: object() for node in nodes}
+        self.failing = set()
 
     def connection(self, node):
         return self.connections.get(node)
 
     async def send(self, node, text):
         self.sent[node].append(decode(text))
-        return True
+        return node not in self.failing
 
     def newest(self, node):
         return self.sent[node][-1] if self.sent[node] else None
@@ -128,3 +129,86 @@ async def test_off_is_the_default_and_sends_nothing(site):
     probing = Probing(CentralProbeConfig(), engine, wire, tuple, clock)
     await probing.step()
     assert not any(wire.sent.values())
+
+
+async def test_what_did_not_arrive_is_sent_whole_again_until_it_does(site):
+    _, wire, probing, clock = site
+    wire.failing = {"n2"}
+    for _ in range(2):
+        await probing.step()
+        clock.now += 1
+    assert [sent.ports is not None for sent in wire.sent["n2"]] == [True, True]
+    assert len(wire.sent["n1"]) == 1
+    wire.failing = set()
+    for _ in range(2):
+        await probing.step()
+    assert len(wire.sent["n2"]) == 3
+
+
+async def test_an_assignment_that_is_renewed_keeps_its_ports_and_another_plan_has_a_higher_version(site):
+    engine, wire, probing, clock = site
+    await probing.step()
+    first = wire.newest("n1")
+    for _ in range(7):
+        clock.now += float(ON.lasts) / 3 - 0.1
+        await probing.step()
+        assert wire.newest("n1").ports == (first.ports if clock.now < 120 else None)
+    offer(engine, "n9", "10.0.0.9", 5.0)
+    engine.tick(6.0)
+    clock.now += 20.0
+    await probing.step()
+    changed = [node for node in wire.sent if wire.newest(node).version > first.version]
+    assert changed
+    assert {wire.newest(node).ports is None for node in wire.sent if node not in changed} <= {True}
+    assert all(sent[-1].rate == ON.rate and sent[-1].lasts == float(ON.lasts) for sent in wire.sent.values())
+
+
+async def test_plans_are_made_every_fifteen_seconds_at_most_and_at_once_for_other_settings(site):
+    engine, _, probing, clock = site
+    await probing.step()
+    engine.forget("n5", 10.0)
+    engine.tick(20.0)
+    clock.now += 14.9
+    await probing.step()
+    assert probing.coverage.ports == 6
+    clock.now += 0.2
+    await probing.step()
+    assert probing.coverage.ports == 5
+    engine.forget("n4", 21.0)
+    engine.tick(22.0)
+    probing.configure(CentralProbeConfig(enabled=True, chords=1))
+    await probing.step()
+    assert (probing.coverage.ports, probing.coverage.within) == (4, 4)
+
+
+async def test_a_node_that_left_the_plan_is_stopped_once(site):
+    engine, wire, probing, clock = site
+    await probing.step()
+    part = Part("flow", Kind.PORT, ("probe_packets",), (Component("mlx5_0/1", {"device": "mlx5_0"}),), 10.0)
+    engine.inventory("n0", Inventory(2, Identity("n0", "boot", "agent-n0", "1", 0.0), (part,)), 4.0)
+    engine.tick(5.0)
+    for _ in range(3):
+        clock.now += 16
+        await probing.step()
+    stops = [sent for sent in wire.sent["n0"] if sent.ports == ()]
+    assert [sent.lasts for sent in stops] == [0.0]
+
+
+def figures(probing):
+    return {(sample.name.removeprefix("fabricmon_central_probe_"), *sample.labels.values()): sample.value
+            for family in probing.families() for sample in family.samples}  # fmt: skip
+
+
+async def test_figures_of_the_plan_in_force(site):
+    _, wire, probing, _ = site
+    assert figures(probing)["nodes",] == 0
+    wire.connections.pop("n4")
+    await probing.step()
+    found = figures(probing)
+    assert {name: found[name] for name in (("nodes",), ("ports",), ("flows", "leaf"), ("flows", "between_leaves"))} == {
+        ("nodes",): 5.0, ("ports",): 6.0, ("flows", "leaf"): 24.0, ("flows", "between_leaves"): 0.0,
+    }  # fmt: skip
+    assert found.keys().isdisjoint({("leaf_pairs_ratio",), ("path_probability",)})  # there is one leaf at most
+    probing.configure(CentralProbeConfig(enabled=False))
+    await probing.step()
+    assert (figures(probing)["nodes",], figures(probing)["ports",]) == (0.0, 0.0)
