@@ -81,7 +81,7 @@ class Drainer:
 
 async def ran(actor: Drainer, store: Store | None = None, standing: Standing | None = None) -> Actors:
     """The actors after all reports of this one."""
-    actors = Actors(store or Store(), lambda: standing or Standing(NOW, (), (), ()), [actor])  # type: ignore[arg-type,list-item,return-value]
+    actors = Actors(store or Store(), lambda: standing or Standing(NOW, (), (), ()), [actor])  # type: ignore[arg-type,list-item]
     task = asyncio.create_task(actors.run())
     async with asyncio.timeout(10):
         while actor.reports or not actor.seen or (not actor.hangs and actor.period < 3600):
@@ -189,5 +189,5 @@ async def test_a_removed_actor_is_closed_a_new_one_started_and_one_that_stays_ke
 
 async def test_the_log_of_actions_asks_the_store_only_for_what_is_asked_for() -> None:
     log = StoredActionLog(Store())  # type: ignore[arg-type]
-    assert await log.incidents(["a", "b"]) == ["incident a", "incident b"]
+    assert list(map(str, await log.incidents(["a", "b"]))) == ["incident a", "incident b"]
     assert await log.incidents([]) == []
