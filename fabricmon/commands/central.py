@@ -8,6 +8,7 @@ import asyncio
 
 from fabricmon import config
 from fabricmon.runtime import logs
+from fabricmon.runtime.fair_loop import new_loop
 from fabricmon.runtime.supervise import first_cause
 
 EXAMPLES = """\
@@ -80,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     logs.configure(root.log.format, root.log.level)
     try:
-        asyncio.run(app.run(root, read))
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(app.run(root, read))
     except (OSError, StoreError) as error:
         logs.complain(f"fabricmon central: {error}")
         return 1

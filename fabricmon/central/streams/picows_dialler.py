@@ -24,6 +24,7 @@ from picows import (
 
 from fabricmon.central.streams.connection import HandshakeError, MessageKind, StreamReceiver, StreamRequest
 from fabricmon.central.streams.resolver import Addresses
+from fabricmon.runtime.fair_loop import put_first, put_last
 
 CLOSING = 0.5  # seconds a peer has to answer the end of a stream
 SECOND_ADDRESS = 0.25  # seconds until the next address of a name is tried beside the first (RFC 8305)
@@ -50,6 +51,7 @@ class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not
         self._size = 0
         self._joined: WSMsgType | None = None
         self._transport: WSTransport | None = None
+        self._fd = -1
         self.abandoned, self._writable = False, asyncio.Event()
         self._writable.set()
 
@@ -58,6 +60,8 @@ class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not
         if self.abandoned:
             transport.disconnect(False)
         else:
+            self._fd = transport.underlying_transport.get_extra_info("socket").fileno()
+            put_last(self._fd)
             self._receiver.opened(self)
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
@@ -112,6 +116,7 @@ class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not
         self._writable.set()
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
+        put_first(self._fd)
         asyncio.get_running_loop().call_soon(self._lost, transport)  # picows notes its error after this call
 
     def _lost(self, transport: WSTransport) -> None:

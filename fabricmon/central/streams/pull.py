@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry
 
 from fabricmon import __version__
 from fabricmon.central.streams.admission import Admission
+from fabricmon.central.streams.attempts import Attempts
 from fabricmon.central.streams.claims import Claims
 from fabricmon.central.streams.connection import Dialler, HandshakeError, StreamConnection, StreamRequest
 from fabricmon.central.streams.noting import StreamNotes
@@ -28,7 +30,7 @@ from fabricmon.runtime.descriptors import OUT, RETRY, DescriptorReserve
 from fabricmon.web.agent_links import AgentLinks
 from fabricmon.web.settings import LinkConfig
 
-SWEEP = 1.0  # seconds between two checks for silent streams
+SWEEP = 10  # steps of the connection attempts between two checks for silent streams
 MINIMUM_RUN = 2.0  # seconds a stream must have stood for the next attempt to come without waiting
 DNS_CACHE = 30  # seconds an address is taken for that of its name
 SENDING = 1.0  # seconds a peer's socket may be full before a text to it is given up
@@ -73,6 +75,7 @@ class Pull:
             self.register, engine, self._link, self.admission, self._notes, now, config.max_message
         )
         self._connecting = asyncio.Semaphore(config.connecting)
+        self._attempts = Attempts(time.monotonic)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._limits: dict[str, asyncio.Timeout] = {}  # of the streams that are open; a rescheduled one ends its stream
         self._dialler = dialler or usual_dialler()
@@ -135,7 +138,8 @@ class Pull:
         loop = asyncio.get_running_loop()
         try:
             while True:
-                await asyncio.sleep(SWEEP)
+                for _ in range(SWEEP):
+                    await self._attempts.step()
                 now = self._now()
                 self._notes.settle()
                 for node in self.admission.claims.freed(now):
@@ -235,7 +239,7 @@ class Pull:
         while True:
             await self._descriptors.room()
             try:
-                async with self._connecting, asyncio.timeout(config.connect_timeout):
+                async with self._connecting, self._attempts.next(config.connect_timeout):
                     return await self._dialler.open(request, reading)
             except OSError as error:
                 if error.errno not in OUT:

@@ -12,7 +12,8 @@ from fabricmon.units import Duration
 class PullConfig(Struct, forbid_unknown_fields=True, frozen=True):
     """The stream of the server to each agent.
 
-    connect_timeout  for the TCP connection and the WebSocket handshake together.
+    connect_timeout  for the TCP connection and the WebSocket handshake together; seconds in which the server itself is
+                     busy with other work do not count.
     slow_after       without a frame that long the agent is slow; agents send one at least every second.
     lost_after       without a frame that long the stream is closed and reconnected.
     retry_min/max    back-off between attempts at one agent: doubles from min to max, each with 50..100 % jitter.
