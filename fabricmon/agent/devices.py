@@ -41,7 +41,6 @@ class _Opened:
     def __init__(self, kind: CollectorKind, host: Host, config: CollectorConfig, notify: Notify) -> None:
         self._kind, self._host, self._config, self._notify = kind, host, config, notify
         self._collector: Collector[Any] | None = None
-        self._listening = False
         self._stop: Callable[[], None] | None = None
         self.faults: tuple[Fault, ...] = ()
 
@@ -52,12 +51,11 @@ class _Opened:
         return self._collector.sessions()
 
     def listen(self) -> None:
-        """Start live events, once."""
-        if self._listening or self._collector is None or self._collector.watch is None:
+        """Start live events, once; where that fails, at the next search."""
+        if self._stop is not None or self._collector is None or self._collector.watch is None:
             return
-        self._listening = True
         try:
-            self._stop = self._collector.watch(self._notify)
+            self._stop, self.faults = self._collector.watch(self._notify), ()
         except Exception as error:  # without live events the next read shows the change
             self.faults = (Fault(self._kind.name, "", "live events", str(error)),)
 

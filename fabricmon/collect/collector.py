@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import operator
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
-from fabricmon.host.protocol import Host
+from fabricmon.host.protocol import Host, HostError
 from fabricmon.model import Event, Part, Reading
 from fabricmon.units import Duration
 
@@ -73,13 +75,17 @@ class Session(Generic[C]):
         self._period = float(config.interval)
         self._parts: tuple[Part, ...] = ()
         self._again = -math.inf  # node time of the next discovery
+        self._missed = HostError.without_descriptors
 
     def close(self) -> None:
         """Close open files; most Sessions have none."""
 
     def _settle(self, now: float) -> None:
-        """Schedule the next discovery."""
-        self._again = now + float(self._config.rediscover)
+        """Schedule the next discovery: at the next read where this one may have missed something because no file could
+        be opened."""
+        complete = self._missed == HostError.without_descriptors
+        self._missed = HostError.without_descriptors
+        self._again = now + float(self._config.rediscover) if complete else -math.inf
 
     def _shape_is(self, parts: tuple[Part, ...]) -> None:
         """Set the parts of the next readings; the same object while they are equal."""
@@ -108,8 +114,11 @@ class Collector(Generic[D]):
 
     def sessions(self) -> dict[str, DeviceReader]:
         """A Session for each device that is present. HostError where the devices cannot be listed."""
+        missed, found = HostError.without_descriptors, self._find()
+        if HostError.without_descriptors != missed:
+            raise HostError("devices", errno.EMFILE, os.strerror(errno.EMFILE))
         kept: dict[str, tuple[D, DeviceReader]] = {}
-        for name, device in self._find().items():
+        for name, device in found.items():
             old = self._kept.get(name)
             kept[name] = old if old is not None and self._same(old[0], device) else (device, self._make(device))
         self._kept = kept

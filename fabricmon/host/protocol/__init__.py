@@ -8,9 +8,10 @@ only exception of a method.
 from __future__ import annotations
 
 import builtins
+import errno
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from msgspec import Struct
 
@@ -20,7 +21,12 @@ from fabricmon.host.protocol.interfaces import Interfaces
 
 
 class HostError(Exception):
-    """A source that cannot be read. `errno` is the kernel's number (0 where there is none)."""
+    """A source that cannot be read. `errno` is the kernel's number (0 where there is none).
+
+    without_descriptors  failures of this process so far for want of a file descriptor: they show nothing of a source
+    """
+
+    without_descriptors: ClassVar[int] = 0
 
     def __init__(self, path: str, errno: int, text: str) -> None:
         super().__init__(f"{path}: {text}")
@@ -29,6 +35,8 @@ class HostError(Exception):
     @classmethod
     def from_os(cls, path: str, error: OSError) -> HostError:
         """The kernel's error for a path or question."""
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            HostError.without_descriptors += 1
         return cls(path, error.errno or 0, error.strerror or str(error))
 
 
