@@ -318,12 +318,16 @@ class Symptom(Struct, frozen=True):
 
 
 class SymptomChange(Struct, frozen=True):
-    """A transition of one symptom. `reason` is text for the history."""
+    """A transition of one symptom. `reason` is text for the history.
+
+    witnessed  its component was seen without it before: `since` is when it began, not when it was first looked at
+    """
 
     symptom: Symptom
     opened: bool
     at: float
     reason: str
+    witnessed: bool = True
 
 
 class Members(Struct, frozen=True):

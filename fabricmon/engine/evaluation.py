@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import numpy as np
 
@@ -210,7 +211,8 @@ class Evaluation:
         moved = had_traffic(index.domains, self._fleet.tables, now)
         verdicts = verdicts_of(observations, silence, ports, moved, index)
         self._seen = index.hosts(SymptomType.AGENT_SILENT, answering(observations, ports, moved))
-        return self._common_causes.joined(verdicts, observations, index.domains, now), observations, held_up
+        witnessed = partial(index.witnessed, restored=self._situation.together)
+        return self._common_causes.joined(verdicts, observations, index.domains, witnessed, now), observations, held_up
 
     def _context(self, index: SymptomIndex, observations: Observations, now: float) -> VerdictContext:
         graph = self._placing.graph

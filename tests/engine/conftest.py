@@ -120,9 +120,9 @@ class World:
             self.silent.discard(host)
             self.engine.presence(host, Presence.LIVE, "", self.now)
 
-    def restart(self) -> None:
-        """The central server is killed and started: only its incidents survive."""
-        kept = self.engine.incidents()
+    def restart(self, forgets: bool = False) -> None:
+        """The central server is killed and started: only its incidents survive, or nothing."""
+        kept = [] if forgets else self.engine.incidents()
         self.engine = Engine(Scope.FLEET, self.graph, self.params, "test")
         self.engine.restore(kept, self.now)
         for host in self.hosts:

@@ -167,3 +167,34 @@ def test_a_mass_alarm_of_before_a_restart_ends(world: Any) -> None:
     w.mend(set(w.down))
     w.run(4 * FOUND_AGAIN, step=20.0)
     assert w.kinds() == []
+
+
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_what_is_down_at_a_first_look_did_not_go_down_together(world: Any, restarts: int) -> None:
+    """A server without its database, which may restart again, knows of no link since when it is down."""
+    w = world(hosts=12, rails=4, topology=False)
+    apart = [(w.hosts[2 * n], n % 4) for n in range(6)]
+    for port in apart:
+        w.break_links([port])
+        w.run(1200, step=30.0)
+    before = w.kinds()
+    assert [kind for kind, _ in before] == ["link_down"] * 6
+    for restart in range(restarts):
+        w.restart(forgets=restart == 0)
+        w.run(300, step=2.0)
+        assert w.kinds() == before
+    more = {(host, n % 4) for n, host in enumerate(w.hosts[1::2][:5])}
+    w.break_links(more)
+    w.run(60)
+    assert [i.members.bad for i in w.firing() if i.component.startswith("common(links down")] == [5]
+
+
+def test_what_went_down_together_is_one_incident_after_a_restart(world: Any) -> None:
+    w = world(hosts=12, rails=4, topology=False)
+    w.break_links({(host, n % 4) for n, host in enumerate(w.hosts[:8])})
+    w.run(60)
+    before = w.kinds()
+    assert len(before) == 1
+    w.restart()
+    w.run(60)
+    assert w.kinds() == before

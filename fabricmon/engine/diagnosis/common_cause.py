@@ -5,7 +5,7 @@ group explains most of them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -90,6 +90,10 @@ class _Cause:
     rows: set[int] = field(default_factory=set)
 
 
+Witnessed = Callable[[SymptomType, Ints], bool]
+"""Whether the beginning of a symptom on one of some rows was seen."""
+
+
 class CommonCauses:
     """Causes by phenomenon, over time."""
 
@@ -106,12 +110,17 @@ class CommonCauses:
             explained.clear()
 
     def joined(
-        self, verdicts: Sequence[FaultVerdict], observations: Observations, domains: RowDomains, now: float
+        self,
+        verdicts: Sequence[FaultVerdict],
+        observations: Observations,
+        domains: RowDomains,
+        witnessed: Witnessed,
+        now: float,
     ) -> list[FaultVerdict]:
-        """The verdicts, those that began together as one."""
+        """The verdicts, those that began together as one. What was there at a first look began at an unknown time."""
         left = list(verdicts)
         for number, phenomenon in enumerate(PHENOMENA):
-            units = _units(phenomenon, left, observations)
+            units = _units(phenomenon, left, observations, witnessed)
             if not units:
                 self._causes[number].clear()
                 self._explained[number].clear()
@@ -198,22 +207,25 @@ def clusters(units: Sequence[_Unit], within: float) -> list[list[_Unit]]:
     return found
 
 
-def _units(phenomenon: Phenomenon, verdicts: Sequence[FaultVerdict], observations: Observations) -> list[_Unit]:
+def _units(
+    phenomenon: Phenomenon, verdicts: Sequence[FaultVerdict], observations: Observations, witnessed: Witnessed
+) -> list[_Unit]:
     found: list[_Unit] = []
     explained: set[int] = set()
     for verdict in verdicts:
-        rows = [rows for kind, rows in verdict.explained.items() if kind in phenomenon.types]
+        rows = {kind: rows for kind, rows in verdict.explained.items() if kind in phenomenon.types}
         if rows:
-            mine = frozenset(np.concatenate(rows).tolist())
+            mine = frozenset(np.concatenate(list(rows.values())).tolist())
             if phenomenon.table is Kind.NODE:
                 explained |= mine
             wide = verdict.domain in GROUPS - {"host"}
-            if wide or not phenomenon.only_groups:
+            began = any(witnessed(kind, some) for kind, some in rows.items())
+            if began and (wide or not phenomenon.only_groups):
                 found.append(_Unit(verdict.onset, mine, verdict, wide, verdict.domain in KNOWN_CAUSES))
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     if silent is not None and len(silent.rows) <= CUT_OFF * int(silent.known.sum()):
         for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
-            if row not in explained:
+            if row not in explained and witnessed(T.AGENT_SILENT, np.array([row])):
                 found.append(_Unit(onset, frozenset((row,)), None))
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +74,15 @@ class SymptomIndex:
                         open_here = (state.open[row].symptom for row in reporting if row in state.open)
                         found.update(SymptomKey(symptom.rule, symptom.component) for symptom in open_here)
         return frozenset(found)
+
+    def witnessed(self, kind: SymptomType, rows: Ints, restored: Container[str]) -> bool:
+        """Whether the beginning of a symptom on one of these rows was seen, or known from before a restart (`restored`:
+        parts). What the first look at a row shows began at an unknown time before."""
+        ids, states = self.ids[self.table(kind)], self.rule_states.get(kind, ())
+        return not states or any(
+            state.open[row].witnessed or str(ids[row]) in restored
+            for row in self._reporting_rows(kind, rows) for state in states if row in state.open
+        )  # fmt: skip
 
     def _reporting_rows(self, kind: SymptomType, rows: Ints) -> list[int]:
         reported_by = self.domains.reported_by

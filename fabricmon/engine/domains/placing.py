@@ -149,7 +149,7 @@ class Placing:
         ports, leaf = self._fleet.tables[Kind.PORT], self.domains.port.ids["leaf"]
         link = self.domains.assigned.ids["link"]
         for change in symptoms:
-            if change.opened and change.symptom.kind == "link_down":
+            if change.opened and change.witnessed and change.symptom.kind == "link_down":
                 row = ports.row(change.symptom.component)
                 if row is not None and row < len(leaf) and leaf[row] < 0 <= link[row]:  # without a link: not placed yet
                     self._learned.add_falls([(change.symptom.component, change.symptom.since)])

@@ -73,7 +73,9 @@ class Present(NamedTuple):
 
 
 class Situation:
-    """restored_at  `now` of the start from stored incidents"""
+    """restored_at  `now` of the start from stored incidents
+    together     parts that a restored incident had with others: they began together, as was seen before the start
+    """
 
     def __init__(self, fabric: str = "") -> None:
         self.fabric = fabric
@@ -82,6 +84,7 @@ class Situation:
         self._owner: dict[SymptomKey, str] = {}
         self._first_seen: dict[str, float] = {}
         self.restored_at = 0.0
+        self.together: set[str] = set()
         self._onsets: dict[str, float] = {}
 
     # --- output
@@ -119,6 +122,8 @@ class Situation:
                 self.firing[incident.id] = FiringIncident(kept, peaks, None)
                 self.resolved.pop(incident.id, None)
                 several = kind_of(incident.kind).inhibits is Inhibits.ALL  # its members began at moments of their own
+                if not several and len(incident.parts) > 1:
+                    self.together.update(incident.parts)
                 for part in () if several else incident.parts:
                     self._onsets[part] = min(incident.since, self._onsets.get(part, incident.since))
             elif now - (incident.resolved or now) <= REMEMBER:
@@ -127,6 +132,7 @@ class Situation:
     def recovered(self, part: str) -> None:
         """A symptom of a part closed: what it shows later begins later."""
         self._onsets.pop(part, None)
+        self.together.discard(part)
 
     def drop_claims(self, exists: Callable[[ComponentId], bool]) -> None:
         """Components left: nothing is kept of their symptoms."""
@@ -172,6 +178,7 @@ class Situation:
         if self._onsets and now - since >= FOUND_AGAIN:  # of the rest no symptom came back
             open_ = {str(key.component) for key in self._owner}
             self._onsets = {part: onset for part, onset in self._onsets.items() if part in open_}
+            self.together &= open_
 
     # --- with a draft (laws 1 and 2)
 
