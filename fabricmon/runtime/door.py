@@ -137,18 +137,23 @@ class Door:
         self._serving.pop(handler, None)
 
     def watch(self, app: web.Application) -> None:
-        """Suspend the time limit of headers while a request of the application is served."""
+        """Suspend the time limit of headers while a request of the application is served. A client that closes before
+        its answer is no defect: nothing is logged."""
 
         @web.middleware
         async def served(request: web.Request, handler: Handler) -> web.StreamResponse:
             connection = self._serving.get(request.protocol)
-            if connection is None:
-                return await handler(request)
-            connection.begin()
+            if connection is not None:
+                connection.begin()
             try:
                 return await handler(request)
+            except ConnectionError:
+                if request.transport is not None and not request.transport.is_closing():
+                    raise
+                return web.Response()  # is not sent
             finally:
-                connection.end()
+                if connection is not None:
+                    connection.end()
 
         app.middlewares.insert(0, served)
 

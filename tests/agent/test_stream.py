@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -74,6 +76,10 @@ async def follow(running: Running, after: str = "") -> AsyncIterator[Reader]:
 
 
 SLOW = Config(interval=3600.0, deadline=60.0)
+UPGRADE = (
+    b"GET /stream HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
 
 
 async def test_inventory_then_all_values_then_differences() -> None:
@@ -227,15 +233,11 @@ async def test_a_reader_that_pings_without_end_is_sent_away() -> None:
 
 async def test_a_peer_that_floods_is_cut_off_before_its_pings_are_read_and_others_are_served() -> None:
     pings = bytes([0x89, 0x80, 1, 2, 3, 4]) * 100_000
-    upgrade = (
-        b"GET /stream HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-    )
     async with Running(FakeCollector()) as running, aiohttp.ClientSession() as http:
         where = running.agent.addresses[0]
         for _ in range(2):  # the second time there is no budget left for a request
             reader, writer = await asyncio.open_connection(where.host, where.port, local_addr=("127.0.0.2", 0))
-            writer.write(upgrade + pings)
+            writer.write(UPGRADE + pings)
             got = b""
             with contextlib.suppress(ConnectionError):
                 async with asyncio.timeout(60):
@@ -246,6 +248,20 @@ async def test_a_peer_that_floods_is_cut_off_before_its_pings_are_read_and_other
             page = await answer.text()
     [refused] = [line for line in page.splitlines() if 'refused_total{reason="flood"}' in line]
     assert float(refused.rpartition(" ")[2]) >= 2
+
+
+async def test_a_reader_that_leaves_before_its_answer_is_no_defect(caplog: pytest.LogCaptureFixture) -> None:
+    reset = struct.pack("ii", 1, 0)  # SO_LINGER of 0 s
+    async with Running(FakeCollector()) as running:
+        for _ in range(20):
+            with socket.create_connection(running.agent.addresses[0]) as gone:
+                gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+                gone.sendall(UPGRADE)
+            await asyncio.sleep(0.01)
+        await until(lambda: not running.agent.api._streams)
+        async with follow(running) as reader:
+            assert isinstance(await reader.next(), Inventory)
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_a_ping_now_and_then_is_answered() -> None:

@@ -256,8 +256,6 @@ class StatusPage:
                     await response.write(f"event: update\ndata: {data}\n\n".encode())
                     sent, sent_at = news, loop.time()
                 await asyncio.sleep(BEAT)
-        except ConnectionError:
-            pass  # the browser left
         finally:
             self._watchers -= 1
         return response
