@@ -77,7 +77,7 @@ class SymptomIndex:
 
     def witnessed(self, kind: SymptomType, rows: Ints, restored: Container[str]) -> bool:
         """Whether the beginning of a symptom on one of these rows was seen, or known from before a restart (`restored`:
-        parts). What the first look at a row shows began at an unknown time before."""
+        parts). What the first reading of a row shows began at an unknown time before."""
         ids, states = self.ids[self.table(kind)], self.rule_states.get(kind, ())
         return not states or any(
             state.open[row].witnessed or str(ids[row]) in restored
