@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import math
 import operator
-import os
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -116,7 +115,7 @@ class Collector(Generic[D]):
         """A Session for each device that is present. HostError where the devices cannot be listed."""
         missed, found = HostError.without_descriptors, self._find()
         if HostError.without_descriptors != missed:
-            raise HostError("devices", errno.EMFILE, os.strerror(errno.EMFILE))
+            raise HostError("devices", errno.EMFILE, "too many open files")
         kept: dict[str, tuple[D, DeviceReader]] = {}
         for name, device in found.items():
             old = self._kept.get(name)
