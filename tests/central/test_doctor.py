@@ -41,6 +41,12 @@ def test_a_good_server_is_ok_in_every_part() -> None:
     assert set(states(GOOD).values()) == {"ok"}
 
 
+def test_at_its_limit_a_part_is_still_well() -> None:
+    at_limit = GOOD._replace(clock=-1.0, free=(5 << 30, 100 << 30), tick=(0.25, 0.05, 0.1))
+    assert set(states(at_limit).values()) == {"ok"}
+    assert states(GOOD._replace(free=(3 << 30, 100 << 30)))["disk"] == "partly"
+
+
 @pytest.mark.parametrize(("changed", "part", "state"), [
     ({"nodes": {}, "targets": ()}, "targets", "nothing"),
     ({"nodes": {"live": 1, "unreachable": 1}}, "targets", "partly"),

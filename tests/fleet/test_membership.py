@@ -130,6 +130,15 @@ def test_hardware_under_another_name_is_found_by_its_port_too(keeps: str) -> Non
     assert names(site) == ["rocep1/1", "rocep1/2"]
 
 
+def test_of_two_that_claim_the_same_hardware_only_one_gets_its_row() -> None:
+    site = Site()
+    site.inventory("a", one("old/1", node_guid="g", port="1"))
+    row = site.row("a", "old/1")
+    site.inventory("a", port_part("infiniband", ERRORS, "new/1", "twin/1", node_guid="g", port="1"))
+    assert sorted(site.row("a", name) == row for name in ("new/1", "twin/1")) == [False, True]
+    assert names(site) == ["new/1", "twin/1"]
+
+
 def test_a_name_that_is_still_there_is_not_renamed() -> None:
     """The same serial number twice: the second component is a row of its own."""
     site = Site()
