@@ -150,7 +150,7 @@ class Campaign:
             missing = [device for device in down if not again.fires(device)]
             missing += [key for key, state in _outbox(stage) if state == "pending"]
             if not missing:
-                self.ledger.forget(known)
+                self.ledger.forget(known, down)
             return [f"{one} was not found again, or waits" for one in missing]
         return ["the server does not answer"]
 

@@ -19,7 +19,8 @@ class Ledger:
     repeated  posts with a known key
     anew      states that a server notified again under its id after it had lost its database: that it had notified
               them, and since when they are, is lost
-    stale     incidents that stayed open: a server lost its database and found their fault again under another id
+    stale     incidents that stayed open: a server lost its database before it could resolve them, or found what is left
+              of a group under other ids
     another   the same state of an incident under two keys, one incident under two ids, or one key with two contents
     """
 
@@ -61,11 +62,15 @@ class Ledger:
         if self._ids.setdefault(about, id) != id:
             self.another.append(f"{about} is {self._ids[about]} and {id}")
 
-    def forget(self, known: Collection[str]) -> None:
-        """A server has lost its database: incidents other than those that it knows now are never resolved."""
+    def forget(self, known: Collection[str], down: Collection[str]) -> None:
+        """A server has lost its database: incidents other than those that it knows now are never resolved. That of a
+        single link that is still down is none of them: a server makes its id of what is down alone."""
         gone = [id for id, incident in self.last.items() if incident["status"] == "firing" and id not in known]
         self.stale += len(gone)
         for id in gone:
+            about = f"{self.last[id]['kind']} {self.last[id]['component']}"
+            if about.startswith("link_down ") and any(f"/{device}/" in about for device in down):
+                self.another.append(f"{about} was not found again as {id}")
             del self.last[id]
 
     def fires(self, device: str) -> bool:

@@ -89,11 +89,13 @@ def test_the_books_count_repeats_and_find_what_has_another_key() -> None:
 
 def test_what_a_server_without_its_database_does_not_know_is_stale() -> None:
     books = booked(post("a", state("firing")), post("b", state("firing", "j", "mlx5_2")), post("c", state("resolved")))
-    books.forget({"k"})
-    assert (books.stale, books.wrong([], ["mlx5_2"])) == (1, [])
+    books.forget({"k"}, ["mlx5_1"])
+    assert (books.stale, books.wrong([], ["mlx5_2"]), books.another) == (1, [], [])
     books = booked(post("a", state("firing")))
-    books.forget({"i"})
+    books.forget({"i"}, ["mlx5_1"])
     assert (books.stale, books.wrong(["mlx5_1"], [])) == (0, [])
+    books.forget({"k"}, ["mlx5_1"])
+    assert books.another == ["link_down link(node-1/mlx5_1/1) was not found again as i"]
 
 
 def test_the_table_counts_a_round_once_in_its_total() -> None:
