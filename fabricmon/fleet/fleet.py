@@ -17,12 +17,14 @@ from fabricmon.catalogue.counter import Counter
 from fabricmon.fleet.clocks import PartClocks
 from fabricmon.fleet.membership import (
     GONE_TIME,
+    Landing,
+    LandingShape,
     Placed,
     delivery,
     drop,
     enter,
     is_removed,
-    landing,
+    landing_shape,
     removed_devices,
 )
 from fabricmon.fleet.settings import TrackSettings
@@ -36,15 +38,19 @@ FORGET_EVERY = 600.0  # seconds between two searches for components that left lo
 EXPECTED_FOR = 600.0
 """Seconds after a start for which a node that no target leads to may still become expected: sources of targets are read
 again. The store forgets such a node as soon."""
+SHAPES, SHAPE_VALUES = 256, 8192  # landing shapes that are kept, and values of the largest such one; 8 bytes a value
 NODE_COLUMNS = ("presence", "last_frame", "first_seen", "interval", "booted")
 
 
 @dataclass(slots=True)
 class Route:
-    """Where the values of a node land in one table; void when the table's cells have moved."""
+    """Where the values of a node, from `first` to before `last`, land in one table; void when the table's cells have
+    moved."""
 
     table: Table
-    landing: NDArray[np.int64]
+    first: int
+    last: int
+    landing: Landing
     version: int
 
 
@@ -92,6 +98,7 @@ class Fleet:
         self._numbers = 0
         self._swept = -np.inf
         self._spare: list[int] = []
+        self._shapes: dict[object, LandingShape] = {}
         self._maintained: frozenset[str] = frozenset()
         for name in NODE_COLUMNS:
             self.tables[Kind.NODE].column(name)
@@ -125,9 +132,9 @@ class Fleet:
         known.inventory, known.size = inventory, inventory.size
         self._put(known, "interval", min(periods, default=float("nan")))
         collectors = {part.collector for part in inventory.parts}
+        placed = _placed(inventory, known.clocks)
         for kind in Kind:
-            table = self.tables[kind]
-            parts = [placed for placed in _placed(inventory, known.clocks) if placed.part.kind is kind]
+            table, parts = self.tables[kind], placed.get(kind, [])
             if not parts and kind not in known.rows:
                 continue
             mine = known.rows.setdefault(kind, {} if kind is not Kind.NODE else {"": known.row})
@@ -155,18 +162,22 @@ class Fleet:
             raise ValueError(f"{node}: frame {frame.seq} has {len(frame.taken)} part times, its inventory {parts}")
         if frame.index is None and len(frame.values) != size:
             raise ValueError(f"{node}: frame {frame.seq} has {len(frame.values)} values, its inventory {size}")
+        if frame.index is not None and (
+            len(frame.index) != len(frame.values) or int(frame.index.max(initial=0)) >= max(size, 1)
+        ):
+            raise ValueError(f"{node}: frame {frame.seq} does not fit its inventory of {size} values")
         for route in known.routes:
             if route.version != route.table.version:
                 self._settle(known)
                 break
         for route in known.routes:
             if frame.index is None:
-                route.table.flat[route.landing] = frame.values
+                route.table.flat[route.landing] = frame.values[route.first : route.last]
+            elif route.last - route.first == size:
+                route.table.flat[route.landing[frame.index]] = frame.values
             else:
-                try:
-                    route.table.flat[route.landing[frame.index]] = frame.values
-                except (IndexError, ValueError) as error:
-                    raise ValueError(f"{node}: frame {frame.seq} does not fit its inventory: {error}") from None
+                mine = (frame.index >= route.first) & (frame.index < route.last)
+                route.table.flat[route.landing[frame.index[mine] - route.first]] = frame.values[mine]
         self.clocks.note_reads(known.clocks, frame.taken, now)
         self._put(known, "last_frame", now)
         self.clocks.note_frame(known.number, now)
@@ -219,7 +230,7 @@ class Fleet:
         values = np.full(known.size, np.nan)
         for route in known.routes:
             mine = route.landing > 0
-            values[mine] = route.table.flat[route.landing[mine]]
+            values[route.first : route.last][mine] = route.table.flat[route.landing[mine]]
         taken = self.clocks.taken[known.clocks].copy()
         return Frame(known.inventory.id, 0, now, taken, None, values, known.size)
 
@@ -317,18 +328,31 @@ class Fleet:
     def _settle(self, node: Node) -> None:
         """Set where the node's values land, for each table that takes some."""
         assert node.inventory is not None
-        placed = _placed(node.inventory, node.clocks)
         node.routes = []
-        for kind in dict.fromkeys(p.part.kind for p in placed):
+        for kind, parts in _placed(node.inventory, node.clocks).items():
             table = self.tables[kind]
-            parts = [p for p in placed if p.part.kind is kind]
-            lands = landing(table, node.rows[kind], parts, node.inventory.size)
-            node.routes.append(Route(table, lands, table.version))
+            shape = self._shape(table, parts)
+            lands = shape.cells(table, node.rows[kind])
+            node.routes.append(Route(table, shape.first, shape.last, lands, table.version))
+
+    def _shape(self, table: Table, parts: Sequence[Placed]) -> LandingShape:
+        """`landing_shape`, kept for other nodes with these parts."""
+        if sum(placed.part.size for placed in parts) > SHAPE_VALUES:
+            return landing_shape(table, parts)
+        rows = tuple((p.offset, p.part.period, p.part.columns, *(c.name for c in p.part.components)) for p in parts)
+        key = table.kind, table.shape, rows
+        known = self._shapes.get(key)
+        if known is None:
+            if len(self._shapes) >= SHAPES:
+                self._shapes.clear()
+            known = self._shapes[key] = landing_shape(table, parts)
+        return known
 
 
-def _placed(inventory: Inventory, clocks: slice) -> list[Placed]:
-    offset, placed = 0, []
+def _placed(inventory: Inventory, clocks: slice) -> dict[Kind, list[Placed]]:
+    """The parts of each kind."""
+    offset, placed = 0, dict[Kind, list[Placed]]()
     for number, part in enumerate(inventory.parts, clocks.start):
-        placed.append(Placed(number, offset, part))
+        placed.setdefault(part.kind, []).append(Placed(number, offset, part))
         offset += part.size
     return placed

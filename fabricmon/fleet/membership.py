@@ -24,10 +24,9 @@ class Placed(NamedTuple):
     offset: int
     part: Part
 
-    @property
-    def end(self) -> int:
-        return self.offset + self.part.size
 
+Landing = NDArray[np.int32] | NDArray[np.int64]
+_INT32 = 2**31 - 1
 
 GONE_ROWS = 256
 """Rows of one node and kind that are kept after they left its inventory; the oldest go first."""
@@ -78,9 +77,7 @@ def enter(
 
     Returns whether hardware came back or was changed.
     """
-    labels: dict[str, dict[str, str]] = {}
-    for component in (component for placed in parts for component in placed.part.components):
-        labels.setdefault(component.name, {}).update((k, v) for k, v in component.labels.items() if v)
+    labels = _facts(parts)
     _follow_names(table, node, mine, labels)
     # What left goes first, so that its rows are there for what came: names that always change need no more rows.
     for name, row in mine.items():
@@ -99,11 +96,25 @@ def enter(
         if not table.present[row]:
             table.enter(row)
         if table.labels[row] != facts:
-            table.relabel(row, facts)
+            table.relabel(row, dict(facts) if table.kind is Kind.NODE else facts)  # a node's presence is added
     _note_parts(table, mine, parts)
     if len(former):
-        _clear_unowned(table, former, landing(table, mine, parts, max((p.end for p in parts), default=0)))
+        lands = landing_shape(table, parts).cells(table, mine) if parts else np.zeros(0, np.int64)
+        _clear_unowned(table, former, lands)
     return bool(renewed)
+
+
+def _facts(parts: Sequence[Placed]) -> dict[str, dict[str, str]]:
+    """Labels of each component, of all its parts: those of one part where it has them all, which other nodes share."""
+    found: dict[str, dict[str, str]] = {}
+    for component in (component for placed in parts for component in placed.part.components):
+        known, more = found.get(component.name), component.labels
+        if known is None:
+            found[component.name] = more if all(more.values()) else {k: v for k, v in more.items() if v}
+        elif known is not more:
+            merged = known | {k: v for k, v in more.items() if v}
+            found[component.name] = next((each for each in (known, more) if each == merged), merged)
+    return found
 
 
 def _forget_oldest(table: Table, mine: dict[str, int]) -> None:
@@ -122,8 +133,9 @@ def drop(table: Table, mine: dict[str, int], names: Sequence[str]) -> None:
 
 def delivery(table: Table, parts: Sequence[Placed]) -> Delivery:
     """Which columns these parts deliver, and by which collectors."""
+    kinds = {(placed.part.collector, placed.part.columns) for placed in parts}
     return frozenset(
-        (column, table.source(placed.part.collector)) for placed in parts for column in placed.part.columns if column
+        (column, table.source(collector)) for collector, columns in kinds for column in columns if column
     )
 
 
@@ -159,31 +171,52 @@ def _epoch(table: Table, row: int, facts: dict[str, str]) -> bool:
     )
 
 
-def landing(table: Table, mine: dict[str, int], parts: Sequence[Placed], size: int) -> NDArray[np.int64]:
-    """Where each of a node's `size` values lands in `table.flat`; 0 (an unused cell) for those of other tables.
+class LandingShape(NamedTuple):
+    """Where values land in a table, the same for all nodes with the same parts.
+
+    first, last  the table's own values lie between them in a frame
+    names        of the components
+    columns      int32 per value: its column, 0 (unused cells) for none and for a value that another part delivers
+    components   int32 per value: index in `names`
+    """
+
+    first: int
+    last: int
+    names: tuple[str, ...]
+    columns: NDArray[np.int32]
+    components: NDArray[np.int32]
+
+    def cells(self, table: Table, mine: Mapping[str, int]) -> Landing:
+        """Where the values of the node with these rows land in `table.flat`; 0 (an unused cell) for none."""
+        rows = np.array([*(mine[name] for name in self.names), 0], np.int64)  # one even where only others' values are
+        cells = np.where(self.columns > 0, self.columns * np.int64(table.capacity) + rows[self.components], 0)
+        return cells.astype(np.int32) if table.flat.size <= _INT32 else cells
+
+
+def landing_shape(table: Table, parts: Sequence[Placed]) -> LandingShape:
+    """The shape of these parts, at least one; it holds as long as `table.shape`.
 
     A cell that several parts deliver belongs to the part that is read most often, the first of equals.
     """
-    lands = np.zeros(size, np.int64)
-    period = np.full(size, np.inf)
+    first, size = parts[0].offset, parts[-1].offset + parts[-1].part.size - parts[0].offset
+    columns, components, period = np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros(size)
+    number: dict[str, int] = {}
     for placed in parts:
-        part, at = placed.part, slice(placed.offset, placed.offset + placed.part.size)
-        rows = np.array([mine[c.name] for c in part.components], np.int64)
-        columns = np.array([table.columns[name] if name else 0 for name in part.columns], np.int64)
+        part, at = placed.part, slice(placed.offset - first, placed.offset - first + placed.part.size)
+        names = [number.setdefault(component.name, len(number)) for component in part.components]
         # a part lies row by row: component after component, each with all its columns
-        lands[at] = np.where(columns > 0, columns[None, :] * table.capacity + rows[:, None], 0).reshape(-1)
+        columns[at] = np.tile([table.columns[name] if name else 0 for name in part.columns], len(names))
+        components[at] = np.repeat(names, len(part.columns))
         period[at] = part.period
-    delivered = [name for placed in parts for name in set(placed.part.columns) if name]
-    if len(delivered) == len(set(delivered)):
-        return lands
     order = np.lexsort((np.arange(size), period))
-    _, first = np.unique(lands[order], return_index=True)
+    _, owners = np.unique(columns[order] * np.int64(len(number) + 1) + components[order], return_index=True)
     owner = np.zeros(size, np.bool_)
-    owner[order[first]] = True
-    return np.where(owner, lands, 0)
+    owner[order[owners]] = True
+    columns[~owner] = 0
+    return LandingShape(first, first + size, tuple(number), columns, components)
 
 
-def _clear_unowned(table: Table, rows: NDArray[np.intp], lands: NDArray[np.int64]) -> None:
+def _clear_unowned(table: Table, rows: NDArray[np.intp], lands: Landing) -> None:
     """Set the cells of these rows that no part delivers any more to unknown."""
     columns = np.array([at for name, at in table.columns.items() if name not in table.own], np.int64)
     cells = (columns[:, None] * table.capacity + rows[None, :]).reshape(-1)

@@ -1,13 +1,17 @@
 """Limits of what one agent may send: each of the table, what passes, and what of it is kept."""
 
 import math
+import operator
 import re
 
+import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fabricmon.catalogue import CATALOGUE
-from fabricmon.central.streams.intake import Columns, check_event, check_inventory, usable
+from fabricmon.central.streams.intake import Columns, check_event, checked_inventory, usable
 from fabricmon.central.streams.limits import LIMITS, SOURCES, OverLimit, check, most
 from fabricmon.collect import COLLECTORS
 from fabricmon.frame import Frame
@@ -53,16 +57,46 @@ def inventory(*parts, who=WHO):
 )
 def test_an_inventory_beyond_a_limit_is_refused_by_its_name(limit, beyond):
     with pytest.raises(OverLimit) as refused:
-        check_inventory(beyond, 0)
+        checked_inventory(beyond, 0)
     assert refused.value.limit == limit
+
+
+TEXTS = st.text(st.characters(codec="ascii", exclude_categories=["C"]), min_size=1, max_size=8)
+WHOLE = st.lists(
+    st.builds(
+        lambda names, columns, kind, labels: part(*names, columns=tuple(columns), kind=kind, collector="c", **labels),
+        st.sets(TEXTS, max_size=3), st.lists(TEXTS, unique=True, max_size=4), st.sampled_from([Kind.PORT, Kind.GPU]),
+        st.dictionaries(st.sampled_from(["role", "board", "port_guid"]), TEXTS),
+    ),
+    max_size=4,
+).map(lambda parts: inventory(*parts))  # fmt: skip
+
+
+@given(WHOLE)
+def test_what_is_kept_of_an_inventory_is_equal_to_it_and_shared_with_others(sent):
+    twin = msgspec.json.decode(msgspec.json.encode(sent), type=Inventory)
+    kept, other = checked_inventory(sent, 0), checked_inventory(twin, 0)
+    assert kept == sent
+    for one, same in zip(kept.parts, other.parts, strict=True):
+        assert one.columns is same.columns
+        assert all(map(operator.is_, one.components, same.components))
+
+
+def test_what_is_too_large_to_be_kept_for_others_is_kept_of_its_node():
+    large = inventory(part("a", columns=tuple(f"{n:0253}" for n in range(64)), role="x" * 1024, a="x" * 1024,
+                           b="x" * 1024, c="x" * 1024, d="x" * 1024))  # fmt: skip
+    kept, other = checked_inventory(large, 0), checked_inventory(large, 0)
+    assert kept == other == large
+    assert kept.parts[0].columns is not other.parts[0].columns
+    assert kept.parts[0].components[0] is not other.parts[0].components[0]
 
 
 def test_swept_ports_are_counted_apart():
     rows = [Component(f"leaf/{n}", {"swept": "switch"}) for n in range(10_000)]
     sweep = inventory(Part("fabric", Kind.PORT, STATE, tuple(rows), 10.0))
-    check_inventory(sweep, len(rows))
+    checked_inventory(sweep, len(rows))
     with pytest.raises(OverLimit, match="components"):
-        check_inventory(sweep, 0)
+        checked_inventory(sweep, 0)
     with pytest.raises(OverLimit, match="ports that one node sweeps"):
         check("swept_rows", most("swept_rows") + 1)
 
@@ -72,7 +106,7 @@ def test_what_agents_deliver_is_kept_under_its_name(layer):
     parts = tuple(part("" if p.kind is Kind.NODE else "x", columns=p.columns, kind=p.kind, collector=p.collector)
                   for p in PARTS[layer])  # fmt: skip
     whole = inventory(*parts, ports())
-    check_inventory(whole, 0)
+    checked_inventory(whole, 0)
     assert Columns().named("host-1", whole) is whole
 
 
@@ -156,6 +190,6 @@ def test_columns_that_the_catalogue_does_not_know_are_counted_and_cost_themselve
 
 def test_different_components_are_bounded():
     many = [f"p{n}/1" for n in range(most("rows"))]
-    check_inventory(inventory(part(*many), part(*many, collector="infiniband")), 0)
+    checked_inventory(inventory(part(*many), part(*many, collector="infiniband")), 0)
     with pytest.raises(OverLimit, match="different components"):
-        check_inventory(inventory(part(*many), part("one_more/1")), 0)
+        checked_inventory(inventory(part(*many), part("one_more/1")), 0)

@@ -178,7 +178,7 @@ def _hello(data: bytes) -> None:
     """A text message of a stream, and what the server makes of an inventory or event."""
     message = frame.decode_text(text(data))
     if isinstance(message, Inventory):
-        intake.check_inventory(message, len(intake.swept_ports(message)))
+        intake.checked_inventory(message, len(intake.swept_ports(message)))
         intake.Columns().named("n", message)
     elif isinstance(message, Event):
         intake.check_event(message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabricmon import frame as wire
 from fabricmon.central.streams.claims import Claims
-from fabricmon.central.streams.intake import Columns, check_inventory, components, swept_ports
+from fabricmon.central.streams.intake import Columns, checked_inventory, components, swept_ports
 from fabricmon.central.streams.limits import check
 from fabricmon.central.streams.presence import Peer
 from fabricmon.model import Inventory
@@ -34,8 +34,9 @@ class Admission:
         if peer.identity is not None and peer.proven != peer.node:
             peer.budget.spend_amount("silent_names", 1, now)
 
-    def admit(self, peer: Peer, inventory: Inventory, now: float) -> None:
-        """ValueError for an inventory beyond its node's limits, or with a sweep that the settings do not permit."""
+    def admit(self, peer: Peer, inventory: Inventory, now: float) -> Inventory:
+        """The inventory as it is kept (`checked_inventory`). ValueError for one beyond its
+        limits, or with a sweep that the settings do not permit."""
         node, ports = inventory.identity.node, swept_ports(inventory)
         swept = len(ports)
         refused = self._link.overreach(node, swept)
@@ -49,8 +50,9 @@ class Admission:
             self.sweepers[node] = ports
         else:
             self.sweepers.pop(node, None)
-        check_inventory(inventory, swept)
+        admitted = checked_inventory(inventory, swept)
         peer.budget.spend_amount("inventory_components", max(components(inventory) - 2 * swept, 0), now)
+        return admitted
 
     def kept(self, node: str, inventory: Inventory, now: float) -> Inventory:
         """The inventory with the columns and the GUIDs that are its node's."""

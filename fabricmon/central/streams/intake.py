@@ -1,13 +1,17 @@
 """Whether an inventory keeps to its node's limits, and what of it is kept. Decides only.
 
 Called once an inventory, before anything is made of it: what passes here costs the tables a bounded time and size.
+Nodes of one make have the same columns, and most of their labels: these are checked once and are one object for all.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -19,6 +23,9 @@ from fabricmon.model import Component, Event, Identity, Inventory, Kind, Part
 
 PORT_NUMBERS = ("port", "remote_port", "ports")
 """Labels that the topology reads as numbers."""
+
+_SHARED = 4096
+"""Characters of a part's columns, or of a component's labels or their texts, that may be kept for other nodes."""
 
 _CLOCK, _VALUE = LIMITS["clock"].most, LIMITS["value"].most
 _NAME, _LABEL, _LABELS, _PORT = map(most, ("name_size", "label_size", "labels", "port_digits"))
@@ -39,16 +46,17 @@ def rows(inventory: Inventory) -> int:
     return len({(part.kind, component.name) for part in inventory.parts for component in part.components})
 
 
-def check_inventory(inventory: Inventory, swept: int) -> None:
-    """OverLimit where the inventory has too much. `swept`: its rows of ports elsewhere, which were permitted."""
+def checked_inventory(inventory: Inventory, swept: int) -> Inventory:
+    """The inventory, of which what other nodes have as well is shared with them. OverLimit where it has too much.
+    `swept`: its rows of ports elsewhere, which were permitted."""
     _check_identity(inventory.identity)
     check("parts", len(inventory.parts))
     check("components", components(inventory) - 2 * swept)
     check("rows", rows(inventory) - swept)
     check("swept_rows", swept)
-    for part in inventory.parts:
-        _check_part(part)
+    parts = tuple(map(_checked_part, inventory.parts))
     check("values", inventory.size - most("columns") * swept)
+    return msgspec.structs.replace(inventory, parts=parts)
 
 
 class Columns:
@@ -74,8 +82,9 @@ class Columns:
     def named(self, node: str, inventory: Inventory) -> Inventory:
         """The inventory with the columns that are kept, the others without a name: the same object where there are
         none. OverLimit where it has too many of them."""
-        columns = {(p.collector, p.kind, column) for p in inventory.parts for column in p.columns}
-        unknown = {each for each in columns if not _known(*each)}
+        kinds = {(part.collector, part.kind, part.columns) for part in inventory.parts}
+        unknown = {(collector, kind, c) for collector, kind, of in kinds for c in (
+            _shared_unknown if _small(of) else _unknown)(collector, kind, of)}  # fmt: skip
         raw = {column for collector, kind, column in unknown if _raw(collector, kind, column)}
         check("raw_columns", len(raw), node)
         check("unknown_columns", len(unknown) - len(raw), node)
@@ -136,37 +145,58 @@ def _check_identity(identity: Identity) -> None:
         raise OverLimit("clock", "its start is no time")
 
 
-def _check_part(part: Part) -> None:
+def _checked_part(part: Part) -> Part:
     check_name(part.collector, "a part")
     if not part.collector:
         raise OverLimit("name_size", "a part has no collector")
     check("columns", len(part.columns), f"part {part.collector}")
     if not 0 <= part.period <= LIMITS["period"].most:
         raise OverLimit("period", f"part {part.collector} is read every {part.period:g} s")
-    for column in part.columns:
-        check_name(column, "a column")
-    if len(set(part.columns)) < len(part.columns):
-        raise OverLimit("columns", f"part {part.collector} has a column twice")
+    columns = (_shared_columns if _small(part.columns) else _checked_columns)(part.columns, part.collector)
     if len({component.name for component in part.components}) < len(part.components):
         raise OverLimit("components", f"part {part.collector} has a component twice")
-    for component in part.components:
-        _check_component(component, part.kind)
+    components = tuple(_component(component, part.kind) for component in part.components)
+    return Part(sys.intern(part.collector), part.kind, columns, components, part.period, part.wire)
 
 
-def _check_component(component: Component, kind: Kind) -> None:
-    name, labels = component.name, component.labels
+def _checked_columns(columns: tuple[str, ...], collector: str) -> tuple[str, ...]:
+    for column in columns:
+        check_name(column, "a column")
+    if len(set(columns)) < len(columns):
+        raise OverLimit("columns", f"part {collector} has a column twice")
+    return tuple(map(sys.intern, columns))
+
+
+def _component(component: Component, kind: Kind) -> Component:
+    labels = component.labels
+    small = len(component.name) <= _NAME and _small(labels) and _small(labels.values())
+    return (_shared_component if small else _checked_component)(component.name, kind, tuple(labels.items()))
+
+
+def _checked_component(name: str, kind: Kind, labels: tuple[tuple[str, str], ...]) -> Component:
     check_name(name, "a component")
     if bool(name) == (kind is Kind.NODE):
         raise OverLimit("components", f"a component of kind {kind} has the name {name!r}")
     if len(labels) > _LABELS:
         check("labels", len(labels), name)
-    for label, text in labels.items():
+    for label, text in labels:
         if len(text) > _LABEL or len(label) > _LABEL:
             check("label_size", max(len(text), len(label)), f"a label of {name}")
-    for label in PORT_NUMBERS:
-        number = labels.get(label, "")
-        if len(number) > _PORT and number.isdecimal():
-            raise OverLimit("port_digits", f"{name} has the {label} {number[:64]}")
+        if label in PORT_NUMBERS and len(text) > _PORT and text.isdecimal():
+            raise OverLimit("port_digits", f"{name} has the {label} {text[:64]}")
+    return Component(sys.intern(name), {sys.intern(label): sys.intern(text) for label, text in labels})
+
+
+def _unknown(collector: str, kind: Kind, columns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(column for column in columns if not _known(collector, kind, column))
+
+
+def _small(words: Iterable[str]) -> bool:
+    return sum(map(len, words)) <= _SHARED
+
+
+_shared_columns, _shared_component = lru_cache(1024)(_checked_columns), lru_cache(2048)(_checked_component)
+_shared_unknown = lru_cache(1024)(_unknown)
 
 
 def _known(collector: str, kind: Kind, column: str) -> bool:

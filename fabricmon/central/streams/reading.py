@@ -244,7 +244,7 @@ class StreamReading:
             raise ValueError(impostor)
         if node != peer.node:
             admission.spend_name(peer, now())
-        admission.admit(peer, inventory, now())
+        inventory = admission.admit(peer, inventory, now())
         stream.feeds = common.register.hello(peer, inventory.identity, now())
         self._inventory(inventory)
 
@@ -263,8 +263,7 @@ class StreamReading:
                 common.admission.spend_inventory(peer, data, common.max_message, now)
             if peer.identity != message.identity:
                 raise ValueError("its identity changed within a stream")
-            common.admission.admit(peer, message, now)
-            self._inventory(message)
+            self._inventory(common.admission.admit(peer, message, now))
         else:
             self.stream.goodbye = message.reason or "the agent stops"
 

@@ -1,0 +1,83 @@
+"""Where values land: every value of any parts in the cell of its component and column, sent whole or in differences."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabricmon.fleet.fleet import Fleet
+from fabricmon.frame import Frame
+from fabricmon.model import Component, ComponentId, Identity, Inventory, Kind, Part
+
+NAMES = st.lists(st.sampled_from(["a", "b", "c"]), unique=True, max_size=3)
+COLUMNS = st.lists(st.sampled_from(["symbol_errors", "link_downed", "", "gpu_ecc", "state"]), unique=True, max_size=4)
+PARTS = st.lists(
+    st.builds(
+        lambda number, kind, columns, names, period: (f"collector{number}", kind, tuple(columns), tuple(names), period),
+        st.integers(0, 2), st.sampled_from([Kind.PORT, Kind.GPU]), COLUMNS, NAMES, st.sampled_from([1.0, 10.0]),
+    ),
+    max_size=5,
+)  # fmt: skip
+NOW = 1_700_000_000.0
+
+
+def enter(fleet: Fleet, node: str, parts: list, id: int = 1) -> Inventory:
+    made = tuple(
+        Part(of, kind, columns, tuple(map(Component, names)), pace) for of, kind, columns, names, pace in parts
+    )
+    inventory = Inventory(id, Identity(node, "boot", node, "1", 1.0), made)
+    fleet.inventory(node, inventory, NOW)
+    return inventory
+
+
+def expected(inventory: Inventory, values: list[float]) -> dict[tuple[Kind, str, str], float]:
+    """Cell -> value: of the part that is read most often, the first of equals."""
+    found: dict[tuple[Kind, str, str], tuple[float, float]] = {}
+    left = iter(values)
+    for part in inventory.parts:
+        for component in part.components:
+            for column in part.columns:
+                value, cell = next(left), (part.kind, component.name, column)
+                if column and (cell not in found or part.period < found[cell][0]):
+                    found[cell] = part.period, value
+    return {cell: value for cell, (_, value) in found.items()}
+
+
+def cells(fleet: Fleet, node: str, wanted: dict[tuple[Kind, str, str], float]) -> dict[tuple[Kind, str, str], float]:
+    found = {}
+    for kind, name, column in wanted:
+        table = fleet.tables[kind]
+        row = table.row(ComponentId(kind, node, name))
+        assert row is not None
+        found[kind, name, column] = float(table.value(column)[row])
+    return found
+
+
+@given(st.lists(PARTS, min_size=1, max_size=4), st.data())
+def test_values_land_in_their_cells_whole_or_as_differences(shapes: list, data: st.DataObject) -> None:
+    fleet = Fleet()
+    nodes = [f"n{at}" for at in range(2 * len(shapes))]
+    inventories = [enter(fleet, node, shapes[at % len(shapes)]) for at, node in enumerate(nodes)]
+    for at in range(70):  # the tables grow: cells move
+        enter(fleet, f"more{at}", [("collector0", Kind.PORT, ("state",), ("a", "b"), 1.0)])
+    for number, (node, inventory) in enumerate(zip(nodes, inventories, strict=True)):
+        size, taken = inventory.size, np.zeros(len(inventory.parts))
+        before = [1000.0 * number + place for place in range(size)]
+        fleet.frame(node, Frame(1, 1, NOW, taken, None, np.array(before)), NOW)
+        turned = data.draw(st.lists(st.integers(0, size - 1), unique=True) if size else st.just([]))
+        after = before.copy()
+        for place in turned:
+            after[place] = -before[place] - 1.0
+        index = np.array(turned, np.uint32)
+        fleet.frame(node, Frame(1, 2, NOW, taken, index, np.array([after[place] for place in turned])), NOW)
+        wanted = expected(inventory, after)
+        assert cells(fleet, node, wanted) == wanted
+        newest = fleet.newest(node, NOW)
+        assert newest is not None
+        assert all(math.isnan(value) or value == after[place] for place, value in enumerate(newest.values))
+    for number, (node, inventory) in enumerate(zip(nodes, inventories, strict=True)):  # none wrote over another's
+        found = cells(fleet, node, expected(inventory, [0.0] * inventory.size)).values()
+        assert all(1000.0 * number <= max(value, -value - 1.0) < 1000.0 * number + 1000.0 for value in found)
