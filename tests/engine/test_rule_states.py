@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 
 import msgspec
@@ -194,7 +195,7 @@ def test_without_news_a_diagnosis_is_made_once_a_second_and_after_a_clock_that_w
 
         def __exit__(self, *_: object) -> None: ...
 
-    engine.time_diagnoses(Timer)
+    engine.time_steps(Timer, nullcontext)
     now, counts = 1_700_000_000.0, []
     for step in (0.0, 0.5, 0.49, 0.02, 0.5, -30.0, 0.1):
         now += step
