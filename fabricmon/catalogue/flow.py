@@ -6,6 +6,9 @@ A row is one flow (model.Component). Evidence of level L2 where its path is know
 from fabricmon.catalogue.counter import Category, Counter, Growth
 from fabricmon.model import Kind
 
+USUAL_LOSS = 1e-4
+"""Share of packets that a healthy network loses, at most (design choice, docs/methods.md#pooled-losses)."""
+
 
 def _row(name: str, category: Category, key: str, help: str) -> Counter:
     return Counter(name, Kind.FLOW, "", 64, Growth.WRAPS, category, "flow", (key,), help, window=True, family=key)

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "maintenance": ("fabricmon.commands.maintenance", "add, list and end maintenance windows"),
     "notify": ("fabricmon.commands.notify", "test receivers: send a test incident, or preview the messages"),
     "check": ("fabricmon.commands.check", "health of this node: exit 0 OK, 1 warning, 2 critical, 3 unknown"),
+    "ping": ("fabricmon.commands.probing.ping", "probe between adapters of nodes: loss, round trip, path MTU"),
     "fabric": ("fabricmon.commands.fabric", "sweep the InfiniBand fabric once: nodes, links, counters of every port"),
     "doctor": ("fabricmon.commands.doctor", "what is read on this node, what not, what to do; or of the server"),
     "support-bundle": ("fabricmon.commands.support_bundle", "a file for a bug report: state and settings, no secrets"),
@@ -47,7 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Query the server", ("status", "top", "incidents", "explain", "nodes", "topology")),
     ("Manage incidents and notifications", ("acknowledge", "silence", "maintenance", "notify")),
-    ("Inspect this node and its fabric", ("check", "doctor", "fabric", "capture", "support-bundle")),
+    ("Inspect this node and its fabric", ("check", "doctor", "ping", "fabric", "capture", "support-bundle")),
     ("Run and set up", ("agent", "central", "alive", "install-units", "config", "rules", "dashboards", "completion")),
     ("Simulate and replay", ("demo", "scenario", "replay")),
 )

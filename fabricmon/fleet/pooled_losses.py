@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fabricmon.catalogue.flow import USUAL_LOSS
 from fabricmon.fleet.row_state import Bools, Floats
 from fabricmon.topology.groups import Many
 
-USUAL = 1e-4
-"""Share of probes that a healthy network loses, at most (design choice)."""
 LEAST = 3.0
 """Lost probes of a part, at least; the same as of a flow (docs/methods.md#packet-loss)."""
 RATE = 0.01
@@ -100,7 +99,7 @@ def _best(left: Floats, sent: Floats, many: Mapping[str, Many], packets: Mapping
 def _gain(lost: Floats, sent: Floats, turns: NDArray[np.int64]) -> Floats:
     """Nats by which so many lost packets are more likely with their own share than with the usual one (Poisson); 0 for
     too few, or of one turn."""
-    mean = np.maximum(sent, 1e-9) * USUAL
+    mean = np.maximum(sent, 1e-9) * USUAL_LOSS
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = lost * np.log(lost / mean) - (lost - mean)
     return np.asarray(np.where((lost >= LEAST) & (lost > mean) & (turns > 1), gain, 0.0))

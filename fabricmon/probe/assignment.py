@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 from msgspec import Struct
 
 from fabricmon.forms.decoding import json_decoder
+from fabricmon.probe.packet import LARGEST, SIZE
 
 MAX_TEXT = 65_536
 """Bytes of an assignment: 8 adapters that probe 8 peers and answer 24 each have 20 kB."""
@@ -24,6 +25,8 @@ LONGEST = 300.0
 """Seconds for which an assignment may hold."""
 SOURCES = range(61_000, 65_536)
 """UDP source ports of probes: above the kernel's usual range for connections (ip_local_port_range, to 60999)."""
+WHOLE = 0
+"""Size of a question that fills what the kernel takes for the path's MTU."""
 NONCE = 16
 """Bytes of the nonce by which a responder knows a question of its server's plan."""
 
@@ -35,6 +38,7 @@ class ProbeTarget(Struct, frozen=True, array_like=True):
     address  of its responder, and `port`
     source   own UDP port, which chooses a path where switches hash (ECMP)
     group    leaf of the peer, "" unknown: the label of metrics
+    size     bytes of a question, or WHOLE; other than SIZE only where results are a reply
     """
 
     peer: str
@@ -42,6 +46,7 @@ class ProbeTarget(Struct, frozen=True, array_like=True):
     port: int
     source: int
     group: str = ""
+    size: int = SIZE
 
 
 class PortProbes(Struct, frozen=True, array_like=True):
@@ -76,7 +81,8 @@ class Assignment(Struct, frozen=True, tag_field="type", tag="probe"):
 
 
 class FlowResult(Struct, frozen=True):
-    """One window of one flow, as a reply. Times in seconds, NaN as null."""
+    """One window of one flow, as a reply. Times in seconds, NaN as null; packet: bytes of a question with its IP and
+    UDP headers."""
 
     port: str
     target: ProbeTarget
@@ -89,6 +95,7 @@ class FlowResult(Struct, frozen=True):
     dscp: int | None
     hardware: bool
     void: str = ""
+    packet: int = 0
 
 
 class Reply(Struct, frozen=True, tag_field="type", tag="probed"):
@@ -99,6 +106,7 @@ class Reply(Struct, frozen=True, tag_field="type", tag="probed"):
     error: str = ""
 
 
+_SIZES = frozenset({WHOLE, *range(SIZE, LARGEST + 1)})
 _assignment = json_decoder(Assignment)
 _reply = json_decoder(Reply)
 
@@ -117,7 +125,7 @@ def decode(text: str | bytes) -> Assignment:
     if len(ports) > MAX_PORTS or len({each.name for each in ports}) < len(ports):
         raise ValueError(f"an assignment has at most {MAX_PORTS} ports, each once")
     for each in ports:
-        _check_port(each)
+        _check_port(each, _SIZES if found.reply else (SIZE,))
     return found
 
 
@@ -140,7 +148,7 @@ def _check_head(found: Assignment) -> None:
         raise ValueError(f"the nonce has {2 * NONCE} hexadecimal digits")
 
 
-def _check_port(port: PortProbes) -> None:
+def _check_port(port: PortProbes, sizes: Collection[int]) -> None:
     if len(port.targets) > MAX_TARGETS or len(port.askers) > MAX_ASKERS:
         raise ValueError(f"a port has at most {MAX_TARGETS} targets and {MAX_ASKERS} askers")
     _check_words(port.name, *(word for target in port.targets for word in (target.peer, target.group)))
@@ -149,6 +157,8 @@ def _check_port(port: PortProbes) -> None:
     for target in port.targets:
         if target.source not in SOURCES or not 0 < target.port < 65_536:
             raise ValueError(f"{port.name}: {target.source} to {target.port} are no ports of a probe")
+        if target.size not in sizes:
+            raise ValueError(f"{port.name}: a question of {target.size} bytes is not permitted")
     for text in (*(target.address for target in port.targets), *port.askers):
         ipaddress.ip_address(text)
 

@@ -17,7 +17,9 @@ from typing import NamedTuple
 SIZE = 64
 """Bytes of a question of the plan."""
 LARGEST = 65_000
-"""Bytes of a question that looks for the path MTU."""
+"""Bytes of a question that looks for the path MTU, at most."""
+HEADERS = {4: 28, 6: 48}
+"""Bytes of the IP and UDP headers, by IP version."""
 FIRST, SECOND = 1, 2
 _HEAD = struct.Struct("!2sBB16s8s")
 _ANSWER = struct.Struct("!BB8sQ")

@@ -16,6 +16,15 @@ from typing import NamedTuple
 
 from fabricmon.probe.assignment import SOURCES, PortProbes, ProbeTarget
 
+OFFER = "probe_address"
+"""Label of a PORT row that can probe and answer: where it answers."""
+
+
+def offered(labels: Mapping[str, str]) -> tuple[str, int] | None:
+    """Address and port of the responder of a PORT row with these labels; None where it cannot be probed."""
+    address, _, port = labels.get(OFFER, "").rpartition(":")
+    return (address.strip("[]"), int(port)) if address and port.isdecimal() and len(port) < 6 else None
+
 
 class ProbePort(NamedTuple):
     """An end of probes.

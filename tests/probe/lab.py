@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -44,6 +46,13 @@ def maker_of(namespace: str):
     return make
 
 
+def complete_checksums(namespace: str) -> None:
+    """eth0 leaves no TCP checksum to an adapter: the switch between the hosts has none (ethtool -K eth0 tx off)."""
+    value = ctypes.create_string_buffer(struct.pack("II", 0x17, 0))  # ETHTOOL_STXCSUM
+    with maker_of(namespace)(socket.AF_INET) as asking:
+        fcntl.ioctl(asking, 0x8946, struct.pack("16sP8x", b"eth0", ctypes.addressof(value)))  # SIOCETHTOOL
+
+
 class Lab:
     """`hosts` namespaces, each with eth0 (10.77.0.1 and on) below one switch with the ports "<prefix>p0", ..."""
 
@@ -70,6 +79,8 @@ class Lab:
                 ip("link", "set", port, "up")
                 ip("addr", "add", f"{address}/24", "dev", "eth0", namespace=name)
                 ip("link", "set", "eth0", "up", namespace=name)
+                ip("link", "set", "lo", "up", namespace=name)
+                complete_checksums(name)
             command = [sys.executable, "-m", "tests.rigs.lossy_switch", str(self.faults), *self.ports]
             self.switch = subprocess.Popen(command)
         except BaseException:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fabricmon.fleet.pooled_losses import USUAL, pooled
+from fabricmon.catalogue.flow import USUAL_LOSS
+from fabricmon.fleet.pooled_losses import pooled
 from fabricmon.probe.plan import ProbePort, plan
 from fabricmon.topology.groups import Many
 
@@ -71,7 +72,7 @@ def test_one_path_that_loses_all_is_neither(seed):
 
 def test_usual_losses_are_no_fault_in_a_thousand_minutes():
     _, _, parts = fabric()
-    share = np.full(len(parts["nic"]), USUAL)
+    share = np.full(len(parts["nic"]), USUAL_LOSS)
     assert sum(pooled(*drawn(share, seed), parts).bad.any() for seed in range(1000)) <= 1000 * 0.01
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 import time
 
-from fabricmon.agent.probing.udp import Maker, StampedSocket, make
-from fabricmon.probe.assignment import ProbeTarget
-from fabricmon.probe.packet import FIRST, SIZE, answered, question
+from fabricmon.agent.probing.udp import Maker, StampedSocket, make, path_mtu
+from fabricmon.probe.assignment import WHOLE, ProbeTarget
+from fabricmon.probe.packet import FIRST, HEADERS, LARGEST, SIZE, answered, question
 from fabricmon.probe.windows import ProbeWindows
 
 KEPT = 256
@@ -15,24 +15,31 @@ KEPT = 256
 
 
 class FlowAsker:
-    """The probes of one flow, numbered `flow` in the windows. OSError where its socket cannot be opened."""
+    """The probes of one flow, numbered `flow` in the windows. OSError where its socket cannot be opened.
+
+    packet  bytes of a question with its headers
+    """
 
     def __init__(
         self, flow: int, target: ProbeTarget, address: str, dscp: int, windows: ProbeWindows, maker: Maker = make
     ) -> None:
         self.flow, self.target = flow, target
+        headers, self._size = HEADERS[6 if ":" in address else 4], target.size
+        if target.size == WHOLE:
+            self._size = min(LARGEST, max(SIZE, path_mtu(address, target.address, maker) - headers))
+        self.packet = headers + self._size
         self.socket = StampedSocket(address, target.source, dscp, True, maker)
         self._windows = windows
         self._dropped = 0
         self._cookies: dict[int, bytes] = {}  # by the number of the transmit stamp
 
-    def ask(self, nonce: bytes, now: float, size: int = SIZE) -> bool:
+    def ask(self, nonce: bytes, now: float) -> bool:
         """Send one probe. False: the port is full, and it did not leave."""
         cookie = secrets.token_bytes(8)
         if not self._windows.sent(cookie, self.flow, time.time_ns(), now):
             return False
         try:
-            number = self.socket.send(question(nonce, cookie, size), (self.target.address, self.target.port))
+            number = self.socket.send(question(nonce, cookie, self._size), (self.target.address, self.target.port))
         except OSError:
             self._cookies.clear()
             return True  # no route, or larger than the interface sends: lost

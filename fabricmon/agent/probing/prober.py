@@ -160,7 +160,7 @@ class Prober:
                     )  # fmt: skip
                     continue
                 self._watch(asker.socket.fileno(), lambda asker=asker: asker.ready(self._monotonic()))  # type: ignore[misc]
-                self._flows[asker.flow] = FlowTotals(port.name, target)
+                self._flows[asker.flow] = FlowTotals(port.name, target, asker.packet)
                 owner.starts[asker.flow] = now + (0.0 if owner.assignment.reply else SETTLE)
             found.append(asker)
         return found
@@ -222,7 +222,7 @@ class Prober:
 
     def step(self, now: float, lag: float) -> None:
         """One look: what has ended, what is due, which windows close. lag: seconds by which it comes late."""
-        if now - self._looked >= LOOK:
+        if now - self._looked >= (LOOK if self._addresses else 1.0):
             self._look(now)
         for key, owner in list(self._owners.items()):
             owner.windows.lagged(lag, now)

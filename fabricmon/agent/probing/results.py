@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fabricmon.catalogue import flow as catalogue
 from fabricmon.model import Component, Kind, Part, Reading, Snapshot
 from fabricmon.probe.assignment import FlowResult, ProbeTarget, Reply
+from fabricmon.probe.plan import OFFER
 from fabricmon.probe.windows import WINDOW, ClosedFlow, ClosedWindow
 from fabricmon.runtime.address import Address
 from fabricmon.runtime.exposition import Family
@@ -22,10 +23,12 @@ _PAUSES = frozenset(f"pfc_rx_frames_prio{priority}" for priority in range(8))
 
 @dataclass(slots=True)
 class FlowTotals:
-    """Counts of one flow since it began, and its newest window; a void one has no times."""
+    """Counts of one flow since it began, and its newest window; a void one has no times. packet: bytes of a question
+    with its headers."""
 
     port: str
     target: ProbeTarget
+    packet: int = 0
     sent: int = 0
     lost: int = 0
     late: int = 0
@@ -85,7 +88,7 @@ class ProbeReport:
         rows = [(name, ports.get(name, PortTotals())) for name in sorted(addresses)]
         listed = sorted(flows, key=lambda flow: flow.name)
         offered = tuple(
-            Component(name, {"probe_address": str(Address(addresses[name], self._port))}) for name, _ in rows
+            Component(name, {OFFER: str(Address(addresses[name], self._port))}) for name, _ in rows
         )
         every = (
             Part(NAME, Kind.PORT, _PORT, offered, WINDOW),
@@ -103,7 +106,7 @@ class ProbeReport:
             FlowResult(
                 flows[number].port, flows[number].target, one.sent, one.lost, one.late,
                 tuple(map(_known, one.rtt)), _known(one.own), _known(one.peer),  # type: ignore[arg-type]
-                one.dscp if one.dscp >= 0 else None, one.hardware, window.void,
+                one.dscp if one.dscp >= 0 else None, one.hardware, window.void, flows[number].packet,
             )
             for number, one in sorted(window.flows.items())
             if number in flows

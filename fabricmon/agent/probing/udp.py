@@ -25,6 +25,7 @@ _TIMESPECS = struct.Struct("@6q") if sys.maxsize > 2**32 else struct.Struct("@6l
 _ERROR = struct.Struct("@IBBBBII")
 _BY_STAMP, _NO_STAMP = 4, 42  # SO_EE_ORIGIN_TIMESTAMPING, ENOMSG
 _IP_RECVTOS, _IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _ALWAYS_WHOLE = 13, 10, 23, 3
+_IP_MTU, _IPV6_MTU = 14, 24
 _SPACE = 512
 BATCH = 64
 """Datagrams read at one time."""
@@ -53,6 +54,15 @@ Maker = Callable[[socket.AddressFamily], socket.socket]
 
 def make(family: socket.AddressFamily) -> socket.socket:
     return socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+
+
+def path_mtu(address: str, to: str, maker: Maker) -> int:
+    """Bytes of a packet that the kernel would send whole from one address to another. OSError without a route."""
+    six = ":" in address
+    with maker(socket.AF_INET6 if six else socket.AF_INET) as asking:
+        asking.bind((address, 0))
+        asking.connect((to, 9))  # sends nothing
+        return asking.getsockopt(*((socket.IPPROTO_IPV6, _IPV6_MTU) if six else (socket.IPPROTO_IP, _IP_MTU)))
 
 
 class StampedSocket:

@@ -7,11 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from fabricmon.fleet.table import Table
 from fabricmon.jobs.model import Jobs
-from fabricmon.probe.plan import ProbePort
+from fabricmon.probe.plan import ProbePort, offered
 from fabricmon.topology.graph import Graph
-
-OFFER = "probe_address"
-"""Label of a PORT row that can probe and answer: where it answers."""
 
 
 def jobs_of(sources: Iterable[Jobs]) -> dict[str, str]:
@@ -31,17 +28,16 @@ def ends(ports: Table, jobs: Mapping[str, str]) -> list[ProbePort]:
     """Present ports that offer to probe, with their places. An address that two ports offer is left out."""
     found: list[ProbePort] = []
     for row in range(ports.n):
-        offer = ports.labels[row].get(OFFER, "") if ports.present[row] else ""
-        address, _, port = offer.rpartition(":")
-        if not address or not port.isdecimal():
+        where = offered(ports.labels[row]) if ports.present[row] else None
+        if where is None:
             continue
         node, labels = ports.ids[row].node, ports.labels[row]
         leaf, rail, plane = (_group(ports, domain, row) for domain in ("leaf", "rail", "plane"))
         network = f"{labels.get('role', 'unknown')}/{plane}"
         job = jobs.get(node.partition(".")[0].lower(), "")
         found.append(
-            ProbePort(node, ports.ids[row].name, address.strip("[]"), int(port), leaf, rail, network, job)
-        )  # fmt: skip
+            ProbePort(node, ports.ids[row].name, *where, leaf, rail, network, job)
+        )
     offers = Counter(each.address for each in found)
     return [each for each in found if offers[each.address] == 1]
 

@@ -22,7 +22,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-async def _stay(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+async def follow_no_redirect(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
     """Follow no redirect: an agent must not choose which address the server asks, nor with which credentials."""
     response = await send(request)
     if 300 <= response.status < 400:
@@ -111,7 +111,7 @@ class AiohttpDialler:
             )
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=aiohttp.ClientTimeout(total=None), headers={"User-Agent": self._agent},
-                middlewares=(_stay,),
+                middlewares=(follow_no_redirect,),
             )  # fmt: skip
         return self._session
 
