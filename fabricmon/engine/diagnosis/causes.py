@@ -50,6 +50,11 @@ LEAK: dict[SymptomType, float] = dict.fromkeys(SymptomType, 1e-6) | {
     T.STORAGE_PATH: 1e-5, T.LINK_FELL: 1e-3,
 }  # fmt: skip
 
+ONE_OF_THREE = 1 / 3
+TWO_OF_THREE = 2 / 3
+"""`Mode.harmless` where three explanations are known, one or two of them normal work
+(docs/methods.md#harmless-causes)."""
+
 ONE_CAUSE = 60.0
 """Seconds around the median onset within which symptoms can be one cause: two polls of 10 s, the 30 s after which an
 agent counts as silent, and a slack of one poll."""
@@ -71,6 +76,8 @@ class Mode:
     word      of the component in an incident: "leaf" in "leaf(su1/rail2)"; "": the domain
     partial   an unknown share of its members shows any of its symptoms (partial.py), whatever `q` is; all its types
               are of rows of one table
+    whole     domain whose groups fail as a whole or not at all: a feed takes switches, not some ports of each
+    harmless  probability that normal work made the same symptoms (docs/methods.md#harmless-causes)
     """
 
     name: str
@@ -87,6 +94,8 @@ class Mode:
     severity: Severity | None = None
     word: str = ""
     partial: bool = False
+    whole: str = ""
+    harmless: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "word", self.word or self.domain)
@@ -126,7 +135,7 @@ MODES: tuple[Mode, ...] = (
          {T.AGENT_SILENT: 0.97, T.LOSS_TOWARDS_HOST: 0.9}, 2, 0.8, ONE_CAUSE),
     Mode("monitoring path cut", "power", "agent_silent", 10.4,
          {T.AGENT_SILENT: 0.97}, 2, 0.8, ONE_CAUSE, word="management"),
-    Mode("NIC slower than its peers", "nic", "straggler", 6.9, {T.STRAGGLER: 0.95}),
+    Mode("NIC slower than its peers", "nic", "straggler", 6.9, {T.STRAGGLER: 0.95}, harmless=ONE_OF_THREE),
     Mode("host slower than its peers", "host", "straggler", 7.6, {T.STRAGGLER: 0.9}, 2, 0.5),
     Mode("storage path of a NIC congested", "nic", "storage_path", 7.6, {T.STORAGE_PATH: 0.95}),
     Mode("storage path congested", "rail", "storage_path", 6.9, {T.STORAGE_PATH: 0.75}, 2, 0.5),
@@ -147,9 +156,9 @@ MODES: tuple[Mode, ...] = (
     Mode("receiver overrun by its senders", "nic", "incast", 8.5, {T.INCAST: 0.95}),
     # At least half of the active ports of a rail or leaf, without the victims of receivers (victims.py).
     Mode("rail congested", "rail_traffic", "fault_domain", 6.9,
-         {T.CONGESTION: 0.75}, 4, 0.5, severity=Severity.WARNING, word="rail"),
+         {T.CONGESTION: 0.75}, 4, 0.5, severity=Severity.WARNING, word="rail", harmless=ONE_OF_THREE),
     Mode("leaf congested", "leaf_traffic", "fault_domain", 6.9,
-         {T.CONGESTION: 0.75}, 4, 0.5, severity=Severity.WARNING, word="leaf"),
+         {T.CONGESTION: 0.75}, 4, 0.5, severity=Severity.WARNING, word="leaf", harmless=ONE_OF_THREE),
     Mode("port congested", "nic", "congestion", 9.2, {T.CONGESTION: 0.95}),
     Mode("PCIe link of a GPU degraded", "gpu", "pcie_degraded", 8.5, {T.PCIE_DEGRADED: 0.97}),
     Mode("PCIe link degraded", "pcie", "pcie_degraded", 8.5, {T.PCIE_DEGRADED: 0.97}),
@@ -205,8 +214,8 @@ PEERS = 12
 GROUPS = frozenset({
     "board", "cage", "chassis", "core", "feed", "firmware", "host", "leaf", "leaf_traffic", "learned", "module",
     "network", "nvlink_domain", "pcie_switch", "plane", "pod", "power", "rack", "rail", "rail_traffic", "row",
-    "run_down", "run_errors", "run_flapping", "spine", "together_congested", "together_down", "together_errors",
-    "together_flapping",
+    "run_down", "run_errors", "run_flapping", "spine", "switch", "together_congested", "together_degraded",
+    "together_down", "together_errors", "together_flapping", "together_nvlink", "together_pausing", "together_pcie",
     "together_silent",
 })  # fmt: skip
 """Domains of several members: a verdict waits for its members and absorbs their incidents."""

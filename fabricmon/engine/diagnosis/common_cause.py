@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from math import inf, log
 
 import numpy as np
 
@@ -23,14 +24,16 @@ from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
 
 T = SymptomType
-LEAST, LEAST_GROUPS = 4, 3
-"""Beginnings that can have an unknown common cause: of single parts (docs/methods.md#learned-groups), and with a leaf,
-a part of a switch or another group among them, which fail more rarely (design choice)."""
+LEAST = 4
+"""Beginnings of single parts that can have an unknown common cause (docs/methods.md#learned-groups)."""
 USUAL = (
     1.0  # a day: beginnings of a kind in a fabric of which nothing is known yet, the prior of the rate (design choice)
 )
 A_MONTH = 30.0
 """Days between two common causes (design choice): the odds against chance."""
+SMALLEST = 1e-6
+"""Chance in a day below which the model itself may be wrong: beginnings are only nearly Poisson. As the leak of a state
+that is read (causes.py)."""
 MOST = 64  # causes that are remembered; the oldest go
 ABSORBED = 0.5  # share of the members that a known group must explain to end a cause
 MOSTLY = 0.8
@@ -44,7 +47,9 @@ class Phenomenon:
 
     types   symptom types that show it; a verdict with one of an earlier row belongs there
     within  seconds
+    joins   seconds after the first beginning until which later ones join: of a setting at any time
     least   beginnings of single parts that can have an unknown common cause
+    least_groups  the same where a leaf, a part of a switch or another group is among them, which fail more rarely
     only_groups  single parts show it for reasons of no fault
     """
 
@@ -53,7 +58,9 @@ class Phenomenon:
     within: float
     table: Kind = Kind.PORT
     least: int = LEAST
+    least_groups: int = 3
     only_groups: bool = False
+    joins: float = 0.0
 
 
 FRESH = 600.0
@@ -62,11 +69,17 @@ GATHERING = 5.0
 """Seconds without a further member after which none is awaited (design choice): a hold and the spread of reads."""
 TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
 PHENOMENA: tuple[Phenomenon, ...] = (
-    Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE),
+    # two racks or power domains whose hosts fall silent together are one segment of the management network or one feed
+    Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE, least_groups=2),
     Phenomenon(TOGETHER_MODES[1], frozenset({T.LINK_FLAPPING, T.LINK_FELL}), TOGETHER),
     Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER),
-    Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE),
-    Phenomenon(TOGETHER_MODES[4], frozenset({T.CONGESTION}), ONE_CAUSE, least=LEAST_GROUPS, only_groups=True),
+    # heat makes errors begin over many minutes
+    Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE, joins=FRESH),
+    Phenomenon(TOGETHER_MODES[4], frozenset({T.CONGESTION}), ONE_CAUSE, least=3, only_groups=True),
+    Phenomenon(TOGETHER_MODES[5], frozenset({T.PCIE_DEGRADED}), ONE_CAUSE, Kind.PCIE, joins=inf),
+    Phenomenon(TOGETHER_MODES[6], frozenset({T.LINK_DEGRADED}), ONE_CAUSE),
+    Phenomenon(TOGETHER_MODES[7], frozenset({T.PAUSING}), ONE_CAUSE),
+    Phenomenon(TOGETHER_MODES[8], frozenset({T.NVLINK_DOWN, T.NVLINK_ERRORS, T.GPU_FABRIC}), ONE_CAUSE, Kind.GPU),
 )
 
 
@@ -136,21 +149,22 @@ class CommonCauses:
         self, number: int, units: list[_Unit], verdicts: list[FaultVerdict], domains: RowDomains, now: float
     ) -> list[FaultVerdict]:
         phenomenon, causes = PHENOMENA[number], self._causes[number]
-        self._end(causes, units)
+        _end(phenomenon, causes, units)
         rate = self._rates[number].mean
         explained = self._rows_of_groups(number, verdicts, units)
         units = [unit for unit in units if unit.wide or not unit.rows <= explained]
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]
         for unit in free:
             for cause in causes:
-                if abs(unit.onset - cause.onset) <= phenomenon.within and not unit.wide:
+                near = -phenomenon.within <= unit.onset - cause.onset <= max(phenomenon.within, phenomenon.joins)
+                if near and not unit.wide:
                     cause.rows |= unit.rows
         free = [unit for unit in free if not any(unit.rows & cause.rows for cause in causes)]
         fresh = [unit for unit in free if now - unit.onset <= FRESH]
         for cluster in clusters(fresh, phenomenon.within):
             if _foremost(cluster) is None:
                 cluster = [unit for unit in cluster if not unit.known]
-            least = LEAST_GROUPS if any(unit.wide for unit in cluster) else phenomenon.least
+            least = phenomenon.least_groups if any(unit.wide for unit in cluster) else phenomenon.least
             odds = chance(len(cluster), rate, phenomenon.within)
             if len(cluster) >= least and odds < UNLIKELY:
                 causes.append(_cause(phenomenon, cluster, odds))
@@ -185,13 +199,15 @@ class CommonCauses:
         self._explained[number] = (self._explained[number] | now) & bad
         return self._explained[number]
 
-    def _end(self, causes: list[_Cause], units: Iterable[_Unit]) -> None:
-        """Forget causes without a bad member, and those that a known group explains now."""
-        for cause in list(causes):
-            mine = [unit for unit in units if unit.rows & cause.rows]
-            largest = max((len(unit.rows) for unit in mine if unit.wide), default=0)
-            if not mine or (len(mine) < LEAST_GROUPS and largest > ABSORBED * sum(len(unit.rows) for unit in mine)):
-                causes.remove(cause)
+
+def _end(phenomenon: Phenomenon, causes: list[_Cause], units: Iterable[_Unit]) -> None:
+    """Forget causes without a bad member, and those that a known group explains now."""
+    for cause in list(causes):
+        mine = [unit for unit in units if unit.rows & cause.rows]
+        largest = max((len(unit.rows) for unit in mine if unit.wide), default=0)
+        absorbed = largest > ABSORBED * sum(len(unit.rows) for unit in mine)
+        if not mine or (len(mine) < phenomenon.least_groups and absorbed):
+            causes.remove(cause)
 
 
 def clusters(units: Sequence[_Unit], within: float) -> list[list[_Unit]]:
@@ -237,9 +253,10 @@ KNOWN_CAUSES = frozenset({"feed", "firmware", "board", "row", "network", "plane"
 def _cause(phenomenon: Phenomenon, cluster: Sequence[_Unit], odds: float) -> _Cause:
     onset = min(unit.onset for unit in cluster)
     begin = datetime.fromtimestamp(onset, UTC).strftime("%H:%M:%S")
-    against = odds * A_MONTH  # chance a day against one common cause in so many days
+    against = max(odds, SMALLEST) * A_MONTH  # chance a day against one common cause in so many days
     rows = {row for unit in cluster for row in unit.rows}
-    return _Cause(f"{phenomenon.mode.name} since {begin}", onset, 1 / (1 + against), -float(np.log(against)), rows)
+    confidence = (1 - phenomenon.mode.harmless) / (1 + against)
+    return _Cause(f"{phenomenon.mode.name} since {begin}", onset, confidence, -log(against), rows)
 
 
 def _gathering(verdicts: Sequence[FaultVerdict], cluster: Sequence[_Unit]) -> list[FaultVerdict]:

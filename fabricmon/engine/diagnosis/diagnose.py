@@ -26,6 +26,8 @@ CERTAIN = 7.0  # w of a member of a partial mode: the share that shows it is in 
 UNLIKELY = 5  # alternatives beyond AMBIGUOUS that a verdict keeps
 SINGLE = ("link", "nic", "gpu", "pcie", "host")
 """Domains of single members, the finest first."""
+MOSTLY = 0.8
+"""Share of the observed members from which a group fails as a whole, as of a power domain (causes.py)."""
 DECIBAN = 10.0 / log(10.0)  # decibans per nat
 
 
@@ -163,6 +165,9 @@ class Candidates:
         group, where, weight = self._edges(mode)
         if not len(group):
             return group, weight, group, where, weight
+        if mode.whole:
+            inside = self._in_wholes(mode, where)
+            group, where, weight = group[inside], where[inside], weight[inside]
         if mode.together < np.inf:
             _, owner = np.unique(group, return_inverse=True)
             near = np.abs(self.onset[where] - _medians(self.onset[where], owner)[owner]) <= mode.together
@@ -183,6 +188,18 @@ class Candidates:
         renumber = np.cumsum(fit) - 1
         keep = fit[owner]
         return groups[fit], price[fit], renumber[owner[keep]], where[keep], weight[keep]
+
+    def _in_wholes(self, mode: Mode, where: Ints) -> Mask:
+        """Whether each positive is in a group of `mode.whole` of which MOSTLY all observed members show the mode."""
+        kinds = [kind for kind in mode.q if self._has(kind, mode.whole)]
+        ids = self.observations[kinds[0]].groups.ids[mode.whole]
+        shows, known = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
+        for kind in kinds:
+            shows[self.observations[kind].rows] = True
+            known |= self.observations[kind].known
+        shown, seen = np.bincount(ids[shows] + 1), np.bincount(ids[shows | known] + 1)
+        of = ids[self.row[where]]
+        return np.asarray((of >= 0) & (shown[of + 1] >= MOSTLY * seen[of + 1]))
 
     def _mostly(self, mode: Mode, groups: Ints) -> tuple[Floats, Floats]:
         """Cost of a mode that each member shows with a known probability; observed members, summed over its types."""
@@ -280,8 +297,8 @@ class Candidates:
         return FaultVerdict(
             modes=tuple(self.mode[member] for _, member in members),
             group=group,
-            confidence=together,
-            alone=alone,
+            confidence=together * (1 - mode.harmless),
+            alone=alone * (1 - mode.harmless),
             gain=own,
             explained={kind: self.observations[kind].rows[at - self.base[kind]] for kind, at in explained.items()},
             onset=float(self.onset[positive].min()),

@@ -21,6 +21,10 @@ from fabricmon.engine.domains.groups import Floats, Ints, Mask
 
 WEAK = 1e-5
 """Share of packets from which a loss may be of the fabric: timeouts below it are of dead peers."""
+NO_PEER = 0.5
+"""Share of packets from which connections cannot live: at one half one packet in 256 is lost with all of 7 retries
+(RDMA's most), so they end within seconds. Who loses so much for longer sends to a peer that is gone, and is no evidence
+for a part above the leaves, through which only some of its packets go (docs/methods.md#gray-loss)."""
 STRONG = 5e-3
 """Share of packets of a strong loss (docs/methods.md#packet-loss)."""
 BACKGROUND = 5e-4
@@ -58,6 +62,12 @@ LINK_STANDS_OUT = 3.0
 WEIGHT = 30.0
 """Nats per e-fold of that ratio, within +-MOST: shares of packets are counted from hundreds of losses."""
 MOST = 25.0
+
+
+ABOVE = ("pod", "plane")
+"""Domains above the leaves."""
+WHOLE = ("plane", "network")
+SURE = 0.9  # docs/methods.md#confidence
 
 
 @dataclass(slots=True)
@@ -115,8 +125,13 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
     best = next((h for h in hypotheses if h.mode.domain == "plane" and h.score >= top - AMBIGUOUS), hypotheses[0])
     total = exp(-top) + sum(exp(h.score - top) for h in hypotheses)
     mine = [h for h in hypotheses if (h.mode.word, h.group) == (best.mode.word, best.group)]
+    near = [h for h in hypotheses if h not in mine and h.score >= top - AMBIGUOUS]
+    if sum(exp(h.score - top) for h in (*mine, *near)) < SURE * total:
+        # of many parts of a plane none is likely, but that it is one of them is
+        best = max((h for h in hypotheses if h.mode.domain in WHOLE), key=lambda h: h.score, default=best)
+        mine = [h for h in hypotheses if h is best or (best.mode.domain in WHOLE and np.isin(h.rows, best.rows).all())]
+        near = []
     others = [h for h in hypotheses if h not in mine]
-    near = [h for h in others if h.score >= top - AMBIGUOUS]
     alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in others)
     inside = here.rows[here.shows]
     return FaultVerdict(
@@ -143,22 +158,24 @@ def _surprise(count: int, size: int, background: float) -> float:
 
 
 def _whole(here: _Here) -> list[_Hypothesis]:
-    count = int(here.shows.sum())
+    shows = here.shows & ~(here.ratio >= NO_PEER)
+    count = int(shows.sum())
     if count < LEAST["network"]:
         return []
     mode = next(mode for mode in GRAY_MODES if mode.domain == "network")
     score = _surprise(count, len(here.rows), BACKGROUND) - mode.cost
-    return [_Hypothesis(mode, int(here.ids["network"][0]), score, here.rows[here.shows])]
+    return [_Hypothesis(mode, int(here.ids["network"][0]), score, here.rows[shows])]
 
 
 def _of_plane(here: _Here, scope: Mask) -> list[_Hypothesis]:
-    shows = here.shows & scope
-    count, size = int(shows.sum()), int(scope.sum())
-    surprise, most = _surprise(count, size, BACKGROUND), _surprise(count, size, NOMINAL)
     found: list[_Hypothesis] = []
+    every, some = here.shows & scope, here.shows & scope & ~(here.ratio >= NO_PEER)
     for mode in GRAY_MODES:
+        shows = some if mode.domain in ABOVE or mode.q[SymptomType.PACKET_LOSS] < 0.5 else every
+        count, size = int(shows.sum()), int(scope.sum())
         if mode.domain == "network" or count < LEAST[mode.domain]:
             continue
+        surprise, most = _surprise(count, size, BACKGROUND), _surprise(count, size, NOMINAL)
         for group in np.unique(here.ids[mode.domain][shows]).tolist():
             if group < 0:
                 continue
@@ -186,7 +203,8 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
     if mode.domain in ("link", "nic"):
         if k < LEAST[mode.domain] or count - k > 2 * PEERS * k:
             return None
-        return _contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT)
+        where = _contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT)
+        return where if where >= 0.0 else None  # it does not stand out
     if k < LEAST[mode.domain] or m > DISTINCT[mode.domain] * size:
         return None
     inside = _inside(k, m, count - k, size - m, INSIDE[mode.domain])

@@ -11,27 +11,29 @@ from math import inf
 from typing import NamedTuple
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import MODES, ONE_CAUSE, Mode
+from fabricmon.engine.diagnosis.causes import MODES, ONE_CAUSE, ONE_OF_THREE, TWO_OF_THREE, Mode
 from fabricmon.model import Severity
 
 T = SymptomType
 
 
 class PartlyBroken(NamedTuple):
-    """A group whose members share a part. cost: -logit of its prior; least: members that must show it."""
+    """A group whose members share a part. cost: -logit of its prior; least: members that must show it; whole: see
+    `Mode`."""
 
     domain: str
     title: str
     cost: float
     least: int
     word: str = ""
+    whole: str = ""
 
 
 GROUPS_OF_PORTS: tuple[PartlyBroken, ...] = (
     PartlyBroken("module", "module", 8.5, 2),
     PartlyBroken("cage", "module of a host", 8.5, 2),
     PartlyBroken("leaf", "part of a leaf", 9.9, 3),
-    PartlyBroken("feed", "leaves of one feed", 10.4, 6),
+    PartlyBroken("feed", "leaves of one feed", 10.4, 6, whole="leaf"),
     PartlyBroken("chassis", "hosts of one chassis", 10.4, 3),
     PartlyBroken("rack", "rack", 10.4, 4),
     PartlyBroken("row", "row", 10.4, 6),
@@ -65,6 +67,7 @@ def _partial(group: PartlyBroken, way: FailureWay) -> Mode:
     return Mode(
         f"{group.title} {way.name}", group.domain, "fault_domain", group.cost, way.q, group.least,
         together=way.together, sign=way.sign, word=group.word, partial=True,
+        whole="" if T.LINK_ERRORS in way.q else group.whole,
     )  # fmt: skip
 
 
@@ -83,6 +86,16 @@ PARTIAL_MODES: tuple[Mode, ...] = (
 HARD_MODES: tuple[Mode, ...] = (*MODES, *PARTIAL_MODES)
 """All causes of hard faults, the candidates of the noisy-OR."""
 
+SWITCH_MODES: Mapping[SymptomType, Mode] = {
+    T.LINK_DOWN: Mode("switch down", "switch", "fault_domain", 9.2, {T.LINK_DOWN: 0.97}, 3, together=ONE_CAUSE,
+                      word="spine", partial=True),
+    T.LINK_FLAPPING: Mode("switch flapping", "switch", "fault_domain", 9.9, {T.LINK_FLAPPING: 0.95}, 3,
+                          together=10 * ONE_CAUSE, word="spine", partial=True),
+    T.LINK_ERRORS: Mode("switch with bit errors", "switch", "fault_domain", 9.9, {T.LINK_ERRORS: 0.95}, 3,
+                        word="spine", partial=True),
+}
+"""Of a switch without hosts, by the cables that a sweep reports (uplinks.py); priors as of a leaf."""
+
 TOGETHER_MODES: tuple[Mode, ...] = (
     Mode("hosts silent", "together_silent", "agent_silent", 12.5, {T.AGENT_SILENT: 0.97}, word="common",
          severity=Severity.WARNING),
@@ -90,6 +103,14 @@ TOGETHER_MODES: tuple[Mode, ...] = (
     Mode("links down", "together_down", "fault_domain", 12.5, {T.LINK_DOWN: 0.97}, word="common"),
     Mode("links with bit errors", "together_errors", "fault_domain", 12.5, {T.LINK_ERRORS: 0.95}, word="common"),
     Mode("ports congested", "together_congested", "fault_domain", 12.5, {T.CONGESTION: 0.95}, word="common",
+         severity=Severity.WARNING, harmless=TWO_OF_THREE),
+    Mode("PCIe links slow", "together_pcie", "pcie_degraded", 12.5, {T.PCIE_DEGRADED: 0.97}, word="common",
+         severity=Severity.WARNING, harmless=ONE_OF_THREE),
+    Mode("links below their rate", "together_degraded", "fault_domain", 12.5, {T.LINK_DEGRADED: 0.97}, word="common",
          severity=Severity.WARNING),
+    Mode("adapters pausing", "together_pausing", "fault_domain", 12.5, {T.PAUSING: 0.95}, word="common",
+         severity=Severity.WARNING),
+    Mode("GPUs with NVLink faults", "together_nvlink", "fault_domain", 12.5,
+         {T.NVLINK_DOWN: 0.95, T.NVLINK_ERRORS: 0.95, T.GPU_FABRIC: 0.95}, word="common"),
 )  # fmt: skip
 """Of an unknown common cause (common_cause.py); never candidates of the noisy-OR."""

@@ -1,17 +1,24 @@
-"""Cables between switches that fail with the switch at one of their ends: effects of its verdict. Pure.
+"""Cables between switches that fail with the switch at one of their ends. Pure.
 
-A sweep reports them as links of their own. They are in no group of the switch: a leaf is its hosts' ports.
+A sweep reports them as links of their own. They are in no group of a leaf, which is its hosts' ports: they are effects
+of its verdict. Of a switch without hosts they are all that shows (docs/methods.md#switches-above-leaves).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import exp, log
 
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import LEAK, Mode
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.group_modes import SWITCH_MODES
+from fabricmon.engine.diagnosis.partial import log_marginal
+from fabricmon.engine.diagnosis.search import CAP
+from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 
 FAILING = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_FLAPPING, SymptomType.LINK_ERRORS})
@@ -47,3 +54,81 @@ def _with_effects(verdict: FaultVerdict, cable: FaultVerdict) -> FaultVerdict:
     for kind, rows in cable.explained.items():
         effects[kind] = np.union1d(effects.get(kind, rows[:0]), rows)
     return replace(verdict, effects=effects)
+
+
+def of_switches_above(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> list[FaultVerdict]:
+    """The verdicts; those on cables of one switch without hosts as one, where that explains them better."""
+    tier = domains.assigned.ids["tier"]
+    found = list(verdicts)
+    ids, names = np.full(len(tier), -1, np.int32), list[str]()
+    transit = [v for v in verdicts if v.domain == "link" and (tier[_rows(v)] >= 0).all()]
+    if len(transit) >= min(mode.least for mode in SWITCH_MODES.values()):
+        cables = _cables(domains)
+        while (best := _best_switch(transit, cables)) is not None:
+            kind, switch, mine = best
+            group = len(names)
+            names.append(switch)
+            ids[[row for row in cables[switch] if ids[row] < 0]] = group
+            tiers = {domains.names["tier"][at] for at in tier[cables[switch]].tolist()}
+            word = "spine" if any(name.startswith("0-") for name in tiers) else "core"
+            mode = replace(SWITCH_MODES[kind], word=word)
+            found = [v for v in found if v not in mine] + [_of_switch(mine, kind, mode, group, cables[switch])]
+            transit = [v for v in transit if v not in mine]
+    domains.divide("switch", ids, names)
+    return found
+
+
+def _rows(verdict: FaultVerdict) -> Ints:
+    return np.concatenate(list(verdict.explained.values()))
+
+
+def _cables(domains: RowDomains) -> Mapping[str, list[int]]:
+    """Switch without hosts -> the row that stands for each of its cables, of those that a sweep reports."""
+    tier, link = domains.assigned.ids["tier"], domains.port.ids["link"]
+    leaves = {about.get("switch", "") for about in domains.assigned.about.get("leaf", [])}
+    found: dict[str, list[int]] = {}
+    for row in np.flatnonzero((tier >= 0) & (link >= 0)).tolist():
+        for end in domains.names["link"][link[row]].split(", "):
+            if (switch := end.rpartition("/")[0]) not in leaves:
+                found.setdefault(switch, []).append(row)
+    return found
+
+
+def _best_switch(
+    transit: Sequence[FaultVerdict], cables: Mapping[str, list[int]]
+) -> tuple[SymptomType, str, list[FaultVerdict]] | None:
+    """Symptom type, switch and verdicts on its cables, of the switch that gains most by taking their place."""
+    best: tuple[float, SymptomType, str, list[FaultVerdict]] | None = None
+    for kind, mode in SWITCH_MODES.items():
+        at = {row: verdict for verdict in transit for row in verdict.explained.get(kind, ())}
+        for switch, rows in cables.items():
+            mine = [at[row] for row in rows if row in at]
+            if len(mine) < mode.least:
+                continue
+            middle = sorted(verdict.onset for verdict in mine)[len(mine) // 2]
+            mine = [verdict for verdict in mine if abs(verdict.onset - middle) <= mode.together]
+            gain = switch_gain(kind, len(mine), len(rows)) - sum(verdict.gain for verdict in mine)
+            if len(mine) >= mode.least and gain > (best[0] if best else 0.0):
+                best = gain, kind, switch, mine
+    return best[1:] if best is not None else None
+
+
+def switch_gain(kind: SymptomType, failed: int, cables: int) -> float:
+    """Nats by which one fault of a switch explains that these of its cables failed (docs/methods.md#partial-modes)."""
+    return failed * (log(CAP) - log(LEAK[kind])) - SWITCH_MODES[kind].cost + float(log_marginal(failed, cables))
+
+
+def _of_switch(
+    mine: Sequence[FaultVerdict], kind: SymptomType, mode: Mode, group: int, rows: Sequence[int]
+) -> FaultVerdict:
+    explained: dict[SymptomType, Ints] = {}
+    for verdict in mine:
+        for shown, at in verdict.explained.items():
+            explained[shown] = np.union1d(explained.get(shown, at[:0]), at)
+    gain, apart = switch_gain(kind, len(mine), len(rows)), sum(verdict.gain for verdict in mine)
+    confidence = 1 / (1 + exp(min(0.0, apart - gain)))
+    return FaultVerdict(
+        modes=(mode,), group=group, confidence=confidence, alone=confidence, gain=gain,
+        explained=explained, onset=min(verdict.onset for verdict in mine),
+        silent={kind: len(rows) - len(mine)}, rivals=(), best_other=None, apart=(len(mine), gain - apart),
+    )  # fmt: skip

@@ -15,7 +15,7 @@ from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose, unexplai
 from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses, witnesses
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
-from fabricmon.engine.diagnosis.uplinks import with_their_switch
+from fabricmon.engine.diagnosis.uplinks import of_switches_above, with_their_switch
 from fabricmon.engine.domains.groups import Ints
 
 WITNESS = SymptomType.LOSS_TOWARDS_HOST
@@ -38,7 +38,7 @@ def verdicts_of(
     found = diagnose(hard | ({WITNESS: seen} if seen is not None else {}), silence)
     found = [_without_witness(verdict) for verdict in found if set(verdict.explained) != {WITNESS}]
     found = [_with_unseen(verdict, moved, ports.now) for verdict in found]
-    found = with_their_switch(_without_cut_off(found, ports), index.domains)
+    found = of_switches_above(with_their_switch(_without_cut_off(found, ports), index.domains), index.domains)
     found, soft = place_losses(observations, found, ports)
     return found + fallback(index, hard, found) + soft
 

@@ -84,6 +84,11 @@ _NO_MAP = "No part is known that they share. So many beginnings at once are no c
 
 GROUP_TEXTS: Mapping[str, ModeText] = {
     **{f"{title} {way}": _text(group, way) for title, group in _GROUPS.items() for way in WAYS},
+    **{f"switch {way}": ModeText(
+        f"Switch {{name}} above the leaves: {{bad}} of {{of}} cables {what}",
+        "The cables of one switch failed together; hosts are below none of its ports, so only a sweep shows it.",
+        "Check the switch: supply, log, firmware. Take it out of the routing before any cable is touched.",
+    ) for way, what in WAYS.items()},
     "PCIe switch lost": ModeText(
         "{bad} of {of} adapters behind PCIe switch {name} vanished",
         "The adapters share one PCIe switch, and vanished together: the switch, its link or its supply.",
@@ -113,5 +118,15 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
         "Ports of several rails or leaves began to wait at the same time: load of one job, or a cause above them.",
         "Check the jobs that started or stalled then, and at the uplinks that these ports have in common.",
     ),
+    "PCIe links slow": ModeText(
+        "{bad} PCIe links run below their capability: probably a common setting or power state",
+        "So many adapters became slow at the same time, as work began. A link that saves power returns to its speed "
+        "within milliseconds, so a setting of the platform is more likely than {bad} broken slots.",
+        "Compare BIOS and ASPM settings and the firmware with a host that runs at full speed; `lspci -vvv` (LnkSta) "
+        "under load. Spare the hardware until then.",
+    ),
+    "links below their rate": ModeText("{bad} links came up below their rate together", _NO_MAP, _UNKNOWN),
+    "adapters pausing": ModeText("{bad} adapters began to pause their switches together", _NO_MAP, _UNKNOWN),
+    "GPUs with NVLink faults": ModeText("NVLinks of {bad} GPUs failed together", _NO_MAP, _UNKNOWN),
     "links with bit errors": ModeText("{bad} links began to have bit errors together", _NO_MAP, _UNKNOWN),
 }  # fmt: skip

@@ -80,6 +80,8 @@ def unsettled(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Un
     if verdict.explained.keys() == {SymptomType.LINK_ERRORS}:
         wait = read.now - verdict.onset < ONE_CAUSE and read.errs_elsewhere(verdict.explained[SymptomType.LINK_ERRORS])
         return Unsettled("bit errors of one cause may begin elsewhere, too", ONE_CAUSE) if wait else SETTLED
+    if verdict.explained.keys() == {SymptomType.PCIE_DEGRADED}:
+        return Unsettled("PCIe links of other adapters may be slow at their next read", SETTLE)
     if verdict.unseen:
         return Unsettled("peers may lose packets towards its hosts", NEAR)
     if SymptomType.LINK_DOWN not in verdict.explained or KINDS[verdict.mode.kind].at_once:

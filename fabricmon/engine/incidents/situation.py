@@ -30,6 +30,7 @@ from fabricmon.model import ComponentId, Evidence, HistoryEntry, Impact, Inciden
 
 REMEMBER = 3600.0  # seconds for which a resolved incident is listed
 RESOLVED_MOST = 10_000
+MINOR = 0.5  # share of what several groups hold up to which another cause of it is no larger one
 
 
 @dataclass(slots=True)
@@ -202,12 +203,18 @@ class Situation:
         return bool(draft.unsettled) and now - first < draft.wait
 
     def _held(self, id: str, draft: IncidentDraft, now: float) -> bool:
-        """Whether one firing group holds all that the draft claims; without evidence it holds single members only."""
-        owners = {self._owner.get(key) for key in draft.claims}
-        record = self.firing.get(next(iter(owners)) or "") if len(owners) == 1 else None
-        if record is None or record.incident.id == id or record.draft is None or not record.draft.group:
+        """Whether firing groups hold all that the draft claims: one, or several of which it has a minor part, as what
+        is left of groups that recover is no new cause. Without evidence a group holds single members only."""
+        owners = {self._owner.get(key) or "" for key in draft.claims}
+        records = [self.firing[owner] for owner in owners if owner in self.firing]
+        if not records or len(records) < len(owners) or id in owners:
             return False
-        return not (record.without_evidence(now) and _is_wide(draft))
+        if any(record.draft is None or not record.draft.group for record in records):
+            return False
+        held = sum(len(record.claims) for record in records)
+        if len(records) > 1 and len(draft.claims) > MINOR * held:
+            return False
+        return not (_is_wide(draft) and any(record.without_evidence(now) for record in records))
 
     def _draw(self, id: str, draft: IncidentDraft, now: float) -> Incident | None:
         """Open the incident of a draft, or let it follow; None where nothing changed that is worth storing."""

@@ -1,0 +1,151 @@
+"""Many like symptoms at once are one cause: adapters with a slow PCIe link, cables of one switch, what groups leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import MODES, ONE_OF_THREE
+from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.gray import gray
+from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain
+from fabricmon.engine.domains.groups import Groups
+from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.engine.incidents.situation import Situation
+from fabricmon.model import Severity
+from fabricmon.topology.groups import DOMAINS, Domains
+from tests.engine.test_scenarios_of_gpus_and_pcie import Nodes
+from tests.engine.test_situation_over_time import case, step
+
+DOWN = SymptomType.LINK_DOWN
+
+
+def test_many_pcie_links_that_become_slow_together_are_one_suspicion() -> None:
+    nodes = Nodes(hosts=6)
+    for host in nodes.hosts[:5]:
+        nodes.nic[host, 1] |= {"pcie_width": 4.0, "pcie_path_width": 0.25}
+    nodes.run(90)
+    (incident,) = nodes.firing()
+    assert (incident.kind, incident.members.bad) == ("pcie_degraded", 5)
+    assert incident.component.startswith("common(PCIe links slow since")
+    assert incident.severity is Severity.WARNING
+    assert incident.confidence < 0.9
+    assert len({i.id for i in nodes.changed if i.status == "firing"}) == 1
+
+
+def test_one_more_pcie_link_that_becomes_slow_later_is_part_of_it() -> None:
+    nodes = Nodes(hosts=6)
+    for host in nodes.hosts[:5]:
+        nodes.nic[host, 1] |= {"pcie_width": 4.0, "pcie_path_width": 0.25}
+    nodes.run(400)
+    nodes.nic[nodes.hosts[5], 1] |= {"pcie_width": 4.0, "pcie_path_width": 0.25}
+    nodes.run(90)
+    assert [incident.members.bad for incident in nodes.firing()] == [6]
+
+
+LEAVES, SPINES = 8, 2
+
+
+def cables() -> RowDomains:
+    """Eight leaves, each with a cable to both of two spines: row = leaf + LEAVES * spine, all of a sweep."""
+    n = LEAVES * SPINES
+    ids = {domain: np.full(n, -1, np.int32) for domain in DOMAINS}
+    ids["link"], ids["tier"] = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    names: dict[str, list[str]] = {domain: [] for domain in DOMAINS}
+    names["tier"] = ["0-1"]
+    names["link"] = [f"leaf-{at % LEAVES}/{40 + at // LEAVES}, spine-{at // LEAVES}/{at % LEAVES}" for at in range(n)]
+    about = {"leaf": [{"switch": f"leaf-{at}"} for at in range(LEAVES)]}
+    return RowDomains(Domains(ids, names, about, np.zeros(n, np.bool_), np.full(n, -1, np.int32)), {}, [])
+
+
+def broken(rows: Sequence[int], onsets: Sequence[float] | None = None) -> list[FaultVerdict]:
+    """A verdict on each of these cables."""
+    at = onsets or [100.0] * len(rows)
+    return [
+        FaultVerdict((MODES[0],), row, 0.99, 0.99, 6.0, {DOWN: np.array([row])}, onset, {}, (), None)
+        for row, onset in zip(rows, at, strict=True)
+    ]
+
+
+def test_all_cables_of_a_switch_without_hosts_are_that_switch() -> None:
+    domains = cables()
+    (verdict,) = of_switches_above(broken(range(LEAVES, 2 * LEAVES)), domains)
+    assert (verdict.mode.word, domains.names["switch"][verdict.group]) == ("spine", "spine-1")
+    assert verdict.explained[DOWN].tolist() == list(range(LEAVES, 2 * LEAVES))
+    assert verdict.confidence > 0.99
+    assert verdict.silent == {DOWN: 0}
+
+
+@pytest.mark.parametrize(
+    ("rows", "onsets"),
+    [
+        ([0, 1], None),  # two cables are two cables
+        ([0, 9], None),
+        ([0, 1, 2, 3], [0.0, 1000.0, 2000.0, 3000.0]),  # not at one time
+    ],
+)
+def test_few_cables_or_those_that_fail_in_turn_are_cables(rows: list[int], onsets: list[float] | None) -> None:
+    verdicts = broken(rows, onsets)
+    assert of_switches_above(verdicts, cables()) == verdicts
+
+
+def test_a_cable_elsewhere_stays_its_own() -> None:
+    found = of_switches_above(broken([*range(LEAVES), LEAVES]), cables())
+    assert sorted((verdict.mode.word, len(verdict.explained[DOWN])) for verdict in found) == [("link", 1), ("spine", 8)]
+
+
+def test_the_more_cables_of_a_switch_fail_the_more_it_gains() -> None:
+    gains = [switch_gain(DOWN, failed, 16) for failed in range(3, 17)]
+    assert gains == sorted(gains)
+
+
+def lossy(ratio: float) -> list[FaultVerdict]:
+    """Six of the 32 ports of each of four leaves lose so many of their packets."""
+    n = 128
+    leaf = np.repeat(np.arange(4, dtype=np.int32), 32)
+    ids = {
+        "link": np.arange(n, dtype=np.int32), "nic": np.arange(n, dtype=np.int32), "leaf": leaf,
+        "pod": np.full(n, -1, np.int32), "plane": np.zeros(n, np.int32), "network": np.zeros(n, np.int32),
+    }  # fmt: skip
+    rows = np.array([32 * group + port for group in range(4) for port in range(0, 30, 5)])
+    shares = np.full(n, np.nan)
+    shares[rows] = ratio
+    return gray(Observation(Groups(ids), rows, np.full(len(rows), 100.0), np.ones(n, np.bool_)), shares)
+
+
+def test_ports_that_lose_a_share_of_their_packets_show_a_gray_plane() -> None:
+    assert [verdict.domain for verdict in lossy(1e-3)] == ["plane"]
+
+
+def test_ports_that_lose_everything_have_lost_their_peers() -> None:
+    assert lossy(1.0) == []
+
+
+def test_what_groups_leave_when_they_recover_is_no_new_cause() -> None:
+    situation = Situation()
+    one = case("leaf(a)", "a/1", "a/2", "a/3", "a/4", group=True, linger=120.0)
+    other = case("leaf(b)", "b/1", "b/2", "b/3", "b/4", group=True, linger=120.0)
+    step(situation, 100.0, one, other)
+    rack = case("rack(r)", "a/1", "b/1", "b/2", group=True)
+    assert step(situation, 110.0, rack) == []
+    assert {incident.component for incident in situation.incidents(110.0)} == {"leaf(a)", "leaf(b)"}
+
+
+def test_a_cause_of_most_of_what_groups_hold_takes_them_over() -> None:
+    situation = Situation()
+    one = case("leaf(a)", "a/1", "a/2", "a/3", "a/4", group=True, linger=120.0)
+    other = case("leaf(b)", "b/1", "b/2", "b/3", "b/4", group=True, linger=120.0)
+    step(situation, 100.0, one, other)
+    feed = case("feed(f)", *(f"{leaf}/{port}" for leaf in "ab" for port in range(1, 5)), group=True)
+    step(situation, 110.0, feed)
+    assert [i.component for i in situation.incidents(110.0) if i.status == "firing"] == ["feed(f)"]
+
+
+def test_what_normal_work_shows_too_is_never_sure() -> None:
+    congested = [mode for mode in MODES if mode.q.keys() == {SymptomType.CONGESTION} and mode.domain != "nic"]
+    assert congested
+    assert all(mode.harmless == ONE_OF_THREE for mode in congested)
