@@ -15,6 +15,9 @@ from fabricmon.rules.promql import not_expressible
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
 
+KEEP_UP = 2
+"""Other ports of a host that keep up, from which a slow one is slow by itself (design choice)."""
+
 
 class StragglerParams(RuleParams, frozen=True):
     """Limits of straggler (docs/methods.md#straggler).
@@ -44,7 +47,11 @@ def test(view: View, params: StragglerParams) -> Outcome:
         fire &= ~_with_their_host(view, fire)
     read = view.tracks.pressure.traffic.known(n, view.now)
     known = view.present & read & ((peers.seen[:n] == WINDOWS) | idle)
-    return Outcome(fire=fire, clear=~fire & (idle | (low <= params.calm)), known=known, value=_ratio(view))
+    severity = np.where(fire & _alone_on_its_host(view, low, params), Severity.WARNING.rank, Severity.INFO.rank)
+    return Outcome(
+        fire=fire, clear=~fire & (idle | (low <= params.calm)), known=known, value=_ratio(view),
+        severity=severity.astype(np.int8),
+    )  # fmt: skip
 
 
 def _ratio(view: View) -> NDArray[np.float64]:
@@ -52,6 +59,16 @@ def _ratio(view: View) -> NDArray[np.float64]:
     peers = view.tracks.peers
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(peers.share[: view.n] / peers.median[: view.n], np.float64)
+
+
+def _alone_on_its_host(view: View, low: NDArray[np.int8], params: StragglerParams) -> NDArray[np.bool_]:
+    """Rows of which at least KEEP_UP other ports of the host work and keep up with their peers: what slows a host slows
+    them all."""
+    peers, node = view.tracks.peers, view.node
+    fine = (node >= 0) & view.present & (peers.seen[: view.n] == WINDOWS) & (low <= params.calm)
+    fine &= view.now - peers.evaluated[: view.n] <= 2 * EVERY
+    others = np.bincount(node[fine], minlength=int(node.max(initial=-1)) + 1)
+    return np.asarray((node >= 0) & (others[node] >= KEEP_UP))
 
 
 def _with_their_host(view: View, fire: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -101,8 +118,9 @@ RULE = Rule(
         "This port carries clearly less than the other active ports of its rail, or sends clearly more pause, in at "
         "least ten of twelve windows of ten seconds. The peers are the ports of one rail and make, and of one job "
         "where jobs are known; idle ports are no peers, and a host that is low on most of its ports counts as another "
-        "job's. Most stragglers are no network fault, so this alone is information; where a link, a PCIe path or an "
-        "error of the same adapter explains it, it is part of that incident."
+        "job's. Most stragglers are no network fault, so this alone is information; a warning where two other ports "
+        "of the host keep up. Where a link, a PCIe path or an error of the same adapter explains it, "
+        "it is part of that incident."
     ),
     action=(
         "Check the host: CPU and PCIe load, throttled GPUs, a data loader that starves. "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from fabricmon.model import Kind
 from tests.rules.bench_of_ports import NDR, Ports
@@ -27,7 +28,7 @@ def named(ports: Ports) -> list[str]:
     return sorted(str(symptom.component) for symptom in ports.open("straggler"))
 
 
-def test_s16_one_slow_adapter_is_found_between_two_and_five_minutes_and_is_information() -> None:
+def test_s16_one_slow_adapter_is_found_between_two_and_five_minutes() -> None:
     ports, rng = Ports(hosts=12, nics=4), np.random.default_rng(1)
     share = np.full((12, 4), 0.5)
     work(ports, share, 20, rng)
@@ -39,7 +40,7 @@ def test_s16_one_slow_adapter_is_found_between_two_and_five_minutes_and_is_infor
     assert 120 <= ports.now - began <= 300
     (symptom,) = ports.open("straggler")
     assert str(symptom.component) == "host-003/mlx5_2/1"
-    assert symptom.severity == "info"
+    assert symptom.severity == "warning"
     assert "of the line rate" in symptom.evidence[0].text
     share[3, 2] = 0.5
     work(ports, share, 20, rng)
@@ -78,16 +79,31 @@ def test_one_host_that_does_less_on_all_its_ports_is_not_blamed_without_jobs() -
 
 def test_with_jobs_a_host_that_is_slow_among_its_own_is_found_and_other_jobs_are_left_alone() -> None:
     ports = Ports(hosts=32, nics=2)
-    table = ports.fleet.tables[Kind.PORT]
-    assert table.domains is not None
-    job = (np.array([int(component.node[-3:]) for component in table.ids]) // 16).astype(np.int32)
-    table.domains = replace(table.domains, ids={**table.domains.ids, "job": job})
+    job_of_sixteen(ports)
     share = np.full((32, 2), 0.6)
     share[16:] = 0.3
     share[20] = 0.15
     work(ports, share, 30)
     assert named(ports) == ["host-020/mlx5_0/1", "host-020/mlx5_1/1"]
     assert "of its job" in ports.open("straggler")[0].evidence[0].text
+
+
+def job_of_sixteen(ports: Ports) -> None:
+    """Hosts 0 to 15 run one job, the others another one."""
+    table = ports.fleet.tables[Kind.PORT]
+    assert table.domains is not None
+    job = (np.array([int(component.node[-3:]) for component in table.ids]) // 16).astype(np.int32)
+    table.domains = replace(table.domains, ids={**table.domains.ids, "job": job})
+
+
+@pytest.mark.parametrize(("slow", "severity"), [([1], "warning"), ([0, 1, 2], "info"), ([0, 1, 2, 3], "info")])
+def test_an_adapter_that_is_slow_alone_on_its_host_is_a_warning(slow: list[int], severity: str) -> None:
+    ports = Ports(hosts=32, nics=4)
+    job_of_sixteen(ports)
+    share = np.full((32, 4), 0.6)
+    share[5, slow] = 0.3
+    work(ports, share, 30)
+    assert {(str(s.component)[:8], str(s.severity)) for s in ports.open("straggler")} == {("host-005", severity)}
 
 
 def test_few_peers_give_no_verdict() -> None:
