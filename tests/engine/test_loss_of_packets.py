@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fabricmon.engine import Engine
-from fabricmon.model import Incident, Severity
+from fabricmon.model import Incident, Maintenance, Severity
 from fabricmon.rules.rule import Scope
 from fabricmon.sim import shapes
 from fabricmon.sim.faults import FAULTS
@@ -133,6 +133,30 @@ def test_peers_tell_a_loss_of_power_from_a_cut_in_the_monitoring(flows: bool) ->
     assert [(i.kind, i.component) for i in dark.told()] == [("fault_domain", "power(power-2)")]
     assert "peers lose packets" in dark.told()[0].why
     assert not any(i.component == "power(power-2)" for i in cut.told(Severity.INFO))
+
+
+def test_what_peers_lose_while_a_leaf_comes_back_is_its_effect() -> None:
+    run = Run(flows=False)
+    start = run.world.now
+    steps = FAULTS["leaf_down"](run.layout, "su1/rail1", start=start, lasts=60.0).steps
+    blamed: set[str] = set()
+    for step in sorted(steps, key=lambda step: step.at):
+        run.run(max(0.0, step.at - run.world.now))
+        step.do(run.world)
+        for _ in range(9):
+            run.run(10.0)
+            blamed.update(run.components())
+    assert blamed == {"leaf(su1/rail1)"}
+
+
+def test_a_leaf_in_maintenance_and_what_its_peers_lose_are_no_incident() -> None:
+    run = Run(flows=False)
+    now = START + run.world.now
+    run.engine.maintenance([Maintenance("m-1", now, now + 900.0, components=("leaf(su1/rail1)",))])
+    run.strike("leaf_down", "su1/rail1")
+    run.run(150)
+    assert run.told() == []
+    assert run.engine.rule_states.by_rule["packet_loss"].open
 
 
 def test_a_spine_that_recovers_is_resolved() -> None:

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from fabricmon.fleet.errors import CLASS_LEAST
+from fabricmon.fleet.errors import CLASS_LEAST, SOURCES
 from fabricmon.fleet.settings import TrackSettings
 from fabricmon.fleet.window import BITS, CAPPED, ERRORS, Window
 from tests.rules.bench_of_ports import NDR, POLL, Ports
@@ -81,6 +81,20 @@ def test_training_and_a_link_that_is_down_are_no_evidence() -> None:
         counted.append(errors.short.at(ERRORS, row))
     assert counted == [0.0, 0.0, 0.0, 5.0, 10.0, 15.0]
     assert errors.short.at(BITS, row) - bits == pytest.approx(3 * 8 * NDR * POLL)
+
+
+@pytest.mark.parametrize("group", SOURCES, ids=lambda group: group[0])
+def test_counters_of_the_same_damage_count_once(group: tuple[str, ...]) -> None:
+    """Of an Ethernet port too: what its PHY, its error correction or its MAC could not repair."""
+    rest = ("link_downed", "xmit", "rcv")
+    ports = Ports(1, 2, "Ethernet", counts=(*group, *rest))
+    ports.polls(12)
+    errors, row = ports.view().tracks.errors, ports.row(0, 0)
+    for column in group:
+        ports.port[0, 0][column] += 7
+    ports.poll()
+    assert errors.short.at(ERRORS, row) == 7.0
+    assert errors.short.at(ERRORS, ports.row(0, 1)) == 0.0
 
 
 def test_a_saturated_counter_is_blind_until_it_is_cleared() -> None:

@@ -42,7 +42,9 @@ class Ports:
         labels: Mapping[str, str] | None = None,
         own: Mapping[tuple[int, int], Mapping[str, str]] | None = None,
         start: float = 1_700_000_000.0,
+        counts: tuple[str, ...] = COUNTS,
     ) -> None:
+        self.counts = counts
         self.fleet = Fleet()
         self.now = start
         self.taken = 5000.0
@@ -59,7 +61,7 @@ class Ports:
         self.own = {at: dict(extra) for at, extra in (own or {}).items()}
         for host in range(hosts):
             for nic in range(nics):
-                healthy = dict.fromkeys(COUNTS, 0.0) | ACTIVE
+                healthy = dict.fromkeys(counts, 0.0) | ACTIVE
                 if layer == "Ethernet":
                     healthy |= dict.fromkeys(NETDEV, 0.0) | ETHERNET_UP
                 self.port[host, nic] = healthy
@@ -78,7 +80,7 @@ class Ports:
             )
             for nic in self.nics[host]
         )
-        columns: list[tuple[str, tuple[str, ...]]] = [("infiniband", (*COUNTS, *STATE))]
+        columns: list[tuple[str, tuple[str, ...]]] = [("infiniband", (*self.counts, *STATE))]
         if self.layer == "Ethernet":
             columns.append(("ethernet", NETDEV))
         parts = tuple(Part(name, Kind.PORT, names, components, POLL) for name, names in columns)
@@ -124,7 +126,7 @@ class Ports:
         self.boot[host] += "'"
         self.started[host] += 1
         for nic in self.nics[host]:
-            self.port[host, nic] |= dict.fromkeys(COUNTS, 0.0)
+            self.port[host, nic] |= dict.fromkeys(self.counts, 0.0)
         self.enter(host)
 
     def down(self, host: int, nic: int) -> None:
