@@ -14,7 +14,7 @@ import pytest
 
 from tests.mutation.collected import run_items
 from tests.mutation.hook import Plan
-from tests.mutation.recording import KEPT, Place, keep, own_digest, statements
+from tests.mutation.recording import KEPT, Place, functions_now, keep, own_digest, statements
 from tests.mutation.session import LONGEST, ROOT, Spent, bounded_memory, in_forks, main_of_pytest
 
 SLOTS = 4096  # statements of one module at most
@@ -125,6 +125,7 @@ class _Recorder:
         at = {place: number for number, place in enumerate(hit)}
         return {
             "own": own_digest(path),
+            "functions": functions_now(self._names),
             "places": [self._place(place) for place in hit],
             "imported": sorted(at[place] for place in imported),
             "tests": {

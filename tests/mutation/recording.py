@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from tests.mutation.changes import Change, Statement, marked, parse
 from tests.mutation.session import ROOT
 
 KEPT = ROOT / ".cache/mutation/recordings"
+FUNCTIONS = KEPT.with_name("functions")
 WAITING = 0.1  # a second of waiting costs as much as so many seconds of CPU time, when tests are put in order
 
 Place = tuple[str, str, str, int]
@@ -51,9 +52,11 @@ class Recording:
     """One file of tests.
 
     imported  what its collection executes, the import of what it tests included
+    functions  of each module when the tests were recorded: those that `places` does not name were not executed
     """
 
-    def __init__(self, raw: Mapping[str, Any]) -> None:
+    def __init__(self, raw: Mapping[str, Any], functions: Mapping[str, Collection[str]]) -> None:
+        self._functions = functions
         self._modules = sorted({module for module, *_ in raw["places"]})
         self._places: dict[str, dict[str, list[tuple[str, int, int]]]] = {name: {} for name in self._modules}
         for at, (module, function, digest, number) in enumerate(raw["places"]):
@@ -75,6 +78,8 @@ class Recording:
     def _matching(self, module: str, statement: Statement) -> list[int]:
         functions = self._places.get(module, {})
         same = functions.get(statement.function)
+        if same is None and statement.function in self._functions.get(module, ()):
+            return []
         if same is None:
             return [at for places in functions.values() for _, _, at in places]
         unchanged = [(number, at) for digest, number, at in same if digest == statement.digest]
@@ -126,6 +131,21 @@ def own_digest(file: Path) -> str:
     return hashlib.sha256("\0".join(path.read_text(encoding="utf-8") for path in [file, *beside]).encode()).hexdigest()
 
 
+def functions_now(names: Sequence[str]) -> str:
+    """Keep which functions these modules have; the name under which `functions_at` has them."""
+    table = json.dumps({name: sorted({one.function for one in statements(name)}) for name in names})
+    digest = hashlib.sha256(table.encode()).hexdigest()[:16]
+    FUNCTIONS.mkdir(parents=True, exist_ok=True)
+    (FUNCTIONS / f"{digest}.json").write_text(table)
+    return digest
+
+
+@cache
+def functions_at(digest: str) -> dict[str, frozenset[str]]:
+    raw = json.loads((FUNCTIONS / f"{digest}.json").read_text())
+    return {module: frozenset(functions) for module, functions in raw.items()}
+
+
 def _kept(file: Path) -> Path:
     return KEPT / f"{'.'.join(file.relative_to(ROOT).with_suffix('').parts)}.json"
 
@@ -135,8 +155,8 @@ def kept(files: Iterable[Path]) -> Iterator[tuple[Path, Recording]]:
     for file in files:
         if _kept(file).exists():
             raw = json.loads(_kept(file).read_text())
-            if raw["own"] == own_digest(file):
-                yield file, Recording(raw)
+            if raw["own"] == own_digest(file) and "functions" in raw:
+                yield file, Recording(raw, functions_at(raw["functions"]))
 
 
 def keep(file: Path, raw: Mapping[str, Any]) -> None:

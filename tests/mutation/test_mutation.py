@@ -101,13 +101,14 @@ def test_a_recording_outlives_changes_elsewhere_and_is_wide_where_the_function_c
 
     places = [("m", "f", "1", 0), ("m", "f", "1", 1), ("m", "g", "2", 0), ("other", "f", "1", 0)]
     tests = {"one": (1.0, 2.0, [0, 1]), "two": (1.0, 2.0, [0, 2]), "three": (1.0, 2.0, [3])}
-    recording = Recording({"places": places, "tests": tests, "imported": [2]})
+    recording = Recording({"places": places, "tests": tests, "imported": [2]}, {"m": {"f", "g", "idle"}})
     assert executing(Statement("f", "1", 0, 99)) == (["one", "two"], False)
     assert executing(Statement("f", "1", 1, 99)) == (["one"], False)
     assert executing(Statement("f", "1", 2, 99)) == ([], False)
     assert executing(Statement("f", "changed", 7, 99)) == (["one", "two"], False)
     assert executing(Statement("g", "2", 0, 99)) == (["two"], True)
     assert executing(Statement("new", "3", 0, 99)) == (["one", "two"], True)
+    assert executing(Statement("idle", "4", 0, 99)) == ([], False)
     assert recording.executing("absent", Statement("f", "1", 0, 99)) == ([], False)
 
 
