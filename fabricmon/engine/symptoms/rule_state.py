@@ -123,10 +123,6 @@ class RuleState:
         self.phase[rows] = state
         return rows[opening].tolist(), rows[closing].tolist()
 
-    def rows(self) -> NDArray[np.int64]:
-        """Rows with an open symptom, ascending."""
-        return np.array(sorted(self.open), np.int64)
-
     def pending(self) -> NDArray[np.bool_]:
         return np.asarray(self.phase == PENDING)
 
