@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from fabricmon.central.settings import CentralConfig
 from fabricmon.central.targets.discovery import Target, TargetError, parse_target
+from fabricmon.central.topology_cache import TopologyCache
 from fabricmon.central.topology_plan import TopologyPlan, load_plan
 from fabricmon.config import ConfigError, ConfigProblem, Root
 from fabricmon.engine.engine import Engine
@@ -37,7 +38,8 @@ class Prepared(NamedTuple):
 def prepare(config: Root, nodes: Graph | None = None) -> Prepared:
     """Read what the configuration names; `nodes` is the topology from labels of Kubernetes nodes. ConfigError where it
     cannot be used. A large topology takes seconds."""
-    return Prepared(config, load_plan(config, nodes), _targets(config), _destinations(config))
+    kept = TopologyCache(config.central.state)
+    return Prepared(config, load_plan(config, nodes, kept), _targets(config), _destinations(config))
 
 
 def check(config: Root) -> None:

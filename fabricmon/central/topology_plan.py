@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from fabricmon import sources
+from fabricmon.central.topology_cache import ParsedTopology, TopologyCache, key_of
 from fabricmon.config import ConfigError, ConfigProblem, Root
 from fabricmon.topology.graph import Graph
 
@@ -35,12 +36,32 @@ def merged_plan(files: tuple[Graph, ...], nodes: Graph | None) -> TopologyPlan:
     return TopologyPlan(files, nodes, sources.merged(parts) if parts else None)
 
 
-def load_plan(config: Root, nodes: Graph | None = None) -> TopologyPlan:
-    """The plan that the configuration names; ConfigError where it cannot be used."""
-    topology, where = config.topology, config.path or "command line"
+def load_plan(config: Root, nodes: Graph | None = None, kept: TopologyCache | None = None) -> TopologyPlan:
+    """The plan that the configuration names; ConfigError where it cannot be used. `kept`: of the last start."""
+    topology = config.topology
     named = {f"topology.files[{at}]": path for at, path in enumerate(topology.files)}
     if topology.file:
         named = {"topology.file": topology.file, **named}
+    paths = [path for path in (*named.values(), topology.node_names) if path]
+    key = _key(paths) if kept is not None and named else None
+    if kept is not None and key is not None and (parsed := kept.read(key)) is not None:
+        plan = TopologyPlan(parsed.files, None, parsed.merged)
+    else:
+        plan = merged_plan(_parsed(config, named), None)
+        if kept is not None and key is not None and plan.graph is not None and key == _key(paths):
+            kept.write(key, ParsedTopology(plan.files, plan.graph))
+    return plan if nodes is None else plan.with_nodes(nodes)
+
+
+def _key(paths: Sequence[str]) -> bytes | None:
+    try:
+        return key_of(paths)
+    except (OSError, ValueError):
+        return None
+
+
+def _parsed(config: Root, named: Mapping[str, str]) -> tuple[Graph, ...]:
+    topology, where = config.topology, config.path or "command line"
     try:
         names = sources.node_names(topology.node_names if named else "")
     except sources.SourceError as error:
@@ -53,7 +74,7 @@ def load_plan(config: Root, nodes: Graph | None = None) -> TopologyPlan:
             problems.append(ConfigProblem(where, 0, key, str(error)))
     if problems:
         raise ConfigError(*problems)
-    return merged_plan(tuple(graphs), nodes)
+    return tuple(graphs)
 
 
 def with_places(graph: Graph | None, places: Mapping[str, Mapping[str, str]]) -> Graph | None:

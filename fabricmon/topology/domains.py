@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricmon.model import ComponentId
+from fabricmon.model import ComponentId, Kind
 from fabricmon.topology.graph import Graph, Switch
 from fabricmon.topology.graph_index import CablePlace, GraphIndex, Labels, device_and_port
 from fabricmon.topology.groups import DOMAINS, Domains, GroupNumbers, Many
 from fabricmon.topology.infer import rail_index
 from fabricmon.topology.paths import FlowPaths
 from fabricmon.topology.stages import stages
+
+_UNSEEN: tuple[ComponentId, Labels] = (ComponentId(Kind.PORT, "", ""), {})
 
 PLACED_ROLES = ("compute", "unknown")
 """Roles of ports to which a scheduler's or cloud's switch above a host applies: the job's own network."""
@@ -58,33 +60,17 @@ class Assigner:
         self._stages = stages(graph) if graph is not None else {}
         self._paths = FlowPaths(self._groups, self._index)
 
+    def prepare(self, rows: Sequence[tuple[ComponentId, Labels]], most: int) -> bool:
+        """Process `most` of the rows that are new or changed, so that `assign` has less to do. Whether more are left,
+        of which `assign` would make a long pause."""
+        new = self._new(rows)
+        if len(new) <= most:
+            return False
+        self._take(rows, new[:most])
+        return True
+
     def assign(self, rows: Sequence[tuple[ComponentId, Labels]]) -> Domains:
-        seen = self._seen
-        self._widen(len(rows))
-        new = [
-            row
-            for row, (component, labels) in enumerate(rows)
-            if not (row < len(seen) and seen[row][0] is component and seen[row][1] is labels)
-        ]
-        renamed: set[str] = set()
-        for row in new:
-            for groups in self._groups.values():
-                groups.ids[row] = -1
-            self._socket[row] = -1
-            self._loose.pop(row, None)
-            self._swept.pop(row, None)
-            component, labels = rows[row]
-            if component.node and not labels.get("swept"):  # else a free row, or one that comes below
-                adapter = self._put(row, component, labels)
-                known_as = component.node, device_and_port(component, labels)[0]
-                if adapter and self._known_as.get(adapter) != known_as:
-                    self._known_as[adapter] = known_as
-                    renamed.add(adapter)
-        again = [row for row, adapter in self._swept.items() if adapter in renamed] if renamed else []
-        for row in (*new, *again):
-            component, labels = rows[row]
-            if component.node and labels.get("swept"):
-                self._put_swept(row, component, labels)
+        self._take(rows, self._new(rows))
         self._seen = list(rows)
         self._number_rails()
         swept = np.zeros(len(rows), np.bool_)
@@ -96,6 +82,38 @@ class Assigner:
             swept,
             self._socket[: len(rows)].copy(),
         )
+
+    def _new(self, rows: Sequence[tuple[ComponentId, Labels]]) -> list[int]:
+        seen = self._seen
+        return [
+            row
+            for row, (component, labels) in enumerate(rows)
+            if not (row < len(seen) and seen[row][0] is component and seen[row][1] is labels)
+        ]
+
+    def _take(self, rows: Sequence[tuple[ComponentId, Labels]], new: Sequence[int]) -> None:
+        self._widen(len(rows))
+        seen = self._seen
+        seen += [_UNSEEN] * (len(rows) - len(seen))
+        renamed: set[str] = set()
+        for row in new:
+            for groups in self._groups.values():
+                groups.ids[row] = -1
+            self._socket[row] = -1
+            self._loose.pop(row, None)
+            self._swept.pop(row, None)
+            component, labels = seen[row] = rows[row]
+            if component.node and not labels.get("swept"):  # else a free row, or one that comes below
+                adapter = self._put(row, component, labels)
+                known_as = component.node, device_and_port(component, labels)[0]
+                if adapter and self._known_as.get(adapter) != known_as:
+                    self._known_as[adapter] = known_as
+                    renamed.add(adapter)
+        again = [row for row, adapter in self._swept.items() if adapter in renamed] if renamed else []
+        for row in (*new, *again):
+            component, labels = rows[row]
+            if component.node and labels.get("swept"):
+                self._put_swept(row, component, labels)
 
     def _widen(self, rows: int) -> None:
         for groups in self._groups.values():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.engine.domains.placing import CHECKED, Placing
+from fabricmon.engine.domains import placing
+from fabricmon.engine.domains.placing import CHECKED, PREPARING, Placing
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.model import (
@@ -98,10 +100,16 @@ def without(groups: Members, rows: dict[Kind, set[int]]) -> Members:
     return {domain: {kept for group in of if (kept := group - gone)} for domain, of in groups.items()}
 
 
-@given(st.lists(st.tuples(CHANGES, st.sampled_from([0.2, 0.2, LATER])), min_size=1, max_size=12))
+@given(st.lists(st.tuples(CHANGES, st.sampled_from([0.2, 0.2, 2.0, LATER])), min_size=1, max_size=12),
+       st.sampled_from([8_000, 3, 40]))  # fmt: skip
 def test_a_row_that_changed_is_in_no_group_until_all_are_placed_as_from_nothing(
-    changes: list[tuple[Inventory | str, float]],
+    changes: list[tuple[Inventory | str, float]], at_once: int
 ) -> None:
+    with mock.patch.object(placing, "PLACED", at_once):  # few: many calls give a part of the rows their places
+        _as_from_nothing(changes)
+
+
+def _as_from_nothing(changes: list[tuple[Inventory | str, float]]) -> None:
     it = Placed()
     it.change(inventory("host-1", {PORTS[0]: 0, PORTS[1]: 1}, 1, f"host-2/{PORTS[0]}", 5))
     it.place(0.0)
@@ -138,6 +146,25 @@ def test_a_node_that_renames_its_ports_has_all_rows_placed_once_a_pause() -> Non
         it.place(0.2)
         placed.append(it.placing.domains is not before)
     assert sum(placed) <= 1 + 60 * 0.2 / (1.0 + 300 / CHECKED)
+
+
+def test_many_new_rows_get_their_places_in_parts_and_all_of_them_however_the_topology_changes() -> None:
+    it = Placed()
+    it.change(inventory("host-1", {PORTS[0]: 0}, 0, "", 0))
+    it.place(0.0)
+    first = it.domains
+    named = {f"mlx5_{n}/1": n for n in range(500)}
+    with mock.patch.object(placing, "PLACED", 100):
+        it.change(inventory("host-2", named, 0, "", 5))
+        it.place(2.0)
+        it.place(0.1)
+        assert it.domains is first
+        for n in range(int(PREPARING) + 1):
+            it.change(inventory("host-3", {}, 0, "", 5 + n))  # another sweep each time
+            it.place(1.0)
+    assert it.domains is not first
+    host = it.fleet.nodes["host-2"].rows[Kind.PORT]
+    assert all(it.domains.host(row) == "host-2" for name, row in host.items() if name in named)
 
 
 def test_a_port_without_a_place_yet_teaches_no_group_of_ports_without_a_leaf() -> None:

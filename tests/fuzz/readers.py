@@ -8,6 +8,7 @@ module that decodes and has none.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import tempfile
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 from fabricmon import config, frame, sources
 from fabricmon.catalogue.kernel_patterns import PatternMatcher
+from fabricmon.central import topology_cache
 from fabricmon.central.api import request
 from fabricmon.central.prometheus import answers, api
 from fabricmon.central.store.rows import Rows
@@ -214,6 +216,12 @@ def _stored(data: bytes) -> None:
         rows.unpacked(kind, "incidents", data)
 
 
+def _kept_topology(data: bytes) -> None:
+    key = bytes(topology_cache.SIZE)
+    topology_cache.unpacked(data, data[: topology_cache.SIZE])
+    topology_cache.unpacked(key + hashlib.sha256(data).digest() + data, key)
+
+
 def _jobs_of_pods(data: bytes) -> None:
     found = jobs_kubernetes.pod(any_json(data))
     if isinstance(found, jobs_kubernetes.Pod):
@@ -233,6 +241,7 @@ READERS: dict[str, Reader] = {
     **{f"topology-{kind}": Reader(f"topology file, {kind}", f"sources.formats.{form.parse.__module__.rsplit('.')[-1]}",
                                   sources.SourceError, _topology(kind), weight=4 if kind == "slurm" else 1)
        for kind, form in sources.SOURCES.items()},
+    "topology-cache": Reader("topology of the last start", "central.topology_cache", (), _kept_topology),
     "node-names": Reader("node name map", "topology.names", (), lambda data: NodeNames.parse(text(data))),
     "configuration": Reader("configuration file", "config", ConfigError, lambda data: _file(data, config.load)),
     "web-configuration": Reader(
