@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.fleet.pooled_losses import pooled
-from fabricmon.fleet.row_state import Bools, Floats, RowState, per_row
+from fabricmon.fleet.row_state import Bools, RowState, per_row
 from fabricmon.fleet.table import Table
 from fabricmon.topology.groups import Many
 
@@ -21,6 +21,9 @@ TURNS = 6
 """Turns whose losses are taken together: a minute (design choice)."""
 SILENT_TURNS = 2
 """Turns without any answer from which a port is not reached."""
+SILENT_PROBES = 10
+"""Probes of a turn, all without an answer, from which a port is silent and not lossy: by chance alone they need a loss
+of more than half (docs/methods.md#unreachable)."""
 LEARN = 30
 """Turns after which the usual round trip of a flow is known: 5 min."""
 MEMORY = 360.0
@@ -75,6 +78,7 @@ class Probes(RowState):
     apart = per_row(np.bool_, False)
     reached = per_row(np.bool_, False)
     back = per_row(np.float32, np.nan)
+    _silent = per_row(np.bool_, False, TURNS)
     _sent_at = per_row(np.float64, np.nan)
     _lost_at = per_row(np.float64, np.nan)
 
@@ -83,7 +87,6 @@ class Probes(RowState):
         self.many: Mapping[str, Many] = {}
         self.class_usual = {False: float("nan"), True: float("nan")}
         self._began = float("nan")
-        self._dead = np.zeros(1, np.bool_)
         self._ends: tuple[int, _Ends] | None = None
 
     def of_probes(self, n: int) -> Bools:
@@ -97,7 +100,9 @@ class Probes(RowState):
         n = flows.n
         self._count(flows, n, now)
         self._set_reach(flows, ports, reach, n, now)
-        found = pooled(self.lost[:, :n].astype(float), self._evidence(n), self.many)
+        counted = self._counted(n)
+        lost, sent = (np.where(counted, ring[:, :n], 0.0).astype(float) for ring in (self.lost, self.sent))
+        found = pooled(lost, sent.sum(axis=0), self.many)
         self.bad[:n], self.clean[:n] = found.bad, found.clean
         self._learn(flows, n)
 
@@ -113,10 +118,10 @@ class Probes(RowState):
         self._sent_at[:n], self._lost_at[:n] = sent, lost
         self.at[:n][self.sent[0, :n] > 0] = now
 
-    def _evidence(self, n: int) -> Floats:
-        """Probes that count for a loss: none of a port that answers nothing at all (docs/methods.md#unreachable)."""
-        sent = self.sent[:, :n].sum(axis=0).astype(float)
-        return np.where(self._dead[:n], 0.0, sent)
+    def _counted(self, n: int) -> Bools:
+        """Turns whose losses count: a silence is no loss, and the turns beside it are partly silent."""
+        silent = np.pad(self._silent[:, :n], ((1, 1), (0, 0)))
+        return ~(silent[:-2] | silent[1:-1] | silent[2:])
 
     def _set_reach(self, flows: Table, ports: Table, reach: Reach, n: int, now: float) -> None:
         near, far, back = self._ports(flows, ports)
@@ -130,11 +135,15 @@ class Probes(RowState):
         asking = (far >= 0) & (recent_sent > 0)
         reach.flows[:size] = np.bincount(far[asking], minlength=size)
         reach.at[:size][reach.asked[:size] > 0] = now
-        silent = (reach.asked[:size] > 0) & (reach.answered[:size] == 0)
-        self._dead = np.zeros(max(n, 1), np.bool_)
+        self._silent[1:, :n] = self._silent[:-1, :n]
+        self._silent[0, :n] = False
         if not size:
             return
-        self._dead[:n] = (far >= 0) & silent[far]
+        asked, lost = (np.bincount(far[far >= 0], of[0, :n][far >= 0], size) for of in (self.sent, self.lost))
+        silent = (asked >= SILENT_PROBES) & (lost == asked)
+        silent |= (reach.asked[:size] > 0) & (reach.answered[:size] == 0)
+        none = self.lost[0, :n] == self.sent[0, :n]
+        self._silent[0, :n] = none & (((far >= 0) & silent[far]) | ((near >= 0) & silent[near]))
         self.reached[:n] = (far >= 0) & (reach.answered[far] > recent_back)
         with np.errstate(invalid="ignore", divide="ignore"):
             self.back[:n] = np.where((back >= 0) & (far >= 0), (recent_back / recent_sent)[back], np.nan)

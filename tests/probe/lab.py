@@ -13,13 +13,17 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import yaml
 
 from fabricmon.agent.probing.prober import Prober
 from fabricmon.agent.probing.settings import AgentProbeConfig
 from fabricmon.model import Identity, Inventory, Snapshot
 from fabricmon.probe.assignment import Assignment, Reply, decode_reply, encode
 from fabricmon.probe.plan import ProbePort, plan
+from tests.rigs.daemons import FABRICMON, Daemon
 
 CLONE_NEWNET = 0x40000000
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -95,6 +99,10 @@ class Lab:
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], check=False, timeout=30, capture_output=True)
 
+    def inside(self, host: int) -> tuple[str, ...]:
+        """What goes before a command that runs on a host."""
+        return ("ip", "netns", "exec", self.names[host])
+
     def prober(self, host: int) -> Prober:
         """A prober of a host, in this process."""
         nothing = Snapshot(Inventory(1, Identity(self.names[host], "b", "a", "1", 0.0), ()), 0, 0.0, [], [])
@@ -135,3 +143,22 @@ async def probed(lab: Lab, seconds: float, hosts: tuple[int, ...] = (0, 1), answ
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.gather(*tasks)
     return {n: [result for reply in talk.replies for result in reply.results] for n, talk in talks.items()}
+
+
+@contextlib.contextmanager
+def agents(lab: Lab, folder: Path, probing: int) -> Iterator[list[Daemon]]:
+    """A real agent in each namespace, ready, named n0 and on; the first `probing` of them accept assignments."""
+    daemons: list[Daemon] = []
+    try:
+        for n in range(len(lab.names)):
+            config, agent = folder / f"{n}.yaml", {"probe": {"enabled": n < probing}}
+            config.write_text(yaml.safe_dump({"agent": agent, "collect": {"ethernet": {"include": ["eth0"]}}}))
+            command = (*FABRICMON, "agent", "--config", config, "--node", f"n{n}", "--listen", "0.0.0.0:9790")
+            daemons.append(Daemon(folder / f"{n}.log", command, lab.inside(n)))
+        for n, daemon in enumerate(daemons):
+            ready = [*lab.inside(n), *FABRICMON, "alive", "--address", f"{lab.addresses[n]}:9790"]
+            daemon.wait_until("agent", lambda ready=ready: subprocess.run(ready, check=False).returncode == 0)
+        yield daemons
+    finally:
+        for daemon in daemons:
+            daemon.stop()

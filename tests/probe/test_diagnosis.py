@@ -50,9 +50,22 @@ def test_a_node_whose_responder_does_not_answer_is_unreachable_and_blames_no_lin
 
 def test_an_adapter_that_reaches_nothing_says_so(fleet):
     fleet.loss = lambda one, other, _: 1.0 if "n3" in (one, other) else 0.0
-    (incident,) = [i for i in fleet.step(6) if i.kind == "unreachable"]
-    assert incident.component == "host(n3)"
+    (incident,) = fleet.step(6)
+    assert (incident.kind, incident.component) == ("unreachable", "host(n3)")
     assert "the adapter reaches nothing" in " ".join(e.text for e in incident.evidence)
+
+
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_a_silence_that_begins_and_ends_within_a_turn_is_no_loss(fleet, both_ways):
+    fleet.step(6)
+    seen = set()
+    for share, turns in ((0.5, 1), (1.0, 4), (0.5, 1), (0.0, 12)):
+        mine = share
+        fleet.loss = lambda one, other, _, mine=mine: mine if other == "n3" or (both_ways and one == "n3") else 0.0
+        for _ in range(turns):
+            seen |= set(words(fleet.step(1)))
+    assert seen == {("unreachable", "host(n3)")}
+    assert fleet.step(1) == []
 
 
 def test_a_node_that_is_gone_is_silent_and_not_unreachable(fleet):

@@ -6,10 +6,9 @@ import json
 import subprocess
 
 import pytest
-import yaml
 
-from tests.probe.lab import Lab
-from tests.rigs.daemons import FABRICMON, Daemon, wait_for
+from tests.probe.lab import Lab, agents
+from tests.rigs.daemons import FABRICMON, wait_for
 
 pytestmark = [pytest.mark.netns, pytest.mark.timeout(400)]
 
@@ -17,35 +16,20 @@ HOSTS, SHORT, LOSSY, DEAF = 5, 1, 2, 3  # and the last has no agent with probes
 
 
 def ping(lab: Lab, *words: str) -> tuple[int, dict]:
-    command = ["ip", "netns", "exec", lab.names[0], *FABRICMON, "ping", "--json", "--timeout", "60", *words]
+    command = [*lab.inside(0), *FABRICMON, "ping", "--json", "--timeout", "60", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     return done.returncode, json.loads(done.stdout or "{}") | {"stderr": done.stderr}
 
 
 @pytest.fixture
-def agents(require, tmp_path):
+def lab(require, tmp_path):
     require("netns", "makes namespaces")
     require("ip")
-    with Lab(tmp_path, HOSTS) as lab:
-        daemons = []
-        try:
-            for n, name in enumerate(lab.names):
-                config = tmp_path / f"{n}.yaml"
-                agent = {"probe": {"enabled": n < HOSTS - 1}}
-                config.write_text(yaml.safe_dump({"agent": agent, "collect": {"ethernet": {"include": ["eth0"]}}}))
-                command = (*FABRICMON, "agent", "--config", config, "--node", f"n{n}", "--listen", "0.0.0.0:9790")
-                inside = ("ip", "netns", "exec", name)
-                daemons.append(Daemon(tmp_path / f"{n}.log", command, inside))
-                ready = [*inside, *FABRICMON, "alive", "--address", f"{lab.addresses[n]}:9790"]
-                daemons[-1].wait_until("agent", lambda ready=ready: subprocess.run(ready, check=False).returncode == 0)
-            yield lab
-        finally:
-            for daemon in daemons:
-                daemon.stop()
+    with Lab(tmp_path, HOSTS) as made, agents(made, tmp_path, HOSTS - 1):
+        yield made
 
 
-def test_a_mesh_names_each_fault(agents):
-    lab = agents
+def test_a_mesh_names_each_fault(lab):
     two = (lab.addresses[0], lab.addresses[1], "--dscp", "26", "--paths", "2")
     # an agent that has just started has not looked at its addresses yet
     code, found = wait_for("ports to probe", lambda: (got := ping(lab, *two))[1]["pairs"] and got)
