@@ -95,8 +95,11 @@ class StatusBoard:
         self._check_first_round()
 
     def failed(self, status: DeviceStatus, error: BaseException) -> None:
-        """A run or search failed."""
-        status.success, status.troubled = False, True
+        """A run or search failed. One for want of descriptors does not count as the first: an inventory without the
+        device would show that it is gone."""
+        status.troubled = True
+        if status.success is not None or not (isinstance(error, HostError) and error.starved):
+            status.success = False
         status.error = str(error) or type(error).__name__
         status.faults = (Fault(status.collector, status.device, getattr(error, "path", ""), status.error),)
         stuck = isinstance(error, Overdue | Busy)

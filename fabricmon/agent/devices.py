@@ -114,7 +114,8 @@ class Devices:
                 else:
                     failures = 0
                     self._board.succeeded(status, opened.faults)
-                self._board.searched(self._name)
+                if status.success is not None:
+                    self._board.searched(self._name)
                 retry = RETRY_FIRST * 2.0 ** min(failures - 1, 30)
                 pause = min(retry, self._config.rediscover) if failures else self._config.rediscover
                 with contextlib.suppress(TimeoutError):

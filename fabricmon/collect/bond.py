@@ -43,7 +43,7 @@ class BondSession(Session[BondConfig]):
         bonds = text(self._host, f"{NET}/bonding_masters").split()[:_MOST_BONDS]
         if not bonds:
             return Reading((), array("d"), now)
-        if now >= self._again:
+        if self._discovers(now):
             self._ports = rdma_ports(self._host)
             self._settle(now)
         whole: list[tuple[Component, list[float]]] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import operator
 from collections.abc import Callable, Mapping
@@ -79,12 +78,17 @@ class Session(Generic[C]):
     def close(self) -> None:
         """Close open files; most Sessions have none."""
 
-    def _settle(self, now: float) -> None:
-        """Schedule the next discovery: at the next read where this one may have missed something because no file could
-        be opened."""
-        complete = self._missed == HostError.without_descriptors
+    def _discovers(self, now: float) -> bool:
+        """Whether to discover what the device has; a read asks this first."""
         self._missed = HostError.without_descriptors
-        self._again = now + float(self._config.rediscover) if complete else -math.inf
+        return now >= self._again
+
+    def _settle(self, now: float) -> None:
+        """Schedule the next discovery. HostError, and the next read discovers again, where this one may have missed
+        something because a file could not be opened."""
+        self._again = -math.inf
+        HostError.missed(self._missed)
+        self._again = now + float(self._config.rediscover)
 
     def _shape_is(self, parts: tuple[Part, ...]) -> None:
         """Set the parts of the next readings; the same object while they are equal."""
@@ -114,8 +118,7 @@ class Collector(Generic[D]):
     def sessions(self) -> dict[str, DeviceReader]:
         """A Session for each device that is present. HostError where the devices cannot be listed."""
         missed, found = HostError.without_descriptors, self._find()
-        if HostError.without_descriptors != missed:
-            raise HostError("devices", errno.EMFILE, "too many open files")
+        HostError.missed(missed)
         kept: dict[str, tuple[D, DeviceReader]] = {}
         for name, device in found.items():
             old = self._kept.get(name)

@@ -102,10 +102,11 @@ class EthernetSession(Session[EthernetConfig]):
 
     def read(self) -> Reading:
         now = self._host.monotonic()
+        due = self._discovers(now)
         links, faults = self._links()
         taken = (now + self._host.monotonic()) / 2
         shape = tuple((k.index, k.name, k.kind, k.master) for k in links)
-        if shape != self._chosen or now >= self._again:
+        if due or shape != self._chosen:
             self._discover(links, now)
             self._chosen = shape
         links = [k for k in links if k.name in self._rows]

@@ -51,7 +51,7 @@ class EthernetPhySession(InterfaceSession[EthernetPhyConfig]):
 
     def read(self) -> Reading:
         start = self._host.monotonic()
-        anew = start >= self._again
+        anew = self._discovers(start)
         answers = ask(NAME, self._interface, self._all if anew else self._asked)
         taken = (start + self._host.monotonic()) / 2
         self._asked = answers.asked

@@ -91,7 +91,7 @@ class FabricSession(Session[FabricConfig]):
         try:
             exchange = self._port()
             started = exchange.clock()
-            if now >= self._again or not self._stands(exchange, started + _WALK_SHARE * deadline):
+            if self._discovers(now) or not self._stands(exchange, started + _WALK_SHARE * deadline):
                 faults += self._walk(exchange, now, started + _WALK_SHARE * deadline)
             assert self._sweep is not None
             values = self._sweep.run(started + _SWEEP_SHARE * deadline)

@@ -93,12 +93,13 @@ class GpuSession(Session[GpuConfig]):
             raise HostError(gpus.row_name(index), 0, self.gpu.lost)
         start = host.monotonic()
         faults: list[Fault] = []
-        asked = tuple(FIELDS) if start >= self._again else self._fields
+        due = self._discovers(start)
+        asked = tuple(FIELDS) if due else self._fields
         answers = host.gpus.fields(index, [(FIELDS[column], 0) for column in asked])
         fabric = self._fabric(faults)
         pcie = host.gpus.pcie(index)
         taken = (start + host.monotonic()) / 2
-        if start >= self._again:
+        if due:
             self._fields = tuple(c for c, code in zip(asked, answers.codes, strict=True) if code not in LACKING)
             self._settle(start)
         self._shape(fabric)

@@ -86,7 +86,7 @@ class CounterSession(Session[RdmaConfig]):
         now = self._host.monotonic()
         if self._patience.waits(now):
             return Reading(self._parts, self._refused(), now)
-        if now >= self._again:
+        if self._discovers(now):
             self._discover(now)
         values = self._blank[:]
         faults: list[Fault] = []

@@ -136,7 +136,7 @@ class InfinibandStateSession(Session[InfinibandStateConfig]):
 
     def read(self) -> Reading:
         now = self._host.monotonic()
-        if now >= self._again:
+        if self._discovers(now):
             self._discover(now)
         run = _Run(array("d", [math.nan]) * self._size)
         if self._patience.waits(now):

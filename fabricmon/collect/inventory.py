@@ -142,9 +142,9 @@ class InventorySession(Session[InventoryConfig]):
 
     def read(self) -> Reading:
         now = self._host.monotonic()
-        queries = 0
+        queries, due = 0, self._discovers(now)
         names = (tuple(rdma_device.known_devices(self._host)), tuple(rdma_device.gpu_functions(self._host)))
-        if names != self._names or now >= self._again:
+        if due or names != self._names:
             queries = self._survey(*names)
             self._names = names
             self._settle(now)

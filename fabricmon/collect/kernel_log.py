@@ -105,7 +105,7 @@ class KernelLogSession(Session[KernelLogConfig]):
 
     def read(self) -> Reading:
         now = self._host.monotonic()
-        if now >= self._again or rdma_device.known_devices(self._host) != self._devices:
+        if self._discovers(now) or rdma_device.known_devices(self._host) != self._devices:
             self._shape()
             self._settle(now)
         values = array("d", [float(self._readable), float(self._counts.lost) if self._readable else math.nan])

@@ -49,7 +49,7 @@ class NeighboursSession(Session[NeighboursConfig]):
             found = lldp.parse(raw)
         except ValueError as error:
             raise HostError(path or "lldpctl -f json", 0, str(error)) from None
-        if now >= self._again:
+        if self._discovers(now):
             self._interfaces = interfaces(self._host, self._config.exclude)
             self._settle(now)
         components, values = [], array("d")

@@ -73,7 +73,7 @@ class NvlinkSession(Session[NvlinkConfig]):
         if self.gpu.lost:
             raise HostError(gpus.row_name(index), 0, self.gpu.lost)
         start = host.monotonic()
-        if start >= self._again:
+        if self._discovers(start):
             self._discover(start)
         if not self._links:
             return Reading((), array("d"), start)

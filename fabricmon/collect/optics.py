@@ -54,7 +54,7 @@ class OpticsSession(InterfaceSession[OpticsConfig]):
     def read(self) -> Reading:
         start = self._host.monotonic()
         asked = 0
-        if start >= self._again:
+        if self._discovers(start):
             asked = self._discover()
             self._settle(start)
         found, labels, faults = self._limits.copy(), self._labels(), []

@@ -77,7 +77,7 @@ class PcieSession(Session[CollectorConfig]):
     def read(self) -> Reading:
         start = self._host.monotonic()
         faults: list[Fault] = []
-        if start >= self._again:
+        if self._discovers(start):
             self._discover(start)
         start = self._host.monotonic()
         for end in self._ends.values():

@@ -110,7 +110,7 @@ class RoceSession(InterfaceSession[RoceConfig]):
             raise
 
     def _reading(self, names: tuple[str, ...], found: tuple[int, ...], taken: float) -> Reading:
-        if names is not self._names or taken >= self._again:
+        if self._discovers(taken) or names is not self._names:
             self._shape(names, taken)
         if not self._columns:
             return Reading((), array("d"), taken)
@@ -128,7 +128,7 @@ class RoceSession(InterfaceSession[RoceConfig]):
             self._places = tuple(places[column] for column in self._columns if column in places)
             self._left_out = plan.left_out
             self._names = names
-        if now >= self._again:
+        if self._discovers(now):
             device, port = self._interface.device, self._interface.port
             self._labels = roce_labels.labels(self._host, device, port) if device else {}
             self._settle(now)

@@ -32,12 +32,24 @@ class HostError(Exception):
         super().__init__(f"{path}: {text}")
         self.path, self.errno, self.text = path, errno, text
 
+    @property
+    def starved(self) -> bool:
+        """For want of a file descriptor."""
+        return self.errno in (errno.EMFILE, errno.ENFILE)
+
     @classmethod
     def from_os(cls, path: str, error: OSError) -> HostError:
         """The kernel's error for a path or question."""
-        if error.errno in (errno.EMFILE, errno.ENFILE):
-            HostError.without_descriptors += 1
-        return cls(path, error.errno or 0, error.strerror or str(error))
+        made = cls(path, error.errno or 0, error.strerror or str(error))
+        HostError.without_descriptors += made.starved
+        return made
+
+    @classmethod
+    def missed(cls, before: int) -> None:
+        """HostError where something could not be opened since `without_descriptors` was `before`: what was found is not
+        all there is."""
+        if HostError.without_descriptors != before:
+            raise cls("files", errno.EMFILE, "too many open files")
 
 
 class Unsupported(HostError):
