@@ -16,8 +16,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from fabricmon.central.store.database import FILE
+from fabricmon.model import Notification
 from tests.chaos.faults import KINDS, Stage, clock_of
 from tests.chaos.ledger import Ledger, Sums
 from tests.chaos.site import Site
@@ -141,12 +145,12 @@ class Campaign:
             time.sleep(0.1)
 
     def _not_found_again(self, stage: Stage, down: list[str]) -> list[str]:
-        """Devices whose fault a server without its database has not found and notified again. What else the receiver
-        has is stale once there are none."""
+        """Devices whose fault a server without its database has not found and notified again, as its new database has
+        it: the ids are those of before. What else the receiver has is stale once there are none."""
         with contextlib.suppress(OSError, sqlite3.Error):
             listed = stage.site.ask("/api/v1/incidents")["incidents"]
             known = {incident["id"] for incident in listed if incident["status"] == "firing"}
-            again = Ledger({id: incident for id, incident in self.ledger.last.items() if id in known})
+            again = Ledger({id: self.ledger.last[id] for id in known & _sent(stage) & self.ledger.last.keys()})
             missing = [device for device in down if not again.fires(device)]
             missing += [key for key, state in _outbox(stage) if state == "pending"]
             if not missing:
@@ -193,8 +197,19 @@ class Campaign:
 
 def _outbox(stage: Stage) -> list[tuple[str, str]]:
     """Key and state of each notification in the store."""
+    return _asked(stage, "SELECT key, state FROM outbox")
+
+
+def _sent(stage: Stage) -> set[str]:
+    """Ids of the incidents in notifications that the store calls sent."""
+    bodies = _asked(stage, "SELECT body FROM outbox WHERE state = 'sent'")
+    notified = (msgspec.msgpack.decode(body, type=Notification) for (body,) in bodies)
+    return {incident.id for one in notified for incident in one.incidents}
+
+
+def _asked(stage: Stage, question: str) -> list[Any]:
     with closing(sqlite3.connect(f"file:{stage.site.state / FILE}?mode=ro", uri=True)) as db:
-        return db.execute("SELECT key, state FROM outbox").fetchall()
+        return db.execute(question).fetchall()
 
 
 def plan(rng: random.Random, faults: int) -> list[list[str]]:
