@@ -74,8 +74,7 @@ class IncidentLinks(Struct, frozen=True):
             for field, value in zip(FIELDS, (node, incident.component, incident.kind, incident.id), strict=True):
                 url = url.replace(field, quote(value, safe=""))
             return url
-        ended = incident.status != "firing" and incident.resolved is not None
-        until = round((incident.resolved + AFTER) * 1000) if ended and incident.resolved is not None else "now"
+        until = "now" if incident.resolved is None else round((incident.resolved + AFTER) * 1000)
         since = f"from={max(0, round((incident.since - BEFORE) * 1000))}&to={until}"
         board = f"{NODE_BOARD}?var-node={quote(node, safe='')}&" if node else f"{INCIDENTS_BOARD}?"
         return f"{self.dashboards.rstrip('/')}/d/{board}{since}"

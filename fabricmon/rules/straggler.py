@@ -67,7 +67,7 @@ def _alone_on_its_host(view: View, low: NDArray[np.int8], params: StragglerParam
     peers, node, in_job = view.tracks.peers, view.node, view.tracks.peers.in_job[: view.n]
     fine = (node >= 0) & view.present & in_job & (peers.seen[: view.n] == WINDOWS) & (low <= params.calm)
     fine &= view.now - peers.evaluated[: view.n] <= 2 * EVERY
-    others = np.bincount(node[fine], minlength=int(node.max(initial=-1)) + 1)
+    others = np.bincount(node[fine], minlength=int(node.max(initial=-1)) + 2)  # the last is that of free rows: -1
     return np.asarray((node >= 0) & in_job & (others[node] >= KEEP_UP))
 
 

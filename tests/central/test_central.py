@@ -101,6 +101,7 @@ async def start(tmp_path):
     for one in running:
         if not one.task.done():
             await one.stop()
+        assert not one.central.engine.failures()
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ class World:
 
     period   seconds between two reads of the link state
     phase    host number -> seconds by which its reads are late
+    fails    a step of the evaluation may raise
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class World:
         rack: int = 4, params: dict[str, object] | None = None, engine: Engine | None = None,
     ) -> None:
         self.period, self.rails = period, rails
-        self.now = START
+        self.now, self.fails = START, False
         self.hosts = [f"host-{n:03d}" for n in range(units * hosts)]
         self.unit = {host: n // hosts for n, host in enumerate(self.hosts)}
         self.graph = self._graph(units, rack) if topology else None
@@ -152,6 +153,7 @@ class World:
                 elif host not in self.silent and self.period > 1.0:
                     self._beat(host)
             self.changed.extend(self.engine.tick(self.now).incidents)
+            assert self.fails or not self.engine.failures(), self.engine.failures()
             if check is not None and check():
                 return self.now - began
         return seconds

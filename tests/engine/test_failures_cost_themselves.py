@@ -23,6 +23,7 @@ def test_a_symptom_whose_evidence_raises_opens_and_closes(world: Any) -> None:
     rules = [replace(rule, evidence=broken) if rule.name == "link_down" else rule for rule in RULES]
     graph = world().graph
     w = world(engine=Engine(Scope.FLEET, graph, {}, "test", rules=rules))
+    w.fails = True
     w.break_links([("host-003", 1)])
     w.run(20)
     assert [kind for kind, _ in w.kinds()] == ["link_down"]
@@ -46,6 +47,7 @@ def test_a_verdict_that_cannot_be_explained_costs_its_incident_only(
 
     monkeypatch.setattr(evaluation, "draft_of", broken)
     w = world()
+    w.fails = True
     w.break_links([("host-003", 1), ("host-006", 2)])
     w.run(30)
     assert [component for _, component in w.kinds()] == ["link(host-006/mlx5_2/1, leaf-0-2/7)"]
@@ -61,6 +63,7 @@ def test_a_diagnosis_that_raises_costs_its_tick_and_symptoms_stay(world: Any, mo
 
     w = world()
     monkeypatch.setattr(evaluation, "verdicts_of", broken)
+    w.fails = True
     w.break_links([("host-003", 1)])
     w.run(20)
     assert [symptom.rule for symptom in w.engine.symptoms()] == ["link_down"]

@@ -1,6 +1,6 @@
 """Where the links of an incident lead."""
 
-from fabricmon.notify.links import IncidentLinks
+from fabricmon.notify.links import AFTER, IncidentLinks
 from tests.notify.made import incident
 
 
@@ -8,6 +8,11 @@ def test_an_incident_of_a_node_leads_to_the_readings_of_that_node_from_an_hour_b
     about = incident(component="link(host-007/mlx5_3/1, leaf-3/12)", since=10_000.0)
     url = IncidentLinks(dashboards="https://grafana.example/").dashboard(about)
     assert url == "https://grafana.example/d/fabricmon-node?var-node=host-007&from=6400000&to=now"
+
+
+def test_readings_of_an_incident_that_is_over_end_a_while_after_it():
+    over = incident(since=10_000.0, status="resolved", resolved=20_000.0)
+    assert IncidentLinks(dashboards="https://g").dashboard(over).endswith(f"&to={round((20_000 + AFTER) * 1000)}")
 
 
 def test_an_incident_of_more_than_a_node_leads_to_all_incidents():

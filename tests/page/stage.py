@@ -54,6 +54,7 @@ class Stage:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+        assert not self.central.engine.failures(), self.central.engine.failures()
 
     async def serve(self) -> None:
         """Start the server; returns when it listens."""

@@ -90,6 +90,7 @@ class ProbedFleet:
             for _ in range(10):
                 self.now += 1.0
                 self.engine.tick(self.now)
+                assert not self.engine.failures(), self.engine.failures()
         return [incident for incident in self.engine.incidents() if incident.status == "firing"]
 
     def _say(self, node: str) -> None:

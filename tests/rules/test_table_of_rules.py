@@ -14,9 +14,10 @@ import pytest
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.view import View
-from fabricmon.model import Kind
+from fabricmon.model import Component, Kind, Part
 from fabricmon.rules import RULES, Rule
 from fabricmon.rules.limits import meanings
+from tests.fleet.site import Site
 from tests.rules.bench_of_ports import Ports
 
 EACH = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -53,6 +54,20 @@ def test_an_empty_table_and_an_unknown_port_are_no_fault(rule: Rule) -> None:
     ports.polls(10)
     outcome = rule.test(View(ports.fleet.tables[rule.table], ports.now), rule.params())
     assert not outcome.fire.any()
+
+
+@EACH
+def test_a_fleet_that_every_node_has_left_is_no_fault(rule: Rule) -> None:
+    site = Site()
+    kinds = [kind for kind in Kind if kind is not Kind.NODE]
+    site.inventory("a", *(Part("x", kind, ("state",), (Component("a/1"),), 10.0) for kind in kinds))
+    site.tick(1.0)
+    site.fleet.forget("a")
+    site.tick(1.0)
+    view = View(site.fleet.tables[rule.table], site.now)
+    assert view.n == 1
+    outcome = rule.test(view, rule.params())
+    assert not (outcome.fire | outcome.known).any()
 
 
 @EACH
