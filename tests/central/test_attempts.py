@@ -90,3 +90,19 @@ async def test_new_attempts_wait_while_the_loop_is_late(clock):
     await steps(found, 2)
     await trying
     assert begun
+
+
+async def test_a_loop_that_is_always_late_begins_attempts_too(clock, monkeypatch):
+    monkeypatch.setattr(attempts, "WAIT", 0.0)
+    found, begun = Attempts(lambda: clock[0]), []
+
+    async def one():
+        async with found.next(3.0):
+            begun.append(1)
+
+    clock[1] = 1.0
+    await steps(found, 1)
+    trying = asyncio.create_task(one())
+    await steps(found, 5)
+    await trying
+    assert begun

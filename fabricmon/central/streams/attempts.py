@@ -6,11 +6,13 @@ While the loop does something else, an answer may wait unread on this side: such
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 STEP = 0.1  # seconds between two checks
 LATE = 0.1  # seconds of a late check, from which on new attempts wait until one is in time
+WAIT = 1.0  # seconds for which an attempt waits for that at most: a server that is always late follows its agents, too
 
 
 class LoopTime:
@@ -40,8 +42,10 @@ class Attempts:
 
     @asynccontextmanager
     async def next(self, limit: float) -> AsyncIterator[None]:
-        """One attempt, when the loop is in time. TimeoutError after `limit` seconds of the loop's time."""
-        await self._calm.wait()
+        """One attempt, when the loop is in time or after WAIT. TimeoutError after `limit` seconds of loop time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(WAIT):
+                await self._calm.wait()
         async with asyncio.timeout(None) as timeout:
             self._ends[timeout] = self._time.seconds + limit
             try:
