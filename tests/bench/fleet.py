@@ -5,7 +5,8 @@
 Each tree is a checkout with its own .venv, measured in turn and in the same run, `--rounds` times. The server has the
 first core, agents (`fleet_agents`) and receiver the second. Beside it a loop of fixed work runs every few seconds on
 the second core: where its processor time changes, the machine changed. What is measured is the way of a message and not
-the patience of a rule: link_degraded has a hold of 0 s here, mass_alarm is off, and so is the receiver's budget.
+the patience of a rule: link_degraded has a hold of 0 s here, mass_alarm is off, so is the receiver's budget, and
+nothing waits for further faults of its kind (`fleet_server`).
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def process(
     """A program on one core, killed at the end."""
     with log.open("wb") as output, subprocess.Popen(
         [*map(str, command)], stdin=subprocess.PIPE, stdout=output, stderr=output, cwd=cwd,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(cwd)},
     ) as made:  # fmt: skip
         os.sched_setaffinity(made.pid, {core})
         try:
@@ -151,7 +152,8 @@ def run(tree: Path, topology: Path, args: argparse.Namespace, quota: Path | None
         _until(lambda: b"listening" in (directory / "agents.log").read_bytes(), 60)
         began = time.monotonic()
         server = stack.enter_context(process(
-            [tree / ".venv/bin/python", "-m", "fabricmon.cli", "central", "--config", directory / "central.yaml"],
+            [tree / ".venv/bin/python", HERE / "tests/bench/fleet_server.py", "central", "--config",
+             directory / "central.yaml"],
             SERVER_CORE, directory / "server.log", tree))
         if quota is not None:
             (quota / "cgroup.procs").write_text(str(server.pid))
