@@ -22,13 +22,15 @@ LOG = KEPT.with_suffix(".log")
 
 
 class _OneFile:
-    """A pytest plugin for one file of tests: what each test executed, also in fixtures that it shares."""
+    """A pytest plugin for one file of tests: what each test executed and how long it took, with the fixtures that it
+    shares as if it ran alone."""
 
     def __init__(self, hits: Path) -> None:
         self._hits = np.memmap(hits, dtype=np.uint8, mode="r+")
         self.tests: dict[str, tuple[float, float, set[int]]] = {}
         self.failed: set[str] = set()
         self._shared: dict[str, set[int]] = {}
+        self._setup: dict[str, tuple[float, float]] = {}
 
     def taken(self) -> set[int]:
         found = set(np.flatnonzero(np.array(self._hits)).tolist())  # a copy: a process that lives on still marks
@@ -39,22 +41,25 @@ class _OneFile:
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
         if fixturedef.scope == "function":
             return (yield)
-        before = self.taken()
+        before, spent = self.taken(), Spent()
         try:
             return (yield)
         finally:
             made = self.taken()
+            self._setup[fixturedef.argname] = spent.cpu(), spent.wall()
             self._shared.setdefault(fixturedef.argname, set()).update(made)
             self._hits[list(before | made)] = 1
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        spent = Spent()
+        fixtures = set(getattr(item, "fixturenames", ()))
+        spent, earlier = Spent(), [self._setup[fixture] for fixture in fixtures & self._setup.keys()]
         try:
             return (yield)
         finally:
-            shared = (self._shared.get(fixture, set()) for fixture in getattr(item, "fixturenames", ()))
-            self.tests[item.nodeid] = (spent.cpu(), spent.wall(), self.taken().union(*shared))
+            shared = (self._shared.get(fixture, set()) for fixture in fixtures)
+            cpu, wall = (sum(times) for times in zip((spent.cpu(), spent.wall()), *earlier, strict=True))
+            self.tests[item.nodeid] = (cpu, wall, self.taken().union(*shared))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if not report.passed:
