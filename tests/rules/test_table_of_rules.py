@@ -16,7 +16,8 @@ from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.view import View
 from fabricmon.model import Component, Kind, Part
 from fabricmon.rules import RULES, Rule
-from fabricmon.rules.limits import meanings
+from fabricmon.rules.limits import meanings, quantity
+from fabricmon.units import Duration, Rate
 from tests.fleet.site import Site
 from tests.rules.bench_of_ports import Ports
 
@@ -41,6 +42,17 @@ def test_it_reads_well(rule: Rule) -> None:
     assert len(rule.action) > 150, "characters: what to do, and with which command"
     assert rule.why.endswith(".")
     assert rule.action.rstrip("?").endswith((".", "right"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(Duration(0), "0s"), (Duration(0.25), "250ms"), (Duration(90), "1m30s"), (Duration(90_061), "1d1h1m1s"),
+     (Duration(3600), "1h"), (Rate(5e10), "400Gb/s"), (Rate(1.25e11), "1Tb/s"), (Rate(1.25e6), "10Mb/s"),
+     (Rate(250), "2kb/s"), (Rate(100), "800b/s"), (0.75, "0.75"), (3, "3"), ((), "none"), ({}, "none"),
+     (("a", "b"), "`a`, `b`"), ({"x": Duration(60)}, "`x: 1m`"), (msgspec.NODEFAULT, "none")],
+)  # fmt: skip
+def test_a_limit_in_the_words_of_the_configuration(value: object, text: str) -> None:
+    assert quantity(type(value), value) == text
 
 
 @EACH

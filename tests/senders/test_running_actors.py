@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import structlog
 
 from fabricmon.central.delivery import acting
-from fabricmon.central.delivery.acting import Actors, StoredActionLog
+from fabricmon.central.delivery.acting import Actors, StoredActionLog, configured_actors
 from fabricmon.central.store.database import StoreError
 from fabricmon.notify.acting import HOUR, Deed
 from fabricmon.runtime import supervise
@@ -185,6 +186,15 @@ async def test_a_removed_actor_is_closed_a_new_one_started_and_one_that_stays_ke
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert [one.closed for one in (stays, goes, comes)] == [1, 1, 1]
+
+
+def test_of_all_senders_those_act_that_have_an_actor() -> None:
+    senders = {"drain": SimpleNamespace(kind="slurm", config=1), "ops": SimpleNamespace(kind="webhook", config=2)}
+    config = SimpleNamespace(senders=senders, central=SimpleNamespace(as_links=lambda: "links"))
+    (found,) = configured_actors(config)  # type: ignore[arg-type]
+    assert (found.name, found.kind, found.config, found.links) == ("drain", "slurm", 1, "links")
+    with pytest.raises(KeyError):
+        replace(found, kind="webhook").open()
 
 
 async def test_the_log_of_actions_asks_the_store_only_for_what_is_asked_for() -> None:
