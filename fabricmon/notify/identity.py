@@ -51,14 +51,16 @@ def notification_key(receiver: str, states: Iterable[NotifiedState]) -> str:
 
 
 def _episode(incident: Incident, last: LastNotification | None) -> str:
-    """"29666670", the minute of the onset; "29666670.2" for the second episode of this incident in that minute."""
+    """"29666670", the minute of the onset; "29666670.2" for the second episode of this incident in that minute, or for
+    one with an onset before it: no later episode has the name of an earlier one."""
     minute = str(int(incident.since // MINUTE)) if math.isfinite(incident.since) else "0"
     if last is None:
         return minute
     if last.covers(incident):
         return last.episode or minute
     before, _, number = last.episode.partition(".")
-    return f"{minute}.{int(number or 1) + 1}" if before == minute else minute
+    # an onset before that of the last episode: an older symptom is part of it, or a clock was set back
+    return f"{before}.{int(number or 1) + 1}" if before and int(before) >= int(minute) else minute
 
 
 def _digest(content: object) -> str:

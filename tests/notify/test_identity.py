@@ -88,6 +88,17 @@ def test_two_episodes_within_one_minute_have_two_keys() -> None:
     assert len({n.key for n in server.sent}) == 8
 
 
+@given(st.lists(st.floats(-7200.0, 7200.0), min_size=2, max_size=8))
+def test_no_two_episodes_have_one_key_whatever_their_onsets(onsets: list[float]) -> None:
+    """An older symptom may be part of a later episode, and a clock may be set back."""
+    server = Server()
+    for n, onset in enumerate(onsets):
+        again = incident(since=T0 + onset, revision=2 * n + 1)
+        server.sees(again, at=T0 + 7200.0 + 4 * n)
+        server.sees(ended(again, T0 + 7200.0 + 4 * n + 2), at=T0 + 7200.0 + 4 * n + 2)
+    assert len({n.key for n in server.sent}) == 2 * len(onsets)
+
+
 CHANGES = {
     "id": {"id": "i-2"},
     "status": {"status": "resolved", "resolved": T0 + 9},
