@@ -114,6 +114,11 @@ def test_the_limit_does_not_grow_with_the_fabric() -> None:
     assert Surge("f").draft(firing, MassAlarmParams(), 101.0) is not None
 
 
+def test_what_opened_before_the_clock_was_set_back_did_not_open_lately() -> None:
+    firing = [opened(f"link-{n}", 4000.0 + 600.0 * n) for n in range(20)]
+    assert Surge("f").draft(firing, MassAlarmParams(), 3000.0) is None
+
+
 def test_a_member_that_comes_back_is_still_a_member() -> None:
     surge, params = Surge("f"), MassAlarmParams(least=6)
     firing = [opened(f"link-{n}", 100.0) for n in range(8)]

@@ -58,7 +58,8 @@ class Surge:
         firing  all firing incidents, with those that opened at this tick
         """
         counted = [i for i in firing if i.kind != KIND and i.severity is not Severity.INFO]
-        lately = sum(now - max(i.openings) <= float(params.window) for i in counted)
+        # after a clock was set back, openings are later than now
+        lately = sum(0 <= now - max(i.openings) <= float(params.window) for i in counted)
         if lately >= (params.least if self._began is None else params.least / 2):
             self._busy_at, self._grew_until = now, None
             self._began = now - float(params.window) if self._began is None else self._began
