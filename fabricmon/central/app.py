@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 
 from fabricmon import __version__
 from fabricmon.central.api.doctor import handler as doctor_handler
@@ -113,11 +114,11 @@ class Central(CentralParts):
 
         self.pull.reader.urgent = ask
         while True:
-            begin = clock()
-            pace.begin(begin)
+            pace.begin(clock())
+            begin = time.thread_time()
             try:
                 self.pull.land()
-                landed = clock() - begin
+                landed = time.thread_time() - begin
                 work = await self.evaluator.tick()
                 pace.end(clock(), landed + work)
             except Exception as error:  # `_not_live` reports it where it lasts

@@ -64,7 +64,7 @@ def test_others_have_as_long_as_each_tick_worked_and_no_tick_comes_late(steps):
     begins = [begin for begin, _, _ in run.ticks[1:]] + [run.next]
     for (begin, end, work), then in zip(run.ticks, begins, strict=True):
         assert then - end >= work - 1e-9
-        assert then <= max(begin + max(PERIOD, CREDIT + LOAD * work), end + work) + 1e-9
+        assert then <= max(begin + max(PERIOD, LOAD * work), end + work) + 1e-9
 
 
 @given(st.lists(WORK, min_size=2, max_size=20))

@@ -21,7 +21,7 @@ class TickPace:
     """
 
     def __init__(self) -> None:
-        self._begun = self._free = self._paid = -math.inf
+        self._begun = self._free = self._paid = self._usual = -math.inf
         self._asked: float | None = None
 
     def ask(self, now: float) -> bool:
@@ -37,7 +37,7 @@ class TickPace:
 
     def end(self, now: float, work: float) -> None:
         """The tick has ended. `work`: its seconds of processor time that the next ones will need, too."""
-        self._free = now + work
+        self._free, self._usual = now + work, self._begun + LOAD * work
         self._paid = max(self._paid, self._begun) + LOAD * work
 
     def fail(self, now: float) -> None:
@@ -46,6 +46,6 @@ class TickPace:
 
     def due(self, period: float) -> float:
         """When the next tick is due, as of now."""
-        usual = max(self._begun + period, self._paid)
+        usual = max(self._begun + period, self._usual)
         soon = usual if self._asked is None else min(usual, max(self._asked + GATHER, self._paid - CREDIT))
         return max(soon, self._free)
