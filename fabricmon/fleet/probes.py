@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricmon.fleet.pooled_losses import pooled
+from fabricmon.fleet.pooled_losses import LEAST, pooled
 from fabricmon.fleet.row_state import Bools, RowState, per_row
 from fabricmon.fleet.table import Table
 from fabricmon.topology.groups import Many
@@ -24,6 +24,8 @@ SILENT_TURNS = 2
 SILENT_PROBES = 10
 """Probes of a turn, all without an answer, from which a port is silent and not lossy: by chance alone they need a loss
 of more than half (docs/methods.md#unreachable)."""
+BESIDE = 2
+"""Turns before and after a silence that may be partly silent: windows of agents do not end together."""
 LEARN = 30
 """Turns after which the usual round trip of a flow is known: 5 min."""
 MEMORY = 360.0
@@ -78,7 +80,9 @@ class Probes(RowState):
     apart = per_row(np.bool_, False)
     reached = per_row(np.bool_, False)
     back = per_row(np.float32, np.nan)
-    _silent = per_row(np.bool_, False, TURNS)
+    _silent = per_row(np.bool_, False, BESIDE + 1)
+    _beside = per_row(np.bool_, False, TURNS)
+    _falling = per_row(np.bool_, False)
     _sent_at = per_row(np.float64, np.nan)
     _lost_at = per_row(np.float64, np.nan)
 
@@ -119,9 +123,11 @@ class Probes(RowState):
         self.at[:n][self.sent[0, :n] > 0] = now
 
     def _counted(self, n: int) -> Bools:
-        """Turns whose losses count: a silence is no loss, and the turns beside it are partly silent."""
-        silent = np.pad(self._silent[:, :n], ((1, 1), (0, 0)))
-        return ~(silent[:-2] | silent[1:-1] | silent[2:])
+        """Turns whose losses count: a silence is no loss, turns beside it are partly silent, and whether the newest
+        one is the beginning of a silence shows in the next (docs/methods.md#unreachable)."""
+        apart = self._beside[:, :n].copy()
+        apart[0] |= self._falling[:n]
+        return np.asarray(~apart)
 
     def _set_reach(self, flows: Table, ports: Table, reach: Reach, n: int, now: float) -> None:
         near, far, back = self._ports(flows, ports)
@@ -135,18 +141,31 @@ class Probes(RowState):
         asking = (far >= 0) & (recent_sent > 0)
         reach.flows[:size] = np.bincount(far[asking], minlength=size)
         reach.at[:size][reach.asked[:size] > 0] = now
-        self._silent[1:, :n] = self._silent[:-1, :n]
-        self._silent[0, :n] = False
+        for ring in (self._silent, self._beside):
+            ring[1:, :n] = ring[:-1, :n]
+            ring[0, :n] = False
+        self._falling[:n] = self.reached[:n] = False
         if not size:
             return
-        asked, lost = (np.bincount(far[far >= 0], of[0, :n][far >= 0], size) for of in (self.sent, self.lost))
-        silent = (asked >= SILENT_PROBES) & (lost == asked)
-        silent |= (reach.asked[:size] > 0) & (reach.answered[:size] == 0)
-        none = self.lost[0, :n] == self.sent[0, :n]
-        self._silent[0, :n] = none & (((far >= 0) & silent[far]) | ((near >= 0) & silent[near]))
-        self.reached[:n] = (far >= 0) & (reach.answered[far] > recent_back)
+        self._note_silence(near, far, (reach.asked[:size] > 0) & (reach.answered[:size] == 0), n)
         with np.errstate(invalid="ignore", divide="ignore"):
             self.back[:n] = np.where((back >= 0) & (far >= 0), (recent_back / recent_sent)[back], np.nan)
+
+    def _note_silence(self, near: NDArray[np.intp], far: NDArray[np.intp], unreached: Bools, n: int) -> None:
+        """Of the newest turn: flows from and to silent ports, those that may be about to be, and peers that others
+        reach. unreached: per PORT row, in SILENT_TURNS turns."""
+        sent, lost, known = self.sent[0, :n], self.lost[0, :n], far >= 0
+        asked, unanswered = (np.bincount(far[known], of[known], len(unreached)) for of in (sent, lost))
+        silent = unreached | ((asked >= SILENT_PROBES) & (unanswered == asked))
+        none = lost == sent
+        self._silent[0, :n] = none & ((known & silent[far]) | ((near >= 0) & silent[near]))
+        self._beside[: BESIDE + 1, :n] |= self._silent[0, :n]
+        self._beside[0, :n] |= self._silent[1:, :n].any(axis=0)
+        alone = none & (sent >= LEAST)
+        perhaps = np.bincount(far[alone & known], minlength=len(unreached)) > 0
+        self._falling[:n] = alone | (known & perhaps[far]) | ((near >= 0) & perhaps[near])
+        others = known & ((asked - unanswered)[far] > sent - lost)
+        self.reached[:n] = others & ~self._silent[:, :n].any(axis=0)
 
     def _ports(self, flows: Table, ports: Table) -> _Ends:
         """Of each flow, found anew where rows or labels changed."""

@@ -45,7 +45,8 @@ class Site:
 
     def incidents(self) -> dict[str, str]:
         found = json.loads(self.get("/api/v1/incidents") or "{}").get("incidents", [])
-        return {one["component"]: one["kind"] for one in found if one["severity"] != "info"}
+        open_ = [one for one in found if one["severity"] != "info" and one["status"] == "firing"]
+        return {one["component"]: one["kind"] for one in open_}
 
 
 def test_a_port_that_no_probe_reaches_is_named_and_a_reload_stops_all(require, tmp_path):

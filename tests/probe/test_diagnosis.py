@@ -56,14 +56,19 @@ def test_an_adapter_that_reaches_nothing_says_so(fleet):
 
 
 @pytest.mark.parametrize("both_ways", [False, True])
-def test_a_silence_that_begins_and_ends_within_a_turn_is_no_loss(fleet, both_ways):
+@pytest.mark.parametrize("late", [0.0, 0.3, 0.7])
+def test_a_silence_that_begins_and_ends_within_windows_is_no_loss(fleet, both_ways, late):
+    """The windows of every second agent end later than the others', so that two turns are partly silent."""
     fleet.step(6)
     seen = set()
-    for share, turns in ((0.5, 1), (1.0, 4), (0.5, 1), (0.0, 12)):
-        mine = share
-        fleet.loss = lambda one, other, _, mine=mine: mine if other == "n3" or (both_ways and one == "n3") else 0.0
-        for _ in range(turns):
-            seen |= set(words(fleet.step(1)))
+    early = (0.5, 1.0, 1.0, 1.0, 1.0, 0.5, *(0.0 for _ in range(12)))
+    other_half = (0.0, late or 1.0, 1.0, 1.0, 1.0, 1.0, late, *(0.0 for _ in range(11)))
+    for shares in zip(early, other_half, strict=True):
+        def loss(one, other, _, shares=shares):
+            return shares[int(one[1:]) % 2] if other == "n3" or (both_ways and one == "n3") else 0.0
+
+        fleet.loss = loss
+        seen |= set(words(fleet.step(1)))
     assert seen == {("unreachable", "host(n3)")}
     assert fleet.step(1) == []
 
