@@ -111,6 +111,7 @@ class LivingSite:
         self._read = 0
         self._told: dict[tuple[str, str], Incident] = {}
         self._keys: set[str] = set()
+        self._notified = {self.notified}  # in use since the start: what is sent was planned with one of them
         self.failed = False
         COUNTS["runs"] += 1
         self.start()
@@ -135,6 +136,7 @@ class LivingSite:
         self.server = None
 
     def reconfigure(self) -> None:
+        self._notified.add(self.notified)
         if self.server is not None:
             self.server.engine.reconfigure(PARAMS[self.params], self.graph, self.clock.now())
             self.server.evaluator.receivers = RECEIVERS[self.notified]
@@ -233,7 +235,8 @@ class LivingSite:
         firing = before is not None and before.status == "firing"
         if incident.status == "firing" and firing and not note.reason.startswith(AGAIN):
             assert before is not None
-            ends_are_sent = any(r.name == note.receiver and r.send_resolved for r in RECEIVERS[self.notified])
+            used = (r for name in self._notified for r in RECEIVERS[name] if r.name == note.receiver)
+            ends_are_sent = all(r.send_resolved for r in used)
             news = incident.since > before.since and not ends_are_sent
             assert news, f"{note.receiver} is notified again of {incident.component}: {note.reason}"
         if incident.status != "firing" and note.reason not in WAITED:
