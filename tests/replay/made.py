@@ -36,7 +36,7 @@ class Deaf:
     def __getattr__(self, name):
         from fabricmon.model import Change
 
-        return lambda *_, **__: Change() if name == "tick" else True
+        return lambda *_, **__: {"tick": Change(), "failures": ()}.get(name, True)
 
 
 def bad_morning(made):

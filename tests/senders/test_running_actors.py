@@ -21,6 +21,12 @@ from fabricmon.senders.acting import ActionReport, Standing
 NOW = 1_700_000_000.0
 
 
+@pytest.fixture(autouse=True)
+def every_line_is_logged() -> None:
+    """Other tests of this process may have asked for errors only."""
+    structlog.reset_defaults()
+
+
 def deed(node: str = "host-007", verb: str = "drain") -> Deed:
     return Deed("slurm", node, verb, "inc-1", NOW)
 

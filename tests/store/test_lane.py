@@ -31,6 +31,12 @@ from tests.notify.test_coalesce import queue
 QUICK = NotifyConfig(retry_min=Duration(0.001), retry_max=Duration(0.002), backlog=10)
 
 
+@pytest.fixture(autouse=True)
+def every_line_is_logged() -> None:
+    """Other tests of this process may have asked for errors only."""
+    structlog.reset_defaults()
+
+
 class Store:
     """`failing`: operations that raise; `hanging`: those that do not answer."""
 
