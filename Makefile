@@ -53,7 +53,7 @@ run: $(RUN)
 	@$(BIN)/fabricmon demo $(DEMO)
 
 # Most tests wait for I/O: use more processes than cores.
-WORKERS ?= $(shell expr $$(nproc) \* 3)
+WORKERS ?= $(shell expr $$(nproc) \* 2)
 XDIST = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SIDE_BY_SIDE = @$(MAKE) --no-print-directory -j3
 

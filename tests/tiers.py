@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-LIMIT_S = 0.7
+LIMIT_S = 0.4
 LIST = Path(__file__).with_name("long_tests.txt")
 
 KEPT: dict[str, str] = {
