@@ -12,7 +12,9 @@ LISTED = LIST.read_text(encoding="utf-8").splitlines()
 
 def _exists(test_id: str) -> bool:
     file, _, function = test_id.partition("[")[0].partition("::")
-    return (TESTS / file).is_file() and f"def {function}" in (TESTS / file).read_text(encoding="utf-8")
+    name = function.partition("::")[0]
+    text = (TESTS / file).read_text(encoding="utf-8") if (TESTS / file).is_file() else ""
+    return f"def {name}" in text or f"{name} = " in text  # a state machine is assigned
 
 
 def test_every_listed_test_exists() -> None:
