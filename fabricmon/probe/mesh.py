@@ -17,7 +17,7 @@ from fabricmon.model import Inventory, Kind
 from fabricmon.probe.assignment import SOURCES, WHOLE, FlowResult, PortProbes, ProbeTarget
 from fabricmon.probe.packet import SIZE
 from fabricmon.probe.plan import ProbePort, offered
-from fabricmon.probe.windows import MAX_PENDING, quantile
+from fabricmon.probe.windows import MAX_PENDING, known, quantile
 
 NEIGHBOURS = 8
 """Other nodes that each adapter of a mesh probes, at most."""
@@ -184,7 +184,7 @@ def _pair_result(pair: PortPair, flows: Mapping[tuple[int, int], _Flow], dscp: i
     times = [[t for one in windows if (t := one.rtt[at]) is not None] for at in range(3)]
     return PairResult(
         pair.source.full_name, pair.target.full_name, worst(status for status, _ in findings), sent, lost, late,
-        (_known(quantile(times[0], 0.5)), max(times[1], default=None), max(times[2], default=None)),
+        (known(quantile(times[0], 0.5)), max(times[1], default=None), max(times[2], default=None)),
         max((one.own for one in windows if one.own is not None), default=None),
         max((one.peer for one in windows if one.peer is not None), default=None),
         max(answered, default=None), seen[-1] if seen else None, tuple(text for _, text in findings),
@@ -238,7 +238,3 @@ def unreached(results: Sequence[PairResult]) -> list[str]:
         if one.lost < one.sent:
             alive |= {one.source, one.target}
     return sorted(name for name, others in peers.items() if len(others) > 1 and name not in alive)
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value

@@ -182,3 +182,8 @@ def quantile(values: Sequence[float], share: float) -> float:
     if not values:
         return math.nan
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def known(value: float) -> float | None:
+    """None for NaN, as results of probes travel."""
+    return None if math.isnan(value) else value

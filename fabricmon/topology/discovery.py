@@ -37,8 +37,8 @@ def lane_rate(width: str, speed: str) -> tuple[float, int]:
 LID_UNSET = frozenset({0, 0xFFFF})
 """LIDs of a port that no subnet manager has configured: none, and the permissive LID (IBA volume 1, 4.1.3)."""
 LIDS_SHARED = 0.5
-"""Where more than half of the ports share their LID the file was not written by a subnet (generated, anonymised): the
-LIDs in it are placeholders."""
+"""Where more than half of the ports share their LID the file was not written by a subnet (generated, anonymised): its
+LIDs identify no port."""
 
 UNREAD_KEPT = 64
 """Lines that could not be parsed and are named in the finding; the rest is counted."""

@@ -12,7 +12,7 @@ from fabricmon.catalogue import flow as catalogue
 from fabricmon.model import Component, Kind, Part, Reading, Snapshot
 from fabricmon.probe.assignment import FlowResult, ProbeTarget, Reply
 from fabricmon.probe.plan import OFFER
-from fabricmon.probe.windows import WINDOW, ClosedFlow, ClosedWindow
+from fabricmon.probe.windows import WINDOW, ClosedFlow, ClosedWindow, known
 from fabricmon.runtime.address import Address
 from fabricmon.runtime.exposition import Family
 
@@ -105,7 +105,7 @@ class ProbeReport:
         found = [
             FlowResult(
                 flows[number].port, flows[number].target, one.sent, one.lost, one.late,
-                tuple(map(_known, one.rtt)), _known(one.own), _known(one.peer),  # type: ignore[arg-type]
+                tuple(map(known, one.rtt)), known(one.own), known(one.peer),  # type: ignore[arg-type]
                 one.dscp if one.dscp >= 0 else None, one.hardware, window.void, flows[number].packet,
             )
             for number, one in sorted(window.flows.items())
@@ -154,7 +154,3 @@ class ProbeReport:
                      [(labels, float(sum(getattr(flow, of) for flow in mine))) for labels, mine in rows])
               for name, help, of in counted),
         ]  # fmt: skip
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
