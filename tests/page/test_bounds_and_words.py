@@ -10,13 +10,15 @@ import pytest
 
 from fabricmon.catalogue.counter import Category
 from fabricmon.central.documents.overview import overview
-from fabricmon.central.page.cards import extent, jobs_of, opened, resolved_lines
+from fabricmon.central.page.cards import extent, jobs_of, resolved_lines
 from fabricmon.central.page.components import PortRow, Value
 from fabricmon.central.page.document import fragment
 from fabricmon.central.page.incident import incident_detail
 from fabricmon.central.page.markup import bar, component_link, moment, more, node_link, prose
 from fabricmon.central.page.node import component_detail, node_detail, number
+from fabricmon.central.page.open_incidents import opened
 from fabricmon.central.page.scene import Scene
+from fabricmon.central.page.search_filter import Filter
 from fabricmon.model import (
     Checked,
     CheckedNode,
@@ -59,12 +61,17 @@ def many(number: int, **fields):
     return [incident(id=f"i{at:04}", since=NOW - at, **fields) for at in range(number)]
 
 
-@pytest.mark.parametrize(("count", "left"), [(100, ""), (101, "and 1 more"), (1200, "and 1,100 more")])
-def test_open_incidents_on_the_page(count: int, left: str) -> None:
-    shown = opened(many(count), count, scene(), NOW)
-    assert shown.count("<article") == min(count, 100)
-    assert (left or "</article>") in shown
-    assert ("and" in text(shown).partition("Runbook")[2].split()[-3:]) is bool(left)
+@pytest.mark.parametrize(("view", "size", "one"), [("", 100, "<article"), ("table", 500, '<tr class="incident')])
+@pytest.mark.parametrize("over", [0, 1, 700])
+def test_open_incidents_on_the_page_and_the_pages_after_it(view: str, size: int, one: str, over: int) -> None:
+    count = size + over
+    shown = opened(many(count), count, scene(), NOW, Filter(view=view))
+    assert shown.count(one) == size
+    assert (f"1 to {size} of {count:,}" in text(shown)) is (over > 0)
+    last = opened(many(count), count, scene(), NOW, Filter(view=view, page=99))
+    assert last.count(one) == ((count - 1) % size) + 1
+    assert f'id="{"row" if view else "incident"}/i{count - 1:04}"' in last
+    assert (">Previous<" in last, ">Next<" in last) == (over > 0, False)
 
 
 @pytest.mark.parametrize("over", [0, 1])

@@ -12,7 +12,7 @@ from tests.rigs.browser import Browser
 pytestmark = pytest.mark.peer
 
 CARDS = "document.querySelectorAll('article.incident').length"
-BADGES = "[...document.querySelectorAll('article .badge')].map((badge) => badge.textContent).join()"
+BADGES = "[...document.querySelectorAll('article .badge:not(.new)')].map((badge) => badge.textContent).join()"
 PANEL = "document.querySelector('#panel:not([hidden]) #panel-title')?.textContent"
 
 

@@ -19,12 +19,23 @@ from fabricmon.notify.acknowledge import Acknowledgement
 from fabricmon.notify.links import RUNBOOKS, IncidentLinks
 from fabricmon.notify.matchers import nodes_of
 
+MAX_TOGETHER = 1000  # incidents acknowledged by one request
+
 
 class NewAcknowledgement(Struct, forbid_unknown_fields=True):
     """Body of POST /api/v1/incidents/{id}/acknowledgement."""
 
     author: str = ""
     comment: str = ""
+
+
+class NewAcknowledgements(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Body of POST /api/v1/acknowledgements. preview: save nothing; the answer shows what would be acknowledged."""
+
+    incidents: list[str]
+    author: str = ""
+    comment: str = ""
+    preview: bool = False
 
 
 class IncidentHandlers:
@@ -81,6 +92,19 @@ class IncidentHandlers:
         await evaluator.acknowledgements.add(found, evaluator.now(), body.author, body.comment)
         evaluator.replan()
         return answer(self._document(found), 201)
+
+    async def acknowledge_all(self, request: web.Request) -> web.Response:
+        """Acknowledge those that are open of several incidents, in one commit."""
+        body, evaluator = await asked.body(request, NewAcknowledgements), self._evaluator
+        if not 1 <= len(body.incidents) <= MAX_TOGETHER:
+            raise Refused(400, f"incidents: expected 1 to {MAX_TOGETHER} ids, got {len(body.incidents)}")
+        wanted = set(body.incidents)
+        found = [i for i in evaluator.current().incidents if i.id in wanted and i.status == "firing"]
+        if not body.preview:
+            await evaluator.acknowledgements.add_all(found, evaluator.now(), body.author, body.comment)
+            evaluator.replan()
+        document = {"covers": len(found), "incidents": [i.id for i in found]}
+        return answer(document, 200 if body.preview else 201)
 
     async def withdraw(self, request: web.Request) -> web.Response:
         """Remove the acknowledgement."""

@@ -34,6 +34,7 @@ def add_routes(
         ("GET", "/incidents/{id}", incidents.one),
         ("POST", "/incidents/{id}/acknowledgement", incidents.acknowledge),
         ("DELETE", "/incidents/{id}/acknowledgement", incidents.withdraw),
+        ("POST", "/acknowledgements", incidents.acknowledge_all),
         ("GET", "/symptoms", fleet.symptoms),
         ("GET", "/nodes", fleet.nodes),
         ("GET", "/ports", fleet.ports),

@@ -26,9 +26,16 @@ class Acknowledgements:
 
     async def add(self, incident: Incident, at: float, author: str, comment: str) -> Acknowledgement:
         """Acknowledge; durable on return. AcknowledgementError (a ValueError) for an invalid one."""
-        made = acknowledgement(incident, at, author, comment)
-        await self._store.commit(acknowledgements=[made])
-        self.by_incident[incident.id] = made
+        (made,) = await self.add_all([incident], at, author, comment)
+        return made
+
+    async def add_all(
+        self, incidents: Iterable[Incident], at: float, author: str, comment: str
+    ) -> list[Acknowledgement]:
+        """Acknowledge several at once: all of them, or none."""
+        made = [acknowledgement(incident, at, author, comment) for incident in incidents]
+        await self._store.commit(acknowledgements=made)
+        self.by_incident |= {each.incident: each for each in made}
         self._forget(sorted(self.by_incident.values(), key=lambda a: a.at)[:-MAX_KEPT])
         return made
 

@@ -1,4 +1,4 @@
-"""Incidents on the status page: a card for each open one, a line for each resolved one. Pure."""
+"""Incidents on the status page: the card of an open one, a line for each resolved one. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from fabricmon.forms.times import clock_time, span
 from fabricmon.jobs.model import PARTLY, UNKNOWN
 from fabricmon.model import Incident, JobImpact
 from fabricmon.notify.acknowledge import Acknowledgement
+from fabricmon.notify.acknowledge import opened as opened_at
 from fabricmon.notify.silence import Silence, silenced_by
 
-MAX_OPEN = 100  # open incidents on the page; the API has all
 MAX_RESOLVED = 20
 MAX_JOBS = 4  # on a card; the page of the incident has all that are stored
+
+MATCHED = ("leaf", "rail", "node")  # labels that incidents of one silence may have in common
+NEW = '<span class="badge new" hidden>new</span>'
+"""Shown by the script on what opened since the last look."""
 
 SIGNS = {"critical": "✕", "warning": "▲", "info": "●"}
 """Severity without colours."""
@@ -26,38 +30,18 @@ def order(incident: Incident) -> tuple[int, float, str]:
     return (-incident.severity.rank, -incident.since, incident.id)
 
 
-def opened(shown: Sequence[Incident], total: int, scene: Scene, clock: float | None) -> str:
-    """The section of open incidents: those that match the search, of `total`."""
-    number = f"{len(shown):,} of {total:,}" if len(shown) != total else f"{total:,}"
-    heading = f'<h2>Open incidents <span class="n">{number}</span></h2>'
-    if not shown:
-        text = "No open incidents on reporting nodes." if scene.overview.known else "No data yet."
-        if total:
-            text = "No open incident matches."
-        return f'<section id="open" class="open">{heading}<p class="none">{text}</p></section>'
-    cards = "".join(_card(i, scene, clock) for i in shown[:MAX_OPEN])
-    rest = more(len(shown), MAX_OPEN, "api/v1/incidents")
-    return f'<section id="open" class="open"{_choices(shown)}>{heading}<div class="cards">{cards}</div>{rest}</section>'
-
-
-def _choices(shown: Sequence[Incident]) -> str:
-    """Kinds and rails of the shown incidents, for the search form."""
-    kinds = e("\n".join(sorted({i.kind for i in shown})))
-    rails = e("\n".join(sorted({i.labels["rail"] for i in shown if i.labels.get("rail")})))
-    return f' data-kinds="{kinds}" data-rails="{rails}"'
-
-
-def _card(i: Incident, scene: Scene, clock: float | None) -> str:
+def card(i: Incident, scene: Scene, clock: float | None) -> str:
+    """One open incident."""
     taken, silence = scene.taken.get(i.id), silenced_by(i, scene.silences, scene.at)
     quiet = " quiet" if taken or silence else ""
     first = next((v.text for v in i.evidence if v.for_it), "")
     reading = f'<p class="reading">{e(first)}</p>\n' if first else ""
     where = address("incident", id=i.id)
     name = e(i.id)
-    return f"""<article class="incident {i.severity.value}{quiet}" id="incident/{name}" data-id="{name}" {about(i)}>
-<div class="lead">{severity_badge(i)}<span class="kind">{e(kind_words(i.kind))}</span>{badges(taken, silence)}
+    return f"""<article class="incident {i.severity.value}{quiet}" id="incident/{name}" {about(i)}>
+<div class="lead">{severity_badge(i)}{NEW}<span class="kind">{e(kind_words(i.kind))}</span>{badges(taken, silence)}
 <span class="grow"></span>{moment(i.since, clock)}</div>
-<h3><a href="{where}">{e(i.title)}</a></h3>
+<h3><a class="title" href="{where}">{e(i.title)}</a></h3>
 <div class="lead"><code class="component">{e(i.component)}</code>{extent(i)}</div>
 {reading}{jobs_of(i, MAX_JOBS)}<p class="action"><b>Next step</b> {prose(i.action)}</p>
 <div class="do"><a class="button" href="{where}">Details</a>
@@ -68,8 +52,12 @@ def _card(i: Incident, scene: Scene, clock: float | None) -> str:
 
 
 def about(i: Incident) -> str:
-    """Attributes that the script turns into the matchers of a proposed silence."""
-    return f'data-kind="{e(i.kind)}" data-component="{e(i.component)}"'
+    """Attributes for the script: id, when it opened (Unix seconds), and what becomes matchers of a proposed silence."""
+    labels = "".join(f' data-{name}="{e(i.labels[name])}"' for name in MATCHED if i.labels.get(name))
+    return (
+        f'data-id="{e(i.id)}" data-opened="{opened_at(i):.0f}" data-kind="{e(i.kind)}" '
+        f'data-component="{e(i.component)}"{labels}'
+    )
 
 
 def badges(taken: Acknowledgement | None, silence: Silence | None) -> str:

@@ -7,18 +7,20 @@ the script writes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fabricmon import __version__
 from fabricmon.central.documents.overview import TROUBLED
-from fabricmon.central.page.cards import opened, order, resolved_lines
+from fabricmon.central.page.cards import order, resolved_lines
 from fabricmon.central.page.markup import bar, e, moment, more, node_link
 from fabricmon.central.page.mosaic import mosaic
+from fabricmon.central.page.open_incidents import choices, opened
 from fabricmon.central.page.scene import Scene, headline
 from fabricmon.central.page.search_filter import Filter
 from fabricmon.forms.readable import count, kind_words
 from fabricmon.forms.times import clock_time
 from fabricmon.model import NodeView, Presence, Severity
+from fabricmon.topology.infer import natural
 
 MAX_NOT_REPORTING = 100  # nodes that are not live
 MAX_WINDOWS = 20  # silences, and as many maintenance windows
@@ -49,7 +51,7 @@ _STATES = (
     ("off", "down, no symptom"),
 )
 
-MAP = f"""<section id="map" class="map" hidden aria-labelledby="map-title">
+MAP = f"""<div id="beside"><section id="map" class="map" hidden aria-labelledby="map-title">
 <div class="over"><h2 id="map-title">Fabric <span class="n count"></span> <span class="focused"></span></h2>
 <span class="grow"></span><button type="button" class="quietly all">All units</button></div>
 <p class="legend">{"".join(
@@ -67,9 +69,9 @@ switch.</p>
 <th class="n">warning</th><th class="n">unknown</th><th class="n">symptom</th><th class="n">maintenance</th>
 </tr></thead>
 <tbody></tbody></table></div></details>
-</section>
+</section></div>
 """
-"""The frame of the map; the script fills it. Counts are nodes plus ports."""
+"""The frame of the map; the script fills it. Counts are nodes plus ports. It sticks within the box around it."""
 
 
 def document(scene: Scene, wanted: Filter | None = None) -> str:
@@ -110,6 +112,7 @@ def shell(title: str, fabric: str, main: str, pulse: str, search: str = "", refr
 <link rel="stylesheet" href="static/page.css">
 <link rel="stylesheet" href="static/map.css">
 <link rel="stylesheet" href="static/detail.css">
+<link rel="stylesheet" href="static/table.css">
 <script type="module" src="static/main.js"></script>
 {again}</head>
 <body>
@@ -137,17 +140,17 @@ def fragment(scene: Scene, wanted: Filter | None = None, clock: float | None = N
     wanted = wanted or Filter()
     firing = sorted((i for i in scene.incidents if i.status == "firing"), key=order)
     resolved = sorted((i for i in scene.incidents if i.status != "firing"), key=lambda i: -(i.resolved or i.updated))
-    shown = [i for i in firing if wanted.incident(i)]
+    shown = [i for i in firing if wanted.incident(i, scene.place(i))]
     return "\n".join(
         part
         for part in (
             _warnings(scene.warnings),
             _headline(scene),
             _tiles(scene),
-            opened(shown, len(firing), scene, clock),
+            opened(shown, len(firing), scene, clock, wanted),
             _not_reporting(scene, wanted, clock),
             _windows(scene, clock),
-            resolved_lines([i for i in resolved if wanted.incident(i)], clock),
+            resolved_lines([i for i in resolved if wanted.incident(i, scene.place(i))], clock),
         )
         if part
     )
@@ -175,20 +178,33 @@ def _warnings(warnings: Iterable[str]) -> str:
 
 
 def _search(scene: Scene, wanted: Filter) -> str:
-    kinds = sorted({i.kind for i in scene.incidents} | ({wanted.kind} if wanted.kind else set()))
-    rails = sorted(
-        {i.labels["rail"] for i in scene.incidents if i.labels.get("rail")} | ({wanted.rail} if wanted.rail else set())
-    )
     severities = [(s.value, s.value if s is Severity.CRITICAL else f"{s.value} or worse") for s in reversed(Severity)]
+    words: dict[str, Callable[[str], str]] = {"kind": kind_words, "rail": lambda rail: f"rail {rail}"}
+    lists = "".join(
+        _select(name, name, [(value, words.get(name, str)(value)) for value in _with(offered, chosen)], chosen)
+        for name, offered in choices(scene).items()
+        for chosen in [getattr(wanted, name)]
+    )
+    form = "".join(f'<input type="hidden" name="{name}" value="{e(getattr(wanted, name))}">' for name in _FORM)
     return (
         '<form id="search" class="search" role="search" method="get" action=".">'
         f'<input type="search" name="q" value="{e(wanted.q)}" placeholder="Node, component, kind …" maxlength="256" '
         'aria-label="Search incidents and nodes" autocomplete="off" spellcheck="false">'
+        f'<input name="host" value="{e(wanted.host)}" placeholder="any host" maxlength="256" aria-label="Host" '
+        'autocomplete="off" spellcheck="false">'
         + _select("severity", "Severity", severities, wanted.severity)
-        + _select("kind", "Kind", [(kind, kind_words(kind)) for kind in kinds], wanted.kind)
-        + _select("rail", "Rail", [(rail, f"rail {rail}") for rail in rails], wanted.rail)
+        + lists
+        + form
         + '<noscript><button type="submit">Search</button></noscript></form>'
     )
+
+
+_FORM = ("view", "sort", "group")
+
+
+def _with(offered: Sequence[str], chosen: str) -> Sequence[str]:
+    """What is chosen stays on offer when no open incident has it."""
+    return offered if not chosen or chosen in offered else sorted([*offered, chosen], key=natural)
 
 
 def _select(name: str, label: str, options: Sequence[tuple[str, str]], chosen: str) -> str:
@@ -197,7 +213,7 @@ def _select(name: str, label: str, options: Sequence[tuple[str, str]], chosen: s
         for value, words in options
     )
     every = f"any {label.lower()}"
-    return f'<select name="{name}" aria-label="{label}"><option value="">{every}</option>{rows}</select>'
+    return f'<select name="{name}" aria-label="{label.capitalize()}"><option value="">{every}</option>{rows}</select>'
 
 
 # --------------------------------------------------------------------------------------------------------

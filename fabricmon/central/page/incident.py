@@ -34,7 +34,7 @@ def incident_detail(
         else f"resolved {moment(ended, clock)}, after {span(ended - i.since)}"
     )
     firing = i.status == "firing"
-    return f"""<div class="incident {i.severity.value if firing else "over"}" data-id="{e(i.id)}" {about(i)}>
+    return f"""<div class="incident {i.severity.value if firing else "over"}" {about(i)}>
 <div class="lead">{severity_badge(i)}<span class="kind">{e(kind_words(i.kind))}</span>{badges(taken, silence)}
 <span>{state}</span>{extent(i)}</div>
 <h2 id="panel-title" tabindex="-1">{e(i.title)}</h2>

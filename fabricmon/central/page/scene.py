@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fabricmon.central.documents.overview import Overview
+from fabricmon.central.page.places import Whereabouts, by_labels
 from fabricmon.forms.readable import count
 from fabricmon.model import Incident, Maintenance, NodeView, Severity
 from fabricmon.notify.acknowledge import Acknowledgements
@@ -27,6 +28,7 @@ class Scene:
 
     taken     acknowledgements in force, by incident id
     warnings  problems of the server, one sentence each
+    places    of incidents by id, where they are known better than by their labels
     """
 
     at: float
@@ -38,6 +40,11 @@ class Scene:
     windows: Sequence[Maintenance] = ()
     receivers: Sequence[ReceiverState] = ()
     warnings: Sequence[str] = ()
+    places: Mapping[str, Whereabouts] = field(default_factory=dict)
+
+    def place(self, incident: Incident) -> Whereabouts:
+        """Where an incident is."""
+        return self.places.get(incident.id) or by_labels(incident)
 
 
 def headline(scene: Scene) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from fabricmon.central.page.incident import incident_detail
 from fabricmon.central.page.map_layout import FabricMap, lay_out_map
 from fabricmon.central.page.map_states import map_states
 from fabricmon.central.page.node import component_detail, node_detail
+from fabricmon.central.page.places import PlacesOfIncidents
 from fabricmon.central.page.search_filter import Filter, filter_of
 from fabricmon.central.store.database import StoreError
 from fabricmon.central.website.history import History
@@ -38,6 +39,7 @@ ASSETS = {
     "page.css": "text/css",
     "map.css": "text/css",
     "detail.css": "text/css",
+    "table.css": "text/css",
     "main.js": "text/javascript",
     "live.js": "text/javascript",
     "morph.js": "text/javascript",
@@ -46,6 +48,9 @@ ASSETS = {
     "panel.js": "text/javascript",
     "chart.js": "text/javascript",
     "silence.js": "text/javascript",
+    "dialog.js": "text/javascript",
+    "select.js": "text/javascript",
+    "news.js": "text/javascript",
     "theme.js": "text/javascript",
     "times.js": "text/javascript",
     "runbook.css": "text/css",
@@ -69,6 +74,7 @@ class StatusPage:
         self._plan: FabricMap | None = None
         self._plan_of: tuple[object, ...] = ()
         self._plan_at = float("-inf")
+        self._places = PlacesOfIncidents()
         self._watchers = 0
         self._ending = False
 
@@ -107,6 +113,7 @@ class StatusPage:
             windows=self._evaluator.maintenance.open(at),
             receivers=scene.receivers(deliveries),
             warnings=self._warnings(),
+            places=self._places.of(incidents, self._evaluator.engine.fleet),
         )
 
     # ---------------------------------------------------------------- the page and its main part

@@ -19,7 +19,7 @@ export function status(text) {
   document.getElementById("status").textContent = text;
 }
 
-export function follow(live, map, panel) {
+export function follow(live, map, panel, rows, badges) {
   const pulse = document.getElementById("pulse");
   const form = document.getElementById("search");
   let stream = null;
@@ -29,10 +29,25 @@ export function follow(live, map, panel) {
   let known = null;
   let timer = 0;
 
+  // All that is asked of the page, in the form and so in the address.
+  let page = "";
   function query() {
     const words = new URLSearchParams();
     for (const [name, value] of new FormData(form)) if (value) words.set(name, value);
+    if (page) words.set("page", page);
     return words.toString();
+  }
+
+  // Sets the form from an address.
+  function adopt(text) {
+    const words = new URLSearchParams(text);
+    for (const control of form.elements) {
+      if (!control.name) continue;
+      const value = words.get(control.name) || "";
+      if (control.options && ![...control.options].some((option) => option.value === value)) control.add(new Option(value, value));
+      control.value = value;
+    }
+    page = words.get("page") || "";
   }
 
   function alive() {
@@ -45,7 +60,8 @@ export function follow(live, map, panel) {
   function title() {
     const headline = live.querySelector("#headline");
     const fabric = document.querySelector(".fabric").textContent;
-    if (headline) document.title = `${headline.dataset.title} · ${fabric || "fabricmon"}`;
+    const fresh = badges.mark();
+    if (headline) document.title = `${fresh ? `(${fresh} new) ` : ""}${headline.dataset.title} · ${fabric || "fabricmon"}`;
   }
 
   async function refreshPage() {
@@ -53,6 +69,7 @@ export function follow(live, map, panel) {
     const html = await (await get(`page/live${words ? `?${words}` : ""}`)).text();
     morph(live, parse(html));
     updateTimes(live);
+    rows.refresh();
     title();
     options();
     announce();
@@ -60,11 +77,11 @@ export function follow(live, map, panel) {
 
   // Announces new and closed incidents to screen readers.
   function announce() {
-    const cards = new Map([...live.querySelectorAll("article.incident")].map((card) => [card.dataset.id, card]));
-    if (known && !query()) {
-      const fresh = [...cards].filter(([id]) => !known.has(id));
-      const gone = [...known].filter(([id]) => !cards.has(id));
-      const title = (card) => card.querySelector("h3").textContent;
+    const cards = new Map([...live.querySelectorAll("#open [data-id]")].map((card) => [card.dataset.id, card]));
+    const title = (card) => card.querySelector(".title").textContent;
+    if (known && known.query === query()) {
+      const fresh = [...cards].filter(([id]) => !known.titles.has(id));
+      const gone = [...known.titles].filter(([id]) => !cards.has(id));
       const words = [
         ...fresh.slice(0, 3).map(([, card]) => `New ${card.querySelector(".severity").lastChild.textContent} incident: ${title(card)}.`),
         ...gone.slice(0, 3).map(([, text]) => `No longer open: ${text}.`),
@@ -72,18 +89,18 @@ export function follow(live, map, panel) {
       if (words.length) status(words.join(" "));
       for (const [, card] of fresh) card.classList.add("fresh");
     }
-    if (!query()) known = new Map([...cards].map(([id, card]) => [id, card.querySelector("h3").textContent]));
+    known = { query: query(), titles: new Map([...cards].map(([id, card]) => [id, title(card)])) };
   }
 
-  // The kinds and rails of the search form.
+  // What the lists of the search form offer.
   function options() {
     const open = live.querySelector("#open");
-    for (const name of ["kind", "rail"]) {
+    for (const name of ["kind", "rail", "leaf", "job"]) {
       const select = form.elements[name];
       const there = (open?.dataset[`${name}s`] || "").split("\n").filter(Boolean);
       const had = new Set([...select.options].map((option) => option.value));
       for (const value of there) {
-        if (!had.has(value)) select.add(new Option(name === "rail" ? `rail ${value}` : value.replaceAll("_", " "), value));
+        if (!had.has(value)) select.add(new Option(name === "rail" ? `rail ${value}` : name === "kind" ? value.replaceAll("_", " ") : value, value));
       }
     }
   }
@@ -148,15 +165,42 @@ export function follow(live, map, panel) {
   addEventListener("pagehide", close);
 
   let typing = 0;
-  function search() {
-    const words = query();
-    history.replaceState(null, "", `${location.pathname}${words ? `?${words}` : ""}${location.hash}`);
-    map.search(Object.fromEntries(new URLSearchParams(words)));
-    refreshPage().then(() => {
-      const open = live.querySelector("#open");
-      status(`${open ? open.querySelectorAll("article").length : 0} open incidents shown`);
+  function show() {
+    map.search(Object.fromEntries(new FormData(form)));
+    return refreshPage().then(() => {
+      const number = live.querySelector("#open h2 .n")?.textContent || "0";
+      status(`${number} open incidents shown`);
     }, lost);
   }
+
+  function search() {
+    page = "";
+    const words = query();
+    history.replaceState(null, "", `${location.pathname}${words ? `?${words}` : ""}${location.hash}`);
+    show();
+  }
+  live.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-keep]");
+    if (event.target.closest("#news")) {
+      badges.seen();
+      title();
+      status("Marked as seen.");
+      live.querySelector("#open .title")?.focus();
+    }
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    adopt(link.search);
+    history.pushState(null, "", `${location.pathname}${link.search}${location.hash}`);
+    const again = link.textContent;
+    show().then(() => {
+      if (!link.isConnected) [...live.querySelectorAll("a[data-keep]")].find((one) => one.textContent === again)?.focus();
+    });
+  });
+  addEventListener("popstate", () => {
+    const before = query();
+    adopt(location.search);
+    if (query() !== before) show();
+  });
   form.addEventListener("input", () => {
     clearTimeout(typing);
     typing = setTimeout(search, TYPING);
@@ -172,7 +216,9 @@ export function follow(live, map, panel) {
       form.elements.q.focus();
     }
   });
+  adopt(location.search);
   map.search(Object.fromEntries(new FormData(form)));
+  title();
   announce();
   options();
   refresh();

@@ -109,6 +109,8 @@ export class FabricMap {
     this.legend();
     this.section.classList.toggle("one", Boolean(alone));
     this.section.querySelector(".focused").textContent = alone ? alone.name : "";
+    // Taller than the window, it sticks by its lower edge.
+    this.section.style.top = `${Math.min(12, innerHeight - this.section.offsetHeight - 12)}px`;
     this.drawn = performance.now() - began;
     canvas.dataset.drawn = this.drawn.toFixed(2);
     canvas.dataset.cell = layout.size;
@@ -188,13 +190,16 @@ export class FabricMap {
   // Test for the cells that do not match the search; null without a search.
   dimmed({ unit }) {
     const words = (this.wanted.q || "").toLowerCase().split(/\s+/).filter(Boolean);
-    const rail = this.wanted.rail ? `rail ${this.wanted.rail}` : "";
-    if (!words.length && !rail) return null;
+    const rail = this.wanted.rail ? `rail ${this.wanted.rail.split("/").at(-1)}` : "";
+    const host = (this.wanted.host || "").toLowerCase();
+    const { leaf } = this.wanted;
+    if (!words.length && !rail && !host && !leaf) return null;
     const met = unit.nodes.map((node) => {
       const text = `${node} ${unit.name}`.toLowerCase();
-      return words.every((word) => text.includes(word));
+      return words.every((word) => text.includes(word)) && node.toLowerCase().includes(host);
     });
-    return (at, line) => !met[at] || (rail && (line < 0 || unit.lines[line].name !== rail));
+    const matches = ({ name, leaf: own }) => (!rail || name === rail) && (!leaf || own === leaf);
+    return (at, line) => !met[at] || ((rail || leaf) && (line < 0 || !matches(unit.lines[line])));
   }
 
   title(pen, block, [warnings, criticals]) {
