@@ -13,7 +13,8 @@ from fabricmon.model import Kind
 
 _S, _E, _T, _R = Category.STATE, Category.ERROR, Category.TRAFFIC, Category.RETRANSMISSION
 
-FABRIC_STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
+NO_FABRIC = 0
+FABRIC_STATES = {NO_FABRIC: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
 CONFIGURATIONS = {
     0: "not supported", 1: "none", 2: "wrong system GUID", 3: "wrong chassis serial number", 4: "no partition",
     5: "insufficient NVLinks", 6: "incompatible GPU firmware", 7: "invalid location", 8: "GPU state invalid",
@@ -59,10 +60,8 @@ FIELDS: Mapping[str, int] = {
     "gpu_pcie_unsupported_requests": 181,
     "gpu_pcie_lcrc_errors": 182,
     "gpu_pcie_lane_errors": 183,
-    "gpu_pcie_tx": 197,
-    "gpu_pcie_rx": 198,
 }
-"""Column -> NVML field id."""
+"""Column -> NVML field id. 197 and 198, the bytes over PCIe, run over too soon (docs/methods.md#gpu-pcie-traffic)."""
 
 
 def _row(name: str, key: str, help: str, *, unit: str = "", growth: Growth = Growth.STATE, category: Category = _S,
@@ -71,8 +70,8 @@ def _row(name: str, key: str, help: str, *, unit: str = "", growth: Growth = Gro
                    family=name.removeprefix("gpu_"))
 
 
-def _count(name: str, key: str, help: str, *, unit: str = "", category: Category = _E, wire: bool = False) -> Counter:
-    return _row(name, f"NVML_FI_DEV_PCIE_{key}", help, unit=unit, growth=Growth.WRAPS, category=category, bits=64,
+def _count(name: str, key: str, help: str, *, category: Category = _E, wire: bool = False) -> Counter:
+    return _row(name, f"NVML_FI_DEV_PCIE_{key}", help, growth=Growth.WRAPS, category=category, bits=32,
                 wire=wire)
 
 
@@ -116,8 +115,9 @@ COUNTERS: tuple[Counter, ...] = (
     _count("gpu_pcie_unsupported_requests", "COUNT_UNSUPPORTED_REQ", "PCIe requests the GPU does not support"),
     _count("gpu_pcie_lcrc_errors", "COUNT_LCRC_ERROR", "PCIe packets with a wrong link checksum"),
     _count("gpu_pcie_lane_errors", "COUNT_LANE_ERROR", "Errors on single PCIe lanes"),
-    _count("gpu_pcie_tx", "COUNT_TX_BYTES", "Bytes the GPU sent over PCIe", unit="bytes", category=_T),
-    _count("gpu_pcie_rx", "COUNT_RX_BYTES", "Bytes the GPU received over PCIe", unit="bytes", category=_T),
+    *(_row(column, f"NVML_GPM_METRIC_PCIE_{key}_PER_SEC", f"Mean rate at which the GPU {what} over PCIe since the last "
+           "reading, protocol overhead included", unit="bytes_per_second", growth=Growth.LEVEL, category=_T, wire=False)
+      for column, key, what in (("gpu_pcie_tx", "TX", "sent"), ("gpu_pcie_rx", "RX", "received"))),
     Counter("gpu_xid_events", Kind.GPU, "", 64, Growth.WRAPS, _E, "nvml events", ("nvmlEventTypeXidCriticalError",),
             "Critical Xid errors of the GPU that the driver reported since the agent started", family="xid_events"),
     Counter("gpu_last_xid", Kind.GPU, "", 0, Growth.STATE, _E, "nvml events", ("eventData",),

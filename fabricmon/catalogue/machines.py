@@ -66,11 +66,11 @@ BY_GPU: dict[str, MachineType] = {
 _BOARDS = (4, 8)  # GPUs on one baseboard
 
 
-def machine(vendor: str, product: str, gpus: Sequence[str]) -> MachineType | None:
+def machine(vendor: str, product: str, gpus: Sequence[str], shared: bool = False) -> MachineType | None:
     """The type of a machine from DMI's sys_vendor and product_name and the PCI device ids of its GPUs; None: unknown.
 
     A baseboard carries 4 or 8 GPUs: the smallest that holds those found is expected. A board of 4 gives no number of
-    adapters.
+    adapters. `shared`: a virtual machine that may have been given some GPUs of a board; then its type gives no numbers.
     """
     for known in MACHINES:
         if re.search(known.vendor, vendor) and re.search(known.product, product):
@@ -79,6 +79,8 @@ def machine(vendor: str, product: str, gpus: Sequence[str]) -> MachineType | Non
         board = BY_GPU.get(device)
         if board is None:
             continue
+        if shared:
+            return board._replace(gpus=None, hcas=None)
         if board.gpus is not None:
             return board
         size = next((n for n in _BOARDS if len(gpus) <= n), len(gpus))

@@ -37,7 +37,10 @@ SOUGHT: Mapping[str, Sought] = {
     "optics": Sought("modules of adapters with an EEPROM", "nothing with copper cables; else CAP_NET_ADMIN"),
     "neighbours": Sought("LLDP neighbours from lldpd", "run lldpd, and let the agent use its socket"),
     "gpu": Sought("GPUs through libnvidia-ml.so.1", _GPUS),
-    "nvlink": Sought("GPUs with NVLinks through libnvidia-ml.so.1", _GPUS),
+    "nvlink": Sought(
+        "GPUs with NVLinks through libnvidia-ml.so.1",
+        "nothing where GPUs have none, as single ones in a virtual machine; else see `gpu`",
+    ),
     "pcie": Sought("adapters, GPUs and NVSwitches in /sys/bus/pci/devices", _SYS),
     "fabric": Sought("the InfiniBand subnet, by /dev/infiniband", "on one or two nodes set collect.fabric.enabled"),
     "kernel_log": Sought("new messages in /dev/kmsg", "CAP_SYSLOG, and /dev/kmsg in a container"),

@@ -1,6 +1,6 @@
 """GPUs: NVLink fabric registration and health, PCIe link and its errors, recovery action, Xid errors.
 
-A run costs six NVML calls a GPU, one of them a batch of fields. An Xid error is an event at once; it carries only the
+A run costs eight NVML calls a GPU, one of them a batch of fields. An Xid error is an event at once; it carries only the
 number, the text is in the kernel log (docs/methods.md#gpu-fabric-state).
 """
 
@@ -11,7 +11,7 @@ import time
 from array import array
 from collections.abc import Callable
 
-from fabricmon.catalogue.gpu import FIELDS, HEALTH_BITS, fabric_health
+from fabricmon.catalogue.gpu import FIELDS, HEALTH_BITS, NO_FABRIC, fabric_health
 from fabricmon.collect.collector import Collector, CollectorConfig, Notify, Session
 from fabricmon.collect.machine import gpus, rows
 from fabricmon.collect.machine.rows import known
@@ -25,6 +25,7 @@ _FABRIC = (
     "gpu_fabric_incorrect_configuration",
 )  # fmt: skip
 _PCIE = ("gpu_pcie_generation", "gpu_pcie_max_generation", "gpu_pcie_width", "gpu_pcie_max_width")
+_TRAFFIC = ("gpu_pcie_tx", "gpu_pcie_rx")
 _XID = ("gpu_xid_events", "gpu_last_xid")
 
 
@@ -85,6 +86,7 @@ class GpuSession(Session[GpuConfig]):
         self._xids, self.gpu = xids, gpu
         self._columns: tuple[str, ...] = ()
         self._fields: tuple[str, ...] = ()
+        self._traffic: tuple[str, ...] = ()
         self._identity: tuple[object, ...] = ()
 
     def read(self) -> Reading:
@@ -102,10 +104,12 @@ class GpuSession(Session[GpuConfig]):
         if due:
             self._fields = tuple(c for c, code in zip(asked, answers.codes, strict=True) if code not in LACKING)
             self._settle(start)
+        self._traffic = _TRAFFIC if pcie.measured else ()
         self._shape(fabric)
         found = dict(zip(asked, answers.values, strict=True)) | _of_fabric(fabric)
         links = (pcie.generation, pcie.max_generation, pcie.width, pcie.max_width)
         found.update(zip((*_PCIE, *_XID), (*map(known, links), *self._xids.count(index)), strict=True))
+        found.update(zip(_TRAFFIC, map(known, (pcie.tx, pcie.rx)), strict=True))
         for column, code in zip(asked, answers.codes, strict=True):
             if code != SUCCESS and column in self._fields:
                 source = f"NVML field {FIELDS[column]}"
@@ -116,7 +120,8 @@ class GpuSession(Session[GpuConfig]):
     def _fabric(self, faults: list[Fault]) -> GpuFabric | None:
         """None where the GPU is in no NVLink fabric, or the question fails."""
         try:
-            return self._host.gpus.fabric(self.gpu.index)
+            fabric = self._host.gpus.fabric(self.gpu.index)
+            return fabric if fabric.state != NO_FABRIC else None
         except Unsupported:
             return None
         except HostError as error:
@@ -126,11 +131,11 @@ class GpuSession(Session[GpuConfig]):
     def _shape(self, fabric: GpuFabric | None) -> None:
         """Set rows and columns; the fabric manager may change the GPU's clique at any time."""
         labels = gpus.labels(self.gpu, fabric)
-        identity = (tuple(labels.items()), self._fields, fabric is None)
+        identity = (tuple(labels.items()), self._fields, self._traffic, fabric is None)
         if identity == self._identity:
             return
         self._identity = identity
-        columns = (*(() if fabric is None else _FABRIC), *_PCIE, *_XID, *self._fields)
+        columns = (*(() if fabric is None else _FABRIC), *_PCIE, *self._traffic, *_XID, *self._fields)
         self._columns = rows.ordered(columns)
         row = Component(gpus.row_name(self.gpu.index), labels)
         self._parts = rows.parts(NAME, Kind.GPU, (row,), columns, self._period)

@@ -21,7 +21,7 @@ from fabricmon.catalogue.inventory import NONE_EXPECTED
 from fabricmon.catalogue.machines import Certainty, MachineType, machine
 from fabricmon.collect.collector import CollectorConfig, Session
 from fabricmon.collect.cost.firmware import adapter_cost
-from fabricmon.collect.machine import rdma_device
+from fabricmon.collect.machine import rdma_device, virtualisation
 from fabricmon.collect.machine.access import AccessFaults, access_faults
 from fabricmon.collect.machine.files import text
 from fabricmon.collect.machine.rows import filled, known
@@ -154,7 +154,8 @@ class InventorySession(Session[InventoryConfig]):
         """Make rows and values again; returns the firmware commands spent."""
         self._faults = []
         dmi = [text(self._host, f"{_DMI}/{name}") for name in _DMI_NAMES]
-        kind = machine(dmi[0], dmi[1], [text(self._host, f"{gpu}/device") for gpu in gpus])
+        models = [text(self._host, f"{gpu}/device") for gpu in gpus]
+        kind = machine(dmi[0], dmi[1], models, virtualisation.shares_boards(self._host))
         listed = self._manifest()
         wanted = _wanted(self._config.expect, listed, kind)
         roles, devices = self._devices(rdma, gpus)

@@ -109,13 +109,15 @@ def _ports(fleet: Fleet, now: float) -> _Found:
 
 
 def _gpus(fleet: Fleet, now: float) -> _Found:
-    """GPUs with NVLinks, also where their number is not known any more."""
+    """GPUs with NVLinks, also where their number is not known any more, and others whose driver reports faults."""
     view = View(fleet.tables[Kind.GPU], now)
     count = view.value("gpu_nvlinks")
-    unknown = np.isnan(count) & np.isfinite(view.age("gpu_nvlinks"))
-    rows = np.flatnonzero(view.present & ((count > 0) | unknown))
+    linked = (count > 0) | (np.isnan(count) & np.isfinite(view.age("gpu_nvlinks")))
+    reports = _read(view, "gpu_recovery_action") | _read(view, "gpu_xid_events")
+    rows = np.flatnonzero(view.present & (linked | reports))
     errors = _any_error(view, TECHNOLOGIES["nvlink"].sources)
-    why = np.where(_read(view, "gpu_nvlinks_active"), 0, _STATE) + np.where(errors, 0, _ERRORS)
+    of_links = np.where(_read(view, "gpu_nvlinks_active"), 0, _STATE) + np.where(errors, 0, _ERRORS)
+    why = np.where(linked, of_links, 0)
     links = np.nan_to_num(count[rows]).astype(np.intp)
     return _Found(view.table, rows, np.full(len(rows), NUMBER["nvlink"]), why[rows], links)
 

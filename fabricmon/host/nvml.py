@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
+from fabricmon.host.pcie_meter import PcieMeter
 from fabricmon.host.protocol import HostError, Unsupported
 from fabricmon.host.protocol.gpus import Fields, Gpu, GpuEvent, GpuFabric, GpuPcie, NvLink, pci_address
 
@@ -44,6 +45,7 @@ class Nvml:
         self._lib: Any = None
         self._open = False
         self._handles: dict[int, Any] = {}
+        self._meters: dict[int, PcieMeter] = {}  # each is used by its GPU's thread only
 
     def gpus(self) -> list[Gpu]:
         nvml = self._ready()
@@ -105,12 +107,21 @@ class Nvml:
 
     def pcie(self, gpu: int) -> GpuPcie:
         nvml, handle = self._ready(), self._handle(gpu)
+        meter = self._meter(gpu, handle)
         return GpuPcie(
             self._maybe(lambda: nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
             self._maybe(lambda: nvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
             self._maybe(lambda: nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)),
             self._maybe(lambda: nvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
+            meter.offered,
+            *meter.read(),
         )
+
+    def _meter(self, gpu: int, handle: Any) -> PcieMeter:
+        meter = self._meters.get(gpu)
+        if meter is None or meter.handle is not handle:  # the driver was loaded again
+            meter = self._meters[gpu] = PcieMeter(self._nvml, handle)
+        return meter
 
     def watch(self, notify: Callable[[GpuEvent], None]) -> Callable[[], None]:
         self._load()

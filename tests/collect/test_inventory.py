@@ -22,7 +22,7 @@ from fabricmon.collect.parse import manifest
 from fabricmon.model import Kind, Reading
 from fabricmon.units import Rate
 from tests.collect.nodes import add_adapter, add_gpu, build_dgx, build_efa, cells, host, labels, name_machine
-from tests.host.trees import build_hca_tree, build_netdev, put
+from tests.host.trees import build_hca_tree, build_netdev, link, put
 
 infiniband_state = COLLECTORS["infiniband_state"]
 inventory = COLLECTORS["inventory"]
@@ -78,6 +78,20 @@ def test_known_machines(vendor: str, product: str, gpus: list[str], name: str, e
 ])  # fmt: skip
 def test_of_other_machines_nothing_is_known(vendor: str, product: str, gpus: list[str]) -> None:
     assert machine(vendor, product, gpus) is None
+
+
+def test_a_virtual_machine_may_have_some_gpus_of_a_board(tmp_path: Path) -> None:
+    """One that has the NVSwitches too has the whole board."""
+    put(tmp_path / "proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\nbugs\t\t:\n\n")
+    gpu = tmp_path / "devices/pci0000:00/0000:00:06.0"
+    add_gpu(tmp_path, gpu)
+    assert (node(tmp_path)["gpus_found"], labels(look(tmp_path), Kind.NODE)[""]["machine"]) == (1, "HGX H100")
+    assert math.isnan(node(tmp_path)["gpus_expected"])
+    switch = tmp_path / "devices/pci0000:00/0000:00:07.0"
+    put(switch / "class", "0x068000\n")
+    put(switch / "vendor", "0x10de\n")
+    link(tmp_path / "bus/pci/devices/0000:00:07.0", switch)
+    assert node(tmp_path)["gpus_expected"] == 4
 
 
 # --- what is counted

@@ -12,6 +12,7 @@
  *   call NAME GPU CODE            a whole call fails
  *   hang NAME GPU                 a call does not return
  *   xid GPU NUMBER                an event; each line is told once, in order
+ *   traffic GPU TX RX             PCIe throughput in MiB/s, on Hopper and later
  *   fabric GPU STATE STATUS CLIQUE CLUSTER-BYTE MASK SUMMARY
  *
  * A counter that no line names is GPU * 1000000 + LINK * 10000 + FIELD.
@@ -101,7 +102,7 @@ static int has(plan_t *p, unsigned id, int *scoped) {
     if (id == 91) return 1;
     if (p->klass == A100) return between(id, 32, 58) || between(id, 84, 90) || between(id, 94, 119) || between(id, 132, 141)
                               || between(id, 148, 160);
-    if (id == 94 || id == 95 || id == 169 || id == 230 || between(id, 173, 183) || between(id, 197, 198)) return 1;
+    if (id == 94 || id == 95 || id == 169 || id == 230 || between(id, 173, 183)) return 1;
     if (p->klass == H100) return between(id, 138, 141) || between(id, 161, 167);
     return between(id, 164, 167) || between(id, 201, 204) || between(id, 206, 215) || between(id, 219, 222)
         || between(id, 235, 250) || id == 293;
@@ -215,6 +216,38 @@ PCIE(CurrPcieLinkGeneration, 4)
 PCIE(CurrPcieLinkWidth, 8)
 PCIE(MaxPcieLinkGeneration, 5)
 PCIE(MaxPcieLinkWidth, 16)
+
+/* Samples are counted: one that is used after it was freed, or never freed, shows. */
+typedef struct { int gpu, number; } sample_t;
+typedef struct { char *name, *longer, *unit; } words_t;
+typedef struct { unsigned id, code; double value; words_t words; } metric_t;
+typedef struct { unsigned version, count; sample_t *first, *second; metric_t metrics[]; } metrics_t;
+static int samples_held;
+int fake_samples_held(void) { return samples_held; }
+
+int nvmlGpmQueryDeviceSupport(void *d, unsigned *support) {
+    START("nvmlGpmQueryDeviceSupport", gpu_of(d)); support[1] = p.klass != A100; return SUCCESS;
+}
+int nvmlGpmSampleAlloc(sample_t **sample) { *sample = calloc(1, sizeof **sample); samples_held++; return SUCCESS; }
+int nvmlGpmSampleFree(sample_t *sample) { free(sample); samples_held--; return SUCCESS; }
+int nvmlGpmSampleGet(void *d, sample_t *sample) {
+    static int number;
+    START("nvmlGpmSampleGet", gpu_of(d)); sample->gpu = gpu_of(d); sample->number = ++number; return SUCCESS;
+}
+int nvmlGpmMetricsGet(metrics_t *asked) {
+    START("nvmlGpmMetricsGet", asked->first->gpu);
+    if (asked->version != 1 || asked->first->gpu != asked->second->gpu || asked->first->number >= asked->second->number)
+        return INVALID_ARGUMENT;
+    for (unsigned n = 0; n < asked->count; n++) {
+        metric_t *m = &asked->metrics[n];
+        m->code = between(m->id, 20, 21) ? SUCCESS : NOT_SUPPORTED;
+        m->value = 0;
+        for (int i = 0; i < p.count; i++)
+            if (!strcmp(p.lines[i].word, "traffic") && is(p.lines[i].at[0], asked->first->gpu))
+                m->value = (double)p.lines[i].at[m->id == 20 ? 1 : 2];
+    }
+    return SUCCESS;
+}
 
 int nvmlEventSetCreate(void **set) { START("nvmlEventSetCreate", -1); *set = handles; told_events = 0; return SUCCESS; }
 int nvmlEventSetFree(void *set) { (void)set; return SUCCESS; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import math
 import queue
@@ -163,12 +164,40 @@ def test_the_row_of_a_gpu(h100: Any) -> None:
     assert (known["gpu_pcie_generation"], known["gpu_pcie_max_generation"]) == (4, 5)
     assert (known["gpu_pcie_width"], known["gpu_pcie_max_width"]) == (8, 16)
     assert known["gpu_pcie_replays"] == raw(3, 0, 94)
-    assert known["gpu_pcie_tx"] == raw(3, 0, 197)
     assert (known["gpu_fabric_state"], known["gpu_fabric_status"]) == (3, 0)
     assert math.isnan(known["gpu_fabric_degraded_bandwidth"])
     assert [p.wire for p in reading.parts] == [True, False]
     for part in reading.parts:
         assert {CATALOGUE[c].wire for c in part.columns} == {part.wire}
+
+
+def test_pcie_traffic_is_the_mean_since_the_last_reading(h100: Any, loaded: ctypes.CDLL) -> None:
+    held = loaded.fake_samples_held()
+    h100.say("traffic 3 1000 20")
+    session = sessions(gpu)["gpu3"]
+    assert math.isnan(cells(session.read())["gpu3", "gpu_pcie_tx"])
+    for _ in range(3):
+        known = cells(session.read())
+        assert (known["gpu3", "gpu_pcie_tx"], known["gpu3", "gpu_pcie_rx"]) == (1000 * 2**20, 20 * 2**20)
+    assert loaded.fake_samples_held() == held + 1
+    for call in ("nvmlGpmSampleGet", "nvmlGpmMetricsGet"):
+        h100.only("class h100", f"call {call} 3 999")
+        known = cells(session.read())
+        assert math.isnan(known["gpu3", "gpu_pcie_tx"])
+        assert known["gpu3", "gpu_pcie_width"] == 8
+    assert loaded.fake_samples_held() <= held + 1
+
+
+def test_a_gpu_without_gpm_has_no_pcie_traffic(plan: Any) -> None:
+    plan.only("class a100")
+    session = sessions(gpu)["gpu0"]
+    assert not any(column in {"gpu_pcie_tx", "gpu_pcie_rx"} for _ in "12" for _, column in cells(session.read()))
+
+
+def test_a_gpu_that_supports_no_fabric_has_no_columns_of_one(h100: Any) -> None:
+    """As one H100 that a hypervisor gave to a virtual machine answers."""
+    h100.say("fabric 0 0 0 0 0 0 0")
+    assert not {column for _, column in cells(sessions(gpu)["gpu0"].read()) if column.startswith("gpu_fabric")}
 
 
 def test_place_and_partition_of_a_rack_are_labels(gb200: Any) -> None:

@@ -62,7 +62,7 @@ def functions(host: Host) -> list[Function]:
     numbers = count()
     for name in names_if_there(host, DEVICES)[:MOST_FUNCTIONS]:
         directory = f"{DEVICES}/{name}"
-        kind = _kind(host, directory)
+        kind = kind_of(host, directory)
         if not kind or rdma_device.is_virtual_function(host, directory):
             continue
         rdma, net = (names(host, f"{directory}/{of}") if kind == "nic" else [] for of in ("infiniband", "net"))
@@ -125,7 +125,7 @@ def devices(host: Host) -> list[Device]:
     return found
 
 
-def _kind(host: Host, directory: str) -> str:
+def kind_of(host: Host, directory: str) -> str:
     """By class code; "" for other classes. Only NVIDIA's and AMD's displays are GPUs, not that of a BMC."""
     try:
         return _kind_of(text_if_there(host, f"{directory}/class"), lambda: text_if_there(host, f"{directory}/vendor"))

@@ -48,10 +48,19 @@ class GpuFabric(Struct, frozen=True):
 
 
 class GpuPcie(Struct, frozen=True):
+    """The GPU's PCIe link; None where unknown.
+
+    measured  the GPU and its driver measure traffic
+    tx, rx    mean bytes per second since the last call
+    """
+
     generation: int | None = None
     width: int | None = None
     max_generation: int | None = None
     max_width: int | None = None
+    measured: bool = False
+    tx: float | None = None
+    rx: float | None = None
 
 
 class Fields(NamedTuple):
@@ -82,7 +91,7 @@ class Gpus(Protocol):
     def fabric(self, gpu: int) -> GpuFabric: ...
 
     def pcie(self, gpu: int) -> GpuPcie:
-        """Four calls that the driver answers from memory."""
+        """Four calls that the driver answers from memory, and a sample of its performance counters."""
 
     def watch(self, notify: Callable[[GpuEvent], None]) -> Callable[[], None]:
         """Call `notify` from a thread for every new critical Xid error; returns the function that stops it."""
