@@ -10,6 +10,8 @@ import re
 _DURATION = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _RATE = {"b/s": 1 / 8, "kb/s": 1e3 / 8, "mb/s": 1e6 / 8, "gb/s": 1e9 / 8, "tb/s": 1e12 / 8}
 
+DURATION = r"(?:\d+(?:\.\d+)?\s*(?:ms|s|m|h|d)\s*)+"
+RATE = r"\s*(\d+(?:\.\d+)?)\s*([kKmMgGtT]?b/s)\s*"
 
 MOST_TEXT = 64
 """Characters of a quantity: the time to match it rises with their square."""
@@ -22,7 +24,7 @@ class Duration(float):
     def parse(cls, text: object) -> Duration:
         if isinstance(text, str) and len(text) <= MOST_TEXT:
             found = re.findall(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", text)
-            if found and re.fullmatch(r"(?:\d+(?:\.\d+)?\s*(?:ms|s|m|h|d)\s*)+", text.strip()):
+            if found and re.fullmatch(DURATION, text.strip()):
                 return cls(sum(float(n) * _DURATION[u] for n, u in found))
         raise ValueError(f"expected a duration such as 250ms, 10s, 5m, 2h, 1d, got {repr(text)[:80]}")
 
@@ -33,7 +35,7 @@ class Rate(float):
     @classmethod
     def parse(cls, text: object) -> Rate:
         if isinstance(text, str) and len(text) <= MOST_TEXT:
-            match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKmMgGtT]?b/s)\s*", text)
+            match = re.fullmatch(RATE, text)
             if match:
                 return cls(float(match[1]) * _RATE[match[2].lower()])
         raise ValueError(f"expected a rate such as 400Gb/s or 25Gb/s, got {repr(text)[:80]}")

@@ -29,6 +29,7 @@ KEPT: dict[str, str] = {
     "fuzz/test_readers.py::test_every_module_that_decodes_has_a_row": "a new reader without its row",
     "lifecycle/test_lifecycle.py::test_whatever_happens_incidents_end_and_notifications_are_complete": "state machine",
     "engine/test_laws_of_the_situation.py::TestLaws": "state machine of incidents",
+    "schemas/test_api.py::test_every_route_is_described": "a new route without its description",
     "page/test_page_in_a_browser.py::": "the page in Chromium",
     "demo/test_demo.py::test_the_live_demo_serves_its_page_and_ends_cleanly": "the demo as a user starts it",
     "web/test_security_with_peers.py::test_prometheus_scrapes_both_over_tls_with_a_password": "a real Prometheus",

@@ -12,7 +12,11 @@ from fabricmon.web.settings import WebConfig
 
 
 class PathConfig(Struct, forbid_unknown_fields=True, frozen=True):
-    """Mount points of the machine's sysfs and procfs, as in node_exporter; elsewhere in a container."""
+    """Mount points of the machine's sysfs and procfs, as in node_exporter; elsewhere in a container.
+
+    sysfs   mount point of sysfs.
+    procfs  mount point of procfs.
+    """
 
     sysfs: str = "/sys"
     procfs: str = "/proc"

@@ -42,7 +42,8 @@ class FabricConfig(CollectorConfig, frozen=True):
                 docs/methods.md#pace-of-a-sweep)
     deadline    for one sweep; what is not read by then is unknown
     rediscover  between two walks for new nodes and cables; earlier when a link came up
-    device      adapter to send from, "" for the first with an active InfiniBand port; port: its port, 0 for the first
+    device      adapter to send from, "" for the first with an active InfiniBand port
+    port        port of that adapter, 0 for the first
     window      outstanding datagrams (8 to 16: more makes switches drop them)
     timeout     for one datagram
     tries       transmissions of an unanswered datagram before its node counts as silent

@@ -77,7 +77,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, msgspec.Struct):
-        return {f.encode_name: _typed(getattr(value, f.name), f.type) for f in msgspec.structs.fields(value)}
+        return {f.encode_name: shown_value(getattr(value, f.name), f.type) for f in msgspec.structs.fields(value)}
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -85,8 +85,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _typed(value: Any, annotated: Any) -> Any:
-    """The plain value; a default that is a bare number gets the type of its field first."""
+def shown_value(value: Any, annotated: Any) -> Any:
+    """A value as plain data; a default that is a bare number gets the type of its field first."""
     if annotated in (Duration, Rate) and isinstance(value, int | float):
         value = annotated(value)
     return _plain(value)

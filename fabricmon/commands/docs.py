@@ -48,10 +48,11 @@ def run(args: argparse.Namespace) -> int:
 def documents() -> dict[str, str]:
     """File name -> text of every generated document."""
     from fabricmon.catalogue import CATALOGUE
+    from fabricmon.commands.schemas.tables import SCHEMAS, text_of
     from fabricmon.rules import RULES
 
     found = {"counters.md": counters(CATALOGUE), "rules.md": rules(RULES), "prometheus-rules.md": promql(RULES)}
-    return found | runbooks()
+    return found | runbooks() | {f"schemas/{schema.file}": text_of(name) for name, schema in SCHEMAS.items()}
 
 
 def runbooks() -> dict[str, str]:

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "alive": ("fabricmon.commands.alive", "health check of a container: does its agent or server answer?"),
     "install-units": ("fabricmon.commands.install_units", "install agent or server as a systemd service"),
     "config": ("fabricmon.commands.config", "check a configuration, or show it with all defaults"),
+    "schema": ("fabricmon.commands.schemas.command", "print a JSON Schema or the OpenAPI document of the API"),
     "rules": ("fabricmon.commands.rules", "write the alerting rules for Prometheus and other rule evaluators"),
     "dashboards": ("fabricmon.commands.dashboards", "write the Grafana dashboards and their recording rules"),
     "demo": ("fabricmon.commands.demo", "run a simulated fabric with agents, server and web page"),
@@ -49,9 +50,11 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Query the server", ("status", "top", "incidents", "explain", "nodes", "topology")),
     ("Manage incidents and notifications", ("acknowledge", "silence", "maintenance", "notify")),
     ("Inspect this node and its fabric", ("check", "doctor", "ping", "fabric", "capture", "support-bundle")),
-    ("Run and set up", ("agent", "central", "alive", "install-units", "config", "rules", "dashboards", "completion")),
+    ("Run and set up", (
+        "agent", "central", "alive", "install-units", "config", "schema", "rules", "dashboards", "completion",
+    )),
     ("Simulate and replay", ("demo", "scenario", "replay")),
-)
+)  # fmt: skip
 """Sections of `fabricmon --help` and the manual; commands in none of them come last, under "Other"."""
 
 

@@ -6,17 +6,149 @@ docs/webhook.md and docs/api.md describe the fields.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
 
-import msgspec
+from msgspec import Meta
 
 from fabricmon.forms.times import rfc3339
-from fabricmon.model import Evidence, HistoryEntry, Impact, Incident, Symptom
+from fabricmon.model import Evidence, HistoryEntry, Impact, Incident, Members, RuledOut, Symptom
 
 
-def incident_document(incident: Incident, links: Mapping[str, str]) -> dict[str, Any]:
-    """One incident. `links`: addresses by name ("url", "runbook", "dashboard"), added to its fields."""
+class LinksDocument(TypedDict, total=False):
+    """Addresses of an incident; one that is not known is left out.
+
+    url        the incident on the server's page
+    runbook    what to do about this kind of incident
+    dashboard  the related readings in Grafana
+    """
+
+    url: str
+    runbook: str
+    dashboard: str
+
+
+
+
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})] | None
+"""RFC 3339, UTC, milliseconds; null: unknown."""
+
+# `for` is no name in Python
+EvidenceDocument = TypedDict(
+    "EvidenceDocument",
+    {"component": str, "text": str, "formula": str, "value": float | None, "limit": float | None, "for": bool},
+)
+"""A reading, with the formula that evaluated it; `for` false: against the verdict."""
+
+
+class HistoryDocument(TypedDict):
+    """One change of an incident's state."""
+
+    at: Time
+    change: str
+    reason: str
+
+
+class AffectedJob(TypedDict):
+    """A job that the incident affects.
+
+    verdict  the worst so far: crash, stall, slow or at_risk
+    nodes    its affected nodes, at most 16
+    hit      number of its affected nodes
+    of       number of its nodes
+    gone     when the scheduler first no longer listed it
+    """
+
+    id: str
+    name: str
+    user: str
+    source: str
+    verdict: str
+    reason: str
+    nodes: tuple[str, ...]
+    hit: int
+    of: int
+    since: Time
+    gone: Time
+
+
+class ImpactDocument(TypedDict):
+    """Affected jobs and jobs at risk.
+
+    state  known, partly (a source has not answered for long) or unknown
+    as_of  time of the oldest answer used
+    jobs   at most 32, the worst first
+    total  number of all
+    """
+
+    state: str
+    source: str
+    as_of: Time
+    jobs: list[AffectedJob]
+    total: int
+
+
+class IncidentDocument(LinksDocument):
+    """One incident.
+
+    id          identifies the cause, also after a restart and on a second server
+    kind        kind of fault; may become more precise while the incident fires
+    component   affected component; may become more precise while the incident fires
+    confidence  0 to 1; null: unknown
+    members     bad members of the component, and all members
+    candidates  other components that the evidence cannot distinguish from this one
+    ruled_out   other causes of the same symptoms, and why they do not apply
+    parts       names of the bad members, at most 64
+    revision    increases with every change of the incident on one server
+    impact      affected jobs; null: it cannot affect jobs, or no source of jobs is configured
+    """
+
+    id: str
+    status: str
+    severity: str
+    kind: str
+    component: str
+    since: Time
+    resolved: Time
+    updated: Time
+    confidence: float | None
+    title: str
+    why: str
+    action: str
+    evidence: list[EvidenceDocument]
+    members: Members
+    labels: dict[str, str]
+    candidates: tuple[str, ...]
+    ruled_out: list[RuledOut]
+    parts: tuple[str, ...]
+    history: list[HistoryDocument]
+    revision: int
+    impact: ImpactDocument | None
+
+
+class SymptomDocument(TypedDict):
+    """A rule that holds for a component. `info`: further facts by name."""
+
+    rule: str
+    kind: str
+    severity: str
+    component: ComponentDocument
+    since: Time
+    value: float | None
+    evidence: list[Evidence]
+    info: dict[str, str]
+
+
+class ComponentDocument(TypedDict):
+    """A component: its kind, its node, its name on that node."""
+
+    kind: str
+    node: str
+    name: str
+
+
+def incident_document(incident: Incident, links: LinksDocument) -> IncidentDocument:
+    """One incident; `links` are added to its fields."""
     return {
         "id": incident.id,
         "status": incident.status,
@@ -31,10 +163,10 @@ def incident_document(incident: Incident, links: Mapping[str, str]) -> dict[str,
         "why": incident.why,
         "action": incident.action,
         "evidence": [_evidence(e) for e in incident.evidence],
-        "members": {"bad": incident.members.bad, "of": incident.members.of},
+        "members": incident.members,
         "labels": incident.labels,
         "candidates": incident.candidates,
-        "ruled_out": [msgspec.to_builtins(other) for other in incident.ruled_out],
+        "ruled_out": list(incident.ruled_out),
         "parts": incident.parts,
         "history": history_document(incident.history),
         "revision": incident.revision,
@@ -43,12 +175,12 @@ def incident_document(incident: Incident, links: Mapping[str, str]) -> dict[str,
     }
 
 
-def history_document(history: Sequence[HistoryEntry]) -> list[dict[str, Any]]:
+def history_document(history: Sequence[HistoryEntry]) -> list[HistoryDocument]:
     """The state changes of an incident, in order of time."""
     return [{"at": rfc3339(h.at), "change": h.change, "reason": h.reason} for h in history]
 
 
-def symptom_document(symptom: Symptom) -> dict[str, Any]:
+def symptom_document(symptom: Symptom) -> SymptomDocument:
     """One symptom."""
     component = symptom.component
     return {
@@ -58,7 +190,7 @@ def symptom_document(symptom: Symptom) -> dict[str, Any]:
         "component": {"kind": component.kind.value, "node": component.node, "name": component.name},
         "since": rfc3339(symptom.since),
         "value": symptom.value,
-        "evidence": [msgspec.to_builtins(e) for e in symptom.evidence],
+        "evidence": list(symptom.evidence),
         "info": symptom.info,
     }
 
@@ -73,7 +205,7 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _evidence(e: Evidence) -> dict[str, Any]:
+def _evidence(e: Evidence) -> EvidenceDocument:
     return {
         "component": e.component,
         "text": e.text,
@@ -84,7 +216,7 @@ def _evidence(e: Evidence) -> dict[str, Any]:
     }
 
 
-def _impact(impact: Impact) -> dict[str, Any]:
+def _impact(impact: Impact) -> ImpactDocument:
     return {
         "state": impact.state,
         "source": impact.source,

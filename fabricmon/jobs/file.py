@@ -10,11 +10,40 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import Any
+from typing import Any, Required, TypedDict
 
 from fabricmon.forms.decoding import Undecodable, any_json
 from fabricmon.jobs.model import Job, Listing, ListingError, as_text, host_name, listing
 from fabricmon.topology.hostlist import MOST_OF_JOBS, Expansion
+
+
+class JobEntry(TypedDict, total=False):
+    """A running job.
+
+    nodes     host list ("gpu[001-064]") or names
+    started   RFC 3339 or seconds since 1970
+    survives  seconds of an outage that its communication survives
+    failover  whether its communication moves to another adapter
+    """
+
+    id: Required[str | int]
+    nodes: Required[str | list[str]]
+    name: str | int | None
+    user: str | int | None
+    queue: str | int | None
+    started: str | float | None
+    survives: float | None
+    failover: bool | None
+
+
+class JobsFile(TypedDict, total=False):
+    """Running jobs, for schedulers without a client in fabricmon (docs/jobs.md).
+
+    as_of  time of the data: RFC 3339 or seconds since 1970
+    """
+
+    as_of: str | float | None
+    jobs: Required[list[JobEntry]]
 
 
 def parse(data: bytes) -> Listing:

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from fabricmon.forms.documents import LinksDocument
 from fabricmon.model import Incident
 from fabricmon.notify.matchers import nodes_of
 
@@ -53,14 +54,16 @@ class IncidentLinks(Struct, frozen=True):
             return base.replace(KIND, kind)
         return f"{base.rstrip('/')}/{kind}" if base else ""
 
-    def of(self, incident: Incident) -> dict[str, str]:
+    def of(self, incident: Incident) -> LinksDocument:
         """The known addresses by their names in JSON documents."""
-        found = {
-            "url": self.incident(incident.id),
-            "runbook": self.runbook(incident.kind),
-            "dashboard": self.dashboard(incident),
-        }
-        return {name: address for name, address in found.items() if address}
+        found = LinksDocument()
+        if url := self.incident(incident.id):
+            found["url"] = url
+        if runbook := self.runbook(incident.kind):
+            found["runbook"] = runbook
+        if dashboard := self.dashboard(incident):
+            found["dashboard"] = dashboard
+        return found
 
     def dashboard(self, incident: Incident) -> str:
         """The dashboard of an incident; "" where the address needs a node and the incident has none."""

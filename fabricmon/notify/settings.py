@@ -15,8 +15,9 @@ class NotifyConfig(Struct, forbid_unknown_fields=True, frozen=True):
     repeat   until a firing incident is sent again; 0s: never.
     batch    incidents in one notification at most.
     budget   messages to one receiver in any 5 minutes at most; 0: no limit. What is over comes in one digest.
-    retry_min, retry_max  until a failed delivery is tried again: doubles from min to max, each with 50..100 % jitter;
-             a receiver's own Retry-After counts where it is longer, up to an hour.
+    retry_min  first wait until a failed delivery is tried again; doubles, each wait with 50..100 % jitter; a receiver's
+             own Retry-After counts where it is longer, up to an hour.
+    retry_max  longest of these waits.
     backlog  undelivered notifications of one receiver; beyond it nothing new is queued, and the receiver gets the
              state of then when it comes back.
     """

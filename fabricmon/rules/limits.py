@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from fabricmon.rules.rule import Rule, RuleParams
+from fabricmon.forms.docstring import fields_in
+from fabricmon.rules.rule import Rule
 from fabricmon.units import Duration, Rate
 
 
@@ -34,20 +33,13 @@ def limits(rule: Rule, params: Struct | None = None) -> list[Limit]:
     ]
 
 
-def meanings(params: type[RuleParams]) -> dict[str, str]:
-    """Limit -> meaning, from the docstrings of a params and its bases: lines of `name  text`, continued in deeper
-    lines."""
+def meanings(params: type[Struct]) -> dict[str, str]:
+    """Field -> meaning, from the docstrings of a struct and its bases."""
     found: dict[str, str] = {}
+    known = {*params.__struct_fields__, *params.__struct_encode_fields__}
     for described in reversed(params.__mro__):
-        name = ""
-        for line in inspect.cleandoc(described.__dict__.get("__doc__") or "").splitlines():
-            if row := re.match(r"(\w+)  +(\S.*)", line):
-                name, found[row[1]] = row[1], row[2]
-            elif name and line.startswith(" "):
-                found[name] += " " + line.strip()
-            else:
-                name = ""
-    return {name: found[name] for name in found if name in params.__struct_fields__}
+        found |= fields_in(described.__dict__.get("__doc__"))
+    return {name: found[name] for name in found if name in known}
 
 
 def quantity(kind: Any, value: Any) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
+from typing import TypedDict
 
 import aiohttp
 import msgspec
 
-from fabricmon.forms.documents import incident_document
+from fabricmon.forms.documents import IncidentDocument, Time, incident_document
 from fabricmon.forms.readable import first_step
 from fabricmon.forms.times import rfc3339
 from fabricmon.model import Incident, Notification
@@ -74,9 +75,46 @@ def signature(secret: str, sent: bytes, timestamp: int) -> dict[str, str]:
     return {"X-Fabricmon-Timestamp": str(timestamp), "X-Fabricmon-Signature": f"sha256={mac.hexdigest()}"}
 
 
+class SentIncident(IncidentDocument):
+    """One incident of a notification.
+
+    key         of its state: the same on every server for the same state
+    first_step  what to do first, in words; "": unknown
+    reading     the deciding reading with its limit and unit, in words
+    next_cause  the next best cause, in words
+    """
+
+    key: str
+    first_step: str
+    reading: str
+    next_cause: str
+
+
+class WebhookBody(TypedDict):
+    """The body of a webhook.
+
+    version   increases when a field changes its meaning or is removed
+    key       of the notification: the same as the header Idempotency-Key
+    server    name of the server that sends it
+    receiver  name of the receiver in the configuration
+    reason    reason for this notification: "new incident", "resolved", "digest"
+    created   when it was made
+    waiting   number of further incidents that wait for a notification to this receiver
+    """
+
+    version: str
+    key: str
+    server: str
+    receiver: str
+    reason: str
+    created: Time
+    waiting: int
+    incidents: list[SentIncident]
+
+
 def body(notification: Notification, links: IncidentLinks = NO_LINKS) -> bytes:
     """The JSON of a notification, the same bytes at every attempt."""
-    incidents = [
+    incidents: list[SentIncident] = [
         {
             "key": _key(incident, notification),
             **incident_document(incident, links.of(incident)),
@@ -86,18 +124,17 @@ def body(notification: Notification, links: IncidentLinks = NO_LINKS) -> bytes:
         }
         for incident in notification.incidents
     ]
-    return msgspec.json.encode(
-        {
-            "version": VERSION,
-            "key": notification.key,
-            "server": links.server,
-            "receiver": notification.receiver,
-            "reason": notification.reason,
-            "created": rfc3339(notification.created),
-            "waiting": notification.waiting,
-            "incidents": incidents,
-        }
-    )
+    sent: WebhookBody = {
+        "version": VERSION,
+        "key": notification.key,
+        "server": links.server,
+        "receiver": notification.receiver,
+        "reason": notification.reason,
+        "created": rfc3339(notification.created),
+        "waiting": notification.waiting,
+        "incidents": incidents,
+    }
+    return msgspec.json.encode(sent)
 
 
 def _key(incident: Incident, notification: Notification) -> str:

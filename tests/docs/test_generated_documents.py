@@ -18,9 +18,12 @@ from fabricmon.units import Duration, Rate
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize("name", documents())
+MADE = documents()
+
+
+@pytest.mark.parametrize("name", MADE)
 def test_document_is_current(name):
-    assert (DOCS / name).read_text() == documents()[name], "run `make docs`"
+    assert (DOCS / name).read_text() == MADE[name], "run `make docs`"
 
 
 def test_check_names_the_document_that_is_not_current(tmp_path, capsys):
@@ -34,7 +37,7 @@ def test_check_names_the_document_that_is_not_current(tmp_path, capsys):
 
 
 def test_every_counter_and_every_rule_is_reported():
-    text = documents()
+    text = MADE
     assert set(re.findall(r"^\| `(fabricmon_\w+)`", text["counters.md"], re.MULTILINE)) == {
         counter.metric for counter in CATALOGUE.values()
     }

@@ -19,7 +19,7 @@ from fabricmon.catalogue.kinds import KINDS
 from fabricmon.central.website.runbooks import RunbookSite, on_site
 from fabricmon.cli import main
 from fabricmon.commands import silence as silencing
-from fabricmon.commands.docs import documents
+from fabricmon.commands.docs import runbooks
 from fabricmon.engine.diagnosis.causes import FLOW_MODES, GRAY_MODES, MODES
 from fabricmon.engine.engine import Engine
 from fabricmon.engine.incidents import mismatch
@@ -62,7 +62,7 @@ def test_every_runbook_has_all_sections_in_order(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_limit_stands_in_it_with_its_source(kind: str) -> None:
-    text = documents()[f"runbooks/{kind}.md"]
+    text = runbooks()[f"runbooks/{kind}.md"]
     for rule in runbook.rules_of(kind):
         for limit in limits(rule):
             assert f"| `rules.{rule.name}.{limit.name}` | {limit.default} | {limit.meaning} |" in text
@@ -70,7 +70,7 @@ def test_every_limit_stands_in_it_with_its_source(kind: str) -> None:
 
 def silences(one: Incident) -> list[Silence]:
     """What the commands of its runbook make, once a person put its names in and a shell read them."""
-    section = documents()[f"runbooks/{one.kind}.md"].partition("## Silence it")[2]
+    section = runbooks()[f"runbooks/{one.kind}.md"].partition("## Silence it")[2]
     block = section.partition("```sh\n")[2].partition("```")[0]
     script = block.replace("INCIDENT", one.id).replace("COMPONENT", one.component)
     parser, made = argparse.ArgumentParser(), []
@@ -132,7 +132,7 @@ class Page(HTMLParser):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_of_the_markup_is_left_on_the_page(kind: str) -> None:
-    page = Page(render(documents()[f"runbooks/{kind}.md"], on_site))
+    page = Page(render(runbooks()[f"runbooks/{kind}.md"], on_site))
     assert page.open == []
     assert re.findall(r"```|\]\(|\*\*|^#+ |<!--", page.words, re.MULTILINE) == []
     assert {link.partition("#")[0] for link in page.links} - {""} <= set(KINDS)

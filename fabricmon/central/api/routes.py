@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
+from fabricmon.central.api import openapi
 from fabricmon.central.api.answers import PREFIX
 from fabricmon.central.api.fleet import FleetHandlers
 from fabricmon.central.api.incidents import IncidentHandlers
@@ -47,5 +48,6 @@ def add_routes(
         ("GET", "/maintenance", maintenance.all),
         ("POST", "/maintenance", maintenance.add),
         ("DELETE", "/maintenance/{id}", maintenance.end),
+        ("GET", "/openapi.json", openapi.serve),
     ):
         app.router.add_route(method, PREFIX + path, handler)

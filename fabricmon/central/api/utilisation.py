@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fabricmon.central.documents.fleet import RailsDocument, ShareDocument
 from fabricmon.fleet.utilisation import Share, Utilisation
 from fabricmon.forms.documents import finite
 
@@ -49,12 +50,12 @@ def fields(held: Held, row: int) -> dict[str, float | bool | None]:
     }
 
 
-def rails(of: Utilisation) -> dict[str, Any]:
+def rails(of: Utilisation) -> RailsDocument:
     """All rails and tiers."""
     return {"rails": [_share(s) for s in of.rails()], "tiers": [_share(s) for s in of.tiers()]}
 
 
-def _share(share: Share) -> dict[str, Any]:
+def _share(share: Share) -> ShareDocument:
     return {
         "name": share.name,
         "receive_ratio": finite(share.receive),

@@ -3,18 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
-from fabricmon.forms.documents import optional_time
+from fabricmon.forms.documents import Time, optional_time
 from fabricmon.jobs.model import Job, Jobs, host_name
 from fabricmon.model import Incident
 
 
+class JobIncident(TypedDict):
+    """An open incident that affects the job, and what it does to it."""
+
+    id: str
+    verdict: str
+
+
+class JobDocument(TypedDict):
+    """A running job.
+
+    known     its source answered in time
+    survives  seconds of an outage that its communication survives
+    failover  whether its communication moves to another adapter; null: unknown
+    """
+
+    id: str
+    name: str
+    user: str
+    queue: str
+    source: str
+    known: bool
+    started: Time
+    survives: float | None
+    failover: bool | None
+    nodes: tuple[str, ...]
+    incidents: list[JobIncident]
+
+
+class JobSourceDocument(TypedDict):
+    """A source of jobs: time of its last answer, number of its jobs, entries of it that were left out, its error."""
+
+    source: str
+    as_of: Time
+    known: bool
+    jobs: int
+    odd: int
+    error: str
+
+
+class JobsDocument(TypedDict):
+    """Running jobs, affected ones first, and their sources. `total` counts all matches."""
+
+    jobs: list[JobDocument]
+    total: int
+    sources: list[JobSourceDocument]
+
+
 def jobs_document(
     sources: Sequence[Jobs], incidents: Sequence[Incident], now: float, query: Mapping[str, str], limit: int
-) -> dict[str, Any]:
+) -> JobsDocument:
     """Jobs with the open incidents that affect them, affected ones first, and every source with its age."""
-    hit: dict[tuple[str, str], list[dict[str, str]]] = {}
+    hit: dict[tuple[str, str], list[JobIncident]] = {}
     for incident in incidents:
         if incident.status == "firing" and incident.impact is not None:
             for job in incident.impact.jobs:
@@ -34,7 +81,7 @@ def jobs_document(
     }
 
 
-def _job(source: Jobs, job: Job, incidents: list[dict[str, str]], now: float) -> dict[str, Any]:
+def _job(source: Jobs, job: Job, incidents: list[JobIncident], now: float) -> JobDocument:
     return {
         "id": job.id,
         "name": job.name,
@@ -50,7 +97,7 @@ def _job(source: Jobs, job: Job, incidents: list[dict[str, str]], now: float) ->
     }
 
 
-def _source(source: Jobs, now: float) -> dict[str, Any]:
+def _source(source: Jobs, now: float) -> JobSourceDocument:
     return {
         "source": source.source,
         "as_of": optional_time(source.as_of),

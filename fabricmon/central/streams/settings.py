@@ -16,7 +16,8 @@ class PullConfig(Struct, forbid_unknown_fields=True, frozen=True):
                      busy with other work do not count.
     slow_after       without a frame that long the agent is slow; agents send one at least every second.
     lost_after       without a frame that long the stream is closed and reconnected.
-    retry_min/max    back-off between attempts at one agent: doubles from min to max, each with 50..100 % jitter.
+    retry_min        first wait between two attempts at one agent; doubles, each wait with 50..100 % jitter.
+    retry_max        longest of these waits.
     connecting       concurrent connection attempts.
     max_targets      further targets are refused and counted, so that broken discovery cannot exhaust the machine.
     max_message      bytes of one message of an agent; a full frame of 100,000 values has 800,000.

@@ -14,7 +14,12 @@ Port = Annotated[int, Meta(ge=1, le=65535)]
 class DnsTargets(Struct, forbid_unknown_fields=True, frozen=True):
     """Agents found by name: every address behind an A/AAAA name (with `port`), or every target of an SRV name.
 
-    keep  an address the name no longer gives stays expected that long: service discovery removes dead nodes from DNS.
+    name     the name: "fabricmon-agents.example.com".
+    type     A or AAAA: every address of the name; SRV: every target with its port.
+    port     port of the addresses of an A or AAAA name.
+    refresh  interval between two queries.
+    keep     an address the name no longer gives stays expected that long: service discovery removes dead nodes from
+             DNS.
     """
 
     name: str

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Required, TypedDict
 
 from fabricmon.sources.formats.document import Document
 from fabricmon.sources.formats.ports import PORT_DIGITS, is_plain, port_number
@@ -31,10 +31,68 @@ from fabricmon.topology.names import NodeNames, guid
 from fabricmon.units import Rate
 
 _TOP = re.compile(r"^(fabric|switches|hosts|links|power|racks)\s*:", re.MULTILINE)
-_SWITCH_KEYS = frozenset({"guid", "level", "model", "ports", "unit", "rail", "plane", "rack", "power"})
-_HOST_KEYS = frozenset({"adapters", "unit", "rack", "power"})
-_LINK_KEYS = frozenset({"from", "to", "rate", "width"})
-_SECTIONS = frozenset({"fabric", "switches", "hosts", "links", "power", "racks"})
+
+
+class PlannedSwitch(TypedDict, total=False):
+    """A switch; the name may have ranges.
+
+    guid   of InfiniBand: 0x00aa000000000001
+    level  0: a leaf, else the distance to the nearest leaf
+    ports  number of its ports
+    """
+
+    guid: str | int
+    level: int
+    model: str | int
+    ports: int
+    unit: str | int
+    rail: str | int
+    plane: str | int
+    rack: str | int
+    power: str | int
+
+
+class PlannedHost(TypedDict, total=False):
+    """A host; the name may have ranges.
+
+    adapters  its devices, named as its kernel names them: [mlx5_0, mlx5_1]; or device -> GUID
+    """
+
+    adapters: list[str | int] | dict[str, str | int | None] | str | None
+    unit: str | int
+    rack: str | int
+    power: str | int
+
+
+# `from` is no name in Python
+PlannedLink = TypedDict(
+    "PlannedLink", {"from": Required[str], "to": Required[str], "rate": str | None, "width": int}, total=False
+)
+
+
+class CablePlan(TypedDict, total=False):
+    """The intended cabling of a fabric (docs/topology.md).
+
+    fabric    name of the fabric
+    switches  switches by name, with ranges: leaf-[0-7]
+    hosts     hosts by name, with ranges: node-[001-032]
+    links     cables: both ends, written NODE/PORT, expand side by side
+    power     power domain -> hosts
+    racks     rack -> hosts
+    """
+
+    fabric: str
+    switches: dict[str, PlannedSwitch | None] | None
+    hosts: dict[str, PlannedHost | None] | None
+    links: list[PlannedLink] | None
+    power: dict[str, list[str | int]] | None
+    racks: dict[str, list[str | int]] | None
+
+
+_SWITCH_KEYS = frozenset(PlannedSwitch.__annotations__)
+_HOST_KEYS = frozenset(PlannedHost.__annotations__)
+_LINK_KEYS = frozenset(PlannedLink.__annotations__)
+_SECTIONS = frozenset(CablePlan.__annotations__)
 
 
 def sniff(head: str) -> bool:

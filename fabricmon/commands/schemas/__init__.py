@@ -1,0 +1,1 @@
+"""JSON Schemas of the files and messages of fabricmon, and the OpenAPI document of its API."""
