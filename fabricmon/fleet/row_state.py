@@ -24,6 +24,9 @@ Numbers = NDArray[np.intp]
 Rows = slice | Numbers
 """Some rows: a slice from 0 on, or their numbers."""
 
+BLOCK = 4096
+"""Rows that are taken over together when a state grows."""
+
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
@@ -83,7 +86,7 @@ class RowState:
         for name, declared in self.DECLARED.items():
             old, axis = getattr(self, name), len(declared.before)
             grown = self._filled(declared, (*old.shape[:axis], capacity, *old.shape[axis + 1 :]))
-            grown[_at(declared, slice(0, self.capacity))] = old
+            self._copy(declared, old, grown)
             setattr(self, name, grown)
         self.capacity = capacity
         for part in self.parts():
@@ -108,7 +111,17 @@ class RowState:
             setattr(self, name, np.concatenate([old, self._filled(self.DECLARED[name], old.shape)]))
 
     def _filled(self, declared: PerRow, shape: tuple[Any, ...]) -> NDArray[Any]:
-        return np.full(shape, self._number(declared.fill), declared.dtype)
+        """An array of new rows. Zeros come from the operating system, which gives memory where they are overwritten."""
+        fill = self._number(declared.fill)
+        return np.full(shape, fill, declared.dtype) if fill else np.zeros(shape, declared.dtype)
+
+    def _copy(self, declared: PerRow, old: NDArray[Any], grown: NDArray[Any]) -> None:
+        """Take over all rows; of an array of zeros, only blocks with something else, so that the rest needs none."""
+        zeros = not self._number(declared.fill)
+        for first in range(0, self.capacity, BLOCK):
+            at = _at(declared, slice(first, min(first + BLOCK, self.capacity)))
+            if not zeros or old[at].any():
+                grown[at] = old[at]
 
     def _number(self, given: float | str) -> Any:
         return getattr(self, given) if isinstance(given, str) else given

@@ -47,8 +47,9 @@ class Slots(RowState):
     _before = per_row(np.float32, np.nan, WINDOW - 1, "quantities")
     _sums = per_row(np.float64, 0, "quantities")
     _seconds = per_row(np.float64)
-    _ring = per_row(np.float32, np.nan, "quantities", after=("kept",))  # the slots of a row lie together
+    _ring = per_row(np.float32, 0, "quantities", after=("kept",))  # the slots of a row lie together
     _head = per_row(np.int64)
+    _filled_slots = per_row(np.int16)  # of its ring; the others are unknown
 
     def __init__(self, quantities: int, capacity: int, depth: int = WINDOW) -> None:
         self.quantities, self.depth = quantities, depth
@@ -108,6 +109,8 @@ class Slots(RowState):
             if self.kept:
                 self._keep(quantity, closed, fills, value)
         self._head[rows] = (self._head[rows] + fills) % self.depth
+        if self.kept:
+            self._filled_slots[rows] = np.minimum(self._filled_slots[rows] + fills, np.int16(self.depth))
 
     def _keep(self, quantity: int, rows: Numbers, fills: NDArray[np.int16], value: Singles) -> None:
         ring, base = self._ring[quantity].reshape(-1), rows * self.depth
@@ -126,7 +129,8 @@ class Slots(RowState):
             return np.stack([part[rows] for part in parts[:count]])
         back = np.arange(count)[:, None]
         at = rows * self.depth + (self._head[rows] - back) % self.depth
-        return np.asarray(self._ring[quantity].reshape(-1)[at])
+        known = back < self._filled_slots[rows]
+        return np.where(known, self._ring[quantity].reshape(-1)[at], np.float32(np.nan))
 
     def windows(self, quantity: int, rows: Numbers, count: int) -> Singles:
         """[count, rows]: means of the newest windows of WINDOW slots; NaN where one of its slots is unknown."""

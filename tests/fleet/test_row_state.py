@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.fleet.fleet import Fleet
-from fabricmon.fleet.row_state import RowState, per_row
+from fabricmon.fleet.row_state import BLOCK, RowState, per_row
 from fabricmon.fleet.trail import Trail
 from fabricmon.fleet.utilisation import utilisation
 from fabricmon.model import Kind
 from tests.fleet.site import Site, port_part
+from tests.hostile.memory import rss
 
 
 class _Both(RowState):
@@ -26,6 +27,13 @@ class _Both(RowState):
     def __init__(self, capacity: int) -> None:
         self.wide, self.usual = 4, 0.5
         super().__init__(capacity)
+
+
+class _Counts(RowState):
+    """Zeros, 64 bytes a row."""
+
+    counts = per_row(np.float64, 0, 4)
+    slots = per_row(np.float32, 0, after=(8,))
 
 
 def every_class(kind: type[RowState] = RowState) -> Iterator[type[RowState]]:
@@ -50,7 +58,8 @@ def states() -> list[RowState]:
         view = site.tick(10.0)
     trail = Trail()
     trail.update(utilisation(view), site.now)
-    return [*(part for table in site.fleet.tables.values() for part in every_part(table)), trail, _Both(37)]
+    tables = (part for table in site.fleet.tables.values() for part in every_part(table))
+    return [*tables, trail, _Both(37), _Counts(37)]
 
 
 def test_every_class_is_reached_from_what_holds_it() -> None:
@@ -104,6 +113,27 @@ def test_growing_keeps_old_rows_and_forgetting_clears_exactly_its_rows(
             np.testing.assert_array_equal(array[capacity:], np.full_like(array[capacity:], blank), name)
             gone = np.full_like(array[rows], blank) if declared.forgotten else before[name][rows]
             np.testing.assert_array_equal(array[rows], gone, name)
+
+
+@given(st.sets(st.integers(0, 3 * BLOCK), max_size=4), st.integers(1, 2 * BLOCK))
+def test_rows_of_any_block_are_taken_over(rows: set[int], more: int) -> None:
+    state = _Counts(3 * BLOCK + 1)
+    at = sorted(rows)
+    state.counts[2, at] = state.slots[at, 7] = np.array(at) + 1
+    state.resize(state.capacity + more)
+    assert np.flatnonzero(state.counts.any(axis=0)).tolist() == np.flatnonzero(state.slots.any(axis=1)).tolist() == at
+    assert state.counts[2, at].tolist() == state.slots[at, 7].tolist() == [row + 1 for row in at]
+
+
+def test_zeros_of_rows_without_a_value_take_no_memory() -> None:
+    """80 MiB of zeros in the end; what a block of rows has written grows with it."""
+    before = rss()
+    state = _Counts(1 << 20)
+    state.counts[:, :BLOCK] = 1.0
+    state.resize(5 << 18)
+    assert state.counts.nbytes + state.slots.nbytes == 80 << 20
+    assert state.counts.sum() == 4 * BLOCK
+    assert rss() - before < 16
 
 
 def test_a_part_grows_and_forgets_with_the_table_that_holds_it() -> None:
