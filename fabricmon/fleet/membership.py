@@ -91,6 +91,7 @@ def enter(
         rows = np.array(renewed, np.intp)
         table.restart(rows)
         table.begun[rows] = table.reset[rows] = now
+    table.reserve(len(labels.keys() - mine.keys()))
     for name, facts in labels.items():
         row = mine[name] = mine[name] if name in mine else table.add(ComponentId(table.kind, node, name), number)
         if not table.present[row]:

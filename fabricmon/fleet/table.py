@@ -97,14 +97,20 @@ class Table(RowState):
     def row(self, component: ComponentId) -> int | None:
         return self._row.get(component)
 
+    def reserve(self, rows: int) -> None:
+        """Make room for so many more rows, at once."""
+        needed = self.n + rows - len(self._free)
+        if needed > self.capacity:
+            usual = self.capacity * 2 if self.capacity < LARGE else self.capacity * 3 // 2
+            self.resize(max(usual, needed + needed // 8))
+
     def add(self, component: ComponentId, node: int) -> int:
         """A row for a component that has none yet."""
         if self._free:
             row = self._free.pop()
             self.ids[row], self.labels[row] = component, {}
         else:
-            if self.n == self.capacity:
-                self.resize(self.capacity * 2 if self.capacity < LARGE else self.capacity * 3 // 2)
+            self.reserve(1)
             row = self.n
             self.n += 1
             self.ids.append(component)

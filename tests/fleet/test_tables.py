@@ -111,6 +111,19 @@ def test_growing_keeps_every_value() -> None:
     assert [view.value("symbol_errors")[site.row(f"n{i}", "p1")] for i in range(150)] == [float(i) for i in range(150)]
 
 
+def test_a_table_grows_once_for_an_inventory_and_not_far_beyond_it() -> None:
+    site = Site()
+    table = site.fleet.tables[Kind.PORT]
+    for node, rows in (("a", 500), ("b", 6000)):
+        version = table.version
+        site.inventory(node, port_part("c", ("xmit",), *(f"p{n}" for n in range(rows))))
+        assert table.version == version + 1
+        assert table.n <= table.capacity <= 1.2 * table.n
+    version = table.version
+    site.inventory("b", port_part("c", ("xmit",), *(f"q{n}" for n in range(6000))))
+    assert table.version == version, "rows of what left are used again"
+
+
 def test_history_stays_when_the_inventory_changes() -> None:
     site = Site()
     site.inventory("a", port_part("infiniband", ERRORS, "p", "q"))
