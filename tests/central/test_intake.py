@@ -101,6 +101,24 @@ def test_swept_ports_are_counted_apart():
         check("swept_rows", most("swept_rows") + 1)
 
 
+def test_ports_of_a_sweep_do_not_displace_what_nodes_share():
+    mine = checked_inventory(inventory(part("mlx5_0/1", role="compute")), 0)
+    rows = tuple(Component(f"leaf/{n}", {"swept": "switch"}) for n in range(3000))
+    checked_inventory(inventory(Part("fabric", Kind.PORT, STATE, rows, 10.0)), len(rows))
+    again = checked_inventory(inventory(part("mlx5_0/1", role="compute")), 0)
+    assert again.parts[0].components[0] is mine.parts[0].components[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "limit"), [(Kind.NODE, "leaf/1", "components"), (Kind.PORT, "", "components")]
+)
+def test_a_swept_port_that_is_known_passes_for_nothing_else(kind, name, limit):
+    known = Component(name, {"swept": "switch"})
+    with pytest.raises(OverLimit) as refused:
+        checked_inventory(inventory(Part("fabric", kind, STATE, (known,), 10.0)), 1, lambda _: known)
+    assert refused.value.limit == limit
+
+
 @pytest.mark.parametrize("layer", PARTS)
 def test_what_agents_deliver_is_kept_under_its_name(layer):
     parts = tuple(part("" if p.kind is Kind.NODE else "x", columns=p.columns, kind=p.kind, collector=p.collector)

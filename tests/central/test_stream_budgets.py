@@ -40,8 +40,13 @@ async def say(pull, address, node, *messages):
 
 
 @pytest.fixture
-def pull():
-    return Pull(PullConfig(), Engine(Scope.FLEET), lambda: NOW)
+def engine():
+    return Engine(Scope.FLEET)
+
+
+@pytest.fixture
+def pull(engine):
+    return Pull(PullConfig(), engine, lambda: NOW)
 
 
 def test_each_promise_of_the_document_names_its_tests():
@@ -81,6 +86,32 @@ async def test_sweeps_of_nodes_that_are_not_named_share_a_bound(pull):
     assert "new swept ports" in await say(
         pull, "a:1", "a", hello("a", sweeping(7000)), hello("a", sweeping(14000)), hello("a", sweeping(21000))
     )
+
+
+async def test_a_port_that_was_swept_before_is_kept_once(pull, engine):
+    """In the next inventory of its node and in that of another sweeper, while its labels are the same."""
+
+    def swept(node):
+        (part,) = engine.fleet.nodes[node].inventory.parts
+        return {component.name: component for component in part.components}
+
+    def sweeping(rows):
+        return Part("fabric", Kind.PORT, ("state",), rows, 10.0)
+
+    await say(pull, "a:1", "a", hello("a", sweeping(sweep(300, 0))))
+    first = swept("a")
+    moved = Component("leaf-0/7", {**first["leaf-0/7"].labels, "remote_port": "2"})
+    await say(pull, "a:1", "a", hello("a", sweeping((*sweep(7, 0), moved, *sweep(300, 8)))))
+    await say(pull, "b:1", "b", hello("b", sweeping(sweep(200, 0))))
+    again, other = swept("a"), swept("b")
+    assert [name for name in again if name not in first or again[name] is not first[name]] == [
+        "leaf-0/7", *(f"leaf-4/{n}" for n in range(44, 52))
+    ]  # fmt: skip
+    assert again["leaf-0/7"] == moved
+    assert [name for name in other if other[name] is not again[name]] == ["leaf-0/7"]
+    assert list(pull.admission.sweepers) == ["a", "b"]
+    await say(pull, "a:1", "a", hello("a", ports("state")))
+    assert list(pull.admission.sweepers) == ["b"]
 
 
 async def test_who_sends_many_large_inventories_is_named(pull, log):

@@ -7,19 +7,19 @@ from fabricmon.central.streams.claims import Claims
 from fabricmon.central.streams.intake import Columns, checked_inventory, components, swept_ports
 from fabricmon.central.streams.limits import check
 from fabricmon.central.streams.presence import Peer
-from fabricmon.model import Inventory
+from fabricmon.model import Component, Inventory
 from fabricmon.web.agent_links import AgentLinks
 
 
 class Admission:
     """claims    GUIDs, each of one node
     columns   which columns of each node are kept
-    sweepers  node that `sweepers` does not name -> ports that it sweeps
+    sweepers  node that sweeps -> its ports elsewhere by name; the next inventory and the other sweepers share them
     """
 
     def __init__(self, link: AgentLinks, claims: Claims) -> None:
         self._link, self.claims, self.columns = link, claims, Columns()
-        self.sweepers: dict[str, frozenset[str]] = {}
+        self.sweepers: dict[str, dict[str, Component]] = {}
 
     def spend_inventory(self, peer: Peer, data: str, max_message: int, now: float) -> None:
         """Count an inventory, before anything of it but its node's name is decoded. ValueError beyond a limit."""
@@ -43,16 +43,22 @@ class Admission:
         if refused:
             raise ValueError(refused)
         if swept and not self._link.names_sweeper(node):
-            others = sum(len(theirs) for other, theirs in self.sweepers.items() if other != node)
-            check("unnamed_sweepers", len(self.sweepers.keys() | {node}), "with it, the fabric")
-            check("unnamed_swept", others + swept, "with it, the fabric")
-            peer.budget.spend_amount("unnamed_rows", len(ports - self.sweepers.get(node, frozenset())), now)
-            self.sweepers[node] = ports
-        else:
-            self.sweepers.pop(node, None)
-        admitted = checked_inventory(inventory, swept)
+            others = [len(theirs) for other, theirs in self.sweepers.items()
+                      if other != node and not self._link.names_sweeper(other)]  # fmt: skip
+            check("unnamed_sweepers", len(others) + 1, "with it, the fabric")
+            check("unnamed_swept", sum(others) + swept, "with it, the fabric")
+            peer.budget.spend_amount("unnamed_rows", len(ports - self.sweepers.get(node, {}).keys()), now)
+        admitted = checked_inventory(inventory, swept, self._known)
         peer.budget.spend_amount("inventory_components", max(components(inventory) - 2 * swept, 0), now)
+        self.sweepers.pop(node, None)
+        if swept:
+            self.sweepers[node] = {c.name: c for part in admitted.parts for c in part.components if c.name in ports}
         return admitted
+
+    def _known(self, component: Component) -> Component | None:
+        """The same port as a sweep had it before."""
+        found = (ports.get(component.name) for ports in self.sweepers.values())
+        return next((one for one in found if one == component), None)
 
     def kept(self, node: str, inventory: Inventory, now: float) -> Inventory:
         """The inventory with the columns and the GUIDs that are its node's."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -46,15 +46,19 @@ def rows(inventory: Inventory) -> int:
     return len({(part.kind, component.name) for part in inventory.parts for component in part.components})
 
 
-def checked_inventory(inventory: Inventory, swept: int) -> Inventory:
+Known = Callable[[Component], Component | None]
+"""An equal component that was checked before, None where there is none."""
+
+
+def checked_inventory(inventory: Inventory, swept: int, known: Known = lambda _: None) -> Inventory:
     """The inventory, of which what other nodes have as well is shared with them. OverLimit where it has too much.
-    `swept`: its rows of ports elsewhere, which were permitted."""
+    `swept`: its rows of ports elsewhere, which were permitted. `known`: those that earlier inventories had."""
     _check_identity(inventory.identity)
     check("parts", len(inventory.parts))
     check("components", components(inventory) - 2 * swept)
     check("rows", rows(inventory) - swept)
     check("swept_rows", swept)
-    parts = tuple(map(_checked_part, inventory.parts))
+    parts = tuple(_checked_part(part, known) for part in inventory.parts)
     check("values", inventory.size - most("columns") * swept)
     return msgspec.structs.replace(inventory, parts=parts)
 
@@ -145,7 +149,7 @@ def _check_identity(identity: Identity) -> None:
         raise OverLimit("clock", "its start is no time")
 
 
-def _checked_part(part: Part) -> Part:
+def _checked_part(part: Part, known: Known) -> Part:
     check_name(part.collector, "a part")
     if not part.collector:
         raise OverLimit("name_size", "a part has no collector")
@@ -155,7 +159,7 @@ def _checked_part(part: Part) -> Part:
     columns = (_shared_columns if _small(part.columns) else _checked_columns)(part.columns, part.collector)
     if len({component.name for component in part.components}) < len(part.components):
         raise OverLimit("components", f"part {part.collector} has a component twice")
-    components = tuple(_component(component, part.kind) for component in part.components)
+    components = tuple(_component(component, part.kind, known) for component in part.components)
     return Part(sys.intern(part.collector), part.kind, columns, components, part.period, part.wire)
 
 
@@ -167,8 +171,11 @@ def _checked_columns(columns: tuple[str, ...], collector: str) -> tuple[str, ...
     return tuple(map(sys.intern, columns))
 
 
-def _component(component: Component, kind: Kind) -> Component:
+def _component(component: Component, kind: Kind, known: Known) -> Component:
     labels = component.labels
+    if labels.get("swept"):  # not among what many nodes have: a sweep would displace all of it
+        same = known(component) if kind is not Kind.NODE and component.name else None
+        return same or _checked_component(component.name, kind, tuple(labels.items()))
     small = len(component.name) <= _NAME and _small(labels) and _small(labels.values())
     return (_shared_component if small else _checked_component)(component.name, kind, tuple(labels.items()))
 
