@@ -1,7 +1,7 @@
 """Which tests `make test` leaves to `make test-all`: those that compute for long.
 
 `tests/long_tests.txt` lists the ids of all tests that took more than LIMIT_S of CPU time, of their own process and of
-the processes they started, when they were last measured:
+the processes they started, when they were last measured; of a file of such tests only, the cheapest stays:
 
     FABRICMON_TEST_COSTS=costs.jsonl python -m pytest -p tests.tiers -n 2 -m "not rig"
     python -m tests.tiers costs.jsonl
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-LIMIT_S = 0.4
+LIMIT_S = 0.1
 LIST = Path(__file__).with_name("long_tests.txt")
 
 KEPT: dict[str, str] = {
@@ -63,7 +63,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 def long_of(costs: list[tuple[str, float]]) -> list[str]:
     """The ids for the list, sorted, from ids and CPU seconds."""
-    ids = (test.removeprefix("tests/") for test, used_s in costs if used_s > LIMIT_S)
+    cheapest: dict[str, tuple[float, str]] = {}
+    for test, used_s in costs:
+        file = test.partition("::")[0]
+        cheapest[file] = min(cheapest.get(file, (used_s, test)), (used_s, test))
+    stay = {test for _, test in cheapest.values()}
+    ids = (test.removeprefix("tests/") for test, used_s in costs if used_s > LIMIT_S and test not in stay)
     return sorted({test for test in ids if not test.startswith(tuple(KEPT))})
 
 

@@ -32,5 +32,11 @@ def test_ids_are_matched_as_pytest_gives_them() -> None:
 
 
 def test_the_list_is_what_costs_more_than_the_limit() -> None:
-    costs = [("tests/b.py::test_z", LIMIT_S + 0.1), ("tests/b.py::test_y", LIMIT_S), ("tests/a.py::test_x", 9.0)]
-    assert long_of([*costs, (f"tests/{next(iter(KEPT))}t.py::test_w", 9.0)]) == ["a.py::test_x", "b.py::test_z"]
+    costs = [("tests/b.py::test_z", LIMIT_S + 0.1), ("tests/b.py::test_y", LIMIT_S)]
+    kept = f"tests/{next(iter(KEPT))}t.py::test_"
+    assert long_of([*costs, (f"{kept}w", 9.0), (f"{kept}v", 8.0)]) == ["b.py::test_z"]
+
+
+def test_of_a_file_of_long_tests_the_cheapest_stays() -> None:
+    assert long_of([("tests/a.py::test_x", 9.0), ("tests/a.py::test_w", 8.0)]) == ["a.py::test_x"]
+    assert long_of([("tests/a.py::test_x", 9.0)]) == []
