@@ -1,7 +1,7 @@
 """GPUs: NVLink fabric registration and health, PCIe link and its errors, recovery action, Xid errors.
 
-A run costs eight NVML calls a GPU, one of them a batch of fields. An Xid error is an event at once; it carries only the
-number, the text is in the kernel log (docs/methods.md#gpu-fabric-state).
+A run costs eight NVML calls a GPU, one of them a batch of fields, most of which are read once a minute only. An Xid
+error is an event at once; it carries only the number, the text is in the kernel log (docs/methods.md#gpu-fabric-state).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from array import array
 from collections.abc import Callable
 
+from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.gpu import FIELDS, HEALTH_BITS, NO_FABRIC, fabric_health
 from fabricmon.collect.collector import Collector, CollectorConfig, Notify, Session
 from fabricmon.collect.machine import gpus, rows
@@ -20,6 +21,9 @@ from fabricmon.host.protocol.gpus import LACKING, SUCCESS, Gpu, GpuEvent, GpuFab
 from fabricmon.model import Component, Event, Fault, Kind, Reading
 
 NAME = "gpu"
+DETAILS_S = 60.0
+"""Between two readings of the PCIe error fields that only /metrics has: each costs 170 to 440 us of processor time
+(docs/methods.md#gpu-pcie-traffic)."""
 _FABRIC = (
     "gpu_fabric_state", "gpu_fabric_status", "gpu_fabric_health_verdict", *HEALTH_BITS,
     "gpu_fabric_incorrect_configuration",
@@ -86,6 +90,9 @@ class GpuSession(Session[GpuConfig]):
         self._xids, self.gpu = xids, gpu
         self._columns: tuple[str, ...] = ()
         self._fields: tuple[str, ...] = ()
+        self._details_again = -math.inf  # node time of the next reading of all fields
+        self._answers: dict[str, float] = {}  # column: the newest value
+        self._faulty: dict[str, Fault] = {}  # of columns whose newest question failed
         self._traffic: tuple[str, ...] = ()
         self._identity: tuple[object, ...] = ()
 
@@ -95,27 +102,36 @@ class GpuSession(Session[GpuConfig]):
             raise HostError(gpus.row_name(index), 0, self.gpu.lost)
         start = host.monotonic()
         faults: list[Fault] = []
-        due = self._discovers(start)
-        asked = tuple(FIELDS) if due else self._fields
-        answers = host.gpus.fields(index, [(FIELDS[column], 0) for column in asked])
+        self._ask(start)
         fabric = self._fabric(faults)
         pcie = host.gpus.pcie(index)
         taken = (start + host.monotonic()) / 2
-        if due:
-            self._fields = tuple(c for c, code in zip(asked, answers.codes, strict=True) if code not in LACKING)
-            self._settle(start)
         self._traffic = _TRAFFIC if pcie.measured else ()
         self._shape(fabric)
-        found = dict(zip(asked, answers.values, strict=True)) | _of_fabric(fabric)
+        found = self._answers | _of_fabric(fabric)
         links = (pcie.generation, pcie.max_generation, pcie.width, pcie.max_width)
         found.update(zip((*_PCIE, *_XID), (*map(known, links), *self._xids.count(index)), strict=True))
         found.update(zip(_TRAFFIC, map(known, (pcie.tx, pcie.rx)), strict=True))
-        for column, code in zip(asked, answers.codes, strict=True):
-            if code != SUCCESS and column in self._fields:
-                source = f"NVML field {FIELDS[column]}"
-                faults.append(Fault(NAME, gpus.row_name(index), source, f"NVML error {code}"))
         values = array("d", [found.get(column, math.nan) for column in self._columns])
-        return Reading(self._parts, values, taken, tuple(faults))
+        return Reading(self._parts, values, taken, (*self._faulty.values(), *faults))
+
+    def _ask(self, now: float) -> None:
+        """Read the fields that are due: all of them at a discovery, those that only /metrics has every DETAILS_S."""
+        due = self._discovers(now)
+        detailed = due or now >= self._details_again
+        asked = tuple(FIELDS) if due else tuple(c for c in self._fields if detailed or CATALOGUE[c].wire)
+        answers = self._host.gpus.fields(self.gpu.index, [(FIELDS[column], 0) for column in asked])
+        if due:
+            self._fields = tuple(c for c, code in zip(asked, answers.codes, strict=True) if code not in LACKING)
+            self._settle(now)
+        if detailed:
+            self._details_again = now + DETAILS_S
+        row = gpus.row_name(self.gpu.index)
+        for column, value, code in zip(asked, answers.values, answers.codes, strict=True):
+            self._answers[column] = value
+            self._faulty.pop(column, None)
+            if code != SUCCESS and column in self._fields:
+                self._faulty[column] = Fault(NAME, row, f"NVML field {FIELDS[column]}", f"NVML error {code}")
 
     def _fabric(self, faults: list[Fault]) -> GpuFabric | None:
         """None where the GPU is in no NVLink fabric, or the question fails."""

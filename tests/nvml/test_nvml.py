@@ -188,6 +188,23 @@ def test_pcie_traffic_is_the_mean_since_the_last_reading(h100: Any, loaded: ctyp
     assert loaded.fake_samples_held() <= held + 1
 
 
+def test_costly_fields_are_read_once_a_minute(h100: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that rules evaluate each time; the others keep their value, or its error, meanwhile."""
+    host, now = LiveHost(), [1000.0]
+    monkeypatch.setattr(host, "monotonic", lambda: now[0])
+    session = sessions(gpu, host)["gpu3"]
+    session.read()
+    h100.say("value 3 94 0 7", "value 3 176 0 8", "code 3 177 0 999")
+    seen = []
+    for _ in range(13):
+        now[0] += 10
+        reading = session.read()
+        known = cells(reading)
+        seen.append((known["gpu3", "gpu_pcie_replays"], known["gpu3", "gpu_pcie_bad_tlp"], len(reading.faults)))
+    assert seen[:5] == [(7, raw(3, 0, 176), 0)] * 5
+    assert seen[5:] == [(7, 8, 1)] * 8
+
+
 def test_a_gpu_without_gpm_has_no_pcie_traffic(plan: Any) -> None:
     plan.only("class a100")
     session = sessions(gpu)["gpu0"]
