@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import math
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fabricmon import frame
@@ -43,7 +43,17 @@ NUMBERS = (
     0.0, 1.0, 4.0, 5.0, -1.0, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, 2.0**53, 2.0**64, 1e21, 3e21,
     50e9, 0.5,
 )  # fmt: skip
-COLUMNS = (*CATALOGUE, "raw:hw_counters/x", "raw:hw_counters/y", "unknown", "", "presence")
+COLUMNS = (
+    "state", "phys_state", "link_downed", "rate", "symbol_errors", "xmit", "rcv", "xmit_wait_ticks", "carrier",
+    "netdev_rate", "cnp_sent", "pfc_rx_pause_prio3", "module_temperature", "module_rx_power_lane0", "nvlink_state",
+    "nvlink_crc_errors", "gpu_xid_events", "gpu_nvlinks_active", "pcie_speed", "pcie_aer_fatal_FCP", "flow_packets",
+    "flow_lost", "node_hcas_expected", "node_hcas_found", "raw:hw_counters/x", "raw:hw_counters/y", "unknown", "",
+    "presence",
+)  # fmt: skip
+"""Each also has a number in files of the corpus, which does not change when the catalogue grows; all others of the
+catalogue come after them."""
+EVERY = tuple(CATALOGUE)
+KINDS = (Kind.PORT, Kind.NVLINK, Kind.GPU, Kind.PCIE, Kind.NODE, Kind.FLOW)
 COLLECTORS = (
     "infiniband", "infiniband_state", "infiniband_errors", "ethernet", "roce", "qos", "optics", "gpu", "nvlink", "pcie",
     "fabric", "kernel_log", "inventory", "flow", "neighbours", "later", "",
@@ -70,9 +80,14 @@ class Choices:
         return these[self.below(len(these))]
 
 
+def _column(choose: Choices) -> str:
+    found: str | None = choose.of((*COLUMNS, None))
+    return str(choose.of(EVERY)) if found is None else found
+
+
 def _part(choose: Choices) -> Part:
-    kind, collector = choose.of(tuple(Kind)), choose.of(COLLECTORS)
-    columns = tuple(choose.of(COLUMNS) for _ in range(choose.below(6)))
+    kind, collector = choose.of(KINDS), choose.of(COLLECTORS)
+    columns = tuple(_column(choose) for _ in range(choose.below(6)))
     components = tuple(
         Component(choose.of(NAMES), {choose.of(LABELS): choose.of(TEXTS) for _ in range(choose.below(5))})
         for _ in range(choose.below(4))
@@ -81,7 +96,7 @@ def _part(choose: Choices) -> Part:
 
 
 def _messages(choose: Choices, node: str) -> Iterator[str | bytes]:
-    """An inventory, then whatever comes."""
+    """An inventory, then whatever comes; after a goodbye perhaps nothing, so that the next stream has the rest."""
     number, snapshot = 1, None
     while number == 1 or choose.more():
         what = choose.below(8) if number > 1 else 0
@@ -97,10 +112,12 @@ def _messages(choose: Choices, node: str) -> Iterator[str | bytes]:
             yield frame.encode_event(Event(
                 choose.of((1, 2, 3, 2**62, -1)), choose.of((NOW, 0.0, 1e18)), choose.of(("link", "xid", "sxid", "")),
                 choose.of(NAMES), choose.of(TEXTS), {choose.of(LABELS): choose.of((1.0, 1e300))},
-                choose.of(tuple(Kind)),
+                choose.of(KINDS),
             ))  # fmt: skip
         elif what == 2:
             yield frame.encode_goodbye(frame.Goodbye(choose.of(TEXTS)))
+            if choose.below(2):
+                return
         else:
             values = array("d", (choose.of(NUMBERS) for _ in range(min(inventory.size, 64))))
             values.extend([1.0] * (inventory.size - len(values)))
@@ -158,7 +175,12 @@ def held(engine: Engine, pull: Pull) -> dict[str, int]:
     }
 
 
-async def attack_now(data: bytes) -> None:
+def _nothing(engine: Engine, pull: Pull) -> None:
+    """What `watch` is where nobody looks."""
+
+
+async def attack_now(data: bytes, watch: Callable[[Engine, Pull], None] = _nothing) -> None:
+    """`attack`; `watch` is called after each evaluation until the agent is forgotten."""
     clock = [NOW]
     engine = Engine(Scope.FLEET)
     pull = Pull(PullConfig(), engine, lambda: clock[0])
@@ -170,6 +192,8 @@ async def attack_now(data: bytes) -> None:
         clock[0] += 0.5
         pull.land()
         engine.tick(clock[0])
+        if "bad:1" in pull.register.peers:
+            watch(engine, pull)
 
     choose = Choices(data)
     for _ in range(2):

@@ -191,9 +191,9 @@ def _frame(data: bytes) -> None:
 
 
 def _body(data: bytes) -> None:
-    for value in str(text(data)).split("\0")[:4]:
-        request.moment(value, "starts")
-        request.period(None, None, value, 0.0)
+    """Begin, end and duration of a silence; "": not given."""
+    starts, ends, duration = (one or None for one in (*str(text(data)).split("\0"), "", "", "")[:3])
+    request.period(starts, ends, duration, 0.0)
 
 
 def _vector(data: bytes) -> None:
