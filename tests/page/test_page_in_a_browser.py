@@ -13,6 +13,7 @@ pytestmark = pytest.mark.peer
 
 CARDS = "document.querySelectorAll('article.incident').length"
 BADGES = "[...document.querySelectorAll('article .badge:not(.new)')].map((badge) => badge.textContent).join()"
+CHART = "document.querySelector('#panel figure .box')"
 PANEL = "document.querySelector('#panel:not([hidden]) #panel-title')?.textContent"
 
 
@@ -61,7 +62,17 @@ async def test_find_acknowledge_and_silence_an_incident(require, tmp_path):
         assert "evidence" in (await tab.value("document.querySelector('#panel').innerText")).lower()
         await tab.click("#panel .names a")
         assert await tab.until(f"{PANEL} === {json.dumps(port.split('/', 1)[1])}")
-        await tab.until("document.querySelectorAll('#panel figure.chart').length > 1")
+        await tab.until("document.querySelectorAll('#panel figure.chart canvas').length > 1")
+        assert await nameless(tab) == []
+        await tab.value(f"{CHART}.focus()")
+        latest = await tab.value(f"{CHART}.ariaValueText")
+        await tab.key("Home")
+        first = await tab.value(f"{CHART}.ariaValueText")
+        assert first != latest
+        assert await tab.value(f"{CHART}.ariaValueNow") == "0"
+        assert first.startswith(await tab.value("document.querySelector('#panel figure .reading').textContent"))
+        csv = await tab.value("fetch(document.querySelector('#panel a[download]').href).then((found) => found.text())")
+        assert csv.startswith("time,series,unit,value\n20")
         await tab.open(stage.url + (await tab.value("location.hash")))  # the link by itself
         assert await tab.until(f"{PANEL} === {json.dumps(port.split('/', 1)[1])}")
         await tab.key("Escape")

@@ -99,6 +99,7 @@ OPERATIONS: tuple[Operation, ...] = (
         Parameter("kind", tuple(Kind), "kind of the component", required=True),
         Parameter("node", str, "node of the component", required=True),
         Parameter("name", str, "name of the component on its node"),
+        Parameter("format", ("json", "csv"), "csv: time, series, unit and value of each point"),
     )),
     Operation("GET", "/topology", "The topology in use; 404 without one", TopologyDocument),
     Operation("GET", "/jobs", "Running jobs, affected ones first", JobsDocument, (

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fabricmon.central.page.cards import about, badges, buttons, extent, jobs_of, severity_badge
-from fabricmon.central.page.markup import Link, e, moment, more, prose
+from fabricmon.central.page.markup import Link, charts, e, moment, more, prose
 from fabricmon.forms.readable import kind_words
 from fabricmon.forms.times import span
-from fabricmon.model import Evidence, HistoryEntry, Incident, RuledOut
+from fabricmon.model import ComponentId, Evidence, HistoryEntry, Incident, RuledOut
 from fabricmon.notify.acknowledge import Acknowledgement
 from fabricmon.notify.silence import Silence
 
+MAX_CHARTS = 4  # of each member whose readings are drawn
 MAX_JOBS = 32  # as many as an incident keeps
 MAX_EVIDENCE = 64
 MAX_HISTORY = 200
@@ -25,8 +26,10 @@ def incident_detail(
     silence: Silence | None,
     clock: float | None,
     link: Link,
+    drawn: Sequence[ComponentId] = (),
 ) -> str:
-    """The main part of its page. `history` is oldest first; `taken` and `silence` are those in force now."""
+    """The main part of its page. `history` is oldest first; `taken` and `silence` are those in force now; `drawn`:
+    members whose readings are drawn."""
     ended = i.resolved or i.updated
     state = (
         f"started {moment(i.since, clock)}"
@@ -46,6 +49,7 @@ def incident_detail(
 {_section("Diagnosis", f"<p>{prose(i.why)}</p>")}
 {_section("Affected jobs", jobs_of(i, MAX_JOBS))}
 {_evidence(i.evidence, link)}
+{"".join(charts(f"Readings of {link(str(one))}", one, MAX_CHARTS) for one in drawn)}
 {_section("Other possible causes", _names(i.candidates, link))}
 {_ruled_out(i.ruled_out)}
 {_section(f"Members <span class='n'>{len(i.parts)}</span>", _names(i.parts, link))}

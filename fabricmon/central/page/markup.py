@@ -73,3 +73,11 @@ def bar(shares: Sequence[tuple[str, int]]) -> str:
             pieces.append(f'<rect class="{name}" x="{at:.2f}%" width="{width:.2f}%" height="100%"/>')
             at += width
     return f'<svg class="share" aria-hidden="true">{"".join(pieces)}</svg>'
+
+
+def charts(heading: str, component: ComponentId, most: int = 0) -> str:
+    """A section in which the script draws the last hours of a component; `most` charts, 0: all."""
+    where = address("api/v1/history", kind=component.kind.value, node=component.node, name=component.name)
+    few = f' data-most="{most}"' if most else ""
+    return f"""<section><h3>{heading}</h3><div class="charts" data-history="{where}"{few}><p class="note">Charts need
+JavaScript; <a href="{where}">as JSON</a>.</p></div></section>"""

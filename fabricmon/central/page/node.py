@@ -10,7 +10,7 @@ from fabricmon.catalogue.counter import Category
 from fabricmon.central.page.cards import SIGNS, order
 from fabricmon.central.page.components import PortRow, Value
 from fabricmon.central.page.document import PRESENCE
-from fabricmon.central.page.markup import Link, address, component_link, e, moment, node_link
+from fabricmon.central.page.markup import Link, address, charts, component_link, e, moment, node_link
 from fabricmon.forms.readable import kind_words
 from fabricmon.forms.times import span
 from fabricmon.model import ComponentId, Incident, NodeView, Presence, Symptom
@@ -97,7 +97,6 @@ def component_detail(
 ) -> str:
     """The main part of a component's page; the script draws the charts at `data-history`."""
     kind, node, name = component
-    where = address("api/v1/history", kind=kind.value, node=node, name=name)
     facts = [(place, e(words)) for place, words in places.items()]
     facts += [(key, e(value)) for key, value in sorted(labels.items()) if value and key not in places]
     unseen = (
@@ -109,8 +108,7 @@ def component_detail(
 <h2 id="panel-title" tabindex="-1"><code>{e(name)}</code></h2>
 {unseen}{_incidents(incidents)}
 {_symptoms(symptoms, link, clock)}
-<section><h3>Last hours</h3><div class="charts" data-history="{where}"><p class="note">Charts need JavaScript;
-<a href="{where}">as JSON</a>.</p></div></section>
+{charts("Last hours", component)}
 <section><h3>Location</h3>{_facts(facts)}</section>
 {_values(values)}"""
 

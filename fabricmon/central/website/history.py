@@ -6,18 +6,22 @@ Recorded beside the tick, a few milliseconds every STEP seconds; bounded by `fle
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from fabricmon.catalogue import CATALOGUE
-from fabricmon.catalogue.counter import Category
+from fabricmon.catalogue.counter import Category, Counter
+from fabricmon.central.documents.past import LimitDocument, MarkDocument, PastDocument, SeriesDocument
 from fabricmon.central.page.components import as_shown, column_title, find
 from fabricmon.engine.engine import Engine
 from fabricmon.fleet.closeup import STEP, Closeup, Series
 from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.table import Table
 from fabricmon.fleet.trail import SLOT, Trail
-from fabricmon.model import ComponentId, Kind
+from fabricmon.model import ComponentId, Incident, Kind
 
+LANE = re.compile(r"_lane\d+$")
 WINDOW = 4 * 3600.0  # seconds of a chart at most
 LEAST = 600.0  # seconds of a chart at least
 TITLES = {"receive_ratio": "Rx utilisation", "transmit_ratio": "Tx utilisation", "errors": "Errors (5 min)"}
@@ -55,7 +59,7 @@ class History:
                 if place < len(incident.parts) and (found := find(fleet, incident.parts[place])) is not None:
                     yield found
 
-    def series_document(self, component: ComponentId) -> dict[str, Any]:
+    def series_document(self, component: ComponentId) -> PastDocument:
         """A component's last hours as JSON; starts recording it closely. Points are [wall seconds, value]."""
         now = self._now()
         self.closeup.follow(component, now)
@@ -63,7 +67,8 @@ class History:
         row = table.row(component)
         coarse = self.trail.series_of(table, row) if row is not None and component.kind is Kind.PORT else {}
         close, quiet = self.closeup.series_of(component, table)
-        made = [*_coarse(coarse), *sorted(map(_close, close), key=lambda one: _place(one["name"]))]
+        near = [_close(series, _limits(table, row, series.name)) for series in close]
+        made = [*_coarse(coarse), *sorted(near, key=lambda one: _place(one["name"]))]
         begin = now
         for period in (SLOT, 0.0):
             # Close series began later: their charts get a time axis of their own.
@@ -81,11 +86,12 @@ class History:
             "to": now,
             "step": STEP,
             "series": made,
+            "marks": list(_marks(self._engine.incidents(), component, begin)),
             "quiet": quiet,
         }
 
 
-def _coarse(found: Mapping[str, list[tuple[float, float]]]) -> Iterator[dict[str, Any]]:
+def _coarse(found: Mapping[str, list[tuple[float, float]]]) -> Iterator[SeriesDocument]:
     for name, points in found.items():
         ratio = name.endswith("ratio")
         yield {
@@ -95,8 +101,32 @@ def _coarse(found: Mapping[str, list[tuple[float, float]]]) -> Iterator[dict[str
             "help": HELP[name],
             "period": SLOT,
             "top": 1.0 if ratio else None,
+            "scale": "linear",
+            "limits": [],
             "points": points,
+            "from": 0.0,
         }
+
+
+def _marks(incidents: Iterable[Incident], component: ComponentId, begin: float) -> Iterator[MarkDocument]:
+    """Incidents since then with this component among their bad members."""
+    for i in incidents:
+        if str(component) in i.parts and (i.resolved is None or i.resolved > begin):
+            yield {"id": i.id, "title": i.title, "severity": i.severity.value, "from": i.since, "to": i.resolved}
+
+
+def _limits(table: Table, row: int | None, name: str) -> list[LimitDocument]:
+    """Limits that the device reports for a reading: alarms of a module, the temperature of an adapter."""
+    found: list[LimitDocument] = []
+    base = LANE.sub("", name)
+    for column, text in [(f"{base}_limit_{side}_alarm", f"{side} alarm") for side in ("high", "low")] + [
+        (f"{base}_limit", "limit")
+    ]:
+        at = table.columns.get(column)
+        value = float(table.cells[at, row]) if at is not None and row is not None else math.nan
+        if math.isfinite(value) and value:
+            found.append({"text": text, "value": as_shown(name, CATALOGUE[column].unit, value)[0]})
+    return found
 
 
 ORDER = (Category.ERROR, Category.CONGESTION, Category.RETRANSMISSION, Category.TRAFFIC, Category.STATE)
@@ -108,16 +138,26 @@ def _place(name: str) -> int:
     return ORDER.index(counter.category) if counter is not None and counter.category in ORDER else len(ORDER)
 
 
-def _close(series: Series) -> dict[str, Any]:
+def _close(series: Series, limits: list[LimitDocument]) -> SeriesDocument:
     counter = CATALOGUE.get(series.name)
-    counts = counter is not None and counter.growth.counts
     unit = counter.unit if counter is not None else ""
     return {
         "name": series.name,
         "title": column_title(series.name),
-        "unit": f"{unit}/s" if counts else as_shown(series.name, unit, 0.0)[1],
+        "unit": _unit(series.name, counter),
         "help": counter.help if counter is not None else "",
         "period": series.period if series.period == series.period else STEP,
         "top": None,
+        "scale": "log" if series.name.endswith("_ber") else "linear",
+        "limits": limits,
         "points": [(at, as_shown(series.name, unit, value)[0]) for at, value in series.points],
+        "from": 0.0,
     }
+
+
+def _unit(name: str, counter: Counter | None) -> str:
+    if counter is None:
+        return ""
+    if counter.growth.counts:
+        return "errors/s" if counter.category is Category.ERROR and not counter.unit else f"{counter.unit}/s"
+    return as_shown(name, counter.unit, 0.0)[1]

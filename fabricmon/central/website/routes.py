@@ -7,8 +7,10 @@ browser is connected.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from importlib import resources
 
@@ -18,6 +20,7 @@ from prometheus_client.exposition import gzip_accepted
 
 from fabricmon.central.api import answers as api
 from fabricmon.central.api import request as api_request
+from fabricmon.central.documents.past import as_csv
 from fabricmon.central.evaluation.evaluator import Evaluator
 from fabricmon.central.page import components as known
 from fabricmon.central.page import document, scene
@@ -47,6 +50,9 @@ ASSETS = {
     "layout.js": "text/javascript",
     "panel.js": "text/javascript",
     "chart.js": "text/javascript",
+    "units.js": "text/javascript",
+    "vendor/uPlot.esm.js": "text/javascript",
+    "vendor/uPlot.min.css": "text/css",
     "silence.js": "text/javascript",
     "dialog.js": "text/javascript",
     "select.js": "text/javascript",
@@ -62,6 +68,7 @@ BEAT = 1.0  # seconds between two checks for a change, while a stream is open
 HEARTBEAT = 5.0  # seconds after which an event is sent without a change
 PLAN_EVERY = 10.0  # seconds between two layouts of the map (4 us per port)
 MAX_KEPT = 32  # cached answers, valid for one second: one per filter in use
+MAX_DRAWN = 2  # members of an incident whose readings are drawn
 MAX_HISTORY = 500  # entries of the history on the page of an incident
 
 
@@ -168,6 +175,7 @@ class StatusPage:
             silenced_by(found, self._evaluator.silences.active(now), now),
             clock,
             lambda word: known.link_of(fleet, word),
+            [member for part in found.parts[:MAX_DRAWN] if (member := known.find(fleet, part)) is not None],
         )
         return self._detail(request, found.title, html)
 
@@ -218,12 +226,18 @@ class StatusPage:
 
     async def _past(self, request: web.Request) -> web.Response:
         """The last hours of a component; starts recording it closely."""
-        component = component_of(request)
+        query = api_request.query(request, "kind", "node", "name", "format")
+        form, component = api_request.one_of(query, "format", ("json", "csv")), component_of(request)
         if component is None:
             raise api_request.Refused(400, "kind, node and name of a component are required")
         if self._history is None or self._evaluator.engine.fleet.tables[component.kind].row(component) is None:
             raise api_request.Refused(404, f"no {component.kind} {str(component)!r}")
-        return api.answer(self._history.series_document(component))
+        found = self._history.series_document(component)
+        if form != "csv":
+            return api.answer(found)
+        name = re.sub(r"[^\w.-]+", "-", str(component))
+        headers = {"Cache-Control": "no-store", "Content-Disposition": f'attachment; filename="{name}.csv"'}
+        return web.Response(text=as_csv(found), content_type="text/csv", headers=headers)
 
     def _clock(self, request: web.Request) -> float | None:
         """The time for relative times written here; None for a part, where the script writes them."""
@@ -333,12 +347,15 @@ def _sent(request: web.Request, body: bytes, tag: str, form: str, status: int = 
 def _asset(name: str, kind: str) -> api.Handler:
     """Handler of a static file, with its digest as ETag."""
     data = resources.files("fabricmon.central.page").joinpath("static", name).read_bytes()
-    tag = _digest(data)
+    tag, small = _digest(data), gzip.compress(data, mtime=0)
 
     async def serve(request: web.Request) -> web.Response:
-        headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
+        headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
         if f'"{tag}"' in request.headers.get("If-None-Match", ""):
             return web.Response(status=304, headers=headers)
-        return web.Response(body=data, content_type=kind, charset="utf-8", headers=headers)
+        body = data
+        if len(data) >= SMALL and gzip_accepted(request.headers.get("Accept-Encoding", "")):
+            body, headers["Content-Encoding"] = small, "gzip"
+        return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
 
     return serve
