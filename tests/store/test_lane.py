@@ -82,7 +82,7 @@ class Store:
 
 
 class Receiver:
-    """Answers as told, then accepts."""
+    """Answers as told, then accepts; an event: accepts once it is set."""
 
     name = "ops"
 
@@ -98,6 +98,9 @@ class Receiver:
         answer = self.answers.pop(0) if self.answers else Attempt.done("ok")
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(answer, asyncio.Event):
+            await answer.wait()
+            return Attempt.done("ok")
         return answer
 
     async def refresh(self, _session: object, standing: Sequence[tuple[Any, LastNotification]]) -> Attempt:
@@ -144,6 +147,27 @@ async def test_what_is_queued_is_sent_in_order_and_recorded() -> None:
     assert (delivery.sent, delivery.failed, delivery.retried, delivery.depth) == (3, 0, 0, 0)
     assert (delivery.attempts, delivery.error) == (0, "")
     assert store.read == 1  # the whole queue is in memory
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+async def test_what_is_under_way_at_a_stop_is_recorded_where_the_receiver_answers_soon(
+    in_time: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "LAST_ANSWER", 20.0 if in_time else 0.0)
+    store, answer = Store(*notes("a", "b")), asyncio.Event()
+    receiver = Receiver(answer)
+    task = asyncio.create_task(lane_of(store, receiver).deliver(None))  # type: ignore[arg-type]
+    async with asyncio.timeout(20):
+        while not receiver.got:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        if in_time:
+            answer.set()
+        await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    assert receiver.got == ["a"], "nothing else is begun"
+    assert [(ack.key, ack.state) for ack in store.acks] == ([("a", SENT)] if in_time else [])
 
 
 async def test_a_refusal_is_recorded_as_failed_with_its_reason_and_logged() -> None:

@@ -35,6 +35,7 @@ MAX_RETRY_AFTER = 3600.0  # seconds of a receiver's Retry-After at most
 PATIENCE = 8  # failed answers to one notification until others are sent first: two minutes with the defaults
 LEAST_REST = 0.02  # seconds until a page is read again of which nothing may be sent now
 STORE_WAIT = 1.0  # seconds for the store to answer until the lane continues without it
+LAST_ANSWER = 2.0  # seconds of a receiver for its answer once the lane ends, well below the process's limit for a stop
 MAX_ASIDE = 4  # notifications set aside; a receiver that fails on more is treated as down
 
 
@@ -249,6 +250,18 @@ class DeliveryLane:
             return
 
     async def _attempt(self, session: aiohttp.ClientSession, note: Notification) -> Attempt:
+        """Send once. A lane that ends meanwhile gives the receiver LAST_ANSWER seconds, so that what it accepts is
+        recorded and not sent again after a regular stop."""
+        sending = asyncio.create_task(self._send(session, note))
+        try:
+            return await asyncio.shield(sending)
+        finally:
+            try:
+                await asyncio.wait({sending}, timeout=LAST_ANSWER)
+            finally:
+                sending.cancel()
+
+    async def _send(self, session: aiohttp.ClientSession, note: Notification) -> Attempt:
         """Send once; a final outcome is in the store on return."""
         delivery = self.delivery
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
 import aiohttp
@@ -63,11 +63,13 @@ class Outbox:
         for name in self._wanted:
             self._deliveries.setdefault(name, Delivery())
         self._lanes: dict[str, tuple[DeliveryLane, list[asyncio.Task[None]]]] = {}
+        self._ending: dict[str, set[asyncio.Task[None]]] = {}  # of lanes before: an attempt may be in progress
         self._served: dict[str, tuple[Destination | None, NotifyConfig]] = {}
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Deliver until cancelled. An attempt in progress is repeated after a restart, with the same key."""
+        """Deliver until cancelled. An attempt that the receiver does not answer soon is repeated after a restart, with
+        the same key."""
         connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, force_close=True)
         async with aiohttp.ClientSession(connector=connector) as session, asyncio.TaskGroup() as group:
             group.create_task(keep(self._prune, self._broken("prune")))
@@ -114,6 +116,10 @@ class Outbox:
             if self._served.get(name) != (self._wanted.get(name), self._notify):
                 for task in tasks:
                     task.cancel()
+                ending = self._ending.setdefault(name, set())
+                ending.update(tasks)
+                for task in tasks:
+                    task.add_done_callback(ending.discard)
                 del self._lanes[name]
         for name, destination in self._wanted.items():
             if name in self._lanes:
@@ -124,7 +130,7 @@ class Outbox:
             )  # fmt: skip
             runs = {"deliver": lane.deliver, **({"refresh": lane.refresh} if destination.refresh_period else {})}
             tasks = [
-                group.create_task(keep(partial(run, session), self._broken(f"{what} {name}")))
+                group.create_task(self._run(name, partial(run, session), self._broken(f"{what} {name}")))
                 for what, run in runs.items()
             ]
             self._lanes[name] = (lane, tasks)
@@ -136,6 +142,14 @@ class Outbox:
                     receiver=name,
                     waiting=delivery.depth,
                 )
+
+    async def _run(
+        self, name: str, run: Callable[[], Awaitable[None]], failed: Callable[[Exception], None]
+    ) -> None:
+        """Run a lane once the one before has ended: what that still sends is not sent by both."""
+        if ending := set(self._ending.get(name, ())):
+            await asyncio.wait(ending)
+        await keep(run, failed)
 
     async def _prune(self) -> None:
         while True:
