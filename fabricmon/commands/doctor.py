@@ -21,6 +21,7 @@ from msgspec import Struct
 from fabricmon.catalogue import remedies
 from fabricmon.commands import remote
 from fabricmon.console import output
+from fabricmon.forms.readable import count
 from fabricmon.terminal.fitted_text import clean
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ fabricmon doctor server --server http://localhost:9791
 OK, TROUBLED, UNREADABLE = 0, 1, 2
 LIMIT = 20.0
 """Seconds for one collector; then it is reported as hanging, and the next one begins."""
+
+STATES = {
+    "read": "read", "partly": "partly read", "failed": "failed", "nothing": "with nothing to read", "off": "off",
+}  # fmt: skip
+"""State of a collector -> how the last line names it."""
 
 MOST = 4
 """Sorts of missing sources that are reported of one collector."""
@@ -49,7 +55,8 @@ class Missing(Struct, frozen=True):
 
 
 class CollectorFinding(Struct, frozen=True):
-    """One collector. state: "read", "partly", "failed", "nothing" (there is none), "off" (by configuration)."""
+    """One collector. state: "read", "partly", "failed", "nothing" (there is none, or it reports nothing), "off" (by
+    configuration). `unknown`: values that device or driver does not report."""
 
     collector: str
     state: str
@@ -182,20 +189,44 @@ def _examined(host: Host, name: str, kind: Any, setting: Any) -> CollectorFindin
     )
     if not devices or not (values or unknown or missing):
         return CollectorFinding(name, "nothing", sought.what, missing=(Missing("", "none found", 1, sought.do),))
+    if not (values or missing):
+        none = Missing("", "no value reported", 1, remedies.UNREPORTED)
+        return CollectorFinding(name, "nothing", sought.what, devices, 0, unknown, (none,))
     state = "failed" if lost == devices else "partly" if missing else "read"
     return CollectorFinding(name, state, sought.what, devices, values, unknown, missing)
 
 
 def report(found: tuple[CollectorFinding, ...]) -> Iterator[str]:
-    """The text: one line a collector, then why and what to do where something is missing."""
+    """The text: one line a collector, then why and what to do where something is missing; collectors that need the same
+    and find none in one; at the end how many there are of each state."""
     width = max(len(one.collector) for one in found)
-    for one in found:
-        of = "device" if one.devices == 1 else "devices"
-        read = f"{one.values} values of {one.devices} {of}" if one.devices else f"looks for {one.sought}"
-        more = f", {one.unknown} unknown" if one.unknown else ""
-        yield f"{one.state:<8}{one.collector:<{width}}  {read}{more}"
+    for names, one in _together(found):
+        yield f"{one.state:<8}{names[0]:<{width}}  {_result(one)}"
+        if others := names[1:]:
+            yield f"{'':8}{'':{width}}  also {', '.join(others)}"
         for each in one.missing:
             where = f"{each.source}: " if each.source else ""
             rest = f" (and {each.count - 1} more such)" if each.count > 1 else ""
             why = "" if one.state in ("nothing", "off") else f"{where}{each.why}{rest}"
             yield from _remedy(width, why, each.do)
+    states = Counter(one.state for one in found)
+    counts = ", ".join(f"{states[state]} {text}" for state, text in STATES.items() if states[state])
+    yield f"{count(len(found), 'collector')}: {counts}"
+
+
+def _together(found: tuple[CollectorFinding, ...]) -> Iterator[tuple[list[str], CollectorFinding]]:
+    """Names and finding; those that need the same and found nothing stand together, at the first of them."""
+    groups: dict[object, tuple[list[str], CollectorFinding]] = {}
+    for one in found:
+        alike = (one.sought, one.missing) if one.state == "nothing" and not one.devices else one.collector
+        groups.setdefault(alike, ([], one))[0].append(one.collector)
+    yield from groups.values()
+
+
+def _result(one: CollectorFinding) -> str:
+    if not one.devices:
+        return f"looks for {one.sought}"
+    of = f"of {count(one.devices, 'device')}"
+    if one.state == "nothing":
+        return f"none of {count(one.unknown, 'value')} {of} is reported"
+    return f"{count(one.values, 'value')} {of}" + (f", {one.unknown} not reported" if one.unknown else "")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import time
+from array import array
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +17,7 @@ from fabricmon.catalogue import remedies
 from fabricmon.collect import COLLECTORS
 from fabricmon.commands import doctor
 from fabricmon.host.live import LiveHost
+from fabricmon.model import Component, Kind, Part, Reading
 from tests.collect.test_captured_machines import tree
 from tests.host.trees import build_hca_tree
 from tests.rigs.spoilt_files import spoil
@@ -63,6 +66,28 @@ def test_what_cannot_be_read_is_told_with_its_remedy(how: str, do: str, tmp_path
     text = "\n".join(doctor.report((found,)))
     assert "mlx5_1/1" in text
     assert do in text
+
+
+def test_the_report_says_once_what_is_missing_and_counts_the_collectors(tmp_path: Path) -> None:
+    lines = list(doctor.report(tuple(examined(tmp_path).values())))
+    assert sum("counters of RDMA devices" in line for line in lines) == 1
+    assert lines[1].split() == ["also", "infiniband_errors,", "infiniband_rare"]
+    n = len(COLLECTORS)
+    assert lines[-1] == f"{n} collectors: 1 read, 1 partly read, {n - 3} with nothing to read, 1 off"
+
+
+def test_a_device_that_reports_none_of_its_values_is_nothing_to_read() -> None:
+    part = Part("ethernet_phy", Kind.PORT, ("fec_corrected", "fec_uncorrectable"), (Component("eth0"),))
+    blank = Reading((part,), array("d", [math.nan] * 2), 0.0)
+    kind = SimpleNamespace(
+        config=COLLECTORS["ethernet_phy"].config,
+        open=lambda *_: SimpleNamespace(watch=None, sessions=lambda: {"eth0": SimpleNamespace(read=lambda: blank)}),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fabricmon.collect.COLLECTORS", {"ethernet_phy": kind})
+        (found,) = doctor.examine(SimpleNamespace(), {})
+    assert (found.state, found.devices, found.unknown) == ("nothing", 1, 2)
+    assert "none of 2 values of 1 device is reported" in "\n".join(doctor.report((found,)))
 
 
 def test_a_collector_that_hangs_costs_itself_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
