@@ -60,7 +60,7 @@ class HttpApplication:
         self._evaluator, self._warnings, self._registry = evaluator, warnings, registry
         self.app = web.Application(client_max_size=api_request.MAX_BODY, middlewares=[secure, errors])
         router = self.app.router
-        StatusPage(evaluator, warnings, history).add_routes(self.app)
+        StatusPage(evaluator, warnings, history, jobs).add_routes(self.app)
         router.add_get("/metrics", self._metrics)
         router.add_get("/health", self._health)
         add_routes(self.app, evaluator, jobs, links)

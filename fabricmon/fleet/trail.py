@@ -10,7 +10,7 @@ import numpy as np
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Category
-from fabricmon.fleet.row_state import RowState, per_row
+from fabricmon.fleet.row_state import Floats, RowState, per_row
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.utilisation import Utilisation
 
@@ -90,6 +90,14 @@ class Trail(RowState):
             self._data[:, (slot - gone) % KEPT] = np.nan
         self._sum[:], self._count[:], self._errors[:] = 0.0, 0, np.nan
         self._slot = slot
+
+    def recent_errors(self) -> Floats:
+        """Errors of every row in the present and the last slot, NaN where neither is known."""
+        if self._slot < 0:
+            return np.zeros(0)
+        both = self._data[2][[self._slot % KEPT, (self._slot - 1) % KEPT]]
+        known = np.isfinite(both)
+        return np.where(known.any(axis=0), np.where(known, both, 0).sum(axis=0), np.nan).astype(np.float64)
 
     def series_of(self, table: Table, row: int) -> dict[str, list[tuple[float, float]]]:
         """Series -> (wall time of the slot's middle, value) of one row, oldest first; slots of which nothing is known

@@ -60,7 +60,7 @@ async def test_find_acknowledge_and_silence_an_incident(require, tmp_path):
         assert port in title
         assert "#incident/" in await tab.value("location.hash")
         assert "evidence" in (await tab.value("document.querySelector('#panel').innerText")).lower()
-        await tab.click("#panel .names a")
+        await tab.click("#panel .names a[href^=component]")
         assert await tab.until(f"{PANEL} === {json.dumps(port.split('/', 1)[1])}")
         await tab.until("document.querySelectorAll('#panel figure.chart canvas').length > 1")
         assert await nameless(tab) == []

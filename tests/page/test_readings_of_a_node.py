@@ -9,6 +9,7 @@ import pytest
 from fabricmon.catalogue.counter import Category
 from fabricmon.central.page import components
 from fabricmon.central.page.components import PortRow, find, link_of, others_of, places_of, ports_of, values_of
+from fabricmon.central.page.named import Surroundings
 from fabricmon.fleet.utilisation import utilisation
 from fabricmon.fleet.view import View
 from fabricmon.model import Component, ComponentId, Kind, Part, Presence
@@ -58,7 +59,8 @@ def test_a_port_is_up_or_down_by_its_state_else_by_its_carrier_and_unknown_witho
     for row in found.values():
         assert (row.rate, row.receive, row.transmit) == pytest.approx((LINE, 0.25, 0.5))
         assert row.labels["device"] == "mlx5_3"
-        assert row.places == {"rail": "0", "leaf": "", "link": f"a/{row.id.name}", "power": "rack-1"}
+        assert row.places == {"rail": "0", "leaf": "", "link": f"a/{row.id.name}", "nic": "a/mlx5_3",
+                              "power": "rack-1"}  # fmt: skip
     assert rows_of(made, "nobody") == {}
     (other,) = rows_of(made, "b").values()
     assert (other.fresh, other.up, math.isnan(other.rate)) == (False, None, True)
@@ -119,7 +121,7 @@ def test_a_column_that_another_node_has_is_no_value_of_this_one() -> None:
 def test_places_are_those_that_have_a_name() -> None:
     made = site()
     found = places_of(made.fleet, ComponentId(Kind.PORT, "a", "active/1"), made.now)
-    assert found == {"rail": "0", "link": "a/active/1", "power": "rack-1"}
+    assert found == {"rail": "0", "link": "a/active/1", "nic": "a/mlx5_3", "power": "rack-1"}
     assert places_of(made.fleet, ComponentId(Kind.GPU, "a", "gpu0"), made.now) == {}
     assert places_of(made.fleet, ComponentId(Kind.PORT, "a", "missing"), made.now) == {}
 
@@ -131,10 +133,10 @@ def test_names_in_texts_lead_to_what_they_name() -> None:
     assert find(made.fleet, "a/gpu0") == ComponentId(Kind.GPU, "a", "gpu0")
     assert find(made.fleet, "a/active/1") == ComponentId(Kind.PORT, "a", "active/1")
     assert (find(made.fleet, "z"), find(made.fleet, "a/missing"), find(made.fleet, "")) == (None, None, None)
-    port = "component?kind=port&amp;node=a&amp;name=active%2F1"
-    assert link_of(made.fleet, "a/active/1") == f'<a href="{port}"><code>a/active/1</code></a>'
+    port, around = "component?kind=port&amp;node=a&amp;name=active%2F1", Surroundings(made.fleet, None)
+    assert link_of(around, "a/active/1") == f'<a href="{port}"><code>a/active/1</code></a>'
     cable = "link(a/active/1, leaf-3/12)"
-    assert link_of(made.fleet, cable) == f'<a href="{port}"><code>{cable}</code></a>'
-    assert link_of(made.fleet, "a") == '<a href="node?name=a"><code>a</code></a>'
-    assert link_of(made.fleet, "host(a)") == '<a href="node?name=a"><code>host(a)</code></a>'
-    assert link_of(made.fleet, "leaf(<s1>)") == "<code>leaf(&lt;s1&gt;)</code>"
+    assert link_of(around, cable) == f'<a href="{port}"><code>{cable}</code></a>'
+    assert link_of(around, "a") == '<a href="node?name=a"><code>a</code></a>'
+    assert link_of(around, "host(a)") == '<a href="node?name=a"><code>host(a)</code></a>'
+    assert link_of(around, "leaf(<s1>)") == "<code>leaf(&lt;s1&gt;)</code>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fabricmon.central.page.markup import address, bar, e, moment, more, prose
+from fabricmon.central.page.markup import address, bar, e, moment, more, named_link, prose
 from fabricmon.central.page.scene import Scene
 from fabricmon.forms.readable import certainty, count, kind_words
 from fabricmon.forms.times import clock_time, span
@@ -104,7 +104,7 @@ def jobs_of(i: Incident, most: int) -> str:
     if impact is None:
         return ""
     lines = [
-        f'<li class="{job.verdict.value}"><b>{job.verdict.value.replace("_", " ")}</b> <code>{e(job.title)}</code> '
+        f'<li class="{job.verdict.value}"><b>{job.verdict.value.replace("_", " ")}</b> {named_link("job", job.title)} '
         f"{e(job.user)} · {job.hit} of {count(job.of, 'node')} · {e(job.reason)}{_gone(job)}</li>"
         for job in impact.jobs[:most]
     ]

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Category
-from fabricmon.central.page.markup import component_link, e, node_link
+from fabricmon.central.page.markup import component_link, e, named_link, node_link
+from fabricmon.central.page.named import OF_WORD, Surroundings, find_named
 from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.row_state import Numbers
 from fabricmon.fleet.utilisation import Utilisation
 from fabricmon.fleet.view import View
 from fabricmon.model import ComponentId, Kind
 
 MAX_COMPONENTS = 256  # of a node, per kind
-PLACES = ("rail", "leaf", "link", "power")
+PLACES = ("rail", "leaf", "link", "nic", "power")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +51,20 @@ class Value:
     fresh: bool
 
 
-def link_of(fleet: Fleet, word: str) -> str:
-    """A link to the component in a text ("host-007", "host-007/mlx5_3/1", "link(host-007/mlx5_3/1, leaf-3/12)")."""
-    inside = word.partition("(")[2].removesuffix(")").partition(",")[0] if word.endswith(")") else word
-    found = find(fleet, inside.strip())
+def link_of(around: Surroundings, word: str) -> str:
+    """A link to what a text names: "host-007", "host-007/mlx5_3/1", "leaf(su1/rail2)", "link(host-007/mlx5_3/1,
+    leaf-3/12)", or the name of a switch."""
+    kind, inside = "", word
+    if word.endswith(")"):
+        kind, _, inside = word[:-1].partition("(")
+    thing = find_named(OF_WORD.get(kind, ""), inside, around)
+    if thing is not None:
+        return named_link(thing.kind, thing.name, word)
+    inside = inside.partition(",")[0].strip()
+    found = find(around.fleet, inside)
     if found is None:
-        return f"<code>{e(word)}</code>"
+        switch = find_named("switch", inside.partition("/")[0], around)
+        return f"<code>{e(word)}</code>" if switch is None else named_link("switch", switch.name, word)
     return component_link(found, word) if found.name else node_link(found.node) if inside == word else _to(found, word)
 
 
@@ -76,18 +88,23 @@ def ports_of(of: Utilisation, fleet: Fleet, node: str) -> list[PortRow]:
     """A node's ports, in the order of their names."""
     known = fleet.nodes.get(node)
     rows = sorted(known.rows.get(Kind.PORT, {}).items()) if known else []
+    return port_rows(of, fleet, [row for _, row in rows[:MAX_COMPONENTS]])
+
+
+def port_rows(of: Utilisation, fleet: Fleet, rows: Iterable[int]) -> list[PortRow]:
+    """These PORT rows, in their order."""
     view = View(fleet.tables[Kind.PORT], of.view.now)
     groups = {place: view.group(place) for place in PLACES}
     state, carrier = view.value("state"), view.value("carrier")
     fresh = fresh_ports(view)
     lines = []
-    for name, row in rows[:MAX_COMPONENTS]:
+    for row in rows:
         up = None
         if fresh[row] and not (math.isnan(state[row]) and math.isnan(carrier[row])):
             up = bool(state[row] == ACTIVE or (math.isnan(state[row]) and carrier[row] == 1))
         lines.append(
             PortRow(
-                ComponentId(Kind.PORT, node, name),
+                view.table.ids[row],
                 view.table.labels[row],
                 {place: view.group_name(place, int(ids[row])) for place, ids in groups.items()},
                 up,
@@ -98,6 +115,33 @@ def ports_of(of: Utilisation, fleet: Fleet, node: str) -> list[PortRow]:
             )
         )
     return lines
+
+
+class Tally(NamedTuple):
+    """Number of ports by state; bytes of those with known load by the sum of their line rates, NaN without."""
+
+    up: int
+    down: int
+    unknown: int
+    receive: float
+    transmit: float
+    known: int
+
+
+def tally_of(of: Utilisation, fleet: Fleet, rows: Numbers, most: int) -> tuple[Tally, list[int]]:
+    """The ports of these rows together, and `most` of the rows: down first, then unknown, then the busiest."""
+    view = View(fleet.tables[Kind.PORT], of.view.now)
+    rows = rows[rows < len(of.rate)]
+    state, carrier = view.value("state")[rows], view.value("carrier")[rows]
+    seen = fresh_ports(view)[rows] & ~(np.isnan(state) & np.isnan(carrier))
+    up = seen & ((state == ACTIVE) | (np.isnan(state) & (carrier == 1)))
+    rate, receive, transmit = of.rate[rows], of.receive[rows], of.transmit[rows]
+    known = np.isfinite(rate + receive + transmit)
+    line = float(rate[known].sum())
+    loads = [float((one * rate)[known].sum()) / line if line else math.nan for one in (receive, transmit)]
+    order = np.lexsort((-np.nan_to_num(np.fmax(receive, transmit), nan=-1.0), np.where(up, 2, np.where(seen, 0, 1))))
+    tally = Tally(int(up.sum()), int((seen & ~up).sum()), int((~seen).sum()), loads[0], loads[1], int(known.sum()))
+    return tally, rows[order[:most]].tolist()
 
 
 ABBREVIATIONS = {

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fabricmon import __version__
 from fabricmon.central.documents.overview import TROUBLED
 from fabricmon.central.page.cards import order, resolved_lines
+from fabricmon.central.page.map_levels import WORDS as LEVELS
 from fabricmon.central.page.markup import bar, e, moment, more, node_link
 from fabricmon.central.page.mosaic import mosaic
 from fabricmon.central.page.open_incidents import choices, opened
@@ -52,13 +53,22 @@ _STATES = (
 )
 
 MAP = f"""<div id="beside"><section id="map" class="map" hidden aria-labelledby="map-title">
-<div class="over"><h2 id="map-title">Fabric <span class="n count"></span> <span class="focused"></span></h2>
-<span class="grow"></span><button type="button" class="quietly all">All units</button></div>
-<p class="legend">{"".join(
+<div class="over"><h2 id="map-title">Fabric <span class="n count"></span> <a class="focused" href="" hidden></a></h2>
+<span class="grow"></span><button type="button" class="quietly all">All units</button>
+<span class="choose modes" role="group" aria-label="The map shows">{"".join(
+    f'<button type="button" data-mode="{mode}" aria-pressed="{"false" if mode else "true"}">{mode or "state"}</button>'
+    for mode in ("", *LEVELS)
+)}</span></div>
+<p class="legend" data-scale="">{"".join(
     f'<span data-state="{state}"><i class="{state}" aria-hidden="true"></i>{words} <b></b></span>'
     for state, words in _STATES
 )}</p>
-<div class="frame">
+{"".join(
+    f'<p class="legend" data-scale="{name}" hidden>'
+    + "".join(f'<span><i class="l{at}" aria-hidden="true"></i>{words}</span>' for at, words in enumerate(levels))
+    + '<span><i class="unknown" aria-hidden="true"></i>unknown</span></p>'
+    for name, levels in LEVELS.items()
+)}<div class="frame">
 <canvas tabindex="0" role="application" aria-roledescription="map" aria-label="Map of the fabric"></canvas>
 <div class="ring" hidden></div><div class="tip" hidden></div></div>
 <div class="unseen" role="status" aria-live="polite"></div>
@@ -199,7 +209,7 @@ def _search(scene: Scene, wanted: Filter) -> str:
     )
 
 
-_FORM = ("view", "sort", "group")
+_FORM = ("view", "sort", "group", "map")
 
 
 def _with(offered: Sequence[str], chosen: str) -> Sequence[str]:

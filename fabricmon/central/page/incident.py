@@ -51,7 +51,7 @@ def incident_detail(
 {_evidence(i.evidence, link)}
 {"".join(charts(f"Readings of {link(str(one))}", one, MAX_CHARTS) for one in drawn)}
 {_section("Other possible causes", _names(i.candidates, link))}
-{_ruled_out(i.ruled_out)}
+{_ruled_out(i.ruled_out, link)}
 {_section(f"Members <span class='n'>{len(i.parts)}</span>", _names(i.parts, link))}
 {_history(history, clock)}
 {_section("Labels", _labels(i))}
@@ -99,8 +99,8 @@ def _calculation(formula: str) -> str:
     return f'<details class="formula"><summary>Show calculation</summary>{e(formula)}</details>'
 
 
-def _ruled_out(others: Sequence[RuledOut]) -> str:
-    rows = "".join(f"<li><code>{e(o.component)}</code> {e(o.reason)}</li>" for o in others[:MAX_RULED_OUT])
+def _ruled_out(others: Sequence[RuledOut], link: Link) -> str:
+    rows = "".join(f"<li>{link(o.component)} {e(o.reason)}</li>" for o in others[:MAX_RULED_OUT])
     return _section("Ruled out", f"<ul class='evidence ruled-out'>{rows}</ul>" if rows else "")
 
 

@@ -45,6 +45,11 @@ def node_link(name: str) -> str:
     return f'<a href="{address("node", name=name)}"><code>{e(name)}</code></a>'
 
 
+def named_link(kind: str, name: str, words: str = "") -> str:
+    """A link to the page of a named thing (named.py): a leaf, a rail, a cable, a job."""
+    return f'<a href="{address("named", kind=kind, name=name)}"><code>{e(words or name)}</code></a>'
+
+
 def component_link(component: ComponentId, words: str = "") -> str:
     """A link to the page of a component, or of its node for the row of the node."""
     if not component.name:

@@ -10,7 +10,8 @@ from fabricmon.catalogue.counter import Category
 from fabricmon.central.page.cards import SIGNS, order
 from fabricmon.central.page.components import PortRow, Value
 from fabricmon.central.page.document import PRESENCE
-from fabricmon.central.page.markup import Link, address, charts, component_link, e, moment, node_link
+from fabricmon.central.page.markup import Link, address, charts, component_link, e, moment, named_link, node_link
+from fabricmon.central.page.named import OF_WORD
 from fabricmon.forms.readable import kind_words
 from fabricmon.forms.times import span
 from fabricmon.model import ComponentId, Incident, NodeView, Presence, Symptom
@@ -42,6 +43,7 @@ def node_detail(
     symptoms: Sequence[Symptom],
     clock: float | None,
     link: Link,
+    around: str = "",
 ) -> str:
     """The main part of a node's page. `incidents` name the node or one of its components."""
     word = "live" if n.presence is Presence.LIVE else "stale"
@@ -63,10 +65,11 @@ def node_detail(
     )
     return f"""<div class="lead"><span class="presence {n.presence.value} {word}">{e(PRESENCE[n.presence])}</span></div>
 <h2 id="panel-title" tabindex="-1"><code>{e(n.node)}</code></h2>
-{unseen}{_facts(facts)}
-{_incidents(incidents)}
+{unseen}{facts_list(facts)}
+{incident_list(incidents)}
 {_symptoms(symptoms, link, clock)}
-{_ports(ports)}
+{around_section(around)}
+{port_table(ports)}
 {_others(others)}
 <p class="id"><a href="{address("api/v1/ports", node=n.node)}">ports as JSON</a></p>"""
 
@@ -94,10 +97,11 @@ def component_detail(
     live: bool,
     clock: float | None,
     link: Link,
+    around: str = "",
 ) -> str:
     """The main part of a component's page; the script draws the charts at `data-history`."""
     kind, node, name = component
-    facts = [(place, e(words)) for place, words in places.items()]
+    facts = [(place, named_link(OF_WORD[place], words)) for place, words in places.items()]
     facts += [(key, e(value)) for key, value in sorted(labels.items()) if value and key not in places]
     unseen = (
         ""
@@ -106,19 +110,20 @@ def component_detail(
     )
     return f"""<div class="lead"><span class="kind">{e(kind.value)} of</span> {node_link(node)}</div>
 <h2 id="panel-title" tabindex="-1"><code>{e(name)}</code></h2>
-{unseen}{_incidents(incidents)}
+{unseen}{incident_list(incidents)}
 {_symptoms(symptoms, link, clock)}
 {charts("Last hours", component)}
-<section><h3>Location</h3>{_facts(facts)}</section>
+<section><h3>Location</h3>{facts_list(facts)}</section>
+{around_section(around)}
 {_values(values)}"""
 
 
-def _facts(facts: Sequence[tuple[str, str]]) -> str:
+def facts_list(facts: Sequence[tuple[str, str]]) -> str:
     rows = "".join(f"<div><dt>{e(name)}</dt><dd>{value}</dd></div>" for name, value in facts if value)
     return f"<dl class='facts'>{rows}</dl>" if rows else ""
 
 
-def _incidents(incidents: Sequence[Incident]) -> str:
+def incident_list(incidents: Sequence[Incident]) -> str:
     if not incidents:
         return ""
     rows = "".join(
@@ -141,10 +146,23 @@ def _symptoms(symptoms: Sequence[Symptom], link: Link, clock: float | None) -> s
     return f"<section><h3>Symptoms</h3><ul class='brief'>{rows}</ul></section>"
 
 
-def _ports(ports: Sequence[PortRow]) -> str:
+def around_section(drawn: str) -> str:
+    """The drawing of what is around it."""
+    if not drawn:
+        return ""
+    return (
+        "<section><h3>Neighbourhood</h3><div class='wide drawn' tabindex='0' role='region' "
+        f"aria-label='Drawing of the neighbourhood'>{drawn}</div>"
+        "<p class='note'>A line is a cable, its width the load. "
+        "Between switches it stands for all cables of the two; dashed: nothing reads them.</p></section>"
+    )
+
+
+def port_table(ports: Sequence[PortRow], by_node: bool = False) -> str:
+    """A table of ports; `by_node`: of several nodes."""
     if not ports:
         return ""
-    rows = "".join(_port(line) for line in ports)
+    rows = "".join(_port(line, by_node) for line in ports)
     return (
         "<section><h3>Ports</h3><div class='wide' tabindex='0' role='region' aria-label='Ports'><table class='ports'>"
         "<thead><tr><th>port</th><th>state</th><th>rail</th><th>leaf</th><th class='n'>rate</th><th class='n'>Rx</th>"
@@ -152,13 +170,14 @@ def _ports(ports: Sequence[PortRow]) -> str:
     )
 
 
-def _port(line: PortRow) -> str:
+def _port(line: PortRow, by_node: bool) -> str:
     state = "unknown" if line.up is None else "up" if line.up else "down"
     sign = {"up": "", "down": "✕ ", "unknown": "? "}[state]
     rate = f"{line.rate * 8 / 1e9:.0f} Gb/s" if math.isfinite(line.rate) else "unknown"
+    rail, leaf = (named_link(place, line.places[place]) if line.places.get(place) else "" for place in ("rail", "leaf"))
     return (
-        f"<tr><td>{component_link(line.id, line.id.name)}</td><td class='{state}'>{sign}{state}</td>"
-        f"<td>{e(line.places.get('rail', ''))}</td><td>{e(line.places.get('leaf', ''))}</td><td class='n'>{rate}</td>"
+        f"<tr><td>{component_link(line.id, str(line.id) if by_node else line.id.name)}</td><td class='{state}'>"
+        f"{sign}{state}</td><td>{rail}</td><td>{leaf}</td><td class='n'>{rate}</td>"
         f"<td class='n'>{_share(line.receive)}</td><td class='n'>{_share(line.transmit)}</td></tr>"
     )
 

@@ -48,7 +48,7 @@ def opened(shown: Sequence[Incident], total: int, scene: Scene, clock: float | N
 
 def _all(wanted: Filter) -> str:
     """The address without the search."""
-    return Filter(view=wanted.view, sort=wanted.sort, group=wanted.group).link()
+    return Filter(view=wanted.view, sort=wanted.sort, group=wanted.group, map=wanted.map).link()
 
 
 def _controls(wanted: Filter) -> str:

@@ -22,6 +22,7 @@ CHOICES = {
     "severity": tuple(s.value for s in Severity),
     "view": ("table",),
     "group": ("domain", "kind"),
+    "map": ("load", "errors"),
     "sort": (*SORTS, *(f"-{name}" for name in SORTS)),
 }
 """Parameters with given values; another value is ignored."""
@@ -37,6 +38,7 @@ class Filter(Struct, frozen=True, omit_defaults=True):
     sort      column of the table, "-" before it: descending; "" by severity, then newest
     group     "domain" or "kind" of the table
     page      of the list, from 1
+    map       "load" or "errors", or "" for the state
     """
 
     q: str = ""
@@ -50,6 +52,7 @@ class Filter(Struct, frozen=True, omit_defaults=True):
     sort: str = ""
     group: str = ""
     page: int = 1
+    map: str = ""
 
     @property
     def on(self) -> bool:
@@ -98,7 +101,7 @@ def jobs_of(incident: Incident) -> set[str]:
 
 def filter_of(query: Mapping[str, str]) -> Filter:
     """From the query of a request; an unknown value or parameter is ignored."""
-    words = {name: query.get(name, "").strip()[:MAX_WORDS] for name in (*SEARCHED, "view", "sort", "group")}
+    words = {name: query.get(name, "").strip()[:MAX_WORDS] for name in (*SEARCHED, "view", "sort", "group", "map")}
     for name, known in CHOICES.items():
         if words[name] not in known:
             words[name] = ""

@@ -11,10 +11,11 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import resources
 
 import msgspec
+import numpy as np
 from aiohttp import web
 from prometheus_client.exposition import gzip_accepted
 
@@ -26,14 +27,17 @@ from fabricmon.central.page import components as known
 from fabricmon.central.page import document, scene
 from fabricmon.central.page.incident import incident_detail
 from fabricmon.central.page.map_layout import FabricMap, lay_out_map
+from fabricmon.central.page.map_levels import map_levels
 from fabricmon.central.page.map_states import map_states
 from fabricmon.central.page.node import component_detail, node_detail
 from fabricmon.central.page.places import PlacesOfIncidents
 from fabricmon.central.page.search_filter import Filter, filter_of
 from fabricmon.central.store.database import StoreError
 from fabricmon.central.website.history import History
+from fabricmon.central.website.named import NamedPages
 from fabricmon.forms.decoding import loose_json
 from fabricmon.forms.times import clock_time
+from fabricmon.jobs.model import Jobs
 from fabricmon.model import ComponentId, HistoryEntry, Incident, Kind, Presence, Symptom
 from fabricmon.notify.silence import silenced_by
 from fabricmon.runtime.http import packed
@@ -75,13 +79,19 @@ MAX_HISTORY = 500  # entries of the history on the page of an incident
 class StatusPage:
     """The handlers. `warnings` are problems of the server, one sentence each."""
 
-    def __init__(self, evaluator: Evaluator, warnings: Callable[[], list[str]], history: History | None = None) -> None:
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        warnings: Callable[[], list[str]],
+        history: History | None = None,
+        jobs: Callable[[], Sequence[Jobs]] = tuple,
+    ) -> None:
         self._evaluator, self._warnings, self._history = evaluator, warnings, history
         self._kept: dict[tuple[str, Filter | None], tuple[float, bytes, str]] = {}
         self._plan: FabricMap | None = None
         self._plan_of: tuple[object, ...] = ()
         self._plan_at = float("-inf")
-        self._places = PlacesOfIncidents()
+        self._places, self._named = PlacesOfIncidents(), NamedPages(evaluator, jobs)
         self._watchers = 0
         self._ending = False
 
@@ -92,10 +102,12 @@ class StatusPage:
             ("/page/live", self._live),
             ("/page/plan", self._map_plan),
             ("/page/health", self._map_health),
+            ("/page/levels", self._map_levels),
             ("/page/events", self._events),
             ("/incident", self._incident),
             ("/node", self._node),
             ("/component", self._component),
+            ("/named", self._named_thing),
             (f"{api.PREFIX}/history", self._past),
         ):
             router.add_get(path, handler)
@@ -139,6 +151,16 @@ class StatusPage:
     async def _map_health(self, request: web.Request) -> web.Response:
         return self._answer(request, ("health", None), self._health, "json")
 
+    async def _map_levels(self, request: web.Request) -> web.Response:
+        return self._answer(request, ("levels", None), self._levels, "json")
+
+    def _levels(self) -> bytes:
+        """Load and errors by cell. Not part of the events: they change with every reading."""
+        of, table = self._evaluator.engine.utilisation(), self._evaluator.engine.fleet.tables[Kind.PORT]
+        errors = self._history.trail.recent_errors() if self._history is not None else np.zeros(0)
+        found = map_levels(self.fabric_map(), table.generation, np.fmax(of.receive, of.transmit), errors)
+        return msgspec.json.encode({"plan": self._tag(("plan", None), self._plan_bytes), **found})
+
     def _health(self) -> bytes:
         now, _, nodes, incidents = self._evaluator.current()
         fleet, symptoms = self._evaluator.engine.fleet, self._evaluator.engine.symptoms()
@@ -174,7 +196,7 @@ class StatusPage:
             self._evaluator.acknowledgements.covering(found),
             silenced_by(found, self._evaluator.silences.active(now), now),
             clock,
-            lambda word: known.link_of(fleet, word),
+            self._named.link,
             [member for part in found.parts[:MAX_DRAWN] if (member := known.find(fleet, part)) is not None],
         )
         return self._detail(request, found.title, html)
@@ -193,14 +215,16 @@ class StatusPage:
         if node is None:
             return self._missing(request, "No such node", "No agent of this name is configured.")
         engine = self._evaluator.engine
+        ports = known.ports_of(engine.utilisation(), engine.fleet, name)
         html = node_detail(
             node,
-            known.ports_of(engine.utilisation(), engine.fleet, name),
+            ports,
             [c for kind in (Kind.GPU, Kind.PCIE) for c in known.others_of(engine.fleet, name, kind)],
             [i for i in incidents if _concerns(i, name)],
             [s for s in engine.symptoms() if s.component.node == name],
             self._clock(request),
-            lambda word: known.link_of(engine.fleet, word),
+            self._named.link,
+            await self._named.around([port for port in ports if "swept" not in port.labels]),
         )
         return self._detail(request, name, html)
 
@@ -220,9 +244,23 @@ class StatusPage:
             _symptoms_of(engine.symptoms(), component),
             any(n.node == component.node and n.presence is Presence.LIVE for n in nodes),
             self._clock(request),
-            lambda word: known.link_of(engine.fleet, word),
+            self._named.link,
+            await self._around_row(component, row),
         )
         return self._detail(request, str(component), html)
+
+    async def _around_row(self, component: ComponentId, row: int) -> str:
+        if component.kind is not Kind.PORT:
+            return ""
+        engine = self._evaluator.engine
+        return await self._named.around(known.port_rows(engine.utilisation(), engine.fleet, [row]))
+
+    async def _named_thing(self, request: web.Request) -> web.Response:
+        kind, name = (request.query.get(key, "")[: api_request.MAX_WORD] for key in ("kind", "name"))
+        found = await self._named.html(kind, name)
+        if found is None:
+            return self._missing(request, "Nothing of this name", "Neither the topology nor an agent names it now.")
+        return self._detail(request, *found)
 
     async def _past(self, request: web.Request) -> web.Response:
         """The last hours of a component; starts recording it closely."""

@@ -196,6 +196,14 @@ export function follow(live, map, panel, rows, badges) {
       if (!link.isConnected) [...live.querySelectorAll("a[data-keep]")].find((one) => one.textContent === again)?.focus();
     });
   });
+  document.getElementById("map").addEventListener("click", (event) => {
+    const mode = event.target.dataset.mode;
+    if (mode === undefined) return;
+    form.elements.map.value = mode;
+    const words = query();
+    history.replaceState(null, "", `${location.pathname}${words ? `?${words}` : ""}${location.hash}`);
+    map.search(Object.fromEntries(new FormData(form)));
+  });
   addEventListener("popstate", () => {
     const before = query();
     adopt(location.search);

@@ -17,6 +17,8 @@ const WORDS = {
 const [NONE, OFF, OK, MAINTENANCE, SYMPTOM, UNKNOWN, WARNING, CRITICAL] = STATES.keys();
 const SIGN = 9; // pixels of a cell from which it shows a sign
 const LARGE = 1200; // nodes from which the map gets the whole width
+const LEVEL = 10; // digit of the lowest level of load or errors
+const LEVELS = 5000; // milliseconds between two readings of load and errors
 const OPENABLE = 6; // pixels of a cell below which a click opens the unit
 
 export class FabricMap {
@@ -32,6 +34,7 @@ export class FabricMap {
     this.health = null;
     this.unit = "";
     this.wanted = {};
+    this.mode = "";
     this.cursor = null;
     this.drawn = 0; // milliseconds that the last drawing took
     new ResizeObserver(() => this.draw()).observe(this.frame);
@@ -59,8 +62,36 @@ export class FabricMap {
       this.cursor = null;
     }
     this.health = health;
+    await this.level();
     this.draw();
     this.table();
+  }
+
+  // ---------------------------------------------------------------- load and errors
+
+  // Fetches the levels of the cells while the map shows them; they change with every reading.
+  async level() {
+    if (!this.mode) return;
+    const levels = await (await get("page/levels")).json();
+    this.levels = levels.plan === this.tag ? levels : null;
+  }
+
+  showMode(mode) {
+    this.mode = mode;
+    for (const button of this.section.querySelectorAll("[data-mode]")) button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
+    for (const scale of this.section.querySelectorAll("[data-scale]")) scale.hidden = scale.dataset.scale !== mode;
+    clearInterval(this.timer);
+    const update = () => this.level().then(() => this.draw(), () => {});
+    if (mode) this.timer = setInterval(() => document.hidden || update(), LEVELS);
+    update();
+  }
+
+  // The state of a cell to draw: with a mode 10 and more for its level.
+  digit(index) {
+    const cells = this.mode && this.levels?.[this.mode];
+    if (!cells) return this.health.ports.charCodeAt(index) - 48;
+    const level = cells[index];
+    return level === "." ? NONE : level === "?" || level === undefined ? UNKNOWN : LEVEL + Number(level);
   }
 
   // ---------------------------------------------------------------- what is shown
@@ -74,6 +105,7 @@ export class FabricMap {
 
   search(wanted) {
     this.wanted = wanted;
+    if ((wanted.map || "") !== this.mode) this.showMode(wanted.map || "");
     this.draw();
   }
 
@@ -108,7 +140,10 @@ export class FabricMap {
     for (const block of layout.blocks) this.drawBlock(pen, block);
     this.legend();
     this.section.classList.toggle("one", Boolean(alone));
-    this.section.querySelector(".focused").textContent = alone ? alone.name : "";
+    const focused = this.section.querySelector(".focused");
+    focused.textContent = alone ? alone.name : "";
+    focused.href = alone ? `named?${new URLSearchParams({ kind: "unit", name: alone.name })}` : "";
+    focused.hidden = !alone;
     // Taller than the window, it sticks by its lower edge.
     this.section.style.top = `${Math.min(12, innerHeight - this.section.offsetHeight - 12)}px`;
     this.drawn = performance.now() - began;
@@ -147,15 +182,17 @@ export class FabricMap {
     for (let line = -1; line < unit.lines.length; line += 1) {
       const states = line < 0 ? this.health.nodes : this.health.ports;
       const start = line < 0 ? block.node : block.cell + line * unit.nodes.length;
+      const drawn = line < 0 || !this.mode ? (index) => states.charCodeAt(index) - 48 : (index) => this.digit(index);
       let from = 0;
       for (let at = 0; at < unit.nodes.length; at += 1) {
         const state = states.charCodeAt(start + at) - 48;
         if (state >= WARNING) troubles[state - WARNING] += 1;
         const next = at + 1;
-        const ends = next === unit.nodes.length || next % block.cols === 0 || size >= OPENABLE || states.charCodeAt(start + next) - 48 !== state;
+        const own = drawn(start + at);
+        const ends = next === unit.nodes.length || next % block.cols === 0 || size >= OPENABLE || drawn(start + next) !== own;
         if (ends) {
           const [x, y] = corner(block, from, line);
-          this.cell(pen, state, x, y, size * (next - from), size);
+          this.cell(pen, own, x, y, size * (next - from), size);
           from = next;
         }
       }
@@ -242,7 +279,7 @@ export class FabricMap {
       pen.fillStyle = this.paint.hatch;
       pen.fill();
     }
-    if (high >= SIGN && state !== OK) this.sign(pen, state, x, y, w, h);
+    if (high >= SIGN && state !== OK && state < LEVEL) this.sign(pen, state, x, y, w, h);
   }
 
   // The state without colours.
@@ -323,7 +360,10 @@ export class FabricMap {
     const line = unit.lines[spot.line];
     const state = this.health.ports[spot.block.cell + spot.line * unit.nodes.length + spot.at];
     if (state === "0") return [node, `no port on ${line.name}`];
-    return [`${node}/${this.port(spot)}`, `${line.name}${line.leaf ? ` · leaf ${line.leaf}` : ""}`, this.wordsOf(state)];
+    const words = [`${node}/${this.port(spot)}`, `${line.name}${line.leaf ? ` · leaf ${line.leaf}` : ""}`, this.wordsOf(state)];
+    const level = this.digit(spot.block.cell + spot.line * unit.nodes.length + spot.at);
+    if (level >= LEVEL) words.push(`${this.mode}: ${this.section.querySelector(`[data-scale=${this.mode}] .l${level - LEVEL}`).parentElement.textContent}`);
+    return words;
   }
 
   wordsOf(digit) {
@@ -336,7 +376,9 @@ export class FabricMap {
   }
 
   target(spot) {
-    if (spot.tier) return "";
+    const about = (kind, name) => `#about/${kind}/${name.split("/").map(encodeURIComponent).join("/")}`;
+    if (spot.tier) return about("switch", spot.tier.switches[spot.at]);
+    if (spot.leaf && spot.block.unit.lines[spot.line].leaf) return about("leaf", spot.block.unit.lines[spot.line].leaf);
     const { unit, size } = spot.block;
     if (spot.at === undefined || (size < OPENABLE && !this.shown().only)) return `#unit/${encodeURIComponent(unit.name)}`;
     const node = encodeURIComponent(unit.nodes[spot.at]);
@@ -479,7 +521,7 @@ function paints(pen, element) {
   }
   brush.stroke();
   return {
-    fill: STATES.map((name) => colour(`map-${name}`)),
+    fill: [...STATES.map((name) => colour(`map-${name}`)), "", "", ...[0, 1, 2, 3, 4, 5].map((level) => colour(`level-${level}`))],
     sign: STATES.map((name) => colour(`map-${name}-sign`)),
     hatch: pen.createPattern(tile, "repeat"),
     calm: colour("map-leaf"),

@@ -1,5 +1,5 @@
 // The detail panel: an incident, a node, a component. The address names what is open (#incident/ID, #node/NAME,
-// #port/NODE/NAME, #unit/NAME), so that links and reload work.
+// #port/NODE/NAME, #about/KIND/NAME, #unit/NAME), so that links and reload work.
 import { charts } from "./chart.js";
 import { get } from "./live.js";
 import { morph, parse } from "./morph.js";
@@ -13,6 +13,7 @@ function pathOf(hash) {
   const [word, ...rest] = hash.replace(/^#/, "").split("/").map(safely);
   if (word === "incident" && rest.length) return `incident?${new URLSearchParams({ id: rest.join("/") })}`;
   if (word === "node" && rest.length) return `node?${new URLSearchParams({ name: rest.join("/") })}`;
+  if (word === "about" && rest.length > 1) return `named?${new URLSearchParams({ kind: rest[0], name: rest.slice(1).join("/") })}`;
   if (KINDS.includes(word) && rest.length > 1) {
     return `component?${new URLSearchParams({ kind: word, node: rest[0], name: rest.slice(1).join("/") })}`;
   }
@@ -36,6 +37,7 @@ function hashOf(href) {
   if (page === "incident") return `#incident/${part("id")}`;
   if (page === "node") return `#node/${part("name")}`;
   if (page === "component") return `#${query.get("kind")}/${encodeURIComponent(query.get("node"))}/${part("name")}`;
+  if (page === "named") return `#about/${query.get("kind")}/${part("name")}`;
   return "";
 }
 
