@@ -8,6 +8,8 @@
 #   make mutate     small changes in the code, one at a time: does a test fail? MUTATE="rules --seed 7 --number 50"
 #   make bench      benchmarks, compared with their peers where those are installed
 #   make oracle     compare with NVIDIA's nvml-mock and mock-ib: MOCK=PATH of a checkout that is built (CONTRIBUTING.md)
+#   make deb        Debian packages of the agent, the server and the command line, in dist/deb (debhelper, Python 3.11)
+#   make rpm        the same as rpm, in dist/rpm (rpmbuild, Python 3.11)
 #   make docs       regenerate documents, manual, dashboards and exported rules from the tables in the code
 #   make lock       update the dependencies and their hashes
 #   make clean      remove what the other targets created
@@ -22,9 +24,9 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-com
 # Keep compiled bytecode even if the shell disables it: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all test-rigs fuzz check peers pytest-quick pytest-all mutate bench oracle docs lock clean help
+.PHONY: run test test-all test-rigs fuzz check peers pytest-quick pytest-all mutate bench oracle deb rpm docs lock clean help
 help:
-	@sed -n '2,13p' Makefile
+	@sed -n '2,15p' Makefile
 
 # An incomplete .venv, or one whose Python was removed, is created again.
 define VENV_EXISTS
@@ -80,6 +82,10 @@ test-rigs: $(TEST) peers
 	$(BIN)/python -m tests.chaos --faults 1000 --seed 1 --minutes 60
 	$(BIN)/python -m tests.systemd
 	$(BIN)/python -m tests.image
+	@$(MAKE) --no-print-directory deb rpm
+	$(BIN)/python -m tests.packages dist/deb
+	$(BIN)/python -m tests.packages.rpm dist/rpm
+	$(BIN)/python -m tests.first_alert dist/deb
 	$(if $(KUBE_APISERVER),$(BIN)/python -m tests.kubernetes $(KUBE_APISERVER),@echo "skipped: the Kubernetes API server (KUBE_APISERVER is not set)")
 
 MINUTES ?= 10
@@ -102,6 +108,17 @@ bench: $(TEST)
 
 oracle: $(TEST)
 	$(BIN)/python -m tests.oracle $(MOCK)
+
+# The program as it is in this tree, with the dependencies of the lock.
+dist/stage: $(shell find fabricmon packaging/stage packaging/licences.py requirements.lock pyproject.toml -newer dist/stage 2>/dev/null)
+	packaging/stage dist/stage
+	@touch dist/stage
+
+deb: dist/stage
+	rm -rf dist/deb && packaging/deb dist/stage dist/deb && ls dist/deb
+
+rpm: dist/stage
+	rm -rf dist/rpm && packaging/rpm dist/stage dist/rpm && ls dist/rpm
 
 docs: $(TEST)
 	$(BIN)/fabricmon docs --write docs

@@ -1,7 +1,8 @@
 """Install the systemd units, users and configuration files of fabricmon on this machine. Needs root.
 
 Can be repeated, for example after an update: files that were not edited are updated, edited files are kept. Nothing is
-started: the last lines of the output show how. --uninstall stops the services and removes the files not edited."""
+started: the last lines of the output show how. Where a deb or rpm brought a unit, only
+drop-ins are installed. --uninstall stops the services and removes the files not edited."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ fabricmon install-units --central   # on the machine of the server
 fabricmon install-units --agent --uninstall
 """
 PORTS = {"agent": 9790, "central": 9791}
+PACKAGE_UNITS = ("/lib/systemd/system", "/usr/lib/systemd/system")
 PATIENCE = 60.0
 """Seconds for one program of systemd."""
 
@@ -67,7 +69,10 @@ def _install(root: Path, names: list[str], args: argparse.Namespace) -> int:
     if obstacle:
         print(f"fabricmon install-units: {obstacle}", file=sys.stderr)
         return 1
-    files = [file for name in names for file in SERVICES[name]]
+    packaged = [name for name in names if _packaged(root, name)]
+    for name in packaged:
+        print(f"unit, user and settings of fabricmon-{name} belong to its package: unchanged")
+    files = [file for name in names if name not in packaged for file in SERVICES[name]]
     present = _present(root, [*files, *DROP_INS.values()])
     if "agent" in names:
         chosen = {"kernel-log": args.kernel_log, "umad": args.umad}
@@ -78,7 +83,7 @@ def _install(root: Path, names: list[str], args: argparse.Namespace) -> int:
         for step in steps:
             if step.action in (Action.WRITE, Action.UPDATE):
                 _write(root, step)
-        _settle(root, steps, names)
+        _settle(root, steps, [name for name in names if name not in packaged])
     _next_steps(root, names, any(step.action is Action.UPDATE for step in steps))
     return 0
 
@@ -103,6 +108,11 @@ def _uninstall(root: Path, names: list[str], dry_run: bool) -> int:
     print("Kept: the users of the services, and /var/lib/fabricmon with incidents and silences." if steps else
           "nothing to remove")
     return 0
+
+
+def _packaged(root: Path, name: str) -> bool:
+    """Whether a deb or rpm installed this unit: a second one in /etc would hide it."""
+    return any(_at(root, f"{folder}/fabricmon-{name}.service").exists() for folder in PACKAGE_UNITS)
 
 
 def _own_program() -> str:
@@ -173,8 +183,9 @@ def _settle(root: Path, steps: list[UnitStep], names: list[str]) -> None:
     """Create users and directories, and have systemd reload the units."""
     at = [] if root == Path("/") else [f"--root={root}"]
     # By name, not by path: with --root= a path would mean a file of this machine.
-    _do("systemd-sysusers", *at, *(Path(SERVICES[name][0].path).name for name in names))
-    _do("systemd-tmpfiles", "--create", *at, *(Path(file.path).name for file in SHARED))
+    if names:
+        _do("systemd-sysusers", *at, *(Path(SERVICES[name][0].path).name for name in names))
+        _do("systemd-tmpfiles", "--create", *at, *(Path(file.path).name for file in SHARED))
     if _live(root) and any(step.action in (Action.WRITE, Action.UPDATE) for step in steps):
         _do("systemctl", "daemon-reload")
 

@@ -33,14 +33,15 @@ def missing() -> str:
     return ", ".join(name for name in NEEDED if shutil.which(name) is None)
 
 
-def tree() -> Path:
-    """The machine's files; made where they are not there yet."""
+def tree(further: Sequence[str] = ()) -> Path:
+    """The machine's files, with `further` packages; made where they are not there yet."""
     release = platform.freedesktop_os_release()["VERSION_CODENAME"]
-    made = CACHE / release
+    made = CACHE / "-".join([release, *sorted(further)])
     if not made.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         new = Path(tempfile.mkdtemp(prefix="new-", dir=CACHE))
-        command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", release, str(new), mirror()]
+        command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join([PACKAGES, *further])}",
+                   release, str(new), mirror()]  # fmt: skip
         subprocess.run(command, check=True, timeout=600)
         (new / "etc/machine-id").write_text("")
         (new / "etc/hostname").write_text("node0\n")
@@ -60,15 +61,16 @@ def mirror() -> str:
 
 
 class Machine:
-    """One boot, for the time of a `with`. `binds`: host path -> where it is seen, read-only."""
+    """One boot, for the time of a `with`. `binds`: host path -> where it is seen, read-only; `packages`:
+    Debian's, besides PACKAGES."""
 
-    def __init__(self, binds: dict[Path, str], options: Sequence[str] = ()) -> None:
-        self._binds, self._options = binds, options
+    def __init__(self, binds: dict[Path, str], options: Sequence[str] = (), packages: Sequence[str] = ()) -> None:
+        self._binds, self._options, self._packages = binds, options, packages
         self._init = 0
 
     def __enter__(self) -> Machine:
         command = [
-            "systemd-nspawn", "--directory", str(tree()), "--volatile=overlay", "--boot", "--register=no",
+            "systemd-nspawn", "--directory", str(tree(self._packages)), "--volatile=overlay", "--boot", "--register=no",
             "--keep-unit", "--private-network", "--console=pipe", *self._options,
             *(f"--bind-ro={path}:{place}" for path, place in self._binds.items()),
         ]  # fmt: skip

@@ -116,6 +116,17 @@ def test_nothing_asked_for_is_a_usage_error(image: Path, capsys: pytest.CaptureF
     assert "--agent (on a node)" in capsys.readouterr().err
 
 
+def test_where_a_package_brought_the_unit_only_drop_ins_are_installed(
+    image: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unit = image / "usr/lib/systemd/system/fabricmon-agent.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text("[Service]\n")
+    assert run(image, "--agent", "--kernel-log") == 0
+    assert list(tree(image)) == ["/etc/systemd/system/fabricmon-agent.service.d/kernel-log.conf"]
+    assert "fabricmon-agent belong to its package" in capsys.readouterr().out
+
+
 CLOSED = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 
 
