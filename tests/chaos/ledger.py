@@ -64,12 +64,15 @@ class Ledger:
 
     def forget(self, known: Collection[str], down: Collection[str]) -> None:
         """A server has lost its database: incidents other than those that it knows now are never resolved. That of a
-        single link that is still down is none of them: a server makes its id of what is down alone."""
+        single link that is still down is none of them, unless it is part of a larger one by now: a server makes its id
+        of what is down alone."""
         gone = [id for id, incident in self.last.items() if incident["status"] == "firing" and id not in known]
+        larger = Ledger({id: i for id, i in self.last.items() if id not in gone and i["kind"] != "link_down"})
         self.stale += len(gone)
         for id in gone:
             about = f"{self.last[id]['kind']} {self.last[id]['component']}"
-            if about.startswith("link_down ") and any(f"/{device}/" in about for device in down):
+            still = any(f"/{device}/" in about and not larger.fires(device) for device in down)
+            if about.startswith("link_down ") and still:
                 self.another.append(f"{about} was not found again as {id}")
             del self.last[id]
 

@@ -98,6 +98,16 @@ def test_what_a_server_without_its_database_does_not_know_is_stale() -> None:
     assert books.another == ["link_down link(node-1/mlx5_1/1) was not found again as i"]
 
 
+@pytest.mark.parametrize(("members", "found"), [(["mlx5_0", "mlx5_1"], []), (["mlx5_2", "mlx5_3"], ["link_down"])])
+def test_a_link_that_is_part_of_a_larger_incident_by_now_is_found_again(members: list[str], found: list[str]) -> None:
+    parts = [f"node-1/{device}/1" for device in members]
+    cage = state("firing", "c", kind="fault_domain", component="cage(node-1/0)", parts=parts)
+    books = booked(post("a", state("firing")), post("b", cage, state("firing", "j", "mlx5_11")))
+    books.forget({"c", "j"}, ["mlx5_1"])
+    assert books.stale == 1
+    assert [text.partition(" ")[0] for text in books.another] == found
+
+
 def test_the_table_counts_a_round_once_in_its_total() -> None:
     sums = Sums()
     sums.add(["disk full", "disk full", "suspend"], {"lost": 1, "repeated": 2, "another": 0, "anew": 3})
