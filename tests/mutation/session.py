@@ -36,7 +36,7 @@ PRELOADED = (
 OPTIONS = (
     "-q", "--no-header", "--tb=line", "--capture=no", "-p", "no:cacheprovider", "-p", "no:xdist",
     "-W", "ignore::pytest.PytestAssertRewriteWarning",
-    "-m", "not (long or vm or chaos or rig)",
+    "-m", "not (vm or chaos or rig)",
 )  # fmt: skip
 
 
