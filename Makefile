@@ -10,6 +10,7 @@
 #   make oracle     compare with NVIDIA's nvml-mock and mock-ib: MOCK=PATH of a checkout that is built (CONTRIBUTING.md)
 #   make deb        Debian packages of the agent, the server and the command line, in dist/deb (debhelper, Python 3.11)
 #   make rpm        the same as rpm, in dist/rpm (rpmbuild, Python 3.11)
+#   make site       the documents as a static site, in dist/site; a broken link fails
 #   make docs       regenerate documents, manual, dashboards and exported rules from the tables in the code
 #   make lock       update the dependencies and their hashes
 #   make clean      remove what the other targets created
@@ -24,9 +25,9 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-com
 # Keep compiled bytecode even if the shell disables it: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all test-rigs fuzz check peers pytest-quick pytest-all mutate bench oracle deb rpm docs lock clean help
+.PHONY: run test test-all test-rigs fuzz check peers pytest-quick pytest-all mutate bench oracle deb rpm site docs lock clean help
 help:
-	@sed -n '2,15p' Makefile
+	@sed -n '2,16p' Makefile
 
 # An incomplete .venv, or one whose Python was removed, is created again.
 define VENV_EXISTS
@@ -86,6 +87,7 @@ test-rigs: $(TEST) peers
 	$(BIN)/python -m tests.packages dist/deb
 	$(BIN)/python -m tests.packages.rpm dist/rpm
 	$(BIN)/python -m tests.first_alert dist/deb
+	@$(MAKE) --no-print-directory site
 	$(if $(KUBE_APISERVER),$(BIN)/python -m tests.kubernetes $(KUBE_APISERVER),@echo "skipped: the Kubernetes API server (KUBE_APISERVER is not set)")
 
 MINUTES ?= 10
@@ -120,6 +122,15 @@ deb: dist/stage
 rpm: dist/stage
 	rm -rf dist/rpm && packaging/rpm dist/stage dist/rpm && ls dist/rpm
 
+# Its tools are in an environment of their own, by the hashes of their own lock.
+.cache/site/.installed: packaging/site/requirements.lock
+	$(PYTHON) -m venv .cache/site
+	.cache/site/bin/pip install --disable-pip-version-check --quiet --require-hashes -r packaging/site/requirements.lock
+	@touch $@
+
+site: .cache/site/.installed
+	NO_MKDOCS_2_WARNING=1 .cache/site/bin/mkdocs build --strict --quiet --config-file packaging/site/mkdocs.yml
+
 docs: $(TEST)
 	$(BIN)/fabricmon docs --write docs
 	$(BIN)/fabricmon man --source > fabricmon/manual/fabricmon.1
@@ -135,6 +146,8 @@ lock:
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements.lock pyproject.toml
 	.cache/lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe --no-header \
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements-dev.lock requirements-dev.in
+	.cache/lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe --no-header \
+	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o packaging/site/requirements.lock packaging/site/requirements.in
 
 clean:
 	rm -rf $(VENV) .cache build dist *.egg-info
