@@ -113,7 +113,7 @@ class CentralParts:
         self.evaluator.receivers = [d.receiver for d in prepared.destinations]
         self.evaluator.replan()
         self.actors = Actors(self.store, self.evaluator.standing, configured_actors(prepared.config))
-        self.history = History(self.engine, now)
+        self.history = History(self.engine, now, self.store, state.days)
 
     def _open_inputs(self) -> None:
         """Inputs of the engine: agents, jobs, a rule evaluator."""

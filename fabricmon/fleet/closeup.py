@@ -128,6 +128,26 @@ class Closeup:
                     quiet.append(column.name)
         return [series for _, series in sorted(found, key=lambda pair: pair[0])], sorted(quiet)
 
+    def components(self) -> list[ComponentId]:
+        """The followed ones."""
+        return list(self._followed)
+
+    def means(self, component: ComponentId, first: int, count: int, width: int) -> dict[str, NDArray[np.float64]]:
+        """Series -> the means of `count` spans of `width` slots from slot `first` on; NaN: nothing is known of it."""
+        one = self._followed.get(component)
+        if one is None:
+            return {}
+        slots = np.arange(first, first + count * width)
+        outside = (slots <= one.slot - KEPT) | (slots > one.slot)
+        found = {}
+        for name, ring in one.rings.items():
+            values = np.where(outside, np.nan, ring[slots % KEPT]).reshape(count, width)
+            known = np.isfinite(values)
+            number = known.sum(1)
+            total = np.where(known, values, 0.0).sum(1)
+            found[name] = np.where(number > 0, total / np.maximum(number, 1), np.nan)
+        return found
+
     # ---------------------------------------------------------------- inside
 
     def _drop(self, component: ComponentId) -> None:

@@ -99,6 +99,7 @@ OPERATIONS: tuple[Operation, ...] = (
         Parameter("kind", tuple(Kind), "kind of the component", required=True),
         Parameter("node", str, "node of the component", required=True),
         Parameter("name", str, "name of the component on its node"),
+        Parameter("span", ("hours", "day"), "day: 24 hours at 2 minutes, of components of incidents"),
         Parameter("format", ("json", "csv"), "csv: time, series, unit and value of each point"),
     )),
     Operation("GET", "/topology", "The topology in use; 404 without one", TopologyDocument),

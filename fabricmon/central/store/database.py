@@ -69,6 +69,8 @@ MIGRATIONS = (
         PRIMARY KEY (receiver, incident)
     ) WITHOUT ROWID;
     """,
+    # Readings of a day of the components of incidents, for the charts.
+    "CREATE TABLE days (component TEXT PRIMARY KEY, at REAL NOT NULL, body BLOB NOT NULL);",
 )
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from fabricmon.central.store.database import StoreError
 from fabricmon.central.store.records import Ack, Backlog, ExpectedNode, PendingNotification, StoredState
 from fabricmon.central.store.rows import Rows, S
+from fabricmon.fleet.daylong import StoredDay
 from fabricmon.model import HistoryEntry, Incident, Maintenance, Notification
 from fabricmon.notify.acknowledge import Acknowledgement
 from fabricmon.notify.acting import Deed
@@ -23,6 +24,7 @@ from fabricmon.notify.silence import Silence
 
 T = TypeVar("T")
 
+DAY = 86400.0  # seconds of readings
 RECENT = 3600.0  # seconds; resolved incidents that `load` returns, as long as the engine lists them
 PAST = 20_000  # newest openings that it returns too, for repeat offenders
 BATCH = 500  # values of one query
@@ -83,6 +85,7 @@ class StateReads(ABC):
                 acknowledgements=select(Acknowledgement, "acknowledgements", taken),
                 sent=self._sent(now - PERIOD, now),
                 withheld=select(Withheld, "withheld", "SELECT body FROM withheld"),
+                days=select(StoredDay, "days", "SELECT body FROM days WHERE at >= ?", now - DAY),
             )
 
         return self._at_start(read)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from fabricmon.fleet.daylong import StoredDay
 from fabricmon.model import Incident, Maintenance, Notification
 from fabricmon.notify.acknowledge import Acknowledgement
 from fabricmon.notify.last_notification import LastNotification
@@ -64,6 +65,7 @@ class StoredState(Struct):
     notified   the newest notification of each receiver and incident
     sent       notifications that count against the message budget of their receiver
     withheld   what waits for a free message or a digest
+    days       readings of the last 24 hours, for the charts
     past       all stored ones as resolved, with the openings of their episodes as history, for repeat offenders
     """
 
@@ -77,3 +79,4 @@ class StoredState(Struct):
     acknowledgements: list[Acknowledgement] = []
     sent: list[SentNotification] = []
     withheld: list[Withheld] = []
+    days: list[StoredDay] = []

@@ -20,6 +20,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "maintenance": ("id", "starts", "ends"),
     "nodes": ("name", "last_seen"),
     "acknowledgements": ("incident", "at"),
+    "days": ("component", "at"),
     "withheld": ("receiver", "incident", "at"),
     "notified": ("receiver", "incident", "status", "at"),
 }

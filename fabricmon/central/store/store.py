@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from fabricmon.central.store.database import StoreError, open_database
-from fabricmon.central.store.reads import StateReads
+from fabricmon.central.store.reads import DAY, StateReads
 from fabricmon.central.store.records import PENDING, Ack, ExpectedNode
 from fabricmon.central.store.rows import Rows
 from fabricmon.central.store.worker import Worker
+from fabricmon.fleet.daylong import StoredDay
 from fabricmon.model import Incident, Maintenance, Notification
 from fabricmon.notify.acknowledge import Acknowledgement
 from fabricmon.notify.acting import Deed
@@ -48,6 +49,7 @@ _PRUNE = (
     "DELETE FROM acknowledgements WHERE at < :old AND incident NOT IN (SELECT id FROM incidents)",
     "DELETE FROM receipts WHERE at < :old AND incident NOT IN (SELECT id FROM incidents)",
     "DELETE FROM deeds WHERE at < :old",
+    "DELETE FROM days WHERE at < :day",
 )
 
 
@@ -143,10 +145,20 @@ class Store(StateReads):
 
         return await self._call(lambda: self._transaction(write))
 
+    async def keep_days(self, days: Sequence[StoredDay], gone: Sequence[str]) -> None:
+        """Replace the readings of these components, and delete those of the components in `gone`."""
+
+        def write() -> None:
+            self._rows.put("days", days)
+            self._delete("days", "component", gone)
+
+        if days or gone:
+            await self._call(lambda: self._transaction(write))
+
     async def prune(self, now: float) -> int:
         """Delete rows older than KEEP_RESOLVED and KEEP_FINISHED, except open incidents and queued notifications.
         Returns the number of deleted rows."""
-        limits = {"old": now - KEEP_RESOLVED, "done": now - KEEP_FINISHED}
+        limits = {"old": now - KEEP_RESOLVED, "done": now - KEEP_FINISHED, "day": now - DAY}
         return await self._call(lambda: self._transaction(lambda: sum(self._prune(sql, limits) for sql in _PRUNE)))
 
     def close(self) -> None:

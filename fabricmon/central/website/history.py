@@ -1,11 +1,13 @@
-"""Readings of the last hours for the charts of the page: in memory only, empty after a restart.
+"""Readings of the last hours for the charts of the page; those of a day are stored and survive a restart.
 
-Recorded beside the tick, a few milliseconds every STEP seconds; bounded by `fleet/trail.py` and `fleet/closeup.py`.
+Recorded beside the tick, a few milliseconds every STEP seconds; bounded by `fleet/trail.py`, `fleet/closeup.py` and
+`fleet/daylong.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,14 +16,22 @@ from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Category, Counter
 from fabricmon.central.documents.past import LimitDocument, MarkDocument, PastDocument, SeriesDocument
 from fabricmon.central.page.components import as_shown, column_title, find
+from fabricmon.central.store.database import StoreError
+from fabricmon.central.store.reads import DAY
+from fabricmon.central.store.store import Store
 from fabricmon.engine.engine import Engine
+from fabricmon.fleet import daylong
 from fabricmon.fleet.closeup import STEP, Closeup, Series
+from fabricmon.fleet.daylong import Daylong, StoredDay
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.trail import SLOT, Trail
 from fabricmon.model import ComponentId, Incident, Kind
 
 LANE = re.compile(r"_lane\d+$")
+SAVE_EVERY = 600.0  # seconds between two saves of the days
+MAX_MARKED = 500  # resolved incidents among which those of a component are found
+SAVE_LIMIT = 2.0  # seconds for the last one, at the stop
 WINDOW = 4 * 3600.0  # seconds of a chart at most
 LEAST = 600.0  # seconds of a chart at least
 TITLES = {"receive_ratio": "Rx utilisation", "transmit_ratio": "Tx utilisation", "errors": "Errors (5 min)"}
@@ -35,21 +45,38 @@ HELP = {
 class History:
     """Recorder and query of the last hours. Used from the event loop only."""
 
-    def __init__(self, engine: Engine, now: Callable[[], float]) -> None:
-        self._engine, self._now = engine, now
-        self.trail, self.closeup = Trail(), Closeup()
+    def __init__(
+        self, engine: Engine, now: Callable[[], float], store: Store | None = None, days: Iterable[StoredDay] = ()
+    ) -> None:
+        self._engine, self._now, self._store, self._saved = engine, now, store, now()
+        self.trail, self.closeup, self.daylong = Trail(), Closeup(), Daylong(days)
 
     async def run(self) -> None:
         """Record every STEP seconds until cancelled."""
-        while True:
-            self.record(self._now())
-            await asyncio.sleep(STEP - self._now() % STEP)
+        try:
+            while True:
+                self.record(self._now())
+                if not 0 <= self._now() - self._saved < SAVE_EVERY:
+                    await self.save()
+                await asyncio.sleep(STEP - self._now() % STEP)
+        finally:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SAVE_LIMIT):
+                    await self.save()
+
+    async def save(self) -> None:
+        """Store the days that changed; where the disk fails, with the next change."""
+        self._saved = self._now()
+        if self._store is not None:
+            with contextlib.suppress(StoreError):
+                await self._store.keep_days(*self.daylong.unsaved())
 
     def record(self, now: float) -> None:
         """Record the readings since the last call; `now` is wall seconds."""
         fleet = self._engine.fleet
         self.trail.update(self._engine.utilisation(), now)
         self.closeup.update(self._wanted(fleet), fleet.tables, now)
+        self.daylong.update(self.closeup, now)
 
     def _wanted(self, fleet: Fleet) -> Iterator[ComponentId]:
         """Parts of open incidents, in order of the incidents: the first part of each, then the second of each."""
@@ -58,6 +85,37 @@ class History:
             for incident in firing:
                 if place < len(incident.parts) and (found := find(fleet, incident.parts[place])) is not None:
                     yield found
+
+    async def day_document(self, component: ComponentId) -> PastDocument:
+        """A component's last 24 hours, as far as it was part of an incident or asked for."""
+        now = self._now()
+        incidents = {i.id: i for i in await self._resolved(now)} | {i.id: i for i in self._engine.incidents()}
+        self.closeup.follow(component, now)
+        table = self._engine.fleet.tables[component.kind]
+        row = table.row(component)
+        found = [_close(series, _limits(table, row, series.name)) for series in self.daylong.series_of(component, now)]
+        for series in found:
+            series["from"] = now - DAY
+        return {
+            "kind": component.kind.value,
+            "node": component.node,
+            "name": component.name,
+            "from": now - DAY,
+            "to": now,
+            "step": daylong.STEP,
+            "series": sorted(found, key=lambda one: _place(one["name"])),
+            "marks": list(_marks(incidents.values(), component, now - DAY)),
+            "quiet": [],
+        }
+
+    async def _resolved(self, now: float) -> list[Incident]:
+        """Incidents that ended within a day, the newest; none while the store fails."""
+        if self._store is None:
+            return []
+        try:
+            return await self._store.resolved(now - DAY, MAX_MARKED)
+        except StoreError:
+            return []
 
     def series_document(self, component: ComponentId) -> PastDocument:
         """A component's last hours as JSON; starts recording it closely. Points are [wall seconds, value]."""

@@ -264,13 +264,14 @@ class StatusPage:
 
     async def _past(self, request: web.Request) -> web.Response:
         """The last hours of a component; starts recording it closely."""
-        query = api_request.query(request, "kind", "node", "name", "format")
+        query = api_request.query(request, "kind", "node", "name", "span", "format")
         form, component = api_request.one_of(query, "format", ("json", "csv")), component_of(request)
+        day = api_request.one_of(query, "span", ("hours", "day")) == "day"
         if component is None:
             raise api_request.Refused(400, "kind, node and name of a component are required")
         if self._history is None or self._evaluator.engine.fleet.tables[component.kind].row(component) is None:
             raise api_request.Refused(404, f"no {component.kind} {str(component)!r}")
-        found = self._history.series_document(component)
+        found = await self._history.day_document(component) if day else self._history.series_document(component)
         if form != "csv":
             return api.answer(found)
         name = re.sub(r"[^\w.-]+", "-", str(component))

@@ -233,18 +233,24 @@ class Chart {
 }
 
 const drawn = new WeakMap(); // place -> its charts by name
+const days = new WeakSet(); // places that show 24 hours
+
+const address = (place) => `${place.dataset.history}${days.has(place) ? "&span=day" : ""}`;
 
 export async function charts(root) {
-  for (const place of root.querySelectorAll("[data-history]")) {
-    let answer, Plot;
-    try {
-      [answer, Plot] = await Promise.all([get(place.dataset.history).then((found) => found.json()), load()]);
-    } catch {
-      if (!place.querySelector("figure")) place.textContent = "The server does not respond.";
-      continue;
-    }
-    if (place.isConnected) show(place, answer, Plot);
+  for (const place of root.querySelectorAll("[data-history]")) await refresh(place);
+}
+
+async function refresh(place) {
+  let answer, Plot;
+  const wanted = address(place);
+  try {
+    [answer, Plot] = await Promise.all([get(wanted).then((found) => found.json()), load()]);
+  } catch {
+    if (!place.querySelector("figure")) place.textContent = "The server does not respond.";
+    return;
   }
+  if (place.isConnected && wanted === address(place)) show(place, answer, Plot);
 }
 
 function show(place, answer, Plot) {
@@ -262,15 +268,25 @@ function show(place, answer, Plot) {
   const figures = [...now.values()].map((chart) => chart.figure);
   const placed = figures.every((figure, index) => place.children[index] === figure);
   if (!placed) place.replaceChildren(...figures);
+  const focused = place.contains(document.activeElement) && document.activeElement.dataset.days !== undefined;
   for (const note of place.querySelectorAll(":scope > :not(figure)")) note.remove();
   place.append(...notes(place, answer, series.length));
+  if (focused) place.querySelector("[data-days]").focus();
   for (const chart of now.values()) chart.draw();
 }
 
 function notes(place, { from, to, quiet = [], error }, number) {
   const range = `from ${clock(from * 1000)} to ${clock(to * 1000)}; shaded: unknown, or an incident; arrow keys move the cursor`;
   const note = element("p", "note", number ? range : error || "No history yet; recording while this is open.");
-  const csv = Object.assign(element("a", "", "as CSV"), { href: `${place.dataset.history}&format=csv`, download: "" });
+  const csv = Object.assign(element("a", "", "as CSV"), { href: `${address(place)}&format=csv`, download: "" });
+  const longer = element("button", "quietly", days.has(place) ? "last hours" : "24 hours");
+  longer.type = "button";
+  longer.dataset.days = "";
+  longer.addEventListener("click", () => {
+    if (!days.delete(place)) days.add(place);
+    refresh(place);
+  });
+  note.append(" · ", longer);
   if (number) note.append(" · ", csv);
   if (!quiet.length || place.dataset.most) return [note];
   const names = element("p", "names", ...quiet.flatMap((name) => [element("code", "", name), " "]));
