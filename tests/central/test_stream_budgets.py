@@ -4,6 +4,7 @@ import io
 import re
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from fabricmon import frame
 from fabricmon.central.streams.pull import Pull
@@ -45,8 +46,13 @@ def engine():
 
 
 @pytest.fixture
-def pull(engine):
-    return Pull(PullConfig(), engine, lambda: NOW)
+def registry():
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def pull(engine, registry):
+    return Pull(PullConfig(), engine, lambda: NOW, registry=registry)
 
 
 def test_each_promise_of_the_document_names_its_tests():
@@ -74,6 +80,15 @@ async def test_columns_of_a_newer_agent_are_shown_once(pull, log):
     assert "newer_one, newer_two" in log.getvalue()
     pull.register.drop(pull.register.peers["a:1"], NOW)
     assert pull.warnings() == []
+
+
+async def test_guids_that_another_node_reported_first_are_shown(pull):
+    port = Component("mlx5_0/1", {"device": "mlx5_0", "port_guid": "0xb001"})
+    for node in ("n1", "n2", "n3"):
+        await say(pull, f"{node}:1", node, hello(node, Part("infiniband_state", Kind.PORT, ("state",), (port,), 1.0)))
+    assert pull.warnings() == ["2 nodes report GUIDs that other nodes reported first: n2, n3"]
+    pull.register.drop(pull.register.peers["n3:1"], NOW)
+    assert pull.warnings() == ["1 nodes report GUIDs that other nodes reported first: n2"]
 
 
 async def test_sweeps_of_nodes_that_are_not_named_share_a_bound(pull):
@@ -114,10 +129,11 @@ async def test_a_port_that_was_swept_before_is_kept_once(pull, engine):
     assert list(pull.admission.sweepers) == ["b"]
 
 
-async def test_who_sends_many_large_inventories_is_named(pull, log):
+async def test_who_sends_many_large_inventories_is_named(pull, log, registry):
     large = ports("state", rows=1500), Part("infiniband", Kind.PORT, ("state",), tuple(
         Component(f"mlx5_{n}/1", {"role": "x" * 60}) for n in range(1500)), 1.0)  # fmt: skip
     for _ in range(5):
         await say(pull, "a:1", "n1", hello("n1", *large))
     (line,) = [line for line in log.getvalue().splitlines() if "inventories that take turns" in line]
     assert "node=n1" in line
+    assert registry.get_sample_value("fabricmon_central_refused_total", {"limit": "turns"}) == 2

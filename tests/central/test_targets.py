@@ -174,6 +174,28 @@ async def test_a_source_that_hangs_holds_up_nobody():
     Hanging.release.set()
 
 
+async def test_a_source_that_pushes_and_raises_is_shown_and_keeps_its_targets():
+    class Once:
+        name = "cloud"
+
+        async def follow(self, update):
+            update([Target("node-1:9790", {})], "")
+            raise OSError("it hung up")
+
+    said, told = [], []
+    found = TargetDiscovery(
+        [], [], 10, lambda t: told.append(sorted(t)), lambda *why: said.append(why), [Once()])  # fmt: skip
+    found.start()
+    async with asyncio.timeout(20):
+        while not said:
+            await asyncio.sleep(0)
+    found.stop()
+    assert said == [("cloud", "OSError: it hung up")]
+    assert told == [[], ["node-1:9790"]]
+    assert found.warnings() == [
+        "Targets of cloud cannot be read, the previous ones are in use: OSError: it hung up"]  # fmt: skip
+
+
 async def test_a_source_that_raises_whatever_it_be_is_shown_and_asked_again():
     class Broken:
         name, period = "broken", 0.01
