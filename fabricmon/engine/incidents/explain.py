@@ -69,7 +69,10 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
     bad, of, parts = _members(verdict, index)
     kind, (title, why, action) = _texts(verdict, context, {"name": name, "bad": bad, "of": of})
     candidates = _candidates(verdict, index, component, name)
-    early = loss_texts.unsettled(verdict) if verdict.only_losses else unsettled(verdict, index, context.read)
+    if verdict.only_losses:
+        early = loss_texts.unsettled(verdict, index, context.read.now)
+    else:
+        early = unsettled(verdict, index, context.read)
     group = mode.domain in GROUPS
     return IncidentDraft(
         family=mode.word,
