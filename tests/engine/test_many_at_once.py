@@ -114,7 +114,8 @@ def lossy(ratio: float) -> list[FaultVerdict]:
     rows = np.array([32 * group + port for group in range(4) for port in range(0, 30, 5)])
     shares = np.full(n, np.nan)
     shares[rows] = ratio
-    return gray(Observation(Groups(ids), rows, np.full(len(rows), 100.0), np.ones(n, np.bool_)), shares)
+    lossy = Observation(Groups(ids), rows, np.full(len(rows), 100.0), np.ones(n, np.bool_))
+    return gray(lossy, shares, np.zeros(n, np.bool_))
 
 
 def test_ports_that_lose_a_share_of_their_packets_show_a_gray_plane() -> None:

@@ -11,8 +11,8 @@ from fabricmon.engine.symptoms.rule_state import SymptomKey
 from fabricmon.model import Evidence, Kind
 
 SETTLE = {SymptomType.FLOW_LOSS: 15.0, SymptomType.PACKET_LOSS: 30.0}
-"""Seconds without a further lossy flow or port for which a loss waits, by the type of its symptoms (design choice): more
-may follow within a window or two, and a hard fault behind them may appear. An agent counts as silent after 30 s."""
+"""Seconds without a further lossy flow or port for which a loss waits, by the type of its symptoms (design choice):
+more may follow within a window or two, and a hard fault behind them may appear, as an agent is silent after 30 s."""
 LONGEST = 120.0
 """Seconds for which it waits at most (design choice): twelve windows of 10 s."""
 
