@@ -12,7 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabricmon.fleet.losses import CEILING, IDLE, LEAST_TWICE, MEMORY, MTU, SLOWEST, STARTING, USUAL_TIMEOUTS, WINDOW, Limits
+from fabricmon.fleet.losses import (
+    CEILING,
+    IDLE,
+    LEAST_TWICE,
+    MEMORY,
+    MTU,
+    SLOWEST,
+    STARTING,
+    USUAL_TIMEOUTS,
+    WINDOW,
+    Limits,
+)
 from fabricmon.model import Component, Kind, Part
 from tests.fleet.site import Site, port_part
 
