@@ -26,7 +26,7 @@ FINER = {
 
 
 def unsettled(verdict: FaultVerdict, index: SymptomIndex, now: float) -> Unsettled:
-    """Where losses are says which part loses: none is named while further flows or ports begin to lose."""
+    """The places of losses show which part loses: none is named while further flows or ports begin to lose."""
     began = [
         (symptom.since, SETTLE[kind])
         for found in (verdict.explained, verdict.effects) for kind, rows in found.items() if kind in SETTLE
