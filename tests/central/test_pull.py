@@ -13,6 +13,7 @@ from aiohttp import web
 
 from fabricmon import frame
 from fabricmon.central.streams.budget import StreamBudget
+from fabricmon.central.streams.connection import StreamRequest
 from fabricmon.central.streams.limits import OverLimit, most
 from fabricmon.central.streams.pull import Pull
 from fabricmon.central.streams.settings import PullConfig
@@ -397,6 +398,29 @@ async def test_a_target_that_goes_is_forgotten_and_its_stream_closed(pulling, ag
     follow(pulling)
     await until(lambda: agent.streams == 0)
     assert pulling.sink.presences == {}
+
+
+@pytest.mark.skipif(len(DIALLERS) < 2, reason="picows is not on this platform")
+async def test_an_attempt_that_is_cancelled_as_it_succeeds_leaves_no_stream(agent):
+    """picows calls of the new connection come before the attempt goes on: a cancellation may come in between."""
+
+    class Cancels:
+        def opened(self, connection):
+            attempt.cancel()
+
+        def binary(self, data):
+            pass
+
+        def message(self, kind, data):
+            pass
+
+        closed = binary
+
+    request = StreamRequest(f"http://{agent.address}/stream", {}, None, None, 1 << 20)
+    attempt = asyncio.create_task(DIALLERS[1]("test").open(request, Cancels()))
+    await asyncio.wait({attempt})
+    assert attempt.cancelled()
+    await until(lambda: agent.asked and not agent.streams, patience=5)
 
 
 async def test_labels_of_a_target_may_change_without_a_new_stream(pulling, agent):

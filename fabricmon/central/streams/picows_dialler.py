@@ -7,7 +7,7 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import aiohappyeyeballs
@@ -52,17 +52,26 @@ class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not
         self._joined: WSMsgType | None = None
         self._transport: WSTransport | None = None
         self._fd = -1
-        self.abandoned, self._writable = False, asyncio.Event()
+        self._abandoned, self._writable = False, asyncio.Event()
         self._writable.set()
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
-        if self.abandoned:
+        if self._abandoned:
             transport.disconnect(False)
         else:
             self._fd = transport.underlying_transport.get_extra_info("socket").fileno()
             put_last(self._fd)
             self._receiver.opened(self)
+
+    def abandon(self, dialled: Iterable[socket.socket]) -> None:
+        """End it now, whether its handshake is over or not."""
+        self._abandoned = True
+        if self._transport is not None:
+            self._transport.disconnect(False)
+        for one in dialled:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         kind = frame.msg_type
@@ -192,13 +201,11 @@ class PicowsDialler:
             )  # fmt: skip
         except WSHandshakeError as error:
             raise HandshakeError(error.response.status if error.response is not None else 0) from error
-        finally:
-            if made._transport is None:  # also where this is cancelled: picows would go on
-                made.abandoned = True
-                for one in dialled:
-                    with contextlib.suppress(OSError):
-                        one.shutdown(socket.SHUT_RDWR)
+        except BaseException:  # also where this is cancelled, before the handshake or after it: picows would go on
+            made.abandon(dialled)
+            raise
         if made._transport is None:
+            made.abandon(dialled)
             raise HandshakeError(0)
         return made
 
