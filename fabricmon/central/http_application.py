@@ -15,6 +15,7 @@ from fabricmon.central.api.routes import add_routes
 from fabricmon.central.documents.overview import sentence
 from fabricmon.central.evaluation.evaluator import Evaluator
 from fabricmon.central.page.document import CSP
+from fabricmon.central.website.archive import ArchiveSite
 from fabricmon.central.website.history import History
 from fabricmon.central.website.routes import StatusPage
 from fabricmon.central.website.runbooks import RunbookSite
@@ -65,6 +66,7 @@ class HttpApplication:
         router.add_get("/health", self._health)
         add_routes(self.app, evaluator, jobs, links)
         RunbookSite(evaluator.engine, links).add_routes(self.app)
+        ArchiveSite(evaluator, links).add_routes(self.app)
         for name, handler in (("access", access), ("targets", targets), ("doctor", doctor)):
             if handler is not None:
                 router.add_get(f"{PREFIX}/{name}", handler)

@@ -22,6 +22,7 @@ from fabricmon.central.documents.answers import (
     SilenceDocument,
     SilenceList,
 )
+from fabricmon.central.documents.archive import ArchiveDocument, TimelineDocument
 from fabricmon.central.documents.fleet import (
     NodeList,
     OverviewDocument,
@@ -59,6 +60,10 @@ class Operation(NamedTuple):
 
 _LIMIT = Parameter("limit", Annotated[int, Meta(ge=1, le=MAX_LIMIT)], f"entries at most (default {LIMIT})")
 _NODE = Parameter("node", str, "name of a node")
+_PERIOD = (
+    Parameter("since", str, "begin of the period: RFC 3339 or seconds since 1970 (default: a day before `until`)"),
+    Parameter("until", str, "its end, at most 30 days later (default: now)"),
+)
 _CREATED = {201: "created", 200: "a preview"}
 _ALL = Parameter("all", ("true",), "also expired ones")
 
@@ -74,6 +79,19 @@ OPERATIONS: tuple[Operation, ...] = (
         Parameter("id", str, "prefix of ids, also of resolved incidents"),
         _LIMIT,
     )),
+    Operation("GET", "/archive", "Incidents that were open at some time of a period, of 30 days", ArchiveDocument, (
+        Parameter("q", str, "words, all of which occur in texts or labels"),
+        Parameter("severity", tuple(Severity), "this or higher"),
+        Parameter("kind", str, "kind of incident"),
+        Parameter("rail", str, "rail, its number or full name"),
+        Parameter("leaf", str, "leaf"),
+        Parameter("job", str, "name, id or title of an affected job"),
+        Parameter("host", str, "part of the name of a node that it names"),
+        *_PERIOD,
+        Parameter("before", str, "`next` of the answer before"),
+        Parameter("limit", Annotated[int, Meta(ge=1, le=500)], "entries at most (default 100)"),
+    )),
+    Operation("GET", "/timeline", "How many incidents were open when", TimelineDocument, _PERIOD),
     Operation("GET", "/incidents/{id}", "One incident with its stored history", AcknowledgedIncident),
     Operation(
         "POST", "/incidents/{id}/acknowledgement", "Acknowledge an incident", AcknowledgedIncident,

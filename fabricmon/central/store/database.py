@@ -71,6 +71,8 @@ MIGRATIONS = (
     """,
     # Readings of a day of the components of incidents, for the charts.
     "CREATE TABLE days (component TEXT PRIMARY KEY, at REAL NOT NULL, body BLOB NOT NULL);",
+    # Pages of past incidents, the newest change first.
+    "CREATE INDEX incidents_updated ON incidents (updated, id);",
 )
 
 

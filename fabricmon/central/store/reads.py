@@ -208,6 +208,10 @@ class StateReads(ABC):
         sql = "SELECT body FROM incidents WHERE substr(id, 1, ?) = ? ORDER BY updated DESC LIMIT ?"
         return await self._select(Incident, "incidents", sql, len(prefix), prefix, limit)
 
+    async def query(self, make: Callable[[Rows], T]) -> T:
+        """The result of a bounded query (archive.py)."""
+        return await self._read(lambda: make(self._rows))
+
     async def history(self, incident: str, limit: int = 1000) -> list[HistoryEntry]:
         """All stored transitions of an incident, oldest first; Incident.history is bounded."""
         sql = "SELECT at, change, reason FROM transitions WHERE incident = ? ORDER BY seq DESC LIMIT ?"

@@ -29,6 +29,7 @@ from fabricmon.central.page.incident import incident_detail
 from fabricmon.central.page.map_layout import FabricMap, lay_out_map
 from fabricmon.central.page.map_levels import map_levels
 from fabricmon.central.page.map_states import map_states
+from fabricmon.central.page.markup import e
 from fabricmon.central.page.node import component_detail, node_detail
 from fabricmon.central.page.places import PlacesOfIncidents
 from fabricmon.central.page.search_filter import Filter, filter_of
@@ -285,7 +286,8 @@ class StatusPage:
     def _detail(self, request: web.Request, title: str, html: str, status: int = 200) -> web.Response:
         if "part" not in request.query:
             back = '<p class="back"><a href=".">Overview</a></p>'
-            body = f'{back}<div class="panel whole">{html}</div>'
+            heading = f'<h1 class="unseen">{e(title)}</h1>'
+            body = f'{back}{heading}<div class="panel whole">{html}</div>'
             pulse = f"as of <time>{clock_time(self._evaluator.now())}</time>"
             html = document.shell(title, self._evaluator.fabric, body, pulse)
         body_bytes = html.encode()
