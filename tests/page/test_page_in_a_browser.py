@@ -71,6 +71,16 @@ async def test_find_acknowledge_and_silence_an_incident(require, tmp_path):
         assert first != latest
         assert await tab.value(f"{CHART}.ariaValueNow") == "0"
         assert first.startswith(await tab.value("document.querySelector('#panel figure .reading').textContent"))
+        numbers = [190.2e9 / 8, 100.0e9 / 8, 20.04e9 / 8, 1.5e9 / 8, 0]
+        series = {"unit": "bytes/s", "scale": "linear", "points": [[0, n] for n in numbers]}
+        assert await tab.value(
+            f"import('./static/units.js').then((u) => {{ const s = u.scaleOf({json.dumps(series)});"
+            f" return {numbers}.map((n) => u.shown(s.of(n), s)); }})"
+        ) == ["190 Gb/s", "100 Gb/s", "20 Gb/s", "1.5 Gb/s", "0 Gb/s"]
+        await tab.click("#panel [data-days]")
+        await tab.until("document.querySelector('#panel .charts > .note').textContent.includes('the day before')")
+        await tab.click("#panel [data-days]")
+        await tab.until("document.querySelectorAll('#panel figure.chart canvas').length > 1")
         csv = await tab.value("fetch(document.querySelector('#panel a[download]').href).then((found) => found.text())")
         assert csv.startswith("time,series,unit,value\n20")
         await tab.open(stage.url + (await tab.value("location.hash")))  # the link by itself

@@ -276,7 +276,8 @@ function show(place, answer, Plot) {
 }
 
 function notes(place, { from, to, quiet = [], error }, number) {
-  const range = `from ${clock(from * 1000)} to ${clock(to * 1000)}; shaded: unknown, or an incident; arrow keys move the cursor`;
+  const begin = days.has(place) ? "the day before" : clock(from * 1000);
+  const range = `from ${begin} to ${clock(to * 1000)}; shaded: unknown, or an incident; arrow keys move the cursor`;
   const note = element("p", "note", number ? range : error || "No history yet; recording while this is open.");
   const csv = Object.assign(element("a", "", "as CSV"), { href: `${address(place)}&format=csv`, download: "" });
   const longer = element("button", "quietly", days.has(place) ? "last hours" : "24 hours");

@@ -35,7 +35,7 @@ export function known(value, scale) {
   const size = Math.abs(value);
   if (value === 0) return "0";
   if (size < 0.01) return value.toExponential(1).replace("e+", "e");
-  return Number.isInteger(value) ? String(value) : value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2).replace(/\.?0+$/, "");
+  return String(Number(value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2)));
 }
 
 // A number with its unit, "unknown" for null.
