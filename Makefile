@@ -129,7 +129,7 @@ rpm: dist/stage
 	@touch $@
 
 site: .cache/site/.installed
-	NO_MKDOCS_2_WARNING=1 .cache/site/bin/mkdocs build --strict --quiet --config-file packaging/site/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 .cache/site/bin/mkdocs build --strict --config-file packaging/site/mkdocs.yml
 
 docs: $(TEST)
 	$(BIN)/fabricmon docs --write docs
