@@ -11,6 +11,7 @@
 #   make deb        Debian packages of the agent, the server and the command line, in dist/deb (debhelper, Python 3.11)
 #   make rpm        the same as rpm, in dist/rpm (rpmbuild, Python 3.11)
 #   make site       the documents as a static site, in dist/site; a broken link fails
+#   make sbom       the libraries of packages and image as CycloneDX, from requirements.lock, in dist/sbom.json
 #   make docs       regenerate documents, manual, dashboards and exported rules from the tables in the code
 #   make lock       update the dependencies and their hashes
 #   make clean      remove what the other targets created
@@ -25,9 +26,9 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-com
 # Keep compiled bytecode even if the shell disables it: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all test-rigs fuzz check peers pytest-quick pytest-all mutate bench oracle deb rpm site docs lock clean help
+.PHONY: run test test-all test-rigs fuzz check peers pytest-quick pytest-all mutate bench oracle deb rpm site sbom docs lock clean help
 help:
-	@sed -n '2,16p' Makefile
+	@sed -n '2,17p' Makefile
 
 # An incomplete .venv, or one whose Python was removed, is created again.
 define VENV_EXISTS
@@ -122,11 +123,15 @@ deb: dist/stage
 rpm: dist/stage
 	rm -rf dist/rpm && packaging/rpm dist/stage dist/rpm && ls dist/rpm
 
-# Its tools are in an environment of their own, by the hashes of their own lock.
-.cache/site/.installed: packaging/site/requirements.lock
-	$(PYTHON) -m venv .cache/site
-	.cache/site/bin/pip install --disable-pip-version-check --quiet --require-hashes -r packaging/site/requirements.lock
+# The tools of these two are in environments of their own, by the hashes of their own locks.
+.cache/%/.installed: packaging/%/requirements.lock
+	$(PYTHON) -m venv .cache/$*
+	.cache/$*/bin/pip install --disable-pip-version-check --quiet --require-hashes -r packaging/$*/requirements.lock
 	@touch $@
+
+sbom: .cache/sbom/.installed
+	@mkdir -p dist
+	.cache/sbom/bin/cyclonedx-py requirements --output-reproducible --of JSON -o dist/sbom.json requirements.lock
 
 site: .cache/site/.installed
 	NO_MKDOCS_2_WARNING=1 .cache/site/bin/mkdocs build --strict --config-file packaging/site/mkdocs.yml
@@ -146,8 +151,9 @@ lock:
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements.lock pyproject.toml
 	.cache/lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe --no-header \
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements-dev.lock requirements-dev.in
-	.cache/lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe --no-header \
-	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o packaging/site/requirements.lock packaging/site/requirements.in
+	for tool in site sbom; do .cache/lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe \
+	  --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	  -o packaging/$$tool/requirements.lock packaging/$$tool/requirements.in || exit 1; done
 
 clean:
 	rm -rf $(VENV) .cache build dist *.egg-info
