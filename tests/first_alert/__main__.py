@@ -129,7 +129,7 @@ def before_a_job(machine: Machine) -> None:
          machine.ask("journalctl --no-pager -o cat -t fabricmon-prolog | tail -3; sinfo -h -N"))
     # In place of a mesh with a fault, which needs adapters that probe (tests/probe): a program with that exit code.
     machine.do("printf '#!/bin/sh\nexit 2\n' > /usr/local/bin/broken; chmod +x /usr/local/bin/broken; "
-               "sed -i 's|timeout 40 fabricmon|timeout 40 broken|' /usr/share/fabricmon/slurm/fabricmon-prolog")
+               "sed -i 's|40 fabricmon|40 /usr/local/bin/broken|' /usr/share/fabricmon/slurm/fabricmon-prolog")
     state = job(machine)
     seen("a critical finding requeues the job", state != "COMPLETED", state.replace("\n", " "))
 
