@@ -115,8 +115,7 @@ def port_health(domains: RowDomains, observations: Observations, ports: View, ab
         ratio[lossy.rows] = ports.tracks.losses.ratio(lossy.rows)
     found = unwell(observations, domains.port, *_out(ports, len(ratio)), ports.now)
     found.dead = np.fmin(found.dead, absent[: len(found.dead)])
-    towards = ports.tracks.losses.received_twice(len(ratio), ports.now)
-    return PortHealth(domains.port, found, ratio, domains.near, ports.now, towards)
+    return PortHealth(domains.port, found, ratio, domains.near, ports.now)
 
 
 BOOT = 600.0

@@ -11,10 +11,8 @@ from fabricmon.engine.symptoms.rule_state import SymptomKey
 from fabricmon.model import Evidence, Kind
 
 SETTLE = {SymptomType.FLOW_LOSS: 15.0, SymptomType.PACKET_LOSS: 30.0}
-"""Seconds without a further lossy flow or port for which a loss waits, by the type of its symptoms (design choice):
-more may follow within a window or two, and a hard fault behind them may appear, as an agent is silent after 30 s."""
-LONGEST = 120.0
-"""Seconds for which it waits at most (design choice): twelve windows of 10 s."""
+"""Seconds for which a loss waits, by the type of its symptoms (design choice): more flows or ports may follow within a
+window or two, and a hard fault behind them may appear. An agent counts as silent after 30 s."""
 
 FINER = {
     "plane": "its ports lose alike on all leaves: the evidence allows no finer answer than one of "
@@ -25,15 +23,8 @@ FINER = {
 }
 
 
-def unsettled(verdict: FaultVerdict, index: SymptomIndex, now: float) -> Unsettled:
-    """The places of losses show which part loses: none is named while further flows or ports begin to lose."""
-    began = [
-        (symptom.since, SETTLE[kind])
-        for found in (verdict.explained, verdict.effects) for kind, rows in found.items() if kind in SETTLE
-        for symptom in index.symptoms(kind, rows)
-    ]  # fmt: skip
-    spreads = any(now - since < settle for since, settle in began)
-    return Unsettled("losses spread, and a hard fault may appear" if spreads else "", LONGEST)
+def unsettled(verdict: FaultVerdict) -> Unsettled:
+    return Unsettled("losses spread, and a hard fault may appear", max(SETTLE[kind] for kind in verdict.explained))
 
 
 def effect_claims(verdict: FaultVerdict, index: SymptomIndex) -> frozenset[SymptomKey]:
