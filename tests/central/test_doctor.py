@@ -91,12 +91,10 @@ async def test_a_real_server_and_its_bundle(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "central.yaml").write_text(yaml.safe_dump(settings))
     bundle = tmp_path / "bundle.tar.gz"
     try:
+        make_bundle = ["support-bundle", "--config", str(tmp_path / "central.yaml"), "-o", str(bundle)]
         codes = [
-            await asyncio.to_thread(cli.main, words)
-            for words in (
-                ["doctor", "server", "--server", stage.url],
-                ["support-bundle", "--config", str(tmp_path / "central.yaml"), "-o", str(bundle), "--server", stage.url],
-            )
+            await asyncio.to_thread(cli.main, [*words, "--server", stage.url])
+            for words in (["doctor", "server"], make_bundle)
         ]
     finally:
         await stage.__aexit__()
