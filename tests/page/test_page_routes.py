@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from fabricmon.central.documents.past import as_csv
-from fabricmon.central.website import routes
+from fabricmon.central.website import routes, sending
 from fabricmon.model import ComponentId, Kind
 from fabricmon.sim.faults import FAULTS
 from tests.page.stage import Stage
@@ -47,13 +47,13 @@ async def test_answers_are_compressed_for_who_asks_for_it(stage):
 async def test_every_asset_that_the_page_names_is_served(stage):
     _, _, html = await get(stage, "", **{"Accept-Encoding": "identity"})
     assert b"static/main.js" in html
-    for name, kind in routes.ASSETS.items():
+    for name, kind in sending.ASSETS.items():
         status, headers, body = await get(stage, f"static/{name}", **{"Accept-Encoding": "identity"})
         assert (status, headers["Content-Type"].split(";")[0]) == (200, kind)
         if kind == "text/javascript":
             for line in body.decode().splitlines():
                 if line.startswith("import"):
-                    assert line.split('"./')[1].rstrip('";') in routes.ASSETS, line
+                    assert line.split('"./')[1].rstrip('";') in sending.ASSETS, line
             own = b"" if name.startswith("vendor/") else body  # comments of others have addresses
             assert b"http://" not in own.replace(b"http://www.w3.org/", b"")
             assert b"https://" not in own

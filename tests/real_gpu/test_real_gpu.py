@@ -75,7 +75,10 @@ def test_traffic_is_that_of_the_copies(agent: Process, way: str, metric: str, ot
     command = [sys.executable, "-m", "tests.real_gpu.cuda", "copy", way, str(size)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as copies:
         time.sleep(4)
-        seen = [value(agent, metric) for _ in range(4) if time.sleep(1) is None]
+        seen = []
+        for _ in range(4):
+            time.sleep(1)
+            seen.append(value(agent, metric))
         back = value(agent, other)
         assert copies.stdout is not None
         rate = size / float(copies.stdout.read())

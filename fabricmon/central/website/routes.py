@@ -7,17 +7,13 @@ browser is connected.
 from __future__ import annotations
 
 import asyncio
-import gzip
-import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
-from importlib import resources
 
 import msgspec
 import numpy as np
 from aiohttp import web
-from prometheus_client.exposition import gzip_accepted
 
 from fabricmon.central.api import answers as api
 from fabricmon.central.api import request as api_request
@@ -36,38 +32,13 @@ from fabricmon.central.page.search_filter import Filter, filter_of
 from fabricmon.central.store.database import StoreError
 from fabricmon.central.website.history import History
 from fabricmon.central.website.named import NamedPages
+from fabricmon.central.website.sending import HTML, JSON, add_assets, digest, sent
 from fabricmon.forms.decoding import loose_json
 from fabricmon.forms.times import clock_time
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import ComponentId, HistoryEntry, Incident, Kind, Presence, Symptom
 from fabricmon.notify.silence import silenced_by
-from fabricmon.runtime.http import packed
 
-ASSETS = {
-    "page.css": "text/css",
-    "map.css": "text/css",
-    "detail.css": "text/css",
-    "table.css": "text/css",
-    "main.js": "text/javascript",
-    "live.js": "text/javascript",
-    "morph.js": "text/javascript",
-    "map.js": "text/javascript",
-    "layout.js": "text/javascript",
-    "panel.js": "text/javascript",
-    "chart.js": "text/javascript",
-    "units.js": "text/javascript",
-    "vendor/uPlot.esm.js": "text/javascript",
-    "vendor/uPlot.min.css": "text/css",
-    "silence.js": "text/javascript",
-    "dialog.js": "text/javascript",
-    "select.js": "text/javascript",
-    "news.js": "text/javascript",
-    "theme.js": "text/javascript",
-    "times.js": "text/javascript",
-    "runbook.css": "text/css",
-    "icon.svg": "image/svg+xml",
-}
-SMALL = 1024  # bytes: smaller answers are not compressed
 MAX_WATCHERS = 128  # event streams; further browsers poll every few seconds
 BEAT = 1.0  # seconds between two checks for a change, while a stream is open
 HEARTBEAT = 5.0  # seconds after which an event is sent without a change
@@ -113,8 +84,7 @@ class StatusPage:
         ):
             router.add_get(path, handler)
         app.on_shutdown.append(self._end)
-        for name, kind in ASSETS.items():
-            router.add_get(f"/static/{name}", _asset(name, kind))
+        add_assets(router)
 
     def scene(self) -> scene.Scene:
         """The current data of the page."""
@@ -147,13 +117,13 @@ class StatusPage:
         return self._answer(request, ("live", wanted), lambda: document.fragment(self.scene(), wanted).encode())
 
     async def _map_plan(self, request: web.Request) -> web.Response:
-        return self._answer(request, ("plan", None), lambda: msgspec.json.encode(self.fabric_map().document()), "json")
+        return self._answer(request, ("plan", None), lambda: msgspec.json.encode(self.fabric_map().document()), JSON)
 
     async def _map_health(self, request: web.Request) -> web.Response:
-        return self._answer(request, ("health", None), self._health, "json")
+        return self._answer(request, ("health", None), self._health, JSON)
 
     async def _map_levels(self, request: web.Request) -> web.Response:
-        return self._answer(request, ("levels", None), self._levels, "json")
+        return self._answer(request, ("levels", None), self._levels, JSON)
 
     def _levels(self) -> bytes:
         """Load and errors by cell. Not part of the events: they change with every reading."""
@@ -291,7 +261,7 @@ class StatusPage:
             pulse = f"as of <time>{clock_time(self._evaluator.now())}</time>"
             html = document.shell(title, self._evaluator.fabric, body, pulse)
         body_bytes = html.encode()
-        return _sent(request, body_bytes, _digest(body_bytes), "html", status)
+        return sent(request, body_bytes, digest(body_bytes), HTML, status)
 
     def _missing(self, request: web.Request, title: str, text: str) -> web.Response:
         html = f'<h2 id="panel-title" tabindex="-1">{title}</h2><p class="note">{text}</p>'
@@ -337,11 +307,11 @@ class StatusPage:
         request: web.Request,
         key: tuple[str, Filter | None],
         make: Callable[[], bytes],
-        form: str = "html",
+        kind: str = HTML,
     ) -> web.Response:
         self._tag(key, make)
         _, body, tag = self._kept[key]
-        return _sent(request, body, tag, form)
+        return sent(request, body, tag, kind)
 
     def _tag(self, key: tuple[str, Filter | None], make: Callable[[], bytes]) -> str:
         """The digest of an answer; rendered at most once per tick."""
@@ -350,7 +320,7 @@ class StatusPage:
         if kept is None or kept[0] != at:
             body = make()
             self._kept.pop(key, None)
-            self._kept[key] = kept = (at, body, _digest(body))
+            self._kept[key] = kept = (at, body, digest(body))
             while len(self._kept) > MAX_KEPT:
                 del self._kept[next(iter(self._kept))]
         return kept[2]
@@ -368,35 +338,3 @@ def _concerns(incident: Incident, node: str) -> bool:
 
 def _symptoms_of(symptoms: list[Symptom], component: ComponentId) -> list[Symptom]:
     return [s for s in symptoms if s.component == component]
-
-
-def _digest(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()[:16]
-
-
-def _sent(request: web.Request, body: bytes, tag: str, form: str, status: int = 200) -> web.Response:
-    """An answer, or 304 where the browser has it."""
-    headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-    if status == 200 and f'"{tag}"' in request.headers.get("If-None-Match", ""):
-        return web.Response(status=304, headers=headers)
-    if len(body) >= SMALL and gzip_accepted(request.headers.get("Accept-Encoding", "")):
-        body, headers["Content-Encoding"] = packed(body), "gzip"
-    kind = "application/json" if form == "json" else "text/html"
-    return web.Response(body=body, status=status, content_type=kind, charset="utf-8", headers=headers)
-
-
-def _asset(name: str, kind: str) -> api.Handler:
-    """Handler of a static file, with its digest as ETag."""
-    data = resources.files("fabricmon.central.page").joinpath("static", name).read_bytes()
-    tag, small = _digest(data), gzip.compress(data, mtime=0)
-
-    async def serve(request: web.Request) -> web.Response:
-        headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-        if f'"{tag}"' in request.headers.get("If-None-Match", ""):
-            return web.Response(status=304, headers=headers)
-        body = data
-        if len(data) >= SMALL and gzip_accepted(request.headers.get("Accept-Encoding", "")):
-            body, headers["Content-Encoding"] = small, "gzip"
-        return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
-
-    return serve
