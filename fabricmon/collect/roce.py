@@ -3,10 +3,12 @@
 There is no other source of pause per priority (docs/methods.md#ethernet-counters). One Session an interface.
 
 On mlx5 the names depend on the settings: a priority's pause counters exist only while flow control is enabled on it,
-and when it moves from one priority to another their number stays the same. So the names are read again after the
-values; values count only where the names before and after are equal.
+and when it moves from one priority to another their number stays the same. The kernel locks names and values each for
+itself. So the names are read directly before the values and again after them; values count only where both are equal.
+Names that are known from an earlier read do not do: they may have moved since, and have moved back after the values.
+Two changes of the settings between the three questions of one read would still pass.
 
-Most drivers answer from memory. mlx5 sends its firmware some 41 commands: such interfaces are read every `costly`
+Most drivers answer from memory. mlx5 sends its firmware some 43 commands: such interfaces are read every `costly`
 only, spread over that time, and keep their last reading, with its time, until then.
 """
 
@@ -38,7 +40,7 @@ _COSTLY = 10  # firmware commands a read, from which on a driver is read every `
 class RoceConfig(InterfaceConfig, frozen=True):
     """collect.roce. bnxt_en's values are a second old at best.
 
-    costly  between two reads of an interface whose driver asks its firmware for them: on mlx5 one costs about 41
+    costly  between two reads of an interface whose driver asks its firmware for them: on mlx5 one costs about 43
             commands (docs/methods.md#firmware-commands)
     """
 
@@ -75,14 +77,12 @@ class RoceSession(InterfaceSession[RoceConfig]):
 
     def _read(self, start: float) -> Reading:
         host, name = self._host, self._interface.name
-        before = self._names
-        if before is None:
-            try:
-                before = host.interfaces.statistics_names(name)
-            except HostError as error:
-                if isinstance(error, Unsupported) or error.errno == errno.EOPNOTSUPP:
-                    return Reading((), array("d"), start)
-                raise
+        try:
+            before = host.interfaces.statistics_names(name)
+        except HostError as error:
+            if self._names is None and (isinstance(error, Unsupported) or error.errno == errno.EOPNOTSUPP):
+                return Reading((), array("d"), start)
+            raise
         for _ in range(_TRIES):
             taken = host.monotonic()
             found = self._values(before)

@@ -24,6 +24,7 @@ class Drivers(NotAsked):
         self.memory: dict[str, Callable[[int, int, int, int], bytes]] = {}
         self.between: list[Callable[[], None]] = []
         """Done one by one, each after names were asked for and before anything else is."""
+        self.after_values: list[Callable[[], None]] = []
         self.asked: list[str] = []
         self._last: dict[str, tuple[str, ...]] = {}
 
@@ -42,6 +43,8 @@ class Drivers(NotAsked):
         found = tuple(self._of(self.counts, name).values())
         if len(found) != count:
             raise HostError("GSTATS", errno.EAGAIN, "another number")
+        if self.after_values:
+            self.after_values.pop(0)()
         return found
 
     def standard_statistics(self, name: str) -> dict[str, int]:

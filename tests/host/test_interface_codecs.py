@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import mmap
+import os
 import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.host.ethtool_statistics import DriverStatistics
+from fabricmon.host.ethtool_statistics import DriverStatistics, StatisticsAsker
 from fabricmon.host.live import LiveHost
 from fabricmon.host.messages import dcb, ethtool, netlink
 from fabricmon.host.messages.netlink import NetlinkError
@@ -164,6 +167,15 @@ def test_statistics_of_another_number_are_asked_for_again() -> None:
     with pytest.raises(HostError) as caught:
         statistics.values(name, len(names) + 1)
     assert caught.value.errno == errno.EAGAIN
+
+
+def test_an_answer_that_is_too_long_is_an_error_and_overwrites_nothing() -> None:
+    """The kernel writes as many statistics as there are, whatever was expected."""
+    end = memoryview(StatisticsAsker().answer)[-mmap.PAGESIZE - 8 :]
+    with Path("/dev/zero").open("rb", buffering=0) as zeros:
+        assert os.readv(zeros.fileno(), [end]) == 8, "the kernel stops where the page begins"
+        with pytest.raises(OSError, match="Bad address"):
+            os.readv(zeros.fileno(), [end[8:]])
 
 
 def test_a_tree_of_another_machine_is_not_asked(tmp_path) -> None:

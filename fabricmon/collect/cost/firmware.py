@@ -46,7 +46,7 @@ def adapter_cost(driver: str) -> AdapterCost:
 class InterfaceCost(NamedTuple):
     """Firmware commands for the answer to each question of `host.interfaces`, and for one file of hwmon.
 
-    statistics  the values, and the names once: mlx5 reads its PFC and pause settings for count, names and values
+    statistics  the values, and the names twice: mlx5 reads its PFC and pause settings for each count, names and values
     dcb         mlx5 reads class, group and bandwidth of each of eight classes one by one
     module      one piece of 128 bytes; mlx5 fetches 48 a command
     """
@@ -62,7 +62,7 @@ class InterfaceCost(NamedTuple):
 
 
 _INTERFACES = {
-    "mlx5_core": InterfaceCost(41, 2, 3, 1, 2, 30, 3, 1),
+    "mlx5_core": InterfaceCost(43, 2, 3, 1, 2, 30, 3, 1),
     "ena": InterfaceCost(statistics=1),
     "bnxt_en": InterfaceCost(link_state=1, module=1, temperature=1),
     "hns3": InterfaceCost(statistics=1, module=1),
