@@ -21,7 +21,7 @@ from tests.mutation.hook import Plan
 from tests.mutation.recorder import record
 from tests.mutation.recording import Recording, kept, modules, source, statement_of
 from tests.mutation.report import Result, table
-from tests.mutation.session import LONGEST, OPTIONS, ROOT, Outcome, Spent, Watch, in_forks, preload, run_tests
+from tests.mutation.session import LONGEST, OPTIONS, ROOT, TIER, Outcome, Spent, Watch, in_forks, preload, run_tests
 
 PACKAGES = (
     "engine.incidents.situation", "engine.symptoms", "engine.evaluation", "rules", "fleet", "notify", "central",
@@ -134,10 +134,12 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=100, help="of changes (100)")
     parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="CPU time of tests a change (60)")
     parser.add_argument("--areas", nargs="+", default=(), help="folders or files of tests (all)")
+    parser.add_argument("--quick", action="store_true", help="only the tests of `make test`")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")
     parser.add_argument("--list", action="store_true", help="print the sample, run nothing")
     args = parser.parse_args()
+    TIER.quick = args.quick
     names = modules(args.packages)
     sample, total = sampled(names, args.number, args.seed)
     if args.list:

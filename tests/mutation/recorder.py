@@ -70,7 +70,7 @@ class _Recorder:
     """A pytest plugin: collects all files with marked modules, then runs each in a fork."""
 
     def __init__(self, folder: Path, names: Sequence[str], jobs: int) -> None:
-        self._names, self._jobs, self._size = names, jobs, len(names) * SLOTS
+        self._folder, self._names, self._jobs, self._size = folder, names, jobs, len(names) * SLOTS
         self._hits = np.memmap(_empty(folder / "hits", self._size), dtype=np.uint8, mode="r+")
         self._plan = Plan({}, {name: at * SLOTS for at, name in enumerate(names)}, str(folder / "hits"))
         self._plan.install(folder / "plan.json")
@@ -98,6 +98,8 @@ class _Recorder:
         of: dict[Path, list[pytest.Item]] = {}
         for item in session.items:
             of.setdefault(item.path, []).append(item)
+        for path in self._collected.keys() - of.keys():  # no test of this file is asked for
+            keep(path, self._raw(path, _OneFile(_empty(self._folder / "none", self._size)), self._collected[path]))
         works = [(path, lambda folder, items=items: self._record(folder, items)) for path, items in of.items()]
         LOG.parent.mkdir(parents=True, exist_ok=True)
         with LOG.open("w") as log:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tests.mutation.changes import Change, Statement, marked, parse
-from tests.mutation.session import ROOT
+from tests.mutation.session import ROOT, TIER
 
 KEPT = ROOT / ".cache/mutation/recordings"
 FUNCTIONS = KEPT.with_name("functions")
@@ -146,19 +146,23 @@ def functions_at(digest: str) -> dict[str, frozenset[str]]:
     return {module: frozenset(functions) for module, functions in raw.items()}
 
 
-def _kept(file: Path) -> Path:
-    return KEPT / f"{'.'.join(file.relative_to(ROOT).with_suffix('').parts)}.json"
+def _kept(file: Path, quick: bool) -> Path:
+    """Where the recording of all tests of a file is, or of those of `make test`."""
+    name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+    return KEPT / f"{name}{'.quick' if quick else ''}.json"
 
 
 def kept(files: Iterable[Path]) -> Iterator[tuple[Path, Recording]]:
-    """The files of tests whose recording is of their present text; it knows no module that is newer."""
+    """The files of tests whose recording is of their present text; it knows no module that is newer. One of all tests
+    of the file serves also where only the quick ones are asked for."""
     for file in files:
-        if _kept(file).exists():
-            raw = json.loads(_kept(file).read_text())
-            if raw["own"] == own_digest(file) and "functions" in raw:
+        for place in [_kept(file, False), *([_kept(file, True)] if TIER.quick else [])]:
+            raw = json.loads(place.read_text()) if place.exists() else {}
+            if raw.get("own") == own_digest(file) and "functions" in raw:
                 yield file, Recording(raw, functions_at(raw["functions"]))
+                break
 
 
 def keep(file: Path, raw: Mapping[str, Any]) -> None:
     KEPT.mkdir(parents=True, exist_ok=True)
-    _kept(file).write_text(json.dumps(raw))
+    _kept(file, TIER.quick).write_text(json.dumps(raw))

@@ -36,8 +36,26 @@ PRELOADED = (
 OPTIONS = (
     "-q", "--no-header", "--tb=line", "--capture=no", "-p", "no:cacheprovider", "-p", "no:xdist",
     "-W", "ignore::pytest.PytestAssertRewriteWarning",
-    "-m", "not (vm or chaos or rig)",
 )  # fmt: skip
+
+
+@dataclass
+class Tier:
+    """Which tests run: all that need no machine of their own, or only those of `make test`, with its examples."""
+
+    quick: bool = False
+
+    @property
+    def marks(self) -> str:
+        return "not (long or vm or chaos or rig)" if self.quick else "not (vm or chaos or rig)"
+
+    @property
+    def examples(self) -> int:
+        return 25 if self.quick else 100
+
+
+TIER = Tier()
+"""Of this process and of those that it forks."""
 
 
 class SameExamples:
@@ -45,7 +63,9 @@ class SameExamples:
 
     def pytest_sessionstart(self) -> None:
         phases = (Phase.explicit, Phase.generate)
-        settings.register_profile("mutation", deadline=None, database=None, derandomize=True, phases=phases)
+        settings.register_profile(
+            "mutation", deadline=None, database=None, derandomize=True, phases=phases, max_examples=TIER.examples
+        )
         settings.load_profile("mutation")
 
 
@@ -231,7 +251,7 @@ def in_forks(works: Iterable[tuple[Named, Work]], limit: float, jobs: int) -> It
 
 def main_of_pytest(arguments: Sequence[str], plugin: Any) -> int:
     os.chdir(ROOT)
-    return int(pytest.main([*OPTIONS, *arguments], plugins=[SameExamples(), plugin]))
+    return int(pytest.main([*OPTIONS, "-m", TIER.marks, *arguments], plugins=[SameExamples(), plugin]))
 
 
 def run_tests(folder: Path, tests: Sequence[str], plan: Plan, watch: Any) -> int:

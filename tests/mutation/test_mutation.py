@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from tests.mutation import recording
 from tests.mutation.__main__ import PACKAGES
 from tests.mutation.changes import Statement, changed, changes, marked
 from tests.mutation.equivalent import entries
-from tests.mutation.recording import Recording, modules, source
-from tests.mutation.session import ROOT
+from tests.mutation.recording import Recording, functions_now, keep, kept, modules, own_digest, source
+from tests.mutation.session import ROOT, Tier
 
 EXAMPLE = '''
 """A text with 1 number."""
@@ -96,12 +97,12 @@ def test_a_mark_stands_before_each_statement_and_the_docstrings_stay() -> None:
 
 def test_a_recording_outlives_changes_elsewhere_and_is_wide_where_the_function_changed() -> None:
     def executing(statement: Statement) -> tuple[list[str], bool]:
-        tests, imported = recording.executing("m", statement)
+        tests, imported = recorded.executing("m", statement)
         return [test.name for test in tests], imported
 
     places = [("m", "f", "1", 0), ("m", "f", "1", 1), ("m", "g", "2", 0), ("other", "f", "1", 0)]
     tests = {"one": (1.0, 2.0, [0, 1]), "two": (1.0, 2.0, [0, 2]), "three": (1.0, 2.0, [3])}
-    recording = Recording({"places": places, "tests": tests, "imported": [2]}, {"m": {"f", "g", "idle"}})
+    recorded = Recording({"places": places, "tests": tests, "imported": [2]}, {"m": {"f", "g", "idle"}})
     assert executing(Statement("f", "1", 0, 99)) == (["one", "two"], False)
     assert executing(Statement("f", "1", 1, 99)) == (["one"], False)
     assert executing(Statement("f", "1", 2, 99)) == ([], False)
@@ -109,7 +110,36 @@ def test_a_recording_outlives_changes_elsewhere_and_is_wide_where_the_function_c
     assert executing(Statement("g", "2", 0, 99)) == (["two"], True)
     assert executing(Statement("new", "3", 0, 99)) == (["one", "two"], True)
     assert executing(Statement("idle", "4", 0, 99)) == ([], False)
-    assert recording.executing("absent", Statement("f", "1", 0, 99)) == ([], False)
+    assert recorded.executing("absent", Statement("f", "1", 0, 99)) == ([], False)
+
+
+def test_a_recording_of_all_tests_serves_where_only_the_quick_ones_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(recording, "FUNCTIONS", tmp_path / "functions")
+    tier = Tier()
+    monkeypatch.setattr(recording, "TIER", tier)
+    file = Path(__file__)
+    functions = functions_now(["fabricmon"])
+    raw = {"places": [], "tests": {}, "imported": [], "own": own_digest(file), "functions": functions}
+
+    def found() -> list[bool]:
+        """Whether it is kept for all tests, and for the quick ones."""
+        answers = []
+        for tier.quick in (False, True):
+            answers.append(bool(list(kept([file]))))
+        return answers
+
+    assert found() == [False, False]
+    tier.quick = True
+    keep(file, raw)
+    assert found() == [False, True]
+    tier.quick = False
+    keep(file, raw)
+    for place in (tmp_path / "kept").glob("*.quick.json"):
+        place.unlink()
+    assert found() == [True, True]
 
 
 def test_every_entry_of_the_equivalent_ones_is_a_possible_change_with_a_reason() -> None:
