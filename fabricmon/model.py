@@ -289,6 +289,8 @@ class Evidence(Struct, frozen=True):
     value: float | None = None
     limit: float | None = None
     for_it: bool = True
+    unit: str = ""  # of value and limit: "ratio", "seconds", "nats"; "" a plain number
+    measure: str = ""  # what was compared (rules/measures.py): "congestion.stalled"
 
 
 class RuledOut(Struct, frozen=True):

@@ -36,7 +36,15 @@ Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})] | None
 # `for` is no name in Python
 EvidenceDocument = TypedDict(
     "EvidenceDocument",
-    {"component": str, "text": str, "formula": str, "value": float | None, "limit": float | None, "for": bool},
+    {
+        "component": str,
+        "text": str,
+        "formula": str,
+        "value": float | None,
+        "limit": float | None,
+        "unit": Annotated[str, Meta(description='of value and limit: "ratio", "seconds", "nats"; "": a plain number')],
+        "for": bool,
+    },
 )
 """A reading, with the formula that evaluated it; `for` false: against the verdict."""
 
@@ -212,6 +220,7 @@ def _evidence(e: Evidence) -> EvidenceDocument:
         "formula": e.formula,
         "value": finite(e.value),
         "limit": finite(e.limit),
+        "unit": e.unit,
         "for": e.for_it,
     }
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 
+from fabricmon.forms.quantities import quantity
 from fabricmon.model import Evidence, Incident
 
-_UNITS = "%|ms|s|min|h|dBm|°C|W|mW|Gb/s|GT/s|lanes|errors/s"
-_NUMBER = re.compile(rf"([-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?) ?({_UNITS})?(?!\w)")
-_SAME = 0.03  # relative difference between a value and its text: texts have two digits or more
 _PLACES = ("node", "device", "leaf", "rail")
 
 
@@ -21,28 +18,25 @@ def deciding_evidence(incident: Incident) -> Evidence | None:
 
 
 def reading(incident: Incident) -> str:
-    """The deciding reading, with its limit in the unit of its text: "penalty 3705 (limit 2000)"; "" without any."""
+    """The deciding reading, with limit and unit: "penalty 3705 (limit 2000)"; "" without any."""
     evidence = deciding_evidence(incident)
     if evidence is None:
         return ""
     where = "" if evidence.component == incident.component else f"{evidence.component}: "
+    return f"{where}{with_limit(evidence)}"
+
+
+def with_limit(evidence: Evidence) -> str:
+    """The text of a reading with its limit: "penalty 3705 (limit 2000)"."""
     limit = limit_text(evidence)
-    return f"{where}{evidence.text}" + (f" (limit {limit})" if limit else "")
+    return f"{evidence.text} (limit {limit})" if limit else evidence.text
 
 
 def limit_text(evidence: Evidence) -> str:
-    """The limit in the unit in which the text gives the value; "" without one, or where it is the value itself."""
-    if evidence.value is None or not evidence.limit or not math.isfinite(evidence.value + evidence.limit):
+    """The limit with its unit; "" where nothing was compared with one, or it is the value itself."""
+    if not evidence.measure or evidence.value is None or not evidence.limit or evidence.value == evidence.limit:
         return ""
-    if evidence.value == evidence.limit:
-        return ""
-    for number, unit in _NUMBER.findall(evidence.text):
-        given = float(number.replace(",", ""))
-        if _close(given, evidence.value):
-            return f"{evidence.limit:.4g} {unit}".rstrip()
-        if unit == "%" and _close(given, 100 * evidence.value):
-            return f"{100 * evidence.limit:.4g} %"
-    return f"{evidence.limit:.4g}"
+    return quantity(evidence.limit, evidence.unit) if math.isfinite(evidence.value + evidence.limit) else ""
 
 
 def next_cause(incident: Incident) -> str:
@@ -58,7 +52,3 @@ def where(incident: Incident) -> str:
     """ "node host-011, device mlx5_2, leaf su0/rail2, rail su0/2"; the component where it is in none of these."""
     found = [f"{name} {incident.labels[name]}" for name in _PLACES if incident.labels.get(name)]
     return ", ".join(found) or incident.component
-
-
-def _close(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=_SAME)

@@ -88,7 +88,7 @@ def evidence(view: View, row: int, params: AgentSilentParams) -> tuple[Evidence,
     text = f"{WORDS[_presence(view, row)]}; last frame at {clock_time(view.now - quiet_for)}"
     text += f" ({detail})" if detail else ""
     formula = f"no frame in max({params.intervals:g} intervals, {params.after:g} s); unanswered {params.unanswered:g} s"
-    return (reading(text, formula, quiet_for, limit),)
+    return (reading(text, formula, quiet_for, limit, measure="agent_silent.quiet"),)
 
 
 def info(view: View, row: int, params: AgentSilentParams) -> dict[str, str]:

@@ -133,7 +133,7 @@ def evidence(view: View, row: int, params: CongestionParams) -> tuple[Evidence, 
     pressure = view.tracks.pressure
     rows, scale = np.array([row]), float(_scale(view, params)[row])
     windows = pressure.stalled.windows(0, rows, 3)[:, 0] / scale
-    shares = ", ".join("unknown" if np.isnan(share) else f"{share:.2f}" for share in windows)
+    shares = ", ".join("unknown" if np.isnan(share) else f"{share:.0%}" for share in windows)
     ticks = bool(view.tracks.facts.infiniband[row])
     what = "could not transmit (no credits)" if ticks else "PFC-paused on its worst priority"
     formula = (
@@ -141,8 +141,9 @@ def evidence(view: View, row: int, params: CongestionParams) -> tuple[Evidence, 
         f"{params.calm:g} for {float(params.clear):g} s"
     )
     recent, usual = (float(share[row]) / scale for share in (pressure.stalled.recent[0], pressure.usual.mean))
-    text = f"{what} for a share of {shares} of the last windows of {SECONDS:.0f} s, newest first"
-    found = [reading(text, formula, recent, params.high, recent > params.high)]
+    text = f"{what} for {shares} of the last windows of {SECONDS:.0f} s, newest first"
+    measure = "congestion.estimate" if ticks or _compared(view, params)[row] else "congestion.stalled"
+    found = [reading(text, formula, recent, params.high, recent > params.high, measure)]
     if _compared(view, params)[row] and not np.isnan(recent):
         how = (
             "relative to the longest wait of ports of its make in a day, as its tick length is unknown"
@@ -151,11 +152,11 @@ def evidence(view: View, row: int, params: CongestionParams) -> tuple[Evidence, 
         )
         peers = float(_peers(view, rows)[0]) / scale
         before = float(pressure.usual_before(rows, RAISING * WINDOW)[0]) / scale
-        text = f"estimate {how}; its own mean before was {before:.2f}, the mean of its peers is {peers:.2f}"
+        text = f"estimate {how}; its own mean before was {before:.0%}, the mean of its peers is {peers:.0%}"
         found.append(reading(text, f">= {params.apart:g} times both (design choice)"))
     elif not np.isnan(usual):
-        text, lasts = f"mean of its last hour of work: {usual:.2f}", usual > params.lasting
-        found.append(reading(text, value=usual, limit=params.lasting, for_it=lasts))
+        text, lasts = f"mean of its last hour of work: {usual:.0%}", usual > params.lasting
+        found.append(reading(text, "", usual, params.lasting, lasts, "congestion.usual"))
     receive, transmit = (float(pressure.traffic.recent[way, row]) for way in (RECEIVE, TRANSMIT))
     if not np.isnan(transmit):
         found.append(reading(f"Tx {transmit:.0%}, Rx {receive:.0%} of its line rate"))

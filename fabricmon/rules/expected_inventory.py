@@ -120,9 +120,9 @@ def evidence(view: View, row: int, params: ExpectedInventoryParams) -> tuple[Evi
             continue
         origin = "as most nodes of this build" if by_peers[row] else source
         text = f"{what}: expected {wanted[row]:.0f}, found {there[row]:.0f} ({origin})"
-        formula = "found < expected"
+        formula, measure = "found < expected", f"expected_inventory.{what.lower()}"
         readings.append(
-            reading(text, formula, float(there[row]), float(wanted[row]), bool(there[row] < wanted[row]))
+            reading(text, formula, float(there[row]), float(wanted[row]), bool(there[row] < wanted[row]), measure)
         )
     if access := view.label(row, "access"):
         readings.append(reading(f"present and not usable: {access}", "uverbs and umad device, and its own interface"))

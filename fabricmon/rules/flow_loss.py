@@ -47,7 +47,8 @@ def evidence(view: View, row: int, params: PacketLossParams) -> tuple[Evidence, 
     lost, sent = float(view.probes.lost[:, row].sum()), float(view.probes.sent[:, row].sum())
     share = float(_shares(view, np.array([row]))[0])
     formula = "probes without an answer over probes sent, of all flows of a part (docs/methods.md#pooled-losses)"
-    return (reading(f"{lost:.0f} of {sent:.0f} probes lost ({share:.2g}) in the last minute", formula, share),)
+    text = f"{lost:.0f} of {sent:.0f} probes lost ({share:.2g}) in the last minute"
+    return (reading(text, formula, share, measure="flow_loss.share"),)
 
 
 def promql(params: PacketLossParams) -> Translation:

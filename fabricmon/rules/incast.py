@@ -126,20 +126,20 @@ def evidence(view: View, row: int, params: IncastParams) -> tuple[Evidence, ...]
         peers = float(others_mean(pressure.traffic.recent[RECEIVE, :n], pressure.busy[:n], groups, rows)[0])
         text = f"Rx {receive:.0%} of its line rate" + ("" if np.isnan(peers) else f", its peers {peers:.0%}")
         formula = f">= {params.full:.0%} and {params.apart:g} times its peers"
-        found.append(reading(text, formula, receive, params.full, receive >= params.full))
+        found.append(reading(text, formula, receive, params.full, receive >= params.full, "incast.receive"))
     marked = float(pressure.marked(rows)[0])
     if not np.isnan(marked):
         text = f"{marked:.1%} of the received packets are ECN-marked"
         formula = f"> {params.marked:.0%}"
-        found.append(reading(text, formula, marked, params.marked, marked > params.marked))
+        found.append(reading(text, formula, marked, params.marked, marked > params.marked, "incast.marked"))
     count = int(senders(view, rows, groups, params)[0])
     text = f"{count} senders of {where} are slowed down in the same window; the sender of each flow is not known"
     formula = f">= {params.senders} senders"
-    found.append(reading(text, formula, count, params.senders, count >= params.senders))
+    found.append(reading(text, formula, count, params.senders, count >= params.senders, "incast.senders"))
     pausing = float(pressure.pausing.recent[0, row])
     if not np.isnan(pausing):
         text = f"PFC pause sent for {pausing:.0%} of the time"
-        found.append(reading(text, value=pausing, limit=params.pausing, for_it=pausing <= params.pausing))
+        found.append(reading(text, "", pausing, params.pausing, pausing <= params.pausing, "incast.pausing"))
     return tuple(found) or (reading("Rx of this port is unknown", for_it=False),)
 
 

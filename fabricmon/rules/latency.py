@@ -68,7 +68,8 @@ def evidence(view: View, row: int, params: LatencyParams) -> tuple[Evidence, ...
         f"median round trip on the network {rtt * 1e6:.0f} us in three windows of 10 s; usual are {usual * 1e6:.0f} us "
         f"of this flow and {of_class * 1e6:.0f} us of flows {where}"
     )
-    found = [reading(text, f"{params.times:g} times the larger, and {params.least * 1e6:g} us more", rtt, limit)]
+    formula = f"{params.times:g} times the larger, and {params.least * 1e6:g} us more"
+    found = [reading(text, formula, rtt, limit, measure="latency.rtt")]
     for column, whose in (("flow_own_delay", "this host"), ("flow_peer_delay", "the responder's host")):
         delay = float(view.value(column)[row])
         if not np.isnan(delay):

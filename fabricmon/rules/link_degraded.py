@@ -120,7 +120,7 @@ def evidence(view: View, row: int, params: LinkDegradedParams) -> tuple[Evidence
     lanes = f" over {width:.0f} lanes" if width > 0 else ""
     text = f"link runs at {_gb(rate[row])}{lanes}; {_gb(reference[row])} {source}"
     formula = "negotiated rate below the configured or most common one"
-    return (reading(text, formula, float(rate[row]), float(reference[row])),)
+    return (reading(text, formula, float(rate[row]), float(reference[row]), measure="link_degraded.rate"),)
 
 
 def _gb(rate: float) -> str:

@@ -83,9 +83,10 @@ def evidence(view: View, row: int, params: LinkDegradingParams) -> tuple[Evidenc
     if seen.bits > 0:
         measured += f", {seen.low:.2g} to {seen.high:.2g}"
     slope = float(trend.slope[row])
+    bounds = "exact bounds of a Poisson count over the bits (docs/methods.md#ber-bounds)"
     return (
-        reading(text, formula, slope, params.sigmas * float(trend.error[row]), bool(slope > 0)),
-        reading(measured, "exact bounds of a Poisson count over the bits (docs/methods.md#ber-bounds)", seen.low),
+        reading(text, formula, slope, params.sigmas * float(trend.error[row]), bool(slope > 0), "link_degrading.slope"),
+        reading(measured, bounds, seen.low, measure="link_degrading.ber"),
     )
 
 

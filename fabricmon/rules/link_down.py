@@ -155,7 +155,8 @@ def evidence(view: View, row: int, params: LinkDownParams) -> tuple[Evidence, ..
         words.append("carrier" if carrier else "no carrier")
     why = Expected(int(expected(view, params)[row]))
     formula = f"not active for longer than {max(limit, params.never) if why else limit:g} s"
-    readings = [reading(", ".join(words), formula, for_s, float(limit), state in (link.DOWN, link.INIT))]
+    down = state in (link.DOWN, link.INIT)
+    readings = [reading(", ".join(words), formula, for_s, float(limit), down, "link_down.time")]
     if state == link.INIT:
         sm = float(view.value("sm_lid")[row])
         lid = "" if math.isnan(sm) else f"; sm_lid is {sm:.0f}" + (" (none assigned)" if sm == 0 else "")

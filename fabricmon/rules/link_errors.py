@@ -100,16 +100,17 @@ def evidence(view: View, row: int, params: LinkErrorsParams) -> tuple[Evidence, 
             f"lower bound chi2inv(1e-8, 2k)/2n > {params.warning:g} x target {target:g} is a warning, "
             f"> {params.critical:g} x critical"
         )
-        readings.append(reading(text, formula, seen.low, alarm, seen.low > alarm))
+        readings.append(reading(text, formula, seen.low, alarm, seen.low > alarm, "link_errors.ber"))
     onset = float(errors.onset[row])
     text = f"onset statistic {onset:.1f} nats, background {errors.background[row]:.3g} errors a poll"
     formula = "S <- max(0, S + x ln(l1/l0) - (l1 - l0)), x at most 3 a poll (docs/methods.md#cusum)"
-    readings.append(reading(text, formula, onset, params.onset, onset >= params.onset))
+    readings.append(reading(text, formula, onset, params.onset, onset >= params.onset, "link_errors.onset"))
     polls = int(_SET_BITS[errors.hard[row]])
     if polls:
         text = f"hard errors ({' or '.join(HARD)} rose) in {polls} of the last {HARD_POLLS} polls"
         formula = f"{params.hard_polls} of {HARD_POLLS} polls"
-        readings.append(reading(text, formula, polls, params.hard_polls, polls >= params.hard_polls))
+        hard = polls >= params.hard_polls
+        readings.append(reading(text, formula, polls, params.hard_polls, hard, "link_errors.hard"))
     if errors.blind[row]:
         text = "an error counter of this port is saturated: the true ratio may be higher"
         readings.append(reading(text))

@@ -126,13 +126,14 @@ def evidence(view: View, row: int, params: LinkFlappingParams) -> tuple[Evidence
             penalty,
             params.raise_at,
             penalty > params.raise_at,
+            "link_flapping.penalty",
         )
     ]
     if episodes >= params.episodes:
         hours = params.window / 3600
         text = f"{episodes} separate episodes in {hours:g} h"
         formula = f"downs within {params.apart:g} s are one episode; {params.episodes} in {hours:g} h"
-        readings.append(reading(text, formula, episodes, params.episodes))
+        readings.append(reading(text, formula, episodes, params.episodes, measure="link_flapping.episodes"))
     excused = int(view.tracks.downs.excused[row])
     if excused:
         text = f"{excused} downs not counted: administrative, in maintenance, or soon after a boot or driver reload"

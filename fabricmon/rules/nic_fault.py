@@ -87,13 +87,13 @@ def evidence(view: View, row: int, params: NicFaultParams) -> tuple[Evidence, ..
             f"{clock_time(float(errors.since[row]))}, the last at {clock_time(float(errors.last[row]))}"
         )
         formula = f"one in {params.errors:g} s (firmware or AER fatal)"
-        return (reading(text, formula, float(errors.count[row]), 1.0),)
+        return (reading(text, formula, float(errors.count[row]), 1.0, measure="nic_fault.errors"),)
     if view.present[row]:
         return (reading(f"{device} is present again, {len(found)} of {len(expected)}", for_it=False),)
     at = clock_time(float(view.table.gone[row]))
     text = f"{device} vanished at {at}: expected {len(expected)}, found {len(found)}"
     formula = f"missing from the inventory of a reporting node for {params.missing:g} s"
-    return (reading(text, formula, float(len(found)), float(len(expected))),)
+    return (reading(text, formula, float(len(found)), float(len(expected)), measure="nic_fault.adapters"),)
 
 
 def _device(view: View, row: int) -> str:

@@ -77,17 +77,17 @@ def evidence(view: View, row: int, params: NvlinkDegradedParams) -> tuple[Eviden
     most = "" if math.isnan(worst) else f"; link {worst:.0f} has most errors so far"
     if not math.isnan(rate):
         text = f"{rate:.3g} CRC errors a second on its NVLinks{most}"
-        found.append(reading(text, _FORMULA, rate, params.crc, rate >= params.crc))
+        found.append(reading(text, _FORMULA, rate, params.crc, rate >= params.crc, "nvlink_degraded.crc"))
     for column, limit, words in _COUNTS:
         count, allowed = float(view.delta(column)[row]), float(getattr(params, limit))
         if not math.isnan(count):
             text = f"{count:.0f} {words} on its NVLinks in {dt:.0f} s{most}"
-            found.append(reading(text, _FORMULA, count, allowed, count >= allowed))
+            found.append(reading(text, _FORMULA, count, allowed, count >= allowed, "nvlink_degraded.count"))
     ratio = float(view.value("gpu_nvlink_effective_ber")[row])
     if not math.isnan(ratio):
         text = f"worst post-FEC BER {ratio:.2g}"
         found.append(
-            reading(text, _FORMULA, ratio, params.effective_ber, ratio >= params.effective_ber)
+            reading(text, _FORMULA, ratio, params.effective_ber, ratio >= params.effective_ber, "nvlink_degraded.ber")
         )
     found.sort(key=lambda e: not e.for_it)
     return tuple(found) or (reading("no readable counter of its NVLinks", for_it=False),)

@@ -67,7 +67,7 @@ def evidence(view: View, row: int, params: NvlinkDownParams) -> tuple[Evidence, 
     which = f"; inactive: {', '.join(links)}" if links else ""
     text = f"{active:.0f} of {wanted:.0f} NVLinks active{which}"
     formula = f"fewer active links than expected for {params.hold:g} s"
-    return (reading(text, formula, active, wanted, for_it=active < wanted),)
+    return (reading(text, formula, active, wanted, active < wanted, "nvlink_down.active"),)
 
 
 def promql(params: NvlinkDownParams) -> Translation:

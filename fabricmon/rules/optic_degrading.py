@@ -17,8 +17,8 @@ from fabricmon.units import Duration
 
 Floats = NDArray[np.float64]
 _HOUR = 3600.0
-_WORDS = ((ModuleTrend.LIGHT, "Rx power", "dB above the module's low alarm"),
-          (ModuleTrend.HEAT, "temperature", "degrees below the module's high alarm"))  # fmt: skip
+_WORDS = ((ModuleTrend.LIGHT, "Rx power", "dB above the module's low alarm", "light"),
+          (ModuleTrend.HEAT, "temperature", "degrees below the module's high alarm", "heat"))  # fmt: skip
 
 
 class OpticDegradingParams(RuleParams, frozen=True):
@@ -67,7 +67,7 @@ def evidence(view: View, row: int, params: OpticDegradingParams) -> tuple[Eviden
     trend = view.tracks.modules
     drifts = falling(view, params)
     found = []
-    for which, word, unit in _WORDS:
+    for which, word, unit, name in _WORDS:
         margin, slope = float(trend.margin[which, row]), float(trend.slope[which, row])
         if not np.isfinite(margin):
             continue
@@ -81,7 +81,8 @@ def evidence(view: View, row: int, params: OpticDegradingParams) -> tuple[Eviden
             f"margin <= 0, or a line through half-hour means that falls by {params.sigmas:g} standard errors in both "
             f"halves of 6 h and reaches 0 within {float(params.horizon) / _HOUR:g} h"
         )
-        found.append(reading(text, formula, margin, 0.0, bool(margin <= 0 or drifts[which, row])))
+        bad = bool(margin <= 0 or drifts[which, row])
+        found.append(reading(text, formula, margin, 0.0, bad, f"optic_degrading.{name}"))
     return tuple(found) or (reading("no reading of the module"),)
 
 
@@ -92,7 +93,7 @@ def _hours(view: View, which: int, row: int) -> float:
 
 def info(view: View, row: int, params: OpticDegradingParams) -> dict[str, str]:
     drifts = falling(view, params)
-    near = [f"{word} in {_hours(view, which, row):.1f} h" for which, word, _ in _WORDS if drifts[which, row]]
+    near = [f"{word} in {_hours(view, which, row):.1f} h" for which, word, *_ in _WORDS if drifts[which, row]]
     return {"degrading": "true"} | ({"forecast": "alarm limit of " + ", ".join(near)} if near else {})
 
 

@@ -107,10 +107,10 @@ def evidence(view: View, row: int, params: PacketLossParams) -> tuple[Evidence, 
         f"Benjamini-Hochberg at {params.discovery:g} over all rows"
     )
     shown = float(_SET_BITS[bits])
-    windows = f"{shown:.0f} of the last {WINDOWS} windows"
+    windows, often = f"{shown:.0f} of the last {WINDOWS} windows", f"{params.windows} of {WINDOWS} windows"
     return (
-        reading(text, formula, share, limit),
-        reading(windows, f"{params.windows} of {WINDOWS} windows", shown, float(params.windows)),
+        reading(text, formula, share, limit, measure="packet_loss.share"),
+        reading(windows, often, shown, float(params.windows), measure="packet_loss.windows"),
     )
 
 

@@ -32,7 +32,7 @@ def evidence(view: View, row: int, params: UnreachableParams) -> tuple[Evidence,
     peer, source = view.label(row, "peer"), view.label(row, "source_port")
     back = probes.back[row]
     text = f"none of {lost:.0f} probes from UDP port {source} to {peer} answered in 20 s; other flows reach {peer}"
-    found = [reading(text, f"at least {params.probes:g} probes", lost, params.probes)]
+    found = [reading(text, f"at least {params.probes:g} probes", lost, params.probes, measure="unreachable.probes")]
     if not np.isnan(back):
         word = "is lost as well: the pair fails both ways" if back == 0 else f"is answered ({back:.0%})"
         found.append(reading(f"the flow from {peer} back to this port {word}", for_it=back == 0))

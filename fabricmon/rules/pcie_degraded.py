@@ -61,7 +61,7 @@ def evidence(view: View, row: int, params: PcieDegradedParams) -> tuple[Evidence
         now, most = (float(view.value(f"pcie_{prefix}{what}")[row]) / scale for prefix in ("", "max_"))
         own = f"{who} runs at {now:g} of {most:g} {unit}" if not math.isnan(now) else f"{who}: {what} unknown"
         worst = f"; the worst link on its path to the CPU has {share:.0%} of its possible {what}" if share < 1 else ""
-        found.append(reading(own + worst, formula, share, limit, share < limit))
+        found.append(reading(own + worst, formula, share, limit, share < limit, f"pcie_degraded.{what}"))
     found.sort(key=lambda e: not e.for_it)
     return tuple(found) or (reading(f"{who}: PCIe link unknown", for_it=False),)
 

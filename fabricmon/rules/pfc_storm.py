@@ -74,7 +74,7 @@ def evidence(view: View, row: int, params: PfcStormParams) -> tuple[Evidence, ..
     if not np.isnan(latest):
         text = f"PFC pause sent for {latest:.0%} of the last 10 s"
         formula = f">= {params.pausing:g} and {params.victims} victims"
-        found.append(reading(text, formula, latest, params.pausing, latest >= params.pausing))
+        found.append(reading(text, formula, latest, params.pausing, latest >= params.pausing, "pfc_storm.pausing"))
     storm = float(pressure.storm[row])
     if view.now - storm <= EVENT:
         found.append(reading(f"the adapter counted a PFC storm at {clock_time(storm)}"))
@@ -89,7 +89,7 @@ def evidence(view: View, row: int, params: PfcStormParams) -> tuple[Evidence, ..
     text += f" (share of the last window): {names}{more}" if len(victims) else ""
     formula = f">= {params.victims} ports that wait for {params.waiting:.0%} of the time"
     enough = len(victims) >= params.victims
-    found.append(reading(text, formula, len(victims), params.victims, enough))
+    found.append(reading(text, formula, len(victims), params.victims, enough, "pfc_storm.victims"))
     return tuple(found)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fabricmon.catalogue.kinds import WHERE, required
 from fabricmon.model import Evidence, Kind, Severity
+from fabricmon.rules.measures import MEASURES
 from fabricmon.rules.promql import Translation
 from fabricmon.units import Duration
 
@@ -64,10 +65,16 @@ class RuleParams(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def reading(
-    text: str, formula: str = "", value: float | None = None, limit: float | None = None, for_it: bool = True
+    text: str,
+    formula: str = "",
+    value: float | None = None,
+    limit: float | None = None,
+    for_it: bool = True,
+    measure: str = "",
 ) -> Evidence:
     """A reading of the row that the symptom is of; `Rule.readings` adds the row's component."""
-    return Evidence("", text, formula, value, limit, for_it)
+    unit = MEASURES[measure].unit if measure else ""
+    return Evidence("", text, formula, value, limit, for_it, unit, measure)
 
 
 def never(view: View, params: RuleParams) -> Outcome:

@@ -75,11 +75,11 @@ def evidence(view: View, row: int, params: SlowReceiverParams) -> tuple[Evidence
     found: list[Evidence] = []
     slots = pressure.pausing.history(0, np.array([row]), WINDOW)[:, 0]
     if not np.isnan(slots).all():
-        shares = ", ".join("unknown" if np.isnan(share) else f"{share:.2f}" for share in slots)
+        shares = ", ".join("unknown" if np.isnan(share) else f"{share:.0%}" for share in slots)
         most = float(np.nanmax(slots))
-        text = f"PFC pause sent for a share of {shares} of the last windows of {SLOT:.0f} s, newest first"
+        text = f"PFC pause sent for {shares} of the last windows of {SLOT:.0f} s, newest first"
         formula = f">= {params.pausing:g} in 2 of {WINDOW} windows"
-        found.append(reading(text, formula, most, params.pausing, most >= params.pausing))
+        found.append(reading(text, formula, most, params.pausing, most >= params.pausing, "slow_receiver.pausing"))
     receives, peers = float(pressure.traffic.recent[RECEIVE, row]), float(_peers(view, np.array([row]))[0])
     if not np.isnan(receives):
         others = "" if np.isnan(peers) else f", its peers {peers:.0%}"
@@ -88,12 +88,12 @@ def evidence(view: View, row: int, params: SlowReceiverParams) -> tuple[Evidence
             f"slow only if below {params.full:.0%} and not above {params.above:g} times its peers "
             "(docs/methods.md#slow-receiver)"
         )
-        found.append(reading(text, formula, receives, params.full, receives <= params.full))
+        found.append(reading(text, formula, receives, params.full, receives <= params.full, "slow_receiver.receives"))
     missing = float(pressure.missed.recent[0, row])
     if not np.isnan(missing):
         text = f"{missing:.0f} packets a second without a receive buffer"
         formula = f">= {params.missed:g} a second in 2 of {WINDOW} windows of 30 s"
-        found.append(reading(text, formula, missing, params.missed, missing >= params.missed))
+        found.append(reading(text, formula, missing, params.missed, missing >= params.missed, "slow_receiver.missed"))
     return tuple(found) or (reading("no counter of PFC pause sent", for_it=False),)
 
 

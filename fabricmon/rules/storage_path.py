@@ -71,15 +71,15 @@ def evidence(view: View, row: int, params: StoragePathParams) -> tuple[Evidence,
     pressure, at = view.tracks.pressure, np.array([row])
     found = []
     measures = (
-        ("of the time it could not transmit (no credits, PFC-paused)", params.stalled),
-        ("of the time it sent PFC pause", params.pausing),
-        ("of the received packets are ECN-marked", params.marked),
+        ("of the time it could not transmit (no credits, PFC-paused)", params.stalled, "stalled"),
+        ("of the time it sent PFC pause", params.pausing, "pausing"),
+        ("of the received packets are ECN-marked", params.marked, "marked"),
     )
-    for (words, limit), over in zip(measures, shares(view, at, params), strict=True):
+    for (words, limit, name), over in zip(measures, shares(view, at, params), strict=True):
         if np.isfinite(over[0]):
             formula = f"mean of half a minute, for {float(params.hold):g} s"
             text, share = f"{over[0] * limit:.0%} {words}", float(over[0] * limit)
-            found.append(reading(text, formula, share, limit, bool(over[0] > 1.0)))
+            found.append(reading(text, formula, share, limit, bool(over[0] > 1.0), f"storage_path.{name}"))
     receive, transmit = (float(pressure.traffic.recent[way, row]) for way in (RECEIVE, TRANSMIT))
     if np.isfinite(transmit):
         found.append(reading(f"Tx {transmit:.0%}, Rx {receive:.0%} of its line rate"))

@@ -99,10 +99,11 @@ def evidence(view: View, row: int, params: StragglerParams) -> tuple[Evidence, .
         f"|x - median| > {Z:g} x max(1.4826 MAD, 2 %) and a gap above {GAP:.0%} in {params.windows} of {WINDOWS} "
         f"windows"
     )
-    found = [reading(text, formula, share, median, low >= params.windows)]
+    found = [reading(text, formula, share, median, low >= params.windows, "straggler.share")]
     if peers.pausing[row] > peers.usual[row] + GAP / 2:
         text = f"PFC pause sent for {peers.pausing[row]:.0%} of the time, its peers {peers.usual[row]:.0%}"
-        found.append(reading(text, formula, float(peers.pausing[row]), float(peers.usual[row])))
+        pausing = float(peers.pausing[row]), float(peers.usual[row])
+        found.append(reading(text, formula, *pausing, measure="straggler.pausing"))
     return tuple(found)
 
 

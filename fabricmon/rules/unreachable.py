@@ -54,7 +54,8 @@ def evidence(view: View, row: int, params: UnreachableParams) -> tuple[Evidence,
     asked, flows = float(reach.asked[row]), float(reach.flows[row])
     sent, returned = float(reach.sent[row]), float(reach.returned[row])
     text = f"none of {asked:.0f} probes of {flows:.0f} flows towards it answered in 20 s; its agent is up"
-    found = [reading(text, f"at least {params.probes:g} probes of {params.flows:g} flows", asked, params.probes)]
+    formula = f"at least {params.probes:g} probes of {params.flows:g} flows"
+    found = [reading(text, formula, asked, params.probes, measure="unreachable.probes")]
     if sent and returned:
         found.append(reading(
             f"{returned:.0f} of its own {sent:.0f} probes were answered: the network carries its packets, "

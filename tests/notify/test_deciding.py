@@ -7,33 +7,41 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fabricmon.forms.readable import first_step
 from fabricmon.model import Evidence, RuledOut
 from fabricmon.notify.deciding import next_cause, reading, where
+from fabricmon.rules.rule import reading as made
 from tests.notify.made import incident
 
 PORT = "host-007/mlx5_3/1"
 
 
-@pytest.mark.parametrize(("text", "value", "limit", "words"), [
-    ("link down for 400 s, state 1 (down)", 400.0, 5.0, "link down for 400 s, state 1 (down) (limit 5 s)"),
-    ("5 downs, penalty 3705", 3704.9, 2000.0, "5 downs, penalty 3705 (limit 2000)"),
-    ("has 25% of its possible width", 0.25, 1.0, "has 25% of its possible width (limit 100 %)"),
-    ("bit error ratio 2.8e-14 to 1.5e-13", 2.777e-14, 1e-14, "bit error ratio 2.8e-14 to 1.5e-13 (limit 1e-14)"),
-    ("Rx power -14.20 dBm", -14.2, -12.0, "Rx power -14.20 dBm (limit -12 dBm)"),
-    ("link down on 16 members", 16.0, 16.0, "link down on 16 members"),
-    ("no answer", None, None, "no answer"),
-    ("too much of it", 7.0, 3.0, "too much of it (limit 3)"),
+@pytest.mark.parametrize(("text", "value", "limit", "measure", "words"), [
+    ("down for 400 s, state 1 (down)", 400.0, 5.0, "link_down.time", "down for 400 s, state 1 (down) (limit 5 s)"),
+    ("5 downs, penalty 3705", 3704.9, 2000.0, "link_flapping.penalty", "5 downs, penalty 3705 (limit 2000)"),
+    ("has 25% of its width", 0.25, 1.0, "pcie_degraded.width", "has 25% of its width (limit 100 %)"),
+    ("BER 2.8e-14 to 1.5e-13", 2.777e-14, 1e-14, "link_errors.ber", "BER 2.8e-14 to 1.5e-13 (limit 1e-14)"),
+    ("runs at 200 Gb/s", 25e9, 50e9, "link_degraded.rate", "runs at 200 Gb/s (limit 400 Gb/s)"),
+    ("round trip 900 us", 9e-4, 2.5e-4, "latency.rtt", "round trip 900 us (limit 250 us)"),
+    ("onset statistic 30 nats", 30.0, 12.0, "link_errors.onset", "onset statistic 30 nats (limit 12 nats)"),
+    ("2 probes lost", 2.0, 2.0, "unreachable.probes", "2 probes lost"),
+    ("link down on 16 members", 16.0, 32.0, "", "link down on 16 members"),
+    ("no answer", None, None, "", "no answer"),
+    ("too much of it", 7.0, 3.0, "link_flapping.penalty", "too much of it (limit 3)"),
 ])  # fmt: skip
-def test_a_reading_has_its_limit_in_its_unit(text: str, value: float | None, limit: float | None, words: str) -> None:
-    assert reading(incident(component="x", evidence=(Evidence("x", text, "", value, limit),))) == words
-    assert reading(incident(component="y", evidence=(Evidence(PORT, text, "", value, limit),))) == f"{PORT}: {words}"
+def test_a_reading_has_its_limit_in_its_unit(
+    text: str, value: float | None, limit: float | None, measure: str, words: str
+) -> None:
+    found = made(text, "", value, limit, measure=measure)
+    assert reading(incident(component="x", evidence=(replace(found, component="x"),))) == words
+    assert reading(incident(component="y", evidence=(replace(found, component=PORT),))) == f"{PORT}: {words}"
 
 
 def test_the_reading_that_was_compared_decides_and_neither_a_gain_nor_what_speaks_against_it() -> None:
     against, gain = Evidence("x", "up", "", 9.0, 1.0, for_it=False), Evidence("x", "gain 5.7 nats", "", 5.7, 0.0)
-    found = (against, gain, Evidence("x", "down for 8 s", "", 8.0, 5.0))
+    found = (against, gain, Evidence("x", "down for 8 s", "", 8.0, 5.0, True, "seconds", "link_down.time"))
     assert reading(incident(component="x", evidence=found)) == "down for 8 s (limit 5 s)"
     assert reading(incident(component="x", evidence=found[:2])) == "gain 5.7 nats"
     assert reading(incident(evidence=found[:1])) == ""
@@ -41,9 +49,10 @@ def test_the_reading_that_was_compared_decides_and_neither_a_gain_nor_what_speak
 
 @given(st.text(max_size=200), st.floats(), st.floats())
 def test_any_reading_is_a_text(text: str, value: float, limit: float) -> None:
-    made = reading(incident(component="x", evidence=(Evidence("x", text, "", value, limit),)))
-    assert made.startswith(text)
-    assert math.isfinite(value + limit) or made == text
+    evidence = Evidence("x", text, "", value, limit, unit="ratio", measure="incast.marked")
+    words = reading(incident(component="x", evidence=(evidence,)))
+    assert words.startswith(text)
+    assert math.isfinite(value + limit) or words == text
 
 
 def test_the_next_best_cause_is_one_not_told_apart_else_the_nearest() -> None:

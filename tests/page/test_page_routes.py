@@ -112,6 +112,23 @@ def test_an_incident_and_the_limits_of_the_module_are_part_of_the_readings(tmp_p
     assert len(lines) == 1 + sum(len(one["points"]) for one in sent["series"])
 
 
+def test_the_limit_of_a_rule_that_fired_is_a_line_on_the_chart_of_its_series(tmp_path):
+    stage = Stage(tmp_path, 16, past=400)
+    stage.then = {300.0: [FAULTS["link_errors"](stage.layout, stage.layout.port_name(27))]}
+    stage.live_through()
+    node, _, name = stage.layout.port_name(27).partition("/")
+    port = ComponentId(Kind.PORT, node, name)
+    sent = stage.central.history.series_document(port)
+    other = stage.central.history.series_document(ComponentId(Kind.PORT, node, "mlx5_0/1"))
+    [symptom] = [s for s in stage.central.engine.symptoms() if s.component == port and s.rule == "link_errors"]
+    stage.central.store.close()
+    [limit] = {e.limit for e in symptom.evidence if e.measure == "link_errors.ber"}
+    limits = {one["name"]: one["limits"] for one in sent["series"]}
+    assert limits["symbol_errors"] == [{"text": "limit of link_errors", "value": pytest.approx(limit * 400e9)}]
+    assert limits["receive_ratio"] == []
+    assert not any(one["limits"] for one in other["series"] if one["name"].startswith("symbol"))
+
+
 async def event(answer):
     """The next event of the stream."""
     while not (line := await answer.content.readline()).startswith(b"data:"):

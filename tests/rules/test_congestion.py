@@ -16,7 +16,7 @@ def test_a_third_of_the_time_is_congestion_after_three_windows_and_ends_after_tw
     assert ports.until("congestion", 20) == 9
     assert ports.open("congestion") == set(SOME)
     (first, *_) = ports.evidence("congestion", 0, 0)
-    assert "0.35, 0.35, 0.35" in first.text
+    assert "35%, 35%, 35%" in first.text
     assert ports.rule_states.by_rule["congestion"].open[ports.row(0, 0)].symptom.severity == "info"
     ports.rate(SOME, pfc_rx_pause_prio3=0.0)
     ports.polls(13)

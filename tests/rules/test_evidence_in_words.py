@@ -155,6 +155,7 @@ def lines(symptom: Symptom) -> list[str]:
     found = [f"{symptom.rule} {symptom.component} {symptom.severity.value} {symptom.info or ''}".strip()]
     for reading in symptom.evidence:
         compared = "" if reading.value is None else f" {reading.value:.4g}/{reading.limit:.4g}"
+        assert reading.limit is None or reading.measure.startswith(symptom.rule)
         formula = re.sub(r" \(docs/methods.md#[\w-]+\)$", "", reading.formula)
         found.append(f"{'for' if reading.for_it else 'against'}:{compared} {reading.text} [{formula}]")
     return found
@@ -224,7 +225,7 @@ EXPECTED: dict[str, list[str]] = {
     ],
     "slow receiver": [
         "slow_receiver host-000/mlx5_1/1 warning",
-        "for: 0.3/0.1 PFC pause sent for a share of 0.30, 0.30, 0.00 of the last windows of 10 s, newest "
+        "for: 0.3/0.1 PFC pause sent for 30%, 30%, 0% of the last windows of 10 s, newest "
         "first [>= 0.1 in 2 of 3 windows]",
         "for: 0.2/0.9 Rx 20% of its line rate, its peers 40% [slow only if below 90% and not above 1.1 times "
         "its peers]",
@@ -278,19 +279,19 @@ EXPECTED: dict[str, list[str]] = {
     ],
     "storage": [
         "congestion host-0/mlx5_1/1 info {'measure': 'measured'}",
-        "for: 0.3/0.25 PFC-paused on its worst priority for a share of 0.30, 0.30, 0.30 of the last windows "
+        "for: 0.3/0.25 PFC-paused on its worst priority for 30%, 30%, 30% of the last windows "
         "of 30 s, newest first [3 windows of 30 s > 0.25, or all of 10 min > 0.15; ends below 0.1 for 120 s]",
-        "against: 0.135/0.15 mean of its last hour of work: 0.14 []",
+        "against: 0.135/0.15 mean of its last hour of work: 14% []",
         "for: Tx 63%, Rx 0% of its line rate []",
         "congestion host-1/mlx5_1/1 info {'measure': 'measured'}",
-        "for: 0.3/0.25 PFC-paused on its worst priority for a share of 0.30, 0.30, 0.30 of the last windows "
+        "for: 0.3/0.25 PFC-paused on its worst priority for 30%, 30%, 30% of the last windows "
         "of 30 s, newest first [3 windows of 30 s > 0.25, or all of 10 min > 0.15; ends below 0.1 for 120 s]",
-        "against: 0.135/0.15 mean of its last hour of work: 0.14 []",
+        "against: 0.135/0.15 mean of its last hour of work: 14% []",
         "for: Tx 63%, Rx 0% of its line rate []",
         "congestion host-2/mlx5_1/1 info {'measure': 'measured'}",
-        "for: 0.3/0.25 PFC-paused on its worst priority for a share of 0.30, 0.30, 0.30 of the last windows "
+        "for: 0.3/0.25 PFC-paused on its worst priority for 30%, 30%, 30% of the last windows "
         "of 30 s, newest first [3 windows of 30 s > 0.25, or all of 10 min > 0.15; ends below 0.1 for 120 s]",
-        "against: 0.135/0.15 mean of its last hour of work: 0.14 []",
+        "against: 0.135/0.15 mean of its last hour of work: 14% []",
         "for: Tx 63%, Rx 0% of its line rate []",
         "storage_path host-0/mlx5_1/1 warning",
         "for: 0.3/0.15 30% of the time it could not transmit (no credits, PFC-paused) [mean of half a "
@@ -310,9 +311,9 @@ EXPECTED: dict[str, list[str]] = {
     ],
     "congestion": [
         "congestion host-000/mlx5_1/1 info {'measure': 'measured'}",
-        "for: 0.35/0.25 PFC-paused on its worst priority for a share of 0.35, 0.35, 0.35 of the last windows "
+        "for: 0.35/0.25 PFC-paused on its worst priority for 35%, 35%, 35% of the last windows "
         "of 30 s, newest first [3 windows of 30 s > 0.25, or all of 10 min > 0.15; ends below 0.1 for 120 s]",
-        "for: 0.15/0.15 mean of its last hour of work: 0.15 []",
+        "for: 0.15/0.15 mean of its last hour of work: 15% []",
         "for: Tx 40%, Rx 40% of its line rate []",
         "for: 0 CNPs received a second []",
     ],

@@ -87,6 +87,7 @@ async def test_the_body_has_the_documented_fields(hook: Hook, send: Send) -> Non
         "formula": "P = 1000/down",
         "value": 2941.0,
         "limit": 2000.0,
+        "unit": "",
         "for": True,
     }
     assert told["evidence"][1]["value"] is None

@@ -39,7 +39,7 @@ SeriesDocument = TypedDict(
         "period": Annotated[float, Meta(description="seconds between two points")],
         "top": Annotated[float | None, Meta(description="largest possible value; null: none")],
         "scale": Annotated[Literal["linear", "log"], Meta(description="of the axis")],
-        "limits": Annotated[list[LimitDocument], Meta(description="of the device itself")],
+        "limits": Annotated[list[LimitDocument], Meta(description="of the device itself, and of rules that fired")],
         "points": Annotated[list[tuple[float, float]], Meta(description="seconds since 1970 and value")],
         "from": Annotated[float, Meta(description="begin of its chart, seconds since 1970")],
     },

@@ -10,6 +10,7 @@ from fabricmon.forms.readable import kind_words
 from fabricmon.forms.times import span
 from fabricmon.model import ComponentId, Evidence, HistoryEntry, Incident, RuledOut
 from fabricmon.notify.acknowledge import Acknowledgement
+from fabricmon.notify.deciding import with_limit
 from fabricmon.notify.silence import Silence
 
 MAX_CHARTS = 4  # of each member whose readings are drawn
@@ -85,7 +86,7 @@ def _evidence(evidence: Sequence[Evidence], link: Link) -> str:
         found = [v for v in evidence if v.for_it is is_for]
         if found:
             rows = "".join(
-                f'<li class="{side}">{link(v.component)} {e(v.text)}'
+                f'<li class="{side}">{link(v.component)} {e(with_limit(v))}'
                 + (_calculation(v.formula) if v.formula else "")
                 + "</li>"
                 for v in found[:MAX_EVIDENCE]

@@ -19,6 +19,7 @@ from fabricmon.central.page.components import as_shown, column_title, find
 from fabricmon.central.store.database import StoreError
 from fabricmon.central.store.reads import DAY
 from fabricmon.central.store.store import Store
+from fabricmon.central.website.rule_limits import readings_of, rule_limits
 from fabricmon.engine.engine import Engine
 from fabricmon.fleet import daylong
 from fabricmon.fleet.closeup import STEP, Closeup, Series
@@ -94,6 +95,7 @@ class History:
         table = self._engine.fleet.tables[component.kind]
         row = table.row(component)
         found = [_close(series, _limits(table, row, series.name)) for series in self.daylong.series_of(component, now)]
+        self._add_limits(found, component, incidents.values())
         for series in found:
             series["from"] = now - DAY
         return {
@@ -107,6 +109,15 @@ class History:
             "marks": list(_marks(incidents.values(), component, now - DAY)),
             "quiet": [],
         }
+
+    def _add_limits(
+        self, made: Iterable[SeriesDocument], component: ComponentId, incidents: Iterable[Incident]
+    ) -> None:
+        """Add the limits of the rules that fired on the component."""
+        table = self._engine.fleet.tables[component.kind]
+        readings = list(readings_of(component, self._engine.symptoms(), incidents))
+        for series in made:
+            series["limits"] += rule_limits(series["name"], readings, table, table.row(component))
 
     async def _resolved(self, now: float) -> list[Incident]:
         """Incidents that ended within a day, the newest; none while the store fails."""
@@ -127,6 +138,7 @@ class History:
         close, quiet = self.closeup.series_of(component, table)
         near = [_close(series, _limits(table, row, series.name)) for series in close]
         made = [*_coarse(coarse), *sorted(near, key=lambda one: _place(one["name"]))]
+        self._add_limits(made, component, self._engine.incidents())
         begin = now
         for period in (SLOT, 0.0):
             # Close series began later: their charts get a time axis of their own.

@@ -116,7 +116,7 @@ class Surge:
         left, limit = float(len(members)), float(params.least)
         formula = f"{limit:.0f} or more opened within {float(params.window):g} s (docs/methods.md#mass-alarm)"
         found = [
-            Evidence(self._component, f"open now: {counts}", formula, left, limit),
+            Evidence(self._component, f"open now: {counts}", formula, left, limit, True, "incidents", RULE.name),
             Evidence(self._component, f"at most {self._peak} at once, at {clock_time(self._peak_at)}"),
         ]
         domains = sorted(i.component for i in members if i.kind == "fault_domain")

@@ -83,7 +83,7 @@ class Chart {
     const top = values.length ? values.reduce((most, value) => Math.max(most, value)) : null;
     const missing = gaps.reduce((sum, [begin, end]) => sum + end - begin, 0);
     const unknown = missing ? `; unknown for ${span(missing * 1000)}` : "";
-    const limits = this.limits.map((limit) => `; ${limit.text} ${shown(limit.value, this.scale)}`).join("");
+    const limits = this.limits.map((limit) => `; ${limit.text}: ${shown(limit.value, this.scale)}`).join("");
     this.most.textContent = `max ${shown(top, this.scale)} (${span((to - series.from) * 1000)})${limits}${unknown}`;
     if (this.plot && this.log === log && this.unit === this.scale.unit) this.plot.setData(data);
     else {
@@ -186,13 +186,17 @@ class Chart {
         line(x, top, x, top + height, colour(mark.severity === "critical" ? "--critical" : "--warning-mark"), dash);
       }
     }
-    for (const limit of this.limits) {
+    let above = Infinity; // where the last label is: two in one place cannot be read
+    for (const limit of [...this.limits].sort((one, other) => one.value - other.value)) {
       const y = plot.valToPos(limit.value, "y", true);
       if (!(y >= top && y <= top + height)) continue;
       line(left, y, left + width, y, colour("--critical"), [5, 4]);
+      if (above - y < 11 * devicePixelRatio) continue;
+      above = y;
       plot.ctx.fillStyle = colour("--critical");
       plot.ctx.textAlign = "right";
-      plot.ctx.fillText(limit.text, left + width - 3 * devicePixelRatio, y - 3 * devicePixelRatio);
+      const words = `${limit.text}: ${shown(limit.value, this.scale)}`;
+      plot.ctx.fillText(words, left + width - 3 * devicePixelRatio, y - 3 * devicePixelRatio);
     }
     plot.ctx.restore();
   }

@@ -1,0 +1,28 @@
+"""Numbers with their unit, as people read them. Pure.
+
+Units are those of the catalogue ("ratio", "seconds", "bytes_per_second") and words that need no conversion ("nats").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_SHOWN: dict[str, Callable[[float], str]] = {
+    "ratio": lambda value: f"{100 * value:.4g} %",
+    "seconds": lambda value: _time(value),
+    "bytes_per_second": lambda value: f"{value * 8 / 1e9:.4g} Gb/s",
+    "celsius": lambda value: f"{value:.4g} °C",
+    "bit errors per bit": lambda value: f"{value:.4g}",
+}
+
+
+def quantity(value: float, unit: str) -> str:
+    """ "25 %", "0.5 ms", "400 Gb/s", "12 nats", "2000"."""
+    shown = _SHOWN.get(unit)
+    return shown(value) if shown is not None else f"{value:.4g} {unit}".rstrip()
+
+
+def _time(seconds: float) -> str:
+    if seconds == 0 or abs(seconds) >= 1:
+        return f"{seconds:.4g} s"
+    return f"{1e3 * seconds:.4g} ms" if abs(seconds) >= 1e-3 else f"{1e6 * seconds:.4g} us"
