@@ -17,6 +17,7 @@ const WORDS = {
 const [NONE, OFF, OK, MAINTENANCE, SYMPTOM, UNKNOWN, WARNING, CRITICAL] = STATES.keys();
 const SIGN = 9; // pixels of a cell from which it shows a sign
 const LARGE = 1200; // nodes from which the map gets the whole width
+const FIRST = "0".charCodeAt(0);
 const LEVEL = 10; // digit of the lowest level of load or errors
 const LEVELS = 5000; // milliseconds between two readings of load and errors
 const OPENABLE = 6; // pixels of a cell below which a click opens the unit
@@ -35,10 +36,14 @@ export class FabricMap {
     this.unit = "";
     this.wanted = {};
     this.mode = "";
+    this.levels = {};
     this.cursor = null;
     this.drawn = 0; // milliseconds that the last drawing took
     new ResizeObserver(() => this.draw()).observe(this.frame);
-    document.addEventListener("theme", () => this.draw());
+    document.addEventListener("theme", () => {
+      this.paint = null; // of the colours before
+      this.draw();
+    });
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));
     this.canvas.addEventListener("pointerleave", () => this.hide());
     this.canvas.addEventListener("click", (event) => this.click(event));
@@ -73,7 +78,8 @@ export class FabricMap {
   async level() {
     if (!this.mode) return;
     const levels = await (await get("page/levels")).json();
-    this.levels = levels.plan === this.tag ? levels : null;
+    const digits = (cells) => cells.replace(/[^.]/g, (cell) => (cell === "?" ? UNKNOWN : String.fromCharCode(FIRST + LEVEL + Number(cell)))).replaceAll(".", NONE);
+    this.levels = levels.plan === this.tag ? { load: digits(levels.load), errors: digits(levels.errors) } : {};
   }
 
   showMode(mode) {
@@ -86,12 +92,9 @@ export class FabricMap {
     update();
   }
 
-  // The state of a cell to draw: with a mode 10 and more for its level.
-  digit(index) {
-    const cells = this.mode && this.levels?.[this.mode];
-    if (!cells) return this.health.ports.charCodeAt(index) - 48;
-    const level = cells[index];
-    return level === "." ? NONE : level === "?" || level === undefined ? UNKNOWN : LEVEL + Number(level);
+  // What the cells of ports show, one digit each: their state, with a mode 10 and more for their level.
+  get digits() {
+    return this.levels[this.mode] || this.health.ports;
   }
 
   // ---------------------------------------------------------------- what is shown
@@ -130,22 +133,23 @@ export class FabricMap {
     this.layout = alone ? this.one(alone, width) : arrange(this.plan, width, high);
     const { layout, canvas } = this;
     const dots = devicePixelRatio || 1;
-    canvas.width = Math.round(width * dots);
-    canvas.height = Math.round(layout.height * dots);
-    canvas.style.height = `${layout.height}px`;
     const pen = canvas.getContext("2d");
-    pen.scale(dots, dots);
-    this.paint = paints(pen, canvas);
+    // Only what differs is written: each write to the document costs a layout when its height is read below.
+    set(canvas, "width", Math.round(width * dots));
+    set(canvas, "height", Math.round(layout.height * dots));
+    set(canvas.style, "height", `${layout.height}px`);
+    pen.setTransform(dots, 0, 0, dots, 0, 0);
+    pen.clearRect(0, 0, width, layout.height);
+    this.paint ||= paints(pen, canvas);
     for (const tier of layout.tiers) this.drawTier(pen, tier);
     for (const block of layout.blocks) this.drawBlock(pen, block);
     this.legend();
     this.section.classList.toggle("one", Boolean(alone));
     const focused = this.section.querySelector(".focused");
-    focused.textContent = alone ? alone.name : "";
-    focused.href = alone ? `named?${new URLSearchParams({ kind: "unit", name: alone.name })}` : "";
-    focused.hidden = !alone;
+    if (alone && set(focused, "textContent", alone.name)) focused.href = `named?${new URLSearchParams({ kind: "unit", name: alone.name })}`;
+    set(focused, "hidden", !alone);
     // Taller than the window, it sticks by its lower edge.
-    this.section.style.top = `${Math.min(12, innerHeight - this.section.offsetHeight - 12)}px`;
+    set(this.section.style, "top", `${Math.min(12, innerHeight - this.section.offsetHeight - 12)}px`);
     this.drawn = performance.now() - began;
     canvas.dataset.drawn = this.drawn.toFixed(2);
     canvas.dataset.cell = layout.size;
@@ -177,22 +181,23 @@ export class FabricMap {
 
   drawBlock(pen, block) {
     const { unit, size } = block;
+    const ports = this.digits;
     const troubles = [0, 0];
     const dim = this.dimmed(block);
     for (let line = -1; line < unit.lines.length; line += 1) {
       const states = line < 0 ? this.health.nodes : this.health.ports;
       const start = line < 0 ? block.node : block.cell + line * unit.nodes.length;
-      const drawn = line < 0 || !this.mode ? (index) => states.charCodeAt(index) - 48 : (index) => this.digit(index);
+      const digits = line < 0 ? this.health.nodes : ports;
       let from = 0;
       for (let at = 0; at < unit.nodes.length; at += 1) {
-        const state = states.charCodeAt(start + at) - 48;
+        const state = states.charCodeAt(start + at) - FIRST;
         if (state >= WARNING) troubles[state - WARNING] += 1;
         const next = at + 1;
-        const own = drawn(start + at);
-        const ends = next === unit.nodes.length || next % block.cols === 0 || size >= OPENABLE || drawn(start + next) !== own;
+        const own = digits.charCodeAt(start + at);
+        const ends = next === unit.nodes.length || next % block.cols === 0 || size >= OPENABLE || digits.charCodeAt(start + next) !== own;
         if (ends) {
           const [x, y] = corner(block, from, line);
-          this.cell(pen, own, x, y, size * (next - from), size);
+          this.cell(pen, own - FIRST, x, y, size * (next - from), size);
           from = next;
         }
       }
@@ -327,16 +332,17 @@ export class FabricMap {
     const { nodes, ports } = this.health;
     const counts = new Array(STATES.length).fill(0);
     for (const digits of [nodes, ports]) {
-      for (let at = 0; at < digits.length; at += 1) counts[digits.charCodeAt(at) - 48] += 1;
+      for (let at = 0; at < digits.length; at += 1) counts[digits.charCodeAt(at) - FIRST] += 1;
     }
     for (const entry of this.section.querySelectorAll(".legend [data-state]")) {
       const state = STATES.indexOf(entry.dataset.state);
-      entry.hidden = !counts[state];
-      entry.querySelector("b").textContent = counts[state].toLocaleString("en");
+      set(entry, "hidden", !counts[state]);
+      set(entry.querySelector("b"), "textContent", counts[state].toLocaleString("en"));
     }
     const bad = counts[CRITICAL] + counts[WARNING];
-    this.canvas.setAttribute(
-      "aria-label",
+    set(
+      this.canvas,
+      "ariaLabel",
       `Map of the fabric: ${nodes.length} nodes, ${ports.length} ports; ${bad ? `${counts[CRITICAL]} critical, ${counts[WARNING]} in warning, ` : "none in an incident, "}${counts[UNKNOWN]} unknown. Arrow keys move, Enter opens.`,
     );
   }
@@ -361,7 +367,7 @@ export class FabricMap {
     const state = this.health.ports[spot.block.cell + spot.line * unit.nodes.length + spot.at];
     if (state === "0") return [node, `no port on ${line.name}`];
     const words = [`${node}/${this.port(spot)}`, `${line.name}${line.leaf ? ` · leaf ${line.leaf}` : ""}`, this.wordsOf(state)];
-    const level = this.digit(spot.block.cell + spot.line * unit.nodes.length + spot.at);
+    const level = this.digits.charCodeAt(spot.block.cell + spot.line * unit.nodes.length + spot.at) - FIRST;
     if (level >= LEVEL) words.push(`${this.mode}: ${this.section.querySelector(`[data-scale=${this.mode}] .l${level - LEVEL}`).parentElement.textContent}`);
     return words;
   }
@@ -504,6 +510,13 @@ export class FabricMap {
       }),
     );
   }
+}
+
+// Writes a property that differs; returns whether it did.
+function set(object, name, value) {
+  if (object[name] === value) return false;
+  object[name] = value;
+  return true;
 }
 
 // Colours of the theme, and the hatching for unknown.
