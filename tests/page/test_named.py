@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import AsyncIterator
 from html import unescape
@@ -13,18 +14,21 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from fabricmon.central.page.around import Trunks
-from fabricmon.central.page.components import link_of, tally_of
+from fabricmon.central.page.around import Trunks, trunk
+from fabricmon.central.page.components import PortRow, link_of, port_rows, tally_of
 from fabricmon.central.page.drawing import MAX_BOXES, Box, Line, drawing
 from fabricmon.central.page.map_levels import LIMITS, WORDS, map_levels
-from fabricmon.central.page.named import KINDS, OF_WORD, Surroundings, find_named
+from fabricmon.central.page.named import KINDS, OF_WORD, Surroundings, find_named, swept_ends
 from fabricmon.jobs.model import Job, Jobs
-from fabricmon.model import Kind
+from fabricmon.model import ComponentId, Kind
 from fabricmon.sim.faults import FAULTS
+from fabricmon.topology.graph import End, cable
+from tests.fabric.test_swept_links_on_the_server import PLAN, Site
 from tests.page.scenes import NOW, incident
 from tests.page.stage import Stage
 from tests.page.test_map import Lab
 
+PORT = ComponentId(Kind.PORT, "sweeper", "a/1")
 CABLE = "host-003/mlx5_2/1, su0-rail2-leaf/4"
 JOBS = [Jobs("slurm", NOW, (Job("4711", "train", "mara", ("host-001", "host-009", "host-999")),
                             Job("4712", "4711", "jon", ("host-002",))))]  # fmt: skip
@@ -111,8 +115,44 @@ def test_switches_beside_a_switch_are_counted_by_their_cables(around: Surroundin
     assert len(above) == 16
     assert trunks.beside(leaf, up=False) == []
     assert leaf in trunks.beside(above[0], up=False)
-    assert sum(trunks.joined[leaf].values()) == 32
+    assert sum(map(len, trunks.joined[leaf].values())) == 32
     assert Trunks(None).beside(leaf, up=True) == []
+
+
+def test_a_line_between_switches_has_the_readings_of_a_sweep() -> None:
+    site = Site(graph=PLAN.graph)
+    site.run(70)
+    engine = site.engine
+    low, high = site.uplink()
+    table = engine.fleet.tables[Kind.PORT]
+
+    def line() -> Line:
+        read = swept_ends(table)
+        ports = {end: port_rows(engine.utilisation(), engine.fleet, [row])[0] for end, row in read.items()}
+        one, other = (f"0x{at.node:016x}" for at in (low, high))
+        cables = Trunks(engine.topology()).joined[one][other]
+        return trunk(one, other, "leaf, spine", cables, ports)
+
+    assert (line().state, line().title) == ("ok", "leaf, spine: 1 cable, 1 up, at most 0% utilised")
+    site.played.pull(low)
+    site.run(70)
+    assert (line().state, line().title) == ("critical", "leaf, spine: 1 cable, 1 down")
+    site.now += 600  # the sweeper is silent
+    engine.tick(site.now)
+    assert line().state == "unknown"
+
+
+def test_a_line_of_many_cables_has_the_worst_state_and_the_highest_load() -> None:
+    cables = [cable(End("a", at), End("b", at)) for at in range(5)]
+    up, down = PortRow(PORT, {}, {}, True, True, 1.0, 0.2, 0.7), PortRow(PORT, {}, {}, False, True, 1.0, math.nan, 0.0)
+    unknown = PortRow(PORT, {}, {}, None, False, math.nan, math.nan, math.nan)
+    read = {End("a", 0): up, End("b", 0): unknown, End("b", 1): up, End("a", 2): down, End("a", 3): unknown}
+    line = trunk("a", "b", "a, b", cables, read)
+    assert (line.state, line.load) == ("critical", 0.7)
+    assert line.title == "a, b: 5 cables, 1 down, 1 unknown, 2 up, 1 not monitored, at most 70% utilised"
+    nothing = trunk("a", "b", "a, b", cables, {})
+    assert (nothing.state, nothing.title) == ("none", "a, b: 5 cables, 5 not monitored")
+    assert math.isnan(nothing.load)
 
 
 def test_ports_together_and_the_worst_first() -> None:

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from fabricmon.central.page.components import PortRow
-from fabricmon.central.page.drawing import Box, Line, drawing
+from fabricmon.central.page.drawing import MAX_LINES, Box, Line, drawing
 from fabricmon.central.page.markup import address
 from fabricmon.central.page.named import NamedThing
 from fabricmon.model import Incident, NodeView, Presence
-from fabricmon.topology.graph import Graph
+from fabricmon.topology.graph import Cable, End, Graph
 from fabricmon.topology.infer import by_name, natural
 
 
 class Trunks:
-    """Switch -> the switches it has cables to, and their number. Made once for a topology."""
+    """Switch -> the switches it has cables to, and these cables. Made once for a topology."""
 
     def __init__(self, graph: Graph | None) -> None:
         self.graph = graph
-        self.joined: dict[str, dict[str, int]] = defaultdict(dict)
+        self.joined: dict[str, dict[str, list[Cable]]] = defaultdict(dict)
         if graph is None:
             return
         switches = graph.switches
         for cable in graph.cables:
             one, other = cable.a.node, cable.b.node
             if one in switches and other in switches and one != other:
-                self.joined[one][other] = self.joined[one].get(other, 0) + 1
-                self.joined[other][one] = self.joined[other].get(one, 0) + 1
+                both = self.joined[one].setdefault(other, [])
+                both.append(cable)
+                self.joined[other][one] = both
 
     def beside(self, switch: str, up: bool) -> list[str]:
         """Its neighbours on the levels above it, or below it, in the order of their names."""
@@ -40,16 +42,21 @@ class Trunks:
         return by_name(graph, (s for s in found if up or graph.switches[s].level < level))
 
 
+ReadEnds = Callable[[Iterable[End]], Mapping[End, PortRow]]
+"""Ports of switches -> those that a sweep or a switch's exporter reads."""
+
+
 class Surface:
     """The parts of one drawing.
 
     bad  name of a switch, leaf or node that an open incident names -> its state
     """
 
-    def __init__(self, trunks: Trunks, leaves: Mapping[str, str], bad: Mapping[str, str]) -> None:
-        self._trunks, self._leaves, self._bad = trunks, leaves, bad
+    def __init__(self, trunks: Trunks, leaves: Mapping[str, str], bad: Mapping[str, str], read: ReadEnds) -> None:
+        self._trunks, self._leaves, self._bad, self._read = trunks, leaves, bad, read
         self.tiers: list[tuple[str, list[Box]]] = []
         self.lines: list[Line] = []
+        self._known: set[str] = set()  # switches of which a port is read
 
     def ports(self, ports: Sequence[PortRow], nodes: Mapping[str, NodeView], by_node: bool) -> None:
         """The lowest tier: one box per node, or one per port of a single node; then their leaves."""
@@ -93,17 +100,44 @@ class Surface:
             self.join(low, found)
 
     def join(self, low: Iterable[str], high: Iterable[str]) -> None:
-        """Lines between two tiers of switches; nothing reads their cables, unless the fabric is swept."""
-        tops = set(high)
-        graph = self._trunks.graph
-        for one in low:
-            for other, number in self._trunks.joined.get(one, {}).items():
-                if other in tops and graph is not None:
-                    words = f"{graph.name(one)}, {graph.name(other)}: {number} cable{'s' if number > 1 else ''}"
-                    self.lines.append(Line(one, other, "none", math.nan, words))
+        """Lines between two tiers of switches."""
+        tops, graph = set(high), self._trunks.graph
+        if graph is None:
+            return
+        found = [(one, other, cables) for one in low for other, cables in self._trunks.joined.get(one, {}).items()
+                 if other in tops][:MAX_LINES]  # fmt: skip
+        ends = self._read(end for _, _, cables in found for cable in cables for end in (cable.a, cable.b))
+        self._known |= {end.node for end in ends}
+        for one, other, cables in found:
+            self.lines.append(trunk(one, other, f"{graph.name(one)}, {graph.name(other)}", cables, ends))
 
     def drawn(self, label: str) -> str:
-        return drawing(self.tiers, self.lines, label)
+        return drawing([(name, list(map(self._seen, boxes))) for name, boxes in self.tiers], self.lines, label)
+
+    def _seen(self, box: Box) -> Box:
+        return replace(box, state="ok") if box.state == "none" and box.id in self._known else box
+
+
+def trunk(one: str, other: str, names: str, cables: Sequence[Cable], read: Mapping[End, PortRow]) -> Line:
+    """The line between two switches: the worst state and the highest load of its cables; "none" where none is read."""
+    ports = [[read[end] for end in (cable.a, cable.b) if end in read] for cable in cables]
+    states = [_of_cable(ends) for ends in ports]
+    counts = {word: states.count(state) for state, word in _CABLES.items() if state in states}
+    loads = [load for ends in ports for port in ends for load in (port.receive, port.transmit) if load == load]
+    words = f"{names}: {len(cables)} cable{'s' if len(cables) > 1 else ''}"
+    words += f", {', '.join(f'{number} {word}' for word, number in counts.items())}"
+    words += f", at most {max(loads):.0%} utilised" if loads else ""
+    worst = next(state for state in _CABLES if state in states)
+    return Line(one, other, worst, max(loads, default=math.nan), words)
+
+
+_CABLES = {"critical": "down", "unknown": "unknown", "ok": "up", "none": "not monitored"}
+"""States of a cable, the worst first, and their words."""
+
+
+def _of_cable(ends: Sequence[PortRow]) -> str:
+    known = {port.up for port in ends}
+    return "critical" if False in known else "ok" if True in known else "unknown" if known else "none"
 
 
 def _ordered(boxes: Mapping[str, Box]) -> list[Box]:
@@ -147,9 +181,10 @@ def neighbourhood(
     nodes: Mapping[str, NodeView],
     incidents: Iterable[Incident],
     label: str,
+    read: ReadEnds,
 ) -> str:
     """The drawing of a thing, or of a node or port (None); "" where there is nothing around it."""
-    surface = Surface(trunks, leaves, named_badly(incidents))
+    surface = Surface(trunks, leaves, named_badly(incidents), read)
     switch = thing.switch if thing is not None else None
     if thing is not None and thing.kind not in ("leaf", "switch", "cable", "nic"):
         return ""

@@ -17,7 +17,7 @@ from fabricmon.fleet.row_state import Numbers
 from fabricmon.fleet.table import Table
 from fabricmon.jobs.model import Job, Jobs, host_name
 from fabricmon.model import Incident, Kind
-from fabricmon.topology.graph import Graph, Switch
+from fabricmon.topology.graph import End, Graph, Switch
 from fabricmon.topology.infer import natural
 
 
@@ -137,10 +137,17 @@ def _switch(name: str, around: Surroundings) -> NamedThing | None:
 
 def _swept_of(table: Table, switch: str) -> Numbers:
     """Rows of a sweep of the switch with this id."""
-    if table.domains is None:
-        return np.zeros(0, np.intp)
-    swept = np.flatnonzero(table.domains.swept[: table.n]).tolist()
-    return np.array([row for row in swept if table.labels[row].get("node_guid") == switch], np.intp)
+    return np.array([row for end, row in swept_ends(table).items() if end.node == switch], np.intp)
+
+
+def swept_ends(table: Table) -> dict[End, int]:
+    """Port of a switch -> the PORT row of a sweep or exporter that reads it, the first of several."""
+    found: dict[End, int] = {}
+    for row in np.flatnonzero(table.domains.swept[: table.n]).tolist() if table.domains is not None else ():
+        labels = table.labels[row]
+        if (port := labels.get("port", "")).isdecimal():
+            found.setdefault(End(labels.get("node_guid", ""), int(port)), row)
+    return found
 
 
 def _facts(switch: Switch) -> dict[str, str]:

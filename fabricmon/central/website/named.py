@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fabricmon.central.evaluation.evaluator import Evaluator
 from fabricmon.central.page import components as known
 from fabricmon.central.page.around import Trunks, leaf_switches, neighbourhood
 from fabricmon.central.page.components import PortRow, Value
-from fabricmon.central.page.named import NamedThing, Surroundings, find_named
+from fabricmon.central.page.named import NamedThing, Surroundings, find_named, swept_ends
 from fabricmon.central.page.named_page import named_detail
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Kind
+from fabricmon.topology.graph import End
 
 MAX_PORTS = 128  # rows of the table of ports: those that are down or unknown first, then the busiest
 
@@ -23,6 +24,8 @@ class NamedPages:
     def __init__(self, evaluator: Evaluator, jobs: Callable[[], Sequence[Jobs]]) -> None:
         self._evaluator, self._jobs = evaluator, jobs
         self._trunks = Trunks(None)
+        self._swept: dict[End, int] = {}
+        self._swept_of = (-1, 0)
 
     def surroundings(self) -> Surroundings:
         """What names are looked up in."""
@@ -56,7 +59,16 @@ class NamedPages:
         leaves = leaf_switches(domains.names, domains.about.get("leaf", [])) if domains is not None else {}
         nodes = {node.node: node for node in current.nodes}
         label = f"Neighbourhood of {thing.name}" if thing is not None else "Neighbourhood"
-        return neighbourhood(thing, ports, self._trunks, leaves, nodes, current.incidents, label)
+        return neighbourhood(thing, ports, self._trunks, leaves, nodes, current.incidents, label, self._ends_read)
+
+    def _ends_read(self, ends: Iterable[End]) -> dict[End, PortRow]:
+        """Of these ports of switches those that a sweep or a switch's exporter reads."""
+        engine = self._evaluator.engine
+        table = engine.fleet.tables[Kind.PORT]
+        if self._swept_of != (table.changes, id(table.domains)):
+            self._swept, self._swept_of = swept_ends(table), (table.changes, id(table.domains))
+        rows = {end: self._swept[end] for end in ends if end in self._swept}
+        return dict(zip(rows, known.port_rows(engine.utilisation(), engine.fleet, rows.values()), strict=True))
 
     def _ends(self, thing: NamedThing) -> list[tuple[str, list[Value]]]:
         """Name and readings of both ends of a cable; an end that nothing reads has none."""
