@@ -17,6 +17,7 @@ from fabricmon.central.evaluation.evaluator import Evaluator
 from fabricmon.central.page.document import CSP
 from fabricmon.central.website.archive import ArchiveSite
 from fabricmon.central.website.history import History
+from fabricmon.central.website.operations import add_operations
 from fabricmon.central.website.routes import StatusPage
 from fabricmon.central.website.runbooks import RunbookSite
 from fabricmon.jobs.model import Jobs
@@ -67,6 +68,7 @@ class HttpApplication:
         add_routes(self.app, evaluator, jobs, links)
         RunbookSite(evaluator.engine, links).add_routes(self.app)
         ArchiveSite(evaluator, links).add_routes(self.app)
+        add_operations(self.app, evaluator.fabric)
         for name, handler in (("access", access), ("targets", targets), ("doctor", doctor)):
             if handler is not None:
                 router.add_get(f"{PREFIX}/{name}", handler)

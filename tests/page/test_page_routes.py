@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import re
 import threading
 
 import aiohttp
@@ -78,6 +79,20 @@ async def test_one_thing_by_its_address(stage):
         found, headers, body = await get(stage, path, **{"Accept-Encoding": "identity"})
         assert (found, words in body.decode()) == (status, True), (path, body[:300])
         assert "default-src 'none'" in headers["Content-Security-Policy"]
+
+
+async def test_links_below_a_page_lead_to_pages_and_those_of_the_api_to_answers(stage):
+    _, _, html = await get(stage, "", **{"Accept-Encoding": "identity"})
+    foot = re.findall(r'href="([^"]+)"', html.decode().partition("<footer")[2])
+    assert "operations" in foot
+    for link in foot:
+        status, headers, _ = await get(stage, link.removeprefix("."))
+        assert (status, headers["Content-Type"].partition(";")[0]) == (200, "text/html"), link
+    _, _, html = await get(stage, "operations", **{"Accept-Encoding": "identity"})
+    answers = re.findall(r'href="(api/[^"]+)"', html.decode())
+    assert len(answers) > 10
+    for link in answers:
+        assert (await get(stage, link))[0] == 200, link
 
 
 async def test_the_last_hours_of_a_port_have_units_and_a_start(tmp_path):

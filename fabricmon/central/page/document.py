@@ -99,9 +99,8 @@ def document(scene: Scene, wanted: Filter | None = None) -> str:
 
 
 _FOOT = f"""<footer class="foot">
-<a href="api/v1/incidents">incidents</a> <a href="api/v1/symptoms">symptoms</a> <a href="api/v1/nodes">nodes</a>
-<a href="api/v1/topology">topology</a> <a href="api/v1/jobs">jobs</a>
-<a href="api/v1/silences">silences</a> <a href="metrics">metrics</a>
+<a href=".?view=table">Incidents</a> <a href="archive">History</a> <a href="runbooks/">Runbooks</a>
+<a href="operations">HTTP API</a>
 <span class="grow"></span><span>fabricmon {e(__version__)}</span>
 </footer>
 """

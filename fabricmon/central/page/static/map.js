@@ -340,11 +340,8 @@ export class FabricMap {
       set(entry.querySelector("b"), "textContent", counts[state].toLocaleString("en"));
     }
     const bad = counts[CRITICAL] + counts[WARNING];
-    set(
-      this.canvas,
-      "ariaLabel",
-      `Map of the fabric: ${nodes.length} nodes, ${ports.length} ports; ${bad ? `${counts[CRITICAL]} critical, ${counts[WARNING]} in warning, ` : "none in an incident, "}${counts[UNKNOWN]} unknown. Arrow keys move, Enter opens.`,
-    );
+    const label = `Map of the fabric: ${nodes.length} nodes, ${ports.length} ports; ${bad ? `${counts[CRITICAL]} critical, ${counts[WARNING]} in warning, ` : "none in an incident, "}${counts[UNKNOWN]} unknown. Arrow keys move, Enter opens.`;
+    if (this.canvas.getAttribute("aria-label") !== label) this.canvas.setAttribute("aria-label", label);
   }
 
   // ---------------------------------------------------------------- pointer and keyboard
