@@ -1,6 +1,7 @@
 """`python -m tests.page [NODES ...]`: cost of the page in the browser and on the server, at 1,000 and 10,000 nodes.
 `python -m tests.page pictures`: makes the pictures under docs/; fails when one has more than PICTURE bytes.
-`python -m tests.page axe PATH`: runs axe-core (PATH of its axe.min.js) on it. Needs chromium."""
+`python -m tests.page pictures FOLDER [NODES ...]`: every view (views.py), in every size, with many incidents.
+`python -m tests.page axe PATH`: runs axe-core (PATH of its axe.min.js) on every view. Needs chromium."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 from fabricmon.central.page.map_layout import lay_out_map
@@ -21,6 +23,7 @@ from fabricmon.model import Kind
 from fabricmon.sim.faults import FAULTS
 from fabricmon.sim.script import InjectedFault
 from tests.page.stage import Stage
+from tests.page.views import SIZES, jobs_file, lay, places, walk
 from tests.rigs.browser import Browser, Tab
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -161,30 +164,53 @@ async def pictures(browser: Browser, folder: Path) -> int:
     return int(any(file.stat().st_size > PICTURE for file in made))
 
 
+async def morning(folder: Path, nodes: int) -> Stage:
+    """A stage with the bad morning behind it, two jobs and errors on a link."""
+    stage = Stage(folder, nodes, poll=max(1.0, nodes / 400), past=900.0 if nodes < 1000 else 60.0,
+                  jobs=jobs_file(folder, nodes))  # fmt: skip
+    _, down, flap, crash = faults(stage, nodes)
+    stage.then = {800.0: [flap], 700.0: [FAULTS["link_errors"](stage.layout, stage.layout.port_name(9 * 8 + 1))],
+                  60.0: [down, crash]}  # fmt: skip
+    return stage
+
+
+async def views(browser: Browser, folder: Path, into: Path, sizes: Sequence[int]) -> int:
+    """Every view in every size, those of incidents with 0, 3, 43 and 400 of them; with so many nodes."""
+    into.mkdir(parents=True, exist_ok=True)
+    complaints: list[str] = []
+    for nodes in sizes:
+        stage = await morning(folder / str(nodes), nodes)
+        async with stage:
+            await asyncio.sleep(5 if nodes == 64 else 60)
+            named = places(stage)
+            async for size, view, tab in walk(stage, browser, tuple(SIZES), named, counting=False):
+                await tab.picture(into / f"{nodes}-{view.name}-{size}.png")
+                complaints += [f"{view.name}: {one}" for one in tab.complaints if "404" not in one]
+            for number in (0, 3, 43, 400):
+                lay(stage, number)
+                async for size, view, tab in walk(stage, browser, tuple(SIZES), named, counting=True):
+                    await tab.picture(into / f"{nodes}-{view.name}-{number}-{size}.png")
+                    complaints += [f"{view.name}: {one}" for one in tab.complaints]
+    print(f"{len(list(into.glob('*.png')))} pictures in {into}", *dict.fromkeys(complaints), sep="\n  ")
+    return int(bool(complaints))
+
+
 async def axe(browser: Browser, folder: Path, program: str) -> int:
-    """What axe-core finds, in both themes, of the page, an incident, a component, a node and a dialog."""
-    stage, found = Stage(folder, 64, past=900), 0
+    """What axe-core finds in every view, in light and dark colours and on a phone."""
+    found, seen = 0, 0
+    stage = await morning(folder, 64)
     async with stage:
-        stage.strike(faults(stage, 64))
-        await asyncio.sleep(45)
-        incident = stage.central.engine.incidents()[0]
-        views = ("", f"#incident/{incident.id}", "#port/host-009/mlx5_3/1", "#node/host-009", "dialog", "phone")
-        for dark in (False, True):
-            for view in views:
-                size = (390, 844) if view == "phone" else (1440, 1000)
-                tab = await browser.tab(*size, dark=dark, phone=view == "phone")
-                await tab.open(stage.url + (view if view.startswith("#") else ""))
-                await settled(tab)
-                if view == "dialog":
-                    await tab.click("[data-silence]")
-                await tab.value(program + "; 1")
-                rules = await tab.value("axe.run().then(r => r.violations.map(v => [v.id, v.impact, v.help, "
-                                        "v.nodes.slice(0, 4).map(n => n.html.slice(0, 160))]))")  # fmt: skip
-                print(f"{'dark' if dark else 'light'} {view or 'page'}: {len(rules)} violations")
-                for rule in rules:
-                    print("   ", *rule, sep="\n      ")
-                found += len(rules)
-                await tab.close()
+        await asyncio.sleep(20)
+        named = places(stage)
+        async for size, view, tab in walk(stage, browser, tuple(SIZES), named):
+            await tab.value(program + "; 1")
+            rules = await tab.value("axe.run().then(r => r.violations.map(v => [v.id, v.impact, v.help, "
+                                    "v.nodes.slice(0, 4).map(n => n.html.slice(0, 160))]))")  # fmt: skip
+            seen += 1
+            for rule in rules:
+                print(f"{size} {view.name}", *rule, sep="\n      ")
+            found += len(rules)
+    print(f"{seen} views, {found} violations")
     return int(found > 0)
 
 
@@ -197,6 +223,8 @@ async def main(words: list[str]) -> int:
         folder = Path(name)
         async with Browser(chromium, folder / "profile") as browser:
             if words[:1] == ["pictures"]:
+                if len(words) > 1:
+                    return await views(browser, folder, Path(words[1]), list(map(int, words[2:])) or [64, 10_000])
                 return await pictures(browser, folder)
             if words[:1] == ["axe"]:
                 return await axe(browser, folder, Path(words[1]).read_text())
