@@ -120,6 +120,6 @@ async def walk(
 
 async def settle(tab: Tab) -> None:
     """Wait until map and charts are drawn."""
-    await tab.until("!document.querySelector('canvas') || document.querySelector('canvas').dataset.drawn || "
+    await tab.until("!document.querySelector('#map canvas') || document.querySelector('#map canvas').dataset.drawn || "
                     "document.querySelector('#map')?.hidden")  # fmt: skip
     await asyncio.sleep(1.0)

@@ -16,10 +16,10 @@ from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Category, Counter
 from fabricmon.central.documents.past import LimitDocument, MarkDocument, PastDocument, SeriesDocument
 from fabricmon.central.page.components import as_shown, column_title, find
+from fabricmon.central.page.rule_limits import readings_of, rule_limits
 from fabricmon.central.store.database import StoreError
 from fabricmon.central.store.reads import DAY
 from fabricmon.central.store.store import Store
-from fabricmon.central.website.rule_limits import readings_of, rule_limits
 from fabricmon.engine.engine import Engine
 from fabricmon.fleet import daylong
 from fabricmon.fleet.closeup import STEP, Closeup, Series
