@@ -182,7 +182,7 @@ class Assigner:
         if not (labels.get("rail") and labels.get("unit")):
             return False
         rail = f"{labels['unit']}/{labels['rail']}"
-        self._groups["rail"].put(row, rail, rail)
+        self._groups["rail"].put(row, rail, rail, {"rail": labels["rail"]})
         return True
 
     def _put_below(self, row: int, leaf: Switch, name: str, about: dict[str, str]) -> None:

@@ -8,6 +8,8 @@ from fabricmon.central.probing.ends import ends, jobs_of, uplinks
 from fabricmon.fleet.table import Table
 from fabricmon.jobs.model import Job, Jobs
 from fabricmon.model import Component, Kind, Part
+from fabricmon.probe.plan import plan
+from fabricmon.sim import shapes
 from fabricmon.topology.domains import assign
 from fabricmon.topology.graph import Adapter, End, Graph, Switch, cable
 from tests.fleet.site import Site
@@ -74,3 +76,14 @@ def test_uplinks_are_the_cables_of_a_leaf_to_other_switches() -> None:
     assert uplinks(table, None) == {}
     table.domains = None
     assert uplinks(table, graph) == {}
+
+
+def test_a_rail_is_that_of_all_units_so_that_probes_cross_the_spines() -> None:
+    graph = shapes.rail_optimised(2, 4, 2, 2)
+    offers = {host: f"10.0.0.{n}:1" for n, host in enumerate(sorted({a.host for a in graph.adapters.values()}))}
+    found = ends(fleet_of(offers, graph), {})
+    assert {end.rail for end in found} == {"0"}
+    assert len({end.leaf for end in found}) == 2
+    made = plan(found, uplinks(fleet_of(offers, graph), graph))
+    assert made.coverage.between > 0
+    assert made.coverage.pairs == (2, 2)

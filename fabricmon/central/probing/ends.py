@@ -32,7 +32,8 @@ def ends(ports: Table, jobs: Mapping[str, str]) -> list[ProbePort]:
         if where is None:
             continue
         node, labels = ports.ids[row].node, ports.labels[row]
-        leaf, rail, plane = (_group(ports, domain, row) for domain in ("leaf", "rail", "plane"))
+        leaf, plane = _group(ports, "leaf", row), _group(ports, "plane", row)
+        rail = _about(ports, "rail", row).get("rail", _group(ports, "rail", row))  # of all units, not of one
         network = f"{labels.get('role', 'unknown')}/{plane}"
         job = jobs.get(node.partition(".")[0].lower(), "")
         found.append(
@@ -56,8 +57,16 @@ def uplinks(ports: Table, graph: Graph | None) -> dict[str, int]:
 
 
 def _group(ports: Table, domain: str, row: int) -> str:
-    domains = ports.domains
-    ids = domains.ids.get(domain) if domains is not None else None
-    if domains is None or ids is None or row >= len(ids) or ids[row] < 0:
-        return ""
-    return domains.names[domain][ids[row]]
+    found = _number(ports, domain, row)
+    return ports.domains.names[domain][found] if ports.domains is not None and found >= 0 else ""
+
+
+def _about(ports: Table, domain: str, row: int) -> Mapping[str, str]:
+    found = _number(ports, domain, row)
+    return ports.domains.about[domain][found] if ports.domains is not None and found >= 0 else {}
+
+
+def _number(ports: Table, domain: str, row: int) -> int:
+    """The group of a row, -1 for none."""
+    ids = ports.domains.ids.get(domain) if ports.domains is not None else None
+    return int(ids[row]) if ids is not None and row < len(ids) else -1
