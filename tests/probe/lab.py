@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ctypes
 import fcntl
+import http.client
 import json
 import os
 import socket
@@ -35,7 +36,7 @@ def ip(*words: str, namespace: str = "") -> None:
     subprocess.run(["ip", *inside, *words], check=True, timeout=30, capture_output=True)
 
 
-def maker_of(namespace: str):
+def maker_of(namespace: str, kind: int = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK):
     """Makes sockets in a namespace, from this process."""
 
     def make(family: socket.AddressFamily) -> socket.socket:
@@ -43,11 +44,27 @@ def maker_of(namespace: str):
             if _LIBC.setns(there.fileno(), CLONE_NEWNET):
                 raise OSError(ctypes.get_errno(), "setns")
             try:
-                return socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+                return socket.socket(family, kind | socket.SOCK_CLOEXEC)
             finally:
                 _LIBC.setns(home.fileno(), CLONE_NEWNET)
 
     return make
+
+
+def page(namespace: str, address: str, port: int, path: str) -> str:
+    """What a program in a namespace answers to GET."""
+    with contextlib.closing(http.client.HTTPConnection(address, port, timeout=60)) as connection:
+        connection.sock = maker_of(namespace, socket.SOCK_STREAM)(socket.AF_INET)
+        connection.sock.settimeout(60)
+        connection.sock.connect((address, port))
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+
+
+def samples(text: str, name: str, *words: str) -> list[float]:
+    """Values of a metric on a page, of the samples whose labels have these words."""
+    lines = [line for line in text.splitlines() if line.startswith((name + " ", name + "{"))]
+    return [float(line.rpartition(" ")[2]) for line in lines if all(word in line for word in words)]
 
 
 def complete_checksums(namespace: str) -> None:
@@ -58,15 +75,19 @@ def complete_checksums(namespace: str) -> None:
 
 
 class Lab:
-    """`hosts` namespaces, each with eth0 (10.77.0.1 and on) below one switch with the ports "<prefix>p0", ..."""
+    """`hosts` namespaces, each with eth0 (10.77.0.1 and on) below one switch with the ports "<prefix>p0", ...
 
-    def __init__(self, folder: Path, hosts: int) -> None:
+    bridge  the switch is a bridge of the kernel, which has no faults, instead of a program
+    """
+
+    def __init__(self, folder: Path, hosts: int, *, bridge: bool = False) -> None:
         self.prefix = f"fp{os.getpid() % 10_000}"
         self.faults = folder / "faults.json"
         self.names = [f"{self.prefix}h{n}" for n in range(hosts)]
         self.addresses = [f"10.77.0.{n + 1}" for n in range(hosts)]
         self.ports = [f"{self.prefix}p{n}" for n in range(hosts)]
         self.switch: subprocess.Popen | None = None
+        self.bridge = f"{self.prefix}b" if bridge else ""
 
     def fault(self, *faults: dict) -> None:
         """Faults from now on; "into" and "out" are numbers of hosts."""
@@ -85,17 +106,28 @@ class Lab:
                 ip("link", "set", "eth0", "up", namespace=name)
                 ip("link", "set", "lo", "up", namespace=name)
                 complete_checksums(name)
-            command = [sys.executable, "-m", "tests.rigs.lossy_switch", str(self.faults), *self.ports]
-            self.switch = subprocess.Popen(command)
+            self._join()
         except BaseException:
             self.__exit__()
             raise
         return self
 
+    def _join(self) -> None:
+        if not self.bridge:
+            command = [sys.executable, "-m", "tests.rigs.lossy_switch", str(self.faults), *self.ports]
+            self.switch = subprocess.Popen(command)
+            return
+        ip("link", "add", self.bridge, "type", "bridge")
+        ip("link", "set", self.bridge, "up")
+        for port in self.ports:
+            ip("link", "set", port, "master", self.bridge)
+
     def __exit__(self, *_: object) -> None:
         if self.switch is not None:
             self.switch.kill()
             self.switch.wait(10)
+        if self.bridge:
+            subprocess.run(["ip", "link", "del", self.bridge], check=False, timeout=30, capture_output=True)
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], check=False, timeout=30, capture_output=True)
 
