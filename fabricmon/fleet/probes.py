@@ -32,7 +32,7 @@ MEMORY = 360.0
 """Turns; time constant of a usual round trip: an hour (design choice)."""
 
 
-class _Ends(NamedTuple):
+class FlowEnds(NamedTuple):
     """PORT rows that flows go from and to, and the FLOW row of the way back; -1 unknown."""
 
     near: NDArray[np.intp]
@@ -91,7 +91,7 @@ class Probes(RowState):
         self.many: Mapping[str, Many] = {}
         self.class_usual = {False: float("nan"), True: float("nan")}
         self._began = float("nan")
-        self._ends: tuple[int, _Ends] | None = None
+        self._ends: tuple[int, FlowEnds] | None = None
 
     def of_probes(self, n: int) -> Bools:
         """Rows that had probes within the last minute."""
@@ -130,7 +130,7 @@ class Probes(RowState):
         return np.asarray(~apart)
 
     def _set_reach(self, flows: Table, ports: Table, reach: Reach, n: int, now: float) -> None:
-        near, far, back = self._ports(flows, ports)
+        near, far, back = self.ends(flows, ports)
         recent_sent = self.sent[:SILENT_TURNS, :n].sum(axis=0)
         recent_back = recent_sent - self.lost[:SILENT_TURNS, :n].sum(axis=0)
         size = ports.n
@@ -167,7 +167,7 @@ class Probes(RowState):
         others = known & ((asked - unanswered)[far] > sent - lost)
         self.reached[:n] = others & ~self._silent[:, :n].any(axis=0)
 
-    def _ports(self, flows: Table, ports: Table) -> _Ends:
+    def ends(self, flows: Table, ports: Table) -> FlowEnds:
         """Of each flow, found anew where rows or labels changed."""
         state = hash((flows.changes, ports.changes))
         if self._ends is None or self._ends[0] != state:
@@ -176,7 +176,7 @@ class Probes(RowState):
             far = [at.get(labels.get("peer", ""), -1) for labels in flows.labels]
             of_pair = {pair: row for row, pair in enumerate(zip(near, far, strict=True))}
             back = [of_pair.get(pair, -1) for pair in zip(far, near, strict=True)]
-            self._ends = state, _Ends(*(np.array(rows, np.intp) for rows in (near, far, back)))
+            self._ends = state, FlowEnds(*(np.array(rows, np.intp) for rows in (near, far, back)))
         return self._ends[1]
 
     def _learn(self, flows: Table, n: int) -> None:

@@ -36,6 +36,21 @@ class Domains:
     swept: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     socket: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
 
+    def group(self, domain: str, row: int) -> int:
+        """The group of a row; -1 for none, also of a row that came later."""
+        ids = self.ids.get(domain)
+        return int(ids[row]) if ids is not None and row < len(ids) else -1
+
+    def name(self, domain: str, row: int) -> str:
+        """The name of that group, "" for none."""
+        found = self.group(domain, row)
+        return self.names[domain][found] if found >= 0 else ""
+
+    def rail(self, row: int) -> str:
+        """The rail of a row in all units: "3" where `name` is "su1/3"."""
+        found = self.group("rail", row)
+        return self.about["rail"][found].get("rail", self.names["rail"][found]) if found >= 0 else ""
+
 
 class GroupNumbers:
     """Numbers the groups of one domain in the order they are met."""

@@ -15,13 +15,15 @@ from fabricmon.central.api import request as asked
 from fabricmon.central.api import utilisation
 from fabricmon.central.api.answers import answer, listed
 from fabricmon.central.api.request import Refused
+from fabricmon.central.documents.fleet import LeafPairDocument
 from fabricmon.central.documents.jobs import jobs_document
 from fabricmon.central.evaluation.evaluator import Evaluator
+from fabricmon.fleet.leaf_pairs import LeafPair, leaf_pairs
 from fabricmon.fleet.utilisation import SOURCES, Utilisation
 from fabricmon.forms.documents import finite, optional_time, symptom_document
 from fabricmon.forms.times import rfc3339
 from fabricmon.jobs.model import Jobs
-from fabricmon.model import NodeView, Presence
+from fabricmon.model import Kind, NodeView, Presence
 from fabricmon.topology.graph import Graph
 from fabricmon.topology.infer import natural
 
@@ -83,6 +85,16 @@ class FleetHandlers:
         asked.query(request)
         return answer(utilisation.rails(self._evaluator.engine.utilisation()))
 
+    async def probes(self, request: web.Request) -> web.Response:
+        """What probes show between leaves: the worst pairs first, of all rails or of one."""
+        query = asked.query(request, "rail", "limit")
+        tables = self._evaluator.engine.fleet.tables
+        found = leaf_pairs(tables[Kind.FLOW], tables[Kind.PORT])
+        rows = found.of_rail(query["rail"]) if "rail" in query else np.arange(len(found.flows))
+        worst = found.worst_first(rows)[: asked.limit(query)].tolist()
+        rails = sorted({found.rails[rail] for rail in np.unique(found.rail).tolist()}, key=natural)
+        return answer({"rails": rails, "pairs": [_pair(found.pair(at)) for at in worst], "total": len(rows)})
+
     async def topology(self, request: web.Request) -> web.Response:
         """The topology in use; 404 without one."""
         asked.query(request)
@@ -100,6 +112,13 @@ class FleetHandlers:
 
 def _node(n: NodeView) -> dict[str, Any]:
     return {**msgspec.to_builtins(n), "since": rfc3339(n.since), "last_frame": optional_time(n.last_frame)}
+
+
+def _pair(pair: LeafPair) -> LeafPairDocument:
+    return {
+        "rail": pair.rail, "leaf": pair.near, "peer_leaf": pair.far, "flows": pair.flows, "answered": pair.answered,
+        "sent": pair.sent, "lost": pair.lost, "rtt_seconds": finite(pair.rtt), "slowest_seconds": finite(pair.slowest),
+    }  # fmt: skip
 
 
 def _port(of: Utilisation, places: Mapping[str, NDArray[np.int32]], row: int) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from fabricmon.central.documents.fleet import (
     NodeList,
     OverviewDocument,
     PortList,
+    ProbesDocument,
     RailsDocument,
     SymptomList,
     TargetGroup,
@@ -112,6 +113,9 @@ OPERATIONS: tuple[Operation, ...] = (
         _NODE, Parameter("sort", SORTS, "order"), _LIMIT,
     )),
     Operation("GET", "/rails", "Utilisation of rails and tiers", RailsDocument),
+    Operation("GET", "/probes", "What probes show between leaves, the worst pairs first", ProbesDocument, (
+        Parameter("rail", str, "name of a rail"), _LIMIT,
+    )),
     Operation("GET", "/targets", "The agents, for Prometheus HTTP service discovery", list[TargetGroup]),
     Operation("GET", "/history", "The last hours of a component; starts recording it closely", PastDocument, (
         Parameter("kind", tuple(Kind), "kind of the component", required=True),

@@ -40,6 +40,7 @@ def add_routes(
         ("GET", "/nodes", fleet.nodes),
         ("GET", "/ports", fleet.ports),
         ("GET", "/rails", fleet.rails),
+        ("GET", "/probes", fleet.probes),
         ("GET", "/topology", fleet.topology),
         ("GET", "/jobs", fleet.jobs),
         ("GET", "/silences", silences.all),

@@ -142,6 +142,34 @@ class ShareDocument(TypedDict):
     ports: int
 
 
+class LeafPairDocument(TypedDict):
+    """Probes of the last minute from one leaf to another, or within it; unknown round trips are null.
+
+    flows            pairs of ports that probe, `answered` of them with a round trip in the newest window
+    sent, lost       probes, and those without an answer
+    rtt_seconds      median of the flows' median round trips, the hosts' own delays taken out
+    slowest_seconds  the largest of these medians
+    """
+
+    rail: str
+    leaf: str
+    peer_leaf: str
+    flows: int
+    answered: int
+    sent: int
+    lost: int
+    rtt_seconds: float | None
+    slowest_seconds: float | None
+
+
+class ProbesDocument(TypedDict):
+    """Pairs of leaves by their lost probes, then by their slowest flow. `total` counts all matches."""
+
+    rails: list[str]
+    pairs: list[LeafPairDocument]
+    total: int
+
+
 class RailsDocument(TypedDict):
     """Utilisation of all rails and tiers."""
 

@@ -131,6 +131,7 @@ def shell(title: str, fabric: str, main: str, pulse: str, search: str = "", refr
 <img src="static/icon.svg" alt="" width="26" height="26"><b>fabricmon</b></a>
 <span class="fabric">{e(fabric)}</span>
 {search or '<span class="grow"></span>'}
+<a class="quietly" href="probes">Probes</a>
 <a class="quietly" href="archive">History</a>
 <span id="pulse" class="pulse">{pulse}</span>
 <button id="theme" class="quietly" type="button" hidden>auto</button>

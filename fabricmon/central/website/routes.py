@@ -21,6 +21,7 @@ from fabricmon.central.documents.past import as_csv
 from fabricmon.central.evaluation.evaluator import Evaluator
 from fabricmon.central.page import components as known
 from fabricmon.central.page import document, scene
+from fabricmon.central.page.heat_map import probes_page
 from fabricmon.central.page.incident import incident_detail
 from fabricmon.central.page.map_layout import FabricMap, lay_out_map
 from fabricmon.central.page.map_levels import map_levels
@@ -33,6 +34,7 @@ from fabricmon.central.store.database import StoreError
 from fabricmon.central.website.history import History
 from fabricmon.central.website.named import NamedPages
 from fabricmon.central.website.sending import HTML, JSON, add_assets, digest, sent
+from fabricmon.fleet.leaf_pairs import leaf_pairs
 from fabricmon.forms.decoding import loose_json
 from fabricmon.forms.times import clock_time
 from fabricmon.jobs.model import Jobs
@@ -80,6 +82,7 @@ class StatusPage:
             ("/node", self._node),
             ("/component", self._component),
             ("/named", self._named_thing),
+            ("/probes", self._probes),
             (f"{api.PREFIX}/history", self._past),
         ):
             router.add_get(path, handler)
@@ -232,6 +235,11 @@ class StatusPage:
         if found is None:
             return self._missing(request, "Nothing of this name", "Neither the topology nor an agent names it now.")
         return self._detail(request, *found)
+
+    async def _probes(self, request: web.Request) -> web.Response:
+        tables, rail = self._evaluator.engine.fleet.tables, request.query.get("rail", "")[: api_request.MAX_WORD]
+        html = probes_page(leaf_pairs(tables[Kind.FLOW], tables[Kind.PORT]), rail)
+        return self._detail(request, "Probes", html)
 
     async def _past(self, request: web.Request) -> web.Response:
         """The last hours of a component; starts recording it closely."""
