@@ -7,22 +7,28 @@ import math
 from fabricmon.forms.quantities import quantity
 from fabricmon.model import Evidence, Incident
 
-_PLACES = ("node", "device", "leaf", "rail")
+_PLACES = ("node", "device", "switch", "leaf", "rail")
+_MILLION = 1e6
 
 
 def deciding_evidence(incident: Incident) -> Evidence | None:
-    """The first evidence for the incident that was compared with a limit, else the first one for it."""
+    """The first evidence for the incident that was compared with a limit, else the first one for it. Of a group it is
+    a reading of one of its members: how many are bad is in the title."""
     found = [e for e in incident.evidence if e.for_it]
-    limited = (e for e in found if e.value is not None and e.limit and math.isfinite(e.value + e.limit))
-    return next(limited, found[0] if found else None)
+    limited = [e for e in found if e.value is not None and e.limit and math.isfinite(e.value + e.limit)]
+    if incident.members.of > 1:
+        limited = [e for e in limited if e.component != incident.component]
+    return next(iter(limited or found), None)
 
 
 def reading(incident: Incident) -> str:
-    """The deciding reading, with limit and unit: "penalty 3705 (limit 2000)"; "" without any."""
+    """The deciding reading, with limit and unit: "penalty 3705 (limit 2000)"; "" without any. Of a group:
+    "host-003/mlx5_2/1 (1 of 32): link down for 10 s (limit 5 s)"."""
     evidence = deciding_evidence(incident)
     if evidence is None:
         return ""
-    where = "" if evidence.component == incident.component else f"{evidence.component}: "
+    one_of = f" (1 of {incident.members.bad})" if incident.members.bad > 1 else ""
+    where = "" if evidence.component == incident.component else f"{evidence.component}{one_of}: "
     return f"{where}{with_limit(evidence)}"
 
 
@@ -45,7 +51,14 @@ def next_cause(incident: Incident) -> str:
         return f"{incident.candidates[0]}, not ruled out"
     behind = [other for other in incident.ruled_out if other.behind is not None]
     near = min(behind, key=lambda other: other.behind or 0.0, default=None)
-    return f"{near.component}, ruled out: {near.reason}" if near is not None else ""
+    return f"{near.component}, {less_likely(near.behind or 0.0)}" if near is not None else ""
+
+
+def less_likely(nats: float) -> str:
+    """ "25 times less likely", "over a million times less likely"."""
+    if nats > math.log(_MILLION):
+        return "over a million times less likely"
+    return f"{math.exp(max(nats, 0.0)):,.0f} times less likely"
 
 
 def where(incident: Incident) -> str:

@@ -33,7 +33,7 @@ FIELDS: Mapping[str, str] = {
     "first_step": "what to do first: the beginning of the next step",
     "reading": "the deciding reading, with its limit and unit",
     "next_cause": "the next best cause, and why it is not the first",
-    "where": "node, device, leaf and rail, as far as it is in one",
+    "where": "node, device, switch, leaf and rail, as far as it is in one",
     "since": "when it began, UTC",
     "lasted": "its duration so far, or in all",
     "resolved": "when it ended, UTC; empty while it fires",
@@ -153,10 +153,10 @@ def listed(lines: Iterable[str]) -> str:
 
 
 def percent(confidence: float) -> str:
-    """Confidence as "97 %", 100 % for 1 only; "" unknown."""
+    """Confidence as "97 %", "over 99 %" from 0.995 on; "" unknown."""
     if not math.isfinite(confidence):
         return ""
-    return f"{min(99, math.floor(confidence * 100)) if confidence < 1 else 100} %"
+    return "over 99 %" if confidence >= 0.995 else f"{math.floor(confidence * 100)} %"
 
 
 def utc(wall: float | None) -> str:

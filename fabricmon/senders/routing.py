@@ -172,7 +172,9 @@ def _digest_summary(notification: Notification) -> str:
     state = max(firing, key=lambda severity: severity.rank).value.upper() if firing else "RESOLVED"
     grave = f" ({firing.count(Severity.CRITICAL)} critical)" if Severity.CRITICAL in firing else ""
     more = f", {notification.waiting} more wait" if notification.waiting else ""
-    return f"[{state}] digest: {len(firing)} firing{grave}, {len(notification.incidents) - len(firing)} resolved{more}"
+    resolved = len(notification.incidents) - len(firing)
+    ended = f", {resolved} resolved" if resolved else ""
+    return f"[{state}] digest: {len(firing)} firing{grave}{ended}{more}"
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fabricmon.forms.readable import first_step
-from fabricmon.model import Evidence, RuledOut
+from fabricmon.model import Evidence, Members, RuledOut
 from fabricmon.notify.deciding import next_cause, reading, where
 from fabricmon.rules.rule import reading as made
 from tests.notify.made import incident
@@ -57,14 +57,23 @@ def test_any_reading_is_a_text(text: str, value: float, limit: float) -> None:
 
 def test_the_next_best_cause_is_one_not_told_apart_else_the_nearest() -> None:
     other = (RuledOut("16 faults", "unlikely", 110.0), RuledOut("leaf(a)", "15 are up", 4.0), RuledOut("b", "up"))
-    assert next_cause(incident(ruled_out=other)) == "leaf(a), ruled out: 15 are up"
+    assert next_cause(incident(ruled_out=other)) == "leaf(a), 55 times less likely"
     assert next_cause(incident(ruled_out=other, candidates=("nic(n/a)",))) == "nic(n/a), not ruled out"
+    assert next_cause(incident(ruled_out=other[:1])) == "16 faults, over a million times less likely"
     assert next_cause(incident(ruled_out=other[2:])) == next_cause(incident()) == ""
+
+
+def test_of_a_group_one_of_its_members_is_read_as_the_title_has_their_number() -> None:
+    counted, member = Evidence("leaf(a)", "loss on 9 members", "", 9.0, 11.0), made("1% lost", "", 0.01, 1e-5, unit="ratio", measure="packets lost")
+    of_leaf = incident(component="leaf(a)", members=Members(9, 11), evidence=(counted, member))
+    assert reading(of_leaf) == f"{PORT} (1 of 9): 1% lost (limit 0.001 %)"
+    assert reading(replace(of_leaf, evidence=(Evidence("leaf(a)", "9 of them"),))) == "9 of them"
 
 
 def test_where_it_is() -> None:
     assert where(incident(labels={"rail": "su0/1", "node": "n1", "mode": "x"})) == "node n1, rail su0/1"
     assert where(incident(component="power(r2)", labels={})) == "power(r2)"
+    assert where(incident(labels={"leaf": "su0/rail1", "switch": "sw-7"})) == "switch sw-7, leaf su0/rail1"
 
 
 @given(st.lists(st.sampled_from(("Drain it.", "Read the log at 10.0.0.1.", "x" * 170 + ".")), min_size=1, max_size=5))

@@ -121,7 +121,7 @@ def test_a_length_of_time(seconds, said):
 
 @pytest.mark.parametrize(
     ("confidence", "said"),
-    [(1.0, "100 %"), (0.999, "99 %"), (0.96, "96 %"),
+    [(1.0, "over 99 %"), (0.9949, "99 %"), (0.96, "96 %"),
      (0.55, "55 %"), (0.2, "20 %"), (float("nan"), "")],
 )  # fmt: skip
 def test_how_sure(confidence, said):
