@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 
@@ -20,6 +21,15 @@ def certainty(confidence: float) -> str:
     if confidence >= 0.995:
         return "over 99%"
     return f"{confidence:.0%}"
+
+
+def share_text(share: float) -> str:
+    """A share of time or packets: "98%", "0.012%"; "1.7e-07" below one in a million; "unknown" for NaN."""
+    if math.isnan(share):
+        return "unknown"
+    if 0.0 < share < 1e-6:
+        return f"{share:.2g}"
+    return f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g}%"
 
 
 def first_step(text: str, most: int = 160) -> str:

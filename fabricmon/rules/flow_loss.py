@@ -9,6 +9,7 @@ import numpy as np
 
 from fabricmon.fleet.row_state import Floats, Numbers
 from fabricmon.fleet.view import View
+from fabricmon.forms.readable import share_text
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules import packet_loss
 from fabricmon.rules.packet_loss import DIFFERS, SPAN, WHY, PacketLossParams, grade, lossy
@@ -47,7 +48,7 @@ def evidence(view: View, row: int, params: PacketLossParams) -> tuple[Evidence, 
     lost, sent = float(view.probes.lost[:, row].sum()), float(view.probes.sent[:, row].sum())
     share = float(_shares(view, np.array([row]))[0])
     formula = "probes without an answer over probes sent, of all flows of a part (docs/methods.md#pooled-losses)"
-    text = f"{lost:.0f} of {sent:.0f} probes lost ({share:.2g}) in the last minute"
+    text = f"{share_text(share)} of probes lost: {lost:,.0f} of {sent:,.0f} in the last minute"
     return (reading(text, formula, share, measure="flow_loss.share"),)
 
 
@@ -67,8 +68,8 @@ RULE = Rule(
     info=info,
     why=WHY,
     action=(
-        "The incident names the cables and switches that the lossy flows have in common. Take that cable or switch out "
-        "of the routing, then check its error counters and reseat or replace it."
+        "Take the cable or switch that the lossy flows have in common out of the routing. The incident names it. Then "
+        "check its error counters and reseat or replace it."
     ),
     promql=promql,
 )

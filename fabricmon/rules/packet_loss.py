@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from fabricmon.fleet.losses import IDLE, MTU, WINDOW, WINDOWS, Limits
 from fabricmon.fleet.view import View
+from fabricmon.forms.readable import share_text
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.promql import Alert, RecordingRule, Translation, any_of, increase, metric, span, total
 from fabricmon.rules.rule import Outcome, Ratio, Rule, RuleParams, Scope, reading
@@ -96,8 +97,8 @@ def evidence(view: View, row: int, params: PacketLossParams) -> tuple[Evidence, 
     limit = max(params.weak, params.elevated * usual)
     share = _share(view, row)
     text = (
-        f"{lost:.0f} of {sent:.3g} packets lost ({share:.2g}) in the last {WINDOWS} windows of {WINDOW:g} s or one "
-        f"reading; {usual:.2g} is usual: a {grade(share, params)} loss"
+        f"{share_text(share)} of packets lost: {lost:,.0f} of {sent:,.0f} in the last {WINDOWS} windows of "
+        f"{WINDOW:g} s or one reading; usual: {share_text(usual)}; a {grade(share, params)} loss"
     )
     fired = float(losses.timeouts[:, row].sum())
     if fired:

@@ -9,6 +9,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from fabricmon.fleet.view import View
+from fabricmon.forms.readable import share_text
 from fabricmon.forms.times import clock_time
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.neighbours import host_ports_up, neighbourhood, others_count
@@ -83,7 +84,7 @@ def evidence(view: View, row: int, params: PfcStormParams) -> tuple[Evidence, ..
     victims = victims[victims != row]
     share = pressure.stalled.latest[0, victims] / pressure.scale[victims]
     worst = np.argsort(-share, kind="stable")[:NAMED]
-    names = ", ".join(f"{view.table.ids[victims[at]]} {share[at]:.2f}" for at in worst)
+    names = ", ".join(f"{view.table.ids[victims[at]]} {share_text(share[at])}" for at in worst)
     more = f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""
     text = f"victims: {len(victims)} other ports of {where} cannot transmit"
     text += f" (share of the last window): {names}{more}" if len(victims) else ""

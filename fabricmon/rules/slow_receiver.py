@@ -124,7 +124,7 @@ RULE = Rule(
     ),
     action=(
         "Check the adapter's PCIe link first (pcie_degraded, `lspci -vvv`, "
-        "`fabricmon_port_pcie_stalled_write_ratio`), then at the process on its GPU, NUMA placement, IOMMU and ACS "
+        "`fabricmon_port_pcie_stalled_write_ratio`), then the process on its GPU, NUMA placement, IOMMU and ACS "
         "settings. Drain the host if other ports wait for it."
     ),
     yields_to=("pfc_storm",),

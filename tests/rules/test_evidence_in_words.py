@@ -241,8 +241,8 @@ EXPECTED: dict[str, list[str]] = {
         "pfc_storm host-000/mlx5_1/1 critical",
         "for: 0.85/0.8 PFC pause sent for 85% of the last 10 s [>= 0.8 and 3 victims]",
         "for: 5/3 victims: 5 other ports of its rail cannot transmit (share of the last window): "
-        "host-001/mlx5_1/1 0.40, host-002/mlx5_1/1 0.40, host-003/mlx5_1/1 0.40, host-004/mlx5_1/1 0.40, "
-        "host-005/mlx5_1/1 0.40 [>= 3 ports that wait for 10% of the time]",
+        "host-001/mlx5_1/1 40%, host-002/mlx5_1/1 40%, host-003/mlx5_1/1 40%, host-004/mlx5_1/1 40%, "
+        "host-005/mlx5_1/1 40% [>= 3 ports that wait for 10% of the time]",
     ],
     "fan-in": [
         "incast host-007/mlx5_0/1 warning {'senders': '6'}",
