@@ -26,6 +26,9 @@ evaluated"."""
 VALUE = "{{ $value | humanize }}"
 """The value of the expression in an annotation, in the template language of Prometheus."""
 
+_LIMIT = re.compile(r"(?:(?! (?:and|or|unless) ).)* ([<>]=?) ([-+.\de]+)")
+"""An expression that only compares with a number: its comparison and limit."""
+
 PREFIX = "Fabricmon"
 """Begins the name of every alert."""
 
@@ -137,13 +140,19 @@ def _alerting(rule: Rule, params: Any, alert: Alert, options: RulefileOptions) -
     entry["annotations"] = {
         "summary": f"{_plain(rule.title)}: {where}",
         "component": where,
-        "description": f"Next step: {_plain(first_step(rule.action))} Value of the expression: {VALUE}.",
+        "description": f"Next step: {_plain(first_step(rule.action))} Value: {VALUE}{_limit(alert.expr)}.",
         "value": VALUE,
         "action": _plain(rule.action),
     }
     if options.runbook:
         entry["annotations"]["runbook_url"] = options.runbook.replace("{kind}", rule.kind)
     return entry
+
+
+def _limit(expr: str) -> str:
+    """ " (limit > 2000)"; "" where the expression compares more than one value."""
+    found = _LIMIT.fullmatch(expr)
+    return f" (limit {found[1]} {found[2]})" if found else ""
 
 
 def _plain(text: str) -> str:
