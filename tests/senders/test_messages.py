@@ -16,10 +16,11 @@ from fabricmon.model import Evidence, HistoryEntry
 from fabricmon.notify.batch import DIGEST
 from fabricmon.notify.links import NO_LINKS
 from fabricmon.senders import SENDERS, alertmanager, email, pagerduty, slack, webhook
-from fabricmon.senders.mail_message import Envelope, single
+from fabricmon.senders.mail_message import Envelope, digest, single
 from fabricmon.senders.slack_message import reply
 from tests.notify.made import T0, incident
 from tests.senders.incidents import LINKS, ended, leaf, telling
+from tests.senders.limits import over
 
 GOLDEN = Path(__file__).parent / "golden"
 CONFIGS = {
@@ -102,7 +103,7 @@ LONG = st.text("ab<&>{}\\n\u202e é", max_size=3000)
 @given(st.data())
 @settings(max_examples=40)
 def test_whatever_an_incident_says_a_message_keeps_the_limits_of_its_receiver(data):
-    """Slack: 3,000 characters a section, 50 blocks. PagerDuty: 512 kB, summary 1,024. Mail: 998 a line (RFC 5322)."""
+    """Those of tests/senders/limits.py; no limit of the names of the fabric is assumed."""
     some = [
         leaf(f"i-{n}", title=data.draw(LONG), action=data.draw(LONG), component=f"link(n/{data.draw(LONG)})",
              labels={"node": data.draw(LONG), "rail": data.draw(LONG)}, candidates=(data.draw(LONG),),
@@ -110,17 +111,12 @@ def test_whatever_an_incident_says_a_message_keeps_the_limits_of_its_receiver(da
         for n in range(data.draw(st.sampled_from((1, 2, 40))))
     ]  # fmt: skip
     note = telling(*some, reason=data.draw(st.sampled_from(("new incident", DIGEST))))
-    for message in json.loads(slack.preview(CONFIGS["slack"], note, LINKS)):
-        blocks = [block for each in message.get("attachments", ()) for block in each["blocks"]]
-        assert len(blocks) <= 50
-        assert all(len(block["text"]["text"]) <= 3000 for block in blocks)
-    for event in json.loads(pagerduty.preview(CONFIGS["pagerduty"], note, LINKS)):
-        assert len(event["payload"]["summary"]) <= 1024
-        assert len(json.dumps(event)) <= 512_000
-    for alert in alertmanager.alerts(CONFIGS["alertmanager"], note, T0, LINKS):
-        assert all(len(text) <= 4000 for text in alert["annotations"].values())
-    mail = email.preview(CONFIGS["email"], note, LINKS)
-    assert all(len(line) <= 998 for line in mail.split("\n\n", 1)[0].splitlines())
+    for kind in ("slack", "pagerduty", "alertmanager"):
+        assert over(kind, SENDERS[kind].module.preview(CONFIGS[kind], note, LINKS)) == []
+    envelope = Envelope("a@b.c", ("d@e.f",), "b.c")
+    for mail in (single(CONFIGS["email"], some[0], note, LINKS, envelope, ""),
+                 digest(CONFIGS["email"], some, note, LINKS, envelope)):  # fmt: skip
+        assert over("mail", mail) == []
 
 
 def test_a_digest_has_one_line_an_incident():
