@@ -1,6 +1,9 @@
 # One image for both daemons: `docker run fabricmon agent …`, `docker run fabricmon central …`.
-# Built again from the same commit and the same base its layers are the same (docs/install.md).
-FROM python:3.11-slim-bookworm AS build
+# `make image` fills in the labels. Built again from the same commit its layers are the same (docs/install.md).
+# The base by its digest (index of all platforms; Python 3.11.16 of 2026-08-25), as the publisher lists it in
+# https://github.com/docker-library/repo-info/blob/master/repos/python/remote/3.11-slim-bookworm.md
+ARG BASE=python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e079220a9457f25a93e3f1e3c31b
+FROM ${BASE} AS build
 # The time of every file of ours in the image: nothing in it depends on the time of the build. Not before 1980, for zip's sake.
 ARG SOURCE_DATE_EPOCH=315532800
 ENV SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 \
@@ -28,10 +31,20 @@ RUN find /opt/fabricmon -depth -type d \( -name tests -o -name __pycache__ -o -p
  && mv /opt/fabricmon /image/opt/ \
  && find /image -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 
-FROM python:3.11-slim-bookworm
+FROM ${BASE}
+ARG BASE
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+ARG CREATED=unknown
+ARG SOURCE=unknown
 LABEL org.opencontainers.image.title="fabricmon" \
       org.opencontainers.image.description="Fabric telemetry and health monitoring for GPU clusters" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.source=$SOURCE \
+      org.opencontainers.image.version=$VERSION \
+      org.opencontainers.image.revision=$REVISION \
+      org.opencontainers.image.created=$CREATED \
+      org.opencontainers.image.base.name=$BASE
 COPY --from=build /image/ /
 ENV PATH=/opt/fabricmon/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONFAULTHANDLER=1
 USER 65532:65532

@@ -9,6 +9,7 @@ run with exit code 1.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -38,11 +39,11 @@ def linted() -> None:
 
 
 def built(engine: Engine, clone: Path) -> None:
-    engine.base("python:3.11-slim-bookworm")
-    base = len(layers(engine, "python:3.11-slim-bookworm"))
+    base_image = engine.base(re.findall(r"(?m)^ARG BASE=(.+)$", (ROOT / "Dockerfile").read_text())[0])
+    base = len(layers(engine, base_image))
     for tag in ("fabricmon:one", "fabricmon:two"):
         began = time.monotonic()
-        engine.build(tag, clone)
+        engine.build(tag, clone, BASE=base_image, REVISION="0123", SOURCE="https://fabricmon.example")
         print(f"  built {tag} in {time.monotonic() - began:.0f} s")
     one, two = (layers(engine, tag)[base:] for tag in ("fabricmon:one", "fabricmon:two"))
     seen("built twice, our layers are the same", one == two and one, " ".join(layer[7:19] for layer in one))
@@ -53,7 +54,8 @@ def built(engine: Engine, clone: Path) -> None:
     config = json.loads(engine.do("inspect", "--format", "{{json .Config}}", "fabricmon:one"))
     seen("a user that is a number, a health check, labels", config["User"] == "65532:65532"
          and config["Healthcheck"]["Test"] == ["CMD", "fabricmon", "alive"]
-         and config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0")  # fmt: skip
+         and config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0"
+         and config["Labels"]["org.opencontainers.image.revision"] == "0123")  # fmt: skip
 
 
 def agent_runs(engine: Engine, user: str) -> None:

@@ -79,18 +79,21 @@ class Engine:
             raise RuntimeError(f"docker {' '.join(words)}\nexit {done.returncode}\n{done.stdout[-3000:]}")
         return done.stdout.strip()
 
-    def build(self, tag: str, context: Path) -> None:
+    def build(self, tag: str, context: Path, **arguments: str) -> None:
         """Build the Dockerfile of a folder without using what was built before."""
-        options = ("--no-cache", "--network", "host", "--progress", "plain", "--tag", tag)
+        given = (word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}"))
+        options = ("--no-cache", "--network", "host", "--progress", "plain", "--tag", tag, *given)
         self.do("build", *options, str(context), timeout=600)
 
-    def base(self, name: str) -> None:
-        """The image `name`, from its registry or, where that cannot be reached, Debian's Python under its name.
+    def base(self, pinned: str) -> str:
+        """The base image: as it is pinned, from its registry; or, where that cannot be reached, Debian's Python under
+        the name without digest.
 
         What a Dockerfile takes from the official image's own /usr/local is not proved by the stand-in.
         """
-        if self.run("pull", "--quiet", name, timeout=60).returncode == 0:
-            return
+        if self.run("pull", "--quiet", pinned, timeout=60).returncode == 0:
+            return pinned
+        name = pinned.partition("@")[0]
         print(f"  no registry can be reached: {name} is Debian's own Python here")
         tar = CACHE / f"{platform.freedesktop_os_release()['VERSION_CODENAME']}.tar"
         if not tar.exists():
@@ -101,6 +104,7 @@ class Engine:
             subprocess.run(
                 command, env=self._environ, stdin=file, stdout=subprocess.DEVNULL, check=True, timeout=120
             )
+        return name
 
 
 def _make(tar: Path) -> None:
