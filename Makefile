@@ -11,6 +11,7 @@
 #   make deb        Debian packages of the agent, the server and the command line, in dist/deb (debhelper, Python 3.11)
 #   make rpm        the same as rpm, in dist/rpm (rpmbuild, Python 3.11)
 #   make image      the container image, with its labels (docker; IMAGE=registry.example/fabricmon:1)
+#   make chart      the Helm chart of deploy/kubernetes, in dist/chart/fabricmon (kustomize or kubectl)
 #   make site       the documents as a static site, in dist/site; a broken link fails
 #   make sbom       the libraries of packages and image as CycloneDX, from requirements.lock, in dist/sbom.json
 #   make docs       regenerate documents, manual, dashboards and exported rules from the tables in the code
@@ -27,9 +28,9 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-com
 # Keep compiled bytecode even if the shell disables it: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all test-rigs fuzz check peers pytest-quick pytest-all mutate bench oracle deb rpm image site sbom docs lock clean help
+.PHONY: run test test-all test-rigs fuzz check peers pytest-quick pytest-all mutate bench oracle deb rpm image chart site sbom docs lock clean help
 help:
-	@sed -n '2,18p' Makefile
+	@sed -n '2,19p' Makefile
 
 # An incomplete .venv, or one whose Python was removed, is created again.
 define VENV_EXISTS
@@ -132,6 +133,9 @@ image:
 	  --build-arg REVISION=$$(git describe --always --abbrev=40 --exclude='*' --dirty) \
 	  --build-arg CREATED=$$(TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd) \
 	  --build-arg SOURCE=$$(git remote get-url origin 2>/dev/null || echo unknown) .
+
+chart: $(RUN)
+	$(BIN)/python packaging/chart.py dist/chart/fabricmon
 
 # The tools of these two are in environments of their own, by the hashes of their own locks.
 .cache/%/.installed: packaging/%/requirements.lock
