@@ -20,7 +20,7 @@ from tests.rigs.machine import ROOT, Machine, missing
 from tests.rigs.report import NotSo, seen
 
 PACKAGES = ("iproute2", "munge", "prometheus", "prometheus-alertmanager", "slurm-client", "slurmctld", "slurmd")
-PATIENCE = 150.0
+PATIENCE = 500.0
 """Seconds for one block of a path, which ends with an alert."""
 
 SLURM = """\

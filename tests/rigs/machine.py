@@ -42,7 +42,7 @@ def tree(further: Sequence[str] = ()) -> Path:
         new = Path(tempfile.mkdtemp(prefix="new-", dir=CACHE))
         command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join([PACKAGES, *further])}",
                    release, str(new), mirror()]  # fmt: skip
-        subprocess.run(command, check=True, timeout=600)
+        subprocess.run(command, check=True, timeout=1800)  # a minute or two on a machine that does nothing else
         (new / "etc/machine-id").write_text("")
         (new / "etc/hostname").write_text("node0\n")
         new.chmod(0o755)
