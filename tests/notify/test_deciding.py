@@ -64,7 +64,8 @@ def test_the_next_best_cause_is_one_not_told_apart_else_the_nearest() -> None:
 
 
 def test_of_a_group_one_of_its_members_is_read_as_the_title_has_their_number() -> None:
-    counted, member = Evidence("leaf(a)", "loss on 9 members", "", 9.0, 11.0), made("1% lost", "", 0.01, 1e-5, unit="ratio", measure="packets lost")
+    counted = Evidence("leaf(a)", "loss on 9 members", "", 9.0, 11.0)
+    member = Evidence(PORT, "1% lost", "", 0.01, 1e-5, unit="ratio", measure="packet_loss.share")
     of_leaf = incident(component="leaf(a)", members=Members(9, 11), evidence=(counted, member))
     assert reading(of_leaf) == f"{PORT} (1 of 9): 1% lost (limit 0.001 %)"
     assert reading(replace(of_leaf, evidence=(Evidence("leaf(a)", "9 of them"),))) == "9 of them"

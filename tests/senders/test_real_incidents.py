@@ -65,9 +65,15 @@ def test_a_scenario_played_today_sends_the_kept_notification() -> None:
 
 
 def test_the_document_has_the_sizes() -> None:
+    """To a sixth: a longer word in a message needs no new table."""
     text = (ROOT / "docs/receivers.md").read_text()
     for row in sizes():
-        assert row in text, f"docs/receivers.md lacks: {row}"
+        receiver, what, *now = [cell.strip() for cell in row.strip("|").split("|")]
+        found = re.search(rf"^\| {receiver} \| {re.escape(what)} " + r"\| ([\d,]+) " * 3, text, re.MULTILINE)
+        assert found, f"docs/receivers.md lacks: {row}"
+        for stated, measured in zip(found.groups(), now, strict=True):
+            many, few = (int(number.replace(",", "")) for number in (stated, measured))
+            assert abs(many - few) <= few / 6, f"docs/receivers.md is not current: {row}"
 
 
 def test_each_limit_has_its_source() -> None:
