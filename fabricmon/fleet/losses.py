@@ -36,6 +36,8 @@ MEMORY = 21_600.0  # s; time constant of what is learned of a row, as for errors
 QUANTILE = 0.75  # of the rows of a class: one in four must lose before it counts as usual
 CEILING = 1e-5  # share of packets above which a loss teaches nothing: it is a fault, however long it lasts
 LEARN_EVERY = 6  # windows
+LEAST_TWICE = 3.0
+"""Requests that arrived twice from which packets to a port count as lost: as `Limits.least`."""
 USUAL_TIMEOUTS = 0.1
 """Timers that fire in a window of a healthy port, at most: one port in ten has one (design choice)."""
 
@@ -44,11 +46,13 @@ class LossColumns(NamedTuple):
     """lost  groups of counters of packets; a row uses the sum of the first group of which it has a counter
     sent  counters of packets, best first, each with the packets that one count stands for
     timer  counts timers that fired, "" none. Each is a lost packet of the first group, and of a row without any; what a
-           later group counts has the packets that were sent again because of it"""
+           later group counts has the packets that were sent again because of it
+    twice  counts requests that arrived twice, "" none: what a peer sent was lost and sent again"""
 
     lost: tuple[tuple[str, ...], ...]
     sent: tuple[tuple[str, float], ...]
     timer: str = ""
+    twice: str = ""
 
 
 PORTS = LossColumns(
@@ -61,6 +65,7 @@ PORTS = LossColumns(
         ("phy_tx", 1.0 / MTU),
     ),
     "ack_timeout",
+    "duplicate_request",
 )
 FLOWS = LossColumns((("flow_lost",),), (("flow_packets", 1.0),))
 
@@ -95,6 +100,8 @@ class Losses(RowState):
     ended       `now` at which the newest window ended, NaN never
     lapsed      `now` at which losses were set aside because no traffic followed, NaN while they count
     usual       share of packets that is lost in the row's class
+    twice       requests that arrived twice, since IDLE seconds passed without one
+    twice_at    `now` of the last of them, NaN never
     """
 
     lost = per_row(np.float32, np.nan, WINDOWS)
@@ -103,6 +110,8 @@ class Losses(RowState):
     ended = per_row(np.float64, np.nan)
     lapsed = per_row(np.float64, np.nan)
     usual = per_row(np.float32)
+    twice = per_row(np.float32)
+    twice_at = per_row(np.float64, np.nan)
     _mean = per_row(np.float32)
     _class = per_row(np.int32)
     _open = per_row(np.float32)  # lost in the window that is open
@@ -158,6 +167,8 @@ class Losses(RowState):
                 self._add(table, name, at)
         if self.columns.timer:
             self._add(table, self.columns.timer, 0)
+        if self.columns.twice:
+            self._count_twice(table, now)
         if 0 <= now - self._began < WINDOW:
             return
         self._began = now
@@ -167,17 +178,21 @@ class Losses(RowState):
         self._turn(table, now)
         self._learn(table.n)
 
+    def received_twice(self, n: int, now: float) -> Bools:
+        """Rows to which packets were lost of late: requests arrived a second time."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray((self.twice[:n] >= LEAST_TWICE) & (now - self.twice_at[:n] <= IDLE))
+
+    def _count_twice(self, table: Table, now: float) -> None:
+        rows, counts = _risen(table, self.columns.twice)
+        self.twice[rows[~(now - self.twice_at[rows] <= IDLE)]] = 0.0
+        self.twice[rows] += counts
+        self.twice_at[rows] = now
+
     def _add(self, table: Table, name: str, at: int) -> None:
-        step = table.last_step(name)
-        if step is None:
+        rows, counts = _risen(table, name)
+        if not len(rows):
             return
-        read, rise, marks = step
-        some = np.flatnonzero(rise > 0)
-        if not len(some):
-            return
-        rows = numbers(read, some)
-        sure = (marks[some] & np.uint8(Mark.RESET | Mark.EPOCH | Mark.FIRST)) == 0
-        rows, counts = rows[sure], rise[some][sure].astype(np.float32)
         if name == self.columns.timer:
             self._fired[rows] += counts
         mine = self._group(table, rows) == at if name != self.columns.timer else self._group(table, rows) <= 0
@@ -265,6 +280,17 @@ class Losses(RowState):
             members = seen & (self._class[:n] == number)
             if int(np.count_nonzero(members)) >= CLASS_LEAST:
                 self.usual[:n][self._class[:n] == number] = np.quantile(self._mean[:n][members], QUANTILE)
+
+
+def _risen(table: Table, name: str) -> tuple[Numbers, NDArray[np.float32]]:
+    """Rows on which a counter rose at its newest reading, and by how much; without resets."""
+    step = table.last_step(name)
+    if step is None:
+        return np.empty(0, np.intp), np.empty(0, np.float32)
+    read, rise, marks = step
+    some = np.flatnonzero(rise > 0)
+    sure = some[(marks[some] & np.uint8(Mark.RESET | Mark.EPOCH | Mark.FIRST)) == 0]
+    return numbers(read, sure), rise[sure].astype(np.float32)
 
 
 def discoveries(log_p: Floats, tests: int, rate: float) -> Bools:

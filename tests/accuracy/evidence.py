@@ -241,7 +241,8 @@ class _Evidence:
         noise = facts[SymptomType.PACKET_LOSS].rows[ratio[facts[SymptomType.PACKET_LOSS].rows] == 0]
         of_el[noise] = np.where(waits[noise], 1e-7, 10 ** random.uniform(-5, -3, len(noise)))
         near = fabric.places.near if level == "L2" else np.zeros(0, np.int64)
-        ports = PortHealth(groups, unwell(facts, groups, fell, fell, BEGIN + 60), of_el, near, BEGIN + 60)
+        sick, towards = unwell(facts, groups, fell, fell, BEGIN + 60), np.zeros(len(of_el), np.bool_)
+        ports = PortHealth(groups, sick, of_el, near, BEGIN + 60, towards)
         alive = np.zeros(len(layout.hosts), np.bool_)
         alive[layout.host_of[fabric.carries]] = True
         return Trial(facts, SilenceRate().leak(facts, BEGIN + 60), ports, alive, truths)

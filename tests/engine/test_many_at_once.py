@@ -13,6 +13,7 @@ from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.gray import gray
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain
+from fabricmon.engine.diagnosis.verdicts import without_falls
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.engine.incidents.situation import Situation
@@ -103,8 +104,8 @@ def test_the_more_cables_of_a_switch_fail_the_more_it_gains() -> None:
     assert gains == sorted(gains)
 
 
-def lossy(ratio: float) -> list[FaultVerdict]:
-    """Six of the 32 ports of each of four leaves lose so many of their packets."""
+def lossy(ratio: float, towards: Sequence[int] = ()) -> list[FaultVerdict]:
+    """Six of the 32 ports of each of four leaves lose so many of their packets; packets to some ports are lost."""
     n = 128
     leaf = np.repeat(np.arange(4, dtype=np.int32), 32)
     ids = {
@@ -114,11 +115,26 @@ def lossy(ratio: float) -> list[FaultVerdict]:
     rows = np.array([32 * group + port for group in range(4) for port in range(0, 30, 5)])
     shares = np.full(n, np.nan)
     shares[rows] = ratio
-    return gray(Observation(Groups(ids), rows, np.full(len(rows), 100.0), np.ones(n, np.bool_)), shares)
+    lossy = Observation(Groups(ids), rows, np.full(len(rows), 100.0), np.ones(n, np.bool_))
+    return gray(lossy, shares, np.isin(np.arange(n), towards))
 
 
 def test_ports_that_lose_a_share_of_their_packets_show_a_gray_plane() -> None:
     assert [verdict.domain for verdict in lossy(1e-3)] == ["plane"]
+
+
+def test_ports_to_which_packets_are_lost_are_effects_of_a_gray_plane_and_no_evidence() -> None:
+    (without,), (found,) = lossy(1e-3), lossy(1e-3, towards=[0, 3, 40])
+    assert found.effects[SymptomType.PACKET_LOSS].tolist() == [3, 40]  # port 0 loses packets itself
+    assert (found.confidence, found.gain) == (without.confidence, without.gain)
+
+
+def test_a_port_of_a_flapping_group_that_is_down_is_an_effect_of_it() -> None:
+    flapping, mode = SymptomType.LINK_FLAPPING, next(mode for mode in MODES if mode.name == "leaf rebooting")
+    leaf = FaultVerdict((mode,), 0, 0.99, 0.99, 50.0, {flapping: np.array([0, 1, 2])}, 90.0, {}, (), None)
+    inside, outside = broken([1, 7])
+    found = without_falls([inside, leaf, outside])
+    assert [(v.mode.word, v.effects) for v in found] == [("leaf", {DOWN: np.array([1])}), ("link", {})]
 
 
 def test_ports_that_lose_everything_have_lost_their_peers() -> None:

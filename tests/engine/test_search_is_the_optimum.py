@@ -151,6 +151,16 @@ def test_three_cables_of_one_leaf_are_three_causes() -> None:
     assert sorted((v.modes[0].word, v.group) for v in verdicts) == [("link", 1), ("link", 5), ("link", 9)]
 
 
+@pytest.mark.parametrize(("before", "words"), [(-np.inf, ["leaf"]), (-50.0, ["leaf"]), (890.0, ["leaf", "link"])])
+def test_a_port_that_was_not_read_while_its_leaf_fell_fell_with_it(before: float, words: list[str]) -> None:
+    down = fabric(4, 32, set(range(1, 128, 4)), set(), set())[SymptomType.LINK_DOWN]
+    onset, since = np.zeros(32), np.zeros(32)
+    onset[5], since[5] = 900.0, before
+    late = Observation(down.groups, down.rows, onset, down.known, since)
+    verdicts = diagnose({SymptomType.LINK_DOWN: late}, 0.002)
+    assert sorted(v.modes[0].word for v in verdicts) == words
+
+
 def test_members_that_do_not_report_count_neither_for_nor_against_their_leaf() -> None:
     down = {row for row in range(1, 128, 4) if row >= 16}
     verdicts = diagnose(fabric(4, 32, down, set(), {0, 1, 2, 3}), 0.002)

@@ -12,9 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabricmon.fleet.losses import CEILING, IDLE, MEMORY, MTU, SLOWEST, STARTING, USUAL_TIMEOUTS, WINDOW, Limits
+from fabricmon.fleet.losses import (
+    CEILING,
+    IDLE,
+    LEAST_TWICE,
+    MEMORY,
+    MTU,
+    SLOWEST,
+    STARTING,
+    USUAL_TIMEOUTS,
+    WINDOW,
+    Limits,
+)
 from fabricmon.model import Component, Kind, Part
-from tests.fleet.site import Site
+from tests.fleet.site import Site, port_part
 
 NAN = math.nan
 LOST = (("seq_nak_rx", "ack_timeout", "implied_nak"), ("retrans_packets",))
@@ -205,3 +216,14 @@ def test_what_most_ports_of_a_role_lose_is_usual_for_all_of_it_once_there_are_en
     for _ in range(22):  # two polls until traffic counts; the last turn that learns is the 24th
         mean += WINDOW / MEMORY * (9e-6 - mean)
     assert min(learned) == max(learned) == pytest.approx(mean, rel=0.1)
+
+
+def test_packets_to_a_port_were_lost_where_three_requests_arrived_twice_of_late() -> None:
+    site = Site()
+    site.inventory("n", port_part("c", ("duplicate_request",), "p/1"))
+    told: list[bool] = []
+    for count, wait in ((0, 10.0), (2, 10.0), (LEAST_TWICE, 10.0), (LEAST_TWICE, IDLE), (LEAST_TWICE + 2, 10.0)):
+        site.now += wait
+        site.send("n", {("p/1", "duplicate_request"): count}, site.now)
+        told.extend(site.tick().losses.received_twice(1, site.now).tolist())
+    assert told == [False, False, True, True, False]  # the last: what is older than IDLE does not count any more

@@ -15,7 +15,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import LEAK, LOSSES, Mode
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, RUNS
-from fabricmon.engine.diagnosis.observation import Observations
+from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.partial import log_marginal
 from fabricmon.engine.diagnosis.runs import choice_cost
 from fabricmon.engine.diagnosis.search import CAP, NoisyOrProblem, Search
@@ -117,6 +117,7 @@ class Candidates:
         sizes = [len(observations[t].rows) for t in self.types]
         self.base = dict(zip(self.types, np.concatenate(([0], np.cumsum(sizes))).tolist(), strict=False))
         self.onset = np.concatenate([observations[t].onset for t in self.types]) if self.types else np.empty(0)
+        self.before = np.concatenate([_before(observations[t]) for t in self.types]) if self.types else np.empty(0)
         self.row = _ints([observations[t].rows for t in self.types])
         self.kind_of = np.repeat(np.arange(len(self.types)), np.array(sizes, np.int64))
         self.coincidence = _coincidences(self.onset, self.kind_of)
@@ -170,7 +171,8 @@ class Candidates:
             group, where, weight = group[inside], where[inside], weight[inside]
         if mode.together < np.inf:
             _, owner = np.unique(group, return_inverse=True)
-            near = np.abs(self.onset[where] - _medians(self.onset[where], owner)[owner]) <= mode.together
+            middle = _medians(self.onset[where], owner)[owner]
+            near = (self.onset[where] >= middle - mode.together) & (self.before[where] <= middle + mode.together)
             group, where, weight = group[near], where[near], weight[near]
         groups, owner = np.unique(group, return_inverse=True)
         number = np.bincount(owner, minlength=len(groups))
@@ -360,6 +362,12 @@ POLL = 10.0
 """Seconds within which beginnings are simultaneous (docs/methods.md#learned-groups)."""
 COINCIDENCE = log(60.0)
 """A fault of its own is open for ten minutes at least, until somebody mends it (design choice): 60 polls."""
+
+
+def _before(observation: Observation) -> Floats:
+    """Times from which on the symptoms may have begun."""
+    onset = observation.onset
+    return onset if observation.before is None else np.minimum(onset, observation.before)
 
 
 def _apart(others: Sequence[Alternative], own: float) -> tuple[int, float] | None:

@@ -7,7 +7,7 @@ part they are spread as the ports that have traffic are: the background within w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, expm1, lgamma, log, log1p
 
 import numpy as np
@@ -67,6 +67,8 @@ MOST = 25.0
 ABOVE = ("pod", "plane")
 """Domains above the leaves."""
 WHOLE = ("plane", "network")
+ENDS = ("link", "nic")
+"""One port: its losses do not separate its cable from its adapter."""
 SURE = 0.9  # docs/methods.md#confidence
 
 
@@ -78,11 +80,12 @@ class _Hypothesis:
     rows: Ints
 
 
-def gray(lossy: Observation, ratio: Floats) -> list[FaultVerdict]:
+def gray(lossy: Observation, ratio: Floats, towards: Mask) -> list[FaultVerdict]:
     """At most one verdict for each network.
 
-    lossy  losses of PORT rows, less what hard faults explain
-    ratio  per row share of packets lost
+    lossy    losses of PORT rows, less what hard faults explain
+    ratio    per row share of packets lost
+    towards  rows to which packets were lost
     """
     parts = ("link", "nic", "leaf", "pod", "plane", "network")
     ids = {domain: np.asarray(lossy.groups.ids[domain]) for domain in parts}
@@ -96,6 +99,8 @@ def gray(lossy: Observation, ratio: Floats) -> list[FaultVerdict]:
             rows = np.flatnonzero((ids["network"] == network) & (lossy.known | bad))
             here = _Here(rows, bad[rows], ratio[rows], {domain: of[rows] for domain, of in ids.items()}, sizes)
             verdict = _verdict(lossy, here)
+            if verdict is not None and verdict.domain in (*ABOVE, *WHOLE):
+                verdict = _with_receivers(verdict, ids[verdict.domain] == verdict.group, towards)
             found += [verdict] if verdict is not None else []
     return found
 
@@ -126,7 +131,8 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
     total = exp(-top) + sum(exp(h.score - top) for h in hypotheses)
     mine = [h for h in hypotheses if (h.mode.word, h.group) == (best.mode.word, best.group)]
     near = [h for h in hypotheses if h not in mine and h.score >= top - AMBIGUOUS]
-    if sum(exp(h.score - top) for h in (*mine, *near)) < SURE * total:
+    same_end = mine + [h for h in near if h.mode.domain in ENDS and best.mode.domain in ENDS]
+    if sum(exp(h.score - top) for h in same_end) < SURE * total:
         # of many parts of a plane none is likely, but that it is one of them is
         best = max((h for h in hypotheses if h.mode.domain in WHOLE), key=lambda h: h.score, default=best)
         mine = [h for h in hypotheses if h is best or (best.mode.domain in WHOLE and np.isin(h.rows, best.rows).all())]
@@ -137,7 +143,7 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
     return FaultVerdict(
         modes=(best.mode,),
         group=best.group,
-        confidence=min(1.0, sum(exp(h.score - top) for h in (*mine, *near)) / total),
+        confidence=min(1.0, sum(exp(h.score - top) for h in (mine if best.mode.domain in WHOLE else same_end)) / total),
         alone=min(1.0, sum(exp(h.score - top) for h in mine) / total),
         gain=best.score,
         explained={SymptomType.PACKET_LOSS: best.rows},
@@ -147,6 +153,13 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
         best_other=alternatives[0] if alternatives else None,
         effects={SymptomType.PACKET_LOSS: np.setdiff1d(inside, best.rows)},
     )
+
+
+def _with_receivers(verdict: FaultVerdict, inside: Mask, towards: Mask) -> FaultVerdict:
+    """What is above the leaves touches both ends of a flow: the port that sends again, and the one it sends to."""
+    before = verdict.effects[SymptomType.PACKET_LOSS]
+    rows = np.setdiff1d(np.flatnonzero(inside & towards[: len(inside)]), verdict.explained[SymptomType.PACKET_LOSS])
+    return replace(verdict, effects={SymptomType.PACKET_LOSS: np.union1d(before, rows)})
 
 
 def _surprise(count: int, size: int, background: float) -> float:

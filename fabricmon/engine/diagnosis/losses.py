@@ -36,6 +36,7 @@ class PortHealth:
     ratio   float[n], share of packets that it lost, NaN unknown
     near    int[flows], row from which each flow goes, -1 unknown
     now     wall time
+    towards bool[n], packets to it were lost: requests arrived a second time
     """
 
     groups: Groups
@@ -43,6 +44,7 @@ class PortHealth:
     ratio: Floats
     near: Ints
     now: float
+    towards: Mask
 
 
 @dataclass(slots=True)
@@ -90,7 +92,7 @@ def place_losses(
                 soft[at] = replace(verdict, effects={SymptomType.PACKET_LOSS: rows}) if len(rows) else verdict
                 left = _without(left, mine)
         if len(left.rows) and np.count_nonzero(covered[left.rows]) < COVER * len(left.rows):
-            soft += [v for v in gray(left, ports.ratio) if v.confidence >= SUSPECT]
+            soft += [v for v in gray(left, ports.ratio, ports.towards) if v.confidence >= SUSPECT]
     return verdicts, soft
 
 

@@ -17,12 +17,14 @@ class Observation:
     rows    int[k], rows that show the symptom, each once
     onset   float[k], wall time at which it began
     known   bool[n], rows that would show it if they had it; the rest is unobserved and no evidence
+    before  float[k], wall time from which on it may have begun: its row was last seen without it; None: at `onset`
     """
 
     groups: Groups
     rows: Ints
     onset: Floats
     known: Mask
+    before: Floats | None = None
 
 
 Observations = Mapping[SymptomType, Observation]

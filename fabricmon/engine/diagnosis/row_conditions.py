@@ -115,7 +115,8 @@ def port_health(domains: RowDomains, observations: Observations, ports: View, ab
         ratio[lossy.rows] = ports.tracks.losses.ratio(lossy.rows)
     found = unwell(observations, domains.port, *_out(ports, len(ratio)), ports.now)
     found.dead = np.fmin(found.dead, absent[: len(found.dead)])
-    return PortHealth(domains.port, found, ratio, domains.near, ports.now)
+    towards = ports.tracks.losses.received_twice(len(ratio), ports.now)
+    return PortHealth(domains.port, found, ratio, domains.near, ports.now, towards)
 
 
 BOOT = 600.0

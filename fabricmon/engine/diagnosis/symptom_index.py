@@ -152,6 +152,7 @@ def _observation(
     n = groups.rows
     aside = set_aside[:n]
     open_rows: dict[int, float] = {}
+    before: dict[int, float] = {}
     known = np.zeros(n, np.bool_)
     for state in index.rule_states[kind]:
         m = min(n, len(state.phase))
@@ -164,6 +165,7 @@ def _observation(
                 continue
             onset = min(held.symptom.since, onsets.get(str(index.ids[table][row]), np.inf))
             open_rows[row] = min(onset, open_rows.get(row, np.inf))
+            before[row] = min(held.without if held.witnessed else -np.inf, before.get(row, np.inf))
     known &= ~aside
     for state in index.rule_states[kind]:
         if state.rule.name in yielded:
@@ -172,7 +174,8 @@ def _observation(
         _merge_echoes(kind, index.domains, open_rows, known)
     rows = np.array(sorted(open_rows), np.int64)
     known[rows] = True
-    return Observation(groups, rows, np.array([open_rows[row] for row in rows.tolist()], np.float64), known)
+    onsets_of, before_of = ([of.get(row, np.inf) for row in rows.tolist()] for of in (open_rows, before))
+    return Observation(groups, rows, np.array(onsets_of, np.float64), known, np.array(before_of, np.float64))
 
 
 def _merge_echoes(kind: SymptomType, domains: RowDomains, open_rows: dict[int, float], known: Mask) -> None:

@@ -44,12 +44,13 @@ def with_their_switch(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> 
         ends = [end.rpartition("/")[0] for end in domains.names["link"][verdict.group].split(", ")]
         owner = next((at_switch[end] for end in ends if end in at_switch), None)
         if owner is not None and verdict.onset >= found[owner].onset - BEFORE:
-            found[owner] = _with_effects(found[owner], verdict)
+            found[owner] = with_effects(found[owner], verdict)
             gone.add(at)
     return [verdict for at, verdict in enumerate(found) if at not in gone]
 
 
-def _with_effects(verdict: FaultVerdict, cable: FaultVerdict) -> FaultVerdict:
+def with_effects(verdict: FaultVerdict, cable: FaultVerdict) -> FaultVerdict:
+    """The verdict, with what another one explains among its effects."""
     effects = dict(verdict.effects)
     for kind, rows in cable.explained.items():
         effects[kind] = np.union1d(effects.get(kind, rows[:0]), rows)

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from fabricmon.catalogue.kinds import KINDS
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import LOSSES, MODES, NOTED
+from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose, unexplained
 from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses, witnesses
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
-from fabricmon.engine.diagnosis.uplinks import of_switches_above, with_their_switch
+from fabricmon.engine.diagnosis.uplinks import of_switches_above, with_effects, with_their_switch
 from fabricmon.engine.domains.groups import Ints
 
 WITNESS = SymptomType.LOSS_TOWARDS_HOST
@@ -38,9 +38,31 @@ def verdicts_of(
     found = diagnose(hard | ({WITNESS: seen} if seen is not None else {}), silence)
     found = [_without_witness(verdict) for verdict in found if set(verdict.explained) != {WITNESS}]
     found = [_with_unseen(verdict, moved, ports.now) for verdict in found]
+    found = without_falls(found)
     found = of_switches_above(with_their_switch(_without_cut_off(found, ports), index.domains), index.domains)
     found, soft = place_losses(observations, found, ports)
     return found + fallback(index, hard, found) + soft
+
+
+def without_falls(verdicts: Sequence[FaultVerdict]) -> list[FaultVerdict]:
+    """Without links that are down, or modules that flap, all of whose ports a larger group has that flaps: what flaps
+    is down at times. They are effects of it."""
+    groups = [at for at, v in enumerate(verdicts) if v.domain in GROUPS and FLAPPING & v.explained.keys()]
+    found, gone = list(verdicts), set[int]()
+    for at, verdict in enumerate(verdicts):
+        rows = np.concatenate(list(verdict.explained.values()))
+        if not verdict.explained.keys() <= CUTTING | FLAPPING:
+            continue
+        for larger in groups:
+            held = np.concatenate([r for kind, r in found[larger].explained.items() if kind in FLAPPING])
+            if larger not in gone and larger != at and len(rows) < len(held) and np.isin(rows, held).all():
+                found[larger] = with_effects(found[larger], verdict)
+                gone.add(at)
+                break
+    return [verdict for at, verdict in enumerate(found) if at not in gone]
+
+
+FLAPPING = frozenset({SymptomType.LINK_FLAPPING, SymptomType.LINK_FELL})
 
 
 def _without_cut_off(verdicts: Sequence[FaultVerdict], ports: PortHealth) -> list[FaultVerdict]:

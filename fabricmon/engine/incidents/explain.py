@@ -151,6 +151,9 @@ def _members(verdict: FaultVerdict, index: SymptomIndex) -> tuple[int, int, list
     """Bad members, all members, and the bad ones' names. Hosts of a power domain, ports of anything else."""
     kinds = [k for k in verdict.explained if index.table(k) is Kind.PORT] or list(verdict.explained)
     rows = sorted({row for kind in kinds for row in verdict.explained[kind].tolist()})
+    if verdict.only_losses and verdict.domain in loss_texts.FINER:  # both ends of the flows
+        ends = verdict.effects.get(SymptomType.PACKET_LOSS, np.empty(0, np.int64))
+        rows += sorted(set(ends.tolist()) - set(rows))
     size = len(index.domains.members(index.table(kinds[0]), verdict.domain, verdict.group))
     return len(rows), max(size, len(rows)), [index.component(kinds[0], row) for row in rows]
 

@@ -39,11 +39,15 @@ class SymptomKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenSymptom:
-    """An open symptom, when it opened, and whether its row was seen without it before."""
+    """An open symptom, when it opened, and when its row was last seen without it, NaN never."""
 
     symptom: Symptom
     opened: float  # `now` of the tick that opened it
-    witnessed: bool
+    without: float
+
+    @property
+    def witnessed(self) -> bool:
+        return self.without == self.without
 
 
 class RuleState:
@@ -58,7 +62,7 @@ class RuleState:
         self.rule = rule
         self.phase: NDArray[np.int8] = np.zeros(0, np.int8)
         self.known: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self._seen_without: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._seen_without: NDArray[np.float64] = np.zeros(0)
         self.entered: NDArray[np.float64] = np.zeros(0)
         self.open: dict[int, OpenSymptom] = {}
         self.configure(params)
@@ -77,7 +81,7 @@ class RuleState:
         """
         self._grow(len(outcome.known))
         self.known = outcome.known
-        self._seen_without |= outcome.known & ~outcome.fire
+        self._seen_without[outcome.known & ~outcome.fire] = now
         rows = np.flatnonzero(self.known & (outcome.fire | (self.phase != OK)))
         if not len(rows):
             return []
@@ -92,9 +96,9 @@ class RuleState:
         changes: list[SymptomChange] = []
         held = f", held {self.hold:g} s" if self.hold else ""
         for row in opening:
-            witnessed = bool(self._seen_without[row])
-            self.open[row] = OpenSymptom(symptom(row, float(self.entered[row])), now, witnessed)
-            changes.append(SymptomChange(self.open[row].symptom, True, now, f"raise condition met{held}", witnessed))
+            opened = OpenSymptom(symptom(row, float(self.entered[row])), now, float(self._seen_without[row]))
+            self.open[row] = opened
+            changes.append(SymptomChange(opened.symptom, True, now, f"raise condition met{held}", opened.witnessed))
         held = f" for {self.clear:g} s" if self.clear else ""
         changes += [self._close(row, now, f"clear condition met{held}") for row in closing]
         return changes + self._risen(outcome, symptom, now)
@@ -135,7 +139,7 @@ class RuleState:
         changes = [self._close(row, now, reason) for row in rows if row in self.open]
         inside = [row for row in rows if row < len(self.phase)]
         self.phase[inside] = OK
-        self.known[inside] = self._seen_without[inside] = False
+        self.known[inside], self._seen_without[inside] = False, np.nan
         return changes
 
     def _risen(self, outcome: Outcome, symptom: Callable[[int, float], Symptom], now: float) -> list[SymptomChange]:
@@ -160,5 +164,5 @@ class RuleState:
         if more > 0:
             self.phase = np.concatenate((self.phase, np.zeros(more, np.int8)))
             self.known = np.concatenate((self.known, np.zeros(more, np.bool_)))
-            self._seen_without = np.concatenate((self._seen_without, np.zeros(more, np.bool_)))
+            self._seen_without = np.concatenate((self._seen_without, np.full(more, np.nan)))
             self.entered = np.concatenate((self.entered, np.full(more, np.nan)))
