@@ -119,6 +119,39 @@ def lossy(ratio: float, towards: Sequence[int] = ()) -> list[FaultVerdict]:
     return gray(lossy, shares, np.isin(np.arange(n), towards))
 
 
+def of_one_port(n: int, peers: int, towards: Sequence[int] = ()) -> list[FaultVerdict]:
+    """Port 0 and some others, each of which loses its part of what port 0 loses."""
+    own, one = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    ids = {"link": own, "nic": own, "leaf": own // 32, "pod": one - 1, "plane": one, "network": one}
+    rows, shares = np.arange(0, 33 * peers + 1, 33), np.full(n, np.nan)
+    shares[rows] = 8e-4 / peers
+    shares[0] = 8e-4
+    lossy = Observation(Groups(ids), rows, np.full(len(rows), 100.0), np.ones(n, np.bool_))
+    return gray(lossy, shares, np.isin(np.arange(n), towards))
+
+
+@pytest.mark.parametrize("peers", [4, 8, 12])
+def test_a_port_that_loses_what_its_peers_lose_together_is_the_lossy_one(peers: int) -> None:
+    (verdict,) = of_one_port(2048, peers)
+    assert (verdict.domain, verdict.group) == ("link", 0)
+    assert 0.9 <= verdict.confidence < 1.0
+
+
+def test_of_two_ports_that_lose_alike_the_lossy_one_is_that_to_which_packets_are_lost_too() -> None:
+    (found,) = of_one_port(48, 1, towards=[0, 40])
+    (other,) = of_one_port(48, 1, towards=[33, 40])
+    assert [(v.domain, v.group) for v in (found, other)] == [("link", 0), ("link", 33)]
+
+
+def test_what_may_be_one_port_is_not_surely_above_the_leaves() -> None:
+    n, shares = 64, np.full(64, np.nan)
+    own, one = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    ids = {"link": own, "nic": own, "leaf": own // 16, "pod": one - 1, "plane": one, "network": one}
+    shares[[0, 17, 34, 51]] = 9e-4, 3e-4, 3e-4, 3e-4
+    lossy = Observation(Groups(ids), np.array([0, 17, 34, 51]), np.full(4, 100.0), np.ones(n, np.bool_))
+    assert all(verdict.confidence < 0.9 for verdict in gray(lossy, shares, np.zeros(n, np.bool_)))
+
+
 def test_ports_that_lose_a_share_of_their_packets_show_a_gray_plane() -> None:
     assert [verdict.domain for verdict in lossy(1e-3)] == ["plane"]
 

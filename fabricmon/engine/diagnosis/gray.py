@@ -59,6 +59,13 @@ ELSEWHERE = 0.9
 """Quantile of the loss elsewhere for the comparison: the ports of the gray leaf lose most."""
 LINK_STANDS_OUT = 3.0
 """The same of one port or one adapter: its peers lose only what they send to it."""
+HALF = 8.0
+"""Both parameters of the Beta distribution of the share of all losses that are the lossy port's own: one half, as its
+peers lose what they send to it and it what it sends to them, give or take an eighth because rates differ. The share of
+a port that has nothing to do with it is uniform over all divisions among the lossy ports."""
+BOTH_ENDS = 0.95
+"""Chance that packets to a lossy port are seen to be lost, too, where that is seen of any port (design choice); of
+a port that only talks to it one half, as flows have two ends."""
 WEIGHT = 30.0
 """Nats per e-fold of that ratio, within +-MOST: shares of packets are counted from hundreds of losses."""
 MOST = 25.0
@@ -97,7 +104,8 @@ def gray(lossy: Observation, ratio: Floats, towards: Mask) -> list[FaultVerdict]
     for network in np.unique(ids["network"][bad]).tolist():
         if network >= 0:
             rows = np.flatnonzero((ids["network"] == network) & (lossy.known | bad))
-            here = _Here(rows, bad[rows], ratio[rows], {domain: of[rows] for domain, of in ids.items()}, sizes)
+            places = {domain: of[rows] for domain, of in ids.items()}
+            here = _Here(rows, bad[rows], ratio[rows], places, sizes, towards[rows])
             verdict = _verdict(lossy, here)
             if verdict is not None and verdict.domain in (*ABOVE, *WHOLE):
                 verdict = _with_receivers(verdict, ids[verdict.domain] == verdict.group, towards)
@@ -108,13 +116,14 @@ def gray(lossy: Observation, ratio: Floats, towards: Mask) -> list[FaultVerdict]
 @dataclass(slots=True)
 class _Here:
     """The observed ports of one network: PORT rows, whether they lose, how much, and their groups; of every leaf how
-    many ports it has, observed or not."""
+    many ports it has, observed or not; and to which of the ports packets were lost."""
 
     rows: Ints
     shows: Mask
     ratio: Floats
     ids: dict[str, NDArray[np.int32]]
     sizes: Ints
+    towards: Mask
 
 
 def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
@@ -135,7 +144,8 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
     if sum(exp(h.score - top) for h in same_end) < SURE * total:
         # of many parts of a plane none is likely, but that it is one of them is
         best = max((h for h in hypotheses if h.mode.domain in WHOLE), key=lambda h: h.score, default=best)
-        mine = [h for h in hypotheses if h is best or (best.mode.domain in WHOLE and np.isin(h.rows, best.rows).all())]
+        above = [h for h in hypotheses if h.mode.domain not in ENDS and np.isin(h.rows, best.rows).all()]
+        mine = above if best.mode.domain in WHOLE else [best]
         near = []
     others = [h for h in hypotheses if h not in mine]
     alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in others)
@@ -216,7 +226,7 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
     if mode.domain in ("link", "nic"):
         if k < LEAST[mode.domain] or count - k > 2 * PEERS * k:
             return None
-        where = _contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT)
+        where = _of_one_port(here, mine & shows, shows, size)
         return where if where >= 0.0 else None  # it does not stand out
     if k < LEAST[mode.domain] or m > DISTINCT[mode.domain] * size:
         return None
@@ -236,6 +246,29 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
     if k < least or k < int(GRAY_LEAF * m) or low < ALIKE * high:
         return None
     return max(where, 0.0) + _contrast(here.ratio, mine & shows, shows & ~mine, STANDS_OUT)
+
+
+def _of_one_port(here: _Here, mine: Mask, shows: Mask, size: int) -> float:
+    """Nats for one port or adapter against any part above the leaves.
+
+    Each lossy flow has it at one end. So no more than its peers lose, what they lose together is about what it loses
+    itself, or it loses LINK_STANDS_OUT times what each of them does; and packets are lost to it as well as from it.
+    """
+    k, others = int(mine.sum()), shows & ~mine
+    where = max(0.0, log((size + 1) / (2 * PEERS * k + 1)))  # uniform over its peers, not over the plane
+    if others.any():
+        share = float(here.ratio[mine].sum() / here.ratio[shows].sum())
+        half = _beta(share, HALF, HALF) - _beta(share, 1.0, float(others.sum()))
+        where += max(half, _contrast(here.ratio, mine, others, LINK_STANDS_OUT))
+    if (here.towards & shows).any():
+        where += log((BOTH_ENDS if here.towards[mine].any() else 1.0 - BOTH_ENDS) / 0.5)
+    return where
+
+
+def _beta(share: float, a: float, b: float) -> float:
+    """Logarithm of the density of a Beta distribution."""
+    share = min(max(share, 1e-9), 1.0 - 1e-9)
+    return lgamma(a + b) - lgamma(a) - lgamma(b) + (a - 1.0) * log(share) + (b - 1.0) * log1p(-share)
 
 
 def _inside(k: int, m: int, outside: int, rest: int, even: float) -> float:

@@ -79,6 +79,8 @@ PARTIAL_MODES: tuple[Mode, ...] = (
     Mode("PCIe switch slow", "pcie_switch", "pcie_degraded", 9.9, {T.PCIE_DEGRADED: 0.97}, 2, partial=True),
     Mode("hosts of one chassis dead", "chassis", "fault_domain", 9.2, {T.AGENT_SILENT: 0.97, T.LOSS_TOWARDS_HOST: 0.9},
          2, together=ONE_CAUSE, sign=T.LOSS_TOWARDS_HOST, severity=Severity.CRITICAL, partial=True),
+    Mode("hosts of one chassis silent", "chassis", "agent_silent", 10.4, {T.AGENT_SILENT: 0.97}, 2,
+         together=ONE_CAUSE, severity=Severity.WARNING, partial=True),
     Mode("hosts of a rack silent", "rack", "agent_silent", 10.4, {T.AGENT_SILENT: 0.97}, 3,
          together=ONE_CAUSE, severity=Severity.WARNING, partial=True),
 )  # fmt: skip

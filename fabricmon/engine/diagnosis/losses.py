@@ -52,8 +52,8 @@ class Unwell:
     """What was wrong with PORT rows: wall times from when on, NaN for not at all.
 
     worn     it lost some of what its peers sent it: errors
-    damaged  it lost some or all of it: a flap, a fault of its adapter
-    dead     it answered nothing: its link is down
+    damaged  it lost some or all of it: a fault of its adapter
+    dead     it answered nothing, all the time or at times: its link is down or flaps, or its adapter is gone
     silent   it answered nothing if its host is dead, whose agent fell silent
     """
 
@@ -119,11 +119,11 @@ def unwell(observations: Observations, groups: Groups, fell: Floats, back: Float
     back    float[n], wall time since which it works again, NaN unknown
     """
     with np.errstate(invalid="ignore"):
-        damaged = np.where(now - np.fmax(fell, back) <= AFTER, fell, np.nan)
-    worn, dead, silent = (np.full(len(fell), np.nan) for _ in range(3))
+        dead = np.where(now - np.fmax(fell, back) <= AFTER, fell, np.nan)
+    worn, damaged, silent = (np.full(len(fell), np.nan) for _ in range(3))
     for kind in sorted(TEARING & observations.keys()):
         found = observations[kind]
-        since = {SymptomType.LINK_DOWN: dead, SymptomType.LINK_ERRORS: worn}.get(kind, damaged)
+        since = {SymptomType.NIC_FAULT: damaged, SymptomType.LINK_ERRORS: worn}.get(kind, dead)
         since[found.rows] = np.fmin(since[found.rows], found.onset)
     hosts, quiet = groups.ids["host"], observations.get(SymptomType.AGENT_SILENT)
     if quiet is not None and len(quiet.rows):

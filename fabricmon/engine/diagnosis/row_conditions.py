@@ -114,7 +114,9 @@ def port_health(domains: RowDomains, observations: Observations, ports: View, ab
     if (lossy := observations.get(SymptomType.PACKET_LOSS)) is not None:
         ratio[lossy.rows] = ports.tracks.losses.ratio(lossy.rows)
     found = unwell(observations, domains.port, *_out(ports, len(ratio)), ports.now)
-    found.dead = np.fmin(found.dead, absent[: len(found.dead)])
+    vanished = np.isfinite(found.damaged) & ~ports.present[: len(ratio)]
+    found.dead = np.fmin(np.fmin(found.dead, absent[: len(ratio)]), np.where(vanished, found.damaged, np.nan))
+    found.damaged[vanished] = np.nan
     towards = ports.tracks.losses.received_twice(len(ratio), ports.now)
     return PortHealth(domains.port, found, ratio, domains.near, ports.now, towards)
 

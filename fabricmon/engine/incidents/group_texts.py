@@ -104,6 +104,12 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
         "The hosts of one chassis fell silent together, and peers lose packets to them.",
         "Check the chassis: supply, controller, its event log.",
     ),
+    "hosts of one chassis silent": ModeText(
+        "{bad} of {of} hosts of chassis {name} do not answer",
+        "The hosts of one chassis fell silent together, and no peer has confirmed that they are dead: its supply or "
+        "backplane, or its link to the management network.",
+        "Check the chassis controller and its management link; then supply and event log.",
+    ),
     "hosts of a rack silent": ModeText(
         "{bad} of {of} hosts of rack {name} do not answer",
         "Hosts of one rack fell silent together, and no peer has confirmed that they are dead: the management switch "
