@@ -143,6 +143,18 @@ def test_of_two_ports_that_lose_alike_the_lossy_one_is_that_to_which_packets_are
     assert [(v.domain, v.group) for v in (found, other)] == [("link", 0), ("link", 33)]
 
 
+def test_an_uplink_of_a_leaf_is_named_as_such_and_not_as_the_leaf() -> None:
+    n, shares = 1024, np.full(1024, np.nan)
+    own, one = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    ids = {"link": own, "nic": own, "leaf": own // 32, "pod": one - 1, "plane": one, "network": one}
+    rows = np.array([*range(0, 30, 3), *range(40, 1000, 90)])
+    shares[rows] = 4e-4
+    lossy = Observation(Groups(ids), rows, np.full(len(rows), 100.0), np.ones(n, np.bool_))
+    (verdict,) = gray(lossy, shares, np.zeros(n, np.bool_))
+    assert (verdict.mode.word, verdict.group) == ("uplinks", 0)
+    assert verdict.confidence >= 0.9
+
+
 def test_what_may_be_one_port_is_not_surely_above_the_leaves() -> None:
     n, shares = 64, np.full(64, np.nan)
     own, one = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)

@@ -194,5 +194,5 @@ KINDS: dict[str, NamedKind] = {
 }
 """Word in the address -> kind. Nodes, ports, GPUs and the other rows have pages of their own (node.py)."""
 
-OF_WORD = {"link": "cable"} | {kind: kind for kind in KINDS if kind != "cable"}
+OF_WORD = {"link": "cable", "uplinks": "leaf"} | {kind: kind for kind in KINDS if kind != "cable"}
 """Word of a component of an incident -> kind."""

@@ -189,7 +189,7 @@ GRAY_MODES: tuple[Mode, ...] = (
     Mode("NIC losing packets", "nic", "packet_loss", 8.9, {T.PACKET_LOSS: 0.9}),
     Mode("leaf losing packets", "leaf", "fault_domain", 9.2, {T.PACKET_LOSS: 0.9}, severity=Severity.CRITICAL),
     Mode("uplink of a leaf losing packets", "leaf", "fault_domain", 8.0,
-         {T.PACKET_LOSS: 0.35}, severity=Severity.WARNING),
+         {T.PACKET_LOSS: 0.35}, severity=Severity.WARNING, word="uplinks"),
     Mode("pod losing packets", "pod", "fault_domain", 7.1, {T.PACKET_LOSS: 0.9}, severity=Severity.CRITICAL),
     Mode("plane losing packets", "plane", "fault_domain", 7.8, {T.PACKET_LOSS: 0.9}, severity=Severity.CRITICAL),
     Mode("network losing packets", "network", "fault_domain", 10.4, {T.PACKET_LOSS: 0.9}, severity=Severity.WARNING),

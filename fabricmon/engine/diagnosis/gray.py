@@ -138,7 +138,7 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
     # never finer than the evidence: a part that cannot be separated from the plane is the plane
     best = next((h for h in hypotheses if h.mode.domain == "plane" and h.score >= top - AMBIGUOUS), hypotheses[0])
     total = exp(-top) + sum(exp(h.score - top) for h in hypotheses)
-    mine = [h for h in hypotheses if (h.mode.word, h.group) == (best.mode.word, best.group)]
+    mine = [h for h in hypotheses if (h.mode.domain, h.group) == (best.mode.domain, best.group)]
     near = [h for h in hypotheses if h not in mine and h.score >= top - AMBIGUOUS]
     same_end = mine + [h for h in near if h.mode.domain in ENDS and best.mode.domain in ENDS]
     if sum(exp(h.score - top) for h in same_end) < SURE * total:

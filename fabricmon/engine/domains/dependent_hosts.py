@@ -22,6 +22,8 @@ OWN = frozenset(
 """Words of components of one host, or without traffic."""
 WHOLE = frozenset({"leaf", "rail", "power"})
 """Words of components that all traffic of their hosts passes; the rest only carries traffic from leaf to leaf."""
+OF_LEAF = "uplinks"
+"""Word of cables of a leaf, by the leaf's name."""
 KEPT = 4096  # components whose hosts are remembered
 
 
@@ -58,10 +60,11 @@ class DependentHosts:
     def _hosts(self, word: str, name: str) -> frozenset[str]:
         if word == "link":
             return self._behind([end.partition("/")[0] for end in name.split(", ")])
-        names = self._domains.names.get(word, [])
+        domain = "leaf" if word == OF_LEAF else word
+        names = self._domains.names.get(domain, [])
         if name in names:
             group = names.index(name)
-            ports = [self._domains.host(row) for row in self._domains.members(Kind.PORT, word, group).tolist()]
+            ports = [self._domains.host(row) for row in self._domains.members(Kind.PORT, domain, group).tolist()]
             return frozenset(ports) - {""}
         return self._behind([name])
 
