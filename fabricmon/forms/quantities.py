@@ -10,7 +10,9 @@ from collections.abc import Callable
 _SHOWN: dict[str, Callable[[float], str]] = {
     "ratio": lambda value: f"{100 * value:.4g} %",
     "seconds": lambda value: _time(value),
-    "bytes_per_second": lambda value: f"{value * 8 / 1e9:.4g} Gb/s",
+    "bytes": lambda value: _prefixed(value, "B"),
+    "bytes_per_second": lambda value: _prefixed(value * 8, "b/s"),
+    "transfers_per_second": lambda value: _prefixed(value, "T/s"),
     "celsius": lambda value: f"{value:.4g} °C",
     "bit errors per bit": lambda value: f"{value:.4g}",
 }
@@ -20,6 +22,13 @@ def quantity(value: float, unit: str) -> str:
     """ "25 %", "0.5 ms", "400 Gb/s", "12 nats", "2000"."""
     shown = _SHOWN.get(unit)
     return shown(value) if shown is not None else f"{value:.4g} {unit}".rstrip()
+
+
+def _prefixed(value: float, unit: str) -> str:
+    for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.4g} {prefix}{unit}"
+    return f"{value:.4g} {unit}"
 
 
 def _time(seconds: float) -> str:

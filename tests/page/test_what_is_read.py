@@ -138,8 +138,8 @@ def test_a_component_with_its_readings_by_category() -> None:
         "Node not reporting: the values below are the last readings, not the current state. "
         "Symptoms host-007/mlx5_3/1 link flapping 3 downs · 1 min ago "
         "Last hours Charts need JavaScript; as JSON . Location rail su0/rail3 leaf L device mlx5_3 "
-        "Errors rcv_errors 2 read 1 min ago 1 at 0 symbol_errors Traffic xmit 1,234,567 bytes "
-        "State module_temperature 51.25 °C rate unknown B/s Not in the catalogue raw 4.1e-12"
+        "Errors rcv_errors 2 read 1 min ago 1 at 0 symbol_errors Traffic xmit 1.235 MB "
+        "State module_temperature 51.25 °C rate unknown Not in the catalogue raw 4.1e-12"
     )
     live = read(component_detail(PORT, {}, {}, [], [incident()], [], True, NOW, link))
     assert live == (

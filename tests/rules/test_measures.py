@@ -47,7 +47,8 @@ def test_a_reading_has_the_unit_of_its_measure() -> None:
 
 @pytest.mark.parametrize(("value", "unit", "words"), [
     (0.25, "ratio", "25 %"), (1e-5, "ratio", "0.001 %"), (30.0, "seconds", "30 s"), (5e-4, "seconds", "500 us"),
-    (0.02, "seconds", "20 ms"), (0.0, "seconds", "0 s"), (5e10, "bytes_per_second", "400 Gb/s"), (1e-14, BER, "1e-14"),
+    (0.02, "seconds", "20 ms"), (0.0, "seconds", "0 s"), (5e10, "bytes_per_second", "400 Gb/s"), (0.0, "bytes", "0 B"),
+    (651_680_644_052_054.0, "bytes", "651.7 TB"), (32e9, "transfers_per_second", "32 GT/s"), (1e-14, BER, "1e-14"),
     (75.0, "celsius", "75 °C"), (12.0, "nats", "12 nats"), (2000.0, "", "2000"),
 ])  # fmt: skip
 def test_a_quantity_in_the_unit_people_use(value: float, unit: str, words: str) -> None:

@@ -66,7 +66,7 @@ def _form(asked: Asked, now: float) -> str:
         for name in ("host", "kind", "rail", "leaf", "job")
     )
     times = "".join(
-        f'<label>{words} <input name="{name}" value="{rfc3339(at)}" size="22" aria-label="{words} (UTC)"></label>'
+        f'<label>{words} <input name="{name}" value="{_second(at)}" size="20" aria-label="{words} (UTC)"></label>'
         for name, words, at in (("since", "from", asked.since), ("until", "to", asked.until))
     )
     return (
@@ -76,6 +76,11 @@ def _form(asked: Asked, now: float) -> str:
         f'{fields}{times}<button class="button strong" type="submit">Search</button></form>'
         f'<nav class="choose" aria-label="Period"><span>Last</span>{links}</nav>'
     )
+
+
+def _second(at: float) -> str:
+    """A time to the second: "2026-05-04T09:10:01Z"."""
+    return f"{(rfc3339(at) or '')[:19]}Z"
 
 
 def _timeline(asked: Asked, line: Timeline) -> str:

@@ -8,7 +8,7 @@ from fabricmon.catalogue.counter import Category
 from fabricmon.central.page.components import PortRow, Tally, Value
 from fabricmon.central.page.markup import e, more, named_link, node_link
 from fabricmon.central.page.named import KINDS, NamedThing
-from fabricmon.central.page.node import UNITS, around_section, facts_list, incident_list, number, port_table
+from fabricmon.central.page.node import amount, around_section, facts_list, incident_list, port_table
 from fabricmon.model import Incident, NodeView, Presence
 
 MAX_NODES = 128
@@ -106,5 +106,5 @@ def _ends(ends: Sequence[tuple[str, Sequence[Value]]]) -> str:
 def _reading(value: Value | None) -> str:
     if value is None:
         return ""
-    text = f"{number(value.value)} {e(UNITS.get(value.unit, value.unit))}".strip()
+    text = amount(value.value, value.unit)
     return text if value.fresh else f"<span class='faint'>{text} (old)</span>"

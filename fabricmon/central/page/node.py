@@ -12,6 +12,7 @@ from fabricmon.central.page.components import PortRow, Value
 from fabricmon.central.page.document import PRESENCE
 from fabricmon.central.page.markup import Link, address, charts, component_link, e, moment, named_link, node_link
 from fabricmon.central.page.named import OF_WORD
+from fabricmon.forms.quantities import quantity
 from fabricmon.forms.readable import kind_words
 from fabricmon.forms.times import span
 from fabricmon.model import ComponentId, Incident, NodeView, Presence, Symptom
@@ -32,7 +33,9 @@ CATEGORIES = {
 }
 
 
-UNITS = {"amperes": "A", "bytes_per_second": "B/s", "celsius": "°C", "seconds": "s", "volts": "V", "watts": "W"}
+UNITS = {"amperes": "A", "celsius": "°C", "seconds": "s", "volts": "V", "watts": "W"}
+LARGE = ("bytes", "bytes_per_second", "transfers_per_second")
+"""Units with a prefix."""
 
 
 def node_detail(
@@ -221,10 +224,18 @@ def _values(values: Sequence[Value]) -> str:
 
 
 def _value(v: Value) -> str:
-    text = number(v.value)
     old = "" if v.fresh else f" <span class='faint'>read {e(span(v.age))} ago</span>"
     name = f"<th scope='row'><code>{e(v.name)}</code></th>"
-    return f"<tr title='{e(v.help)}'>{name}<td class='n'>{text} {e(UNITS.get(v.unit, v.unit))}{old}</td></tr>"
+    return f"<tr title='{e(v.help)}'>{name}<td class='n'>{amount(v.value, v.unit)}{old}</td></tr>"
+
+
+def amount(value: float, unit: str) -> str:
+    """A reading with its unit as HTML; of large ones the number as it was read is a tip."""
+    if not math.isfinite(value):
+        return "unknown"
+    if unit in LARGE:
+        return f"<span title='{number(value)} {unit.replace('_', ' ')}'>{quantity(value, unit)}</span>"
+    return f"{number(value)} {e(UNITS.get(unit, unit))}".rstrip()
 
 
 def number(value: float) -> str:

@@ -28,7 +28,8 @@ def operations_page() -> str:
     return (
         '<p class="back"><a href=".">Overview</a></p><section><h1>HTTP API</h1><p>Answers are JSON. '
         f'<a href="{PREFIX[1:]}/openapi.json">OpenAPI description</a> · <a href="metrics">metrics of this server</a> '
-        "for Prometheus.</p><div class='wide' tabindex='0' role='region' aria-label='Operations'><table><thead><tr>"
+        "for Prometheus.</p><div class='wide' tabindex='0' role='region' aria-label='Operations'><table "
+        "class='operations'><thead><tr>"
         f"<th>method</th><th>path</th><th>answer</th><th>parameters</th></tr></thead><tbody>{rows}</tbody></table>"
         "</div></section>"
     )
