@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
-from fabricmon.dashboards import congestion, fleet, incidents, links, node, nvlink, self_monitoring
-from fabricmon.dashboards.board import Dashboard
+from fabricmon.dashboards import congestion, fleet, incidents, links, node, nvlink, rail, self_monitoring
+from fabricmon.dashboards.board import CLUSTERS, Dashboard
 from fabricmon.dashboards.panel import Json
 from fabricmon.dashboards.site import Site
 from fabricmon.rules.rulefile import selected
 
 BOARDS: dict[str, Callable[[Site], Dashboard]] = {
     "fabric": fleet.board,
+    "rail": rail.board,
     "congestion": congestion.board,
     "links": links.board,
     "nvlink": nvlink.board,
@@ -31,23 +33,41 @@ def documents(site: Site, selector: str = "") -> dict[str, str]:
     """File name -> JSON of each dashboard. `selector`: label matchers that all of fabricmon's series must have."""
     found = {}
     for name, make in BOARDS.items():
-        document = _narrowed(make(site).document(), selector)
+        document = _narrowed(_narrowed(make(site).document(), _of_cluster), lambda expr: selected(expr, selector))
         found[f"fabricmon-{name}.json"] = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     return found
 
 
-def _narrowed(value: Any, selector: str) -> Any:
-    """The document with `selector` in all its queries."""
-    if not selector:
-        return value
+def _narrowed(value: Any, narrow: Callable[[str], str]) -> Any:
+    """The document with all its queries changed."""
     if isinstance(value, list):
-        return [_narrowed(one, selector) for one in value]
+        return [_narrowed(one, narrow) for one in value]
     if not isinstance(value, dict):
         return value
     found: Json = {}
     for key, one in value.items():
         if key in ("expr", "query") and isinstance(one, str) and "fabricmon" in one:
-            found[key] = selected(one, selector)
+            found[key] = narrow(one)
         else:
-            found[key] = _narrowed(one, selector)
+            found[key] = _narrowed(one, narrow)
     return found
+
+
+_SERIES = re.compile(
+    r"""("(?:[^"\\]|\\.)*")|(?<![\w:])(fabricmon_\w+|fabricmon:[\w:]+|process_\w+)(?:\{([^}]*)\})?|\{(__name__[^}]*)\}"""
+)
+
+
+def _of_cluster(query: str) -> str:
+    """A query for the chosen cluster only, also of recorded series."""
+    if query == CLUSTERS:
+        return query
+
+    def narrowed(found: re.Match[str]) -> str:
+        text, name, matchers, nameless = found.groups()
+        if text:
+            return found[0]
+        inner = ", ".join(filter(None, (matchers, nameless, 'cluster=~"$cluster"')))
+        return f"{name or ''}{{{inner}}}"
+
+    return _SERIES.sub(narrowed, query)

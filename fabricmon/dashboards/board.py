@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fabricmon.dashboards.panel import DATASOURCE, Json, Panel, PanelRow
+from fabricmon.dashboards.panel import DATASOURCE, RED, Json, Panel, PanelRow
 
 COLUMNS = 24
 """Width of Grafana's grid."""
@@ -13,13 +13,17 @@ COLUMNS = 24
 TAG = "fabricmon"
 """Tag of all dashboards, for the links between them."""
 
+CLUSTERS = "label_values(fabricmon_build_info, cluster)"
+"""Values of the label that tells clusters apart where one data source has several; without it the variable is empty."""
+
 SCHEMA = 39
 """Version of the classic dashboard JSON: read by Grafana 10 to 13."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """One dashboard. `uid` is part of its address and never changes; `since`: start of its time range."""
+    """One dashboard. `uid` is part of its address and never changes; `since`: start of its time range; `annotated`:
+    matchers of the incidents whose times are tinted in its panels."""
 
     uid: str
     title: str
@@ -28,6 +32,7 @@ class Dashboard:
     rows: tuple[PanelRow, ...]
     since: str = "now-6h"
     refresh: str = "30s"
+    annotated: str = ""
 
     def document(self) -> Json:
         """The JSON document for Grafana."""
@@ -44,10 +49,21 @@ class Dashboard:
             "refresh": self.refresh,
             "time": {"from": self.since, "to": "now"},
             "links": [_others()],
-            "annotations": {"list": []},
-            "templating": {"list": [_datasource(), *self.variables]},
+            "annotations": {"list": [_incidents(self.annotated)]},
+            "templating": {"list": [_datasource(), choice("cluster", "Cluster", CLUSTERS), *self.variables]},
             "panels": list(_placed(self.rows)),
         }
+
+
+def _incidents(matchers: str) -> Json:
+    """Annotation: the time of each incident from begin to end. `expr` for Grafana 10, `target` for later ones."""
+    more = f", {matchers}" if matchers else ""
+    expr = f'fabricmon_incident_start_timestamp_seconds{{severity=~"critical|warning"{more}}}'
+    return {
+        "name": "Incidents", "datasource": DATASOURCE, "enable": True, "hide": False, "iconColor": RED, "expr": expr,
+        "step": "60s", "target": {"refId": "Anno", "expr": expr, "interval": "60s"},
+        "titleFormat": "{{severity}}: {{kind}}", "textFormat": "{{component}}", "tagKeys": "severity,kind",
+    }  # fmt: skip
 
 
 def _placed(rows: Sequence[PanelRow]) -> Iterator[Json]:

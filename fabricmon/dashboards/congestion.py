@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabricmon.dashboards.board import Dashboard
 from fabricmon.dashboards.panel import ORANGE, PanelColumn, PanelRow, Query, bars, series, stat, steps, table
-from fabricmon.dashboards.site import Site, by_rail_index, compute, greatest
+from fabricmon.dashboards.site import Site, by_rail_index, compute, greatest, to_rail
 
 UID = "fabricmon-congestion"
 
@@ -50,7 +50,7 @@ def _rails(site: Site) -> PanelRow:
                most=1, limits=site.waiting_limits, width=8, empty="unknown"),
         bars("Tx wait, top rails", "The ten rails with most Tx wait now, mean over their ports.",
              Query(f"topk(10, {compute('fabricmon_rail_waiting_ratio')})", "{{rail}}"), unit="percentunit", limits=site.waiting_limits,
-             most=1, width=8, decimals=1, empty="unknown"),
+             most=1, width=8, decimals=1, empty="unknown", links=[to_rail()]),
     ))  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def _tiers(site: Site) -> PanelRow:
                width=8, empty="unknown"),
         series("Ports with Tx wait by tier", "Ports that could not transmit for at least 5 % of the last 30 s.",
                Query("fabricmon_tier_pressed_ports", "{{tier}}"), width=8, empty="unknown"),
-    ))  # fmt: skip
+    ), folded=True)  # fmt: skip
 
 
 def _ecn() -> PanelRow:
@@ -82,7 +82,7 @@ def _ecn() -> PanelRow:
                "hosts are slow, not the network.",
                Query(by_rail_index("fabricmon_rail_missed_packets_per_second", "sum"), "rail {{index}}"), unit="pps",
                width=8, empty="not counted"),
-    ))  # fmt: skip
+    ), folded=True)  # fmt: skip
 
 
 def _priorities() -> PanelRow:
@@ -106,23 +106,23 @@ def _ports(site: Site) -> PanelRow:
     return PanelRow("Ports", (
         series("PFC pause received, top ports", "The ten ports with most paused time. They are victims: the cause is a port "
                "that sends PFC pause.", Query(greatest(kept("paused")), site.port),
-               unit="percentunit", most=1, limits=site.waiting_limits, width=8, empty="no PFC pause", links=[site.to_node]),
+               unit="percentunit", most=1, limits=site.waiting_limits, width=8, empty="no PFC pause", links=[site.to_port, site.to_node]),
         series("PFC pause sent, top ports", "The ten ports that paused their switch most. One above the others is the "
                "cause: a slow receiver or, near 100 %, a PFC storm.",
                Query(greatest(kept("pausing")), site.port), unit="percentunit", most=1, limits=site.pausing_limits, width=8,
-               empty="no PFC pause", links=[site.to_node]),
+               empty="no PFC pause", links=[site.to_port, site.to_node]),
         series("Credit wait, top ports (InfiniBand)", "The ten ports with most wait ticks per second. The length of a tick "
                "depends on the adapter: compare ports of one model only.",
                Query(greatest(ticks), site.port), unit="short", width=8, empty="no credit wait",
-               links=[site.to_node]),
+               links=[site.to_port, site.to_node]),
         series("CNPs received, top senders", "The ten ports that handled most CNPs per second. Many senders and one "
                "receiver with ECN-marked packets: incast.",
                Query(greatest(f"fabricmon:port:congestion_notices:rate5m{{{site.among}}}"), site.port), unit="ops",
-               width=12, empty="none", links=[site.to_node]),
+               width=12, empty="none", links=[site.to_port, site.to_node]),
         series("ECN-marked packets, top receivers", "The ten ports that receive most ECN-marked packets: the queues are on "
                "the paths to them.",
                Query(greatest(f"fabricmon:port:congestion_marks:rate5m{{{site.among}}}"), site.port), unit="pps",
-               width=12, empty="none", links=[site.to_node]),
+               width=12, empty="none", links=[site.to_port, site.to_node]),
         table("PFC pause sent now", "Share of the last five minutes in which the port paused its switch, top 20. Empty is "
               "good.", [Query(f"topk(20, {kept('pausing')})")],
               [*place, PanelColumn("Value", "Pause sent", unit="percentunit", decimals=1, width=110, limits=site.pausing_limits)],
@@ -149,4 +149,4 @@ def _lost(site: Site) -> PanelRow:
               [*site.columns("device", "Device", 100),
                PanelColumn("counter", "Counter", width=160), PanelColumn("Value", "Per second", unit="pps", decimals=2, width=100)],
               width=8, empty="none", sort="Per second"),
-    ))  # fmt: skip
+    ), folded=True)  # fmt: skip

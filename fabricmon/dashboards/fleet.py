@@ -20,7 +20,7 @@ from fabricmon.dashboards.panel import (
     series,
     stat,
 )
-from fabricmon.dashboards.site import Site, by_rail_index, compute, greatest, to_incidents
+from fabricmon.dashboards.site import Site, by_rail_index, compute, greatest, to_incidents, to_rail
 from fabricmon.model import Presence
 
 UID = "fabricmon-fabric"
@@ -82,9 +82,11 @@ def _traffic(site: Site) -> PanelRow:
                Query("sum(fabricmon:device:received_bytes:rate5m)", "Rx"), unit="Bps", width=8,
                empty="no recording rules"),
         bars("Least utilised rails", "The eight rails with the lowest Tx utilisation now. One far below the others while "
-             "jobs run is suspect.", Query(f"bottomk(8, {sent})", "{{rail}}"), unit="percentunit", most=1, width=8, decimals=1),
+             "jobs run is suspect.", Query(f"bottomk(8, {sent})", "{{rail}}"), unit="percentunit", most=1, width=8, decimals=1,
+             links=[to_rail()]),
         bars("Most utilised rails", "The eight rails with the highest Rx utilisation now.",
-             Query(f"topk(8, {received})", "{{rail}}"), unit="percentunit", most=1, width=8, decimals=1),
+             Query(f"topk(8, {received})", "{{rail}}"), unit="percentunit", most=1, width=8, decimals=1,
+             links=[to_rail()]),
     ))  # fmt: skip
 
 
@@ -99,7 +101,7 @@ def _links(site: Site) -> PanelRow:
                overrides=colours({"down": RED, "initialising": ORANGE, "disabled": BLUE, "unknown": GREY})),
         series("Link-downs in the last hour", "The ten links with most link-downs. Three within minutes is flapping; many "
                "links at the same time have one cause.", Query(greatest(downs), site.port), width=8,
-               empty="none", links=[site.to_node], points=True),
+               empty="none", links=[site.to_port, site.to_node], points=True),
         series("Link errors by counter", "Per second, all links. Rising symbol errors: a bad cable or optic; "
                "uncorrectable codewords: lost data.",
                Query("fabricmon:fleet:errors:rate5m > 0", "{{counter}}"), width=8, empty="none"),
@@ -128,4 +130,4 @@ def _reporting() -> PanelRow:
                overrides=colours(by_presence)),
         series("Duration of an evaluation", "Time of one evaluation of all ports on the server. Near the interval between "
                "evaluations the server is late.", Query("fabricmon_central_tick_last_seconds", "last"), unit="s", width=12),
-    ))  # fmt: skip
+    ), folded=True)  # fmt: skip

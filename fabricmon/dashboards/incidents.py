@@ -55,7 +55,7 @@ def _rules() -> PanelRow:
         series("Open symptoms by rule", "Components with a symptom of each rule. A rule with many symptoms all the time has "
                "a limit that does not fit this site.",
                Query("fabricmon_symptoms > 0", "{{rule}}"), width=24, height=7, empty="none", stacked=True),
-    ))  # fmt: skip
+    ), folded=True)  # fmt: skip
 
 
 def _notifications() -> PanelRow:
@@ -72,4 +72,4 @@ def _notifications() -> PanelRow:
         series("Oldest undelivered notification", "Age by receiver. Minutes are bad: the receiver is down.",
                Query("fabricmon_outbox_oldest_seconds", "{{receiver}}"), unit="s", width=8, empty="no receiver",
                limits=steps((60, ORANGE), (600, RED), base=GREEN)),
-    ))  # fmt: skip
+    ), folded=True)  # fmt: skip

@@ -80,7 +80,7 @@ def _errors(site: Site) -> PanelRow:
                Query("fabricmon:fleet:errors:rate5m > 0", "{{counter}}"), width=8, empty="no errors", logarithmic=True),
         series("Links with most errors", "The top ten and their counters. One that rises from hour to hour is a failing "
                "cable or optic.", Query(greatest(errors), legend), width=8, empty="no errors", logarithmic=True,
-               links=[site.to_node]),
+               links=[site.to_port, site.to_node]),
         table("Errors now", "The top 30 links by counter, errors per second over the last five minutes.",
               [Query(f"topk(30, {errors})")],
               [*site.columns("device", "Device", 110),
@@ -100,13 +100,13 @@ def _correction(site: Site) -> PanelRow:
                logarithmic=True, width=8, empty="not supported by these adapters"),
         series("Pre-FEC BER, worst links", f"{ber}. FEC fails near 1e-4 (RS-FEC).",
                Query(greatest(ratio), site.port), unit="sci", logarithmic=True, limits=limits, width=8,
-               empty="not supported by these adapters", links=[site.to_node]),
+               empty="not supported by these adapters", links=[site.to_port, site.to_node]),
         table("Pre-FEC BER now", f"{ber}; the worst 30. Compare with the median of the fleet.",
               [Query(f"topk(30, {ratio})")],
               [*site.columns("device", "Device", 110),
                PanelColumn("Value", "BER", unit="sci", decimals=2, width=120, limits=limits)],
               width=8, empty="not supported by these adapters", sort="BER"),
-    ))  # fmt: skip
+    ), folded=True)  # fmt: skip
 
 
 def _optics(site: Site) -> PanelRow:
@@ -123,10 +123,10 @@ def _optics(site: Site) -> PanelRow:
         series("Rx power above low alarm, worst modules", "The ten modules with the weakest lane, in dB above the module's "
                "low alarm. Falling for hours: a dirty or failing optic.",
                Query(smallest(light), site.port), unit="dB", width=8, least=None, limits=faint,
-               empty="no module data", links=[site.to_node]),
+               empty="no module data", links=[site.to_port, site.to_node]),
         series("Temperature below high alarm, worst modules", "The ten modules nearest to their high alarm.",
                Query(smallest(heat), site.port), unit="celsius", width=8, least=None, limits=left,
-               empty="no module data", links=[site.to_node]),
+               empty="no module data", links=[site.to_port, site.to_node]),
         table("Weakest Rx power now", "Weakest lane in dB above the module's low alarm; below 0: alarm.",
               [Query(f"bottomk(20, {light})")],
               [*place, PanelColumn("Value", "Above alarm", unit="dB", decimals=1, width=130, limits=faint)],
@@ -152,4 +152,4 @@ def _pcie(site: Site) -> PanelRow:
               [Query(f"bottomk(30, {speed})")],
               [*place, PanelColumn("Value", "Speed", unit="percentunit", decimals=0, width=100, limits=below)],
               width=12, height=6, empty="none", sort="Speed", ascending=True),
-    ))  # fmt: skip
+    ), folded=True)  # fmt: skip

@@ -44,6 +44,7 @@ def board(site: Site) -> Dashboard:
         (site.node_list(), choice("device", "Device", devices, several=True)),
         (_now(site), _links(site), _traffic(site), _errors(site), _pressure(site), _optics(site), _gpus(site),
          _pcie(site), _log(site), _settings(site), _agent(site)),
+        annotated='node=~"$node(:[0-9]+)?"',
     )  # fmt: skip
 
 

@@ -87,4 +87,4 @@ def _traffic(site: Site) -> PanelRow:
                "straggler or several jobs.",
                Query("fabricmon:fleet:nvlink_transmitted_bytes:quantile5m", "quantile {{quantile}}"), unit="Bps",
                width=12, empty="no GPUs"),
-    ))  # fmt: skip
+    ), folded=True)  # fmt: skip

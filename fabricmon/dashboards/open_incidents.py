@@ -33,6 +33,7 @@ def open_incidents(
         PanelColumn("kind", "Kind", width=150),
         PanelColumn("component", "Component", links=to_page),
         PanelColumn("node", "Node", width=130, links=(site.row_to_node,)),
+        PanelColumn("device", "Device", width=100, links=(site.row_to_port,)),
         PanelColumn("Value #B", "Open for", unit="dtdurations", width=150),
     ]
     rank = ranked(matchers)

@@ -106,7 +106,7 @@ def _streams() -> PanelRow:
               [PanelColumn("source", "Source"), PanelColumn("Value #A", "Targets", width=90),
                PanelColumn("Value #B", "Read", width=80, limits=steps((1, GREEN), base=RED))], width=8,
               empty="only the configuration"),
-    ))  # fmt: skip
+    ), folded=True)  # fmt: skip
 
 
 def _outbox() -> PanelRow:
@@ -123,7 +123,7 @@ def _outbox() -> PanelRow:
                Query("60 * rate(fabricmon_central_commit_failures_total[$__rate_interval])", "failed"), width=6),
         series("Delivery duration", "99th percentile of an attempt, by receiver. Near the receiver's timeout attempts fail.",
                Query(_percentile("delivery", "le, receiver"), "{{receiver}}"), unit="s", width=6, empty="no delivery lately"),
-    ))  # fmt: skip
+    ), folded=True)  # fmt: skip
 
 
 def _collectors(site: Site) -> PanelRow:
@@ -146,7 +146,7 @@ def _collectors(site: Site) -> PanelRow:
         table("Versions", "Agents by version. Several for long: an incomplete roll-out.",
               [Query("fabricmon:agent:versions:count")], [PanelColumn("version", "Version"), PanelColumn("Value", "Agents", width=90)],
               width=8, empty="no recording rules"),
-    ))  # fmt: skip
+    ), folded=True)  # fmt: skip
 
 
 def _cost() -> PanelRow:
@@ -165,4 +165,4 @@ def _cost() -> PanelRow:
                overrides=[{"matcher": {"id": "byName", "options": "descriptors"}, "properties": [
                    {"id": "unit", "value": "short"}, {"id": "custom.axisPlacement", "value": "right"},
                    {"id": "color", "value": {"mode": "fixed", "fixedColor": BLUE}}]}]),
-    ))  # fmt: skip
+    ), folded=True)  # fmt: skip

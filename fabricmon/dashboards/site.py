@@ -11,7 +11,7 @@ from fabricmon.dashboards.panel import RED, YELLOW, Json, PanelColumn, link, ste
 from fabricmon.model import Severity
 from fabricmon.rules import RULES
 
-NODE_UID, INCIDENTS_UID = "fabricmon-node", "fabricmon-incidents"
+NODE_UID, INCIDENTS_UID, RAIL_UID = "fabricmon-node", "fabricmon-incidents", "fabricmon-rail"
 
 _RULES = {rule.name: rule for rule in RULES}
 
@@ -60,13 +60,24 @@ class Site:
         return _to_node("${__field.labels." + self.node + "}")
 
     @property
+    def to_port(self) -> Json:
+        """Link from a series to its port on the dashboard of its node."""
+        return _to_node("${__field.labels." + self.node + "}", "${__field.labels.device}")
+
+    @property
+    def row_to_port(self) -> Json:
+        """Link from a table row to its port."""
+        return _to_node("${__data.fields.Node}", "${__data.fields.Device}")
+
+    @property
     def row_to_node(self) -> Json:
         """Link from a table row to the dashboard of its node."""
         return _to_node("${__data.fields.Node}")
 
     def columns(self, label: str, title: str, width: int) -> list[PanelColumn]:
         """The first two columns of a table: the node, and the label of its part."""
-        return [PanelColumn(self.node, "Node", links=(self.row_to_node,)), PanelColumn(label, title, width=width)]
+        to_part = (self.row_to_port,) if title == "Device" else ()
+        return [PanelColumn(self.node, "Node", links=(self.row_to_node,)), PanelColumn(label, title, width=width, links=to_part)]
 
     def nodes(self) -> Json:
         return filter_text("nodes", "Nodes (regular expression)", ".*")
@@ -76,12 +87,22 @@ class Site:
         return choice("node", "Node", query, regex=r"/^(.+?)(?::\d+)?$/")
 
 
-def _to_node(value: str) -> Json:
-    return link("Readings of this node", f"/d/{NODE_UID}?var-node={value}&${{datasource:queryparam}}&${{__url_time_range}}")
+_KEPT = "${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
+"""What a link keeps of the dashboard it is on."""
+
+
+def _to_node(node: str, device: str = "") -> Json:
+    what, more = ("Readings of this port", f"&var-device={device}") if device else ("Readings of this node", "")
+    return link(what, f"/d/{NODE_UID}?var-node={node}{more}&{_KEPT}")
 
 
 def to_incidents() -> Json:
-    return link("Open incidents", f"/d/{INCIDENTS_UID}?${{datasource:queryparam}}&${{__url_time_range}}")
+    return link("Open incidents", f"/d/{INCIDENTS_UID}?{_KEPT}")
+
+
+def to_rail() -> Json:
+    """Link from a series of a rail to its dashboard."""
+    return link("This rail", f"/d/{RAIL_UID}?var-rail=${{__field.labels.rail}}&{_KEPT}")
 
 
 def greatest(series: str, count: int = 10) -> str:

@@ -19,8 +19,8 @@ KIND = "{kind}"
 FIELDS = ("{node}", "{component}", "{kind}", "{id}")
 """Stand in `IncidentLinks.dashboards` for what they name, percent-encoded."""
 
-NODE_BOARD, INCIDENTS_BOARD = "fabricmon-node", "fabricmon-incidents"
-"""Our dashboards behind an incident's link: of its node, or of all incidents."""
+NODE_BOARD, RAIL_BOARD, INCIDENTS_BOARD = "fabricmon-node", "fabricmon-rail", "fabricmon-incidents"
+"""Our dashboards behind an incident's link: of its node, of its rail, or of all incidents."""
 
 AFTER = 900.0
 """Seconds after the end of a resolved incident at which it ends."""
@@ -79,8 +79,14 @@ class IncidentLinks(Struct, frozen=True):
             return url
         until = "now" if incident.resolved is None else round((incident.resolved + AFTER) * 1000)
         since = f"from={max(0, round((incident.since - BEFORE) * 1000))}&to={until}"
-        board = f"{NODE_BOARD}?var-node={quote(node, safe='')}&" if node else f"{INCIDENTS_BOARD}?"
-        return f"{self.dashboards.rstrip('/')}/d/{board}{since}"
+        return f"{self.dashboards.rstrip('/')}/d/{_board(node, incident.labels.get('rail', ''))}{since}"
+
+
+def _board(node: str, rail: str) -> str:
+    """Path of the dashboard of an incident, with its variables."""
+    if node:
+        return f"{NODE_BOARD}?var-node={quote(node, safe='')}&"
+    return f"{RAIL_BOARD}?var-rail={quote(rail, safe='')}&" if rail else f"{INCIDENTS_BOARD}?"
 
 
 NO_LINKS = IncidentLinks()

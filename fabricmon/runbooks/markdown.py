@@ -24,7 +24,8 @@ def render(text: str, link: PageAddress) -> str:
         if token.children:
             token.children = _linked(token.children, link)
     html = str(markdown.renderer.render(tokens, markdown.options, {}))
-    return html.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
+    html = html.replace("<pre>", '<pre tabindex="0">')  # what scrolls takes the focus
+    return html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace("</table>", "</table></div>")
 
 
 def _linked(tokens: Sequence[Token], link: PageAddress) -> list[Token]:

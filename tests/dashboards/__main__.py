@@ -20,7 +20,7 @@ from typing import Any
 from fabricmon.dashboards import documents
 from fabricmon.dashboards.recordings import groups
 from fabricmon.dashboards.site import Site
-from tests.dashboards.ask import Answer, Asker
+from tests.dashboards.ask import ANNOTATION, Answer, Asker
 from tests.dashboards.plant import BENCH
 from tests.rigs.daemons import Daemon, fetch, free_port, wait_for
 from tests.rigs.prometheus import Prometheus
@@ -67,7 +67,7 @@ def judged(answer: Answer) -> str:
         return f"no series has {', '.join(answer.missing)}"
     if answer.series > MOST:
         return f"{answer.series} series"
-    return "" if answer.points else "empty"
+    return "" if answer.points or answer.title.startswith(ANNOTATION) else "empty"
 
 
 def combined(rounds: list[list[Answer]]) -> list[Answer]:
@@ -113,6 +113,10 @@ def report(url: str, args: argparse.Namespace, seconds: float, folder: Path) -> 
     for name, text in documents(Site()).items():
         document = json.loads(text)
         each = askers if name == "fabricmon-node.json" else askers[:1]
+        if name == "fabricmon-rail.json":
+            [variable] = [one for one in document["templating"]["list"] if one["name"] == "rail"]
+            rails = each[0].options(variable, each[0].variables(document))
+            each = [Asker(url, seconds, SCRAPE, {"rail": rail}) for rail in rails]
         answers = combined([asker.ask(document) for asker in each])
         said = [(answer, judged(answer)) for answer in answers]
         for answer, word in said:

@@ -12,6 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+ANNOTATION = "annotation"
+"""Before the name of an annotation, as title of its answer."""
+
 _VARIABLE = re.compile(r"\$\{(\w+)(?::\w+)?\}|\$([A-Za-z_]\w*)")
 _LABEL_VALUES = re.compile(r"label_values\((?:(.+), )?(\w+)\)")
 
@@ -94,6 +97,10 @@ class Asker:
             for target in panel["targets"]:
                 expr = filled(target["expr"], {**values, **own})
                 found.append(self._one(panel, target, expr, step))
+        for one in document["annotations"]["list"]:
+            asked = {"refId": one["target"]["refId"], "instant": False}
+            about = {"id": 0, "title": f"{ANNOTATION} {one['name']}"}
+            found.append(self._one(about, asked, filled(one["target"]["expr"], values), max(60.0, span / 500)))
         return found
 
     def _one(self, panel: Mapping[str, Any], target: Mapping[str, Any], expr: str, step: float) -> Answer:

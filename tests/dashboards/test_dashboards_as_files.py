@@ -159,6 +159,37 @@ def test_counters_are_those_of_the_catalogue() -> None:
     assert {name for name in named if not name.endswith("_")} - known == set()
 
 
+SERIES = re.compile(
+    r'"(?:[^"\\]|\\.)*"|((?<![\w:])(?:fabricmon_|fabricmon:|process_)[\w:]+(?:\{[^}]*\})?|\{__name__[^}]*\})'
+)
+
+
+@ALL
+def test_every_series_is_of_the_chosen_cluster_also_those_of_incidents(name: str) -> None:
+    document = DOCUMENTS[name]
+    [incidents] = document["annotations"]["list"]
+    asked = [target["expr"] for _, target in queries(document)] + [incidents["expr"], incidents["target"]["expr"]]
+    for expr in asked:
+        found = [series for series in SERIES.findall(expr) if series]
+        assert found
+        assert all('cluster=~"$cluster"' in series for series in found), expr
+    [cluster] = [one for one in document["templating"]["list"] if one["name"] == "cluster"]
+    assert "$cluster" not in cluster["query"]["query"]
+
+
+def test_from_the_fabric_to_a_rail_a_node_and_a_port() -> None:
+    def links(name: str, title: str) -> str:
+        [panel] = [panel for panel in panels(DOCUMENTS[f"fabricmon-{name}.json"]) if panel["title"] == title]
+        return json.dumps(panel["fieldConfig"])
+
+    kept = "&${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
+    assert "/d/fabricmon-rail?var-rail=${__field.labels.rail}" + kept in links("fabric", "Least utilised rails")
+    for name, title in (("fabric", "Open incidents"), ("rail", "Open incidents of this rail")):
+        assert "/d/fabricmon-node?var-node=${__data.fields.Node}" + kept in links(name, title)
+        assert "var-device=${__data.fields.Device}" + kept in links(name, title)
+    assert "var-device=${__field.labels.device}" + kept in links("congestion", "PFC pause sent, top ports")
+
+
 def test_thresholds_are_the_limits_of_the_rules() -> None:
     from fabricmon.rules import congestion
 

@@ -22,6 +22,12 @@ def test_an_incident_of_more_than_a_node_leads_to_all_incidents():
     assert url == "https://grafana.example/d/fabricmon-incidents?from=0&to=now"
 
 
+def test_an_incident_of_a_rail_leads_to_that_rail():
+    about = incident(component="leaf(su1/rail2)", since=0.0, labels={"rail": "su1/2"})
+    url = IncidentLinks(dashboards="https://grafana.example").dashboard(about)
+    assert url == "https://grafana.example/d/fabricmon-rail?var-rail=su1%2F2&from=0&to=now"
+
+
 def test_a_sites_own_dashboard_gets_what_its_address_names():
     links = IncidentLinks(dashboards="https://g/d/own?var-host={node}&var-what={component}&k={kind}&i={id}")
     about = incident(id="i 1", kind="link_down", component="link(a&b/mlx5_0/1)")

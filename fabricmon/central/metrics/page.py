@@ -61,7 +61,7 @@ def incidents(evaluator: Evaluator) -> Iterator[Family]:
 
 
 def _labels(incident: Incident) -> dict[str, str]:
-    """Identity of an open incident's series; `node` where it is about one node, for a link to it."""
+    """Identity of an open incident's series; its place where it is in one node, device, leaf, rail, for links."""
     nodes = nodes_of(incident)
     return {
         "id": incident.id,
@@ -69,6 +69,7 @@ def _labels(incident: Incident) -> dict[str, str]:
         "severity": incident.severity.value,
         "component": incident.component,
         "node": nodes[0] if nodes else "",
+        **{name: incident.labels.get(name, "") for name in ("device", "leaf", "rail")},
     }
 
 
