@@ -55,7 +55,8 @@ async def test_metrics_hold_the_numbers_of_the_api(tmp_path: Path) -> None:
                 for severity in Severity:
                     here = (kind, severity.value) == (open_one["kind"], open_one["severity"])
                     assert value("fabricmon_incidents", kind=kind, severity=severity.value) == here
-            identity = {name: open_one[name] for name in ("id", "kind", "severity", "component")} | {"node": "host-001"}
+            identity = {name: open_one[name] for name in ("id", "kind", "severity", "component")}
+            identity |= {name: open_one["labels"][name] for name in ("node", "device", "leaf", "rail")}
             assert value("fabricmon_incident_confidence_ratio", **identity) == pytest.approx(open_one["confidence"])
             assert value("fabricmon_incident_affected_members", **identity) == open_one["members"]["bad"]
             symptoms = (await (await get("api/v1/symptoms")).json())["symptoms"]
