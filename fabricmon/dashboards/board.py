@@ -14,7 +14,7 @@ TAG = "fabricmon"
 """Tag of all dashboards, for the links between them."""
 
 CLUSTERS = "label_values(fabricmon_build_info, cluster)"
-"""Values of the label that tells clusters apart where one data source has several; without it the variable is empty."""
+"""Values of the label `cluster` where one data source has several clusters; without it the variable is empty."""
 
 SCHEMA = 39
 """Version of the classic dashboard JSON: read by Grafana 10 to 13."""
