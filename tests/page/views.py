@@ -54,6 +54,7 @@ VIEWS = (
     View("dialog", "", "[data-silence]"),
     View("runbooks", "runbooks/"),
     View("runbook", "runbooks/link_errors"),
+    View("probes", "probes"),
     View("operations", "operations"),
     View("missing", "node?name=nothing"),
 )

@@ -127,7 +127,7 @@ class Chart {
     return {
       width,
       height: HIGH,
-      padding: [16, 10, 0, 0],
+      padding: [16, 20, 0, 0],
       legend: { show: false },
       cursor: { sync: { key: "readings" }, drag: { x: false, y: false }, points: { size: 7 }, y: false },
       scales: {
