@@ -39,6 +39,8 @@ def main() -> list[tuple[str, float, str]]:
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with tempfile.TemporaryDirectory(dir=memory) as place:
         environ = dict(os.environ)
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)  # packages are installed compiled
+        environ["PYTHONPYCACHEPREFIX"] = f"{place}/compiled"
         gpus = _stand_in(Path(place), environ)
         for word, layer in (("InfiniBand", "InfiniBand"), ("RoCE", "Ethernet")):
             root = Path(place) / word
@@ -91,18 +93,14 @@ def firmware(root: Path, layer: str) -> tuple[dict[str, float], float]:
 def _process(root: Path, environ: dict[str, str], evaluator: str, gpus: bool) -> list[tuple[str, float, str]]:
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "tests.bench.node_host", str(root), address, evaluator]
-    before = dict(os.environ)
-    os.environ.update(environ)
-    try:
-        with serving(command, f"http://{address}/-/ready") as pid:
-            time.sleep(12)  # past the first read of every collector
-            begin, started = _on_cpu(pid), time.monotonic()
-            time.sleep(SECONDS)
-            share = 100 * (_on_cpu(pid) - begin) / (time.monotonic() - started)
-            size = rss(pid)
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    with serving(command, f"http://{address}/-/ready", environ):
+        pass  # compiles what is imported: memory and time of that are not the agent's
+    with serving(command, f"http://{address}/-/ready", environ) as pid:
+        time.sleep(12)  # past the first read of every collector
+        begin, started = _on_cpu(pid), time.monotonic()
+        time.sleep(SECONDS)
+        share = 100 * (_on_cpu(pid) - begin) / (time.monotonic() - started)
+        size = rss(pid)
     what = "8 adapters, 8 GPUs" if gpus else "8 adapters, no gcc for the stand-in of NVML"
     who = "evaluating rules" if evaluator == "agent" else "without evaluation"
     return [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from fabricmon.host.nvml import Nvml
 from fabricmon.host.protocol import HostError, Link, RdmaDevice, RdmaPort
 from fabricmon.host.protocol.interfaces import Dcb, Fec, LinkState, Pause
 from fabricmon.host.protocol.not_asked import NotAsked
-from tests.collect.test_optics import cmis
+from tests.collect.modules import cmis
 
 PRIORITIES = range(8)
 STATISTICS = (
@@ -110,14 +111,18 @@ class NodeHost(LiveHost):
 
 
 def main(root: str, address: str, evaluator: str) -> None:
-    """An agent with its defaults on such a node."""
+    """An agent with its defaults on such a node, with the imports of an installed one."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as `fabricmon agent`
+    for name in ("rich", "pygments"):  # structlog imports them where they are: on a developer's machine
+        sys.modules[name] = None  # type: ignore[assignment]
     from fabricmon import config
     from fabricmon.agent import app
     from fabricmon.runtime import logs
 
     # the stand-in polls for Xid errors a hundred times a second, where the driver sleeps until there is one
     overrides = {"agent.listen": [address], "agent.evaluate": evaluator == "agent", "collect.gpu.xid": False}
-    loaded = config.load(None, overrides, uses=("agent", "collect", "rules", "log"))
+    rules = ("rules",) if evaluator == "agent" else ()
+    loaded = config.load(None, overrides, uses=("agent", "collect", *rules, "log"))
     logs.configure(level="error")
     asyncio.run(app.run(loaded, NodeHost(Path(root))))
 

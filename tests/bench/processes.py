@@ -29,9 +29,9 @@ def rss(pid: int) -> float:
 
 
 @contextmanager
-def serving(command: Sequence[str], url: str) -> Iterator[int]:
+def serving(command: Sequence[str], url: str, environ: dict[str, str] | None = None) -> Iterator[int]:
     """The pid of a process that answers 200 at `url`, ended afterwards."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ) as process:
         try:
             for _ in range(200):
                 try:
