@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
@@ -106,7 +106,6 @@ class Reply(Struct, frozen=True, tag_field="type", tag="probed"):
     error: str = ""
 
 
-_SIZES = frozenset({WHOLE, *range(SIZE, LARGEST + 1)})
 _assignment = json_decoder(Assignment)
 _reply = json_decoder(Reply)
 
@@ -125,7 +124,7 @@ def decode(text: str | bytes) -> Assignment:
     if len(ports) > MAX_PORTS or len({each.name for each in ports}) < len(ports):
         raise ValueError(f"an assignment has at most {MAX_PORTS} ports, each once")
     for each in ports:
-        _check_port(each, _SIZES if found.reply else (SIZE,))
+        _check_port(each, found.reply)
     return found
 
 
@@ -148,7 +147,7 @@ def _check_head(found: Assignment) -> None:
         raise ValueError(f"the nonce has {2 * NONCE} hexadecimal digits")
 
 
-def _check_port(port: PortProbes, sizes: Collection[int]) -> None:
+def _check_port(port: PortProbes, any_size: bool) -> None:
     if len(port.targets) > MAX_TARGETS or len(port.askers) > MAX_ASKERS:
         raise ValueError(f"a port has at most {MAX_TARGETS} targets and {MAX_ASKERS} askers")
     _check_words(port.name, *(word for target in port.targets for word in (target.peer, target.group)))
@@ -157,7 +156,7 @@ def _check_port(port: PortProbes, sizes: Collection[int]) -> None:
     for target in port.targets:
         if target.source not in SOURCES or not 0 < target.port < 65_536:
             raise ValueError(f"{port.name}: {target.source} to {target.port} are no ports of a probe")
-        if target.size not in sizes:
+        if target.size != SIZE and not (any_size and (target.size == WHOLE or SIZE < target.size <= LARGEST)):
             raise ValueError(f"{port.name}: a question of {target.size} bytes is not permitted")
     for text in (*(target.address for target in port.targets), *port.askers):
         ipaddress.ip_address(text)

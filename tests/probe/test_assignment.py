@@ -7,6 +7,7 @@ from fabricmon.probe.assignment import (
     FASTEST,
     LONGEST,
     MAX_TEXT,
+    WHOLE,
     Assignment,
     PortProbes,
     ProbeTarget,
@@ -14,6 +15,7 @@ from fabricmon.probe.assignment import (
     encode,
     permitted,
 )
+from fabricmon.probe.packet import LARGEST, SIZE
 
 TARGET = ProbeTarget("host-2/mlx5_0/1", "10.0.0.2", 9795, 61_000, "su0/rail0")
 PORT = PortProbes("mlx5_0/1", (TARGET,), ("10.0.0.2", "fd00::2"))
@@ -50,6 +52,22 @@ def test_an_assignment_arrives_as_it_was_sent(ports):
 def test_beyond_a_limit_it_is_refused(bad):
     with pytest.raises(ValueError, match=r"."):
         decode(encode(bad))
+
+
+@pytest.mark.parametrize(
+    ("size", "reply", "allowed"),
+    [
+        (SIZE, False, True), (WHOLE, False, False), (SIZE + 1, False, False),
+        (SIZE, True, True), (WHOLE, True, True), (LARGEST, True, True), (LARGEST + 1, True, False), (SIZE - 1, True, False),
+    ],
+)  # fmt: skip
+def test_other_sizes_than_the_plans_are_for_replies_only(size, reply, allowed):
+    sent = encode(replace(GOOD, reply=reply, ports=(replace(PORT, targets=(replace(TARGET, size=size),)),)))
+    if allowed:
+        assert decode(sent).ports[0].targets[0].size == size
+    else:
+        with pytest.raises(ValueError, match=f"{size} bytes"):
+            decode(sent)
 
 
 def test_a_long_text_is_refused_before_it_is_decoded():
