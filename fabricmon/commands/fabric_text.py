@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from fabricmon.fabric.report import LinkReport, PortReport, SweepReport
+from fabricmon.forms.natural import natural
 from fabricmon.terminal.text_table import text_table
 from fabricmon.topology.graph import Finding
-from fabricmon.topology.infer import natural
 
 MOST = 30
 """Ports or links listed in one section; --json has all."""

@@ -18,10 +18,11 @@ import msgspec
 from fabricmon import sources
 from fabricmon.commands import affinity, remote
 from fabricmon.console import output
+from fabricmon.forms.natural import natural
 from fabricmon.terminal.fitted_text import clean
 from fabricmon.terminal.text_table import text_table
 from fabricmon.topology.graph import Adapter, Cable, Graph, Switch
-from fabricmon.topology.infer import is_nvlink, natural, tier
+from fabricmon.topology.infer import is_nvlink, tier
 
 EXAMPLES = """\
 fabricmon topology

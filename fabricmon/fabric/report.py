@@ -15,6 +15,7 @@ from fabricmon.fabric import mad
 from fabricmon.fabric.names import COLUMN, NAMES, STATES
 from fabricmon.fabric.subnet import LINK_UP, At, FabricNode, Subnet, graph_of, guid_text
 from fabricmon.fabric.sweep import Floats, Values
+from fabricmon.forms.natural import natural
 from fabricmon.topology import findings, infer
 from fabricmon.topology.graph import End, Finding, Graph
 from fabricmon.topology.missing import missing_switches
@@ -127,7 +128,7 @@ def report(
         tuple(_node(node, graph, name[node.guid], node.guid not in values.silent) for node in subnet.nodes.values()),
         tuple(links), tuple(found.values()), graph.findings,
         tuple(sorted(name[guid] for guid in values.silent)),
-        tuple(sorted((f"{name[at.node]}/{at.port}" for at in subnet.mute), key=infer.natural)),
+        tuple(sorted((f"{name[at.node]}/{at.port}" for at in subnet.mute), key=natural)),
         tuple(lost_ports(graph, list(found.values()))), values.sent, walked, swept,
         subnet.whole and not (subnet.cut or values.cut or values.silent),
     )  # fmt: skip

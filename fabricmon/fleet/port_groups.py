@@ -6,7 +6,7 @@ import numpy as np
 
 from fabricmon.fleet.row_state import Bools, Numbers
 from fabricmon.fleet.view import View
-from fabricmon.topology.infer import natural
+from fabricmon.forms.natural import natural
 
 ADAPTERS = "adapter"
 """Name of the tier of hosts' own ports; those of cables between switches are named by their levels: "0-1"."""

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from fabricmon.topology.infer import natural
+from fabricmon.forms.natural import natural
 
 
 class Relation(IntEnum):

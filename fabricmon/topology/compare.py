@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import NamedTuple
 
+from fabricmon.forms.natural import natural
 from fabricmon.topology.connect import connected
 from fabricmon.topology.graph import Cable, End, Finding, Graph, Switch
-from fabricmon.topology.infer import natural
 
 SHOWN = 4  # cables of one kind that a finding names
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from fabricmon.forms.natural import natural
 from fabricmon.topology import healthy, shape
 from fabricmon.topology.graph import Finding, Graph
 from fabricmon.topology.infer import (
@@ -17,7 +18,6 @@ from fabricmon.topology.infer import (
     adapter_ends,
     by_name,
     is_nvlink,
-    natural,
     neighbours,
     rail_positions,
     rails,

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from fabricmon.forms.natural import natural
 from fabricmon.topology import nvlink
 from fabricmon.topology.graph import Finding, Graph
-from fabricmon.topology.infer import adapter_ends, by_name, legs, natural
+from fabricmon.topology.infer import adapter_ends, by_name, legs
 from fabricmon.topology.network import Network
 from fabricmon.topology.shape_tests import dragonfly_groups, leaf_spine_groups
 from fabricmon.topology.signs import Shape

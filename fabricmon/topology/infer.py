@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from itertools import pairwise
 
 import msgspec
 
+from fabricmon.forms.natural import natural
 from fabricmon.topology.connect import connected, joined
 from fabricmon.topology.graph import Cable, End, Graph, Switch
 from fabricmon.topology.tiers import Tiers, tiers
@@ -25,17 +25,6 @@ _GPU = re.compile(r"^gpu\d+$", re.IGNORECASE)
 _FROM_ONE = re.compile(r"^HCA-\d+$", re.IGNORECASE)
 _BY_ADDRESS = re.compile(r"^[a-z]+(?:P(\d{1,5}))?p(\d{1,3})s(\d{1,3})(?:f(\d))?(?:n?p?\d+|d\d+)*$")
 """Names that systemd and rdma-core make of a PCI address: "ibp11s0f0", "rocep33s0", "enP2p1s0f1np1"."""
-
-
-@lru_cache(maxsize=4096)
-def natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key that puts leaf-2 before leaf-10. Numbers are compared as text: Python converts 4,300 digits at most."""
-    return tuple(map(_natural, re.findall(r"\d+|\D+", text)))
-
-
-def _natural(part: str) -> tuple[int, int, str]:
-    digits = part.lstrip("0")
-    return (0, len(digits), digits) if part.isdecimal() else (1, 0, part)
 
 
 def by_name(graph: Graph, nodes: Iterable[str]) -> list[str]:

@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from fabricmon.forms.natural import natural
 from fabricmon.topology import compare
 from fabricmon.topology.connect import reached
 from fabricmon.topology.graph import Adapter, Cable, End, Finding, Graph, Origin, Role, Switch, cable, trunk
 from fabricmon.topology.identity import KnownNodes, switch_key
-from fabricmon.topology.infer import natural
 
 LEAF_SHARE = 0.5
 """A leaf is one of a placement's group when at least half of the group's hosts are on it."""

@@ -11,9 +11,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from fabricmon.forms.natural import natural
 from fabricmon.topology.connect import joined
 from fabricmon.topology.graph import Graph
-from fabricmon.topology.infer import by_name, is_nvlink, natural, neighbours
+from fabricmon.topology.infer import by_name, is_nvlink, neighbours
 
 ALIKE = 0.8
 """Two switches have the same neighbours above when they share at least this part of the larger set; and this share of

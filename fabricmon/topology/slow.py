@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from fabricmon.forms.natural import natural
 from fabricmon.topology.graph import Cable, Finding, Graph
-from fabricmon.topology.infer import natural, tier
+from fabricmon.topology.infer import tier
 
 LEAST = 4
 """Cables between ends of the same kinds, in the same place of the fabric, that are sisters; fewer are not compared."""

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from fabricmon.forms.natural import natural
 from fabricmon.topology.connect import connected
 from fabricmon.topology.graph import Graph
-from fabricmon.topology.infer import natural
 from fabricmon.topology.network import Network, networks
 
 LEVELS = ("leaf", "spine", "core")

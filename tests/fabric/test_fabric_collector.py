@@ -10,7 +10,7 @@ import pytest
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.collect import COLLECTORS
-from fabricmon.collect.fabric import FabricSession
+from fabricmon.collect.fabric_session import FabricSession
 from fabricmon.fabric.subnet import At
 from fabricmon.fabric.transport import TransportError
 from fabricmon.host.archive import FORMAT, VERSION, Archive

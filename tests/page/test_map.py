@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from fabricmon.central.page.map_layout import lay_out_map, natural
+from fabricmon.central.page.map_layout import lay_out_map
 from fabricmon.central.page.map_states import STATES, map_states
 from fabricmon.engine.engine import Engine
+from fabricmon.forms.natural import natural
 from fabricmon.model import Kind, Members, Presence, Severity
 from fabricmon.rules.rule import Scope
 from fabricmon.sim.inlet import BulkInlet

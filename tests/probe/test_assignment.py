@@ -58,7 +58,8 @@ def test_beyond_a_limit_it_is_refused(bad):
     ("size", "reply", "allowed"),
     [
         (SIZE, False, True), (WHOLE, False, False), (SIZE + 1, False, False),
-        (SIZE, True, True), (WHOLE, True, True), (LARGEST, True, True), (LARGEST + 1, True, False), (SIZE - 1, True, False),
+        (SIZE, True, True), (WHOLE, True, True), (LARGEST, True, True), (LARGEST + 1, True, False),
+        (SIZE - 1, True, False),
     ],
 )  # fmt: skip
 def test_other_sizes_than_the_plans_are_for_replies_only(size, reply, allowed):

@@ -21,11 +21,11 @@ from fabricmon.central.evaluation.evaluator import Evaluator
 from fabricmon.fleet.leaf_pairs import LeafPair, leaf_pairs
 from fabricmon.fleet.utilisation import SOURCES, Utilisation
 from fabricmon.forms.documents import finite, optional_time, symptom_document
+from fabricmon.forms.natural import natural
 from fabricmon.forms.times import rfc3339
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Kind, NodeView, Presence
 from fabricmon.topology.graph import Graph
-from fabricmon.topology.infer import natural
 
 DOMAINS = ("link", "leaf", "rail", "tier")
 

@@ -11,9 +11,10 @@ from fabricmon.central.page.components import PortRow
 from fabricmon.central.page.drawing import MAX_LINES, Box, Line, drawing
 from fabricmon.central.page.markup import address
 from fabricmon.central.page.named import NamedThing
+from fabricmon.forms.natural import natural
 from fabricmon.model import Incident, NodeView, Presence
 from fabricmon.topology.graph import Cable, End, Graph
-from fabricmon.topology.infer import by_name, natural
+from fabricmon.topology.infer import by_name
 
 
 class Trunks:

@@ -18,10 +18,10 @@ from fabricmon.central.page.mosaic import mosaic
 from fabricmon.central.page.open_incidents import choices, opened
 from fabricmon.central.page.scene import Scene, headline
 from fabricmon.central.page.search_filter import Filter
+from fabricmon.forms.natural import natural
 from fabricmon.forms.readable import count, kind_words
 from fabricmon.forms.times import clock_time
 from fabricmon.model import NodeView, Presence, Severity
-from fabricmon.topology.infer import natural
 
 MAX_NOT_REPORTING = 100  # nodes that are not live
 MAX_WINDOWS = 20  # silences, and as many maintenance windows

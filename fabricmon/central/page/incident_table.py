@@ -10,10 +10,10 @@ from fabricmon.central.page.cards import NEW, about, badges, order, severity_bad
 from fabricmon.central.page.markup import address, e, moment
 from fabricmon.central.page.scene import Scene
 from fabricmon.central.page.search_filter import Filter
+from fabricmon.forms.natural import natural
 from fabricmon.forms.readable import kind_words
 from fabricmon.model import Incident
 from fabricmon.notify.silence import silenced_by
-from fabricmon.topology.infer import natural
 
 COLUMNS: dict[str, tuple[str, Callable[[Incident], Any]]] = {
     "severity": ("severity", lambda i: -i.severity.rank),

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.fleet.table import Table
+from fabricmon.forms.natural import natural
 from fabricmon.topology.graph import Graph
-from fabricmon.topology.infer import natural
 
 CHUNK = 32  # nodes of a unit by name
 MAX_LINES = 24  # of a unit; ports beyond are on the node's page

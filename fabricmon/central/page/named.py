@@ -15,10 +15,10 @@ from fabricmon.central.page.map_layout import UNIT_LABELS
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.row_state import Numbers
 from fabricmon.fleet.table import Table
+from fabricmon.forms.natural import natural
 from fabricmon.jobs.model import Job, Jobs, host_name
 from fabricmon.model import Incident, Kind
 from fabricmon.topology.graph import End, Graph, Switch
-from fabricmon.topology.infer import natural
 
 
 class Surroundings(NamedTuple):

@@ -10,9 +10,9 @@ from fabricmon.central.page.markup import e
 from fabricmon.central.page.places import rail_number
 from fabricmon.central.page.scene import Scene
 from fabricmon.central.page.search_filter import Filter
+from fabricmon.forms.natural import natural
 from fabricmon.model import Incident
 from fabricmon.notify.acknowledge import opened as opened_at
-from fabricmon.topology.infer import natural
 
 PAGE = {"": 100, "table": 500}  # open incidents of one page, by form; the API has all
 MAX_NEW = 1000  # openings from which the number of new ones is counted
