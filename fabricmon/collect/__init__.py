@@ -20,9 +20,18 @@ from fabricmon.collect import (
     qos,
     roce,
 )
-from fabricmon.collect.collector import CollectorConfig, CollectorKind
+from fabricmon.collect.collector import Collector, CollectorConfig, CollectorKind
 from fabricmon.collect.devices import each_gpu, each_interface, each_machine
 from fabricmon.collect.machine.port_counters import Tier
+from fabricmon.host.protocol import Host
+
+
+def _open_fabric(host: Host, config: fabric.FabricConfig) -> Collector[None]:
+    """Imports NumPy and the topology, only where a fabric is swept."""
+    from fabricmon.collect.fabric_session import open
+
+    return open(host, config)
+
 
 _KINDS = (
     CollectorKind(Tier.FAST.value, infiniband.InfinibandConfig, infiniband.open_tier(Tier.FAST)),
@@ -44,7 +53,7 @@ _KINDS = (
     CollectorKind(gpu.NAME, gpu.GpuConfig, gpu.open),
     CollectorKind(nvlink.NAME, nvlink.NvlinkConfig, each_gpu(nvlink.NvlinkSession)),
     CollectorKind(pcie.NAME, CollectorConfig, each_machine(pcie.PcieSession)),
-    CollectorKind(fabric.NAME, fabric.FabricConfig, fabric.open, wide=True),
+    CollectorKind(fabric.NAME, fabric.FabricConfig, _open_fabric, wide=True),
     CollectorKind(kernel_log.NAME, kernel_log.KernelLogConfig, kernel_log.open),
     CollectorKind(inventory.NAME, inventory.InventoryConfig, each_machine(inventory.InventorySession)),
 )  # fmt: skip

@@ -7,14 +7,8 @@ row from the port's own host. A port that was linked once keeps its row for `kee
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from fabricmon.collect.collector import Collector, CollectorConfig
-from fabricmon.host.protocol import Host
+from fabricmon.collect.collector import CollectorConfig
 from fabricmon.units import Duration
-
-if TYPE_CHECKING:
-    from fabricmon.collect.fabric_session import FabricSession
 
 NAME = "fabric"
 
@@ -52,15 +46,3 @@ class FabricConfig(CollectorConfig, frozen=True):
             raise ValueError("`tries` must be between 1 and 10")
         if not 0.001 <= self.timeout <= self.deadline / 2:
             raise ValueError("`timeout` must be at least 1ms and at most half of `deadline`")
-
-
-def open(host: Host, config: FabricConfig) -> Collector[None]:
-    """A collector with one Session."""
-
-    def make(_: object) -> FabricSession:
-        # imports NumPy and the topology: only where a fabric is swept
-        from fabricmon.collect.fabric_session import FabricSession
-
-        return FabricSession(host, config)
-
-    return Collector(lambda: {config.device: None}, make)

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from fabricmon.catalogue import counter_at
-from fabricmon.collect.collector import Session
+from fabricmon.collect.collector import Collector, Session
 from fabricmon.collect.fabric import NAME, FabricConfig
 from fabricmon.fabric.discover import discover, same_manager
 from fabricmon.fabric.exchange import Exchange, Pace
@@ -27,6 +27,11 @@ _WALK_SHARE, _SWEEP_SHARE = 0.6, 0.9
 """Parts of the deadline: a walk ends by the first, the sweep after it by the second, so that partial results count."""
 _MOST_FAULTS = 64
 _NOT_SENT = ("multicast_xmit_packets", "multicast_rcv_packets", "unicast_xmit_packets", "unicast_rcv_packets")
+
+
+def open(host: Host, config: FabricConfig) -> Collector[None]:
+    """A collector with one Session."""
+    return Collector(lambda: {config.device: None}, lambda _: FabricSession(host, config))
 
 
 class FabricSession(Session[FabricConfig]):
