@@ -4,51 +4,26 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+import msgspec
+from msgspec.structs import fields
+
+from fabricmon.central.documents.overview import Overview
 from fabricmon.forms.documents import SymptomDocument, Time
-from fabricmon.model import CheckedNode, Presence, Severity
+from fabricmon.model import CheckedNode, Presence
 from fabricmon.topology.graph import Adapter, Cable, Finding, Origin, Switch
 from fabricmon.topology.signs import Shape
 
-
-class OverviewDocument(TypedDict):
-    """Counts of the fabric.
-
-    at               the server's current time
+_IN_WORDS = (("evaluated", Time), ("checked_text", str), ("gap", str), ("version", str))
+OverviewDocument = msgspec.defstruct(
+    "OverviewDocument",
+    [*((field.name, Time if field.name == "at" else field.type) for field in fields(Overview)), *_IN_WORDS],
+    namespace={"__doc__": f"""{Overview.__doc__}
     evaluated        time of the last evaluation
-    nodes            nodes by presence
-    ports            ports of live nodes
-    ports_silent     ports of nodes that do not report
-    firing           open incidents by severity
-    resolved         incidents that ended within the last hour
-    symptoms         open symptoms, before diagnosis
-    maintenance      nodes in a maintenance window
-    checked          checked components of live nodes by technology
-    unchecked        components whose state is unknown, by technology
-    nodes_unchecked  live nodes with such components
-    nodes_nothing    live nodes without fabric hardware, which no setting allows
     checked_text     what was checked, in words
     gap              what is unknown, in words; "": nothing
     version          of the server
-    """
-
-    at: Time
-    evaluated: Time
-    fabric: str
-    nodes: dict[Presence, int]
-    ports: int
-    ports_silent: int
-    gpus: int
-    firing: dict[Severity, int]
-    resolved: int
-    symptoms: int
-    maintenance: int
-    checked: dict[str, int]
-    unchecked: dict[str, int]
-    nodes_unchecked: int
-    nodes_nothing: int
-    checked_text: str
-    gap: str
-    version: str
+    """},
+)  # fmt: skip
 
 
 class SymptomList(TypedDict):

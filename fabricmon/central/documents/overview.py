@@ -22,20 +22,21 @@ TROUBLED = (
 
 
 class Overview(Struct, frozen=True):
-    """Counts at one moment.
+    """Counts of the fabric at one moment.
 
-    at            wall time
-    nodes         presence -> nodes, all presences named
-    ports         rows of kind PORT of nodes whose frames arrive; ports_silent: of the nodes whose frames do not
-    gpus          GPUs of nodes whose frames arrive
-    firing        severity -> open incidents, all severities named
-    resolved      incidents that ended within the last hour
-    symptoms      open symptoms, before diagnosis
-    maintenance   nodes in a maintenance window
-    checked        technology -> components of live nodes that were checked
-    unchecked      technology -> those whose state, or every error counter, was not read: unknown
+    at               the server's current time
+    nodes            nodes by presence
+    ports            ports of live nodes
+    ports_silent     ports of nodes that do not report
+    gpus             GPUs of live nodes
+    firing           open incidents by severity
+    resolved         incidents that ended within the last hour
+    symptoms         open symptoms, before diagnosis
+    maintenance      nodes in a maintenance window
+    checked          checked components of live nodes by technology
+    unchecked        components whose state, or every error counter, was not read, by technology: unknown
     nodes_unchecked  live nodes with such components
-    nodes_nothing   live nodes without fabric hardware, which no setting allows (collect.inventory.none_expected)
+    nodes_nothing    live nodes without fabric hardware, which no setting allows (collect.inventory.none_expected)
     """
 
     at: float
