@@ -12,7 +12,7 @@ import msgspec
 from fabricmon import __version__
 from fabricmon.agent.api import AgentApi
 from fabricmon.agent.node import LocalNode, identify
-from fabricmon.agent.readings.evaluation import TICK
+from fabricmon.agent.readings.evaluation import LONGEST_TICK
 from fabricmon.agent.readings.report import Health, sentence
 from fabricmon.agent.settings import AgentConfig
 from fabricmon.config import ConfigError
@@ -143,12 +143,11 @@ class Agent:
         self._transitions.note("probing", str(error), "probing failed and starts again", bad=True, exc_info=error)
 
     async def _tick(self) -> None:
+        """Evaluate with a reading: a timer of its own would be one more wake-up of the process a second."""
         await self.node.schedule.board.first_round.wait()
-        loop = asyncio.get_running_loop()
         while True:
-            started = loop.time()
             self.node.tick()
-            await asyncio.sleep(max(0.0, started + TICK - loop.time()))
+            await self.node.due.wait(LONGEST_TICK)
 
     async def _report_ready(self) -> None:
         await self.node.schedule.board.first_round.wait()

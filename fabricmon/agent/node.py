@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +13,7 @@ from typing import Any
 
 from fabricmon import __version__
 from fabricmon.agent.metrics.collectors import checked_families, families
-from fabricmon.agent.readings.evaluation import NodeEvaluator
+from fabricmon.agent.readings.evaluation import TICK, NodeEvaluator
 from fabricmon.agent.readings.report import Health, collector_health, failing, symptom_health, verdict
 from fabricmon.agent.readings.state import Accepted, Key, NodeState
 from fabricmon.agent.schedule import Schedule
@@ -20,10 +21,14 @@ from fabricmon.agent.settings import AgentConfig
 from fabricmon.host.protocol import Host
 from fabricmon.model import CheckedNode, Event, Identity, Reading
 from fabricmon.runtime import logs
+from fabricmon.runtime.alarm import Alarm
 from fabricmon.runtime.clock import Clock
 from fabricmon.runtime.exposition import Family
 from fabricmon.runtime.logs import Transitions
 from fabricmon.runtime.reader import Readers
+
+EARLY = 0.1
+"""Seconds by which the reading of the next second may come too early."""
 
 IDENTITY_LIMIT = 5.0
 """Seconds to wait for the machine's identity at the start; after that the identity is random."""
@@ -46,6 +51,7 @@ class NodeSettings:
 class LocalNode:
     """Reads and evaluates one host. `wake` is called after an urgent change.
 
+    `due` is set by a reading after which `tick` may be called again.
     `collectors`: COLLECTORS unless a test has others. `at_once`: evaluate without the `hold` of rules.
     """
 
@@ -68,6 +74,8 @@ class LocalNode:
         self.state = NodeState(identity, tuple(chosen), config.agent.max_events)
         self._transitions = Transitions(logs.get())
         self._evaluation_error = ""
+        self._ticked = -math.inf  # time.monotonic()
+        self.due = Alarm()
         self.schedule = Schedule(identity.node, host, chosen, self, Readers(), self._transitions)
         self._evaluator = NodeEvaluator(identity.node, config.rules, at_once) if config.agent.evaluate else None
 
@@ -104,6 +112,8 @@ class LocalNode:
         self._wake()
 
     def _accepted(self, accepted: Accepted, urgent: bool) -> None:
+        if time.monotonic() - self._ticked >= TICK - EARLY:
+            self.due.set()
         if urgent or accepted.urgent or accepted.reshaped:
             self._wake()
 
@@ -113,6 +123,8 @@ class LocalNode:
         """Evaluate the current state. A defect in a rule must not stop the readings: the status becomes unknown."""
         if self._evaluator is None:
             return
+        self.due.clear()
+        self._ticked = time.monotonic()
         try:
             self._evaluator.tick(self.state.travelling(), self._clock.now())
         except Exception as error:
@@ -124,11 +136,8 @@ class LocalNode:
 
     def health(self) -> Health:
         snapshot, evaluator = self.state.snapshot, self._evaluator
-        symptoms = evaluator.symptoms() if evaluator else []
-        checked = self._checked()
-        trouble = self.not_ready() or self._evaluation_error or failing(self.schedule.board.status)
-        if evaluator is None:
-            trouble = "this agent does not evaluate rules (agent.evaluate: false)"
+        symptoms, checked = evaluator.symptoms() if evaluator else [], self._checked()
+        trouble = self._trouble()
         status, reason = verdict(symptoms, checked, trouble)
         identity = snapshot.inventory.identity
         return Health(
@@ -137,13 +146,21 @@ class LocalNode:
             symptom_health(symptoms, evaluator.words if evaluator else {}),
         )
 
+    def _trouble(self) -> str:
+        """Why all or a part of the node cannot be evaluated, "" where it can."""
+        if self._evaluator is None:
+            return "this agent does not evaluate rules (agent.evaluate: false)"
+        return self.not_ready() or self._evaluation_error or failing(self.schedule.board.status)
+
     def _checked(self) -> CheckedNode:
         return self._evaluator.checked(time.time()) if self._evaluator is not None else CheckedNode()
 
     def families(self) -> Iterable[Family]:
-        yield from families(self.schedule.board.status, self._evaluator.symptoms() if self._evaluator else None)
-        if self._evaluator is not None:
-            yield from checked_families(self._checked(), self.health().status)
+        symptoms = self._evaluator.symptoms() if self._evaluator else None
+        yield from families(self.schedule.board.status, symptoms)
+        if symptoms is not None:
+            checked = self._checked()
+            yield from checked_families(checked, verdict(symptoms, checked, self._trouble())[0])
 
     def not_ready(self) -> str | None:
         """Why the node is not ready; None when it is."""

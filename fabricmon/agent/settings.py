@@ -36,7 +36,7 @@ class AgentConfig(Struct, forbid_unknown_fields=True, frozen=True):
     exclude       devices that no collector reads: RDMA devices, interfaces or PCI addresses, with wildcards:
                   ["mlx5_1[0-3]", "0000:05:00.*"]. For the adapters of HGX B200/B300 that serve the fabric manager.
     evaluate      evaluate this node's own rows every second, for /health and `fabricmon check`. Without it only the
-                  server evaluates rules, and the agent needs no NumPy (14 of 60 MiB).
+                  server evaluates rules, and the agent needs no NumPy (18 of 70 MiB).
     max_streams   readers of /stream at one time; a further one is refused. One peer gets at most half of them, but two.
     max_events    newest kernel events that are kept for a server that reconnects.
     probe         active probing between adapters, off by default.

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fabricmon.runtime import logs
+from fabricmon.runtime.alarm import Alarm
 from fabricmon.runtime.seldom import Seldom
 
 OUT = frozenset({errno.EMFILE, errno.ENFILE})
@@ -36,6 +37,9 @@ BRIEF = 2.0
 RETRY = 1.0
 """Seconds between two attempts to fill the reserve; as long as asyncio waits to accept again."""
 
+CALM = 10.0
+"""Seconds between two looks at what is free while the reserve is whole and none was missing."""
+
 WANTED = 65536
 """Descriptors that a server asks for: one an agent, and a hundred."""
 
@@ -48,6 +52,7 @@ class DescriptorReserve:
         self._lent_until = 0.0  # monotonic; the reserve is not filled before
         self._seldom, self._log = Seldom(), logs.get(part="descriptors")
         self.scarce = False
+        self._missed = Alarm()  # one was missing: look again soon
         self.fill(0.0)
 
     @property
@@ -107,6 +112,7 @@ class DescriptorReserve:
     def note(self) -> None:
         """Log that there are none left, at most once a minute."""
         self.scarce = True
+        self._missed.set()
         times = self._seldom.due("out", time.monotonic())
         if times:
             text = "out of file descriptors; new connections wait, deliveries use the reserve"
@@ -115,9 +121,11 @@ class DescriptorReserve:
     async def watch(self) -> None:
         """Fill the reserve, and follow whether descriptors are scarce, until cancelled."""
         while True:
+            self._missed.clear()
             self.fill(time.monotonic())
             if self.available():
                 self.scarce = False
+                await self._missed.wait(CALM)
             else:
                 self.note()
             await asyncio.sleep(RETRY)

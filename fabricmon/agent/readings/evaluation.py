@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from fabricmon.engine import Engine
 
 TICK = 1.0
-"""Seconds between two checks for new readings."""
+"""Seconds between two checks for new readings. Each comes with a reading: states are read once a second."""
+
+LONGEST_TICK = 2.0
+"""The same where no reading comes."""
 
 PACE = 9.0
 """Seconds between two evaluations while no relevant value changes: less than the 10 s between two readings of counters,

@@ -12,10 +12,15 @@ MIN_GAP = 0.05
 def offset(node: str, collector: str, interval: float) -> float:
     """Seconds into the interval at which this collector's reads start on this node, the same after every restart.
 
-    The nodes of a fleet spread over the interval. The devices of one node are read together: a wake-up of the process
-    costs as much as a read.
+    The nodes of a fleet spread over the interval, and over the second. The devices of one node are read together, and
+    its collectors at the same moment of a second: a wake-up of the process costs as much as a read.
     """
-    return zlib.crc32(f"{node}/{collector}".encode("utf-8", "replace")) / 2**32 * interval
+    return math.floor(_share(f"{node}/{collector}") * interval) + _share(node)
+
+
+def _share(text: str) -> float:
+    """A part of 1 that depends on the text only."""
+    return zlib.crc32(text.encode("utf-8", "replace")) / 2**32
 
 
 def next_start(now: float, interval: float, offset: float) -> float:
