@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fabricmon.central.page.markup import address, e, more, named_link
 from fabricmon.fleet.leaf_pairs import LeafPair, LeafPairs
 from fabricmon.fleet.row_state import Floats
-from fabricmon.topology.infer import natural
+from fabricmon.forms.natural import natural
 
 MAX_LEAVES = 48  # rows and columns of the map: those of the worst pairs
 MAX_PAIRS = 32  # rows of the table
