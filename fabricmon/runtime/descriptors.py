@@ -38,7 +38,7 @@ RETRY = 1.0
 """Seconds between two attempts to fill the reserve; as long as asyncio waits to accept again."""
 
 CALM = 10.0
-"""Seconds between two looks at what is free while the reserve is whole and none was missing."""
+"""Seconds between two checks of what is free while the reserve is whole and none was missing."""
 
 WANTED = 65536
 """Descriptors that a server asks for: one an agent, and a hundred."""
