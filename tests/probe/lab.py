@@ -81,7 +81,8 @@ class Lab:
     """
 
     def __init__(self, folder: Path, hosts: int, *, bridge: bool = False) -> None:
-        self.prefix = f"fp{os.getpid() % 10_000}"
+        # The kernel removes a namespace's interfaces a while after the namespace: a lab never has the names of another.
+        self.prefix = f"fp{os.urandom(3).hex()}"
         self.faults = folder / "faults.json"
         self.names = [f"{self.prefix}h{n}" for n in range(hosts)]
         self.addresses = [f"10.77.0.{n + 1}" for n in range(hosts)]
