@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.mutation.changes import Change, changes
 from tests.mutation.collected import Times, try_changes
 from tests.mutation.equivalent import equivalents
@@ -116,15 +118,19 @@ def failing_unchanged(tests: Collection[str]) -> set[str]:
 
 
 def recordings(files: Sequence[Path], names: Sequence[str], jobs: int) -> list[Recording]:
-    """Of each file of tests: kept from before, or made now where the tests are new or changed."""
-    found = dict(kept(files))
-    if missing := [file for file in files if file not in found]:
-        work = partial(record, files=missing, names=names, jobs=jobs)
-        for _, result in in_forks([("recording", work)], LONGEST * len(missing), 1):
-            if result != 0:
-                raise RuntimeError(f"the tests cannot be recorded: {result}")
-        found.update(kept(missing))
-    return list(found.values())
+    """Of each file of tests: kept from before, or made now where the tests are new or changed. Quick and long tests are
+    recorded apart."""
+    every = []
+    for part in ("quick", "long") if TIER.part == "all" else (TIER.part,):
+        found = dict(kept(files, part))
+        if missing := [file for file in files if file not in found]:
+            work = partial(record, files=missing, names=names, jobs=jobs, part=part)
+            for _, result in in_forks([("recording", work)], LONGEST * len(missing), 1):
+                if result not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
+                    raise RuntimeError(f"the tests cannot be recorded: {result}")
+            found.update(kept(missing, part))
+        every += found.values()
+    return every
 
 
 def main() -> None:
@@ -139,7 +145,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")
     parser.add_argument("--list", action="store_true", help="print the sample, run nothing")
     args = parser.parse_args()
-    TIER.quick = args.quick
+    TIER.part = "quick" if args.quick else "all"
     names = modules(args.packages)
     sample, total = sampled(names, args.number, args.seed)
     if args.list:

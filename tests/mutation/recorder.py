@@ -15,7 +15,7 @@ import pytest
 from tests.mutation.collected import run_items
 from tests.mutation.hook import Plan
 from tests.mutation.recording import KEPT, Place, functions_now, keep, own_digest, statements
-from tests.mutation.session import LONGEST, ROOT, Spent, bounded_memory, in_forks, main_of_pytest
+from tests.mutation.session import LONGEST, ROOT, TIER, Spent, bounded_memory, in_forks, main_of_pytest
 
 SLOTS = 4096  # statements of one module at most
 LOG = KEPT.with_suffix(".log")
@@ -155,6 +155,7 @@ def _empty(file: Path, size: int) -> Path:
     return file
 
 
-def record(folder: Path, files: Sequence[Path], names: Sequence[str], jobs: int) -> int:
-    """Record these files of tests; pytest's exit status. In a fork: it imports marked modules."""
+def record(folder: Path, files: Sequence[Path], names: Sequence[str], jobs: int, part: str) -> int:
+    """Record this part of these files of tests; pytest's exit status. In a fork: it imports marked modules."""
+    TIER.part = part
     return main_of_pytest([str(file.relative_to(ROOT)) for file in files], _Recorder(folder, names, jobs))

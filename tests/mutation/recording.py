@@ -146,23 +146,20 @@ def functions_at(digest: str) -> dict[str, frozenset[str]]:
     return {module: frozenset(functions) for module, functions in raw.items()}
 
 
-def _kept(file: Path, quick: bool) -> Path:
-    """Where the recording of all tests of a file is, or of those of `make test`."""
-    name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
-    return KEPT / f"{name}{'.quick' if quick else ''}.json"
+def _kept(file: Path, part: str) -> Path:
+    """Where the recording of this part of a file's tests is."""
+    return KEPT / f"{'.'.join(file.relative_to(ROOT).with_suffix('').parts)}.{part}.json"
 
 
-def kept(files: Iterable[Path]) -> Iterator[tuple[Path, Recording]]:
-    """The files of tests whose recording is of their present text; it knows no module that is newer. One of all tests
-    of the file serves also where only the quick ones are asked for."""
+def kept(files: Iterable[Path], part: str) -> Iterator[tuple[Path, Recording]]:
+    """The files of tests of which this part is recorded as they are now; it knows no module that is newer."""
     for file in files:
-        for place in [_kept(file, False), *([_kept(file, True)] if TIER.quick else [])]:
-            raw = json.loads(place.read_text()) if place.exists() else {}
-            if raw.get("own") == own_digest(file) and "functions" in raw:
+        if _kept(file, part).exists():
+            raw = json.loads(_kept(file, part).read_text())
+            if raw["own"] == own_digest(file) and "functions" in raw:
                 yield file, Recording(raw, functions_at(raw["functions"]))
-                break
 
 
 def keep(file: Path, raw: Mapping[str, Any]) -> None:
     KEPT.mkdir(parents=True, exist_ok=True)
-    _kept(file, TIER.quick).write_text(json.dumps(raw))
+    _kept(file, TIER.part).write_text(json.dumps(raw))

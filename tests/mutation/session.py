@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 PATIENCE = 10.0  # times as much CPU time as it took unchanged, and at least so many seconds, may a test take
 ASLEEP = 30.0  # seconds that a test may take at least when it only waits
 LONGEST = 900.0  # seconds after which a session is killed
+EXAMPLES = 25  # of a property, as in `make test`
 MEMORY = 8 << 30  # bytes of address space of a session: an endless loop must not take the machine's memory
 PRELOADED = (
     "numpy", "hypothesis", "aiohttp.web", "msgspec", "yaml", "structlog", "prometheus_client", "pyroute2", "re2",
@@ -39,23 +40,22 @@ OPTIONS = (
 )  # fmt: skip
 
 
+MARKS = {
+    "all": "not (vm or chaos or rig)",
+    "quick": "not (long or vm or chaos or rig)",
+    "long": "long and not (vm or chaos or rig)",
+}
+"""Part of the tests -> the marks with which pytest selects it. "quick": those of `make test`."""
+
+
 @dataclass
 class Tier:
-    """Which tests run: all that need no machine of their own, or only those of `make test`, with its examples."""
+    """Which part of the tests runs, in this process and in those that it forks."""
 
-    quick: bool = False
-
-    @property
-    def marks(self) -> str:
-        return "not (long or vm or chaos or rig)" if self.quick else "not (vm or chaos or rig)"
-
-    @property
-    def examples(self) -> int:
-        return 25 if self.quick else 100
+    part: str = "all"
 
 
 TIER = Tier()
-"""Of this process and of those that it forks."""
 
 
 class SameExamples:
@@ -64,7 +64,7 @@ class SameExamples:
     def pytest_sessionstart(self) -> None:
         phases = (Phase.explicit, Phase.generate)
         settings.register_profile(
-            "mutation", deadline=None, database=None, derandomize=True, phases=phases, max_examples=TIER.examples
+            "mutation", deadline=None, database=None, derandomize=True, phases=phases, max_examples=EXAMPLES
         )
         settings.load_profile("mutation")
 
@@ -251,7 +251,7 @@ def in_forks(works: Iterable[tuple[Named, Work]], limit: float, jobs: int) -> It
 
 def main_of_pytest(arguments: Sequence[str], plugin: Any) -> int:
     os.chdir(ROOT)
-    return int(pytest.main([*OPTIONS, "-m", TIER.marks, *arguments], plugins=[SameExamples(), plugin]))
+    return int(pytest.main([*OPTIONS, "-m", MARKS[TIER.part], *arguments], plugins=[SameExamples(), plugin]))
 
 
 def run_tests(folder: Path, tests: Sequence[str], plan: Plan, watch: Any) -> int:

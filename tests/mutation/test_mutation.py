@@ -113,33 +113,18 @@ def test_a_recording_outlives_changes_elsewhere_and_is_wide_where_the_function_c
     assert recorded.executing("absent", Statement("f", "1", 0, 99)) == ([], False)
 
 
-def test_a_recording_of_all_tests_serves_where_only_the_quick_ones_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quick_and_long_tests_of_a_file_are_recorded_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "KEPT", tmp_path / "kept")
     monkeypatch.setattr(recording, "FUNCTIONS", tmp_path / "functions")
-    tier = Tier()
-    monkeypatch.setattr(recording, "TIER", tier)
+    monkeypatch.setattr(recording, "TIER", Tier("quick"))
     file = Path(__file__)
     functions = functions_now(["fabricmon"])
     raw = {"places": [], "tests": {}, "imported": [], "own": own_digest(file), "functions": functions}
-
-    def found() -> list[bool]:
-        """Whether it is kept for all tests, and for the quick ones."""
-        answers = []
-        for tier.quick in (False, True):
-            answers.append(bool(list(kept([file]))))
-        return answers
-
-    assert found() == [False, False]
-    tier.quick = True
     keep(file, raw)
-    assert found() == [False, True]
-    tier.quick = False
-    keep(file, raw)
-    for place in (tmp_path / "kept").glob("*.quick.json"):
-        place.unlink()
-    assert found() == [True, True]
+    assert [path for path, _ in kept([file], "quick")] == [file]
+    assert list(kept([file], "long")) == []
+    keep(file, raw | {"own": "of another text"})
+    assert list(kept([file], "quick")) == []
 
 
 def test_every_entry_of_the_equivalent_ones_is_a_possible_change_with_a_reason() -> None:
