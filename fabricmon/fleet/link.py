@@ -38,7 +38,7 @@ def classify(table: Table, infiniband: NDArray[np.bool_]) -> NDArray[np.int8]:
     state, phys, carrier, oper, admin = (_code(table.values(name), n) for name in COLUMNS)
     rdma = _BY_STATE[state]
     rdma[(rdma == INIT) & (phys != _LINK_UP) & (phys != _NONE)] = DOWN
-    plain = np.where(carrier == 1, np.int8(UP), np.where(carrier == 0, np.int8(DOWN), _BY_OPERSTATE[oper]))
+    plain = np.where(carrier == 1, np.int8(UP), _BY_OPERSTATE[oper])
     other = np.where(state == _NONE, plain, rdma)
     other[carrier == 0] = DOWN
     other[admin == 0] = ORDERED

@@ -3,13 +3,16 @@
 import asyncio
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
-from fabricmon.central.evaluation.evaluator import PLAN_PERIOD, RETRY, Evaluator
+from fabricmon.central.evaluation.evaluator import MAX_WARNINGS, PLAN_PERIOD, RETRY, Evaluator
 from fabricmon.central.store.database import StoreError
 from fabricmon.central.store.records import StoredState
-from fabricmon.model import Change, Severity
+from fabricmon.model import Change, Members, Severity
 from fabricmon.notify.pacing import PERIOD
 from fabricmon.notify.route import Receiver
+from fabricmon.runtime import logs
 from tests.page.scenes import incident
 
 
@@ -230,3 +233,101 @@ async def test_silences_are_planned_at_the_next_tick(world):
 async def test_the_pace_follows_the_work(world):
     work = await world.tick()
     assert 0 < work <= world.server.ticks.last
+
+
+async def test_a_plan_without_a_change_comes_every_few_seconds_and_not_before(world):
+    world.server.receivers = []
+    await world.tick(firing())
+    world.server.receivers = [Receiver("ops")]
+    await world.tick(after=PLAN_PERIOD - 0.1)
+    assert world.told() == []
+    await world.tick(after=0.1)
+    assert world.told() == [("a", "firing", "new incident")]
+
+
+async def test_a_failed_commit_is_tried_again_after_its_pause_and_not_before(world):
+    world.store.broken = True
+    await world.tick(firing())
+    world.store.broken = False
+    await world.tick(after=RETRY - 0.1)
+    assert world.store.commits == []
+    await world.tick(after=0.1)
+    assert world.told() == [("a", "firing", "new incident")]
+
+
+async def test_what_page_and_api_show_is_a_second_old_at_most(world):
+    seen = world.server.current()
+    world.now += 0.9
+    assert world.server.current() is seen
+    world.now += 0.1
+    again = world.server.current()
+    assert (again is seen, again.at) == (False, world.now)
+    await world.tick(firing(), after=0.0)
+    assert [i.id for i in world.server.current().incidents] == ["a"], "a change shows at once"
+    kept = world.server.current()
+    await world.tick(after=0.0)
+    assert world.server.current() is kept, "a tick without a change keeps it"
+    world.server.replan()
+    assert world.server.current() is not kept
+
+
+async def test_an_incident_is_found_while_it_is_open_and_from_the_store_after_that(world):
+    await world.tick(firing("a"), firing("b"))
+    assert world.server.present_incident("b").id == "b"
+    world.engine.open.clear()
+    world.server.replan()
+    assert world.server.present_incident("b") is None
+    assert (await world.server.incident("b")).id == "b"
+    assert await world.server.incident("c") is None
+
+
+async def test_ticks_are_counted_and_measured(world):
+    assert world.server.ticks.count == 0
+    assert world.server.standing() is None, "nothing is known before the first tick"
+    for n in range(3):
+        await world.tick(after=1.0)
+        ticks = world.server.ticks
+        assert (ticks.count, ticks.at) == (n + 1, world.now)
+        assert 0 < ticks.last <= ticks.longest <= ticks.seconds
+    assert world.server.ticks.seconds > world.server.ticks.longest
+
+
+async def test_the_senders_that_act_see_what_is_open_and_what_is_silenced(world):
+    await world.server.silences.add(["id=a"], world.now, world.now + 60, "m", "c", world.now)
+    await world.server.silences.add(["id=b"], world.now + 30, world.now + 60, "m", "c", world.now)
+    await world.tick(firing("a"), firing("b"))
+    standing = world.server.standing()
+    assert standing.silenced == {"a"}
+    assert [i.id for i in standing.incidents] == ["a", "b"]
+    assert standing.at == world.now
+
+
+async def test_warnings_name_a_few_of_each_sort(world):
+    world.engine.failures = lambda: {f"step {n}": "no such row" for n in range(MAX_WARNINGS + 1)}
+    found = world.server.warnings()
+    assert len(found) == MAX_WARNINGS
+    assert found[0] == "Step step 0 of the evaluation failed and was skipped: no such row"
+    world.engine.failures = dict
+    assert world.server.warnings() == []
+
+
+async def test_the_log_has_each_change_of_an_incident_and_of_the_store(world):
+    before = structlog.get_config()
+    logs.configure(level="info")
+    try:
+        with capture_logs() as lines:
+            await world.tick(firing(members=Members(2, 7)))
+            world.store.trouble = "hung"
+            await world.tick()
+            await world.tick()
+            world.store.trouble = ""
+            await world.tick()
+    finally:
+        structlog.configure(**before)
+    first, failing, working = lines
+    assert (first["event"], first["log_level"], first["id"], first["status"]) == ("incident", "info", "a", "firing")
+    assert (first["members"], first["severity"]) == ("2/7", "warning")
+    assert (failing["log_level"], failing["error"]) == ("warning", "hung")
+    assert failing["event"] == "state cannot be saved; no new notifications until it can"
+    assert (working["log_level"], working["event"]) == ("info", "state is saved again")
+    assert "error" not in working
