@@ -118,8 +118,8 @@ def state_of(infiniband: bool, state: float, phys: float, carrier: float, oper: 
 
 
 def test_the_state_of_a_link_from_every_combination_of_its_sources() -> None:
-    states, phys = (NAN, -1.0, *map(float, range(9))), (NAN, 1.0, 2.0, 3.0, 4.0, 5.0)
-    choices = (states, phys, (NAN, 0.0, 1.0), (NAN, *map(float, range(8))), (NAN, 0.0, 1.0))
+    states, phys = (NAN, -1.0, *map(float, range(9))), (NAN, 2.0, 3.0, 5.0)
+    choices = (states, phys, (NAN, 0.0, 1.0), (NAN, *map(float, range(8))), (NAN, 0.0))
     every = list(itertools.product(*choices))
     site = Site()
     names = [f"p{n}" for n in range(len(every))]
