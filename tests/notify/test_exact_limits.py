@@ -181,7 +181,9 @@ def test_a_duration_at_the_change_of_its_units(seconds: float, words: str) -> No
     assert message_fields.duration(seconds) == words
 
 
-@pytest.mark.parametrize(("confidence", "words"), [(0.0, "0 %"), (0.9949, "99 %"), (0.995, "over 99 %"), (-math.inf, "")])
+@pytest.mark.parametrize(
+    ("confidence", "words"), [(0.0, "0 %"), (0.9949, "99 %"), (0.995, "over 99 %"), (-math.inf, "")]
+)
 def test_a_confidence_is_never_certain(confidence: float, words: str) -> None:
     assert message_fields.percent(confidence) == words
 
