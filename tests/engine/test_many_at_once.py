@@ -143,6 +143,12 @@ def test_of_two_ports_that_lose_alike_the_lossy_one_is_that_to_which_packets_are
     assert [(v.domain, v.group) for v in (found, other)] == [("link", 0), ("link", 33)]
 
 
+def test_of_two_ports_that_lose_alike_neither_is_certain() -> None:
+    found = of_one_port(48, 1)
+    assert [verdict.domain for verdict in found] == ["link"]
+    assert found[0].confidence <= 0.5
+
+
 def test_an_uplink_of_a_leaf_is_named_as_such_and_not_as_the_leaf() -> None:
     n, shares = 1024, np.full(1024, np.nan)
     own, one = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)

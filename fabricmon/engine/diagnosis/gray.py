@@ -140,7 +140,8 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
     total = exp(-top) + sum(exp(h.score - top) for h in hypotheses)
     mine = [h for h in hypotheses if (h.mode.domain, h.group) == (best.mode.domain, best.group)]
     near = [h for h in hypotheses if h not in mine and h.score >= top - AMBIGUOUS]
-    same_end = mine + [h for h in near if h.mode.domain in ENDS and best.mode.domain in ENDS]
+    ends = [h for h in near if h.mode.domain in ENDS and best.mode.domain in ENDS]
+    same_end = mine + [h for h in ends if np.array_equal(h.rows, best.rows)]
     if sum(exp(h.score - top) for h in same_end) < SURE * total:
         # of many parts of a plane none is likely, but that it is one of them is
         best = max((h for h in hypotheses if h.mode.domain in WHOLE), key=lambda h: h.score, default=best)
