@@ -22,7 +22,7 @@ RATE = 0.01
 """Chance that any part at all is taken for lossy in a window: Bonferroni over all of them (design choice)."""
 ELSEWHERE = 3.0
 """Lost probes that a flow would show on average before it counts as clean inside of a lossy part: e^-3 is 5 %."""
-PARTS = ("link", "nic", "leaf", "spine", "core", "plane")
+PARTS = ("link", "nic", "leaf", "spine", "core", "plane", "network")
 """Domains of flows whose members are taken together, besides each flow by itself."""
 MOST = 64
 """Lossy parts that are searched for, one after the other."""

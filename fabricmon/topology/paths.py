@@ -2,7 +2,8 @@
 
 A flow row names its two ports and, where it is known, the switches between them (model.Component). It is a member of
 both ends' links, adapters, of the leaves, spines and cores of its path and of the cables between them. A flow without a
-path between two leaves is a member of its plane: any switch of it may have carried any of its packets.
+path between two leaves is a member of its plane, or where all switches carry hosts of its network: any switch of it may
+have carried any of its packets.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class FlowPaths:
         pathless = path < 0
         leaves = ids_of("leaf", near), ids_of("leaf", far)
         apart = pathless & (leaves[0] != leaves[1])
+        plane = ids_of("plane", near)
         singles = {
             "link": (ids_of("link", near), ids_of("link", far)),
             "nic": (ids_of("nic", near), ids_of("nic", far)),
@@ -78,8 +80,8 @@ class FlowPaths:
             "leaf": tuple(np.where(pathless, leaf, -1) for leaf in leaves),
             "spine": (),
             "core": (),
-            "plane": (np.where(apart, ids_of("plane", near), -1),),
-            "network": (ids_of("network", near),),
+            "plane": (np.where(apart, plane, -1),),
+            "network": (np.where(apart & (plane < 0), ids_of("network", near), -1),),
         }
         found: dict[str, Many] = {}
         for domain in FLOW_DOMAINS:

@@ -117,9 +117,9 @@ def _both_ways(layout: Layout, ends: np.ndarray, seed: int) -> Flows:
     return flows
 
 
-def cases(probed: Probed, trials: int, seed: int) -> Iterator[Case]:
+def cases(probed: Probed, trials: int, seed: int, faults: Sequence[str] = GRAY) -> Iterator[Case]:
     """Faults in turn, each kind as often as the others; a fault that the fabric does not have is left out."""
-    for number, fault in enumerate(GRAY):
+    for number, fault in enumerate(faults):
         for at in range(trials):
             random = np.random.default_rng((seed, number, at))
             made = _Evidence(probed.fabric, random)

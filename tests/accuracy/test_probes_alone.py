@@ -24,3 +24,10 @@ def test_faults_that_take_many_probes_are_found_and_nothing_else_is_blamed(probe
     assert sum(case.right for case in large) >= 0.8 * len(large)
     assert sum(case.false for case in every) <= 1
     assert "| all | leaf gray |" in document({"a": probed}, {"a": every}, 4, 5)
+
+
+def test_loss_at_a_switch_in_between_is_not_blamed_on_the_ends_of_its_flows() -> None:
+    """In a torus flows pass the switches of other hosts, and which ones is not known."""
+    every = [*cases(build_probed("torus", 5), 6, 5, ["leaf gray"])]
+    assert sum(case.sure for case in every) >= 1
+    assert sum(case.false for case in every) == 0

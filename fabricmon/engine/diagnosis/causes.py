@@ -180,6 +180,7 @@ FLOW_MODES: tuple[Mode, ...] = (
     Mode("half of a core losing packets", "core", "fault_domain", 9.9,
          {T.FLOW_LOSS: 0.5}, 2, severity=Severity.CRITICAL),
     Mode("plane losing packets", "plane", "fault_domain", 9.9, {T.FLOW_LOSS: 0.9}, 2, severity=Severity.CRITICAL),
+    Mode("network losing packets", "network", "fault_domain", 10.4, {T.FLOW_LOSS: 0.9}, 2, severity=Severity.WARNING),
 )
 """Causes of loss by flows (L2). Diagnosed after the hard faults (docs/methods.md#hard-before-soft). A plane is a cause
 only of flows that are sprayed."""
