@@ -119,17 +119,23 @@ def job(machine: Machine) -> str:
 
 
 def before_a_job(machine: Machine) -> None:
-    """deploy/slurm/fabricmon-prolog as PrologSlurmctld: what it decides for a job of two nodes."""
+    """deploy/slurm/fabricmon-prolog as PrologSlurmctld: what it decides for a job of two nodes.
+
+    As of the clone, with the program in /opt and on no PATH; the packages' has the path of the package in it.
+    """
     ping = machine.run("fabricmon ping --mesh node0 node1", timeout=60)
     print(f"  fabricmon ping --mesh: exit {ping.returncode}: {ping.stdout.strip()[:300]}")
-    machine.do("echo PrologSlurmctld=/usr/share/fabricmon/slurm/fabricmon-prolog >> /etc/slurm/slurm.conf; "
+    machine.do("mkdir -p /opt/fabricmon/bin && ln -s /usr/lib/fabricmon/bin/fabricmon /opt/fabricmon/bin/ && "
+               "rm /usr/bin/fabricmon && install -m 755 /clone-slurm/fabricmon-prolog /usr/local/sbin/")  # fmt: skip
+    machine.do("echo PrologSlurmctld=/usr/local/sbin/fabricmon-prolog >> /etc/slurm/slurm.conf; "
                "echo BatchStartTimeout=60 >> /etc/slurm/slurm.conf; "
                "systemctl restart slurmctld && systemctl restart slurmd slurmd1; sleep 5")  # fmt: skip
-    seen("a job starts where the prolog cannot decide", job(machine) == "COMPLETED",
-         machine.ask("journalctl --no-pager -o cat -t fabricmon-prolog | tail -3; sinfo -h -N"))
+    state = job(machine)
+    log = machine.ask("journalctl --no-pager -o cat -t fabricmon-prolog | tail -3")
+    seen("a job starts where the prolog cannot decide", state == "COMPLETED" and "probes lost" in log, log)
     # In place of a mesh with a fault, which needs adapters that probe (tests/probe): a program with that exit code.
-    machine.do("printf '#!/bin/sh\nexit 2\n' > /usr/local/bin/broken; chmod +x /usr/local/bin/broken; "
-               "sed -i 's|40 fabricmon|40 /usr/local/bin/broken|' /usr/share/fabricmon/slurm/fabricmon-prolog")
+    machine.do("printf '#!/bin/sh\necho CRITICAL; exit 2\n' > /usr/local/bin/broken; chmod +x /usr/local/bin/broken; "
+               "echo FABRICMON=/usr/local/bin/broken >> /etc/default/fabricmon-slurm")
     state = job(machine)
     seen("a critical finding requeues the job", state != "COMPLETED", state.replace("\n", " "))
 
@@ -164,7 +170,8 @@ def run(name: str, packages: Path) -> None:
     """One path in a machine of its own."""
     with tempfile.TemporaryDirectory() as folder:
         build_hca_tree(Path(folder) / "sys")
-        with Machine({packages: "/debs", Path(folder): "/rigs"}, packages=PACKAGES) as machine:
+        binds = {packages: "/debs", Path(folder): "/rigs", ROOT / "deploy/slurm": "/clone-slurm"}
+        with Machine(binds, packages=PACKAGES) as machine:
             machine.do("systemctl stop prometheus prometheus-node-exporter prometheus-alertmanager; "
                        "cp /debs/*.deb . ; echo 127.0.0.1 localhost node0 > /etc/hosts; "
                        "echo 'APT::Sandbox::User root;' > /etc/apt/apt.conf.d/rig || true")  # fmt: skip
