@@ -24,7 +24,7 @@ class PathConfig(Struct, forbid_unknown_fields=True, frozen=True):
     def __post_init__(self) -> None:
         for name in ("sysfs", "procfs"):
             if not getattr(self, name).startswith("/"):
-                raise ValueError(f"`{name}` is not an absolute path")
+                raise ValueError(f"`{name}` is not an absolute path: {getattr(self, name)!r}")
 
 
 class AgentConfig(Struct, forbid_unknown_fields=True, frozen=True):

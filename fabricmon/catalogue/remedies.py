@@ -59,6 +59,7 @@ SOUGHT: Mapping[str, Sought] = {
 
 REMEDIES: tuple[tuple[str, str], ...] = (
     ("tree of another machine", "run this on the machine itself: files do not answer netlink, NVML or the kernel log"),
+    ("not available /dev/kmsg", "run this on the machine itself: an archive or a tree of files has no kernel log"),
     ("ermission denied", "run the agent as root or with CAP_NET_ADMIN and CAP_SYSLOG; see AppArmor and SELinux"),
     ("not permitted", "run the agent as root or with CAP_NET_ADMIN and CAP_SYSLOG"),
     ("no answer within", "a read hangs in the driver: see the kernel log for the device, and agent.exclude"),

@@ -64,9 +64,9 @@ def overrides(args: argparse.Namespace) -> dict[str, object]:
         "agent.listen": getattr(args, "listen", None),
         "agent.node": getattr(args, "node", None),
         "agent.web.config_file": getattr(args, "web_config", None),
-        "agent.path.sysfs": args.sysfs,
+        "agent.path.sysfs": args.sysfs and os.path.abspath(args.sysfs),
         "collect.inventory.none_expected": getattr(args, "expect_nothing", None),
-        "agent.path.procfs": args.procfs,
+        "agent.path.procfs": args.procfs and os.path.abspath(args.procfs),
         "log.format": getattr(args, "log_format", None),
         "log.level": getattr(args, "log_level", None),
     }

@@ -37,9 +37,9 @@ LIMIT = 20.0
 """Seconds for one collector; then it is reported as hanging, and the next one begins."""
 
 STATES = {
-    "read": "read", "partly": "partly read", "failed": "failed", "nothing": "with nothing to read", "off": "off",
+    "failed": "failed", "partly": "partly read", "read": "read", "nothing": "with nothing to read", "off": "off",
 }  # fmt: skip
-"""State of a collector -> how the last line names it."""
+"""State of a collector -> how the last line names it; in the order of the report."""
 
 MOST = 4
 """Sorts of missing sources that are reported of one collector."""
@@ -197,29 +197,28 @@ def _examined(host: Host, name: str, kind: Any, setting: Any) -> CollectorFindin
 
 
 def report(found: tuple[CollectorFinding, ...]) -> Iterator[str]:
-    """The text: one line a collector, then why and what to do where something is missing; collectors that need the same
-    and find none in one; at the end how many there are of each state."""
+    """The text: one line a collector, what failed first, then why and what to do where something is missing; that once
+    for collectors that find nothing for the same reason; at the end how many there are of each state."""
     width = max(len(one.collector) for one in found)
-    for names, one in _together(found):
-        yield f"{one.state:<8}{names[0]:<{width}}  {_result(one)}"
-        if others := names[1:]:
-            yield f"{'':8}{'':{width}}  also {', '.join(others)}"
-        for each in one.missing:
+    for alike in _together(found):
+        for one in alike:
+            yield f"{one.state:<8}{one.collector:<{width}}  {_result(one)}"
+        for each in alike[0].missing:
             where = f"{each.source}: " if each.source else ""
             rest = f" (and {each.count - 1} more such)" if each.count > 1 else ""
-            why = "" if one.state in ("nothing", "off") else f"{where}{each.why}{rest}"
+            why = "" if alike[0].state in ("nothing", "off") else f"{where}{each.why}{rest}"
             yield from _remedy(width, why, each.do)
     states = Counter(one.state for one in found)
     counts = ", ".join(f"{states[state]} {text}" for state, text in STATES.items() if states[state])
     yield f"{count(len(found), 'collector')}: {counts}"
 
 
-def _together(found: tuple[CollectorFinding, ...]) -> Iterator[tuple[list[str], CollectorFinding]]:
-    """Names and finding; those that need the same and found nothing stand together, at the first of them."""
-    groups: dict[object, tuple[list[str], CollectorFinding]] = {}
-    for one in found:
-        alike = (one.sought, one.missing) if one.state == "nothing" and not one.devices else one.collector
-        groups.setdefault(alike, ([], one))[0].append(one.collector)
+def _together(found: tuple[CollectorFinding, ...]) -> Iterator[list[CollectorFinding]]:
+    """By state; those that find nothing and have the same advice stand together, at the first of them."""
+    order = list(STATES)
+    groups: dict[object, list[CollectorFinding]] = {}
+    for one in sorted(found, key=lambda one: order.index(one.state)):
+        groups.setdefault(one.missing if one.state == "nothing" else one.collector, []).append(one)
     yield from groups.values()
 
 
