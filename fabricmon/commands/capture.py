@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         archive_file.save(taken, args.output)
         recording.close()
     except (HostError, OSError, ValueError) as error:
-        print(f"fabricmon capture: {error}", file=sys.stderr)
+        print(f"fabricmon capture: {_why(error, args.output)}", file=sys.stderr)
         return 1
     print(f"{args.output}: {counts.devices} readers, {counts.values} values, {counts.faults} unreadable")
     return 0
@@ -83,10 +83,17 @@ def _printed(args: argparse.Namespace) -> int:
         taken = nvidia_smi.recorded(empty, *texts)
         archive_file.save(archive_file.anonymised(taken) if args.anonymise else taken, args.output)
     except (OSError, ValueError) as error:
-        print(f"fabricmon capture: {error}", file=sys.stderr)
+        print(f"fabricmon capture: {_why(error, args.output)}", file=sys.stderr)
         return 1
     print(f"{args.output}: {len(taken.gpus or ())} GPUs")
     return 0
+
+
+def _why(error: Exception, output: str) -> str:
+    """The archive is written beside its place first: the message has the name that was asked for."""
+    if isinstance(error, OSError) and str(error.filename).startswith(str(output)):
+        return f"cannot write {output}: {error.strerror}"
+    return str(error)
 
 
 @dataclass(slots=True)

@@ -118,8 +118,7 @@ class CentralClient:
 
     def __init__(self, args: argparse.Namespace, timeout: float = TIMEOUT) -> None:
         """RemoteError for an invalid address and for files that cannot be read."""
-        url: str = args.server if "://" in args.server else f"http://{args.server}"
-        self.url = url.rstrip("/")
+        self.url = _with_scheme_and_port(args.server).rstrip("/")
         self._parts = _parts(self.url)
         self._headers = {"Accept": "application/json", "User-Agent": "fabricmon-cli", **_credentials(args)}
         self._connection = self._open(args, timeout)
@@ -202,6 +201,15 @@ def request(args: argparse.Namespace, method: str, path: str, body: Any = None) 
         return client.request(method, path, body).body
     finally:
         client.close()
+
+
+def _with_scheme_and_port(address: str) -> str:
+    """An address as people type it: "host" is http://host:9791."""
+    if "://" in address:
+        return address
+    host, slash, path = address.partition("/")
+    bare = ":" not in host or host.endswith("]")
+    return f"http://{host}{':' + DEFAULT.rpartition(':')[2] if bare else ''}{slash}{path}"
 
 
 def _parts(url: str) -> SplitResult:

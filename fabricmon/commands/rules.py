@@ -59,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
     unknown = sorted(set(args.rule) - {rule.name for rule in RULES})
     labels = dict(text.partition("=")[::2] for text in args.label)
     if unknown or not all(labels) or not all("=" in text for text in args.label):
-        error = f"unknown rule: {', '.join(unknown)}" if unknown else "--label must be NAME=VALUE"
+        names = ", ".join(rule.name for rule in RULES)
+        error = f"unknown rule: {', '.join(unknown)}; rules are {names}" if unknown else "--label must be NAME=VALUE"
         print(f"fabricmon rules export: {error}", file=sys.stderr)
         return 2
     own = {} if args.runbook_url is None else {"central.links.runbook": args.runbook_url}

@@ -72,6 +72,9 @@ def run(args: argparse.Namespace) -> int:
     scenarios: list[Scenario] = []
     usable = True
     for path in [_path(name) for name in args.files] or own():
+        if not path.suffix and not path.exists():
+            print(clean(f"{path}: no such file, and no scenario of `fabricmon scenario list`"), file=sys.stderr)
+            return UNUSABLE
         try:
             scenarios.append(load(path))
         except ScenarioFileError as error:

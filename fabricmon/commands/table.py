@@ -7,9 +7,11 @@ has `add_arguments(parser)`, `run(args) -> int`, its help as docstring, and EXAM
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 from collections.abc import Iterator
 from types import ModuleType
+from typing import NoReturn
 
 # verb -> (module, one line)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -72,11 +74,29 @@ def module_of(verb: str) -> ModuleType:
     return importlib.import_module(COMMANDS[verb][0])
 
 
+class CommandParser(argparse.ArgumentParser):
+    """Reports a mistake in one line, with the option that was meant; verbs have such parsers, too."""
+
+    def error(self, message: str) -> NoReturn:
+        unknown, options = message.removeprefix("unrecognized arguments: ").split(" "), self._options()
+        wrong = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
+        near = difflib.get_close_matches(wrong, options, 1, 0.6) if wrong and wrong not in options else []
+        hint = f"did you mean {near[0]}? " if near else ""
+        self.exit(2, f"{self.prog}: {message}; {hint}`{self.prog} --help` shows the usage\n")
+
+    def _options(self) -> list[str]:
+        found = list(self._option_string_actions)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                found += [option for verb in action.choices.values() for option in verb._option_string_actions]
+        return found
+
+
 def parser_of(verb: str, module: ModuleType | None = None) -> argparse.ArgumentParser:
     """The parser of one command."""
     module = module or module_of(verb)
     examples = getattr(module, "EXAMPLES", "")
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog=f"fabricmon {verb}",
         description=module.__doc__,
         epilog="examples:\n" + "".join(f"  {line}\n" for line in examples.splitlines()) if examples else None,
