@@ -123,9 +123,9 @@ RULE = Rule(
         "the two nodes is monitored, and that does not end by itself."
     ),
     action=(
-        "The evidence shows which. Agent down: the node is up, start the agent (`systemctl start fabricmon-agent`). "
-        "Unreachable: check the node's BMC, then the management network. Duplicate node name: two agents use one "
-        "name; give one another `--node`. Incompatible: upgrade the older side. Never seen: check the target's address."
+        "Agent down: the node is up, start the agent (`systemctl start fabricmon-agent`). Unreachable: check the "
+        "node's BMC, then the management network. Duplicate node name: two agents use one name; give one another "
+        "`--node`. Incompatible: upgrade the older side. Never seen: check the target's address."
     ),
     promql=promql,
 )
