@@ -72,11 +72,8 @@ def run(args: argparse.Namespace) -> int:
     scenarios: list[Scenario] = []
     usable = True
     for path in [_path(name) for name in args.files] or own():
-        if not path.suffix and not path.exists():
-            print(clean(f"{path}: no such file, and no scenario of `fabricmon scenario list`"), file=sys.stderr)
-            return UNUSABLE
         try:
-            scenarios.append(load(path))
+            scenarios.append(_loaded(path))
         except ScenarioFileError as error:
             print(clean(error), file=sys.stderr)
             usable = False
@@ -118,6 +115,12 @@ def own() -> list[Path]:
     """The scenarios of the package, sorted by name."""
     folder = Path(str(resources.files("fabricmon.sim") / "scenarios"))
     return sorted(folder.glob("*.yaml"))
+
+
+def _loaded(path: Path) -> Scenario:
+    if not path.suffix and not path.exists():
+        raise ScenarioFileError(f"{path}: no such file, and no scenario of `fabricmon scenario list`")
+    return load(path)
 
 
 def _path(name: str) -> Path:
