@@ -15,7 +15,6 @@ from fabricmon.model import Kind
 
 _S, _T, _E = Category.STATE, Category.TRAFFIC, Category.ERROR
 
-LINK_STATES = {0: "inactive", 1: "active", 2: "sleep", 3: "active, traffic disabled"}
 VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 """What the enumeration in NVML_FI_DEV_NVLINK_GET_VERSION stands for."""
 

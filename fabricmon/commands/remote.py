@@ -26,9 +26,6 @@ API = "/api/v1"
 
 Run = Callable[[argparse.Namespace], int]
 UNREACHED = "check the address (--server URL or $FABRICMON_SERVER) and that `fabricmon central` runs there"
-RENAMED_FLAGS = ("--centre", "--central")
-RENAMED_VARIABLES = ("FABRICMON_CENTRE", "FABRICMON_CENTRAL")
-"""Former names of --server and FABRICMON_SERVER: each is an error that gives the new name."""
 
 
 class RemoteError(Exception):
@@ -53,29 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser, *, as_json: bool = True) -> N
     group.add_argument(
         "--server",
         metavar="URL",
-        type=_server,
+        type=lambda text: text or DEFAULT,
         default=os.environ.get("FABRICMON_SERVER", ""),
         help=f"address of the server [FABRICMON_SERVER], else {DEFAULT}",
     )
-    group.add_argument(*RENAMED_FLAGS, action=_RenamedFlag, help=argparse.SUPPRESS)
     credentials.add_arguments(group, "server", "FABRICMON_")
     if as_json:
         parser.add_argument("--json", action="store_true", help="print the server's answer as JSON (docs/api.md)")
-
-
-class _RenamedFlag(argparse.Action):
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: object, values: object, option_string: str | None = None
-    ) -> None:
-        parser.error(f"{option_string} has been renamed to --server")
-
-
-def _server(text: str) -> str:
-    """An address, the default for "". ArgumentTypeError where only the variable's former name is set."""
-    for name in () if text else RENAMED_VARIABLES:
-        if os.environ.get(name):
-            raise argparse.ArgumentTypeError(f"the variable {name} has been renamed to FABRICMON_SERVER")
-    return text or DEFAULT
 
 
 def author() -> str:

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from fabricmon.config.renamed import RENAMED
 from fabricmon.config.source import ConfigProblem, Located, join
 from fabricmon.units import Duration, Rate
 
@@ -43,9 +42,7 @@ class Decoder:
         self.problems.append(ConfigProblem(self.file if item.line else "command line", item.line, path, text))
 
     def unknown(self, item: Located, path: str, word: str, known: Collection[str], what: str) -> None:
-        """Note a word that is not one of `known`, with its new name or the nearest known word."""
-        if path in RENAMED:
-            return self.complain(item, path, f"is now {RENAMED[path]}")
+        """Note a word that is not one of `known`, with the nearest known word."""
         near = difflib.get_close_matches(word, list(known), 1, 0.6)
         hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(sorted(known))}"
         self.complain(item, path, f"unknown {what}, {hint}")

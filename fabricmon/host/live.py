@@ -30,7 +30,6 @@ from fabricmon.host.protocol.not_asked import not_asked
 from fabricmon.host.rtnl import Rtnetlink
 
 _T = TypeVar("_T")
-_READ_LIMIT = 65536
 _WANTED_DESCRIPTORS = 8192  # 64 devices with 100 counters each, and connections
 _ELSEWHERE = "not available: sysfs is a tree of another machine"
 _RDMA_SECONDS = 2.0  # for one answer; a port query is a few firmware commands, milliseconds each

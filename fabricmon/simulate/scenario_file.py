@@ -16,7 +16,6 @@ from fabricmon.units import Duration
 
 _UNKNOWN = re.compile(r"unknown field `(\w+)`")
 _STEP = re.compile(r"\[(\d+)\]|\.?(\w+)")
-RENAMED = {"says": "contains"}  # former key -> present key
 
 
 class ScenarioFileError(Exception):
@@ -61,8 +60,7 @@ def _placed(message: str, tree: source.Located, name: str) -> str:
     text = text.replace("`", "'")
     if unknown := _UNKNOWN.search(message):
         keys = _fields(path)
-        near = [RENAMED.get(unknown[1], ""), *difflib.get_close_matches(unknown[1], keys, 1, 0.6)]
-        near = [key for key in near if key in keys]
+        near = difflib.get_close_matches(unknown[1], keys, 1, 0.6)
         hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(keys)}"
         path = f"{path}.{unknown[1]}" if path else unknown[1]
         text = f"unknown key, {hint}"

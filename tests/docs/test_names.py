@@ -16,7 +16,6 @@ import pytest
 import yaml
 
 from fabricmon import config
-from fabricmon.config.renamed import RENAMED
 from fabricmon.runbooks.markdown import anchor
 from tests.docs.blocks import ROOT, Block, blocks, pages
 
@@ -88,9 +87,7 @@ def field(kind: Any, path: list[str]) -> bool:
 
 
 def known(key: str) -> bool:
-    """Whether a setting exists, or is an old name that the configuration explains."""
-    if key in RENAMED:
-        return True
+    """Whether a setting exists."""
     section, *path = key.split(".")
     if section in config.SECTIONS:
         return field(config.struct_of(section), path)

@@ -46,9 +46,6 @@ WORDS = {
 KEPT = {
     # Old names beside their new ones.
     "CHANGELOG.md": r"^  (\| `.*\| `|Fields of JSON output: |`judged` of )|^\* `.*` is now `",
-    "fabricmon/config/renamed.py": r'"agent\.judge"',
-    "fabricmon/commands/remote.py": r"^RENAMED_(FLAGS|VARIABLES) = ",
-    "fabricmon/simulate/scenario_file.py": r"^RENAMED = ",
     "fabricmon/central/store/database.py": r"TABLE told\b",  # the migration of stored state
     "fabricmon/recording/reading.py": r"file\.tell\(\)",  # Python's name
 }

@@ -151,29 +151,6 @@ def test_a_server_that_cannot_be_asked_is_one_line_that_says_what_to_do(verb, ur
     assert why in said.err
 
 
-@pytest.mark.parametrize("flag", ["--centre", "--central"])
-@pytest.mark.parametrize("verb", ["status", "silence list", "topology show"])
-def test_the_former_flag_is_an_error_that_names_the_new_one(verb, flag, capsys):
-    with pytest.raises(SystemExit) as end:
-        cli.main([*verb.split(), flag, "http://127.0.0.1:1"])
-    assert end.value.code == 2
-    assert f"error: {flag} has been renamed to --server" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        cli.main([*verb.split(), "--help"])
-    assert flag not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", ["FABRICMON_CENTRE", "FABRICMON_CENTRAL"])
-def test_the_former_variable_is_an_error_that_names_the_new_one(server, name):
-    done = run("", "status", **{name: server.url})
-    assert done.returncode == 2
-    assert f"the variable {name} has been renamed to FABRICMON_SERVER" in done.stderr
-    assert run(server.url, "status", **{name: "http://127.0.0.1:1"}).returncode == 2  # critical: the new one holds
-    assert "CRITICAL  east" in run(server.url, "status", **{name: "http://127.0.0.1:1"}).stdout
-    words = run("", "completion", "ids", **{name: server.url})
-    assert (words.returncode, words.stdout, words.stderr) == (0, "", "")
-
-
 def test_a_token_that_is_needed_is_asked_for_and_taken_from_its_file(server, tmp_path):
     server.token = "s3cret"
     try:

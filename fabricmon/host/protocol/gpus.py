@@ -31,7 +31,7 @@ class NvLink(Struct, frozen=True):
     """One NVLink; None and "" where unknown."""
 
     link: int
-    state: int | None = None  # catalogue.nvlink.LINK_STATES
+    state: int | None = None  # 0 inactive, 1 active, 2 sleep, 3 active, traffic disabled
     remote: int | None = None  # catalogue.nvlink.REMOTE_TYPES
     remote_pci: str = ""
 
