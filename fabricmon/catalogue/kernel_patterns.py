@@ -199,10 +199,10 @@ class Match(NamedTuple):
 class PatternMatcher:
     """All rows compiled. Cheap to ask, not to make: make one and keep it."""
 
-    def __init__(self, patterns: tuple[Pattern, ...] = PATTERNS) -> None:
-        self._rows = [(p.needs, re.compile(p.regex), p) for p in patterns]
+    def __init__(self) -> None:
+        self._rows = [(p.needs, re.compile(p.regex), p) for p in PATTERNS]
         # one search rejects nearly all lines
-        self._any = re.compile("|".join(sorted({re.escape(p.needs) for p in patterns})))
+        self._any = re.compile("|".join(sorted({re.escape(p.needs) for p in PATTERNS})))
 
     def match(self, text: str) -> Match | None:
         """The first row that matches, with its named groups that took part."""

@@ -20,10 +20,9 @@ UNCORRECTABLE = (
 SEVERITIES = ("correctable", "nonfatal", "fatal")
 
 
-def _row(name: str, unit: str, key: str, help: str, *, growth: Growth = Growth.LEVEL, wire: bool = True,
-         source: str = "pci") -> Counter:
-    return Counter(name, Kind.PCIE, unit, 0, growth, _S, source, (key,), help, wire=wire,
-                   family=name.removeprefix("pcie_"))
+def _row(name: str, unit: str, key: str, help: str, *, growth: Growth = Growth.LEVEL, wire: bool = True) -> Counter:
+    family = name.removeprefix("pcie_")
+    return Counter(name, Kind.PCIE, unit, 0, growth, _S, "pci", (key,), help, wire=wire, family=family)
 
 
 def _error(severity: str, name: str = "") -> Counter:

@@ -38,8 +38,8 @@ def _hw(
     return Counter(name, Kind.PORT, unit, bits, growth, category, source, keys, help, 1.0, True, window, _COST)
 
 
-def _level(name: str, keys: tuple[str, ...], help: str, unit: str = "") -> Counter:
-    return _hw(name, Category.STATE, keys, help, bits=0, unit=unit, growth=Growth.LEVEL)
+def _level(name: str, keys: tuple[str, ...], help: str) -> Counter:
+    return _hw(name, Category.STATE, keys, help, bits=0, growth=Growth.LEVEL)
 
 
 def _device(name: str, category: Category, keys: tuple[str, ...], help: str) -> Counter:

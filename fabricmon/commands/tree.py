@@ -35,7 +35,6 @@ class Verb(NamedTuple):
 
     path: tuple[str, ...]
     about: str
-    parser: argparse.ArgumentParser
     options: tuple[Option, ...]
     verbs: tuple[tuple[str, str], ...]
     operands: tuple[tuple[str, tuple[str, ...]], ...]
@@ -63,9 +62,7 @@ def _below(path: tuple[str, ...], about: str, parser: argparse.ArgumentParser) -
             options.append(_option(parser, action, groups_of.get(id(action), "")))
         else:
             operands.append((str(action.metavar or action.dest), tuple(map(str, action.choices or ()))))
-    yield Verb(
-        path, about, parser, tuple(options), tuple((name, line) for name, line, _ in deeper), tuple(operands)
-    )
+    yield Verb(path, about, tuple(options), tuple((name, line) for name, line, _ in deeper), tuple(operands))
     for name, line, sub in deeper:
         yield from _below((*path, name), line, sub)
 

@@ -41,9 +41,9 @@ def upper_count(errors: Floats, confidence: float = HEALTH_CONFIDENCE) -> Floats
     return _each(errors, confidence, _upper)
 
 
-def lower(errors: Floats, bits: Floats, confidence: float = ALARM_CONFIDENCE) -> Floats:
+def lower(errors: Floats, bits: Floats) -> Floats:
     """Lower bound of the bit error ratio; NaN where no bits were seen."""
-    return _ratio(lower_count(errors, confidence), bits)
+    return _ratio(lower_count(errors), bits)
 
 
 def upper(errors: Floats, bits: Floats, confidence: float = HEALTH_CONFIDENCE) -> Floats:
@@ -51,9 +51,9 @@ def upper(errors: Floats, bits: Floats, confidence: float = HEALTH_CONFIDENCE) -
     return _ratio(upper_count(errors, confidence), bits)
 
 
-def needed_bits(errors: float, target: float, confidence: float = HEALTH_CONFIDENCE) -> float:
+def needed_bits(errors: float, target: float) -> float:
     """Bits that must have passed before so few errors show a ratio of at most `target`."""
-    return float(upper_count(np.array([errors]), confidence)[0]) / target
+    return float(upper_count(np.array([errors]))[0]) / target
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ computed before `advance`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.catalogue import CATALOGUE
-from fabricmon.catalogue.counter import Counter
 from fabricmon.fleet.clocks import PartClocks
 from fabricmon.fleet.membership import (
     GONE_TIME,
@@ -89,10 +88,10 @@ class Fleet:
     expected_from  `now` from which on the expected nodes were listed; infinite while a source of them has not answered
     """
 
-    def __init__(self, settings: TrackSettings | None = None, catalogue: Mapping[str, Counter] = CATALOGUE) -> None:
-        self.settings = settings or TrackSettings()
+    def __init__(self) -> None:
+        self.settings = TrackSettings()
         self.clocks = PartClocks()
-        self.tables: dict[Kind, Table] = {kind: Table(kind, catalogue, self.clocks) for kind in Kind}
+        self.tables: dict[Kind, Table] = {kind: Table(kind, CATALOGUE, self.clocks) for kind in Kind}
         self.nodes: dict[str, Node] = {}
         self.expected_from = -np.inf
         self._numbers = 0

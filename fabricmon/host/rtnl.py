@@ -24,8 +24,7 @@ _EVENT_BUFFER = 1 << 20  # bytes of the kernel's queue of events: about 700 of t
 class Rtnetlink:
     """Dumps and events of all interfaces. The thread starts with the first question."""
 
-    def __init__(self, limit: float = _LIMIT_SECONDS) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._socket: Any = None  # for dumps; used on the loop only
@@ -34,12 +33,12 @@ class Rtnetlink:
     def links(self) -> list[Link]:
         """Every interface of this network namespace."""
         where = "rtnetlink RTM_GETLINK"
-        future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(self._dump(), self._limit), self._running())
+        future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(self._dump(), _LIMIT_SECONDS), self._running())
         try:
-            return future.result(self._limit + 1.0)
+            return future.result(_LIMIT_SECONDS + 1.0)
         except (TimeoutError, concurrent.futures.CancelledError):
             future.cancel()
-            raise HostError(where, errno.ETIMEDOUT, f"no answer within {self._limit:g} s") from None
+            raise HostError(where, errno.ETIMEDOUT, f"no answer within {_LIMIT_SECONDS:g} s") from None
         except OSError as error:
             if error.errno in (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EPERM, errno.EACCES):
                 raise Unsupported(where, error.errno, "rtnetlink is not permitted") from None
@@ -54,7 +53,7 @@ class Rtnetlink:
         ready: concurrent.futures.Future[None] = concurrent.futures.Future()
         task = asyncio.run_coroutine_threadsafe(self._listen(notify, ready), loop)
         try:
-            ready.result(self._limit)
+            ready.result(_LIMIT_SECONDS)
         except TimeoutError:
             task.cancel()
             raise HostError("rtnetlink group LINK", errno.ETIMEDOUT, "cannot join") from None

@@ -178,18 +178,18 @@ class Roster:
         return next((s for s in self.sources if s.source == name), None)
 
 
-def budget(settings: Mapping[str, str], default: float | None = None) -> float | None:
-    """Seconds of outage that NCCL survives with these environment variables; `default` where none of them is set.
+def budget(settings: Mapping[str, str]) -> float | None:
+    """Seconds of outage that NCCL survives with these environment variables; None where none of them is set.
 
     NCCL_IB_TIMEOUT t and NCCL_IB_RETRY_CNT r: r x 4.096 us x 2^t (InfiniBand Architecture, local ACK timeout).
     """
     if "NCCL_IB_TIMEOUT" not in settings and "NCCL_IB_RETRY_CNT" not in settings:
-        return default
+        return None
     try:
         exponent = int(settings.get("NCCL_IB_TIMEOUT", "20"))
         retries = int(settings.get("NCCL_IB_RETRY_CNT", "7"))
     except ValueError:
-        return default
+        return None
     if not 1 <= exponent <= 31 or not 0 <= retries <= 7:  # 5 and 3 bits; 0 waits for ever
-        return default
+        return None
     return retries * 4.096e-6 * float(2**exponent)

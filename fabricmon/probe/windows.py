@@ -78,14 +78,14 @@ class ClosedWindow:
 class ProbeWindows:
     """The open windows. Times `now` are of the monotonic clock, t1 and t6 nanoseconds of the wall clock."""
 
-    def __init__(self, now: float, window: float = WINDOW) -> None:
-        self._length, self._began = window, now
+    def __init__(self, now: float) -> None:
+        self._began = now
         self._pending: dict[bytes, _Pending] = {}
         self._void: dict[int, str] = {}
         self._next = 0
 
     def number(self, now: float) -> int:
-        return int((now - self._began) // self._length)
+        return int((now - self._began) // WINDOW)
 
     def sent(self, cookie: bytes, flow: int, t1: int, now: float) -> bool:
         """A probe is about to leave. False, and it must not, while too many are under way."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from fabricmon.engine.engine import Engine
 from fabricmon.model import Change
 from fabricmon.replay.records import REPEATED, Opening, RecordedItem, RecordMark, Start
 from fabricmon.rules import RULES
-from fabricmon.rules.rule import Rule, Scope
+from fabricmon.rules.rule import Scope
 from fabricmon.topology.graph import Graph
 
 
@@ -25,13 +25,11 @@ class Player:
     exact   whether the engine got all inputs of the recording server's engine
     """
 
-    def __init__(
-        self, params: Mapping[str, Any] | None = None, graph: Graph | None = None, rules: Sequence[Rule] = RULES
-    ) -> None:
+    def __init__(self, params: Mapping[str, Any] | None = None, graph: Graph | None = None) -> None:
         self.engine: Engine | None = None
         self.exact = True
         self.notes: list[str] = []
-        self._params, self._own_graph, self._rules = params, graph, rules
+        self._params, self._own_graph = params, graph
         self._graph: Graph | None = None
         self._start: Start | None = None
         self._fresh = False
@@ -75,13 +73,13 @@ class Player:
         params = self._fitting(start.params) if self._params is None else self._params
         graph = self._own_graph or (self._graph if start.has_graph else None)
         if self._fresh or self.engine is None:
-            self.engine = Engine(Scope.FLEET, graph, params, start.fabric, self._rules)
+            self.engine = Engine(Scope.FLEET, graph, params, start.fabric)
         else:
             self.engine.reconfigure(params, graph, now)
 
     def _fitting(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
         """The recorded parameters that today's rules have."""
-        rules = {rule.name: rule for rule in self._rules}
+        rules = {rule.name: rule for rule in RULES}
         found: dict[str, Any] = {}
         for name, given in recorded.items():
             if name not in rules:

@@ -22,8 +22,7 @@ from fabricmon.notify.route import Receiver
 from fabricmon.notify.silence import Silence
 from fabricmon.replay import records
 from fabricmon.replay.records import NotifyPlan, RecordedPresence, RecordMark, Start
-from fabricmon.rules import RULES
-from fabricmon.rules.rule import Rule, Scope
+from fabricmon.rules.rule import Scope
 from fabricmon.topology.graph import Graph
 
 NODES_A_TICK = 50  # whose values are noted after a tick, 40 us each
@@ -77,9 +76,8 @@ class RecordedEngine(Engine):
         graph: Graph | None = None,
         params: Mapping[str, Any] | None = None,
         fabric: str = "",
-        rules: Sequence[Rule] = RULES,
     ) -> None:
-        super().__init__(Scope.FLEET, graph, params, fabric, rules)
+        super().__init__(Scope.FLEET, graph, params, fabric)
         self._recorder, self._run, self._first = recorder, run, now
         self._plan_of = NotifyPlan()
         self._recorded_params: Mapping[str, Any] = params or {}

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 MAX_WORDS = 2000  # bytes of a command's stderr that are kept
 CHUNK = 1 << 20
@@ -16,13 +16,8 @@ class CommandError(Exception):
     """The program could not be run, exceeded a limit or failed; the text names which."""
 
 
-async def output(
-    command: Sequence[str], deadline: float, most: int, environment: Mapping[str, str] | None = None
-) -> bytes:
-    """The stdout of a program, at most `most` bytes, within `deadline` seconds; else CommandError.
-
-    environment  variables in addition to those of this process
-    """
+async def output(command: Sequence[str], deadline: float, most: int) -> bytes:
+    """The stdout of a program, at most `most` bytes, within `deadline` seconds; else CommandError."""
     program = os.path.basename(command[0])
     try:
         process = await asyncio.create_subprocess_exec(
@@ -31,7 +26,6 @@ async def output(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
-            env=None if environment is None else {**os.environ, **environment},
         )
     except (OSError, ValueError) as error:
         raise CommandError(f"{program} cannot be run: {error}") from error

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from collections.abc import Callable
 from typing import Any
 
 TURN = 0.02  # seconds that a turn of the loop should take
@@ -31,12 +30,12 @@ if hasattr(selectors, "EpollSelector"):
     class _TwoEpolls:
         """What a selector needs of an epoll; descriptors in `last` are in a second one, which is ready in the first."""
 
-        def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        def __init__(self) -> None:
             self.last: set[int] = set()
-            self._first, self._second, self._clock = select.epoll(), select.epoll(), clock
+            self._first, self._second = select.epoll(), select.epoll()
             self._in_second: set[int] = set()
             self._first.register(self._second.fileno(), select.EPOLLIN)
-            self._most, self._left = MOST, clock()
+            self._most, self._left = MOST, time.monotonic()
 
         def register(self, fd: int, events: int) -> None:
             if fd in self.last:
@@ -57,12 +56,12 @@ if hasattr(selectors, "EpollSelector"):
             epoll.unregister(fd)
 
         def poll(self, timeout: float, most: int) -> list[tuple[int, int]]:
-            self._most = sockets_of_turn(self._most, self._clock() - self._left)
+            self._most = sockets_of_turn(self._most, time.monotonic() - self._left)
             ready = self._first.poll(timeout, most)
             second = self._second.fileno()
             if any(fd == second for fd, _ in ready):
                 ready = [each for each in ready if each[0] != second] + self._second.poll(0, self._most)
-            self._left = self._clock()
+            self._left = time.monotonic()
             return ready
 
         def fileno(self) -> int:

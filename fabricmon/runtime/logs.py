@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Mapping
 from typing import Any, Literal, TextIO
 
 import structlog
@@ -92,7 +91,7 @@ class Lossy:
                 self._stream.flush()
 
 
-def to_journal(stream: TextIO | None, environ: Mapping[str, str] = os.environ) -> bool:
+def to_journal(stream: TextIO | None) -> bool:
     """Whether `stream` goes to systemd's journal: JOURNAL_STREAM is its device and inode."""
     if stream is None:
         return False
@@ -100,7 +99,7 @@ def to_journal(stream: TextIO | None, environ: Mapping[str, str] = os.environ) -
         about = os.fstat(stream.fileno())
     except (OSError, ValueError):
         return False
-    return environ.get("JOURNAL_STREAM", "") == f"{about.st_dev}:{about.st_ino}"
+    return os.environ.get("JOURNAL_STREAM", "") == f"{about.st_dev}:{about.st_ino}"
 
 
 def complain(text: str) -> None:

@@ -28,20 +28,19 @@ class Cell(NamedTuple):
 
 
 def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], style: Style, limit: int | None = None,
-          indent: int = 0, *, head: bool = True) -> Iterator[str]:  # fmt: skip
+          indent: int = 0) -> Iterator[str]:  # fmt: skip
     """The head and a line per row, of at most `limit` terminal columns; None: unlimited."""
     kept = list(range(len(columns)))
     widths = [
-        max([width(column.head) if head else 0, *(width(row[at].text) for row in rows)])
+        max([width(column.head), *(width(row[at].text) for row in rows)])
         for at, column in enumerate(columns)
     ]
     kept = [at for at in kept if widths[at] and (not rows or any(row[at].text for row in rows))]
     if limit is not None:
         kept = _fit(columns, widths, kept, limit - indent)
     margin = " " * indent
-    if head:
-        titles = [pad(columns[at].head, widths[at], right=columns[at].right) for at in kept]
-        yield margin + style((" " * GAP).join(titles).rstrip(), "head")
+    titles = [pad(columns[at].head, widths[at], right=columns[at].right) for at in kept]
+    yield margin + style((" " * GAP).join(titles).rstrip(), "head")
     for row in rows:
         yield margin + _line(columns, widths, kept, row, style)
 

@@ -25,15 +25,10 @@ def since(text: object, now: float) -> str:
     return UNKNOWN if at is None else span(now - at)
 
 
-def stamp(text: object, now: float | None = None) -> str:
-    """A time in UTC; without the date if it is on the day of `now`."""
+def stamp(text: object) -> str:
+    """A time in UTC."""
     at = wall_time(text)
-    if at is None:
-        return UNKNOWN
-    when = datetime.fromtimestamp(at, UTC)
-    if now is not None and when.date() == datetime.fromtimestamp(now, UTC).date():
-        return f"{when:%H:%M:%S}"
-    return f"{when:%Y-%m-%d %H:%M:%S}"
+    return UNKNOWN if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def share(ratio: object) -> str:

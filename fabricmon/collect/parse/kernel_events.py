@@ -52,8 +52,8 @@ class MessageCount(NamedTuple):
 class KernelEvents:
     """Counts and events of one node's messages, in their order."""
 
-    def __init__(self, matcher: PatternMatcher | None = None) -> None:
-        self._matcher = matcher or PatternMatcher()
+    def __init__(self) -> None:
+        self._matcher = PatternMatcher()
         self._blame = Blame()
         self._firmware = HardwareErrors()
         self._sent: dict[tuple[Row, str], tuple[float, int]] = {}  # time of the last event, and messages left out since
