@@ -72,7 +72,8 @@ def tried(change: Change, tests: Times, limit: float, folder: Path) -> dict[str,
 
 
 def sampled(names: Sequence[str], number: int, seed: int) -> tuple[list[Change], int]:
-    """`number` changes of these modules drawn with the seed, all equally likely, and how many there are."""
+    """`number` changes of these modules drawn with the seed, all equally likely, and how many there are. Fewer of the
+    same seed are the first of these, as long as they are few."""
     every = [change for module in names for change in changes(module, source(module))]
     return random.Random(seed).sample(every, min(number, len(every))), len(every)
 
@@ -117,13 +118,13 @@ def failing_unchanged(tests: Collection[str]) -> set[str]:
     return {line.split()[1] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))}
 
 
-def recordings(files: Sequence[Path], names: Sequence[str], jobs: int) -> list[Recording]:
-    """Of each file of tests: kept from before, or made now where the tests are new or changed. Quick and long tests are
-    recorded apart."""
+def recordings(files: Sequence[Path], names: Sequence[str], jobs: int, anew: bool) -> list[Recording]:
+    """Of each file of tests: kept from before, or with `anew` made now where the tests are new or changed. Quick and
+    long tests are recorded apart."""
     every = []
     for part in ("quick", "long") if TIER.part == "all" else (TIER.part,):
         found = dict(kept(files, part))
-        if missing := [file for file in files if file not in found]:
+        if missing := [file for file in files if anew and file not in found]:
             work = partial(record, files=missing, names=names, jobs=jobs, part=part)
             for _, result in in_forks([("recording", work)], LONGEST * len(missing), 1):
                 if result not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -141,6 +142,8 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="CPU time of tests a change (60)")
     parser.add_argument("--areas", nargs="+", default=(), help="folders or files of tests (all)")
     parser.add_argument("--quick", action="store_true", help="only the tests of `make test`")
+    parser.add_argument("--kept", action="store_true", help="make no recordings; other tests do not run")
+    parser.add_argument("--skip", type=int, default=0, metavar="NUMBER", help="leave out the first ones of the sample")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")
     parser.add_argument("--list", action="store_true", help="print the sample, run nothing")
@@ -148,11 +151,12 @@ def main() -> None:
     TIER.part = "quick" if args.quick else "all"
     names = modules(args.packages)
     sample, total = sampled(names, args.number, args.seed)
+    sample = sample[args.skip :]
     if args.list:
         print(*sample, sep="\n")
         return
     preload()
-    recorded = recordings(files_of_tests(args.areas), modules(RECORDED), args.jobs)
+    recorded = recordings(files_of_tests(args.areas), modules(RECORDED), args.jobs, not args.kept)
     print(f"seed {args.seed}: {len(sample)} of {total} possible changes; {len(recorded)} files of tests", flush=True)
     began, found = Spent(), []
 
