@@ -81,9 +81,13 @@ class Door:
         context: Callable[[], ssl.SSLContext | None] = lambda: None,
         admit: Callable[[ssl.SSLObject], str] = lambda _: "",
         max_connections: int = MAX_CONNECTIONS,
+        max_per_peer: int = MAX_PER_PEER,
+        header_limit: float = HEADER_LIMIT,
+        stall_limit: float = STALL_LIMIT,
     ) -> None:
         self.context, self.admit = context, admit
-        self.max_connections = max_connections
+        self.max_connections, self.max_per_peer = max_connections, max_per_peer
+        self.header_limit, self.stall_limit = header_limit, stall_limit
         self.inbound: Buckets | None = None
         self.reserve = DescriptorReserve(0)
         self.refused = dict.fromkeys(REASONS, 0)
@@ -98,7 +102,7 @@ class Door:
         """Count a connection; returns the reason where it exceeds a limit."""
         if self.open >= self.max_connections:
             return "connections"
-        if self._peers.get(peer, 0) >= MAX_PER_PEER:
+        if self._peers.get(peer, 0) >= self.max_per_peer:
             return "peer_connections"
         if self.inbound is not None and self.inbound.level(peer, asyncio.get_running_loop().time()) <= 0:
             return "flood"
@@ -211,7 +215,7 @@ class Connection(asyncio.Protocol):
             self._early.append(data)  # received with the end of the handshake, in the same turn of the loop
             return
         if not self._serving and self._late is None:
-            self._late = self._loop.call_later(HEADER_LIMIT, self._cut, "slow_request")
+            self._late = self._loop.call_later(self._door.header_limit, self._cut, "slow_request")
         self._handler.data_received(data)
 
     def eof_received(self) -> bool | None:
@@ -219,7 +223,7 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         if self._stalled is None:
-            self._stalled = self._loop.call_later(STALL_LIMIT, self._cut, "slow_reader")
+            self._stalled = self._loop.call_later(self._door.stall_limit, self._cut, "slow_reader")
         if self._handler is not None:
             self._handler.pause_writing()
 
@@ -261,7 +265,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
         handler = self._handler = self._make()
         self._door.serve(handler, self)
-        self._late = self._loop.call_later(HEADER_LIMIT, self._cut, "slow_request")
+        self._late = self._loop.call_later(self._door.header_limit, self._cut, "slow_request")
         handler.connection_made(transport)
         early, self._early = self._early, []
         for data in early:
