@@ -76,6 +76,7 @@ MEASURES: dict[str, Measure] = {
     "storage_path.marked": Measure("share of ECN-marked packets", "ratio"),
     "straggler.share": Measure("utilisation of its peers", "ratio"),
     "straggler.pausing": Measure("share of time pausing of its peers", "ratio", _PAUSING),
+    "telemetry_quality.top": Measure("largest value of the counter", ""),
     "unreachable.probes": Measure("probes without an answer", "probes"),
 }
 

@@ -138,7 +138,8 @@ def evidence(view: View, row: int, params: TelemetryQualityParams) -> tuple[Evid
             text = f"{column} is saturated at {value:.0f}: a lower bound that cannot rise"
             bits = CATALOGUE[column].bits
             formula = f"{bits}-bit counter that stops at all ones (docs/methods.md#saturated-counters)"
-            readings.append(reading(text, formula, value, CATALOGUE[column].top))
+            top = CATALOGUE[column].top
+            readings.append(reading(text, formula, value, top, measure="telemetry_quality.top"))
         if mark & Mark.LOST:
             readings.append(reading(f"{column} is no longer readable"))
     if found & RESET:
