@@ -190,7 +190,7 @@ def test_the_page_of_a_component() -> None:
     assert text(page) == (
         "port of host-001 mlx5_0/1 Node not reporting: the values below are the last readings, not the current state. "
         "Last hours Charts need JavaScript; as JSON . Location rail 3 device mlx5_0 Errors symbol_errors 3 1 at 0 "
-        "rcv_errors State temperature 41.5 °C read 1 min ago Not in the catalogue odd unknown weird"
+        "rcv_errors State temperature 41.5 °C read 1 min ago Not in the catalogue odd unknown"
     )
 
 
