@@ -86,3 +86,48 @@ async def test_so_many_lookups_at_a_time_and_one_given_up_frees_its_place_when_i
     assert [len(found) for found in await asyncio.gather(*waiting[1:])] == [3] * 4
     assert names.most == 2
     await looks.close()
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names that `Addresses` asked the name server for; each has two addresses."""
+    asked: list[str] = []
+
+    async def resolve(_: DaemonResolver, host: str, port: int, family: int) -> list[dict[str, Any]]:
+        asked.append(host)
+        return [{"host": "10.0.0.7"}, {"host": "2001:db8::7"}]
+
+    monkeypatch.setattr(DaemonResolver, "resolve", resolve)
+    return asked
+
+
+async def test_a_name_is_looked_up_again_when_its_answer_is_too_old(
+    looked_up: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, addresses = [1000.0], resolver.Addresses()
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
+    for _ in range(2):
+        found = await addresses.of("agent", 9101)
+        assert [one[4][:2] for one in found] == [("10.0.0.7", 9101), ("2001:db8::7", 9101)]
+    now[0] += resolver.DNS_CACHE - 0.1
+    await addresses.of("agent", 9102)
+    assert looked_up == ["agent"], "of another port, too"
+    now[0] += 0.1
+    await addresses.of("agent", 9101)
+    assert looked_up == ["agent", "agent"]
+    assert await addresses.of("10.0.0.9", 9101)
+    assert len(looked_up) == 2, "a number needs no name server"
+
+
+async def test_answers_that_are_too_old_are_given_up(looked_up: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    now, addresses = [1000.0], resolver.Addresses()
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
+    for number in range(5):
+        await addresses.of(f"agent-{number}", 9101)
+    assert len(addresses._known) == 5
+    now[0] += resolver.DNS_CACHE
+    await addresses.of("another", 9101)
+    assert set(addresses._known) == {"another"}
+    now[0] += 1.0
+    await addresses.of("a-third", 9101)
+    assert set(addresses._known) == {"another", "a-third"}

@@ -16,7 +16,7 @@ from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.links import NO_LINKS
 from fabricmon.notify.message_fields import MOST_LINES, MOST_NAMES, field_values, jobs_text, listed, plain
 from fabricmon.notify.node_condition import HEALTHY, MAX_MESSAGE, node_conditions
-from fabricmon.notify.pacing import PERIOD, Pacing, SentNotification
+from fabricmon.notify.pacing import MAX_WITHHELD, PERIOD, Pacing, SentNotification, Withheld
 from fabricmon.notify.route import Receiver
 from tests.notify.made import T0, incident, note
 from tests.notify.test_acting import fault, nodes
@@ -63,9 +63,11 @@ def test_an_action_is_reversed_from_the_limit_on(calm: float, undone: bool) -> N
 # --- when
 
 
-def planned(gap: float, receiver: Receiver, severity: Severity = Severity.WARNING) -> list[str]:
+def planned(
+    gap: float, receiver: Receiver, severity: Severity = Severity.WARNING, before: Severity = Severity.WARNING
+) -> list[str]:
     """Reasons of what is planned `gap` seconds after the first notification, when another kind is known."""
-    told, one = LastNotifications(), incident(kind="link_degraded")
+    told, one = LastNotifications(), incident(kind="link_degraded", severity=before)
     for sent in plan_notifications([one], told, [receiver], [], T0).notifications:
         told.add(sent)
     news = replace(one, kind="link_errors", severity=severity, revision=2)
@@ -77,12 +79,24 @@ def test_further_rises_join_for_the_time_that_is_set() -> None:
     assert [planned(gap, ops) for gap in (0.0, 59.9, 60.0)] == [[], [], ["cause sharpened"]]
     assert planned(-1.0, ops) == ["cause sharpened"], "a clock that was set back holds nothing up"
     assert planned(1.0, ops, Severity.CRITICAL) == ["severity rose"]
+    assert planned(1.0, ops, Severity.CRITICAL, Severity.CRITICAL) == [], "it was critical when it was sent"
 
 
 def test_a_message_counts_for_exactly_a_period() -> None:
     pacing = Pacing([SentNotification("k", "ops", 3, T0), SentNotification("open", "ops", 1, None)])
     assert [pacing.used("ops", T0 + PERIOD - 0.1), pacing.used("ops", T0 + PERIOD)] == [4, 1]
     assert pacing.used("other", T0) == 0
+
+
+def test_so_many_incidents_wait_at_most() -> None:
+    waiting = [Withheld("ops", f"i-{n}", T0) for n in range(3)]
+    pacing = Pacing((), [*waiting, Withheld("other", "i-0", T0)])
+    assert pacing.room() == MAX_WITHHELD - 4
+    pacing.withhold((), waiting[:1])
+    assert pacing.room() == MAX_WITHHELD - 3
+    pacing.withhold([Withheld("ops", f"n-{n}", T0) for n in range(MAX_WITHHELD)], ())
+    assert pacing.room() == 0
+    assert pacing.incidents({"other", "absent"}) == {"i-0"}
 
 
 # --- how many
