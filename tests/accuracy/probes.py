@@ -183,7 +183,8 @@ def document(found: Mapping[str, Probed], counted: Mapping[str, Sequence[Case]],
         f"Simulated gray faults, {trials} of each kind in each fabric, seen by one minute of the "
         "[plan's](probing.md#plan) probes and by nothing else: no counters, no flows of jobs. Each way of a probe "
         "takes one path by hash, which the server does not know, and a healthy path loses what is "
-        "[usual](methods.md#pooled-losses). Shares of lost packets are drawn from 1e-3 to 5e-2 (log-uniform).",
+        "[usual](methods.md#pooled-losses). Shares of lost packets are log-uniform from 1e-3 to 5e-2 "
+        "(switches and uplinks: 3e-2).",
         "",
         "Precision: of the verdicts with a confidence of at least 0.9, those that name the faulty part; above the "
         "leaves those that name the plane, the network, or for a cable the switch at its end. Recall: of the faults, "
