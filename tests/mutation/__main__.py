@@ -12,18 +12,18 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.mutation.changes import Change, changes
-from tests.mutation.collected import Times, try_changes
+from tests.mutation.collected import try_changes
 from tests.mutation.equivalent import equivalents
 from tests.mutation.hook import Plan
 from tests.mutation.recorder import record
 from tests.mutation.recording import Recording, kept, modules, source, statement_of
 from tests.mutation.report import Result, table
-from tests.mutation.session import LONGEST, OPTIONS, ROOT, TIER, Outcome, Spent, Watch, in_forks, preload, run_tests
+from tests.mutation.session import LONGEST, OPTIONS, ROOT, RUNNING, TIER, Spent, Watch, in_forks, preload, run_tests
+from tests.mutation.verdict import Times, Trial, Verdict, decide
 
 PACKAGES = (
     "engine.incidents.situation", "engine.symptoms", "engine.evaluation", "rules", "fleet", "notify", "central",
@@ -62,10 +62,10 @@ def tests_of(change: Change, recorded: Sequence[Recording], limit: float) -> tup
     return chosen, early
 
 
-def tried(change: Change, tests: Times, limit: float, folder: Path) -> dict[str, object]:
+def tried(limit: float, change: Change | None, tests: Times, folder: Path) -> dict[str, object]:
     """In a fork without any module of fabricmon: what the tests say about the change."""
-    watch = Watch(tests, limit)
-    code = run_tests(folder, ["-x", *tests], Plan({change.module: change.number}, {}), watch)
+    watch = Watch(tests, limit, folder / RUNNING)
+    code = run_tests(folder, ["-x", *tests], Plan({change.module: change.number} if change else {}, {}), watch)
     if code and not watch.is_over():
         raise RuntimeError(f"pytest ended with {code}")
     return asdict(watch.outcome)
@@ -83,30 +83,27 @@ def results(
 ) -> None:
     """Try each change and call `found`: those executed at import in a process without fabricmon, the others in one."""
     known = equivalents()
-    early, late = [], []
+    early: list[Trial] = []
+    late: list[Trial] = []
     for change in sample:
         tests, imported = tests_of(change, recorded, limit)
         if why := known.get((change.module, change.function, change.was, change.becomes)):
             found(Result(change, "equivalent", why))
         elif not tests:
             found(Result(change, "survived", "no test executes it"))
-        elif imported:
-            early.append((change, partial(tried, change, tests, limit)))
         else:
-            late.append((change, tests))
-    for change, raw in in_forks(early, LONGEST, jobs):
-        found(_result(change, raw))
+            (early if imported else late).append((change, tests))
+    decide(early, partial(tried, limit), jobs, lambda change, verdict: found(_result(change, verdict)))
     if late:
-        try_changes(late, limit, jobs, lambda change, raw: found(_result(change, raw)))
+        try_changes(late, limit, jobs, lambda change, verdict: found(_result(change, verdict)))
 
 
-def _result(change: Change, raw: Any) -> Result:
-    if isinstance(raw, Exception):
-        return Result(change, "error", str(raw))
-    outcome = Outcome(**raw) if raw else Outcome("(none)", "the tests did not end")
-    if outcome.failed:
-        return Result(change, "noticed", outcome.why, outcome.failed, outcome.seconds)
-    return Result(change, "survived", f"{outcome.passed} tests passed", "", outcome.seconds)
+def _result(change: Change, verdict: Verdict) -> Result:
+    if isinstance(verdict, Exception):
+        return Result(change, "error", str(verdict))
+    if verdict.failed:
+        return Result(change, "noticed", verdict.why, verdict.failed, verdict.seconds)
+    return Result(change, "survived", f"{verdict.passed} tests passed", "", verdict.seconds)
 
 
 def failing_unchanged(tests: Collection[str]) -> set[str]:

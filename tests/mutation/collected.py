@@ -9,23 +9,17 @@ from __future__ import annotations
 import gc
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.mutation.changes import Change, changed
 from tests.mutation.hook import Plan
 from tests.mutation.recording import source
-from tests.mutation.session import LONGEST, Watch, bounded_memory, in_forks, main_of_pytest
-
-Times = dict[str, tuple[float, float]]
-"""Id of a test -> expected seconds of CPU time and of duration; in the order in which they run."""
-
-Work = tuple[Change, Times]
+from tests.mutation.session import RUNNING, Watch, bounded_memory, main_of_pytest
+from tests.mutation.verdict import Found, Times, Trial, decide
 
 
 def run_items(items: Sequence[pytest.Item], over: Callable[[], object] = lambda: False) -> None:
@@ -71,39 +65,33 @@ class _Functions:
 class _Trials:
     """A pytest plugin: after the collection, tries each change in a fork."""
 
-    def __init__(self, works: Sequence[Work], limit: float, jobs: int, result: Callable[[Change, Any], None]) -> None:
-        self._works, self._limit, self._jobs, self._result = works, limit, jobs, result
+    def __init__(self, works: Sequence[Trial], limit: float, jobs: int, found: Found) -> None:
+        self._works, self._limit, self._jobs, self._found = works, limit, jobs, found
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
         functions = _Functions()
         gc.freeze()
-        works = [(one[0], partial(self._tried, one, items, functions)) for one in self._works]
-        for change, result in in_forks(works, LONGEST, self._jobs):
-            self._result(change, result)
+
+        def tried(change: Change | None, tests: Times, folder: Path) -> dict[str, object]:
+            """In a fork: what the tests say about the change."""
+            if change and not functions.change(change):
+                raise RuntimeError("no function object has this code")
+            bounded_memory()
+            Plan({change.module: change.number} if change else {}, {}).install(folder / "plan.json")
+            watch = Watch(tests, self._limit, folder / RUNNING)
+            chosen = [items[name] for name in tests if name in items]
+            chosen[0].config.pluginmanager.register(watch)
+            watch.pytest_collection_modifyitems(chosen)
+            run_items(chosen, watch.is_over)
+            return asdict(watch.outcome)
+
+        decide(self._works, tried, self._jobs, self._found)
         return True
 
-    def _tried(
-        self, work: Work, items: Mapping[str, pytest.Item], functions: _Functions, folder: Path
-    ) -> dict[str, object]:
-        """In a fork: what the tests say about the change."""
-        change, tests = work
-        if not functions.change(change):
-            raise RuntimeError("no function object has this code")
-        bounded_memory()
-        Plan({change.module: change.number}, {}).install(folder / "plan.json")
-        watch = Watch(tests, self._limit)
-        chosen = [items[name] for name in tests if name in items]
-        chosen[0].config.pluginmanager.register(watch)
-        watch.pytest_collection_modifyitems(chosen)
-        run_items(chosen, watch.is_over)
-        return asdict(watch.outcome)
 
-
-def try_changes(
-    works: Sequence[Work], limit: float, jobs: int, result: Callable[[Change, Any], None]
-) -> None:
-    """Try each change, call `result` with what came of it. Imports fabricmon into this process."""
+def try_changes(works: Sequence[Trial], limit: float, jobs: int, found: Found) -> None:
+    """Try each change, call `found` with what came of it. Imports fabricmon into this process."""
     files = sorted({name.partition("::")[0] for _, tests in works for name in tests})
-    main_of_pytest(files, _Trials(works, limit, jobs, result))
+    main_of_pytest(files, _Trials(works, limit, jobs, found))

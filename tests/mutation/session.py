@@ -27,6 +27,7 @@ from tests.mutation.hook import Plan
 ROOT = Path(__file__).parents[2]
 PATIENCE = 10.0  # times as much CPU time as it took unchanged, and at least so many seconds, may a test take
 ASLEEP = 30.0  # seconds that a test may take at least when it only waits
+RUNNING = "running"  # file of a session's folder that has the name of the test that runs
 LONGEST = 900.0  # seconds after which a session is killed
 EXAMPLES = 25  # of a property, as in `make test`
 MEMORY = 8 << 30  # bytes of address space of a session: an endless loop must not take the machine's memory
@@ -88,6 +89,12 @@ class Outcome:
     passed: int = 0
     seconds: float = 0.0
 
+    @property
+    def took_too_long(self) -> bool:
+        """Whether all that failed is that something took longer than it may: on a busy machine a test that waits does
+        so without a change, too."""
+        return bool(self.failed) and any(word in self.why for word in ("Timeout", "timed out", "did not end"))
+
 
 @dataclass(eq=False)
 class Watch:
@@ -95,10 +102,12 @@ class Watch:
 
     times   expected CPU time and duration of each test to run, in the order in which they run
     limit   seconds of CPU time after which no further test starts
+    note    file that has the name of the test that runs
     """
 
     times: Mapping[str, tuple[float, float]]
     limit: float
+    note: Path
     outcome: Outcome = field(default_factory=Outcome)
 
     def is_over(self) -> bool:
@@ -116,6 +125,7 @@ class Watch:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         if self.is_over():
             item.session.shouldstop = "the time is over"
+        self.note.write_text(item.nodeid)
         cpu, _ = self.times.get(item.nodeid, (0.0, 0.0))
         spent = Spent()
         try:
@@ -205,13 +215,15 @@ class _Fork:
         return True
 
     def result(self) -> Any:
-        """What the work returned, None where it was killed at its limit, an error where it died before."""
+        """What the work returned; an error where it died, TimeoutError with the test that ran where it was killed at
+        its limit."""
         file = self._folder / "result.json"
         try:
             if file.exists():
                 return json.loads(file.read_text())
             if self._killed:
-                return None
+                note = self._folder / RUNNING
+                return TimeoutError(note.read_text() if note.exists() else "")
             return RuntimeError((self._folder / "output").read_text(errors="replace"))
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)

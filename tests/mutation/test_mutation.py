@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 
 from tests.mutation import recording
 from tests.mutation.__main__ import PACKAGES
-from tests.mutation.changes import Statement, changed, changes, marked
+from tests.mutation.changes import Change, Statement, changed, changes, marked
 from tests.mutation.equivalent import entries
 from tests.mutation.recording import Recording, functions_now, keep, kept, modules, own_digest, source
-from tests.mutation.session import ROOT, Tier
+from tests.mutation.session import ROOT, Outcome, Tier
+from tests.mutation.verdict import Times, Verdict, decide
 
 EXAMPLE = '''
 """A text with 1 number."""
@@ -125,6 +127,37 @@ def test_quick_and_long_tests_of_a_file_are_recorded_apart(tmp_path: Path, monke
     assert list(kept([file], "long")) == []
     keep(file, raw | {"own": "of another text"})
     assert list(kept([file], "quick")) == []
+
+
+SLOW = Outcome("slow", "Failed: Timeout (>30.0s) from pytest-timeout.", 3)
+WRONG = Outcome("wrong", "assert 1 == 2", 4)
+FINE = Outcome(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "unchanged", "others", "verdict"),
+    [
+        (WRONG, SLOW, SLOW, SLOW, WRONG),
+        (FINE, SLOW, SLOW, SLOW, FINE),
+        (SLOW, SLOW, FINE, FINE, SLOW),
+        (SLOW, WRONG, FINE, FINE, WRONG),
+        (SLOW, SLOW, SLOW, FINE, RuntimeError),
+        (SLOW, FINE, FINE, FINE, FINE),
+        (SLOW, FINE, FINE, WRONG, WRONG),
+        (SLOW, FINE, FINE, SLOW, RuntimeError),
+    ],
+)
+def test_a_test_that_takes_too_long_counts_only_where_it_does_so_twice_and_not_without_the_change(
+    first: Outcome, again: Outcome, unchanged: Outcome, others: Outcome, verdict: object
+) -> None:
+    def tried(change: Change | None, tests: Times, folder: Path) -> dict[str, object]:
+        now = unchanged if change is None else first if len(tests) == 2 else again if "slow" in tests else others
+        return asdict(now)
+
+    change = changes("example", "def f(a, b):\n    return a < b")[0]
+    found: list[Verdict] = []
+    decide([(change, {"slow": (0.1, 0.1), "wrong": (0.1, 0.1)})], tried, 1, lambda _, verdict: found.append(verdict))
+    assert found == [verdict] or type(found[0]) is verdict
 
 
 def test_every_entry_of_the_equivalent_ones_is_a_possible_change_with_a_reason() -> None:
