@@ -1,0 +1,163 @@
+"""Frames of a WebSocket as picows hands them on, against a plain telling of RFC 6455: which messages they make, and
+what is none."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+picows = pytest.importorskip("picows", reason="picows is not on this platform")
+
+from fabricmon.central.streams.connection import MessageKind  # noqa: E402
+from fabricmon.central.streams.picows_dialler import PicowsConnection  # noqa: E402
+
+LARGEST = 6
+TEXT, BINARY, MORE = picows.WSMsgType.TEXT, picows.WSMsgType.BINARY, picows.WSMsgType.CONTINUATION
+PING, PONG, CLOSE = picows.WSMsgType.PING, picows.WSMsgType.PONG, picows.WSMsgType.CLOSE
+KEPT_ALIVE = ("pong", b"")
+
+
+@dataclass
+class Sent:
+    """A frame that the other side sent."""
+
+    msg_type: Any
+    payload: bytes = b""
+    fin: bool = True
+    rsv1: bool = False
+    rsv2: bool = False
+    rsv3: bool = False
+
+    def get_payload_as_bytes(self) -> bytes:
+        return self.payload
+
+    def get_payload_as_utf8_text(self) -> str:
+        return self.payload.decode()
+
+    def get_close_code(self) -> int:
+        return 1000
+
+
+@dataclass
+class Receives:
+    """A receiver that notes what comes: (kind, content), or how the stream ended."""
+
+    came: list[tuple[str, Any]] = field(default_factory=list)
+
+    def opened(self, connection: object) -> None:
+        raise AssertionError
+
+    def binary(self, data: bytes) -> None:
+        self.came.append(("binary", data))
+
+    def message(self, kind: MessageKind, data: bytes | str) -> None:
+        self.came.append((kind.value, data))
+
+    def closed(self, error: Exception | None) -> None:
+        self.came.append(("over", str(error) if error else ""))
+
+
+@dataclass
+class Wire:
+    """The transport, as far as a frame may call it."""
+
+    sent: list[Any] = field(default_factory=list)
+
+    def send_close(self, code: int) -> None:
+        self.sent.append(("close", code))
+
+    def send_pong(self, data: bytes) -> None:
+        self.sent.append(("pong", data))
+
+    def disconnect(self) -> None:
+        self.sent.append("disconnect")
+
+
+def told(frames: list[Sent]) -> list[tuple[str, Any]]:
+    """What these frames are, up to the end of the stream."""
+    came: list[tuple[str, Any]] = []
+    begun: tuple[Any, bytes] | None = None
+    for one in frames:
+        if one.rsv1 or one.rsv2 or one.rsv3:
+            return [*came, ("over", "reserved bits are set")]
+        if one.msg_type in (PING, PONG):
+            came.append(("ping" if one.msg_type == PING else "pong", one.payload))
+            continue
+        if one.msg_type == CLOSE:
+            return [*came, ("over", "")]
+        if (one.msg_type == MORE) != (begun is not None):
+            return [*came, ("over", "a message begins within another, or goes on without a beginning")]
+        pieces = begun is not None or not one.fin
+        kind, before = begun or (one.msg_type, b"")
+        whole = before + one.payload
+        if pieces and len(whole) > LARGEST:
+            return [*came, ("over", f"a message of more than {LARGEST} bytes")]
+        if one.fin:
+            came.append(("binary", whole) if kind == BINARY else ("text", whole.decode()))
+        else:
+            came.append(KEPT_ALIVE)
+        begun = None if one.fin else (kind, whole)
+    return came
+
+
+frames = st.builds(
+    Sent,
+    st.sampled_from([TEXT, BINARY, MORE, MORE, MORE, PING, PONG, CLOSE]),
+    st.sampled_from([b"", b"a", b"bc", b"def", b"ghijkl"]),
+    st.sampled_from([True, False]),
+    *[st.sampled_from([False] * 9 + [True])] * 3,
+)
+
+
+@given(st.lists(frames, max_size=12))
+def test_frames_make_the_messages_that_the_protocol_says(sent: list[Sent]) -> None:
+    receiver, wire = Receives(), Wire()
+    connection = PicowsConnection(receiver, LARGEST)
+    for one in sent:
+        connection.on_ws_frame(wire, one)
+        if receiver.came and receiver.came[-1][0] == "over":
+            break
+    assert receiver.came == told(sent)
+    assert wire.sent == ([("close", 1000), "disconnect"] if receiver.came[-1:] == [("over", "")] else [])
+
+
+@pytest.mark.parametrize("pieces", [[3, 3], [3, 4], [6], [1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1]])
+def test_a_message_in_pieces_may_have_as_many_bytes_as_one_in_one_piece_and_the_next_begins_at_none(
+    pieces: list[int],
+) -> None:
+    made = [Sent(MORE, b"x" * size, False) for size in pieces] + [Sent(MORE)]
+    made[0].msg_type = BINARY
+    receiver = Receives()
+    connection = PicowsConnection(receiver, LARGEST)
+    for one in made * 2:
+        connection.on_ws_frame(Wire(), one)
+    binary = [data for kind, data in receiver.came if kind == "binary"]
+    if sum(pieces) <= LARGEST:
+        assert binary == [b"x" * sum(pieces)] * 2
+    else:
+        assert ("over", f"a message of more than {LARGEST} bytes") in receiver.came
+
+
+def test_who_reads_no_answers_gets_none_and_a_stream_that_is_not_open_sends_none() -> None:
+    connection, wire = PicowsConnection(Receives(), LARGEST), Wire()
+    connection.pong(b"not open")
+    connection._transport = wire
+    connection.pong(b"one")
+    connection.pause_writing()
+    with pytest.raises(ValueError, match="it reads no answers"):
+        connection.pong(b"two")
+    connection.resume_writing()
+    connection.pong(b"three")
+    assert wire.sent == [("pong", b"one"), ("pong", b"three")]
+
+
+async def test_what_a_stream_that_ended_is_told_is_an_error() -> None:
+    connection = PicowsConnection(Receives(), LARGEST)
+    with pytest.raises(ConnectionResetError):
+        await connection.send("text")
+    await asyncio.wait_for(connection.close(), 1.0)
