@@ -34,8 +34,8 @@ def test_incast_is_a_full_or_marked_receiver_apart_from_its_peers_with_senders_s
     rows = Rows(seed)
     params = incast.IncastParams(full=0.875, marked=0.0625, loaded=0.75, apart=1.5, senders=1 + seed % 2, pausing=0.125)
     pressure, n, here = rows.tracks.pressure, rows.n, slice(0, rows.n)
-    receive = rows.some(0.25, 0.25, 0.25, 0.5, 0.75, 0.875, 1.0, NAN)
-    marks, notices, before = rows.some(0.0, 0.0, 1.0, 2.0), rows.some(0, 0, 10, 10, 9.5, 40), rows.some(NAN, 0, 5, 6)
+    receive = rows.some(0.25, 0.25, 0.25, 0.75, 0.875, 1.0, NAN)
+    marks, notices, before = rows.some(0.0, 0.0, 1.0, 2.0), rows.some(0, 10, 10, 9.5, 40), rows.some(NAN, 0, 5, 6)
     pausing, waits, busy = rows.some(0, 0, NAN, 0.125, 0.125, 0.25), rows.some(0, 0, 0.05, 0.0625), rows.some(1, 1, 1, 1, 1, 0)
     packets = [16.0] * n
     late = rows.some(0, 0, 0, 0, 0, 1)
