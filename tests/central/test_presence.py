@@ -134,6 +134,9 @@ def test_a_copied_machine_id_shows_by_two_boots_that_are_both_heard(register, si
     first.last = second.last = 12.0
     register.sweep(12.0)
     assert sink.presences["h1"] == ("live", ""), "it may be the last words before a reboot"
+    first.last = second.last = 15.0
+    register.sweep(15.0)
+    assert sink.presences["h1"] == ("live", ""), "so long its last words may be on the way"
     first.last = second.last = 15.1
     register.sweep(15.1)
     assert sink.presences["h1"] == ("cloned", "two machines with one machine id report as h1: a:1, b:1")

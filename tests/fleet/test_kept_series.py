@@ -227,7 +227,11 @@ def test_the_coarse_series_are_means_and_sums_of_what_was_read(
                 if math.isfinite(total) and total >= last.get(p, math.inf):
                     counted[p, slot] = counted.get((p, slot), 0.0) + total - last[p]
                 last[p] = total if math.isfinite(total) else math.inf
+    recent = trail.recent_errors()
     for p in range(9 if len(events) > 1 else few):
+        two = [counted[p, slot] for slot in (int(begun // SLOT), int(begun // SLOT) - 1) if (p, slot) in counted]
+        wanted = sum(two) if two else math.nan
+        assert recent[site.row("a", f"p{p}")] == pytest.approx(wanted, rel=1e-5, nan_ok=True)
         found = trail.series_of(view.table, site.row("a", f"p{p}"))
         assert set(found) <= set(NAMES)
         newest = int(begun // SLOT)

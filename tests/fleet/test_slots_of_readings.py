@@ -100,6 +100,13 @@ def test_an_hour_mean_is_the_plain_mean_until_the_hour_is_full(added: list[tuple
     assert math.isnan(hour.mean[0])
 
 
+def test_an_unknown_value_of_one_row_costs_no_other_its_own() -> None:
+    hour, rows = HourMean(3), np.array([0, 1, 2])
+    hour.add(rows, np.array([1, 2, 1], np.int16), np.array([0.5, math.nan, 0.25], np.float32))
+    hour.add(rows, np.array([1, 2, 1], np.int16), np.array([1.0, 0.75, math.nan], np.float32))
+    assert hour.mean[rows].tolist() == [0.75, 0.75, 0.25]
+
+
 def test_an_hour_mean_is_whole_after_an_hour_and_forgets_what_is_older() -> None:
     hour, row = HourMean(1), np.array([0])
     slots = int(MEMORY / SLOT)

@@ -93,6 +93,15 @@ def test_the_component_recorded_least_recently_goes_first(node, monkeypatch):
     assert ([one.component for one in stored], gone) == (["port/a/mlx5_1/1"], ["port/a/mlx5_0/1"])
 
 
+def test_a_component_that_had_to_go_and_is_followed_again_is_stored_and_not_deleted(node, monkeypatch):
+    monkeypatch.setattr(daylong, "MAX_SERIES", 1)
+    close, day = Closeup(), Daylong()
+    for follow in (PORT, OTHER, PORT):
+        live(node, close, day, 600.0, follow=(follow,))
+    stored, gone = day.unsaved()
+    assert ([one.component for one in stored], gone) == (["port/a/mlx5_0/1"], ["port/a/mlx5_1/1"])
+
+
 def test_what_is_no_day_is_left_out():
     wrong = [StoredDay("nonsense", 1.0, 5, {}), StoredDay("port/a/b", 1.0, 5, {"x": b"short"})]
     assert Daylong(wrong).series == 0

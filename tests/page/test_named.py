@@ -108,6 +108,32 @@ def test_a_drawing_has_a_box_for_each_and_lines_only_between_boxes() -> None:
     assert drawing([("nodes", low)], [], "alone") == ""
 
 
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 5, 2), (64, 3), (70, 66, 1)])
+@pytest.mark.parametrize("letters", [1, 12, 40])
+def test_the_boxes_of_a_drawing_are_inside_it_and_apart_and_lines_join_their_edges(
+    sizes: tuple[int, ...], letters: int
+) -> None:
+    tiers = [
+        (f"tier {at}", [Box(f"{at}/{n}", f"{n}{'x' * letters}", "where", "ok") for n in range(size)])
+        for at, size in enumerate(sizes)
+    ]
+    lines = [Line("0/0", "1/0", "ok", math.nan, "a cable"), Line("0/0", "absent", "ok", 0.0, "none")]
+    svg = drawing(tiers, lines, "around")
+    width, height = map(int, re.findall(r'<svg [^>]*width="(\d+)" height="(\d+)"', svg)[0])
+    assert f'viewBox="0 0 {width} {height}"' in svg
+    found = re.findall(r'<rect x="([-.\d]+)" y="([-.\d]+)" width="([-.\d]+)" height="([-.\d]+)"', svg)
+    boxes = [(float(x), float(y), float(x) + float(w), float(y) + float(h)) for x, y, w, h in found]
+    assert len(boxes) == sum(min(size, MAX_BOXES) for size in sizes)
+    assert all(left >= 0 and right <= width and top > 0 and low < height for left, top, right, low in boxes)
+    for at, one in enumerate(boxes):
+        for other in boxes[at + 1 :]:
+            assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+    assert height - max(low for *_, low in boxes) == pytest.approx(4, abs=0.6)
+    ((x1, y1, x2, y2),) = re.findall(r'<line [^>]*x1="([^"]+)" y1="([^"]+)" x2="([^"]+)" y2="([^"]+)"', svg)
+    ends = {(round((left + right) / 2), edge) for left, top, right, low in boxes for edge in (round(top), round(low))}
+    assert {(round(float(x1)), round(float(y1))), (round(float(x2)), round(float(y2)))} <= ends
+
+
 def test_switches_beside_a_switch_are_counted_by_their_cables(around: Surroundings) -> None:
     trunks = Trunks(around.graph)
     leaf = "0x00aa000000000003"

@@ -36,7 +36,8 @@ def test_incast_is_a_full_or_marked_receiver_apart_from_its_peers_with_senders_s
     pressure, n, here = rows.tracks.pressure, rows.n, slice(0, rows.n)
     receive = rows.some(0.25, 0.25, 0.25, 0.75, 0.875, 1.0, NAN)
     marks, notices, before = rows.some(0.0, 0.0, 1.0, 2.0), rows.some(0, 10, 10, 9.5, 40), rows.some(NAN, 0, 5, 6)
-    pausing, waits, busy = rows.some(0, 0, NAN, 0.125, 0.125, 0.25), rows.some(0, 0, 0.05, 0.0625), rows.some(1, 1, 1, 1, 1, 0)
+    pausing, waits = rows.some(0, 0, NAN, 0.125, 0.125, 0.25), rows.some(0, 0, 0.05, 0.0625)
+    busy = rows.some(1, 1, 1, 1, 1, 0)
     packets = [16.0] * n
     late = rows.some(0, 0, 0, 0, 0, 1)
     role = roles_of(rows, *["compute"] * 6, "storage", "management")

@@ -22,6 +22,7 @@ from fabricmon.central.store.database import FILE, MIGRATIONS, StoreError
 from fabricmon.central.store.records import Ack, Backlog, ExpectedNode
 from fabricmon.central.store.store import KEEP_FINISHED, KEEP_RESOLVED, Store
 from fabricmon.model import Face, HistoryEntry, Maintenance, Severity
+from fabricmon.notify.acknowledge import Acknowledgement
 from fabricmon.notify.last_notification import last_notifications
 from fabricmon.notify.silence import silence
 from tests.notify.made import T0, incident, note
@@ -49,6 +50,35 @@ async def test_everything_committed_is_there_after_a_restart(tmp_path: Path) -> 
     assert (state.silences, state.maintenance, state.nodes) == ([hush], [window], [node])
     assert state.backlog == {"ops": Backlog(1, T0)}
     assert store.damage == ""
+
+
+async def test_what_is_withdrawn_is_gone_after_a_restart_and_the_rest_is_not(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    nodes = [ExpectedNode(name, f"{name}:9790", "a", T0, T0) for name in ("host-1", "host-2")]
+    acks = [Acknowledgement(id, T0, "me", "mine", Severity.WARNING) for id in ("i-1", "i-2")]
+    await store.commit(incidents=[incident("i-1"), incident("i-2")], nodes=nodes, acknowledgements=acks)
+    await store.commit(forgotten=["host-1"], withdrawn=["i-2"])
+    store.close()
+    store = Store(tmp_path)
+    state = store.load(T0)
+    assert [one.name for one in state.nodes] == ["host-2"]
+    assert [one.incident for one in state.acknowledgements] == ["i-1"]
+    store.close()
+
+
+@pytest.mark.parametrize("change", ["incidents ADD COLUMN more INTEGER", "nodes RENAME COLUMN name TO nome"])
+def test_a_schema_that_is_another_is_damage_and_a_new_database_is_begun(tmp_path: Path, change: str) -> None:
+    Store(tmp_path).close()
+    db = sqlite3.connect(tmp_path / FILE)
+    db.execute(f"ALTER TABLE {change}")
+    db.commit()
+    db.close()
+    store = Store(tmp_path)
+    assert "tables differ from the schema" in store.damage
+    store.close()
+    store = Store(tmp_path)
+    assert store.damage == ""
+    store.close()
 
 
 async def test_load_leaves_out_what_was_resolved_long_ago_and_nothing_that_fires(tmp_path: Path) -> None:
@@ -136,6 +166,7 @@ async def test_a_row_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> No
     store = Store(tmp_path)
     assert [i.id for i in store.load(T0).incidents] == ["b"]
     assert [p.notification.key for p in await store.pending("ops", 10)] == ["k2"]
+    assert store.unreadable == 3, "two bodies; the one that waited was asked for twice"
     assert await store.backlog() == {"ops": Backlog(1, T0)}, "it does not stand before the others for ever"
     store.close()
 
