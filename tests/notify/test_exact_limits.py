@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from fabricmon.model import Impact, Incident, JobImpact, JobVerdict, Presence, Severity
-from fabricmon.notify import message_fields
+from fabricmon.notify import last_notification, message_fields
 from fabricmon.notify.acting import ActedNode, Deed, Terms, decide
 from fabricmon.notify.batch import DIGEST, MAX_DIGEST, DueIncident, batches, messages
 from fabricmon.notify.due import plan_notifications
@@ -262,3 +262,22 @@ def test_maintenance_comes_before_faults_and_a_doubt_after_them() -> None:
 
 def test_a_condition_has_a_bounded_message() -> None:
     assert len(condition(fault("n0", title="x" * 5000)).message) == MAX_MESSAGE
+
+
+# --- what is remembered
+
+
+def test_of_more_than_is_remembered_the_tenth_that_ended_first_is_forgotten_and_nothing_that_fires(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(last_notification, "MAX_REMEMBERED", 20)
+    told = LastNotifications()
+    for number in range(10):
+        told.add(note(f"f{number}", incident(f"fires-{number}"), created=T0 + number))
+    for number in range(10):
+        over = incident(f"over-{number}", status="resolved", resolved=T0 + 100 + number)
+        told.add(note(f"o{number}", over, created=T0 + 100 + number))
+    assert len(told) == 20
+    told.add(note("more", incident("more"), created=T0 + 200))
+    left = {one.incident for one in told}
+    assert left == {f"fires-{n}" for n in range(10)} | {f"over-{n}" for n in range(2, 10)} | {"more"}

@@ -17,7 +17,7 @@ from fabricmon.central.page.incident import incident_detail
 from fabricmon.central.page.markup import bar, component_link, moment, more, node_link, prose
 from fabricmon.central.page.node import component_detail, node_detail, number
 from fabricmon.central.page.open_incidents import opened
-from fabricmon.central.page.scene import Scene
+from fabricmon.central.page.scene import ReceiverState, Scene
 from fabricmon.central.page.search_filter import Filter
 from fabricmon.model import (
     Checked,
@@ -151,6 +151,35 @@ def test_affected_jobs(state: str, last: str) -> None:
     one = "at risk train#4711 mara · 1 of 8 nodes · its nodes are behind it"
     assert text(jobs_of(found, 4)) == " ".join([*[one] * 4, *([last] if last else []), "and 1 more"])
     assert jobs_of(incident(), 4) == jobs_of(incident(impact=Impact("known", "", None)), 4) == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "words"),
+    [
+        ((), "delivery", "notifications queued 0 no receiver configured"),
+        ((("ops", 0, ""),), "delivery", "notifications queued 0 1 receiver, queue empty"),
+        ((("ops", 2, ""), ("chat", 3, "")), "delivery", "notifications queued 5 sending"),
+        ((("ops", 2, ""), ("chat", 3, "refused")), "delivery bad", "notifications queued 5 chat: refused"),
+    ],
+)
+def test_the_state_of_delivery(given: tuple[tuple[str, int, str], ...], name: str, words: str) -> None:
+    shown = scene(receivers=[ReceiverState(*one) for one in given])
+    (tile,) = re.findall(r'<div class="tile (delivery[^"]*)">(.*?)</div>', fragment(shown, Filter()))
+    assert (tile[0], text(tile[1])) == (name, words)
+
+
+def test_counts_of_incidents_nodes_and_ports() -> None:
+    nodes = [node("a"), node("b", Presence.REFUSED), node("c", Presence.SLOW), node("d", Presence.SLOW)]
+    found = [incident(), incident(id="b"), incident(id="c", severity=Severity.CRITICAL)]
+    page = fragment(scene(nodes, found), Filter())
+    tiles = re.findall(r'<div class="tile ([^"]*)">(.*?)</div>', page)
+    assert [(name, text(words)) for name, words in tiles][:5] == [
+        ("critical", "critical 1 open"),
+        ("warning", "warning 2 open"),
+        ("info dim", "info 0 open"),
+        ("nodes", "nodes live 1 /4 1 refused, 2 slow"),
+        ("ports", "ports live 8 24 stale"),
+    ]
 
 
 def test_the_page_of_a_node() -> None:

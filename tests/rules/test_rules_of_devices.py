@@ -80,6 +80,10 @@ def test_a_pcie_link_below_its_capability(width: float, speed: float, work: str)
     assert of(found, 0) == wanted
     assert np.array_equal(found.value[0], np.fmin(width, speed), equal_nan=True)
     assert of(rule.test(View(table, site.now + STALE), rule.PcieDegradedParams()), 0) == ""
+    evidence = rule.evidence(View(table, site.now), 0, rule.PcieDegradedParams())
+    shown = [(one.value, one.for_it) for one in evidence if not math.isnan(one.value or NAN)]
+    known = [(share, bad) for share, bad in ((width, narrow), (speed, slow)) if not math.isnan(share)]
+    assert shown == sorted(known, key=lambda one: not one[1]), "what speaks for it comes first"
 
 
 # --- NVLink
