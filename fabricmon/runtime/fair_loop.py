@@ -2,26 +2,22 @@
 
 A turn of asyncio's loop handles every socket that is ready before it comes to timers and to what these handlers began.
 With thousands of streams that is seconds, and a delivery needs ten turns. Here the sockets that are `put_last` take
-turns: each turn of the loop takes as many of them as it handles in about TURN seconds, and all others as ever. What is
-not read waits in the kernel, and flow control slows its sender down.
+turns: each turn of the loop handles them, in order, for about TURN seconds, and all others as ever. What is not read
+waits in the kernel, and flow control slows its sender down.
+
+The limit is in time of the streams alone. Where it followed the whole turn, anything else that took long (connection
+attempts, a tick) left the streams less and less, until none was read any more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import selectors
-import time
+from collections import deque
 from typing import Any
 
-TURN = 0.02  # seconds that a turn of the loop should take
-LEAST, MOST = 1, 1024  # sockets of one turn
-
-
-def sockets_of_turn(before: int, took: float) -> int:
-    """How many sockets the next turn takes, after a turn of `took` seconds with at most `before` of them."""
-    if took > TURN:
-        return max(LEAST, int(before * TURN / took))
-    return min(MOST, 2 * before) if took < TURN / 2 else before
+TURN = 0.02  # seconds for which a turn of the loop handles streams, and the last of them beyond it
+PORTION = 64  # sockets that the kernel is asked for at once
 
 
 if hasattr(selectors, "EpollSelector"):
@@ -32,20 +28,18 @@ if hasattr(selectors, "EpollSelector"):
 
         def __init__(self) -> None:
             self.last: set[int] = set()
-            self._first, self._second = select.epoll(), select.epoll()
+            self.first, self.second = select.epoll(), select.epoll()
             self._in_second: set[int] = set()
-            self._first.register(self._second.fileno(), select.EPOLLIN)
-            self._most, self._left = MOST, time.monotonic()
 
         def register(self, fd: int, events: int) -> None:
             if fd in self.last:
-                self._second.register(fd, events)
+                self.second.register(fd, events)
                 self._in_second.add(fd)
             else:
-                self._first.register(fd, events)
+                self.first.register(fd, events)
 
         def _of(self, fd: int) -> select.epoll:
-            return self._second if fd in self._in_second else self._first
+            return self.second if fd in self._in_second else self.first
 
         def modify(self, fd: int, events: int) -> None:
             self._of(fd).modify(fd, events)
@@ -56,20 +50,14 @@ if hasattr(selectors, "EpollSelector"):
             epoll.unregister(fd)
 
         def poll(self, timeout: float, most: int) -> list[tuple[int, int]]:
-            self._most = sockets_of_turn(self._most, time.monotonic() - self._left)
-            ready = self._first.poll(timeout, most)
-            second = self._second.fileno()
-            if any(fd == second for fd, _ in ready):
-                ready = [each for each in ready if each[0] != second] + self._second.poll(0, self._most)
-            self._left = time.monotonic()
-            return ready
+            return self.first.poll(timeout, most)
 
         def fileno(self) -> int:
-            return self._first.fileno()
+            return self.first.fileno()
 
         def close(self) -> None:
-            self._first.close()
-            self._second.close()
+            self.first.close()
+            self.second.close()
 
     class _FairSelector(selectors.EpollSelector):
         _selector_cls = _TwoEpolls
@@ -86,16 +74,48 @@ if hasattr(selectors, "EpollSelector"):
         def put_first(self, fd: int) -> None:
             self._selector.last.discard(fd)
 
+        def key_of(self, fd: int) -> selectors.SelectorKey | None:
+            """What is registered for a descriptor."""
+            found: selectors.SelectorKey | None = self._fd_to_key.get(fd)  # type: ignore[attr-defined]
+            return found
+
+        @property
+        def second(self) -> select.epoll:
+            """Of the sockets that are last."""
+            found: select.epoll = self._selector.second
+            return found
+
     class FairLoop(asyncio.SelectorEventLoop):
         def __init__(self) -> None:
             self._fair = _FairSelector()
             super().__init__(self._fair)
+            self._turns: deque[tuple[int, int]] = deque()  # sockets that were ready, and for what
+            self.add_reader(self._fair.second.fileno(), self._handle_last)
 
         def put_last(self, fd: int) -> None:
             self._fair.put_last(fd)
 
         def put_first(self, fd: int) -> None:
             self._fair.put_first(fd)
+
+        def _handle_last(self) -> None:
+            """Handle the sockets that are last, as asyncio does, for TURN seconds; the next turn goes on from there."""
+            end, turns = self.time() + TURN, self._turns
+            while turns or self._more():
+                fd, events = turns.popleft()
+                key = self._fair.key_of(fd)
+                if key is not None:  # it has not been closed meanwhile
+                    reader, writer = key.data
+                    if events & ~select.EPOLLOUT and reader is not None and not reader.cancelled():
+                        reader._run()
+                    if events & ~select.EPOLLIN and writer is not None and not writer.cancelled():
+                        writer._run()
+                if self.time() > end:
+                    return
+
+        def _more(self) -> bool:
+            self._turns.extend(self._fair.second.poll(0, PORTION))
+            return bool(self._turns)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

@@ -3,28 +3,112 @@
 import asyncio
 import selectors
 import socket
+from contextlib import contextmanager
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fabricmon.runtime import fair_loop
-from fabricmon.runtime.fair_loop import LEAST, MOST, TURN, new_loop, sockets_of_turn
+from fabricmon.runtime.fair_loop import new_loop
 
 pytestmark = pytest.mark.skipif(not hasattr(selectors, "EpollSelector"), reason="no epoll here")
 
 
-@given(st.lists(st.floats(0.0, 10.0)), st.floats(1e-6, 0.02))
-def test_a_turn_takes_some_and_soon_no_more_than_its_time(others, each):
-    """`others`: what else the first turns do; `each`: seconds that one socket takes."""
-    most = MOST
-    for took in others:
-        most = sockets_of_turn(most, took)
-        assert LEAST <= most <= MOST
-    for _ in range(40):
-        most = sockets_of_turn(most, most * each)
-    assert most == LEAST or most * each <= TURN
-    assert most == MOST or (most + 1) * each * 2 > TURN / 2
+@contextmanager
+def socketpairs(number):
+    """Pairs of sockets; something waits to be read from the first of each, and stays as nobody reads it."""
+    made = [socket.socketpair() for _ in range(number)]
+    for near, far in made:
+        near.setblocking(False)
+        far.send(b"x")
+    try:
+        yield [near for near, _ in made]
+    finally:
+        for pair in made:
+            for one in pair:
+                one.close()
+
+
+class Turns:
+    """A loop whose clock is moved by its handlers only; what each turn handled."""
+
+    def __init__(self, monkeypatch, costs):
+        self.at, self.costs, self.now, self.handled = 0.0, costs, [], []
+        self.loop = new_loop()
+        monkeypatch.setattr(self.loop, "time", lambda: self.at)
+
+    def read(self, stream):
+        self.at += self.costs
+        self.now.append(stream)
+
+    def other(self, *_):
+        self.now.append("other")
+
+    def turn(self):
+        self.now = []
+        self.loop.call_soon(self.loop.stop)
+        self.loop.run_forever()
+        return self.now
+
+
+@pytest.fixture
+def turns(monkeypatch):
+    made = Turns(monkeypatch, 0.001)
+    yield made
+    made.loop.close()
+
+
+def registered(turns, streams, others=()):
+    async def put():
+        for stream in streams:
+            turns.loop.add_reader(stream.fileno(), turns.read, stream)
+            fair_loop.put_last(stream.fileno())
+        for other in others:
+            turns.loop.add_reader(other.fileno(), turns.other)
+
+    turns.loop.run_until_complete(put())
+
+
+def removed(turns, sockets):
+    for each in sockets:
+        turns.loop.remove_reader(each.fileno())
+
+
+def test_each_turn_has_all_others_and_the_streams_for_their_time_in_order(turns):
+    with socketpairs(63) as pairs:
+        others, streams = pairs[:3], pairs[3:]
+        registered(turns, streams, others)
+        met = []
+        for _ in range(4):
+            handled = turns.turn()
+            assert handled.count("other") == 3
+            of_turn = [each for each in handled if each != "other"]
+            assert 20 <= len(of_turn) <= 22  # TURN is 20 of them
+            met += of_turn
+        assert set(met) == set(streams)
+        assert len(set(met[:60])) == 60  # nobody twice before everybody once
+        removed(turns, pairs)
+
+
+def test_a_stream_that_takes_long_has_its_turn_and_what_else_takes_long_costs_the_streams_nothing(turns):
+    with socketpairs(50) as pairs:
+        registered(turns, pairs)
+        turns.costs = 3.0
+        assert len(turns.turn()) == 1
+        turns.costs = 0.001
+        for _ in range(10):
+            turns.loop.call_soon(lambda: setattr(turns, "at", turns.at + 1.0))
+            assert len(turns.turn()) >= 20
+        removed(turns, pairs)
+
+
+def test_a_stream_that_is_closed_while_it_waits_for_its_turn_has_none(turns):
+    with socketpairs(40) as pairs:
+        registered(turns, pairs)
+        first = turns.turn()
+        waiting = [each for each in pairs if each not in first]
+        removed(turns, waiting[:10])
+        assert not set(turns.turn()) & set(waiting[:10])
+        removed(turns, pairs)
 
 
 @pytest.fixture
@@ -34,82 +118,53 @@ def selector():
     made.close()
 
 
-@pytest.fixture
-def pairs():
-    made = [socket.socketpair() for _ in range(40)]
-    for _, far in made:
-        far.send(b"x")
-    yield [near for near, _ in made]
-    for pair in made:
-        for one in pair:
-            one.close()
+def test_a_socket_is_paused_resumed_and_closed_wherever_it_waits(selector):
+    with socketpairs(2) as (one, other):
+        selector.register(one, selectors.EVENT_READ, "one")
+        selector.put_last(one.fileno())
+        assert selector.select(0) == []
+        assert [fd for fd, _ in selector.second.poll(0)] == [one.fileno()]
+        selector.modify(one, 0, "one")
+        assert selector.second.poll(0) == []
+        selector.unregister(one)
+        selector.register(one, selectors.EVENT_READ, "one")
+        selector.put_first(one.fileno())  # its connection ends
+        selector.put_last(other.fileno())  # before it is registered
+        selector.register(other, selectors.EVENT_READ, "other")
+        assert {fd for fd, _ in selector.second.poll(0)} == {one.fileno(), other.fileno()}
+        assert selector.key_of(other.fileno()).data == "other"
+        selector.unregister(one)
+        selector.unregister(other)
+        assert selector.second.poll(0) == []
+        assert selector.key_of(other.fileno()) is None
 
 
-def test_each_turn_has_all_others_and_a_part_of_the_streams_until_all_had_theirs(selector, pairs, monkeypatch):
-    monkeypatch.setattr(fair_loop, "sockets_of_turn", lambda before, took: 7)
-    others, streams = pairs[:3], pairs[3:]
-    for each in pairs:
-        selector.register(each, selectors.EVENT_READ, each)
-    for stream in streams:
-        selector.put_last(stream.fileno())
-    met = set()
-    for _ in range(-(-len(streams) // 7)):
-        ready = {key.data for key, _ in selector.select(0)}
-        assert set(others) <= ready
-        assert len(ready) <= 3 + 7
-        met |= ready
-    assert met == set(pairs)
-
-
-def test_a_socket_is_paused_resumed_and_closed_wherever_it_waits(selector, pairs):
-    one, other = pairs[:2]
-    selector.register(one, selectors.EVENT_READ, "one")
-    selector.put_last(one.fileno())
-    selector.modify(one, selectors.EVENT_WRITE, "one")
-    assert [events for _, events in selector.select(0)] == [selectors.EVENT_WRITE]
-    selector.unregister(one)
-    assert selector.select(0) == []
-    selector.register(one, selectors.EVENT_READ, "one")
-    selector.put_first(one.fileno())  # its connection ends
-    selector.put_last(other.fileno())  # before it is registered
-    selector.register(other, selectors.EVENT_READ, "other")
-    assert {key.data for key, _ in selector.select(0)} == {"one", "other"}
-    selector.unregister(one)
-    selector.unregister(other)
-    assert selector.select(0) == []
-
-
-def test_streams_of_a_loop_do_not_delay_an_exchange(monkeypatch):
+def test_streams_of_a_loop_do_not_delay_an_exchange(turns):
     """Far more is ready than a turn takes, always; an exchange of ten steps needs ten turns, not ten times all."""
-    monkeypatch.setattr(fair_loop, "sockets_of_turn", lambda before, took: 2)
-    read = []
+    turns.costs = 0.01
+    with socketpairs(60) as streams:
+        registered(turns, streams)
 
-    async def exchange():
-        loop = asyncio.get_running_loop()
-        streams = [socket.socketpair() for _ in range(60)]
-        for near, far in streams:
-            far.send(b"x")  # nobody takes it: it stays ready
-            loop.add_reader(near.fileno(), read.append, near)
-            fair_loop.put_last(near.fileno())
-        here, there = socket.socketpair()
-        for one in (here, there):
-            one.setblocking(False)
-        for _ in range(10):
-            answer = asyncio.create_task(loop.sock_recv(there, 1))
-            await asyncio.sleep(0)  # it waits for the loop
-            await loop.sock_sendall(here, b"?")
-            await answer
-        for near, far in streams:
-            loop.remove_reader(near.fileno())
-            near.close(), far.close()
-        here.close(), there.close()
+        async def exchange():
+            loop = asyncio.get_running_loop()
+            here, there = socket.socketpair()
+            for one in (here, there):
+                one.setblocking(False)
+            for _ in range(10):
+                answer = asyncio.create_task(loop.sock_recv(there, 1))
+                await asyncio.sleep(0)  # it waits for the loop
+                await loop.sock_sendall(here, b"?")
+                await answer
+            here.close(), there.close()
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(exchange())
-    assert 0 < len(read) <= 2 * 60
+        turns.now = []
+        turns.loop.run_until_complete(exchange())
+        removed(turns, streams)
+    assert 0 < len(turns.now) <= 4 * 60
 
 
-async def test_on_another_loop_nothing_takes_turns(pairs):
-    fair_loop.put_last(pairs[0].fileno())
-    fair_loop.put_first(pairs[0].fileno())
+async def test_on_another_loop_nothing_takes_turns():
+    with socketpairs(1) as (one,):
+        fair_loop.put_last(one.fileno())
+        fair_loop.put_first(one.fileno())
     assert not hasattr(asyncio.get_running_loop(), "put_last")

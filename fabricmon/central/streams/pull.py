@@ -74,8 +74,7 @@ class Pull:
         self.reader = StreamReader(
             self.register, engine, self._link, self.admission, self._notes, now, config.max_message
         )
-        self._connecting = asyncio.Semaphore(config.connecting)
-        self._attempts = Attempts(time.monotonic)
+        self._attempts = Attempts(time.monotonic, config.connecting)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._limits: dict[str, asyncio.Timeout] = {}  # of the streams that are open; a rescheduled one ends its stream
         self._dialler = dialler or usual_dialler()
@@ -99,7 +98,7 @@ class Pull:
     def configure(self, config: PullConfig) -> None:
         """Other times and limits, from the next attempt of each stream on."""
         self._config = config
-        self._connecting = asyncio.Semaphore(config.connecting)
+        self._attempts.limit(config.connecting)
         self.register.configure(config.slow_after, config.lost_after)
         self.reader.max_message = config.max_message
 
@@ -239,7 +238,7 @@ class Pull:
         while True:
             await self._descriptors.room()
             try:
-                async with self._connecting, self._attempts.next(config.connect_timeout):
+                async with self._attempts.next(config.connect_timeout):
                     return await self._dialler.open(request, reading)
             except OSError as error:
                 if error.errno not in OUT:

@@ -18,7 +18,7 @@ class PullConfig(Struct, forbid_unknown_fields=True, frozen=True):
     lost_after       without a frame that long the stream is closed and reconnected.
     retry_min        first wait between two attempts at one agent; doubles, each wait with 50..100 % jitter.
     retry_max        longest of these waits.
-    connecting       concurrent connection attempts.
+    connecting       concurrent connection attempts at most; fewer while the server is busy.
     max_targets      further targets are refused and counted, so that broken discovery cannot exhaust the machine.
     max_message      bytes of one message of an agent; a full frame of 100,000 values has 800,000.
     """
