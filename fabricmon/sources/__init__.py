@@ -38,12 +38,15 @@ from fabricmon.topology import findings, infer, merge
 from fabricmon.topology.graph import Graph, Origin, Role, unsound
 from fabricmon.topology.names import NodeNames
 
-__all__ = ["SOURCES", "Source", "SourceError", "load", "load_all", "merged", "node_names", "parse_file"]
+__all__ = ["MOST_SWITCHES", "SOURCES", "SourceError", "load", "load_all", "merged", "node_names", "parse_file"]
 
 LIMIT = 256 << 20
 """Bytes of text, after decompression, that a topology file may have: ten times the dump of 65,536 end ports."""
 MOST_NAME = 1 << 10
 """Characters of a name: several joined, as of a chip of a director (`box/card/chip`), are below 512."""
+MOST_SWITCHES = 49_151
+"""Switches of a file: as many nodes as an InfiniBand subnet has LIDs for. A short expression of names may stand for
+more, and finding their levels takes 70 microseconds for each."""
 HEAD = 64 << 10  # bytes by which the format is detected
 
 
@@ -64,7 +67,7 @@ class TopologyFormat(NamedTuple):
     def graph(self, text: str, path: str, names: NodeNames) -> Graph:
         """The graph of a file's text. SourceError where it cannot be used."""
         found = self.parse(_yaml(text, path) if self.yaml else text, path, names)
-        wrong = unsound(found) or _long_name(found)
+        wrong = unsound(found) or _too_large(found)
         if wrong:
             raise SourceError(path, "", wrong)
         return found
@@ -126,8 +129,10 @@ def parse_file(path: str, names: NodeNames | None = None) -> Graph:
     raise SourceError(path, "", unknown.reason(head, path) or f"not a known topology format ({', '.join(SOURCES)})")
 
 
-def _long_name(graph: Graph) -> str:
-    """A name that is longer than any name of a node or device is, "" for none."""
+def _too_large(graph: Graph) -> str:
+    """What no fabric has: too many switches, or a name longer than any of a node or device; "" for none."""
+    if len(graph.switches) > MOST_SWITCHES:
+        return f"has {len(graph.switches)} switches; at most {MOST_SWITCHES} are read"
     named = chain(graph.switches, graph.adapters, graph.hosts, (s.name for s in graph.switches.values()),
                   (a.name for a in graph.adapters.values()))  # fmt: skip
     for name in named:

@@ -6,6 +6,10 @@ A cable is an unordered pair of ends and both ends are ports of a node, so its k
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
+
 from msgspec import Struct
 
 from fabricmon.model import RankedEnum
@@ -90,7 +94,7 @@ class Origin(Struct, frozen=True):
         return f"{self.kind}:{self.path}"
 
 
-class Graph(Struct, frozen=True):
+class Graph(Struct, frozen=True, dict=True):
     """A fabric. Everything is keyed by id, so that graphs of several sources can be laid over each other.
 
     hosts        host -> labels: "unit", "rack", "power", "block", "region", "zone", "nvlink" (NVLink domain,
@@ -138,6 +142,25 @@ class Graph(Struct, frozen=True):
         """Both ends of a cable, the adapter's first: "host-007/mlx5_3/1, leaf-3/12"."""
         ends = sorted((link.a, link.b), key=lambda end: end.node in self.switches)
         return ", ".join(self.describe(end) for end in ends)
+
+
+Result = TypeVar("Result")
+
+
+def once(derive: Callable[[Graph], Result]) -> Callable[[Graph], Result]:
+    """What follows from a graph alone, derived once: it is kept beside the graph and goes with it. Callers share it and
+    change nothing in it. A changed graph (`msgspec.structs.replace`) is another graph."""
+    name = f"{derive.__module__}.{derive.__qualname__}"
+
+    @wraps(derive)
+    def kept(graph: Graph) -> Result:
+        beside = vars(graph)
+        if name not in beside:
+            beside[name] = derive(graph)
+        found: Result = beside[name]
+        return found
+
+    return kept
 
 
 def unsound(graph: Graph) -> str:

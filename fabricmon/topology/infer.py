@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
 
 from fabricmon.forms.natural import natural
 from fabricmon.topology.connect import connected, joined
-from fabricmon.topology.graph import Cable, End, Graph, Switch
+from fabricmon.topology.graph import Cable, End, Graph, Switch, once
 from fabricmon.topology.tiers import Tiers, tiers
 
 UNIT_SHARE = 4
@@ -69,7 +69,8 @@ those of a kind of host; the order of other hosts' adapters is compared with the
 PATTERNS_MOST = 16
 
 
-def rail_positions(graph: Graph) -> dict[str, int]:
+@once
+def rail_positions(graph: Graph) -> Mapping[str, int]:
     """Adapter -> its rail: its place in the order, by PCI address or else by number, of the adapters that its kind of
     host has in this network. Adapters without host or number are left out.
 
@@ -135,7 +136,8 @@ def _by_leaf(graph: Graph, found: Mapping[str, int], others: Iterable[dict[int, 
     return placed
 
 
-def adapter_ends(graph: Graph) -> dict[str, list[tuple[End, End]]]:
+@once
+def adapter_ends(graph: Graph) -> Mapping[str, Sequence[tuple[End, End]]]:
     """Per switch its cables to adapters, as (end at the switch, end at the adapter)."""
     found: dict[str, list[tuple[End, End]]] = {switch: [] for switch in graph.switches}
     for link in graph.cables:
@@ -166,7 +168,8 @@ def legs(graph: Graph, leaves: Iterable[str]) -> dict[str, list[str]]:
     return {adapter: list(on) for adapter, on in found.items()}
 
 
-def neighbours(graph: Graph) -> dict[str, list[str]]:
+@once
+def neighbours(graph: Graph) -> Mapping[str, Sequence[str]]:
     """Per switch the switches at the far ends of its cables, one entry a cable, none for a loopback; a trunk counts for
     one."""
     found: dict[str, list[str]] = {switch: [] for switch in graph.switches}
@@ -218,13 +221,20 @@ def rails(graph: Graph, leaves: Iterable[str]) -> dict[str, tuple[int, float]]:
 
     Leaves whose adapters all lack a name are left out.
     """
-    ends, positions = adapter_ends(graph), rail_positions(graph)
+    voted = _voted(graph)
+    return {leaf: voted[leaf] for leaf in leaves if leaf in voted}
+
+
+@once
+def _voted(graph: Graph) -> Mapping[str, tuple[int, float]]:
+    """`rails` of all switches."""
+    positions = rail_positions(graph)
     found: dict[str, tuple[int, float]] = {}
-    for leaf in leaves:
-        votes = rail_counts(positions, ends[leaf])
+    for switch, ends in adapter_ends(graph).items():
+        votes = rail_counts(positions, ends)
         if votes:
             index, count = max(votes.items(), key=lambda item: (item[1], -item[0]))
-            found[leaf] = (index, count / votes.total())
+            found[switch] = (index, count / votes.total())
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tracemalloc
 from pathlib import Path
 
@@ -200,11 +201,26 @@ def test_memory_of_a_file_is_bounded(line: str) -> None:
     text = "".join(f"{line.format(n=n)}\n" for n in range(64))
     tracemalloc.start()
     try:
-        sources.SOURCES["slurm"].graph(text, "file", NodeNames())
+        with contextlib.suppress(sources.SourceError):
+            sources.SOURCES["slurm"].graph(text, "file", NodeNames())
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 250e6
+
+
+def test_switches_of_a_file_are_bounded() -> None:
+    form, most = sources.SOURCES["slurm"], sources.MOST_SWITCHES
+    assert len(form.graph(f"SwitchName=s[1-{most}] Nodes=z", "file", NodeNames()).switches) == most
+    with pytest.raises(sources.SourceError, match=f"has {most + 1} switches; at most {most} are read"):
+        form.graph(f"SwitchName=s[1-{most + 1}] Nodes=z", "file", NodeNames())
+
+
+def test_a_host_below_many_switches_is_told_in_short() -> None:
+    (finding,) = sources.SOURCES["slurm"].graph("SwitchName=s[1-999] Nodes=z", "file", NodeNames()).findings
+    assert finding.kind == "split_host"
+    assert finding.components[0].startswith("z: s1, s2, ")
+    assert finding.components[0].endswith(", s64 and more")
 
 
 def test_expressions_of_a_file_share_their_bound() -> None:

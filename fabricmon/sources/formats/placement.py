@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from fabricmon.topology.graph import Finding, Graph, Switch, trunk
 
@@ -83,7 +84,8 @@ class Placement:
             self.join(name, child)
         for host, switches in self._attached.items():
             if len(switches) > 1:
-                self.odd("split_host", f"{host}: {', '.join(switches)}")
+                named = ", ".join(islice(switches, NAMED_MOST))
+                self.odd("split_host", f"{host}: {named}{' and more' if len(switches) > NAMED_MOST else ''}")
         words = {
             "unread_line": "lines could not be parsed",
             "conflicting_record": "records contradict each other",
