@@ -67,15 +67,20 @@ class Wire:
     """The transport, as far as a frame may call it."""
 
     sent: list[Any] = field(default_factory=list)
+    is_disconnected = is_close_frame_sent = False
 
     def send_close(self, code: int) -> None:
-        self.sent.append(("close", code))
+        self.sent.append(("close", int(code)))
 
     def send_pong(self, data: bytes) -> None:
         self.sent.append(("pong", data))
 
-    def disconnect(self) -> None:
-        self.sent.append("disconnect")
+    def disconnect(self, graceful: bool = True) -> None:
+        self.sent.append("disconnect" if graceful else "abort")
+
+    async def wait_disconnected(self) -> None:
+        """The other side never answers."""
+        await asyncio.Event().wait()
 
 
 def told(frames: list[Sent]) -> list[tuple[str, Any]]:
@@ -161,3 +166,14 @@ async def test_what_a_stream_that_ended_is_told_is_an_error() -> None:
     with pytest.raises(ConnectionResetError):
         await connection.send("text")
     await asyncio.wait_for(connection.close(), 1.0)
+
+
+async def test_a_stream_whose_end_is_not_waited_for_is_ended_all_the_same() -> None:
+    connection, wire = PicowsConnection(Receives(), LARGEST), Wire()
+    connection._transport = wire
+    closing = asyncio.create_task(connection.close())
+    await asyncio.sleep(0)
+    assert wire.sent == [("close", 1000)]
+    closing.cancel()
+    await asyncio.wait({closing})
+    assert wire.sent == [("close", 1000), "abort"]

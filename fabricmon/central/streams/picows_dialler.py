@@ -170,10 +170,12 @@ class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not
             return
         if not transport.is_close_frame_sent:
             transport.send_close(WSCloseCode.OK)
-        with contextlib.suppress(TimeoutError, Exception):
-            async with asyncio.timeout(CLOSING):
-                await transport.wait_disconnected()
-        transport.disconnect(False)
+        try:
+            with contextlib.suppress(TimeoutError, Exception):
+                async with asyncio.timeout(CLOSING):
+                    await transport.wait_disconnected()
+        finally:  # also where this is cancelled
+            transport.disconnect(False)
 
 
 class PicowsDialler:
