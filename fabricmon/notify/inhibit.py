@@ -14,6 +14,10 @@ from fabricmon.catalogue.kinds import Inhibits, kind_of
 from fabricmon.model import Incident
 from fabricmon.notify.acknowledge import opened
 
+TOGETHER = 60.0
+"""Seconds after the beginning of an incident within which what begins on its members may be part of it: within them
+symptoms can be one cause (docs/methods.md#noisy-or)."""
+
 
 def larger_first(incidents: Iterable[Incident]) -> list[Incident]:
     """The firing incidents that may inhibit others: an incident is inhibited only by those before it."""
@@ -24,7 +28,8 @@ def larger_first(incidents: Iterable[Incident]) -> list[Incident]:
 def inhibits(larger: Incident, incident: Incident, silenced_since: float | None = None) -> bool:
     """Whether a firing incident inhibits another one. A mass alarm inhibits those of which an episode opened between
     the times in its labels "from" and "until" (none: now), without the causes in its label "causes"; any other those
-    that are at most as severe and whose bad members are some of its own.
+    that are at most as severe, whose bad members are some of its own, and that did not begin TOGETHER later: what
+    fails on a member of a lossy spine an hour later is another fault.
 
     silenced_since  start of a silence that covers `larger`, None without one. A silenced mass alarm does not inhibit
                     what opens later: the silence was made without knowing of it.
@@ -43,6 +48,7 @@ def inhibits(larger: Incident, incident: Incident, silenced_since: float | None 
             return (
                 bool(incident.parts)
                 and larger.severity.rank >= incident.severity.rank
+                and incident.since <= larger.since + TOGETHER
                 and set(incident.parts) < set(larger.parts)
             )
         case Inhibits.NOTHING:

@@ -179,6 +179,15 @@ def test_a_part_of_a_firing_domain_is_held_back_until_the_domain_ends() -> None:
     assert reasons(due_notifications([leaf, elsewhere], told, [OPS], [], T0 + 9)) == [("ops", "other", "new incident")]
 
 
+def test_what_fails_on_a_member_long_after_a_group_began_is_a_fault_of_its_own() -> None:
+    plane = incident("plane", kind="fault_domain", severity=Severity.CRITICAL, since=T0 - 120, parts=("a", "b", "c"))
+    told = LastNotifications()
+    accept(told, due_notifications([plane], told, [OPS], [], T0 - 100))
+    same, later = (incident(f"link-{at:g}", kind="link_down", since=at, parts=("b",)) for at in (T0 - 60, T0 - 59))
+    assert due_notifications([plane, same], told, [OPS], [], T0) == []
+    assert reasons(due_notifications([plane, later], told, [OPS], [], T0)) == [("ops", later.id, "new incident")]
+
+
 LEAF = incident("leaf", kind="fault_domain", severity=Severity.CRITICAL, parts=("a", "b", "c"), labels={"rack": "r9"})
 LINK = incident("link", kind="link_down", severity=Severity.CRITICAL, parts=("b",))
 
