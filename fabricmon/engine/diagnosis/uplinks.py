@@ -13,8 +13,8 @@ from math import exp, log
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import LEAK, Mode
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.causes import GROUPS, LEAK, Mode
+from fabricmon.engine.diagnosis.diagnose import MOSTLY, FaultVerdict
 from fabricmon.engine.diagnosis.group_modes import SWITCH_MODES
 from fabricmon.engine.diagnosis.partial import log_marginal
 from fabricmon.engine.diagnosis.search import CAP
@@ -31,8 +31,8 @@ def with_their_switch(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> 
     """The verdicts, without those on cables between switches that the verdict on a leaf at one end explains."""
     at_switch: dict[str, int] = {}
     for at, verdict in enumerate(verdicts):
-        if verdict.domain in OF_LEAVES and verdict.explained.keys() & FAILING:
-            at_switch.setdefault(domains.about("leaf", verdict.group).get("switch", ""), at)
+        for leaf in _leaves(verdict, domains):
+            at_switch.setdefault(domains.about("leaf", leaf).get("switch", ""), at)
     at_switch.pop("", None)
     tier = domains.assigned.ids["tier"]
     found = list(verdicts)
@@ -47,6 +47,22 @@ def with_their_switch(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> 
             found[owner] = with_effects(found[owner], verdict)
             gone.add(at)
     return [verdict for at, verdict in enumerate(found) if at not in gone]
+
+
+def _leaves(verdict: FaultVerdict, domains: RowDomains) -> list[int]:
+    """Leaves that fail by a verdict: its own, or those of a group of which it explains nearly all ports."""
+    rows = [rows for kind, rows in verdict.explained.items() if kind in FAILING]
+    if not rows or verdict.domain in OF_LEAVES:
+        return [verdict.group] if rows else []
+    if verdict.domain not in GROUPS:
+        return []
+    ids = domains.port.ids["leaf"]
+    shown = np.bincount(ids[np.unique(np.concatenate(rows))] + 1, minlength=int(ids.max(initial=-1)) + 2)[1:]
+    size = np.bincount(ids + 1, minlength=len(shown) + 1)[1:]
+    return np.flatnonzero((shown >= LEAST) & (shown >= MOSTLY * size)).tolist()
+
+
+LEAST = 2  # ports of a leaf that fail
 
 
 def with_effects(verdict: FaultVerdict, cable: FaultVerdict) -> FaultVerdict:

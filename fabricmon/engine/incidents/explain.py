@@ -12,6 +12,7 @@ from fabricmon.catalogue.kinds import KINDS, Hardness
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, WORDS
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict, odds_text
+from fabricmon.engine.diagnosis.group_modes import HARD_MODES
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.victims import CULPRITS, VICTIM
 from fabricmon.engine.domains.groups import Ints
@@ -35,6 +36,9 @@ GROWING = ("link", "part")
 
 OF_SWITCHES = ("ports", "switches", "names")
 """Facts about a group that are no labels of its incident."""
+
+OF_WHOLE_SWITCHES = frozenset(mode.domain for mode in HARD_MODES if mode.whole == "leaf")
+"""Domains whose members are switches with all their cables."""
 
 METHOD = "noisy-OR, most probable set of causes (docs/methods.md#noisy-or)"
 
@@ -155,6 +159,11 @@ def _members(verdict: FaultVerdict, index: SymptomIndex) -> tuple[int, int, list
         ends = verdict.effects.get(SymptomType.PACKET_LOSS, np.empty(0, np.int64))
         rows += sorted(set(ends.tolist()) - set(rows))
     size = len(index.domains.members(index.table(kinds[0]), verdict.domain, verdict.group))
+    if verdict.domain in OF_WHOLE_SWITCHES:  # their cables to other switches, too, as far as they failed
+        of_ports = [found for kind, found in verdict.effects.items() if index.table(kind) is Kind.PORT]
+        tier = index.domains.assigned.ids["tier"]
+        cables = sorted({row for found in of_ports for row in found.tolist() if tier[row] >= 0} - set(rows))
+        rows, size = [*rows, *cables], size + len(cables)
     return len(rows), max(size, len(rows)), [index.component(kinds[0], row) for row in rows]
 
 
