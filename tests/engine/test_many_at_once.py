@@ -9,10 +9,11 @@ import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import MODES, ONE_OF_THREE
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
 from fabricmon.engine.diagnosis.gray import gray
+from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observation
-from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain
+from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain, with_their_switch
 from fabricmon.engine.diagnosis.verdicts import without_falls
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -102,6 +103,60 @@ def test_a_cable_elsewhere_stays_its_own() -> None:
 def test_the_more_cables_of_a_switch_fail_the_more_it_gains() -> None:
     gains = [switch_gain(DOWN, failed, 16) for failed in range(3, 17)]
     assert gains == sorted(gains)
+
+
+def test_cables_between_switches_fail_with_the_feed_of_these() -> None:
+    """Two leaves with two ports each, and the cables of a third to both spines."""
+    above = cables()
+    n, more = LEAVES * SPINES, 4
+    ids = {domain: np.concatenate((of, np.full(more, -1, np.int32))) for domain, of in above.assigned.ids.items()}
+    ids["leaf"][n:] = [0, 0, 1, 1]
+    size = n + more
+    grown = Domains(ids, above.names, above.assigned.about, np.zeros(size, np.bool_), np.full(size, -1, np.int32))
+    domains = RowDomains(grown, {}, [])
+    feed = next(mode for mode in HARD_MODES if mode.name == "leaves of one feed down")
+    verdict = FaultVerdict((feed,), 0, 0.99, 0.99, 50.0, {DOWN: np.arange(n, n + more)}, 100.0, {}, (), None)
+    own, other = broken([0, 9], [101.0, 102.0]), broken([2])
+    found = with_their_switch([verdict, *own, *other], domains)
+    assert [v.mode.word for v in found] == ["feed", "link"]
+    assert found[0].effects[DOWN].tolist() == [0, 9]
+
+
+def dead(hosts: Sequence[int], witnessed: bool = True) -> list[FaultVerdict]:
+    """Of 16 hosts in racks of eight and chassis of two some fall silent at once, and peers lose packets to them."""
+    n = 16
+    own = np.arange(n, dtype=np.int32)
+    groups = Groups({"host": own, "rack": own // 8, "chassis": own // 2, "power": np.full(n, -1, np.int32)})
+    rows = np.array(hosts)
+    every, none = np.ones(n, np.bool_), np.empty(0, np.int64)
+    shown = rows if witnessed else none
+    return diagnose(
+        {
+            SymptomType.AGENT_SILENT: Observation(groups, rows, np.full(len(rows), 100.0), every),
+            SymptomType.LOSS_TOWARDS_HOST: Observation(groups, shown, np.full(len(shown), 100.0), np.isin(own, rows)),
+        },
+        1e-4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("hosts", "name"),
+    [
+        ([0, 1, 2, 3, 4], "hosts of a rack dead"),
+        ([0, 3, 6], "hosts of a rack dead"),
+        ([2, 3], "hosts of one chassis dead"),
+        ([5], "host dead"),
+    ],
+)
+def test_hosts_that_die_at_one_moment_have_one_cause(hosts: list[int], name: str) -> None:
+    (verdict,) = dead(hosts)
+    assert (verdict.mode.name, verdict.confidence > 0.9) == (name, True)
+
+
+def test_hosts_that_die_at_one_moment_and_share_nothing_are_less_sure_than_one() -> None:
+    apart = dead([0, 15])
+    assert [verdict.mode.name for verdict in apart] == ["host dead"] * 2
+    assert all(verdict.confidence < dead([5])[0].confidence for verdict in apart)
 
 
 def lossy(ratio: float, towards: Sequence[int] = ()) -> list[FaultVerdict]:
@@ -213,6 +268,8 @@ def test_a_cause_of_most_of_what_groups_hold_takes_them_over() -> None:
 
 
 def test_what_normal_work_shows_too_is_never_sure() -> None:
+    pausing = next(mode for mode in TOGETHER_MODES if mode.name == "adapters pausing")
+    assert pausing.harmless > 0.0
     congested = [mode for mode in MODES if mode.q.keys() == {SymptomType.CONGESTION} and mode.domain != "nic"]
     assert congested
     assert all(mode.harmless == ONE_OF_THREE for mode in congested)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fabricmon.model import Members
+from fabricmon.topology.graph import Graph
+from fabricmon.topology.infer import annotate
 
 LINK = "link(host-002/mlx5_1/1, leaf-0-1/3)"
 
@@ -234,3 +236,38 @@ def test_a_link_that_goes_down_minutes_after_its_neighbour_flapped_is_no_flappin
         ("link_down", "link(host-003/mlx5_0/1, leaf-0-0/4)"),
         ("link_flapping", "link(host-003/mlx5_1/1, leaf-0-1/4)"),
     ]
+
+
+def test_an_adapter_that_fell_once_beside_the_flapping_one_of_its_cage_is_evidence_for_the_cage(world: Any) -> None:
+    w = world()
+    w.flap(("host-003", 0))  # not at the moment of any fall of the other
+    for _ in range(3):
+        w.run(20)
+        w.flap(("host-003", 1))
+    w.run(5)
+    assert w.kinds() == [("fault_domain", "cage(host-003/0)")]
+
+
+def test_an_adapter_that_fell_with_its_leaf_is_no_evidence_for_a_flapping_cage(world: Any) -> None:
+    w = world()
+    w.break_links(w.ports(rail=0))
+    w.run(3)
+    w.mend(w.ports(rail=0))
+    for _ in range(3):
+        w.run(20)
+        w.flap(("host-003", 1))
+    w.run(5)
+    assert ("link_flapping", "link(host-003/mlx5_1/1, leaf-0-1/4)") in w.kinds()
+    assert not [component for _, component in w.kinds() if component.startswith("cage")]
+
+
+def test_a_port_without_a_known_cable_that_falls_with_a_leaf_is_part_of_it(world: Any) -> None:
+    w = world(rails=2)
+    graph = w.graph
+    known = [c for c in graph.cables if f"0x{0xBB0000 + 7 * 64:016x}" not in (c.a.node, c.b.node)]
+    assert len(known) == len(graph.cables) - 1
+    w.engine.reconfigure({}, annotate(Graph(graph.switches, graph.adapters, tuple(known), graph.hosts, "test")), w.now)
+    w.run(5)
+    w.break_links(w.ports(rail=0))
+    w.run(60)
+    assert w.told() == {("fault_domain", "leaf(su0/rail0)")}

@@ -164,7 +164,7 @@ class CommonCauses:
         for cluster in clusters(fresh, phenomenon.within):
             if _foremost(cluster) is None:
                 cluster = [unit for unit in cluster if not unit.known]
-            least = phenomenon.least_groups if any(unit.wide for unit in cluster) else phenomenon.least
+            least = _least(phenomenon, cluster, domains)
             odds = chance(len(cluster), rate, phenomenon.within)
             if len(cluster) >= least and odds < UNLIKELY:
                 causes.append(_cause(phenomenon, cluster, odds))
@@ -270,6 +270,16 @@ def _foremost(units: Sequence[_Unit]) -> _Unit | None:
     largest = max((unit for unit in units if unit.wide), key=lambda unit: len(unit.rows), default=None)
     every = sum(len(unit.rows) for unit in units)
     return largest if largest is not None and len(largest.rows) >= MOSTLY * every else None
+
+
+def _least(phenomenon: Phenomenon, cluster: Sequence[_Unit], domains: RowDomains) -> int:
+    """Beginnings from which a cluster can have a common cause. A group and ports of which no leaf is known are two:
+    they may be its ports."""
+    if not any(unit.wide for unit in cluster):
+        return phenomenon.least
+    rows = [row for unit in cluster if not unit.wide for row in unit.rows]
+    loose = phenomenon.table is Kind.PORT and bool(rows) and bool((domains.port.ids["leaf"][rows] < 0).all())
+    return 2 if loose and _foremost(cluster) is not None else phenomenon.least_groups
 
 
 def _verdict(phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_Unit], grows: bool) -> FaultVerdict:

@@ -181,8 +181,9 @@ class Candidates:
             weight = np.full(len(where), CERTAIN)
         else:
             price, observed = self._mostly(mode, groups)
-        if mode.least == 1 and mode.domain in ("link", "nic"):
-            np.maximum.at(alone := np.zeros(len(groups)), owner, self.coincidence[where])
+        if (single := _singles(mode)) is not None:
+            there = np.isin(self.kind_of[where], [at for at, kind in enumerate(self.types) if kind in single])
+            np.maximum.at(alone := np.zeros(len(groups)), owner[there], self.coincidence[where[there]])
             price += alone
         fit = (number >= mode.least) & (number >= mode.share * observed)
         if mode.sign is not None:
@@ -344,6 +345,14 @@ class Candidates:
                 together += exp(g - top)
         others = sorted(best.values(), key=lambda a: (-a.gain, a.mode.name, a.group))
         return min(1.0, alone / total), min(1.0, together / total), others, whole
+
+
+def _singles(mode: Mode) -> frozenset[SymptomType] | None:
+    """Symptom types of which another one at the same moment makes a mode of one part a coincidence; None: it is no such
+    mode. Of a host that its agent falls silent: its links are several."""
+    if mode.domain == "host" and SymptomType.AGENT_SILENT in mode.q:
+        return frozenset({SymptomType.AGENT_SILENT})
+    return frozenset(mode.q) if mode.least == 1 and mode.domain in ("link", "nic") else None
 
 
 def _coincidences(onset: Floats, kind_of: Ints) -> Floats:

@@ -35,10 +35,10 @@ GROUPS_OF_PORTS: tuple[PartlyBroken, ...] = (
     PartlyBroken("leaf", "part of a leaf", 9.9, 3),
     PartlyBroken("feed", "leaves of one feed", 10.4, 6, whole="leaf"),
     PartlyBroken("chassis", "hosts of one chassis", 10.4, 3),
-    PartlyBroken("rack", "rack", 10.4, 4),
+    PartlyBroken("rack", "rack", 10.4, 3),
     PartlyBroken("row", "row", 10.4, 6),
-    PartlyBroken("firmware", "firmware", 10.4, 4),
-    PartlyBroken("board", "board", 10.4, 4),
+    PartlyBroken("firmware", "firmware", 10.4, 3),
+    PartlyBroken("board", "board", 10.4, 3),
 )
 """Groups of PORT rows, each with the ways of WAYS."""
 
@@ -81,6 +81,8 @@ PARTIAL_MODES: tuple[Mode, ...] = (
          2, together=ONE_CAUSE, sign=T.LOSS_TOWARDS_HOST, severity=Severity.CRITICAL, partial=True),
     Mode("hosts of one chassis silent", "chassis", "agent_silent", 10.4, {T.AGENT_SILENT: 0.97}, 2,
          together=ONE_CAUSE, severity=Severity.WARNING, partial=True),
+    Mode("hosts of a rack dead", "rack", "fault_domain", 10.4, {T.AGENT_SILENT: 0.97, T.LOSS_TOWARDS_HOST: 0.9},
+         3, together=ONE_CAUSE, sign=T.LOSS_TOWARDS_HOST, severity=Severity.CRITICAL, partial=True),
     Mode("hosts of a rack silent", "rack", "agent_silent", 10.4, {T.AGENT_SILENT: 0.97}, 3,
          together=ONE_CAUSE, severity=Severity.WARNING, partial=True),
 )  # fmt: skip
@@ -111,7 +113,7 @@ TOGETHER_MODES: tuple[Mode, ...] = (
     Mode("links below their rate", "together_degraded", "fault_domain", 12.5, {T.LINK_DEGRADED: 0.97}, word="common",
          severity=Severity.WARNING),
     Mode("adapters pausing", "together_pausing", "fault_domain", 12.5, {T.PAUSING: 0.95}, word="common",
-         severity=Severity.WARNING),
+         severity=Severity.WARNING, harmless=TWO_OF_THREE),
     Mode("GPUs with NVLink faults", "together_nvlink", "fault_domain", 12.5,
          {T.NVLINK_DOWN: 0.95, T.NVLINK_ERRORS: 0.95, T.GPU_FABRIC: 0.95}, word="common"),
 )  # fmt: skip

@@ -110,6 +110,11 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
         "backplane, or its link to the management network.",
         "Check the chassis controller and its management link; then supply and event log.",
     ),
+    "hosts of a rack dead": ModeText(
+        "{bad} of {of} hosts of rack {name} are dead",
+        "Hosts of one rack fell silent together, and peers lose packets to them.",
+        "Check the power of the rack: PDU, busway, breakers; then a BMC.",
+    ),
     "hosts of a rack silent": ModeText(
         "{bad} of {of} hosts of rack {name} do not answer",
         "Hosts of one rack fell silent together, and no peer has confirmed that they are dead: the management switch "
