@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from fabricmon.notify.silence import (
     LONGEST,
+    MAX_NAMES,
     Silence,
     SilenceError,
     SilenceMatches,
@@ -49,6 +50,10 @@ def test_a_bad_silence_is_refused_by_the_name_of_its_field(change: dict[str, obj
 def test_a_maintenance_window_names_something() -> None:
     made = maintenance("m", T0, T0 + 60, hosts=["host-04*"], comment="new firmware")
     assert (made.hosts, made.components, made.comment) == (("host-04*",), (), "new firmware")
+    many = [f"host-{number}" for number in range(MAX_NAMES + 1)]
+    assert maintenance("m", T0, T0 + 60, many[1:]).hosts == tuple(many[1:])
+    with pytest.raises(SilenceError, match=f"at most {MAX_NAMES} names, got {MAX_NAMES + 1}"):
+        maintenance("m", T0, T0 + 60, many[:9], many[9:])
     for hosts in ([], ["*"], [" "]):
         with pytest.raises(SilenceError, match="hosts"):
             maintenance("m", T0, T0 + 60, hosts=hosts)

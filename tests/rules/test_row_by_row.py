@@ -207,6 +207,17 @@ def penalty_of(downs: list[tuple[float, int]], now: float, params: LinkFlappingP
     return penalty, episodes, first if slow else began
 
 
+def test_a_link_flaps_above_its_limit_and_is_calm_below_the_other_one() -> None:
+    rows, params = Rows(0), LinkFlappingParams(raise_at=2000.0, clear_at=1000.0)
+    downs, counts = rows.tracks.downs, (0, 1, 2, 3)
+    for row, count in enumerate(counts):
+        downs.at[0, row], downs.count[0, row], downs.head[row], downs.last[row] = rows.now, count, 1, rows.now
+    found = rows.test("link_flapping", params)[: len(counts)]
+    assert [value for *_, value in found] == [0.0, 1000.0, 2000.0, 3000.0]
+    assert [fire for fire, *_ in found] == [False, False, False, True]
+    assert [clear for _, clear, *_ in found] == [True, False, False, False]
+
+
 @seeds
 def test_the_penalty_of_a_link_is_that_of_its_downs_one_after_the_other(seed: int) -> None:
     rows, params = Rows(seed), LinkFlappingParams(window=Duration(40_000))
