@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,6 +16,7 @@ import pytest
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.row_state import RowState
 from fabricmon.fleet.view import View
 from fabricmon.model import Component, Kind, Part
 from fabricmon.rules import RULES, Rule
@@ -102,6 +106,51 @@ def test_the_outcome_has_one_entry_a_row_and_evidence_for_any(rule: Rule) -> Non
     assert evidence
     assert evidence[0].text
     assert all(isinstance(value, str) for value in rule.info(view, 0, rule.params()).values())
+
+
+def states(of: RowState) -> Iterator[RowState]:
+    yield of
+    for part in of.parts():
+        yield from states(part)
+
+
+@functools.cache
+def any_state(kind: Kind) -> View:
+    """64 rows that were read twice, some absent since, and whatever state is carried from tick to tick."""
+    rng, site = np.random.default_rng(1), Site()
+    columns = tuple(name for name, counter in CATALOGUE.items() if counter.kind is kind)
+    labels = {"role": "compute", "link_layer": "InfiniBand", "peer": "n2/p", "owner": "r0", "port": "1"}
+    named = tuple(Component(f"r{n}", labels | {"device": f"d{n}"}) for n in range(64))
+    site.inventory("a", Part("x", kind, columns, named, 10.0))
+    for taken in (100.0, 110.0):
+        site.send("a", {(one.name, c): float(rng.integers(0, 9)) for one in named for c in columns}, taken)
+        site.tick(10.0)
+    table = site.fleet.tables[kind]
+    for state in states(table.tracks) if isinstance(table.tracks, RowState) else ():
+        for name in state.DECLARED:
+            array = getattr(state, name)
+            if array.dtype.kind == "f":
+                array[:] = rng.choice([math.nan, 0.0, 0.5, 1.0, 9.0, site.now - 5.0, site.now], array.shape)
+            elif array.dtype.kind == "b" and name not in ("swept", "hardware"):
+                array[:] = rng.random(array.shape) < 0.5
+    table.present[: table.n] &= rng.random(table.n) < 0.5
+    return View(table, site.now)
+
+
+OF_DEVICES = pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if rule.table is not Kind.NODE], ids=lambda rule: rule.name
+)
+
+
+@OF_DEVICES
+def test_whatever_its_state_a_row_that_is_absent_or_not_read_is_not_known(rule: Rule) -> None:
+    """A vanished adapter alone is the fault itself."""
+    view = any_state(rule.table)
+    with np.errstate(all="ignore"):
+        known = rule.test(view, rule.params()).known
+        late = rule.test(View(view.table, view.now + 1e6), rule.params()).known
+    assert not (known & ~view.present).any() or rule.name == "nic_fault"
+    assert not late.any()
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
