@@ -26,7 +26,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
 )
 from fabricmon.engine.diagnosis.silence_rate import SilenceRate
 from fabricmon.engine.diagnosis.symptom_index import TABLES, SymptomIndex, observations_of, rule_states_by_type
-from fabricmon.engine.diagnosis.verdicts import verdicts_of
+from fabricmon.engine.diagnosis.verdicts import verdicts_of, with_dark_hosts
 from fabricmon.engine.diagnosis.victims import victims, without
 from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.domains.placing import Placing
@@ -212,7 +212,8 @@ class Evaluation:
         verdicts = verdicts_of(observations, silence, ports, moved, index)
         self._seen = index.hosts(SymptomType.AGENT_SILENT, answering(observations, ports, moved))
         witnessed = partial(index.witnessed, restored=self._situation.together)
-        return self._common_causes.joined(verdicts, observations, index.domains, witnessed, now), observations, held_up
+        verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now)
+        return with_dark_hosts(verdicts, index.domains), observations, held_up
 
     def _context(self, index: SymptomIndex, observations: Observations, now: float) -> VerdictContext:
         graph = self._placing.graph

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import MODES, ONE_OF_THREE
+from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
 from fabricmon.engine.diagnosis.gray import gray
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain, with_their_switch
-from fabricmon.engine.diagnosis.verdicts import without_falls
+from fabricmon.engine.diagnosis.verdicts import with_dark_hosts, without_falls
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.engine.incidents.situation import Situation
-from fabricmon.model import Severity
+from fabricmon.model import ComponentId, Kind, Severity
 from fabricmon.topology.groups import DOMAINS, Domains
 from tests.engine.test_scenarios_of_gpus_and_pcie import Nodes
 from tests.engine.test_situation_over_time import case, step
@@ -273,3 +275,41 @@ def test_what_normal_work_shows_too_is_never_sure() -> None:
     congested = [mode for mode in MODES if mode.q.keys() == {SymptomType.CONGESTION} and mode.domain != "nic"]
     assert congested
     assert all(mode.harmless == ONE_OF_THREE for mode in congested)
+
+
+def of_hosts(hosts: int, ports: int) -> RowDomains:
+    """Hosts with so many ports each; row = host * ports + port."""
+    n = hosts * ports
+    ids = {domain: np.full(n, -1, np.int32) for domain in DOMAINS}
+    ids["link"], ids["host"] = np.arange(n, dtype=np.int32), np.repeat(np.arange(hosts, dtype=np.int32), ports)
+    names: dict[str, list[str]] = {domain: [] for domain in DOMAINS}
+    names["host"] = [f"host-{at}" for at in range(hosts)]
+    none = Groups({"adapter": np.empty(0, np.int32), "pcie_switch": np.empty(0, np.int32)})
+    nodes = [ComponentId(Kind.NODE, name, "") for name in names["host"]]
+    inside = {Kind.PCIE: none, Kind.GPU: none}
+    return RowDomains(Domains(ids, names, {}, np.zeros(n, np.bool_), np.full(n, -1, np.int32)), {}, nodes, inside)
+
+
+def test_links_of_hosts_without_power_that_a_sweep_sees_go_down_are_effects_of_it() -> None:
+    power = next(mode for mode in MODES if mode.name == "power lost")
+    silent = SymptomType.AGENT_SILENT
+    dark = FaultVerdict((power,), 0, 0.99, 0.99, 50.0, {silent: np.array([0, 1, 2])}, 100.0, {}, (), None)
+    inside, outside, before = broken([1, 7, 4], [120.0, 120.0, 20.0])
+    found = with_dark_hosts([dark, inside, outside, before], of_hosts(8, 2))
+    assert [verdict.group for verdict in found] == [0, 7, 4]
+    assert found[0].effects[DOWN].tolist() == [1]
+    cut = replace(dark, modes=(next(mode for mode in MODES if mode.name == "monitoring path cut"),))
+    assert len(with_dark_hosts([cut, inside], of_hosts(8, 2))) == 2, "hosts that do not answer may run"
+
+
+def test_two_parts_of_groups_that_fail_at_one_moment_have_an_unknown_common_cause_and_two_whole_ones_have_not() -> None:
+    domains = of_hosts(8, 2)
+    rack = next(mode for mode in HARD_MODES if mode.name == "rack down")
+    for well, words in ((4, ["common"]), (0, ["rack", "rack"])):
+        rows = [np.arange(8 * at, 8 * at + 4) for at in (0, 1)]
+        halves = [
+            FaultVerdict((rack,), at, 0.99, 0.99, 50.0, {DOWN: rows[at]}, 100.0 + at, {DOWN: well}, (), None)
+            for at in (0, 1)
+        ]
+        found = CommonCauses().joined(halves, {}, domains, lambda _kind, _rows: True, 103.0)
+        assert [verdict.mode.word for verdict in found] == words

@@ -5,7 +5,7 @@ group explains most of them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf, log
@@ -85,13 +85,18 @@ PHENOMENA: tuple[Phenomenon, ...] = (
 
 @dataclass(slots=True)
 class _Unit:
-    """Something that began: a verdict, or a silent host that no verdict explains (None)."""
+    """Something that began: a verdict, or a silent host that no verdict explains (None).
+
+    wide    it is on a group; partly: on less than MOSTLY of its observed members
+    known   it is a common cause already
+    """
 
     onset: float
     rows: frozenset[int]
     verdict: FaultVerdict | None
     wide: bool = False
     known: bool = False
+    partly: bool = False
 
 
 @dataclass(slots=True)
@@ -206,7 +211,7 @@ def _end(phenomenon: Phenomenon, causes: list[_Cause], units: Iterable[_Unit]) -
         mine = [unit for unit in units if unit.rows & cause.rows]
         largest = max((len(unit.rows) for unit in mine if unit.wide), default=0)
         absorbed = largest > ABSORBED * sum(len(unit.rows) for unit in mine)
-        if not mine or (len(mine) < phenomenon.least_groups and absorbed):
+        if not mine or (len(mine) < _least_groups(phenomenon, mine) and absorbed):
             causes.remove(cause)
 
 
@@ -237,13 +242,18 @@ def _units(
             wide = verdict.domain in GROUPS - {"host"}
             began = any(witnessed(kind, some) for kind, some in rows.items())
             if began and (wide or not phenomenon.only_groups):
-                found.append(_Unit(verdict.onset, mine, verdict, wide, verdict.domain in KNOWN_CAUSES))
+                known = verdict.domain in KNOWN_CAUSES
+                found.append(_Unit(verdict.onset, mine, verdict, wide, known, wide and _is_partly(verdict, rows)))
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     if silent is not None and len(silent.rows) <= CUT_OFF * int(silent.known.sum()):
         for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
             if row not in explained and witnessed(T.AGENT_SILENT, np.array([row])):
                 found.append(_Unit(onset, frozenset((row,)), None))
     return found
+
+
+def _is_partly(verdict: FaultVerdict, rows: Mapping[SymptomType, Ints]) -> bool:
+    return all(len(found) < MOSTLY * (len(found) + verdict.silent.get(kind, 0)) for kind, found in rows.items())
 
 
 KNOWN_CAUSES = frozenset({"feed", "firmware", "board", "row", "network", "plane", "pod"})
@@ -279,7 +289,13 @@ def _least(phenomenon: Phenomenon, cluster: Sequence[_Unit], domains: RowDomains
         return phenomenon.least
     rows = [row for unit in cluster if not unit.wide for row in unit.rows]
     loose = phenomenon.table is Kind.PORT and bool(rows) and bool((domains.port.ids["leaf"][rows] < 0).all())
-    return 2 if loose and _foremost(cluster) is not None else phenomenon.least_groups
+    return 2 if loose and _foremost(cluster) is not None else _least_groups(phenomenon, cluster)
+
+
+def _least_groups(phenomenon: Phenomenon, units: Iterable[_Unit]) -> int:
+    """Groups that can have an unknown common cause. Two parts of groups that fail at one moment are doubtful names for
+    what has cables in both; two whole leaves are not."""
+    return 2 if all(unit.partly for unit in units if unit.wide) else phenomenon.least_groups
 
 
 def _verdict(phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_Unit], grows: bool) -> FaultVerdict:

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from fabricmon.catalogue.kinds import KINDS
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose, unexplained
+from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED, ONE_CAUSE
+from fabricmon.engine.diagnosis.diagnose import MOSTLY, FaultVerdict, diagnose, unexplained
 from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses, witnesses
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, with_effects, with_their_switch
 from fabricmon.engine.domains.groups import Ints
+from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.model import Kind
 
 WITNESS = SymptomType.LOSS_TOWARDS_HOST
 CUTTING = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_FLAPPING})
@@ -63,6 +65,31 @@ def without_falls(verdicts: Sequence[FaultVerdict]) -> list[FaultVerdict]:
 
 
 FLAPPING = frozenset({SymptomType.LINK_FLAPPING, SymptomType.LINK_FELL})
+
+
+def with_dark_hosts(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> list[FaultVerdict]:
+    """The verdicts, without links that are down of hosts that another one explains as dead or without power: who sweeps
+    the switches sees their ports go dark."""
+    owner: dict[int, int] = {}
+    of_nodes, of_ports = domains.by_table[Kind.NODE].ids["host"], domains.port.ids["host"]
+    for at, verdict in enumerate(verdicts):
+        if verdict.mode.kind in DARK:
+            rows = verdict.explained.get(SymptomType.AGENT_SILENT, np.empty(0, np.int64))
+            owner |= dict.fromkeys(of_nodes[rows].tolist(), at)
+    found, gone = list(verdicts), set[int]()
+    for at, verdict in enumerate(verdicts if owner else ()):
+        if verdict.explained.keys() == {SymptomType.LINK_DOWN}:
+            hosts = of_ports[verdict.explained[SymptomType.LINK_DOWN]].tolist()
+            dark = [owner[host] for host in hosts if host in owner]
+            most = max(dark, key=dark.count) if len(dark) >= MOSTLY * len(hosts) else -1
+            if most >= 0 and verdict.onset >= found[most].onset - ONE_CAUSE:
+                found[most] = with_effects(found[most], verdict)
+                gone.add(at)
+    return [verdict for at, verdict in enumerate(found) if at not in gone]
+
+
+DARK = ("fault_domain", "host_unreachable")
+"""Kinds of verdicts on silent hosts that are more than silence."""
 
 
 def _without_cut_off(verdicts: Sequence[FaultVerdict], ports: PortHealth) -> list[FaultVerdict]:
