@@ -154,11 +154,11 @@ def rules(table: Iterable[Rule]) -> str:
             f"**{rule.title}.** Evaluates: {rule.table}. Severity: {rule.severity}. Incident kind: `{rule.kind}`. "
             + ("Evaluated on the node and on the server." if rule.scope == "node" else "Evaluated on the server."),
             "",
-            f"*Why:* {rule.why}",
+            f"*What is wrong:* {rule.why}",
             "",
             f"*Next step:* {rule.action} More: [runbook](runbooks/{rule.kind}.md).",
             "",
-            f"*Method and sources:* [methods.md]({rule.method}).",
+            f"*How it is decided:* {rule.decision} Formula and sources: [methods.md]({rule.method}).",
             "",
         ]
         rows = [(f"`{limit.name}`", limit.default, limit.meaning) for limit in limits(rule)]

@@ -115,6 +115,10 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=(
+        "The server gets no data from this node: its agent is down, the node is unreachable, or two nodes use one "
+        "name. Its jobs may run normally, but faults on it are not detected."
+    ),
+    decision=(
         "No frame came from this node for 30 seconds, or three of its intervals if that is longer; for 20 seconds if "
         "it does not answer either. A silent agent is "
         "not a dead node: agents are restarted, upgraded and starved. So this is information; it becomes a fault "

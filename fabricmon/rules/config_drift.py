@@ -195,6 +195,10 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=(
+        "The settings of this port (flow control, priorities, MTU or ECN) differ from those of the other ports of its "
+        "rail. Under load it drops packets or makes other ports wait."
+    ),
+    decision=(
         "All ports of one rail use the same switches and must agree on the lossless classes. A port whose priority "
         "flow control, priority table, pause or MTU differs drops packets, or pauses other ports, under load only; a "
         "difference in ETS, ECN or buffers costs throughput. The settings of more than half of the rail's ports are "

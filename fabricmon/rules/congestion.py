@@ -196,6 +196,10 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=(
+        "This port has data to send and cannot, because something beyond it does not accept the data. Its jobs slow "
+        "down; the cause is usually another host or link, not this port."
+    ),
+    decision=(
         "The port has data and cannot transmit: no credits on InfiniBand, PFC pause on Ethernet. Above a quarter of "
         "the time in three windows of 30 s it is more than the bursts of a collective operation, which wait for a "
         "second and then not at all (bands of stall time: below 5 % none, to 15 % low, to 25 % medium). It is the "

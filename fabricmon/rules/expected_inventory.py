@@ -183,6 +183,10 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=(
+        "The node has fewer network adapters or GPUs than expected, or has some that cannot be used. Jobs fail to "
+        "start on it or run slower."
+    ),
+    decision=(
         "The node has fewer adapters of the compute network, or fewer GPUs, than expected. The expected number comes "
         "from the configuration (collect.inventory.expect or a manifest), else from the machine type, else from the "
         "nodes of the same vendor, product and board when at least three quarters of them agree. An adapter that was "

@@ -12,7 +12,7 @@ from fabricmon.fleet.view import View
 from fabricmon.forms.readable import share_text
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules import packet_loss
-from fabricmon.rules.packet_loss import DIFFERS, SPAN, WHY, PacketLossParams, grade, lossy
+from fabricmon.rules.packet_loss import DECISION, DIFFERS, SPAN, WHY, PacketLossParams, grade, lossy
 from fabricmon.rules.promql import Alert, Translation, increase
 from fabricmon.rules.rule import Outcome, Rule, Scope, reading
 
@@ -67,6 +67,7 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=WHY,
+    decision=DECISION,
     action=(
         "Take the cable or switch that the lossy flows have in common out of the routing. The incident names it. Then "
         "check its error counters and reseat or replace it."

@@ -166,6 +166,10 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=(
+        "The NVIDIA driver reports a fault of the NVLink fabric of this GPU, or that the GPU needs a reset. Jobs that "
+        "use NVLink between GPUs fail to start, hang or run slower."
+    ),
+    decision=(
         "The NVIDIA driver itself reports a fault of the NVLink fabric of this GPU, or that the GPU needs a recovery: "
         "unhealthy or limited fabric health, degraded bandwidth, unhealthy routes, an access timeout, an incorrect "
         "configuration, a failed registration, or a recovery action. Jobs that use NVLink across GPUs fail to start, "

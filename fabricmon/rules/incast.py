@@ -178,6 +178,10 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=(
+        "Many senders send to this port at the same time and its link is full, so they have to slow down. The hardware "
+        "is healthy; the traffic of the job is the cause."
+    ),
+    decision=(
         "This port receives at line rate, or 5 % of its packets are ECN-marked, far more than its peers, while at "
         "least four senders are slowed down in the same window and the port itself does not pause its switch: its link "
         "is oversubscribed. The downlink of its leaf is full. Its hardware is healthy. Without counters per peer the "

@@ -90,6 +90,10 @@ RULE = Rule(
     test=test,
     evidence=evidence,
     why=(
+        "Packets of this connection take much longer than usual, because queues in the network are full or their path "
+        "has changed. Jobs that use it wait."
+    ),
+    decision=(
         "The median round trip of the network alone, without the time on both hosts, is three times as long as usual "
         "for this flow and for flows of its sort, in three windows of 10 s. The network holds packets: queues that "
         "stay full, a detour over other switches, a port that is paused or runs slowly. A busy host does not lengthen "

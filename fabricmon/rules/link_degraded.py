@@ -161,6 +161,9 @@ RULE = Rule(
     test=test,
     evidence=evidence,
     why=(
+        "The link is up, but slower than it should be. Jobs that use it run at the speed of this one link."
+    ),
+    decision=(
         "The link is up, but negotiated a lower rate than configured, or than most ports of its make on its rail "
         "(without a rail: on the same host) have. Collective operations run at the pace of the slowest link, so one "
         "such port slows a whole job. Rates are compared as numbers: 200 Gb/s is the same as 4X HDR or 2X NDR, and a "

@@ -114,6 +114,10 @@ RULE = Rule(
     info=info,
     title="Link degrading",
     why=(
+        "Bit errors on this link are increasing and will reach the alarm limit within a day. Jobs are not affected "
+        "yet."
+    ),
+    decision=(
         "The bit error ratio of this link rises steadily. Errors of the last six hours, in half-hour bins, follow a "
         "line in log10 whose slope is significantly above 0, and that line crosses the next limit of link_errors "
         "within a day. Bursts widen the interval, so one bad hour is no trend; fewer than 20 errors in six hours make "

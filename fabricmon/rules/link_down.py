@@ -241,6 +241,9 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=(
+        "The link is down, or the subnet manager has not configured it (state INIT). Jobs that use it stall or fail."
+    ),
+    decision=(
         "A link that was up, or is expected to be, is not active for longer than a retraining takes, and is not "
         "disabled. On InfiniBand the "
         "port's own state decides: DOWN and POLLING is loss of signal; INIT with the physical link up means that the "

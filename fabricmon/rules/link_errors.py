@@ -130,12 +130,17 @@ RULE = Rule(
     test=test,
     evidence=evidence,
     why=(
-        "The link has errors after error correction. With k errors among n bits (line rate times the time the link was "
-        "up) the true ratio is above the compared bound with a probability of 1 - 1e-8: above 10 times the target of "
-        "this speed is a warning, above 1000 times it, or hard errors (link recoveries, link integrity) in 3 of 5 "
-        "polls, is critical. One burst counts as three errors, so it cannot alarm alone. Errors of the first 30 s "
-        "after a link came up are left out. A saturated counter and too few bits are no evidence. A port counts errors "
-        "of its receive direction only: the fault may be the far end's transmitter."
+        "Data arrives damaged on this link, more than error correction can repair. Packets are lost and sent again, so "
+        "jobs slow down or fail."
+    ),
+    decision=(
+        "Errors that error correction (FEC) did not repair are compared with the bits that the link carried: line "
+        "rate times the time the link was up. The compared ratio is a lower bound, which a link at the limit exceeds "
+        "by chance with a probability of 1e-8. Above 10 times the target of this speed is a warning; above 1000 times "
+        "it, or hard errors (link recoveries, link integrity) in 3 of 5 polls, is critical. One burst counts as three "
+        "errors, so it cannot alarm alone. Errors of the first 30 s after a link came up are left out. A saturated "
+        "counter and too few bits are no evidence. A port counts errors of its receive direction only: the fault may "
+        "be the far end's transmitter."
     ),
     action=(
         "Compare with the far end's counters to find the direction. Check the module's Rx power and "

@@ -196,6 +196,10 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=(
+        "The link goes down and up again and again. Each time all its traffic stops for seconds, and jobs stall or "
+        "fail."
+    ),
+    decision=(
         "The link goes down and up repeatedly; each time it loses all traffic for seconds, and training jobs stall or "
         "fail. Every down adds 1000 to a penalty that halves in 15 minutes; above 2000 the link is "
         "flapping, below 750 it is calm again (the damping routers use, RFC 2439). So two downs of a reboot do not "

@@ -42,6 +42,10 @@ RULE = Rule(
     test=never,
     evidence=evidence,
     why=(
+        "Many parts of the fabric report faults at the same time, so they share a cause, or the data of the central "
+        "server is wrong. Jobs on all of these parts may be affected."
+    ),
+    decision=(
         "So many parts of the fabric do not fail at the same time by chance: they share a cause, or the central server "
         "itself is wrong. One incident counts them by kind and names the fault domains among them. The single "
         "incidents are kept and shown. They stay part of it until they end or a larger incident explains them; time "

@@ -132,6 +132,9 @@ RULE = Rule(
     test=test,
     evidence=evidence,
     why=(
+        "The network adapter has failed or has disappeared from the node. Jobs that use it hang or fail."
+    ),
+    decision=(
         "An adapter counts unrecoverable errors, or the kernel log reports that its firmware or its PCIe function "
         "failed. Or an adapter of this node left its inventory while the node still reports: its counters merely end, "
         "so no other rule detects it. Not evaluated for two minutes after a boot; if all adapters are missing at once "

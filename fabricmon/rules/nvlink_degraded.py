@@ -115,6 +115,10 @@ RULE = Rule(
     test=test,
     evidence=evidence,
     why=(
+        "NVLinks of this GPU have errors and send data again. Jobs on this GPU run slower, and a link that trains "
+        "again stalls every GPU that uses it."
+    ),
+    decision=(
         "NVLinks of this GPU have errors above the limits of the vendor's own health check: 100 CRC errors a second or "
         "one replay or retraining in an interval on NVLink 4 and older, one critical error or a post-FEC BER above "
         "1e-12 on NVLink 5. Corrected errors cost bandwidth; a link that retrains stalls every GPU that uses it. "

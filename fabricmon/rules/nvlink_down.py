@@ -91,6 +91,10 @@ RULE = Rule(
     test=test,
     evidence=evidence,
     why=(
+        "NVLinks of this GPU are down. Jobs on this node run at the speed of the GPU with the fewest links, or do not "
+        "start."
+    ),
+    decision=(
         "A GPU has fewer active NVLinks than it has links to NVSwitches, or than the best GPU of its host where the "
         "links lead from GPU to GPU. Collective operations within the node run at the pace of the GPU with the fewest "
         "links, and on boards with NVSwitches one inactive link is a fault by the vendor's own limits. Not evaluated "

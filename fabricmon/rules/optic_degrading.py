@@ -122,6 +122,10 @@ RULE = Rule(
     info=info,
     title="Optical module degrading",
     why=(
+        "The optical module receives too little light or is too hot, or will be within a day. Bit errors follow, and "
+        "jobs that use the link then slow down."
+    ),
+    decision=(
         "Rx power or temperature of this module is beyond the module's own alarm limit, or drifts so steadily that it "
         "reaches the limit within a day. A line through half-hour means of six hours has to fall in both halves, so "
         "that a step, as when a job starts, is no trend; of the temperature only the rise above the other modules "

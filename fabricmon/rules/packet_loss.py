@@ -142,6 +142,9 @@ DIFFERS = (
 )
 
 WHY = (
+    "Packets are lost and have to be sent again. Jobs that use this port or connection slow down."
+)
+DECISION = (
     "Packets are retransmitted: the peer reported a sequence error, or did not answer in time. Windows are compared "
     "with the usual loss of ports of the same role; the share of false alarms among all alarms is kept at 1 %, and two "
     "of three windows must agree. Retransmissions while connections are set up, reordering by adaptive routing and "
@@ -158,6 +161,7 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=WHY,
+    decision=DECISION,
     action=(
         "One port: compare with its neighbours on the leaf, check the errors at both ends of its cable. Many ports of "
         "one leaf or plane: a switch drops silently; see the incident of the group, and take it out of the routing."

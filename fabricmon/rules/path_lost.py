@@ -50,6 +50,10 @@ RULE = Rule(
     evidence=evidence,
     title="One path loses everything",
     why=(
+        "One path between two adapters loses every packet, while other paths between them work. Jobs that use that "
+        "path stall or fail."
+    ),
+    decision=(
         "All probes of one flow are lost while other flows reach the same peer. Switches choose a path by the UDP "
         "ports of a packet, so one of several equal paths drops what it gets: a black hole, by a wrong route or a "
         "faulty part of a switch. Connections that hash onto it fail or stall, others do not notice."

@@ -91,6 +91,10 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=(
+        "The PCIe link of this device has fewer lanes or a lower speed than it should have. The device cannot reach "
+        "its full bandwidth, so its jobs run slower."
+    ),
+    decision=(
         "The PCIe link of this device, or of a bridge between it and the CPU, has fewer lanes or a lower speed than "
         "both its ends support. Libraries for collective operations plan with the possible speed of network adapters, "
         "so a narrow one is invisible to them and slows every ring it is part of. A card with more lanes than its slot "

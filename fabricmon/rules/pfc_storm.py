@@ -116,6 +116,10 @@ RULE = Rule(
     test=test,
     evidence=evidence,
     why=(
+        "This port makes its switch stop sending nearly all the time (PFC pause), and other ports have to wait. "
+        "Jobs on the whole rail can stop."
+    ),
+    decision=(
         "The port sends PFC pause for 80 % of the time or more, or its adapter counts a storm, while at least three "
         "other ports cannot transmit: endless pause spreads from switch to switch and can stop a whole rail. Its host "
         "or adapter is the cause, the ports that wait are its victims. Watchdogs of switches act after 0.2 to 0.4 s "

@@ -44,6 +44,10 @@ RULE = Rule(
     test=never,
     evidence=evidence,
     why=(
+        "This part has had many more incidents in the last weeks than others of its kind. The repairs so far did not "
+        "help, and its jobs will be interrupted again."
+    ),
+    decision=(
         "The rate of incidents of this part over the last weeks is, with a probability of 95 %, more than ten times "
         "the median of parts of its sort. A few parts cause most incidents of a cluster: in one public trace six of "
         "forty cable faults were on one host of four hundred. Incidents that a larger cause explained do not count, "

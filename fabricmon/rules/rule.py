@@ -94,7 +94,8 @@ class Rule:
     test       (view, params) -> Outcome; a pure function of the view, which carries `now`
     evidence   (view, row, params) -> readings, called for transitions only
     title      what is wrong, in a few words; "": the kind's title
-    why        meaning and source of the limit
+    why        what is wrong and what it does to a job: at most two short sentences, for the engineer on call
+    decision   how it is decided: limits, and what does not count; in docs/rules.md and the runbook only
     action     the next step
     yields_to  rules whose symptom on the same component makes this one an effect without an incident
     promql     params -> the same condition for a rule evaluator
@@ -109,6 +110,7 @@ class Rule:
     test: Callable[[View, Any], Outcome]
     evidence: Callable[[View, int, Any], tuple[Evidence, ...]]
     why: str
+    decision: str
     action: str
     promql: Callable[[Any], Translation]
     kind: str = ""

@@ -116,6 +116,10 @@ RULE = Rule(
     test=test,
     evidence=evidence,
     why=(
+        "The host takes its data from the network too slowly, so this port makes its senders wait. The jobs of these "
+        "senders slow down too."
+    ),
+    decision=(
         "The port sends PFC pause for a tenth of the time or more, although it receives no more than its peers, or its "
         "queues have no receive buffer when packets arrive: its host does not drain it. On a lossless fabric its "
         "senders are back-pressured, and then all ports behind the same switches. A narrow or slow PCIe link is the "

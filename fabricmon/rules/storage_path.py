@@ -108,6 +108,10 @@ RULE = Rule(
     test=test,
     evidence=evidence,
     why=(
+        "A storage port has been congested for longer than a checkpoint takes. Jobs wait when they load data or save "
+        "checkpoints."
+    ),
+    decision=(
         "A port of the role storage cannot transmit, sends PFC pause or receives ECN-marked packets without a break "
         "for ten minutes. A checkpoint that fills the storage network for a minute or two is normal; longer congestion "
         "stalls jobs that save or load. Storage ports are evaluated by this rule and not by those of collective "

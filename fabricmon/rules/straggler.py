@@ -116,6 +116,10 @@ RULE = Rule(
     test=test,
     evidence=evidence,
     why=(
+        "This port carries much less traffic than the other ports of its rail. Jobs wait for the slowest port; the "
+        "reason is often the host, not the network."
+    ),
+    decision=(
         "This port carries clearly less than the other active ports of its rail, or sends clearly more pause, in at "
         "least ten of twelve windows of ten seconds. The peers are the ports of one rail and make, and of one job "
         "where jobs are known; idle ports are no peers, and a host that is low on most of its ports counts as another "

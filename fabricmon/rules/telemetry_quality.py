@@ -188,6 +188,10 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=(
+        "Some readings of this port are missing, wrong or out of date. Jobs are not affected, but faults of this port "
+        "may not be detected."
+    ),
+    decision=(
         "Some telemetry of this port is unreliable. Saturated: InfiniBand error counters stop at all ones (4, 8 or 16 "
         "bits) and cannot count another error. Unreadable: a counter that was readable returns an error. Not "
         "refreshed: the agent reports, but some readings are stale. Frozen: the traffic counters stand still while "

@@ -81,6 +81,9 @@ RULE = Rule(
     test=test,
     evidence=evidence,
     why=(
+        "Probes to this port get no answer, although its node runs and reports. Jobs that send to it stall or fail."
+    ),
+    decision=(
         "Several adapters probe this port and none gets an answer, while the agent of its node reports as usual. Ten "
         "probes that are lost by chance alone need a loss of more than half of all packets. Where its own probes are "
         "answered, packets towards it are lost, or its responder is stopped or blocked by a firewall; where they are "

@@ -70,10 +70,10 @@ def _headline(kind: str, rules: Iterable[Rule]) -> str:
 
 
 def _reasons(kind: str, rules: list[Rule]) -> str:
-    lines = ["## Why fabricmon reports this"]
+    lines = ["## How it is decided"]
     for rule in rules:
         name = f"`{rule.name}`: " if len(rules) > 1 else ""
-        lines += ["", name + rule.why]
+        lines += ["", name + rule.decision]
     if modes := modes_of(kind):
         lines += [
             "",

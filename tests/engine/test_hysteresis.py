@@ -30,6 +30,7 @@ RULE = Rule(
     evidence=lambda view, row, params: (),
     title="Broken",
     why="",
+    decision="",
     action="",
     promql=not_expressible(""),
 )

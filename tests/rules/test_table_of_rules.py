@@ -42,9 +42,10 @@ def test_every_parameter_says_what_it_is_and_where_it_comes_from(rule: Rule) -> 
 @EACH
 def test_it_reads_well(rule: Rule) -> None:
     assert rule.title
-    assert len(rule.why) > 200, "characters: what it means, and what its limits are for"
+    assert len(rule.decision) > 150, "characters: what is compared with which limit, and what does not count"
     assert len(rule.action) > 150, "characters: what to do, and with which command"
     assert rule.why.endswith(".")
+    assert rule.decision.endswith(".")
     assert rule.action.rstrip("?").endswith((".", "right"))
 
 

@@ -38,8 +38,7 @@ ACTIONS: Mapping[str, str] = {
 }
 _ACTION = "Compare with the cabling plan: correct the fabric, or the file that the topology comes from."
 _WHY = (
-    "This is a finding of the topology, not of counters. While it is wrong, incidents of leaves and rails may name the "
-    "wrong one."
+    "This comes from the topology, not from counters; until it is corrected, incidents may name the wrong leaf or rail."
 )
 
 

@@ -12,7 +12,8 @@ _SWITCH_OUT = "Take the switch out of the routing, then read its drop and parity
 def _all_of(switch: str) -> ModeText:
     return ModeText(
         f"{switch} {{name}} loses packets: {{bad}} of {{of}} flows through it",
-        "The lossy flows have this switch in common, and flows around it are clean.",
+        "All connections that lose packets go through this switch; connections around it lose none. Jobs that send "
+        "through it slow down or fail.",
         _SWITCH_OUT,
     )
 
@@ -20,8 +21,8 @@ def _all_of(switch: str) -> ModeText:
 def _half_of(switch: str) -> ModeText:
     return ModeText(
         f"Part of {switch} {{name}} loses packets: {{bad}} of {{of}} flows through it",
-        "The lossy flows have this switch in common, about half of those through it: some of its ports or one of its "
-        "pipelines is bad.",
+        "About half of the connections through this switch lose packets: some of its ports, or a part of its chip, is "
+        "bad. Jobs that send through that part slow down or fail.",
         _SWITCH_OUT,
     )
 
@@ -30,146 +31,153 @@ TEXTS: Mapping[str, ModeText] = {
     **GROUP_TEXTS,
     "NIC bad": ModeText(
         "NIC {name} is faulty",
-        "The device reports errors or has vanished; a cable alone cannot cause that.",
+        "The adapter reports errors or has disappeared; a cable cannot cause that. Jobs that use it hang or fail.",
         "Read the kernel log for the device; reset or reload its driver; replace the adapter when it comes back.",
     ),
     "NIC dead": ModeText(
         "NIC {name} is dead",
-        "The device reports a fault or has vanished, and its link is down: one broken adapter explains both.",
+        "The adapter reports a fault or has disappeared, and its link is down: one broken adapter explains both. Jobs "
+        "that use it hang or fail.",
         "Drain the host, power-cycle it (a warm reboot keeps the adapter powered), replace the adapter if it stays.",
     ),
     "host down": ModeText(
         "{name} went down: {bad} of its links and its agent",
-        "The links of one host went down together and then its agent stopped reporting: a reboot, a shutdown or a "
-        "crash of the host, not {bad} broken cables.",
+        "The links of this host went down together, then its agent stopped: the host rebooted, was shut down or "
+        "crashed. Jobs on it have stopped.",
         "Check the host's console or BMC. Its cables need no attention.",
     ),
     "all links of a host down": ModeText(
         "{bad} of {of} fabric links of {name} are down together",
-        "The host runs, but its links went down at the same time: driver, firmware or PCIe trouble of the host, or all "
-        "its cables were moved; {bad} independent cable faults are less likely.",
+        "The host runs, but its links went down at the same time: its driver, firmware or PCIe failed, or somebody "
+        "moved all its cables. Jobs on it stall or fail.",
         "Read the kernel log of the host (driver, PCIe); check for ongoing work on it.",
     ),
     "leaf down": ModeText(
         "Leaf {name} is down: {bad} of {of} links",
-        "The links of one leaf went down together; one dead switch explains them better than {bad} cables.",
+        "All these links are on one leaf and went down together: the switch is down, not {bad} cables. Jobs on them "
+        "stall or fail.",
         "Check power and console of the switch. Do not touch the cables.",
     ),
     "leaf rebooting": ModeText(
         "Leaf {name} restarts: {bad} of {of} links went down and up",
-        "The links of one leaf went down and up together; a restarting switch explains them better than {bad} cables.",
+        "All these links are on one leaf and went down and up together: the switch restarted. Jobs on them stalled or "
+        "failed.",
         "Check uptime and log of the switch.",
     ),
     "rail down": ModeText(
         "Rail {name} is down: {bad} of {of} links",
-        "The links of one rail went down together on many hosts.",
+        "The links of one rail went down on many hosts at the same time. All jobs that use this rail stall or fail.",
         "Check the switches of this rail: power, firmware roll-out, subnet manager.",
     ),
     "power lost": ModeText(
         "{bad} of {of} hosts of power domain {name} are silent: power, or the monitoring network",
-        "At least 80 % of the domain stopped answering within one window. No peer has confirmed it yet: a cut in the "
-        "monitoring network of these hosts would look the same.",
+        "These hosts stopped answering together: power is lost, or only the monitoring network is cut. Other hosts "
+        "have not confirmed yet that they are down.",
         "Check a BMC or PDU of the domain. Powered: check the management switch of these hosts.",
     ),
     "host slower than its peers": ModeText(
         "{name} is slower than its peers on {bad} of its ports",
-        "Most adapters of one host carry less than those of the other hosts of its job: the host, not an adapter.",
+        "Most adapters of this host carry less than those of the other hosts of its job: the host is slow, not one "
+        "adapter. The whole job waits for it.",
         "Check CPU and PCIe load, throttled GPUs and the data loader of this host.",
     ),
     "storage path congested": ModeText(
         "Storage path {name} is congested: {bad} of {of} ports",
-        "Storage ports of several hosts are congested together for longer than a checkpoint takes: the storage "
-        "servers or their network, not the hosts.",
+        "Storage ports of several hosts are congested for longer than a checkpoint takes: the storage servers or "
+        "their network are overloaded, not the hosts. Jobs wait when they load or save data.",
         "Check load and links of the storage servers, then the switches of the storage network.",
     ),
     "storage path below a leaf congested": ModeText(
         "Storage ports below leaf {name} are congested: {bad} of {of}",
-        "Storage ports of one leaf are congested together for longer than a checkpoint takes.",
+        "The storage ports of one leaf are congested for longer than a checkpoint takes. Jobs wait when they load or "
+        "save data.",
         "Check the uplinks of that leaf, then load and links of the storage servers.",
     ),
     "rail congested": ModeText(
         "Rail {name} is congested: {bad} of {of} ports",
-        "At least half of its active ports cannot transmit, and no receiver on it pauses or is overrun: the shared "
-        "links are too narrow for the traffic, not {bad} ports.",
+        "At least half of the active ports of this rail cannot send, and no single receiver causes it: the links that "
+        "they share are too narrow for the traffic. Jobs on this rail slow down.",
         "Compare the uplinks of its leaves with those of other rails: lost uplinks overload the rest. Else check which "
         "jobs share the rail (their placement) and whether routing spreads them evenly.",
     ),
     "leaf congested": ModeText(
         "Ports below leaf {name} are congested: {bad} of {of}",
-        "At least half of its active ports cannot transmit, and no receiver below it pauses or is overrun: its uplinks "
-        "are too narrow for the traffic, not {bad} ports.",
+        "At least half of the active ports of this leaf cannot send, and no single receiver causes it: its uplinks are "
+        "too narrow for the traffic. Jobs on this leaf slow down.",
         "Compare the leaf's uplinks with those of its peers: lost uplinks overload the rest. Else check which jobs "
         "share the leaf and whether routing spreads them evenly.",
     ),
     "PCIe link of a NIC too slow for what it receives": ModeText(
         "PCIe link of {name} is degraded and back-pressures other ports",
-        "The PCIe link of this adapter has fewer lanes or a lower speed than both its ends support, and the adapter "
-        "sends PFC pause: it cannot drain its traffic. Ports that wait for it are victims.",
+        "The PCIe link of this adapter is slower than it should be, so the adapter cannot take its traffic and makes "
+        "other ports wait (PFC pause). Jobs on all these ports slow down.",
         "Drain the host and power-cycle it, so that the link trains anew; if it comes back narrow, reseat the card or "
         "its riser, then swap it. The ports that wait need no attention.",
     ),
     "learned group down": ModeText(
         "{name} is down: {bad} of {of} links",
-        "These links went down together, as before. The topology does not contain what they share; a switch or a patch "
-        "panel explains it better than {bad} broken cables.",
+        "These links went down together, as they did before: they share a switch or a patch panel that the topology "
+        "does not list. Jobs on them stall or fail.",
         "Find what these ports have in common, add it to the topology, then check that switch.",
     ),
     "learned group restarting": ModeText(
         "{name} restarts: {bad} of {of} links went down and up",
-        "These links went down and up together, as before. The topology does not contain what they share.",
+        "These links went down and up together, as they did before: they share something that the topology does not "
+        "list. Jobs on them stalled or failed.",
         "Find what these ports have in common, add it to the topology, then check that switch.",
     ),
     "NVLink domain down": ModeText(
         "NVLinks of {bad} of {of} GPUs of {name} are down",
-        "Most GPUs of one NVLink domain lost links together; a switch, the fabric manager or the board explains that "
-        "better than {bad} faulty GPUs.",
+        "Most GPUs of one NVLink domain lost links together: an NVSwitch, the fabric manager or the board failed, not "
+        "{bad} GPUs. Jobs that use NVLink there stop or do not start.",
         "Read the fabric manager's log and the kernel log for SXid errors; restart the fabric manager or reboot; if "
         "links stay down, have the NVSwitch board or tray checked.",
     ),
     "NVLink domain with errors": ModeText(
         "NVLinks of {bad} of {of} GPUs of {name} have errors",
-        "Most GPUs of one NVLink domain show errors together; a switch or the board explains that better than {bad} "
-        "faulty GPUs.",
+        "Most GPUs of one NVLink domain have errors at the same time: an NVSwitch or the board is faulty, not {bad} "
+        "GPUs. Jobs that use NVLink there slow down.",
         "Read the kernel log for SXid errors and compare the link numbers: the same on all GPUs is a switch.",
     ),
     "monitoring path cut": ModeText(
         "{bad} of {of} hosts of {name} are unreachable for the monitoring",
-        "At least 80 % of the domain stopped answering within one window.",
+        "These hosts stopped answering together, most likely because their monitoring network is cut. Jobs on them may "
+        "run normally, but faults on these hosts are not detected.",
         "Check the management switch of these hosts.",
     ),
     "host dead": ModeText(
         "{name} is unreachable, and its peers lose packets to it",
-        "Its agent is silent, nothing answers, and packets to it are lost since then: the host or its adapters are "
-        "dead, not only the monitoring network.",
+        "Its agent does not report, nothing answers, and packets to it are lost: the host or its adapters are dead, "
+        "not only the monitoring network. Jobs on it have stopped.",
         "Check the host's console or BMC. Its jobs have stopped; drain it.",
     ),
     "cable or optic losing packets": ModeText(
         "Link {name} loses packets: {bad} of {of} flows through it",
-        "The lossy flows have this cable in common, and flows around it are clean. Both its ends and the cable are "
-        "equally likely.",
+        "All connections that lose packets go through this cable; connections around it lose none. The cable or either "
+        "of its ends is faulty; jobs that send through it slow down or fail.",
         "Read error and drop counters at both ends; take the link out of the routing, clean or replace the cable.",
     ),
     "NIC losing packets": ModeText(
         "NIC {name} loses packets: {bad} of {of} of its flows",
-        "The lossy flows have this adapter in common, and flows around it are clean.",
+        "All connections that lose packets use this adapter; others lose none. Jobs that use it slow down or fail.",
         "Check the errors of its links first; move the jobs, reset the adapter, then replace it.",
     ),
     "link losing packets": ModeText(
         "Link {name} loses packets",
-        "This port loses a larger share of its packets than any of its neighbours: its own cable or adapter is more "
-        "likely at fault than a shared switch.",
+        "This port loses more packets than any of its neighbours: its own cable or adapter is faulty, not a shared "
+        "switch. Jobs that use it slow down.",
         "Compare errors at both ends of its cable; clean or replace the cable, then the adapter.",
     ),
     "leaf losing packets": ModeText(
         "Leaf {name} loses packets: {bad} of {of} ports",
-        "Packets through this leaf are lost more often than elsewhere, while its links stay up: the switch drops "
-        "silently.",
+        "Packets through this leaf are lost although its links are up: the switch drops them without an error. Jobs "
+        "below it slow down or fail.",
         "Read drop and parity counters of the switch, then reload or replace it. Its cables need no attention.",
     ),
     "uplink of a leaf losing packets": ModeText(
         "An uplink of leaf {name} loses packets, or the leaf: {bad} of {of} ports",
-        "Half of the lossy ports are below this leaf, and the rest send to it: they share the leaf and its uplinks. "
-        "The evidence allows no finer answer.",
+        "Ports below this leaf lose packets, and so do ports that send to it: the leaf or one of its uplinks is "
+        "faulty. Jobs that send through it slow down or fail.",
         "Read error and drop counters of the leaf's uplinks, at both ends.",
     ),
     "half of a leaf losing packets": _half_of("leaf"),
@@ -179,19 +187,20 @@ TEXTS: Mapping[str, ModeText] = {
     "half of a core losing packets": _half_of("core switch"),
     "pod losing packets": ModeText(
         "Pod {name} loses packets above its leaves: {bad} of {of} ports",
-        "Ports of all its leaves lose alike, and other pods lose less: one of its spines, or a cable to one, drops "
-        "silently. The evidence allows no finer answer.",
+        "All leaves of this pod lose about the same share of packets, and other pods lose less: one of its spines or a "
+        "cable to it drops packets. Jobs in this pod slow down.",
         "Read drop counters of the spines that are listed. Loss by flow, or counters of the switches, would name one.",
     ),
     "plane losing packets": ModeText(
         "Plane {name} loses packets above its leaves: {bad} of {of}",
-        "Packets through this plane are lost from any leaf: one of its top switches, or a cable to one, drops "
-        "silently. The evidence allows no finer answer.",
+        "Packets through this plane are lost from every leaf: one of its top switches or a cable to it drops packets. "
+        "Jobs that use this plane slow down.",
         "Read drop counters of the switches that are listed. Loss by flow, or counters of switches, would name one.",
     ),
     "network losing packets": ModeText(
         "Packets are lost all over network {name}: {bad} of {of} ports",
-        "All parts of the network lose packets alike. The evidence allows no finer answer.",
+        "All parts of the network lose about the same share of packets, so no single part stands out. Jobs everywhere "
+        "slow down.",
         "Check for changes everywhere: routing, firmware, lossless settings, a job that overruns its receivers.",
     ),
 }
@@ -199,8 +208,8 @@ TEXTS: Mapping[str, ModeText] = {
 CONFIRMED_TEXTS: Mapping[str, ModeText] = {
     "power lost": ModeText(
         "{bad} of {of} hosts of power domain {name} are without power",
-        "At least 80 % of the domain stopped answering within one window, and peers lose packets to them: the hosts "
-        "are dead, not only the monitoring network.",
+        "These hosts stopped answering together, and other hosts lose packets to them: the hosts are down, not only "
+        "the monitoring network. Jobs on them have stopped.",
         "Check a BMC or PDU of the domain, its feed and its breaker.",
     ),
 }
