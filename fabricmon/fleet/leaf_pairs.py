@@ -38,7 +38,8 @@ class LeafPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeafPairs:
-    """All pairs with probes in the last minute. near, far: numbers of leaves in `leaves`; rail: in `rails`."""
+    """All pairs with probes in the last minute, the worst first: by the share of lost probes, then by the slowest flow.
+    near, far: numbers of leaves in `leaves`; rail: in `rails`."""
 
     leaves: tuple[str, ...] = ()
     rails: tuple[str, ...] = ()
@@ -55,11 +56,6 @@ class LeafPairs:
     def of_rail(self, rail: str) -> Rows:
         return np.flatnonzero(self.rail == self.rails.index(rail)) if rail in self.rails else np.zeros(0, np.intp)
 
-    def worst_first(self, pairs: Rows) -> Rows:
-        """By the share of lost probes, then by the slowest flow."""
-        slow = np.where(np.isnan(self.slowest[pairs]), -1.0, self.slowest[pairs])
-        return np.asarray(pairs[np.lexsort((-slow, -self.lost[pairs] / self.sent[pairs]))])
-
     def pair(self, at: int) -> LeafPair:
         return LeafPair(
             self.rails[self.rail[at]], self.leaves[self.near[at]], self.leaves[self.far[at]], int(self.flows[at]),
@@ -68,36 +64,61 @@ class LeafPairs:
         )  # fmt: skip
 
 
-def leaf_pairs(flows: Table, ports: Table) -> LeafPairs:
-    """Flows whose leaves are not known are left out."""
+class ProbedFlows(NamedTuple):
+    """Copies of what the flows between known leaves show: where a thread of its own may read them.
+
+    near, far  leaf of each flow, rail: its number in `rails`
+    """
+
+    leaves: tuple[str, ...]
+    rails: tuple[str, ...]
+    rail: Rows
+    near: Rows
+    far: Rows
+    sent: Floats
+    lost: Floats
+    rtt: Floats
+
+
+def probed_flows(flows: Table, ports: Table) -> ProbedFlows | None:
+    """None without any. Flows whose leaves are not known are left out."""
     places, tracks = ports.domains, flows.tracks
     if places is None or not isinstance(tracks, FlowTracks) or not len(places.ids.get("leaf", ())):
-        return LeafPairs()
+        return None
     n, probes, leaf = flows.n, tracks.probes, places.ids["leaf"]
     ends = probes.ends(flows, ports)
     near, far = _of(leaf, ends.near[:n]), _of(leaf, ends.far[:n])
     sent = probes.sent[:, :n].sum(axis=0)
     rows = np.flatnonzero((near >= 0) & (far >= 0) & (sent > 0) & flows.present[:n])
     if not len(rows):
-        return LeafPairs()
+        return None
     rails, rail = _rails(places, ends.near[rows])
-    leaves = len(places.names["leaf"])
-    key, pair = np.unique((rail * leaves + near[rows]) * leaves + far[rows], return_inverse=True)
-    rtt, size = probes.rtts[0, rows], len(key)
+    return ProbedFlows(
+        tuple(places.names["leaf"]), rails, rail, near[rows], far[rows], sent[rows].astype(np.float64),
+        probes.lost[:, :n].sum(axis=0)[rows].astype(np.float64), probes.rtts[0, rows],
+    )  # fmt: skip
+
+
+def leaf_pairs(flows: ProbedFlows | None) -> LeafPairs:
+    """Of each pair that has flows; of 640,000 it takes some tenths of a second."""
+    if flows is None:
+        return LeafPairs()
+    leaves, rtt = len(flows.leaves), flows.rtt
+    key, pair = np.unique((flows.rail * leaves + flows.near) * leaves + flows.far, return_inverse=True)
+    size = len(key)
     order = np.lexsort((rtt, pair))  # by pair; unknown round trips last
     first = np.searchsorted(pair[order], np.arange(size))
     answered = np.bincount(pair[np.isfinite(rtt)], minlength=size)
     last, half = np.maximum(answered - 1, 0), answered // 2
     middle = (rtt[order[first + last // 2]] + rtt[order[first + half]]) / 2
+    slowest = rtt[order[first + last]]
+    sent, lost = (np.bincount(pair, of, size).astype(np.float64) for of in (flows.sent, flows.lost))
+    worst = np.lexsort((-np.where(np.isnan(slowest), -1.0, slowest), -lost / sent))
+    key, each = key[worst], np.bincount(pair, minlength=size)
     return LeafPairs(
-        tuple(places.names["leaf"]), rails, key // leaves**2, key // leaves % leaves, key % leaves,
-        np.bincount(pair, minlength=size), answered, _sum(pair, sent[rows], size),
-        _sum(pair, probes.lost[:, rows].sum(axis=0), size), middle, rtt[order[first + last]],
+        flows.leaves, flows.rails, key // leaves**2, key // leaves % leaves, key % leaves, each[worst],
+        answered[worst], sent[worst], lost[worst], middle[worst], slowest[worst],
     )  # fmt: skip
-
-
-def _sum(pair: NDArray[np.intp], values: NDArray[np.float32], size: int) -> Floats:
-    return np.bincount(pair, values, size).astype(np.float64)
 
 
 def _of(groups: NDArray[np.int32], rows: Rows) -> NDArray[np.int64]:

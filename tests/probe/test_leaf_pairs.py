@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 import pytest
 
+from fabricmon.central.evaluation.probed_pairs import ProbedPairs
 from fabricmon.central.page.heat_map import MAX_LEAVES, probes_page
-from fabricmon.fleet.leaf_pairs import LeafPairs, leaf_pairs
+from fabricmon.fleet.leaf_pairs import LeafPairs, leaf_pairs, probed_flows
 from fabricmon.model import Kind
 from tests.probe.fleet_of_probes import PER_WINDOW, ProbedFleet
 
@@ -18,7 +20,7 @@ def leaf(node: str) -> int:
 
 def pairs_of(fleet: ProbedFleet) -> LeafPairs:
     tables = fleet.engine.fleet.tables
-    return leaf_pairs(tables[Kind.FLOW], tables[Kind.PORT])
+    return leaf_pairs(probed_flows(tables[Kind.FLOW], tables[Kind.PORT]))
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +52,8 @@ def test_the_worst_pair_comes_first_and_a_rail_has_its_own(fleet: ProbedFleet) -
     found = pairs_of(fleet)
     rows = found.of_rail("0")
     assert len(rows) == 4
-    assert found.pair(found.worst_first(rows)[0])[1:3] == ("leaf-1", "leaf-0")
-    assert found.pair(found.worst_first(rows)[1])[1:3] == ("leaf-0", "leaf-1")  # without loss the slowest
+    assert found.pair(rows[0])[1:3] == ("leaf-1", "leaf-0")
+    assert found.pair(rows[1])[1:3] == ("leaf-0", "leaf-1")  # without loss the slowest
     assert len(found.of_rail("9")) == 0
 
 
@@ -67,7 +69,19 @@ def test_void_windows_are_unknown_and_without_probes_there_are_no_pairs() -> Non
     assert "unknown µs" in probes_page(found, "")
     made.step(7)
     assert {pairs_of(made).pair(at).near for at in pairs_of(made).of_rail("0").tolist()} == {"leaf-1"}
-    assert len(leaf_pairs(made.engine.fleet.tables[Kind.PORT], made.engine.fleet.tables[Kind.PORT]).flows) == 0
+    ports = made.engine.fleet.tables[Kind.PORT]
+    assert len(leaf_pairs(probed_flows(ports, ports)).flows) == 0
+
+
+async def test_questions_of_one_window_have_one_answer_and_the_next_window_another(fleet: ProbedFleet) -> None:
+    now = 100.0
+    pairs = ProbedPairs(fleet.engine, lambda: now)
+    first, same = await asyncio.gather(pairs.newest(), pairs.newest())
+    now += 9.0
+    assert first is same is await pairs.newest()
+    assert first.lost.sum() == pairs_of(fleet).lost.sum() > 0
+    now += 2.0
+    assert await pairs.newest() is not first
 
 
 def test_the_page_shows_levels_losses_and_what_is_wrong(fleet: ProbedFleet) -> None:

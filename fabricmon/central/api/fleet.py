@@ -18,13 +18,13 @@ from fabricmon.central.api.request import Refused
 from fabricmon.central.documents.fleet import LeafPairDocument
 from fabricmon.central.documents.jobs import jobs_document
 from fabricmon.central.evaluation.evaluator import Evaluator
-from fabricmon.fleet.leaf_pairs import LeafPair, leaf_pairs
+from fabricmon.fleet.leaf_pairs import LeafPair
 from fabricmon.fleet.utilisation import SOURCES, Utilisation
 from fabricmon.forms.documents import finite, optional_time, symptom_document
 from fabricmon.forms.natural import natural
 from fabricmon.forms.times import rfc3339
 from fabricmon.jobs.model import Jobs
-from fabricmon.model import Kind, NodeView, Presence
+from fabricmon.model import NodeView, Presence
 from fabricmon.topology.graph import Graph
 
 DOMAINS = ("link", "leaf", "rail", "tier")
@@ -88,10 +88,9 @@ class FleetHandlers:
     async def probes(self, request: web.Request) -> web.Response:
         """What probes show between leaves: the worst pairs first, of all rails or of one."""
         query = asked.query(request, "rail", "limit")
-        tables = self._evaluator.engine.fleet.tables
-        found = leaf_pairs(tables[Kind.FLOW], tables[Kind.PORT])
+        found = await self._evaluator.pairs.newest()
         rows = found.of_rail(query["rail"]) if "rail" in query else np.arange(len(found.flows))
-        worst = found.worst_first(rows)[: asked.limit(query)].tolist()
+        worst = rows[: asked.limit(query)].tolist()
         rails = sorted({found.rails[rail] for rail in np.unique(found.rail).tolist()}, key=natural)
         return answer({"rails": rails, "pairs": [_pair(found.pair(at)) for at in worst], "total": len(rows)})
 

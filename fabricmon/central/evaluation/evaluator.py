@@ -21,6 +21,7 @@ from fabricmon.central.delivery.acknowledgements import Acknowledgements
 from fabricmon.central.delivery.outbox import Outbox
 from fabricmon.central.delivery.silences import MaintenanceWindows, Silences
 from fabricmon.central.documents.overview import Overview, overview
+from fabricmon.central.evaluation.probed_pairs import ProbedPairs
 from fabricmon.central.store.database import StoreError
 from fabricmon.central.store.records import StoredState
 from fabricmon.central.store.store import Store
@@ -94,6 +95,7 @@ class Evaluator:
         self.pacing = pacing or Pacing(state.sent, state.withheld)
         self.receivers: Sequence[Receiver] = ()
         self.ticks = Ticks()
+        self.pairs = ProbedPairs(engine)
         self._measure(registry)
         self._commit_error = ""
         self._settling: asyncio.Task[None] | None = None

@@ -62,15 +62,14 @@ def _levels(pairs: LeafPairs, rows: NDArray[np.intp]) -> NDArray[np.int64]:
 
 
 def _map(pairs: LeafPairs, rows: NDArray[np.intp]) -> str:
-    worst = pairs.worst_first(rows)
-    ends = np.stack((pairs.near[worst], pairs.far[worst]), axis=1).reshape(-1).tolist()
+    ends = np.stack((pairs.near[rows], pairs.far[rows]), axis=1).reshape(-1).tolist()
     every = list(dict.fromkeys(ends))
     leaves = sorted(every[:MAX_LEAVES], key=lambda leaf: natural(pairs.leaves[leaf]))
     at = {leaf: number for number, leaf in enumerate(leaves)}
+    drawn = np.isin(pairs.near[rows], leaves) & np.isin(pairs.far[rows], leaves)
     cells = [
-        _cell(pairs.pair(row), level, at[near], at[far])
-        for row, level in zip(rows.tolist(), _levels(pairs, rows).tolist(), strict=True)
-        if (near := int(pairs.near[row])) in at and (far := int(pairs.far[row])) in at
+        _cell(pairs.pair(row), level, at[int(pairs.near[row])], at[int(pairs.far[row])])
+        for row, level in zip(rows[drawn].tolist(), _levels(pairs, rows)[drawn].tolist(), strict=True)
     ]
     names = [f'<text class="name" x="{LEFT - 24}" y="{_middle(n)}">{e(pairs.leaves[leaf])}</text>'
              f'<text x="{LEFT - 11}" y="{_middle(n)}">{n + 1}</text>' for n, leaf in enumerate(leaves)]  # fmt: skip
@@ -118,7 +117,7 @@ def _legend() -> str:
 
 
 def _worst(pairs: LeafPairs, rows: NDArray[np.intp]) -> str:
-    shown = [pairs.pair(at) for at in pairs.worst_first(rows)[:MAX_PAIRS].tolist()]
+    shown = [pairs.pair(at) for at in rows[:MAX_PAIRS].tolist()]
     lines = "".join(
         f"<tr><td>{named_link('leaf', pair.near)}</td><td>{named_link('leaf', pair.far)}</td>"
         f'<td class="n">{pair.lost:,} of {pair.sent:,}</td><td class="n">{_us(pair.rtt)}</td>'

@@ -34,7 +34,6 @@ from fabricmon.central.store.database import StoreError
 from fabricmon.central.website.history import History
 from fabricmon.central.website.named import NamedPages
 from fabricmon.central.website.sending import HTML, JSON, add_assets, digest, sent
-from fabricmon.fleet.leaf_pairs import leaf_pairs
 from fabricmon.forms.decoding import loose_json
 from fabricmon.forms.times import clock_time
 from fabricmon.jobs.model import Jobs
@@ -237,8 +236,8 @@ class StatusPage:
         return self._detail(request, *found)
 
     async def _probes(self, request: web.Request) -> web.Response:
-        tables, rail = self._evaluator.engine.fleet.tables, request.query.get("rail", "")[: api_request.MAX_WORD]
-        html = probes_page(leaf_pairs(tables[Kind.FLOW], tables[Kind.PORT]), rail)
+        rail = request.query.get("rail", "")[: api_request.MAX_WORD]
+        html = probes_page(await self._evaluator.pairs.newest(), rail)
         return self._detail(request, "Probes", html)
 
     async def _past(self, request: web.Request) -> web.Response:
