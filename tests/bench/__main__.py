@@ -20,6 +20,7 @@ BENCHMARKS: dict[str, str] = {
     "record": "tests.bench.record",
     "fleet": "tests.bench.fleet",
     "tick": "tests.bench.tick",
+    "probes": "tests.bench.probes",
     "diagnose": "tests.bench.diagnose",
     "impact": "tests.bench.impact",
     "sweep": "tests.bench.sweep",
