@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from fabricmon.forms.decoding import json_decoder
 from fabricmon.probe.packet import LARGEST, SIZE
+from fabricmon.probe.windows import Clock
 
 MAX_TEXT = 65_536
 """Bytes of an assignment: 8 adapters that probe 8 peers and answer 24 each have 20 kB."""
@@ -25,6 +26,8 @@ LONGEST = 300.0
 """Seconds for which an assignment may hold."""
 SOURCES = range(61_000, 65_536)
 """UDP source ports of probes: above the kernel's usual range for connections (ip_local_port_range, to 60999)."""
+QUEUE_PAIRS = 1 << 24
+"""Numbers of queue pairs; those of UDP ports are fewer."""
 WHOLE = 0
 """Size of a question that fills what the kernel takes for the path's MTU."""
 NONCE = 16
@@ -35,8 +38,8 @@ class ProbeTarget(Struct, frozen=True, array_like=True):
     """One flow.
 
     peer     node and PORT row that it goes to: "host-009/mlx5_3/1"
-    address  of its responder, and `port`
-    source   own UDP port, which chooses a path where switches hash (ECMP)
+    address  of its responder, and `port` (Offer)
+    source   own UDP port, which chooses a path where switches hash (ECMP); of a queue pair the end of its flow label
     group    leaf of the peer, "" unknown: the label of metrics
     size     bytes of a question, or WHOLE; other than SIZE only where results are a reply
     """
@@ -81,8 +84,8 @@ class Assignment(Struct, frozen=True, tag_field="type", tag="probe"):
 
 
 class FlowResult(Struct, frozen=True):
-    """One window of one flow, as a reply. Times in seconds, NaN as null; packet: bytes of a question with its IP and
-    UDP headers."""
+    """One window of one flow, as a reply. Times in seconds, NaN as null; packet: bytes of a question with its headers;
+    clock: what stamped, "" nothing."""
 
     port: str
     target: ProbeTarget
@@ -93,7 +96,7 @@ class FlowResult(Struct, frozen=True):
     own: float | None
     peer: float | None
     dscp: int | None
-    hardware: bool
+    clock: Clock
     void: str = ""
     packet: int = 0
 
@@ -154,7 +157,7 @@ def _check_port(port: PortProbes, any_size: bool) -> None:
     if len({target.source for target in port.targets}) < len(port.targets):
         raise ValueError(f"{port.name}: two flows with one source port")
     for target in port.targets:
-        if target.source not in SOURCES or not 0 < target.port < 65_536:
+        if target.source not in SOURCES or not 0 < target.port < QUEUE_PAIRS:
             raise ValueError(f"{port.name}: {target.source} to {target.port} are no ports of a probe")
         if target.size != SIZE and not (any_size and (target.size == WHOLE or SIZE < target.size <= LARGEST)):
             raise ValueError(f"{port.name}: a question of {target.size} bytes is not permitted")

@@ -78,7 +78,8 @@ def ports_of(inventory: Inventory) -> list[ProbePort]:
     for row in rows:
         where = offered(row.labels)
         if where is not None:
-            found.append(ProbePort(node, row.name, *where, network=roles[row.name]))
+            found.append(ProbePort(node, row.name, where.address, where.port, network=roles[row.name],
+                                   backend=where.backend))  # fmt: skip
     return found
 
 
@@ -92,10 +93,12 @@ def pairs_of(wanted: Sequence[WantedEnd], ports: Mapping[str, Sequence[ProbePort
     missing = [_nothing(end, ports) for end, mine in zip(wanted, chosen, strict=True) if not mine]
     if len(wanted) == 2 and all(end.adapter and len(mine) == 1 for end, mine in zip(wanted, chosen, strict=True)):
         one, other = chosen[0][0], chosen[1][0]
+        if one.backend != other.backend:
+            return [], [f"{one.full_name} probes by {one.backend}, {other.full_name} by {other.backend}"]
         return [PortPair(one, other), PortPair(other, one)], missing
-    groups: dict[tuple[str, str], list[ProbePort]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[ProbePort]] = defaultdict(list)
     for port in dict.fromkeys(port for mine in chosen for port in mine):
-        groups[port.name, port.network].append(port)
+        groups[port.name, port.network, port.backend].append(port)
     pairs: list[PortPair] = []
     for group in groups.values():
         if len(group) == 1:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 SIZE = 64
 """Bytes of a question of the plan."""
@@ -20,11 +20,28 @@ LARGEST = 65_000
 """Bytes of a question that looks for the path MTU, at most."""
 HEADERS = {4: 28, 6: 48}
 """Bytes of the IP and UDP headers, by IP version."""
+RDMA_HEADERS = 24
+"""Bytes of the transport headers of a datagram of RoCE v2 and its checksum, behind those: BTH 12, DETH 8, ICRC 4."""
 FIRST, SECOND = 1, 2
 _HEAD = struct.Struct("!2sBB16s8s")
 _ANSWER = struct.Struct("!BB8sQ")
 ANSWER_SIZE = _ANSWER.size
 _MAGIC, _VERSION = b"fp", 1
+
+
+BackendName = Literal["udp", "verbs"]
+
+
+class Offer(NamedTuple):
+    """Where a port answers probes: address and UDP port, or address and number of its queue pair (verbs)."""
+
+    address: str
+    port: int
+    backend: BackendName = "udp"
+
+    def __str__(self) -> str:
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{'' if self.backend == 'udp' else 'verbs/'}{host}:{self.port}"
 
 
 class ProbeAnswer(NamedTuple):

@@ -14,25 +14,30 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from fabricmon.probe.assignment import SOURCES, PortProbes, ProbeTarget
+from fabricmon.probe.assignment import FASTEST, SOURCES, PortProbes, ProbeTarget
+from fabricmon.probe.packet import BackendName, Offer
 
 OFFER = "probe_address"
 """Label of a PORT row that can probe and answer: where it answers."""
 
 
-def offered(labels: Mapping[str, str]) -> tuple[str, int] | None:
-    """Address and port of the responder of a PORT row with these labels; None where it cannot be probed."""
-    address, _, port = labels.get(OFFER, "").rpartition(":")
-    return (address.strip("[]"), int(port)) if address and port.isdecimal() and len(port) < 6 else None
+def offered(labels: Mapping[str, str]) -> Offer | None:
+    """Where the responder of a PORT row with these labels is; None where it cannot be probed."""
+    backend, slash, where = labels.get(OFFER, "").rpartition("/")
+    address, _, port = where.rpartition(":")
+    if not address or not port.isdecimal() or len(port) > 8 or (slash and backend != "verbs"):
+        return None
+    return Offer(address.strip("[]"), int(port), "verbs" if slash else "udp")
 
 
 class ProbePort(NamedTuple):
     """An end of probes.
 
-    address, port  of its responder
+    address, port  of its responder (Offer)
     leaf, rail     "" unknown
     network        what must not probe across: its role, and plane or subnet where they are known
     job            of its node, "" none or several
+    backend        probes do not go from one to another
     """
 
     node: str
@@ -43,10 +48,15 @@ class ProbePort(NamedTuple):
     rail: str = ""
     network: str = ""
     job: str = ""
+    backend: BackendName = "udp"
 
     @property
     def full_name(self) -> str:
         return f"{self.node}/{self.name}"
+
+
+SLOWEST = 0.5
+"""Probes a second of one flow, at least: a lost path shows by 10 of 20 s (docs/methods.md#path-lost)."""
 
 
 class PlanLimits(NamedTuple):
@@ -54,12 +64,19 @@ class PlanLimits(NamedTuple):
     between      peers of a port on other leaves, at most
     paths        equal-cost paths of a leaf whose uplinks the topology does not have
     probability  with which every one of them carries a flow
+    rate         probes a second and port, which all its flows share
     """
 
     chords: int = 4
     between: int = 4
     paths: int = 16
     probability: float = 0.99
+    rate: float = FASTEST
+
+    @property
+    def flows(self) -> int:
+        """Flows of a port to other leaves that the rate suffices for, one at least."""
+        return max(1, int(self.rate / SLOWEST) - self.chords)
 
 
 DEFAULTS = PlanLimits()
@@ -83,6 +100,7 @@ class Coverage:
     leaves       with a flow to another leaf, of all that have another leaf of their rail
     pairs        ordered pairs of leaves of one rail with a flow, of all
     probability  least of all leaves: that each of its paths carries a flow of it, 1 where none is between leaves
+    rate         probes a second and port with which all leaves would have the stated one
     """
 
     ports: int = 0
@@ -91,6 +109,7 @@ class Coverage:
     leaves: tuple[int, int] = (0, 0)
     pairs: tuple[int, int] = (0, 0)
     probability: float = 1.0
+    rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +151,9 @@ def path_probability(paths: int, flows: int) -> float:
 def plan(ports: Iterable[ProbePort], uplinks: Mapping[str, int] = {}, limits: PlanLimits = DEFAULTS) -> ProbePlan:
     """uplinks  leaf -> its equal-cost paths, where known"""
     every = tuple(sorted(set(ports)))
-    fabrics: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    fabrics: dict[tuple[str, str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for at, port in enumerate(every):
-        fabrics[port.network, port.rail][port.leaf].append(at)
+        fabrics[port.network, port.rail, port.backend][port.leaf].append(at)
     flows: list[PlannedFlow] = []
     covered = _Covered(uplinks, limits)
     sources = _SourcePorts(every)
@@ -175,7 +194,8 @@ def _chords(ring: Sequence[int], chords: int) -> list[tuple[int, int]]:
 def _between(
     ports: Sequence[ProbePort], rings: Mapping[str, Sequence[int]], covered: _Covered, limits: PlanLimits
 ) -> list[tuple[int, int]]:
-    """Flows to other leaves of the rail: first to the job's own ports, then to places that are hashes."""
+    """Flows to other leaves of the rail: first to the job's own ports, then to places that are hashes. A pair stands as
+    often as it has source ports, where the peers are fewer than the flows."""
     order = sorted(rings, key=lambda leaf: place("leaf", leaf))
     places = [place("leaf", leaf) for leaf in order]
     members = {leaf: sorted((place(ports[at].full_name), at) for at in rings[leaf]) for leaf in order}
@@ -185,13 +205,14 @@ def _between(
     found: list[tuple[int, int]] = []
     for leaf in order:
         for _, at in members[leaf]:
-            mine = _job_peers(ports, jobs.get(ports[at].job, ()), at, (wanted[leaf] + 1) // 2, room)
-            for turn in range(wanted[leaf] - len(mine)):
+            peers = min(wanted[leaf], limits.between)
+            mine = _job_peers(ports, jobs.get(ports[at].job, ()), at, (peers + 1) // 2, room)
+            for turn in range(peers - len(mine)):
                 peer = _reached(order, places, members, leaf, place(ports[at].full_name, str(turn)), room, mine)
                 if peer is not None:
                     mine.append(peer)
                     room[peer] -= 1
-            found += [(at, peer) for peer in mine]
+            found += [(at, mine[turn % len(mine)]) for turn in range(wanted[leaf] if mine else 0)]
     return found
 
 
@@ -263,7 +284,7 @@ class _Covered:
 
     def __init__(self, uplinks: Mapping[str, int], limits: PlanLimits) -> None:
         self._uplinks, self._limits = uplinks, limits
-        self._probability = 1.0
+        self._probability, self._rate = 1.0, 0.0
         self._leaves, self._pairs = [0, 0], [0, 0]
 
     def _paths(self, leaf: str) -> int:
@@ -271,8 +292,10 @@ class _Covered:
 
     def each(self, leaf: str, members: int) -> int:
         """Flows to other leaves of each of a leaf's ports."""
-        needed = flows_needed(self._paths(leaf), self._limits.probability)
-        return max(1, min(self._limits.between, math.ceil(needed / members)))
+        return min(self._limits.flows, self._needed(leaf, members))
+
+    def _needed(self, leaf: str, members: int) -> int:
+        return math.ceil(flows_needed(self._paths(leaf), self._limits.probability) / members)
 
     def add(
         self, ports: Sequence[ProbePort], rings: Mapping[str, Sequence[int]], pairs: Sequence[tuple[int, int]]
@@ -286,9 +309,10 @@ class _Covered:
         self._leaves[1] += len(rings)
         self._pairs[0] += len(joined)
         self._pairs[1] += len(rings) * (len(rings) - 1)
-        for leaf in rings:
+        for leaf, ring in rings.items():
+            self._rate = max(self._rate, SLOWEST * (self._needed(leaf, len(ring)) + self._limits.chords))
             self._probability = min(self._probability, path_probability(self._paths(leaf), leaving[leaf]))
 
     def summary(self, ports: int, within: int, between: int) -> Coverage:
         leaves, pairs = (self._leaves[0], self._leaves[1]), (self._pairs[0], self._pairs[1])
-        return Coverage(ports, within, between, leaves, pairs, self._probability)
+        return Coverage(ports, within, between, leaves, pairs, self._probability, self._rate)

@@ -4,7 +4,8 @@ A window holds the probes that were sent in it and closes WATERMARK later. T1 to
 
     network round trip = (T5 - T2) - (T4 - T3)      own delay = (T6 - T1) - (T5 - T2)      responder's delay = T4 - T3
 
-T2 and T5 are of one clock, the host's or the adapter's: with one of each there is no round trip.
+T2 and T5 are of one clock: with one of each there is no round trip. Where neither kernel nor adapter stamps (verbs),
+the program does: the round trip then holds the delays of both hosts, which are not known apart.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 WINDOW = 10.0
 """Seconds (docs/methods.md#polls-and-windows)."""
@@ -23,20 +25,27 @@ MAX_PENDING = 65_536
 """Probes without their second answer that are kept."""
 
 
+Clock = Literal["adapter", "kernel", "program", ""]
+
+
 @dataclass(slots=True)
 class KernelTimes:
-    """Kernel stamps of one packet, nanoseconds of the host's and of the adapter's clock; 0 without one."""
+    """Stamps of one packet in nanoseconds: software ones of the kernel, those of the adapter's clock, and of the
+    program where neither stamps; 0 without one."""
 
     software: int = 0
     hardware: int = 0
+    program: int = 0
 
-    def since(self, earlier: KernelTimes) -> tuple[float, bool]:
-        """Seconds between two stamps of the adapter's clock, else of the host's, and whether of the adapter's; NaN
-        where no clock made both."""
+    def since(self, earlier: KernelTimes) -> tuple[float, Clock]:
+        """Seconds between two stamps of one clock, the best that made both, and whose; NaN where none did."""
         if self.hardware and earlier.hardware:
-            return (self.hardware - earlier.hardware) * 1e-9, True
-        both = self.software and earlier.software
-        return (self.software - earlier.software) * 1e-9 if both else math.nan, False
+            return (self.hardware - earlier.hardware) * 1e-9, "adapter"
+        if self.software and earlier.software:
+            return (self.software - earlier.software) * 1e-9, "kernel"
+        if self.program and earlier.program:
+            return (self.program - earlier.program) * 1e-9, "program"
+        return math.nan, ""
 
 
 @dataclass(slots=True)
@@ -54,7 +63,7 @@ class _Pending:
 @dataclass(slots=True)
 class ClosedFlow:
     """One window of one flow. rtt: median, 99th percentile and largest; own, peer: 99th percentile. Seconds, NaN where
-    no probe had all its stamps; dscp: of the question at the far end, -1 unknown."""
+    no probe had all its stamps; dscp: of the question at the far end, -1 unknown; clock: that stamped."""
 
     sent: int = 0
     lost: int = 0
@@ -63,7 +72,7 @@ class ClosedFlow:
     own: float = math.nan
     peer: float = math.nan
     dscp: int = -1
-    hardware: bool = False
+    clock: Clock = ""
 
 
 @dataclass(slots=True)
@@ -147,7 +156,9 @@ class ProbeWindows:
 
 
 def _joined(one: KernelTimes, other: KernelTimes) -> KernelTimes:
-    return KernelTimes(other.software or one.software, other.hardware or one.hardware)
+    return KernelTimes(
+        other.software or one.software, other.hardware or one.hardware, other.program or one.program
+    )
 
 
 def _closed(probes: Sequence[_Pending]) -> ClosedFlow:
@@ -161,13 +172,15 @@ def _closed(probes: Sequence[_Pending]) -> ClosedFlow:
             continue
         if probe.traffic_class >= 0:
             found.dscp = probe.traffic_class >> 2
-        outside, hardware = probe.t5.since(probe.t2)
+        outside, clock = probe.t5.since(probe.t2)
         whole = (probe.t6 - probe.t1) * 1e-9
         found.late += whole > TIMEOUT if math.isnan(outside) else outside > TIMEOUT
         rtt, own = outside - probe.held, whole - outside
         if rtt > 0:  # else a clock was set meanwhile, or a stamp is missing
             rtts.append(rtt)
-            found.hardware = hardware
+            found.clock = clock
+        if clock == "program":
+            continue
         if own > 0:
             owns.append(own)
         if probe.held >= 0:

@@ -37,8 +37,11 @@ def ends(ports: Table, jobs: Mapping[str, str]) -> list[ProbePort]:
         network = f"{labels.get('role', 'unknown')}/{places.name('plane', row)}"
         job = jobs.get(node.partition(".")[0].lower(), "")
         found.append(
-            ProbePort(node, ports.ids[row].name, *where, places.name("leaf", row), places.rail(row), network, job)
-        )
+            ProbePort(
+                node, ports.ids[row].name, where.address, where.port, places.name("leaf", row), places.rail(row),
+                network, job, where.backend,
+            )
+        )  # fmt: skip
     offers = Counter(each.address for each in found)
     return [each for each in found if offers[each.address] == 1]
 

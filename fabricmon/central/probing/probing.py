@@ -168,4 +168,7 @@ class Probing:
             Family("fabricmon_central_probe_path_probability", "gauge",
                    "Least probability of all leaves that each of its paths carries a flow",
                    [({}, found.probability if found.between else float("nan"))]),
+            Family("fabricmon_central_probe_rate_needed", "gauge",
+                   "Probes a second and adapter with which every leaf would have central.probe.probability",
+                   [({}, found.rate if found.between else float("nan"))]),
         ]  # fmt: skip
