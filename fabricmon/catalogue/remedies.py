@@ -57,6 +57,12 @@ SOUGHT: Mapping[str, Sought] = {
 }  # fmt: skip
 """Collector -> what it looks for."""
 
+VERBS = Sought(
+    "RDMA ports that can make queue pairs",
+    "install the extra (pip install 'fabricmon[verbs]') and libibverbs.so.1 for agent.probe.backend: verbs, and give the "
+    "agent /dev/infiniband/uverbs*; or set it to udp",
+)
+
 REMEDIES: tuple[tuple[str, str], ...] = (
     ("tree of another machine", "run this on the machine itself: files do not answer netlink, NVML or the kernel log"),
     ("not available /dev/kmsg", "run this on the machine itself: an archive or a tree of files has no kernel log"),

@@ -25,6 +25,7 @@ from fabricmon.forms.readable import count
 from fabricmon.terminal.fitted_text import clean
 
 if TYPE_CHECKING:
+    from fabricmon.agent.probing.settings import AgentProbeConfig
     from fabricmon.host.protocol import Host
 
 EXAMPLES = """\
@@ -94,12 +95,29 @@ def run(args: argparse.Namespace) -> int:
     except (HostError, OSError, ValueError) as error:
         print(clean(f"fabricmon doctor: {error}"), file=sys.stderr)
         return UNREADABLE
-    found = tuple(examine(host, root.collect))
+    found = (*examine(host, root.collect), *_of_probes(root.agent.probe))
     if args.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
     else:
         output.show(map(clean, report(found)))
     return TROUBLED if any(one.state in ("partly", "failed") for one in found) else OK
+
+
+def _of_probes(config: AgentProbeConfig) -> Iterator[CollectorFinding]:
+    """Which RDMA ports can probe by queue pairs, where agent.probe.backend wants them."""
+    if not config.enabled or config.backend != "verbs":
+        return
+    from fabricmon.agent.probing.addresses import addresses_of
+    from fabricmon.agent.probing.udp import UdpBackend
+    from fabricmon.agent.probing.verbs import VerbsBackend, device_rows
+
+    rows, sought = device_rows(), remedies.VERBS
+    backend = VerbsBackend(UdpBackend(config.port, addresses_of), addresses_of)
+    offers = backend.offers(rows)
+    missing = tuple(Missing(row, why, 1, sought.do) for row, why in backend.refused().items())
+    state = "nothing" if not rows else "failed" if not offers else "partly" if missing else "read"
+    missing = missing[:MOST] if rows else (Missing("", "none found", 1, sought.do),)
+    yield CollectorFinding("probes by verbs", state, sought.what, len(rows), len(offers), 0, missing)
 
 
 @remote.answered("doctor")

@@ -21,6 +21,7 @@ import yaml
 
 from fabricmon.agent.probing.prober import Prober
 from fabricmon.agent.probing.settings import AgentProbeConfig
+from fabricmon.agent.probing.udp import UdpBackend
 from fabricmon.model import Identity, Inventory, Snapshot
 from fabricmon.probe.assignment import Assignment, Reply, decode_reply, encode
 from fabricmon.probe.plan import ProbePort, plan
@@ -140,9 +141,8 @@ class Lab:
         """A prober of a host, in this process."""
         nothing = Snapshot(Inventory(1, Identity(self.names[host], "b", "a", "1", 0.0), ()), 0, 0.0, [], [])
         config = AgentProbeConfig(enabled=True)
-        address = {"eth0": self.addresses[host]}
-        return Prober(config, lambda: nothing, lambda _: None, time.monotonic, maker_of(self.names[host]),
-                      lambda: address)  # fmt: skip
+        backend = UdpBackend(config.port, lambda _: {"eth0": self.addresses[host]}, maker_of(self.names[host]))
+        return Prober(config, lambda: nothing, lambda _: None, time.monotonic, backend)
 
     def plan(self, *hosts: int):
         return plan([ProbePort(f"host-{n}", "eth0", self.addresses[n], 9795, "leaf-1", "0") for n in hosts])

@@ -77,7 +77,7 @@ PAIR = [PortPair(A, B)]
 def flow(n: int, sent: int = 100, lost: int = 0, **other) -> FlowResult:
     """Flow number n of A to B; the last of an assignment is the large one."""
     target = mesh.assignments(PAIR, 4, 0, True)["n0"][0].targets[n]
-    values = {"late": 0, "rtt": (1e-5, 2e-5, 3e-5), "own": 1e-4, "peer": 1e-4, "dscp": 0, "hardware": False} | other
+    values = {"late": 0, "rtt": (1e-5, 2e-5, 3e-5), "own": 1e-4, "peer": 1e-4, "dscp": 0, "clock": "kernel"} | other
     packet = 9000 if target.size == WHOLE else SIZE + 28
     return FlowResult("mlx5_0/1", target, sent, lost, packet=packet, **values)
 
@@ -120,7 +120,7 @@ def test_a_port_that_nobody_reaches_is_named_once():
     have = ports(4, 1)
     pairs, _ = mesh.pairs_of([WantedEnd(node) for node in have], have)
     sent = mesh.assignments(pairs, 1, 0, True)
-    nothing = {"late": 0, "rtt": (None,) * 3, "own": None, "peer": None, "dscp": None, "hardware": False}
+    nothing = {"late": 0, "rtt": (None,) * 3, "own": None, "peer": None, "dscp": None, "clock": "kernel"}
     results = {
         node: [
             FlowResult("mlx5_0/1", one, 50, 50 * ("n2" in (node, one.peer[:2])), **nothing)

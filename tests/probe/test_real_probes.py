@@ -12,6 +12,7 @@ import pytest
 from fabricmon import frame
 from fabricmon.agent.probing.prober import SETTLE, Prober
 from fabricmon.agent.probing.settings import AgentProbeConfig
+from fabricmon.agent.probing.udp import UdpBackend
 from fabricmon.agent.readings.state import NodeState
 from fabricmon.central.probing.probing import Probing
 from fabricmon.central.probing.settings import CentralProbeConfig
@@ -79,8 +80,8 @@ async def test_no_socket_is_open_before_an_assignment_and_after_its_end(make_lab
     with make_lab(2) as lab:
         opened = []
         prober = lab.prober(0)
-        make = prober._maker
-        prober._maker = lambda family: opened.append(make(family)) or opened[-1]
+        make = prober._backend._maker
+        prober._backend._maker = lambda family: opened.append(make(family)) or opened[-1]
         task = asyncio.create_task(prober.run())
         await asyncio.sleep(0.2)
         assert opened == []
@@ -115,7 +116,7 @@ class Site:
         self.probers[node] = Prober(
             AgentProbeConfig(enabled=True), lambda: state.snapshot,
             lambda found: state.accept(("flow", ""), found, time.time()), time.monotonic,
-            maker_of(self.lab.names[number]), lambda: address,
+            UdpBackend(9795, lambda _: address, maker_of(self.lab.names[number])),
         )  # fmt: skip
 
     def connection(self, node: str) -> object:

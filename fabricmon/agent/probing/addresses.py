@@ -6,35 +6,44 @@ import fcntl
 import ipaddress
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
+from fabricmon.agent.probing.backend import ProbeRow
 from fabricmon.model import Kind, Part
 
 _SIOCGIFADDR = 0x8915
 _IPV6 = "/proc/net/if_inet6"
 
 
-def addresses_of(parts: Iterable[Part], exclude: tuple[str, ...]) -> dict[str, str]:
-    """PORT row -> its IPv4 address, else its first global IPv6 address; rows without one are left out."""
-    interfaces = {
-        component.name: component.labels["netdev"]
-        for part in parts
-        if part.kind is Kind.PORT
-        for component in part.components
-        if component.labels.get("netdev") and not component.labels.get("swept")
-    }
+def rows_of(parts: Iterable[Part], exclude: Sequence[str]) -> list[ProbeRow]:
+    """The node's own PORT rows that have a network interface or an RDMA port; several collectors may have one."""
+    found: dict[str, dict[str, str]] = {}
+    for part in parts:
+        for component in part.components if part.kind is Kind.PORT else ():
+            if not component.labels.get("swept"):
+                found.setdefault(component.name, {}).update(component.labels)
+    rows = [
+        ProbeRow(name, labels.get("netdev", ""), labels.get("device", ""), labels.get("port", ""))
+        for name, labels in found.items()
+    ]
+    return [
+        row for row in rows
+        if (row.netdev or row.device) and not any(fnmatchcase(row.netdev, pattern) for pattern in exclude)
+    ]  # fmt: skip
+
+
+def addresses_of(rows: Iterable[ProbeRow]) -> dict[str, str]:
+    """PORT row -> IPv4 address of its interface, else its first global IPv6 address; rows without one are left out."""
     six: dict[str, str] | None = None
     found: dict[str, str] = {}
-    for row, netdev in interfaces.items():
-        if any(fnmatchcase(netdev, pattern) for pattern in exclude):
-            continue
-        address = _ipv4(netdev)
-        if not address:
+    for row in rows:
+        address = _ipv4(row.netdev) if row.netdev else ""
+        if row.netdev and not address:
             six = _ipv6() if six is None else six
-            address = six.get(netdev, "")
+            address = six.get(row.netdev, "")
         if address:
-            found[row] = address
+            found[row.name] = address
     return found
 
 

@@ -12,15 +12,17 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from fabricmon.agent.probing.addresses import addresses_of
+from fabricmon.agent.probing.addresses import addresses_of, rows_of
 from fabricmon.agent.probing.asker import FlowAsker
+from fabricmon.agent.probing.backend import Backend
 from fabricmon.agent.probing.responder import Responder
 from fabricmon.agent.probing.results import FlowTotals, PortTotals, ProbeReport
 from fabricmon.agent.probing.settings import AgentProbeConfig
-from fabricmon.agent.probing.udp import Maker, make
+from fabricmon.agent.probing.udp import UdpBackend
 from fabricmon.model import Reading, Snapshot
 from fabricmon.probe import assignment as wire
 from fabricmon.probe.assignment import Assignment, PortProbes
+from fabricmon.probe.packet import Offer
 from fabricmon.probe.windows import ClosedWindow, ProbeWindows
 from fabricmon.runtime import logs
 from fabricmon.runtime.exposition import Family
@@ -37,6 +39,15 @@ MAX_OWNERS = 4
 PLAN = "plan"
 """The owner of what is no reply: one server at a time."""
 Send = Callable[[str], Awaitable[None]]
+
+
+def backend_of(config: AgentProbeConfig) -> Backend:
+    udp = UdpBackend(config.port, addresses_of)
+    if config.backend == "udp":
+        return udp
+    from fabricmon.agent.probing.verbs import VerbsBackend
+
+    return VerbsBackend(udp, addresses_of)
 
 
 @dataclass(slots=True)
@@ -68,13 +79,11 @@ class Prober:
         snapshot: Callable[[], Snapshot],
         sink: Callable[[Reading], None],
         monotonic: Callable[[], float] = time.monotonic,
-        maker: Maker = make,
-        addresses: Callable[[], dict[str, str]] | None = None,
+        backend: Backend | None = None,
     ) -> None:
         self._config, self._snapshot, self._sink = config, snapshot, sink
-        self._monotonic, self._maker = monotonic, maker
-        self._addresses_of = addresses or (lambda: addresses_of(snapshot().inventory.parts, config.exclude))
-        self._addresses: dict[str, str] = {}
+        self._monotonic, self._backend = monotonic, backend or backend_of(config)
+        self._offers: dict[str, Offer] = {}
         self._owners: dict[object, _Owner] = {}
         self._responders: dict[str, Responder] = {}
         self._old: dict[bytes, float] = {}  # nonces that are known for a while longer
@@ -85,7 +94,7 @@ class Prober:
         self._numbers = 0
         self._replies: set[asyncio.Task[None]] = set()
         self._looked = -math.inf
-        self._report = ProbeReport(config.port)
+        self._report = ProbeReport()
         self._transitions = logs.Transitions(logs.get(part="probing"))
 
     # --- assignments
@@ -128,7 +137,7 @@ class Prober:
 
     def _apply(self, owner: _Owner, now: float) -> None:
         """Open and close sockets so that they are those of the assignments in force."""
-        wanted = {port.name: port for port in owner.assignment.ports or () if port.name in self._addresses}
+        wanted = {port.name: port for port in owner.assignment.ports or () if port.name in self._offers}
         kept = {
             (name, asker.target): asker
             for name, askers in owner.askers.items()
@@ -149,24 +158,31 @@ class Prober:
         for target in port.targets:
             asker = kept.get((port.name, target))
             if asker is None:
-                address = self._addresses[port.name]
                 try:
-                    self._numbers += 1
-                    asker = FlowAsker(self._numbers, target, address, owner.assignment.dscp, owner.windows, self._maker)
+                    asker = self._asker(owner, port.name, target)
                 except OSError as error:
                     self._transitions.note(
                         f"{port.name} {target.peer}", str(error), "a flow cannot be probed", bad=True,
                         port=port.name, peer=target.peer, error=str(error),
                     )  # fmt: skip
                     continue
-                self._watch(asker.socket.fileno(), lambda asker=asker: asker.ready(self._monotonic()))  # type: ignore[misc]
+                self._watch(asker.end.fileno(), lambda asker=asker: asker.ready(self._monotonic()))  # type: ignore[misc]
                 self._flows[asker.flow] = FlowTotals(port.name, target, asker.packet)
                 owner.starts[asker.flow] = now + (0.0 if owner.assignment.reply else SETTLE)
             found.append(asker)
         return found
 
+    def _asker(self, owner: _Owner, row: str, target: wire.ProbeTarget) -> FlowAsker:
+        end = self._backend.asker(row, target.source, owner.assignment.dscp)
+        try:
+            self._numbers += 1
+            return FlowAsker(self._numbers, target, end, owner.windows)
+        except OSError:
+            end.close()
+            raise
+
     def _close(self, owner: _Owner, asker: FlowAsker) -> None:
-        asyncio.get_running_loop().remove_reader(asker.socket.fileno())
+        asyncio.get_running_loop().remove_reader(asker.end.fileno())
         asker.close()
         self._flows.pop(asker.flow, None)
         owner.starts.pop(asker.flow, None)
@@ -176,12 +192,12 @@ class Prober:
         askers: dict[str, set[str]] = {}
         for owner in self._owners.values():
             for port in owner.assignment.ports or ():
-                if port.name in self._addresses and port.askers:
+                if port.name in self._offers and port.askers:
                     askers.setdefault(port.name, set()).update(port.askers)
         nonces = {owner.assignment.key for owner in self._owners.values()}
         nonces |= {key for key, until in self._old.items() if until > now}
         for name in [name for name in self._responders if name not in askers]:
-            asyncio.get_running_loop().remove_reader(self._responders[name].socket.fileno())
+            asyncio.get_running_loop().remove_reader(self._responders[name].end.fileno())
             self._responders.pop(name).close()
         dscp = max((owner.assignment.dscp for owner in self._owners.values()), default=0)
         for name, mine in askers.items():
@@ -191,13 +207,13 @@ class Prober:
 
     def _respond(self, name: str, dscp: int) -> Responder | None:
         try:
-            made = Responder(self._addresses[name], self._config.port, dscp, self._monotonic, self._maker)
+            made = Responder(self._backend.responder(name, dscp), self._monotonic)
         except OSError as error:
             self._transitions.note(name, str(error), "a port cannot answer probes", bad=True, port=name,
                                    error=str(error))  # fmt: skip
             return None
         self._responders[name] = made
-        self._watch(made.socket.fileno(), made.ready)
+        self._watch(made.end.fileno(), made.ready)
         return made
 
     @staticmethod
@@ -222,7 +238,7 @@ class Prober:
 
     def step(self, now: float, lag: float) -> None:
         """One look: what has ended, what is due, which windows close. lag: seconds by which it comes late."""
-        if now - self._looked >= (LOOK if self._addresses else 1.0):
+        if now - self._looked >= (LOOK if self._offers else 1.0):
             self._look(now)
         for key, owner in list(self._owners.items()):
             owner.windows.lagged(lag, now)
@@ -235,15 +251,17 @@ class Prober:
 
     def _look(self, now: float) -> None:
         self._looked = now
-        found = self._addresses_of()
-        if found != self._addresses:
-            gone = {name for name, address in self._addresses.items() if found.get(name) != address}
-            self._addresses = found
+        found = self._backend.offers(rows_of(self._snapshot().inventory.parts, self._config.exclude))
+        for name, why in self._backend.refused().items():
+            self._transitions.note(f"verbs {name}", why, "a port cannot be probed", bad=True, port=name, reason=why)
+        if found != self._offers:
+            gone = {name for name, offer in self._offers.items() if found.get(name) != offer}
+            self._offers = found
             for owner in self._owners.values():
                 for asker in [a for name in gone for a in owner.askers.pop(name, [])]:
                     self._close(owner, asker)
             for name in gone & self._responders.keys():
-                asyncio.get_running_loop().remove_reader(self._responders[name].socket.fileno())
+                asyncio.get_running_loop().remove_reader(self._responders[name].end.fileno())
                 self._responders.pop(name).close()
             for owner in self._owners.values():
                 self._apply(owner, now)
@@ -317,9 +335,10 @@ class Prober:
             for askers in owner.askers.values()
             for asker in askers
         }
-        self._sink(self._report.reading(self._addresses, self._ports, flows.values(), now))
+        self._sink(self._report.reading(self._offers, self._ports, flows.values(), now))
 
     def families(self) -> list[Family]:
         """By port and leaf of the peers; never by peer."""
-        return self._report.families(self._ports, self._flows.values(), len(self._owners))
+        refused = self._backend.refused()
+        return self._report.families(self._offers, refused, self._flows.values(), len(self._owners))
 

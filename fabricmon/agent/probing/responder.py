@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from fabricmon.agent.probing.udp import Maker, Received, StampedSocket, make
+from fabricmon.agent.probing.backend import ProbeEnd, Received
 from fabricmon.probe.packet import FIRST, SECOND, answer, asked
 from fabricmon.probe.windows import KernelTimes
 
@@ -15,13 +15,13 @@ UNSTAMPED = 4096
 
 
 class Responder:
-    """One address. answered: questions so far.
+    """One end that answers. answered: questions so far.
 
     askers, nonces  who may ask, and of which plans; replaced with each assignment
     """
 
-    def __init__(self, address: str, port: int, dscp: int, monotonic: Callable[[], float], maker: Maker = make) -> None:
-        self.socket = StampedSocket(address, port, dscp, False, maker)
+    def __init__(self, end: ProbeEnd, monotonic: Callable[[], float]) -> None:
+        self.end = end
         self.askers: Collection[str] = frozenset()
         self.nonces: Collection[bytes] = ()
         self.answered = 0
@@ -31,15 +31,15 @@ class Responder:
 
     def ready(self) -> None:
         """Answer what has come; the second answers follow the stamps of the first."""
-        for stamp in self.socket.stamps():
+        for question in self.end.received():
+            self._answer(question)
+        for stamp in self.end.stamps():
             waiting = self._waiting.pop(stamp.number, None)
             if waiting is not None:
                 cookie, to, traffic_class, came = waiting
                 held, _ = stamp.at.since(came)
                 if held == held:
                     self._send(answer(SECOND, traffic_class, cookie, held), to, False)
-        for question in self.socket.received():
-            self._answer(question)
 
     def _answer(self, question: Received) -> None:
         cookie = asked(question.data, self.nonces)
@@ -55,7 +55,7 @@ class Responder:
 
     def _send(self, data: bytes, to: tuple[str, int], stamp: bool) -> int | None:
         try:
-            number = self.socket.send(data, to, stamp)
+            number = self.end.send(data, to, stamp)
         except OSError:
             number = None
         if number is None:
@@ -70,10 +70,12 @@ class Responder:
         return tokens >= 1
 
     def allow(self, askers: Collection[str], nonces: Collection[bytes]) -> None:
+        for new in set(askers) - set(self.askers):
+            self.end.prepare(new)
         self.askers, self.nonces = askers, nonces
         self._tokens = {address: known for address, known in self._tokens.items() if address in askers}
 
     def close(self) -> None:
-        self.socket.close()
+        self.end.close()
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from fabricmon.catalogue import flow as catalogue
 from fabricmon.model import Component, Kind, Part, Reading, Snapshot
 from fabricmon.probe.assignment import FlowResult, ProbeTarget, Reply
+from fabricmon.probe.packet import Offer
 from fabricmon.probe.plan import OFFER
 from fabricmon.probe.windows import WINDOW, ClosedFlow, ClosedWindow, known
-from fabricmon.runtime.address import Address
 from fabricmon.runtime.exposition import Family
 
 NAME = "flow"
@@ -52,7 +52,11 @@ class FlowTotals:
     @property
     def values(self) -> tuple[float, ...]:
         """In the order of the catalogue."""
-        times = (math.nan,) * 5 if self.newest is None else (*self.newest.rtt, self.newest.own, self.newest.peer)
+        newest = self.newest
+        # a round trip by the program's clock grows with busy hosts: it is no evidence on the network
+        if newest is None or newest.clock == "program":
+            return (self.sent, self.lost, self.late, *(math.nan,) * 5)
+        times = (*newest.rtt, newest.own, newest.peer)
         return (self.sent, self.lost, self.late, *times)
 
 
@@ -72,24 +76,21 @@ class PortTotals:
 
 
 class ProbeReport:
-    """port  at which the addresses answer"""
+    """The newest parts are kept while they do not change."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self) -> None:
         self._parts: tuple[Part, ...] = ()
 
     def reading(
-        self, addresses: Mapping[str, str], ports: Mapping[str, PortTotals], flows: Iterable[FlowTotals], now: float
+        self, offers: Mapping[str, Offer], ports: Mapping[str, PortTotals], flows: Iterable[FlowTotals], now: float
     ) -> Reading:
-        """A PORT row for each address that can probe, with it as label `probe_address`, and a FLOW row for each flow.
+        """A PORT row for each that can probe, with its offer as label `probe_address`, and a FLOW row for each flow.
 
         now  the node's monotonic seconds
         """
-        rows = [(name, ports.get(name, PortTotals())) for name in sorted(addresses)]
+        rows = [(name, ports.get(name, PortTotals())) for name in sorted(offers)]
         listed = sorted(flows, key=lambda flow: flow.name)
-        offered = tuple(
-            Component(name, {OFFER: str(Address(addresses[name], self._port))}) for name, _ in rows
-        )
+        offered = tuple(Component(name, {OFFER: str(offers[name])}) for name, _ in rows)
         every = (
             Part(NAME, Kind.PORT, _PORT, offered, WINDOW),
             Part(NAME, Kind.FLOW, _FLOW, tuple(flow.component for flow in listed), WINDOW),
@@ -106,7 +107,7 @@ class ProbeReport:
             FlowResult(
                 flows[number].port, flows[number].target, one.sent, one.lost, one.late,
                 tuple(map(known, one.rtt)), known(one.own), known(one.peer),  # type: ignore[arg-type]
-                one.dscp if one.dscp >= 0 else None, one.hardware, window.void, flows[number].packet,
+                one.dscp if one.dscp >= 0 else None, one.clock, window.void, flows[number].packet,
             )
             for number, one in sorted(window.flows.items())
             if number in flows
@@ -127,7 +128,9 @@ class ProbeReport:
         return dict(found)
 
     @staticmethod
-    def families(ports: Mapping[str, PortTotals], flows: Iterable[FlowTotals], owners: int) -> list[Family]:
+    def families(
+        offers: Mapping[str, Offer], refused: Iterable[str], flows: Iterable[FlowTotals], owners: int
+    ) -> list[Family]:
         """By port and leaf of the peers, so that their number does not grow with that of the peers."""
         groups: dict[tuple[str, str], list[FlowTotals]] = defaultdict(list)
         for flow in flows:
@@ -144,7 +147,11 @@ class ProbeReport:
             ("fabricmon_probe_lost_total", "Probes to a leaf without an answer", "lost"),
             ("fabricmon_probe_late_total", "Probes to a leaf that were answered after more than a second", "late"),
         )
+        able = [({"port": row, "backend": offer.backend}, 1.0) for row, offer in sorted(offers.items())]
+        able += [({"port": row, "backend": "verbs"}, 0.0) for row in sorted(refused)]
         return [
+            Family("fabricmon_probe_ready", "gauge", "1 where a port can probe and answer, by what; 0 where it cannot",
+                   able),
             Family("fabricmon_probe_assignments", "gauge", "Readers of the stream whose probes are in force",
                    [({}, float(owners))]),
             Family("fabricmon_probe_rtt_seconds", "gauge",

@@ -10,9 +10,10 @@ import errno
 import socket
 import struct
 import sys
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
 
+from fabricmon.agent.probing.backend import ProbeRow, Received, Stamped
+from fabricmon.probe.packet import HEADERS, Offer
 from fabricmon.probe.windows import KernelTimes
 
 _SO_TIMESTAMPING = 37
@@ -33,22 +34,6 @@ FULL = (errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM)
 """The port's queue takes no more."""
 
 
-class Received(NamedTuple):
-    """A datagram: its bytes, from where, when it came, its traffic class (-1 unknown)."""
-
-    data: bytes
-    address: tuple[str, int]
-    at: KernelTimes
-    traffic_class: int
-
-
-class Stamped(NamedTuple):
-    """A transmit stamp of the socket's packet of this number."""
-
-    number: int
-    at: KernelTimes
-
-
 Maker = Callable[[socket.AddressFamily], socket.socket]
 
 
@@ -56,13 +41,31 @@ def make(family: socket.AddressFamily) -> socket.socket:
     return socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
 
 
-def path_mtu(address: str, to: str, maker: Maker) -> int:
-    """Bytes of a packet that the kernel would send whole from one address to another. OSError without a route."""
-    six = ":" in address
-    with maker(socket.AF_INET6 if six else socket.AF_INET) as asking:
-        asking.bind((address, 0))
-        asking.connect((to, 9))  # sends nothing
-        return asking.getsockopt(*((socket.IPPROTO_IPV6, _IPV6_MTU) if six else (socket.IPPROTO_IP, _IP_MTU)))
+class UdpBackend:
+    """Sockets of the addresses of interfaces.
+
+    port       at which every address answers
+    addresses  PORT row -> its address
+    """
+
+    def __init__(
+        self, port: int, addresses: Callable[[Iterable[ProbeRow]], Mapping[str, str]], maker: Maker = make
+    ) -> None:
+        self._port, self._addresses_of, self._maker = port, addresses, maker
+        self._addresses: Mapping[str, str] = {}
+
+    def offers(self, rows: Iterable[ProbeRow]) -> dict[str, Offer]:
+        self._addresses = self._addresses_of(rows)
+        return {row: Offer(address, self._port) for row, address in self._addresses.items()}
+
+    def refused(self) -> Mapping[str, str]:
+        return {}
+
+    def asker(self, row: str, source: int, dscp: int) -> StampedSocket:
+        return StampedSocket(self._addresses[row], source, dscp, True, self._maker)
+
+    def responder(self, row: str, dscp: int) -> StampedSocket:
+        return StampedSocket(self._addresses[row], self._port, dscp, False, self._maker)
 
 
 class StampedSocket:
@@ -74,7 +77,9 @@ class StampedSocket:
 
     def __init__(self, address: str, port: int, dscp: int, stamps_all: bool, maker: Maker = make) -> None:
         self.six = ":" in address
+        self.headers = HEADERS[6 if self.six else 4]
         self.dropped = 0
+        self._address, self._maker = address, maker
         self._all = stamps_all
         self._next = 0
         self._socket = maker(socket.AF_INET6 if self.six else socket.AF_INET)
@@ -106,9 +111,22 @@ class StampedSocket:
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    def largest(self, to: str) -> int:
+        """Bytes of payload that the kernel would send whole to an address. OSError without a route."""
+        with self._maker(socket.AF_INET6 if self.six else socket.AF_INET) as asking:
+            asking.bind((self._address, 0))
+            asking.connect((to, 9))  # sends nothing
+            level, option = (socket.IPPROTO_IPV6, _IPV6_MTU) if self.six else (socket.IPPROTO_IP, _IP_MTU)
+            return asking.getsockopt(level, option) - self.headers
+
+    def prepare(self, to: str) -> bool:
+        """Always: the kernel keeps a packet until it knows the way."""
+        return True
+
     def send(self, data: bytes, to: tuple[str, int], stamp: bool = True) -> int | None:
-        """The number of its transmit stamp, -1 for one without; None where it was not sent as the port is full.
-        OSError otherwise: no route, too large. After either the numbers begin anew."""
+        """As ProbeEnd."""
+        if to[1] > 65_535:
+            raise OSError(errno.EINVAL, f"{to[1]} is no UDP port: the peer probes by another backend")
         asked: list[tuple[int, int, bytes]] = []
         if stamp and not self._all:
             asked = [(socket.SOL_SOCKET, _SO_TIMESTAMPING, struct.pack("@I", _TRANSMIT))]
