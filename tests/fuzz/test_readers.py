@@ -25,6 +25,7 @@ DECODERS = {"unpack", "unpack_from", "iter_unpack", "frombuffer", "json_value", 
 ELSEWHERE = {
     "agent.metrics.hardware": "bits of the agent's own values",
     "agent.readings.evaluation": "the agent's own values",
+    "agent.probing.next_hop": "the kernel's answer on one route and one neighbour",
     "agent.probing.udp": "the kernel's structures in a control message of their size",
     "central.website.routes": "the server's own news",
     "commands.check": "an answer of the agent as one struct",

@@ -39,6 +39,8 @@ def known(ask: Ask, source: str, target: str) -> bool:
         return _usable(ask, interface, hop)
     except HostError as error:
         raise OSError(error.errno, error.text) from None
+    except (ValueError, struct.error) as error:
+        raise OSError(errno.EBADMSG, str(error)) from None
 
 
 def resolve(source: str, target: str) -> None:
