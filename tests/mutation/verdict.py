@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutation.changes import Change
-from tests.mutation.session import LONGEST, Outcome, in_forks
+from tests.mutation.session import LONGEST, Outcome, Work, in_forks
 
 Times = dict[str, tuple[float, float]]
 """Id of a test -> expected seconds of CPU time and of duration; in the order in which they run."""
@@ -23,12 +23,13 @@ Tried = Callable[[Change | None, Times, Path], dict[str, object]]
 
 Verdict = Outcome | Exception
 Found = Callable[[Change, Verdict], None]
+Doubtful = tuple[Change, Times, Outcome]
 
 
 def decide(trials: Sequence[Trial], tried: Tried, jobs: int, found: Found) -> None:
     """Try each change and call `found` with what came of it: an error where the tests could not be run, or where time
     alone does not decide."""
-    doubtful = []
+    doubtful: list[Doubtful] = []
     works = [(trial, partial(tried, *trial)) for trial in trials]
     for (change, tests), raw in in_forks(works, LONGEST, jobs):
         verdict = _verdict(raw)
@@ -36,8 +37,7 @@ def decide(trials: Sequence[Trial], tried: Tried, jobs: int, found: Found) -> No
             doubtful.append((change, tests, verdict))
         else:
             found(change, verdict)
-    for change, tests, first in doubtful:
-        found(change, _second_look(change, tests, first, tried))
+    _second_looks(doubtful, tried, jobs, found)
 
 
 def _verdict(raw: Any) -> Verdict:
@@ -46,21 +46,28 @@ def _verdict(raw: Any) -> Verdict:
     return raw if isinstance(raw, Exception) else Outcome(**raw)
 
 
-def _second_look(change: Change, tests: Times, first: Outcome, tried: Tried) -> Verdict:
-    """The test that took too long once more, and the tests without it where it now passes."""
-    if first.failed not in tests:
-        return RuntimeError(f"{first.why}, in no test")
-    only = {first.failed: tests[first.failed]}
-    both = [("changed", partial(tried, change, only)), ("unchanged", partial(tried, None, only))]
-    ran = {name: _verdict(raw) for name, raw in in_forks(both, LONGEST, 2)}
-    again, control = ran["changed"], ran["unchanged"]
-    if isinstance(control, Exception) or control.failed:
-        return RuntimeError(f"{first.failed} fails without the change, too: {control}")
-    if isinstance(again, Exception) or again.failed:
-        return again
-    others = {name: times for name, times in tests.items() if name != first.failed}
-    for _, raw in in_forks([("others", partial(tried, change, others))] if others else [], LONGEST, 1):
-        again = _verdict(raw)
-        if isinstance(again, Outcome) and again.took_too_long:
-            return RuntimeError(f"once {first.failed} took too long, once {again.failed}")
-    return again
+def _second_looks(doubtful: Sequence[Doubtful], tried: Tried, jobs: int, found: Found) -> None:
+    """Each test that took too long once more with its change, beside itself without; where it passes now, the other
+    tests of its change."""
+    pairs: list[tuple[tuple[int, bool], Work]] = []
+    for at, (change, tests, first) in enumerate(doubtful):
+        only = {name: times for name, times in tests.items() if name == first.failed}
+        if only:
+            pairs += [((at, True), partial(tried, change, only)), ((at, False), partial(tried, None, only))]
+    ran = {which: _verdict(raw) for which, raw in in_forks(pairs, LONGEST, 2 * jobs)}
+    rest: list[tuple[int, Work]] = []
+    for at, (change, tests, first) in enumerate(doubtful):
+        again, control = ran.get((at, True)), ran.get((at, False))
+        others = {name: times for name, times in tests.items() if name != first.failed}
+        if again is None or isinstance(control, Exception) or (control and control.failed):
+            found(change, RuntimeError(f"{first.failed} took too long, without the change, too: {control}"))
+        elif others and isinstance(again, Outcome) and not again.failed:
+            rest.append((at, partial(tried, change, others)))
+        else:
+            found(change, again)
+    for at, raw in in_forks(rest, LONGEST, jobs):
+        change, _, first = doubtful[at]
+        verdict = _verdict(raw)
+        if isinstance(verdict, Outcome) and verdict.took_too_long:
+            verdict = RuntimeError(f"once {first.failed} took too long, once {verdict.failed}")
+        found(change, verdict)
