@@ -281,7 +281,7 @@ class NameServer:
 
 
 def test_srv_over_udp_that_is_cut_then_tcp_with_the_search_list():
-    server = NameServer({"_f._tcp.mon.example": [(2, 0, 1, "b.example"), (1, 0, 9790, "a.example"), (0, 0, 5, "")]})
+    server = NameServer({"_f._tcp.mon.example": [(2, 0, 1, "b.example"), (1, 9, 9790, "a.example"), (0, 0, 5, "")]})
     using = server.resolver("nowhere.example", "mon.example")
     found = names.services("_f._tcp", using)
     assert [(s.host, s.port) for s in found] == [("a.example", 9790), ("b.example", 1)]

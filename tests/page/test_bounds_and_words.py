@@ -10,13 +10,14 @@ import pytest
 
 from fabricmon.catalogue.counter import Category
 from fabricmon.central.documents.overview import overview
+from fabricmon.central.page import open_incidents
 from fabricmon.central.page.cards import extent, jobs_of, resolved_lines
 from fabricmon.central.page.components import PortRow, Value
 from fabricmon.central.page.document import fragment
 from fabricmon.central.page.incident import incident_detail
 from fabricmon.central.page.markup import bar, component_link, moment, more, node_link, prose
 from fabricmon.central.page.node import component_detail, node_detail, number
-from fabricmon.central.page.open_incidents import opened
+from fabricmon.central.page.open_incidents import choices, opened
 from fabricmon.central.page.scene import ReceiverState, Scene
 from fabricmon.central.page.search_filter import Filter
 from fabricmon.model import (
@@ -166,6 +167,19 @@ def test_the_state_of_delivery(given: tuple[tuple[str, int, str], ...], name: st
     shown = scene(receivers=[ReceiverState(*one) for one in given])
     (tile,) = re.findall(r'<div class="tile (delivery[^"]*)">(.*?)</div>', fragment(shown, Filter()))
     assert (tile[0], text(tile[1])) == (name, words)
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_the_search_offers_so_many_kinds_in_their_natural_order_and_counts_so_many_openings(
+    over: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_incidents, "MAX_NEW", 12 - over)
+    monkeypatch.setattr(open_incidents, "MAX_CHOICES", 12 - over)
+    found = [incident(id=f"i{n}", kind=f"kind-{n}", since=NOW - n) for n in range(12)]
+    shown = scene(incidents=found)
+    assert choices(shown)["kind"] == [f"kind-{n}" for n in range(12 - over)]
+    (times,) = re.findall(r'data-openings="([^"]*)"', opened(found, len(found), shown, None, Filter()))
+    assert len(times.split()) == 12 - over
 
 
 def test_counts_of_incidents_nodes_and_ports() -> None:

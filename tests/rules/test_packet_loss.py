@@ -80,6 +80,8 @@ def test_the_grade_follows_the_share_of_packets() -> None:
     assert hosts.lossy() == ["host-001", "host-002"]
     params = packet_loss.PacketLossParams()
     assert [packet_loss.info(hosts.view(), row, params)["grade"] for row in (1, 2)] == ["weak", "strong"]
+    strong = params.strong
+    assert [packet_loss.grade(share, params) for share in (strong * 0.999, strong)] == ["weak", "strong"]
     text = packet_loss.evidence(hosts.view(), 2, params)[0]
     assert text.text.startswith("1% of packets lost: ")
     assert text.value == pytest.approx(0.01, rel=0.01)
