@@ -283,17 +283,26 @@ def decode_text(text: str | bytes) -> Inventory | Event | Goodbye:
     if len(text) > MAX_TEXT:
         raise FrameError(f"a text message has at most {MAX_TEXT} bytes, got {len(text)}")
     try:
-        # The version first: another version's message may have another shape.
-        peek = _peek(text)
-        if peek.version != VERSION:
-            raise VersionError(peek.version)
         message = _decoded(text)
-    except Undecodable as e:
-        raise FrameError(f"not a message of this protocol: {e}") from e
+    except Undecodable as error:
+        raise _no_message(text, error) from error
     if isinstance(message, _HelloMessage):
+        if message.version != VERSION:
+            raise VersionError(message.version)
         _check(message.inventory)
         return message.inventory
     return message.event if isinstance(message, _EventMessage) else message.goodbye
+
+
+def _no_message(text: str | bytes, error: Undecodable) -> FrameError:
+    """Why a text is no message: another version's may have another shape."""
+    try:
+        version = _peek(text).version
+    except Undecodable as e:
+        return FrameError(f"not a message of this protocol: {e}")
+    if version != VERSION:
+        return VersionError(version)
+    return FrameError(f"not a message of this protocol: {error}")
 
 
 def node_of(text: str | bytes) -> str:

@@ -6,7 +6,7 @@ computed before `advance`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,20 +37,24 @@ FORGET_EVERY = 600.0  # seconds between two searches for components that left lo
 EXPECTED_FOR = 600.0
 """Seconds after a start for which a node that no target leads to may still become expected: sources of targets are read
 again. The store forgets such a node as soon."""
+LISTED = 0.125  # share of the nodes whose inventories are there, from which on their mean is expected of the others
 SHAPES, SHAPE_VALUES = 256, 8192  # landing shapes that are kept, and values of the largest such one; 8 bytes a value
 NODE_COLUMNS = ("presence", "last_frame", "first_seen", "interval", "booted")
 
 
 @dataclass(slots=True)
 class Route:
-    """Where the values of a node, from `first` to before `last`, land in one table; void when the table's cells have
-    moved."""
+    """Where the values of a node, from `shape.first` to before `shape.last`, land in one table; void when the table's
+    cells have moved."""
 
     table: Table
-    first: int
-    last: int
+    shape: LandingShape
     landing: Landing
     version: int
+
+    def renew(self, rows: Mapping[str, int]) -> None:
+        """The table's cells have moved, rows and columns are what they were."""
+        self.landing, self.version = self.shape.cells(self.table, rows), self.table.version
 
 
 @dataclass(slots=True)
@@ -94,7 +98,7 @@ class Fleet:
         self.tables: dict[Kind, Table] = {kind: Table(kind, CATALOGUE, self.clocks) for kind in Kind}
         self.nodes: dict[str, Node] = {}
         self.expected_from = -np.inf
-        self._numbers = 0
+        self._numbers = self._listed = 0  # numbers that were given; nodes that have an inventory
         self._swept = -np.inf
         self._spare: list[int] = []
         self._shapes: dict[object, LandingShape] = {}
@@ -123,7 +127,9 @@ class Fleet:
             known.booted = now
             self._put(known, "booted", now)
             self._restart(known, now)
-        known.listed = now if before is None else known.listed
+        if before is None:
+            known.listed = now
+            self._listed += 1
         known.removed = removed_devices(inventory.parts)
         periods = [max(part.period, 1e-3) for part in inventory.parts]
         self.clocks.release(known.clocks)
@@ -138,6 +144,8 @@ class Fleet:
                 continue
             mine = known.rows.setdefault(kind, {} if kind is not Kind.NODE else {"": known.row})
             covered = {p.collector for p in before.parts if p.kind is kind} <= collectors if before else True
+            if kind is not Kind.NODE and self._listed - 1 > LISTED * len(self.nodes):
+                table.expected = -(-table.n * len(self.nodes) // (self._listed - 1))
             former = known.delivers.get(kind, Delivery())
             known.delivers[kind] = table.deliver(delivery(table, parts), former)
             absent = covered or not restarted or rebooted
@@ -146,7 +154,7 @@ class Fleet:
                 table.begun[np.array(list(mine.values()), np.intp)] = now
             if node in self._maintained:
                 table.quiet[np.array(list(mine.values()), np.intp)] = True
-        self._settle(known)
+        self._settle(known, placed)
 
     def frame(self, node: str, frame: Frame, now: float) -> bool:
         """Take over values of a node. False when they belong to another inventory than the known one: ask for it.
@@ -167,16 +175,15 @@ class Fleet:
             raise ValueError(f"{node}: frame {frame.seq} does not fit its inventory of {size} values")
         for route in known.routes:
             if route.version != route.table.version:
-                self._settle(known)
-                break
-        for route in known.routes:
+                route.renew(known.rows[route.table.kind])
+            first, last = route.shape.first, route.shape.last
             if frame.index is None:
-                route.table.flat[route.landing] = frame.values[route.first : route.last]
-            elif route.last - route.first == size:
+                route.table.flat[route.landing] = frame.values[first:last]
+            elif last - first == size:
                 route.table.flat[route.landing[frame.index]] = frame.values
             else:
-                mine = (frame.index >= route.first) & (frame.index < route.last)
-                route.table.flat[route.landing[frame.index[mine] - route.first]] = frame.values[mine]
+                mine = (frame.index >= first) & (frame.index < last)
+                route.table.flat[route.landing[frame.index[mine] - first]] = frame.values[mine]
         self.clocks.note_reads(known.clocks, frame.taken, now)
         self._put(known, "last_frame", now)
         self.clocks.note_frame(known.number, now)
@@ -224,12 +231,12 @@ class Fleet:
         known = self.nodes.get(node)
         if known is None or known.inventory is None or np.isnan(self.last_frame(node)):
             return None
-        if any(route.version != route.table.version for route in known.routes):
-            self._settle(known)
         values = np.full(known.size, np.nan)
         for route in known.routes:
+            if route.version != route.table.version:
+                route.renew(known.rows[route.table.kind])
             mine = route.landing > 0
-            values[route.first : route.last][mine] = route.table.flat[route.landing[mine]]
+            values[route.shape.first : route.shape.last][mine] = route.table.flat[route.landing[mine]]
         taken = self.clocks.taken[known.clocks].copy()
         return Frame(known.inventory.id, 0, now, taken, None, values, known.size)
 
@@ -245,6 +252,7 @@ class Fleet:
         known = self.nodes.pop(node, None)
         if known is None:
             return
+        self._listed -= known.inventory is not None
         known.rows.setdefault(Kind.NODE, {"": known.row})
         for kind, mine in known.rows.items():
             self.tables[kind].drop(np.array(list(mine.values()), np.intp))
@@ -324,15 +332,13 @@ class Fleet:
             self.tables[kind].restart(rows)
             self.tables[kind].begun[rows] = now
 
-    def _settle(self, node: Node) -> None:
-        """Set where the node's values land, for each table that takes some."""
-        assert node.inventory is not None
+    def _settle(self, node: Node, placed: Mapping[Kind, Sequence[Placed]]) -> None:
+        """Set where the node's values land, for each table that takes some. `placed`: the parts of each kind."""
         node.routes = []
-        for kind, parts in _placed(node.inventory, node.clocks).items():
+        for kind, parts in placed.items():
             table = self.tables[kind]
             shape = self._shape(table, parts)
-            lands = shape.cells(table, node.rows[kind])
-            node.routes.append(Route(table, shape.first, shape.last, lands, table.version))
+            node.routes.append(Route(table, shape, shape.cells(table, node.rows[kind]), table.version))
 
     def _shape(self, table: Table, parts: Sequence[Placed]) -> LandingShape:
         """`landing_shape`, kept for other nodes with these parts."""

@@ -112,7 +112,7 @@ def _facts(parts: Sequence[Placed]) -> dict[str, dict[str, str]]:
         known, more = found.get(component.name), component.labels
         if known is None:
             found[component.name] = more if all(more.values()) else {k: v for k, v in more.items() if v}
-        elif known is not more:
+        elif known is not more and not more.items() <= known.items():
             merged = known | {k: v for k, v in more.items() if v}
             found[component.name] = next((each for each in (known, more) if each == merged), merged)
     return found
@@ -134,19 +134,23 @@ def drop(table: Table, mine: dict[str, int], names: Sequence[str]) -> None:
 
 def delivery(table: Table, parts: Sequence[Placed]) -> Delivery:
     """Which columns these parts deliver, and by which collectors."""
-    kinds = {(placed.part.collector, placed.part.columns) for placed in parts}
-    return frozenset(
-        (column, table.source(collector)) for collector, columns in kinds for column in columns if column
-    )
+    kinds = {(placed.part.collector, placed.part.columns) for placed in parts if any(placed.part.columns)}
+    sources = {collector: table.source(collector) for collector, _ in kinds}
+    return frozenset((column, sources[collector]) for collector, columns in kinds for column in columns if column)
 
 
 def _note_parts(table: Table, mine: dict[str, int], parts: Sequence[Placed]) -> None:
     """Note which part supplies the node's rows, by collector."""
     table.part_of[:, np.array(list(mine.values()), np.intp)] = 0
-    for placed in parts:
-        if any(placed.part.columns):
-            source = table.source(placed.part.collector)
-            table.part_of[source, [mine[c.name] for c in placed.part.components]] = placed.number
+    sources, rows, numbers = list[int](), list[int](), list[int]()
+    for number, _, part in parts:
+        if any(part.columns):
+            source = table.source(part.collector)
+            for component in part.components:
+                sources.append(source)
+                rows.append(mine[component.name])
+                numbers.append(number)
+    table.part_of[sources, rows] = numbers
 
 
 def _follow_names(table: Table, node: str, mine: dict[str, int], labels: dict[str, dict[str, str]]) -> None:
@@ -220,5 +224,7 @@ def landing_shape(table: Table, parts: Sequence[Placed]) -> LandingShape:
 def _clear_unowned(table: Table, rows: NDArray[np.intp], lands: Landing) -> None:
     """Set the cells of these rows that no part delivers any more to unknown."""
     columns = np.array([at for name, at in table.columns.items() if name not in table.own], np.int64)
+    if not len(columns):
+        return
     cells = (columns[:, None] * table.capacity + rows[None, :]).reshape(-1)
     table.flat[np.setdiff1d(cells, lands)] = np.nan

@@ -23,6 +23,9 @@ from fabricmon.topology.groups import Domains
 LARGE = 4096
 """Rows from which on a table grows by half: what is allocated and not used is memory, too."""
 
+MOST_GROWTH = 8
+"""A table grows to so many times its size at most when more rows are expected."""
+
 FREE = -1  # node number of a row that is free
 
 Delivery = frozenset[tuple[str, int]]
@@ -44,6 +47,7 @@ class Table(RowState):
     begun       `now` when the row's present epoch began (boot, other device, driver reload), NaN before any
     reset       `now` when counters last began anew without a boot, NaN before any
     changes     raised by each change of rows or labels: fault domains must be assigned again
+    expected    rows that it will have when all nodes are there, 0 unknown: it grows to as many at once
     shape       raised by each change of columns or of the collectors that supply them
     domains     fault domains of the rows, set from the topology
     tracks      state carried from tick to tick (its class: see View), None where the kind has none
@@ -72,6 +76,7 @@ class Table(RowState):
         self.version = 0
         self.changes = 0
         self.shape = 0
+        self.expected = 0
         self.ids: list[ComponentId] = []
         self.labels: list[dict[str, str]] = []
         self.domains: Domains | None = None
@@ -102,7 +107,8 @@ class Table(RowState):
         needed = self.n + rows - len(self._free)
         if needed > self.capacity:
             usual = self.capacity * 2 if self.capacity < LARGE else self.capacity * 3 // 2
-            self.resize(max(usual, needed + needed // 8))
+            foreseen = min(self.expected, MOST_GROWTH * needed)
+            self.resize(max(foreseen if foreseen >= needed else usual, needed + needed // 8))
 
     def add(self, component: ComponentId, node: int) -> int:
         """A row for a component that has none yet."""

@@ -81,6 +81,11 @@ class AgentLinks:
                 return f"it reports as {node}, its certificate is for {', '.join(names)[:200] or 'no name'}"
         return ""
 
+    @property
+    def names_sweepers(self) -> bool:
+        """Whether the settings name nodes whose sweeps are taken."""
+        return bool(self._config.sweepers)
+
     def names_sweeper(self, node: str) -> bool:
         """Whether the settings name the node among those whose sweeps are taken."""
         return any(fnmatchcase(node, pattern) for pattern in self._config.sweepers)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.catalogue import CATALOGUE
-from fabricmon.central.streams.intake import Columns, check_event, checked_inventory, usable
+from fabricmon.central.streams.intake import Columns, RecentlyUsed, check_event, checked_inventory, usable
 from fabricmon.central.streams.limits import LIMITS, SOURCES, OverLimit, check, most
 from fabricmon.collect import COLLECTORS
 from fabricmon.frame import Frame
@@ -211,3 +211,16 @@ def test_different_components_are_bounded():
     checked_inventory(inventory(part(*many), part(*many, collector="infiniband")), 0)
     with pytest.raises(OverLimit, match="different components"):
         checked_inventory(inventory(part(*many), part("one_more/1")), 0)
+
+
+@given(st.lists(st.integers(0, 30)), st.integers(1, 8))
+def test_what_is_kept_of_other_nodes_is_bounded_and_what_was_used_last_is_there(keys, least):
+    kept, order = RecentlyUsed(least), []
+    for key in keys:
+        found = kept.of(key)
+        assert found in (None, str(key))
+        assert found is not None or key not in order[:least]
+        if found is None:
+            kept.keep(key, str(key))
+        order = [key, *(each for each in order if each != key)]
+        assert len(kept) <= 2 * least

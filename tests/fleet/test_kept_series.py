@@ -198,7 +198,7 @@ def test_the_coarse_series_are_means_and_sums_of_what_was_read(
     site, trail = Site(), Trail()
     site.now = 1_700_000_000.0 // SLOT * SLOT
     line, sent, errors = 1e10, np.zeros(9), np.zeros(9)
-    begun = -math.inf
+    begun, kept = -math.inf, 0
     shares: dict[tuple[int, int], list[float]] = {}
     counted: dict[tuple[int, int], float] = {}
     last: dict[int, float] = {}
@@ -218,7 +218,7 @@ def test_the_coarse_series_are_means_and_sums_of_what_was_read(
         trail.update(load, site.now)
         errors = np.nan_to_num(errors)
         if not 0 <= site.now - begun < EVERY:
-            begun, slot = site.now, int(site.now // SLOT)
+            begun, slot, kept = site.now, int(site.now // SLOT), ports
             for p in range(ports):
                 row = site.row("a", f"p{p}")
                 total = cells[f"p{p}", "symbol_errors"]
@@ -228,7 +228,7 @@ def test_the_coarse_series_are_means_and_sums_of_what_was_read(
                     counted[p, slot] = counted.get((p, slot), 0.0) + total - last[p]
                 last[p] = total if math.isfinite(total) else math.inf
     recent = trail.recent_errors()
-    for p in range(9 if len(events) > 1 else few):
+    for p in range(kept):
         two = [counted[p, slot] for slot in (int(begun // SLOT), int(begun // SLOT) - 1) if (p, slot) in counted]
         wanted = sum(two) if two else math.nan
         assert recent[site.row("a", f"p{p}")] == pytest.approx(wanted, rel=1e-5, nan_ok=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.frame import Frame
-from fabricmon.model import Component, ComponentId, Identity, Inventory, Kind, Part
+from fabricmon.model import Component, ComponentId, Identity, Inventory, Kind, Part, Presence
 
 NAMES = st.lists(st.sampled_from(["a", "b", "c"]), unique=True, max_size=3)
 COLUMNS = st.lists(st.sampled_from(["symbol_errors", "link_downed", "", "gpu_ecc", "state"]), unique=True, max_size=4)
@@ -81,3 +81,31 @@ def test_values_land_in_their_cells_whole_or_as_differences(shapes: list, data: 
     for number, (node, inventory) in enumerate(zip(nodes, inventories, strict=True)):  # none wrote over another's
         found = cells(fleet, node, expected(inventory, [0.0] * inventory.size)).values()
         assert all(1000.0 * number <= max(value, -value - 1.0) < 1000.0 * number + 1000.0 for value in found)
+
+
+def test_a_table_grows_once_to_what_all_nodes_will_need_and_values_land_after_it() -> None:
+    fleet, ports = Fleet(), [("collector0", Kind.PORT, ("state",), tuple(f"p{n}" for n in range(40)), 1.0)]
+    names = [f"node{n}" for n in range(64)]
+    for name in names:
+        fleet.presence(name, Presence.NEVER, "", NOW)
+    table, capacities = fleet.tables[Kind.PORT], []
+    for at, name in enumerate(names, 1):
+        inventory = enter(fleet, name, ports)
+        capacities.append(table.capacity)
+        for each in {names[0], name}:
+            fleet.frame(each, Frame(inventory.id, 1, NOW, np.ones(1), None, np.full(40, float(at)), 40), NOW)
+    assert 64 * 40 <= table.capacity <= 64 * 40 * 5 // 4
+    assert len(set(capacities[9:])) <= 2
+    for at, name in enumerate(names, 1):
+        row = table.row(ComponentId(Kind.PORT, name, "p39"))
+        assert table.value("state")[row] == (at if at > 1 else 64)
+
+
+def test_what_the_first_nodes_have_makes_a_table_no_more_than_a_few_times_larger() -> None:
+    fleet, many = Fleet(), tuple(f"p{n}" for n in range(2000))
+    for number in range(1000):
+        fleet.presence(f"node{number}", Presence.NEVER, "", NOW)
+    for number in range(126):
+        names = many if number == 125 else many[:1]
+        enter(fleet, f"node{number}", [("collector0", Kind.PORT, ("state",), names, 1.0)])
+    assert fleet.tables[Kind.PORT].capacity <= 8 * 2126

@@ -24,7 +24,7 @@ class Admission:
     def spend_inventory(self, peer: Peer, data: str, max_message: int, now: float) -> None:
         """Count an inventory, before anything of it but its node's name is decoded. ValueError beyond a limit."""
         peer.budget.spend("inventories", len(data), max_message, now)
-        if not self._link.names_sweeper(wire.node_of(data)):
+        if not (self._link.names_sweepers and self._link.names_sweeper(wire.node_of(data))):
             check("inventory_size", len(data))
             peer.budget.spend_amount("node_bytes", len(data), now)
 

@@ -37,7 +37,7 @@ class Claims:
 
     def settle(self, node: str, inventory: Inventory, now: float) -> Inventory:
         """The inventory without GUIDs of other nodes; the same object where there are none."""
-        reported = {guid for part in inventory.parts for c in _own_ports(part) for guid in _guids(c)}
+        reported = _reported(inventory)
         for guid in self._of.get(node, set()) - reported:
             del self._owner[guid]
         others = {guid for guid in reported if self._anothers(guid, node, now)}
@@ -73,6 +73,12 @@ class Claims:
         return owner != node and now - self._received(owner) < KEPT
 
 
+def _reported(inventory: Inventory) -> set[int]:
+    """GUIDs of the node's own ports; a component that several parts share is looked at once."""
+    own = {id(c): c for part in inventory.parts if part.kind is Kind.PORT for c in part.components}
+    return {guid for c in own.values() if not c.labels.get("swept") for guid in _guids(c)}
+
+
 def _own_ports(part: Part) -> list[Component]:
     if part.kind is not Kind.PORT:
         return []
@@ -81,7 +87,8 @@ def _own_ports(part: Part) -> list[Component]:
 
 def _guids(component: Component) -> list[int]:
     """GUIDs other than zero; a virtual function may have none."""
-    return [guid for label in GUIDS if (guid := guid_number(component.labels.get(label)))]
+    labels = component.labels
+    return [guid for label in GUIDS if label in labels and (guid := guid_number(labels[label]))]
 
 
 def _without(part: Part, others: set[int]) -> Part:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,6 +21,8 @@ from fabricmon.catalogue import CATALOGUE, RAW
 from fabricmon.central.streams.limits import LIMITS, SOURCES, OverLimit, check, most
 from fabricmon.frame import Frame
 from fabricmon.model import Component, Event, Identity, Inventory, Kind, Part
+
+_T = TypeVar("_T")
 
 PORT_NUMBERS = ("port", "remote_port", "ports")
 """Labels that the topology reads as numbers."""
@@ -150,48 +153,58 @@ def _check_identity(identity: Identity) -> None:
 
 
 def _checked_part(part: Part, known: Known) -> Part:
+    collector, columns = _HEADS.of((part.collector, part.columns, part.period)) or _checked_head(part)
+    parts = part.components
+    if len(parts) > 1 and len({component.name for component in parts}) < len(parts):
+        raise OverLimit("components", f"part {collector} has a component twice")
+    return Part(collector, part.kind, columns, tuple([_component(each, part.kind, known) for each in parts]),
+                part.period, part.wire)  # fmt: skip
+
+
+def _checked_head(part: Part) -> tuple[str, tuple[str, ...]]:
+    """Collector and columns of a part, checked; kept for other nodes."""
     check_name(part.collector, "a part")
     if not part.collector:
         raise OverLimit("name_size", "a part has no collector")
     check("columns", len(part.columns), f"part {part.collector}")
     if not 0 <= part.period <= LIMITS["period"].most:
         raise OverLimit("period", f"part {part.collector} is read every {part.period:g} s")
-    columns = (_shared_columns if _small(part.columns) else _checked_columns)(part.columns, part.collector)
-    if len({component.name for component in part.components}) < len(part.components):
-        raise OverLimit("components", f"part {part.collector} has a component twice")
-    components = tuple(_component(component, part.kind, known) for component in part.components)
-    return Part(sys.intern(part.collector), part.kind, columns, components, part.period, part.wire)
-
-
-def _checked_columns(columns: tuple[str, ...], collector: str) -> tuple[str, ...]:
-    for column in columns:
+    for column in part.columns:
         check_name(column, "a column")
-    if len(set(columns)) < len(columns):
-        raise OverLimit("columns", f"part {collector} has a column twice")
-    return tuple(map(sys.intern, columns))
+    if len(set(part.columns)) < len(part.columns):
+        raise OverLimit("columns", f"part {part.collector} has a column twice")
+    made = sys.intern(part.collector), tuple(map(sys.intern, part.columns))
+    if _small(part.columns):
+        _HEADS.keep((*made, part.period), made)
+    return made
 
 
 def _component(component: Component, kind: Kind, known: Known) -> Component:
-    labels = component.labels
+    name, labels = component.name, component.labels
     if labels.get("swept"):  # not among what many nodes have: a sweep would displace all of it
-        same = known(component) if kind is not Kind.NODE and component.name else None
-        return same or _checked_component(component.name, kind, tuple(labels.items()))
-    small = len(component.name) <= _NAME and _small(labels) and _small(labels.values())
-    return (_shared_component if small else _checked_component)(component.name, kind, tuple(labels.items()))
+        same = known(component) if kind is not Kind.NODE and name else None
+        return same or _checked_component(name, kind, labels)
+    key = name, kind, tuple(labels.items())
+    found = _COMPONENTS.of(key)
+    if found is None:
+        found = _checked_component(name, kind, labels)
+        if _small(labels) and _small(labels.values()):
+            _COMPONENTS.keep((found.name, kind, tuple(found.labels.items())), found)
+    return found
 
 
-def _checked_component(name: str, kind: Kind, labels: tuple[tuple[str, str], ...]) -> Component:
+def _checked_component(name: str, kind: Kind, labels: dict[str, str]) -> Component:
     check_name(name, "a component")
     if bool(name) == (kind is Kind.NODE):
         raise OverLimit("components", f"a component of kind {kind} has the name {name!r}")
     if len(labels) > _LABELS:
         check("labels", len(labels), name)
-    for label, text in labels:
+    for label, text in labels.items():
         if len(text) > _LABEL or len(label) > _LABEL:
             check("label_size", max(len(text), len(label)), f"a label of {name}")
         if label in PORT_NUMBERS and len(text) > _PORT and text.isdecimal():
             raise OverLimit("port_digits", f"{name} has the {label} {text[:64]}")
-    return Component(sys.intern(name), {sys.intern(label): sys.intern(text) for label, text in labels})
+    return Component(sys.intern(name), {sys.intern(label): sys.intern(text) for label, text in labels.items()})
 
 
 def _unknown(collector: str, kind: Kind, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -202,7 +215,30 @@ def _small(words: Iterable[str]) -> bool:
     return sum(map(len, words)) <= _SHARED
 
 
-_shared_columns, _shared_component = lru_cache(1024)(_checked_columns), lru_cache(2048)(_checked_component)
+class RecentlyUsed(Generic[_T]):
+    """The values of the keys that were used last, between `least` and twice as many."""
+
+    def __init__(self, least: int) -> None:
+        self._least, self._new, self._old = least, dict[object, _T](), dict[object, _T]()
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._old)
+
+    def of(self, key: object) -> _T | None:
+        found = self._new.get(key)
+        if found is None:
+            found = self._old.get(key)
+            if found is not None:
+                self.keep(key, found)
+        return found
+
+    def keep(self, key: object, value: _T) -> None:
+        if len(self._new) >= self._least:
+            self._new, self._old = {}, self._new
+        self._new[key] = value
+
+
+_HEADS, _COMPONENTS = RecentlyUsed[tuple[str, tuple[str, ...]]](512), RecentlyUsed[Component](1024)
 _shared_unknown = lru_cache(1024)(_unknown)
 
 

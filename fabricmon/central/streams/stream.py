@@ -42,10 +42,14 @@ class Stream:
     def begin(self, inventory: Inventory) -> None:
         """The inventory of the next frames."""
         self.inventory, self.complete = inventory, False
-        self.size, self.parts = inventory.size, len(inventory.parts)
-        ends = np.cumsum([0, *(part.size for part in inventory.parts)])
-        fast = np.diff([False, *(part.fast for part in inventory.parts), False])
-        self._bounds = ends[fast]
+        bounds, fast, end = list[int](), False, 0
+        for part in inventory.parts:
+            if part.fast is not fast:
+                fast = not fast
+                bounds.append(end)
+            end += part.size
+        self.size, self.parts = end, len(inventory.parts)
+        self._bounds = np.array([*bounds, end] if fast else bounds, np.int64)
 
     def turned(self, frame: wire.Frame) -> bool:
         """Whether it is a difference with a state."""
