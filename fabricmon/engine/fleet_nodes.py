@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
-import numpy as np
 
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.model import CheckedNode, ComponentId, Event, Inventory, Kind, NodeView, Presence, Symptom
@@ -65,20 +65,21 @@ class FleetNodes:
             node = self._fleet.nodes[name]
             identity = node.inventory.identity if node.inventory else None
             last = self._fleet.last_frame(name)
+            reported = not math.isnan(last)
             views.append(
                 NodeView(
                     node=name,
                     presence=node.presence,
                     detail=node.detail,
                     since=self._since.get(name, node.first_seen),
-                    last_frame=None if np.isnan(last) else last,
+                    last_frame=last if reported else None,
                     version=identity.version if identity else "",
                     boot_id=identity.boot_id if identity else "",
                     ports=len(node.rows.get(Kind.PORT, ())),
                     gpus=len(node.rows.get(Kind.GPU, ())),
                     symptoms=open_at[name],
                     maintenance=maintained.get(name, ""),
-                    checked=None if np.isnan(last) else checked[name],
+                    checked=checked[name] if reported else None,
                 )
             )
         return views

@@ -60,11 +60,14 @@ def checked(fleet: Fleet, now: float) -> dict[str, CheckedNode]:
         np.add.at(links, place[read], part.links[read])
         for number, one in _named(part):
             unread.setdefault(number, []).append(one)
-    counts = np.stack([known, unknown, links], axis=1).reshape(-1, _KINDS, 3)
+    by_node = np.stack([known, unknown, links], axis=1).reshape(-1, 3 * _KINDS)
+    kinds, of = np.unique(by_node, axis=0, return_inverse=True)
+    counted = [_counted(np.reshape(kind, (_KINDS, 3)).tolist()) for kind in kinds]  # most nodes have the same counts
+    counts = of.reshape(-1).tolist()
     labels = fleet.tables[Kind.NODE].labels
     return {
         name: CheckedNode(
-            _counted(counts[node.number].tolist()),
+            counted[counts[node.number]],
             tuple(sorted(unread.get(node.number, ()))[:MAX_NAMED]),
             NONE_EXPECTED in labels[node.row],
         )

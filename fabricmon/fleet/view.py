@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.fleet import freshness
+from fabricmon.fleet.clocks import ReadTimes
 from fabricmon.fleet.losses import Losses
 from fabricmon.fleet.probes import Probes
 from fabricmon.fleet.table import FREE, Table
@@ -28,6 +29,9 @@ class View:
         self.present = table.present[: table.n]
         self.quiet = table.quiet[: table.n]
         self.node = table.node[: table.n]
+        self._ages: dict[ReadTimes, NDArray[np.float64]] = {}  # what several rules ask for; none may change it
+        self._limits: dict[ReadTimes, NDArray[np.float64]] = {}
+        self._fresh: dict[ReadTimes, NDArray[np.bool_]] = {}
 
     def value(self, column: str) -> NDArray[np.float64]:
         """Current value, NaN unknown. It may be old: see `fresh`."""
@@ -55,9 +59,15 @@ class View:
     def age(self, column: str) -> NDArray[np.float64]:
         """Seconds since the newest read of the column arrived, NaN where none did."""
         times = self.table.read_times(column)
-        if times is None:
-            return np.full(self.n, np.nan)
-        return self.now - self.table.received(times)
+        return np.full(self.n, np.nan) if times is None else self.age_of(times)
+
+    def age_of(self, times: ReadTimes) -> NDArray[np.float64]:
+        """`age` of the columns that are read at these times."""
+        found = self._ages.get(times)
+        if found is None:
+            found = self._ages[times] = self.now - self.table.received(times)
+            found.flags.writeable = False
+        return found
 
     def period(self, column: str) -> NDArray[np.float64]:
         """Seconds between two reads of the column in normal operation, NaN where it is not read."""
@@ -66,11 +76,27 @@ class View:
 
     def age_limit(self, column: str) -> NDArray[np.float64]:
         """Seconds after which a reading of the column is stale; see `freshness`."""
-        return np.fmax(freshness.PERIODS * self.period(column), freshness.LEAST)
+        times = self.table.read_times(column)
+        return np.full(self.n, freshness.LEAST) if times is None else self.age_limit_of(times)
+
+    def age_limit_of(self, times: ReadTimes) -> NDArray[np.float64]:
+        """`age_limit` of the columns that are read at these times."""
+        found = self._limits.get(times)
+        if found is None:
+            found = self._limits[times] = np.fmax(freshness.PERIODS * self.table.period(times), freshness.LEAST)
+            found.flags.writeable = False
+        return found
 
     def fresh(self, column: str) -> NDArray[np.bool_]:
         """The newest read of the column is not stale."""
-        return self.age(column) <= self.age_limit(column)
+        times = self.table.read_times(column)
+        if times is None:
+            return np.zeros(self.n, np.bool_)
+        found = self._fresh.get(times)
+        if found is None:
+            found = self._fresh[times] = self.age_of(times) <= self.age_limit_of(times)
+            found.flags.writeable = False
+        return found
 
     def frame_age(self) -> NDArray[np.float64]:
         """Seconds since any frame of the row's node arrived, NaN where none did."""

@@ -66,9 +66,7 @@ def problems(view: View, params: TelemetryQualityParams) -> NDArray[np.uint8]:
     found[view.now - table.reset[:n] < params.shown] |= np.uint8(RESET)
     reporting = view.reporting()
     for times in table.by_supply.values():
-        limit = np.fmax(freshness.PERIODS * table.period(times), freshness.LEAST)
-        old = view.now - table.received(times) > limit
-        found[reporting & old] |= np.uint8(LATE)
+        found[reporting & (view.age_of(times) > view.age_limit_of(times))] |= np.uint8(LATE)
     found[_frozen(view, params)] |= np.uint8(FROZEN)
     return found
 

@@ -10,6 +10,7 @@ from fabricmon.central.store.records import ExpectedNode
 from fabricmon.central.store.store import Store
 from fabricmon.central.streams.presence import Peer
 from fabricmon.central.targets.discovery import Target
+from fabricmon.model import Identity
 
 REFRESH = 600.0  # seconds between two updates of the last-seen times
 PLACE = ("power", "rack", "unit")  # labels of a target for the location of its node
@@ -22,6 +23,7 @@ class SeenNodes:
     def __init__(self, store: Store, nodes: Iterable[ExpectedNode], now: float) -> None:
         self.nodes = {node.name: node for node in nodes}
         self._store, self._saved = store, now
+        self._saved_of: dict[str, tuple[Target, Identity | None]] = {}  # what each node's record was made of
 
     def addresses(self) -> dict[str, str]:
         """Address -> its last node."""
@@ -44,18 +46,23 @@ class SeenNodes:
         """Save the nodes of these peers; every REFRESH delete nodes without a peer. StoreError where that fails."""
         peers = list(peers)
         everything = now - self._saved >= REFRESH
-        seen = [n for n in self._seen(peers, now) if everything or self._is_news(n)]
+        seen = [n for n in self._seen(peers, now, everything) if everything or self._is_news(n)]
+        made_of = {peer.node: (peer.target, peer.identity) for peer in peers if peer.feeds}
         gone = sorted(self.nodes.keys() - {peer.node for peer in peers}) if everything else []
         await self._store.commit(nodes=seen, forgotten=gone)
         self.nodes.update((node.name, node) for node in seen)
+        self._saved_of = made_of
         for name in gone:
             del self.nodes[name]
         if everything:
             self._saved = now
 
-    def _seen(self, peers: Iterable[Peer], now: float) -> list[ExpectedNode]:
+    def _seen(self, peers: Iterable[Peer], now: float, everything: bool) -> list[ExpectedNode]:
+        """Records of the peers' nodes; without `everything` only where target or agent is another than before."""
         found = []
         for peer in peers:
+            if not everything and self._saved_of.get(peer.node) == (peer.target, peer.identity):
+                continue
             if peer.identity is not None and peer.feeds:
                 known = self.nodes.get(peer.node)
                 labels = {**peer.target.labels, _SOURCE: peer.target.source}
