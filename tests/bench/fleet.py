@@ -57,6 +57,7 @@ class FleetRun(NamedTuple):
 
     listening    seconds from the start of the process until it listens: the topology is loaded
     streams      seconds from then until all streams stand
+    connecting   processor seconds of the server meanwhile
     unreachable  healthy nodes that were called unreachable
     core         share of a core of the server while the fleet is at its usual load
     loop         processor seconds of the fixed work
@@ -66,6 +67,7 @@ class FleetRun(NamedTuple):
 
     listening: float
     streams: float
+    connecting: float
     unreachable: int
     core: float
     loop: float
@@ -159,10 +161,10 @@ def run(tree: Path, topology: Path, args: argparse.Namespace, quota: Path | None
             (quota / "cgroup.procs").write_text(str(server.pid))
         url = f"http://127.0.0.1:{web}"
         _until(lambda: _answers(url, server), START_LIMIT)
-        listening = time.monotonic() - began
+        listening, spent = time.monotonic() - began, cpu(server.pid)
         worst: dict[str, int] = {}
         _until(lambda: _live(url, worst) >= args.nodes, START_LIMIT, pause=1.0)
-        streams = time.monotonic() - began - listening
+        streams, connecting = time.monotonic() - began - listening, cpu(server.pid) - spent
         time.sleep(SETTLE)
         core, loop = _load(server.pid, agents, args)
         time.sleep(LAST)
@@ -176,7 +178,7 @@ def run(tree: Path, topology: Path, args: argparse.Namespace, quota: Path | None
         if args.keep:
             shutil.copytree(directory, Path(args.keep) / f"{tree.name}-{time.time():.0f}")
         generator = (directory / "agents.log").read_text().splitlines()[-1]
-    return FleetRun(listening, streams, len(named), core, loop, mib, descriptors, delays, lost, generator)
+    return FleetRun(listening, streams, connecting, len(named), core, loop, mib, descriptors, delays, lost, generator)
 
 
 def _answers(url: str, server: subprocess.Popen[bytes]) -> bool:
@@ -298,6 +300,7 @@ def _rows(one: FleetRun, what: str) -> list[tuple[str, float, str]]:
         ("  descriptors", one.descriptors, ""),
         ("  from start to listening", one.listening, "s"),
         ("  from then until all streams stand", one.streams, "s"),
+        ("  of the server meanwhile", one.connecting, "s CPU"),
         ("  healthy nodes called unreachable", one.unreachable, ""),
         ("  fault to webhook, median", one.quantile(0.5), "s"),
         ("  fault to webhook, 99 %", one.quantile(0.99), "s"),
