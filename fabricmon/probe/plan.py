@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from fabricmon.probe.assignment import FASTEST, SOURCES, PortProbes, ProbeTarget
+from fabricmon.probe.assignment import SOURCES, PortProbes, ProbeTarget
 from fabricmon.probe.packet import BackendName, Offer
 
 OFFER = "probe_address"
@@ -55,28 +55,17 @@ class ProbePort(NamedTuple):
         return f"{self.node}/{self.name}"
 
 
-SLOWEST = 0.5
-"""Probes a second of one flow, at least: a lost path shows by 10 of 20 s (docs/methods.md#path-lost)."""
-
-
 class PlanLimits(NamedTuple):
     """chords       peers of a port on its leaf, at most
     between      peers of a port on other leaves, at most
     paths        equal-cost paths of a leaf whose uplinks the topology does not have
     probability  with which every one of them carries a flow
-    rate         probes a second and port, which all its flows share
     """
 
     chords: int = 4
     between: int = 4
     paths: int = 16
     probability: float = 0.99
-    rate: float = FASTEST
-
-    @property
-    def flows(self) -> int:
-        """Flows of a port to other leaves that the rate suffices for, one at least."""
-        return max(1, int(self.rate / SLOWEST) - self.chords)
 
 
 DEFAULTS = PlanLimits()
@@ -100,7 +89,7 @@ class Coverage:
     leaves       with a flow to another leaf, of all that have another leaf of their rail
     pairs        ordered pairs of leaves of one rail with a flow, of all
     probability  least of all leaves: that each of its paths carries a flow of it, 1 where none is between leaves
-    rate         probes a second and port with which all leaves would have the stated one
+    needed       flows of a port to other leaves with which all leaves would have the stated one
     """
 
     ports: int = 0
@@ -109,7 +98,7 @@ class Coverage:
     leaves: tuple[int, int] = (0, 0)
     pairs: tuple[int, int] = (0, 0)
     probability: float = 1.0
-    rate: float = 0.0
+    needed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +183,7 @@ def _chords(ring: Sequence[int], chords: int) -> list[tuple[int, int]]:
 def _between(
     ports: Sequence[ProbePort], rings: Mapping[str, Sequence[int]], covered: _Covered, limits: PlanLimits
 ) -> list[tuple[int, int]]:
-    """Flows to other leaves of the rail: first to the job's own ports, then to places that are hashes. A pair stands as
-    often as it has source ports, where the peers are fewer than the flows."""
+    """Flows to other leaves of the rail: first to the job's own ports, then to places that are hashes."""
     order = sorted(rings, key=lambda leaf: place("leaf", leaf))
     places = [place("leaf", leaf) for leaf in order]
     members = {leaf: sorted((place(ports[at].full_name), at) for at in rings[leaf]) for leaf in order}
@@ -205,14 +193,13 @@ def _between(
     found: list[tuple[int, int]] = []
     for leaf in order:
         for _, at in members[leaf]:
-            peers = min(wanted[leaf], limits.between)
-            mine = _job_peers(ports, jobs.get(ports[at].job, ()), at, (peers + 1) // 2, room)
-            for turn in range(peers - len(mine)):
+            mine = _job_peers(ports, jobs.get(ports[at].job, ()), at, (wanted[leaf] + 1) // 2, room)
+            for turn in range(wanted[leaf] - len(mine)):
                 peer = _reached(order, places, members, leaf, place(ports[at].full_name, str(turn)), room, mine)
                 if peer is not None:
                     mine.append(peer)
                     room[peer] -= 1
-            found += [(at, mine[turn % len(mine)]) for turn in range(wanted[leaf] if mine else 0)]
+            found += [(at, peer) for peer in mine]
     return found
 
 
@@ -284,7 +271,7 @@ class _Covered:
 
     def __init__(self, uplinks: Mapping[str, int], limits: PlanLimits) -> None:
         self._uplinks, self._limits = uplinks, limits
-        self._probability, self._rate = 1.0, 0.0
+        self._probability, self._most_needed = 1.0, 0
         self._leaves, self._pairs = [0, 0], [0, 0]
 
     def _paths(self, leaf: str) -> int:
@@ -292,7 +279,7 @@ class _Covered:
 
     def each(self, leaf: str, members: int) -> int:
         """Flows to other leaves of each of a leaf's ports."""
-        return min(self._limits.flows, self._needed(leaf, members))
+        return max(1, min(self._limits.between, self._needed(leaf, members)))
 
     def _needed(self, leaf: str, members: int) -> int:
         return math.ceil(flows_needed(self._paths(leaf), self._limits.probability) / members)
@@ -310,9 +297,9 @@ class _Covered:
         self._pairs[0] += len(joined)
         self._pairs[1] += len(rings) * (len(rings) - 1)
         for leaf, ring in rings.items():
-            self._rate = max(self._rate, SLOWEST * (self._needed(leaf, len(ring)) + self._limits.chords))
+            self._most_needed = max(self._most_needed, self._needed(leaf, len(ring)))
             self._probability = min(self._probability, path_probability(self._paths(leaf), leaving[leaf]))
 
     def summary(self, ports: int, within: int, between: int) -> Coverage:
         leaves, pairs = (self._leaves[0], self._leaves[1]), (self._pairs[0], self._pairs[1])
-        return Coverage(ports, within, between, leaves, pairs, self._probability, self._rate)
+        return Coverage(ports, within, between, leaves, pairs, self._probability, self._most_needed)

@@ -168,7 +168,7 @@ class Probing:
             Family("fabricmon_central_probe_path_probability", "gauge",
                    "Least probability of all leaves that each of its paths carries a flow",
                    [({}, found.probability if found.between else float("nan"))]),
-            Family("fabricmon_central_probe_rate_needed", "gauge",
-                   "Probes a second and adapter with which every leaf would have central.probe.probability",
-                   [({}, found.rate if found.between else float("nan"))]),
+            Family("fabricmon_central_probe_flows_needed", "gauge",
+                   "central.probe.between with which every leaf would have central.probe.probability",
+                   [({}, float(found.needed) if found.between else float("nan"))]),
         ]  # fmt: skip

@@ -43,4 +43,4 @@ class CentralProbeConfig(Struct, forbid_unknown_fields=True, frozen=True):
 
     @property
     def limits(self) -> PlanLimits:
-        return PlanLimits(self.chords, self.between, self.paths, self.probability, self.rate)
+        return PlanLimits(self.chords, self.between, self.paths, self.probability)
