@@ -15,12 +15,14 @@ from fabricmon.terminal import explain, incidents
 EXAMPLES = """\
 fabricmon explain 5f1d
 fabricmon explain 5f1d6d0f3c2b9a47 --json
+fabricmon explain 5f1d --method
 fabricmon explain            # if exactly one incident is open
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", nargs="?", metavar="ID", help="incident id, or a prefix of it")
+    parser.add_argument("--method", action="store_true", help="also how each piece of evidence is calculated")
     remote.add_arguments(parser)
     output.add_arguments(parser)
 
@@ -39,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             remote.print_json(answer.body)
         else:
-            output.show(explain.explanation(answer.body, output.view(args, answer.at), client.url))
+            output.show(explain.explanation(answer.body, output.view(args, answer.at), client.url, args.method))
         return 0
     view = output.view(args, at)
     if not several:

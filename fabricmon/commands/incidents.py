@@ -87,9 +87,10 @@ def moment(text: str, now: float) -> str:
 
 
 def _filter_text(args: argparse.Namespace) -> str:
-    filters = {"severity": args.severity, "kind": args.kind, "host": args.host, "since": args.since}
+    filters = {"severity": args.severity, "kind": args.kind, "host": args.host}
     words = [f"{name} {value}" for name, value in filters.items() if value]
-    return f" with {', '.join(words)}" if words else ""
+    filtered = f" with {', '.join(words)}" if words else ""
+    return filtered + (f" since {args.since}" if args.since else "")
 
 
 def _watch(client: remote.CentralClient, args: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fabricmon.forms.quantities import quantity
 from fabricmon.forms.readable import certainty
 from fabricmon.forms.times import span, wall_time
 from fabricmon.terminal.fitted_text import clean, pad, width, wrapped
@@ -19,8 +20,14 @@ NAME = 30
 """Columns of a name beside its text; a longer name gets its own line."""
 
 
-def explanation(incident: Mapping[str, Any], view: TextView, where: str = "") -> Iterator[str]:
-    """The document of `GET /incidents/{id}` as text. `where`: address of the server, for relative links."""
+def explanation(
+    incident: Mapping[str, Any], view: TextView, where: str = "", method: bool = False
+) -> Iterator[str]:
+    """The document of `GET /incidents/{id}` as text.
+
+    where   address of the server, for relative links
+    method  also the formula of each piece of evidence
+    """
     style = view.style
     narrow = view._replace(columns=None if view.columns is None else min(view.columns, WIDEST))
     yield from _head(incident, narrow)
@@ -34,8 +41,8 @@ def explanation(incident: Mapping[str, Any], view: TextView, where: str = "") ->
     for title, found in (
         ("WHY", _text(incident.get("why"), narrow)),
         ("NEXT STEP", action),
-        ("EVIDENCE", _evidence([e for e in evidence if e.get("for", True)], "+", narrow)),
-        ("EVIDENCE AGAINST", _evidence([e for e in evidence if not e.get("for", True)], "-", narrow)),
+        ("EVIDENCE", _evidence([e for e in evidence if e.get("for", True)], "+", narrow, method)),
+        ("EVIDENCE AGAINST", _evidence([e for e in evidence if not e.get("for", True)], "-", narrow, method)),
         ("RULED OUT", _named(others, "x", narrow)),
         ("OTHER POSSIBLE CAUSES (the evidence fits them equally)",
          [f"  ? {clean(candidate)}" for candidate in incident.get("candidates") or ()]),
@@ -75,13 +82,14 @@ def _text(text: object, view: TextView) -> Iterator[str]:
         yield from view.hanging("  ", 2, clean(text))
 
 
-def _evidence(evidence: Sequence[Mapping[str, Any]], mark: str, view: TextView) -> Iterator[str]:
+def _evidence(evidence: Sequence[Mapping[str, Any]], mark: str, view: TextView, method: bool) -> Iterator[str]:
     rows: list[tuple[object, object]] = []
     for number, entry in enumerate(evidence):
-        rows.append((entry.get("component"), entry.get("text")))
+        limit = quantity(entry["limit"], entry["unit"]) if entry.get("unit") and entry.get("limit") else ""
+        rows.append((entry.get("component"), f"{entry.get('text')} (limit {limit})" if limit else entry.get("text")))
         after = evidence[number + 1] if number + 1 < len(evidence) else {}
         # readings with the same formula are listed together
-        if entry.get("formula") and entry.get("formula") != after.get("formula"):
+        if method and entry.get("formula") and entry.get("formula") != after.get("formula"):
             rows.append((None, entry["formula"]))
     yield from _named(rows, mark, view)
 
