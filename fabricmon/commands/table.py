@@ -82,6 +82,8 @@ class CommandParser(argparse.ArgumentParser):
         wrong = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
         near = difflib.get_close_matches(wrong, options, 1, 0.6) if wrong and wrong not in options else []
         hint = f"did you mean {near[0]}? " if near else ""
+        if message.startswith("unrecognized arguments: -") and not near:
+            hint = f"options: {', '.join(sorted({o for o in options if o.startswith('--')}))}; "
         self.exit(2, f"{self.prog}: {message}; {hint}`{self.prog} --help` shows the usage\n")
 
     def _options(self) -> list[str]:

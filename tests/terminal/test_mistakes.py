@@ -9,6 +9,7 @@ from fabricmon.commands.remote import _with_scheme_and_port
 
 
 @pytest.mark.parametrize(("words", "said"), [
+    ("top -n 5", "options: --ca-file"),
     ("incidents --sinec 1h", "did you mean --since?"),
     ("silence add --for 1h kind=x --coment y", "did you mean --comment?"),
     ("silence add --form 1h kind=x", "required: --for"),
