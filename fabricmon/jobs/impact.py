@@ -59,9 +59,12 @@ class FaultDomain(NamedTuple):
     crosses: Callable[[Sequence[str]], bool] | None = None
 
 
-def impact_of(strikes: Iterable[Strike], domain: FaultDomain, roster: Roster, now: float) -> Impact | None:
+def impact_of(
+    strikes: Iterable[Strike], domain: FaultDomain, roster: Roster, now: float, kind: str = ""
+) -> Impact | None:
     """The impact of an incident on jobs at wall time `now`; None where it can have none, where no source is configured,
-    and where schedulers answer and nothing runs there."""
+    and where schedulers answer and nothing runs there. Of symptoms that affect a job alike, the reason names the one of
+    the incident's `kind`."""
     if not roster.sources:
         return None
     struck: dict[str, list[Strike]] = {}
@@ -71,7 +74,7 @@ def impact_of(strikes: Iterable[Strike], domain: FaultDomain, roster: Roster, no
     if not struck and not domain.hosts:
         return None
     fresh = [source for source in roster.sources if source.fresh(now)]
-    found = _hit(struck, roster, fresh, now) + _at_risk(struck, domain, roster, fresh, now)
+    found = _hit(struck, roster, fresh, now, kind) + _at_risk(struck, domain, roster, fresh, now)
     state = roster.state(now)
     if not found and state == KNOWN:
         return None
@@ -90,7 +93,7 @@ def _impact(state: str, fresh: Sequence[Jobs], found: Sequence[JobImpact], total
 
 
 def _hit(
-    struck: Mapping[str, list[Strike]], roster: Roster, fresh: Sequence[Jobs], now: float
+    struck: Mapping[str, list[Strike]], roster: Roster, fresh: Sequence[Jobs], now: float, kind: str
 ) -> list[JobImpact]:
     survives = {source.source: source.survives for source in fresh}
     running = _running(sorted(struck), roster, survives)
@@ -103,7 +106,10 @@ def _hit(
         for strike in sorted(strikes, key=lambda strike: (strike.since, strike.kind, strike.role)):
             first.setdefault((strike.kind, strike.role, strike.whole), strike)
         limit = job.survives if job.survives is not None else survives[source]
-        verdict, reason = max((_verdict(job, strike, limit, now) for strike in first.values()), key=lambda v: v[0].rank)
+        verdict, reason = max(
+            (_verdict(job, strike, limit, now) for strike in sorted(first.values(), key=lambda s: s.kind != kind)),
+            key=lambda v: v[0].rank,
+        )
         if shared.issuperset(hosts):
             reason += "; other jobs share its node, and which of them uses this part is not known"
         found.append(_affected(job, source, verdict, reason, hosts, next(iter(first.values())).since))
@@ -131,7 +137,7 @@ def _verdict(job: Job, strike: Strike, survives: float, now: float) -> tuple[Job
         return JobVerdict.AT_RISK, f"the port's role is {strike.role}; collectives do not use it"
     words = strike.kind.replace("_", " ")
     if strike.effect is Effect.SLOW:
-        return JobVerdict.SLOW, f"{words} on its node slows it down"
+        return JobVerdict.SLOW, f"{words} on its node: it runs slower"
     if strike.effect is Effect.BRIEF:
         return JobVerdict.STALL, f"{words}: it stalls at each interruption"
     if strike.role == "storage":

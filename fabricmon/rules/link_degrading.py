@@ -71,21 +71,21 @@ def evidence(view: View, row: int, params: LinkDegradingParams) -> tuple[Evidenc
     when = "crossed now" if seconds[0] <= 0 else f"crosses {10 ** limit[0]:.2g} in {_words(float(seconds[0]))}"
     text = (
         f"degrading: bit error ratio {10 ** float(trend.level[row]):.2g} by the fit, "
-        f"{trend.slope[row]:+.2f} decades an hour (95 %: {low:+.2f} to {high:+.2f}); {when}"
+        f"{10 ** float(trend.slope[row]):.2g} times as high every hour; {when}"
     )
     formula = (
+        f"{trend.slope[row]:+.2f} decades an hour (95 %: {low:+.2f} to {high:+.2f}); "
         f"log-linear Poisson fit of {BINS} bins of {SPAN:g} s; slope > {params.sigmas:g} standard errors and a "
         f"crossing within {float(params.horizon) / _HOUR:g} h"
     )
     short = errors.short
     seen = ber.claim(short.at(ERRORS, row), short.at(BITS, row), 10 ** float(limit[0]), 10 ** float(limit[0]))
-    measured = f"measured in the short window: {seen.errors:.0f} errors in {seen.bits:.3g} bits"
+    measured = f"measured: {seen.errors:,.0f} errors in {seen.bits:.2g} bits"
     if seen.bits > 0:
         measured += f", {seen.low:.2g} to {seen.high:.2g}"
-    slope = float(trend.slope[row])
     bounds = "exact bounds of a Poisson count over the bits (docs/methods.md#ber-bounds)"
     return (
-        reading(text, formula, slope, params.sigmas * float(trend.error[row]), bool(slope > 0), "link_degrading.slope"),
+        reading(text, formula, for_it=bool(trend.slope[row] > 0)),
         reading(measured, bounds, seen.low, measure="link_degrading.ber"),
     )
 

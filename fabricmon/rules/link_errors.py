@@ -12,6 +12,8 @@ from fabricmon.fleet import ber, link
 from fabricmon.fleet.errors import HARD, HARD_POLLS
 from fabricmon.fleet.view import View
 from fabricmon.fleet.window import BITS, CAPPED, ERRORS, Window
+from fabricmon.forms.quantities import quantity
+from fabricmon.forms.times import span
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.bit_error_limits import BitErrorParams, read_lately, targets
 from fabricmon.rules.promql import Translation
@@ -91,20 +93,27 @@ def evidence(view: View, row: int, params: LinkErrorsParams) -> tuple[Evidence, 
     readings = []
     for name, window in (("short", errors.short), ("long", errors.long)):
         seen = ber.claim(window.at(ERRORS, row), window.at(BITS, row), target, alarm)
-        text = f"{name} window: {seen.errors:.0f} errors in {seen.bits:.3g} bits"
+        if name == "long" and seen.bits == errors.short.at(BITS, row):
+            continue
+        text = f"{seen.errors:,.0f} errors in {_traffic(seen.bits, float(errors.rate[row]))}"
         if seen.bits > 0:
             text += f", bit error ratio {seen.low:.2g} to {seen.high:.2g}"
         if seen.word == "not enough bits yet":
-            text += f"; too few bits for a verdict ({seen.needed:.3g} needed)"
+            text += f"; too few to decide ({_traffic(seen.needed, float(errors.rate[row]))} needed)"
         formula = (
-            f"lower bound chi2inv(1e-8, 2k)/2n > {params.warning:g} x target {target:g} is a warning, "
+            f"{name} window: lower bound chi2inv(1e-8, 2k)/2n > {params.warning:g} x target {target:g} is a warning, "
             f"> {params.critical:g} x critical"
         )
         readings.append(reading(text, formula, seen.low, alarm, seen.low > alarm, "link_errors.ber"))
     onset = float(errors.onset[row])
-    text = f"onset statistic {onset:.1f} nats, background {errors.background[row]:.3g} errors a poll"
-    formula = "S <- max(0, S + x ln(l1/l0) - (l1 - l0)), x at most 3 a poll (docs/methods.md#cusum)"
-    readings.append(reading(text, formula, onset, params.onset, onset >= params.onset, "link_errors.onset"))
+    rises = onset >= params.onset
+    usual = f"{errors.background[row]:.2g} errors per reading that are usual here"
+    text = f"errors {'began to rise clearly' if rises else 'do not clearly rise'} above the {usual}"
+    formula = (
+        f"S = {onset:.1f} nats, limit {params.onset:.4g}; S <- max(0, S + x ln(l1/l0) - (l1 - l0)), x at most 3 a poll "
+        "(docs/methods.md#cusum)"
+    )
+    readings.append(reading(text, formula, for_it=rises))
     polls = int(_SET_BITS[errors.hard[row]])
     if polls:
         text = f"hard errors ({' or '.join(HARD)} rose) in {polls} of the last {HARD_POLLS} polls"
@@ -115,6 +124,12 @@ def evidence(view: View, row: int, params: LinkErrorsParams) -> tuple[Evidence, 
         text = "an error counter of this port is saturated: the true ratio may be higher"
         readings.append(reading(text))
     return tuple(readings)
+
+
+def _traffic(bits: float, rate: float) -> str:
+    """ "16 min at 400 Gb/s (3.8e+14 bits)"."""
+    counted = f"{bits:.2g} bits"
+    return f"{span(bits / rate)} at {quantity(rate / 8, 'bytes_per_second')} ({counted})" if rate > 0 else counted
 
 
 def promql(params: LinkErrorsParams) -> Translation:

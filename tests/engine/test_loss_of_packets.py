@@ -61,7 +61,7 @@ def test_flows_name_the_gray_spine_and_ports_are_explained_by_it() -> None:
     assert incident.severity is Severity.CRITICAL
     assert incident.confidence >= 0.9
     assert any("explained by it: packet loss on" in e.text for e in incident.evidence)
-    assert any("evidence level L2" in e.text for e in incident.evidence)
+    assert any("packet loss of single connections" in e.text for e in incident.evidence)
 
 
 def test_without_flows_it_is_the_plane_and_all_its_spines_are_candidates() -> None:

@@ -207,12 +207,10 @@ EXPECTED: dict[str, list[str]] = {
     ],
     "bit errors": [
         "link_errors host-000/mlx5_1/1 critical",
-        "for: 1.22e-12/1e-14 short window: 120 errors in 5.6e+13 bits, bit error ratio 1.2e-12 to 2.5e-12 "
-        "[lower bound chi2inv(1e-8, 2k)/2n > 10 x target 1e-15 is a warning, > 1000 x critical]",
-        "for: 1.22e-12/1e-14 long window: 120 errors in 5.6e+13 bits, bit error ratio 1.2e-12 to 2.5e-12 "
-        "[lower bound chi2inv(1e-8, 2k)/2n > 10 x target 1e-15 is a warning, > 1000 x critical]",
-        "for: 38.48/20.6 onset statistic 38.5 nats, background 0.01 errors a poll [S <- max(0, S + x "
-        "ln(l1/l0) - (l1 - l0)), x at most 3 a poll]",
+        "for: 1.22e-12/1e-14 120 errors in 2 min at 400 Gb/s (5.6e+13 bits), bit error ratio 1.2e-12 to 2.5e-12 "
+        "[short window: lower bound chi2inv(1e-8, 2k)/2n > 10 x target 1e-15 is a warning, > 1000 x critical]",
+        "for: errors began to rise clearly above the 0.01 errors per reading that are usual here "
+        "[S = 38.5 nats, limit 20.6; S <- max(0, S + x ln(l1/l0) - (l1 - l0)), x at most 3 a poll]",
     ],
     "saturated": [
         "telemetry_quality host-000/mlx5_1/1 info {'problem': 'saturated'}",

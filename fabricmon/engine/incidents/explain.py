@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 from msgspec.structs import replace
@@ -20,8 +21,9 @@ from fabricmon.engine.incidents import loss_texts
 from fabricmon.engine.incidents.episode import severest
 from fabricmon.engine.incidents.incident_draft import LINGER, PARTS, IncidentDraft
 from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, TEXTS
-from fabricmon.engine.incidents.ruled_out import MemberCounts, ruled_out
+from fabricmon.engine.incidents.ruled_out import MemberCounts, ruled_out, times_text
 from fabricmon.engine.incidents.settling import LastReads, unsettled
+from fabricmon.forms.readable import certainty
 from fabricmon.model import ComponentId, Event, Evidence, Kind, Members, Severity, Symptom
 
 NAMED = 20  # victims that an incident names (design choice)
@@ -248,14 +250,29 @@ def _evidence(
             found.append(Evidence(component, f"{count} observed members show no {WORDS[kind]}", METHOD, for_it=False))
     if missing := _unobserved(verdict, of):
         found.append(Evidence(component, f"{missing} of {of} members do not report and are no evidence"))
-    text = f"{verdict.mode.name}: {odds_text(verdict)}, confidence {verdict.confidence:.3f}"
-    if (other := verdict.best_other) is not None:
-        named = index.named(other.mode, other.group)
-        text += f"; best alternative {named} is {verdict.gain - other.gain:.1f} nats behind"
-    text += f"; evidence level {loss_texts.evidence_level(verdict, index)}"
-    text += f"; topology {context.topology}" if context.topology else ""
-    found.append(Evidence(component, text, METHOD, value=round(verdict.gain, 3), limit=0.0))
+    found.append(_best_cause(verdict, context, component))
     return tuple(found)
+
+
+def _best_cause(verdict: FaultVerdict, context: VerdictContext, component: str) -> Evidence:
+    """The cause beside the next best one, and what it is based on."""
+    index = context.index
+    level = loss_texts.evidence_level(verdict, index)
+    text, gap = f"best explanation: {verdict.mode.name}, confidence {certainty(verdict.confidence)}", ""
+    if (other := verdict.best_other) is not None:
+        named, behind = index.named(other.mode, other.group), verdict.gain - other.gain
+        text += f"; {times_text(behind)} more probable than {named}" if behind > log(2) else f"; {named} is as probable"
+        gap = f"; {named} is {behind:.1f} nats behind"
+    text += f"; based on {loss_texts.LEVELS[level]}"
+    text += f"; topology {_file_only(context.topology)}" if context.topology else ""
+    formula = f"{odds_text(verdict)}{gap}; evidence level {level}; {METHOD}"
+    return Evidence(component, text, formula, value=round(verdict.gain, 3), limit=0.0)
+
+
+def _file_only(source: str) -> str:
+    """A source of the topology without folders: "ibnetdiscover:/var/lib/x.txt" -> "ibnetdiscover: x.txt"."""
+    kind, _, path = source.partition(":")
+    return f"{kind}: {path.rpartition('/')[2]}" if "/" in path else source
 
 
 def _unobserved(verdict: FaultVerdict, of: int) -> int:

@@ -79,7 +79,7 @@ class JobImpacts:
         strikes = self._strikes(draft, domain.word)
         if all(strike.effect is Effect.NONE for strike in strikes):
             return None
-        found = impact_of(strikes, domain, self.roster, now)
+        found = impact_of(strikes, domain, self.roster, now, draft.kind)
         ages = [strike.since + budget for strike in strikes for budget in self.roster.budgets]
         until = min((age for age in ages if age > now), default=now + AGAIN)
         self._last.pop(key, None)

@@ -8,6 +8,7 @@ from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.incidents.settling import Unsettled
 from fabricmon.engine.symptoms.rule_state import SymptomKey
+from fabricmon.forms.readable import count
 from fabricmon.model import Evidence, Kind
 
 SETTLE = {SymptomType.FLOW_LOSS: 15.0, SymptomType.PACKET_LOSS: 30.0}
@@ -21,6 +22,14 @@ FINER = {
     "{switches} {tier} switches of the pod",
     "network": "no part of the network loses more than another: the evidence allows no finer answer",
 }
+
+
+LEVELS = {
+    "L1": "counters of the nodes",
+    "L2": "packet loss of single connections and their paths",
+    "L3": "counters of nodes and switches",
+}
+"""Evidence level (docs/methods.md#evidence-levels) -> what it is."""
 
 
 def unsettled(verdict: FaultVerdict) -> Unsettled:
@@ -66,7 +75,7 @@ def loss_evidence(verdict: FaultVerdict, component: str, index: SymptomIndex) ->
         if len(rows):
             names = ", ".join(str(index.component(kind, row)) for row in rows[:3].tolist())
             more = ", ..." if len(rows) > 3 else ""
-            text = f"explained by it: {WORDS[kind]} on {len(rows)} other members ({names}{more})"
+            text = f"explained by it: {WORDS[kind]} on {count(len(rows), 'other member')} ({names}{more})"
             found.append(Evidence(component, text, value=float(len(rows))))
     if verdict.only_losses and verdict.domain in FINER:
         about = index.domains.about(verdict.domain, verdict.group)

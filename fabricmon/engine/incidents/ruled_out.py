@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import e, log10
+from math import exp, log
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def ruled_out(
     found: dict[str, RuledOut] = {}
     if verdict.apart is not None:
         number, behind = verdict.apart
-        text = f"independent faults at the same time; {_times(behind)} less likely"
+        text = f"independent faults at the same time; {times_text(behind)} less likely"
         found[""] = RuledOut(f"{number} separate faults", text, round(behind, 1))
     for name, reason in _wider(verdict, counts, index):
         if name not in kept:
@@ -73,7 +73,7 @@ def ruled_out(
     for name, gain in odds.items():
         if name not in kept and name not in found:
             behind = verdict.gain - gain
-            found[name] = RuledOut(name, f"would explain the same, but is {_times(behind)} less likely",
+            found[name] = RuledOut(name, f"would explain the same, but is {times_text(behind)} less likely",
                                    round(behind, 1))  # fmt: skip
     return tuple(found.values())[:MOST]
 
@@ -99,7 +99,6 @@ def _wider(verdict: FaultVerdict, counts: MemberCounts, index: SymptomIndex) -> 
     return found
 
 
-def _times(nats: float) -> str:
-    """ "25 times", "10^14 times"."""
-    power = nats * log10(e)
-    return f"{10**power:,.0f} times" if power < 4 else f"10^{power:.0f} times"
+def times_text(nats: float) -> str:
+    """ "25 times", "over a million times"."""
+    return f"{exp(max(nats, 0.0)):,.0f} times" if nats < log(1e6) else "over a million times"
