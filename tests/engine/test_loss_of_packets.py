@@ -131,7 +131,7 @@ def test_peers_tell_a_loss_of_power_from_a_cut_in_the_monitoring(flows: bool) ->
     for run in (dark, cut):
         run.run(100)
     assert [(i.kind, i.component) for i in dark.told()] == [("fault_domain", "power(power-2)")]
-    assert "peers lose packets" in dark.told()[0].why
+    assert "other hosts lose packets" in dark.told()[0].why
     assert not any(i.component == "power(power-2)" for i in cut.told(Severity.INFO))
 
 
