@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from statistics import median_low
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +39,9 @@ FORGET_EVERY = 600.0  # seconds between two searches for components that left lo
 EXPECTED_FOR = 600.0
 """Seconds after a start for which a node that no target leads to may still become expected: sources of targets are read
 again. The store forgets such a node as soon."""
-LISTED = 0.125  # share of the nodes whose inventories are there, from which on their mean is expected of the others
+LISTED = 0.125
+"""Share of the nodes whose inventories are there, from which on the others are expected to have as many rows as the
+median of these: no node can have a table grow for rows that it does not send."""
 SHAPES, SHAPE_VALUES = 256, 8192  # landing shapes that are kept, and values of the largest such one; 8 bytes a value
 NODE_COLUMNS = ("presence", "last_frame", "first_seen", "interval", "booted")
 
@@ -98,11 +102,13 @@ class Fleet:
         self.tables: dict[Kind, Table] = {kind: Table(kind, CATALOGUE, self.clocks) for kind in Kind}
         self.nodes: dict[str, Node] = {}
         self.expected_from = -np.inf
-        self._numbers = self._listed = 0  # numbers that were given; nodes that have an inventory
+        self._numbers = 0  # that were given
         self._swept = -np.inf
         self._spare: list[int] = []
         self._shapes: dict[object, LandingShape] = {}
         self._maintained: frozenset[str] = frozenset()
+        for kind in set(Kind) - {Kind.NODE}:
+            self.tables[kind].expected = partial(self._expected_rows, kind)
         for name in NODE_COLUMNS:
             self.tables[Kind.NODE].column(name)
         self.tables[Kind.NODE].own = frozenset(NODE_COLUMNS)
@@ -114,6 +120,11 @@ class Fleet:
         }  # fmt: skip
         for kind, tracks in self._tracks.items():
             self.tables[kind].tracks = tracks
+
+    def _expected_rows(self, kind: Kind) -> int:
+        """Rows of all nodes together, 0 while too few have sent their inventory."""
+        sizes = [len(node.rows.get(kind, ())) for node in self.nodes.values() if node.inventory is not None]
+        return len(self.nodes) * median_low(sizes) if len(sizes) > LISTED * len(self.nodes) else 0
 
     # --- what comes in
 
@@ -129,7 +140,6 @@ class Fleet:
             self._restart(known, now)
         if before is None:
             known.listed = now
-            self._listed += 1
         known.removed = removed_devices(inventory.parts)
         periods = [max(part.period, 1e-3) for part in inventory.parts]
         self.clocks.release(known.clocks)
@@ -144,8 +154,6 @@ class Fleet:
                 continue
             mine = known.rows.setdefault(kind, {} if kind is not Kind.NODE else {"": known.row})
             covered = {p.collector for p in before.parts if p.kind is kind} <= collectors if before else True
-            if kind is not Kind.NODE and self._listed - 1 > LISTED * len(self.nodes):
-                table.expected = -(-table.n * len(self.nodes) // (self._listed - 1))
             former = known.delivers.get(kind, Delivery())
             known.delivers[kind] = table.deliver(delivery(table, parts), former)
             absent = covered or not restarted or rebooted
@@ -252,7 +260,6 @@ class Fleet:
         known = self.nodes.pop(node, None)
         if known is None:
             return
-        self._listed -= known.inventory is not None
         known.rows.setdefault(Kind.NODE, {"": known.row})
         for kind, mine in known.rows.items():
             self.tables[kind].drop(np.array(list(mine.values()), np.intp))

@@ -8,7 +8,7 @@ it is given to something else. A column leaves with the last node that delivers 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import numpy.ma  # np.unique imports it at its first call, when there may be no free descriptor
@@ -47,7 +47,7 @@ class Table(RowState):
     begun       `now` when the row's present epoch began (boot, other device, driver reload), NaN before any
     reset       `now` when counters last began anew without a boot, NaN before any
     changes     raised by each change of rows or labels: fault domains must be assigned again
-    expected    rows that it will have when all nodes are there, 0 unknown: it grows to as many at once
+    expected    rows that it will have when all nodes are there, 0 unknown; asked when it grows, to as many at once
     shape       raised by each change of columns or of the collectors that supply them
     domains     fault domains of the rows, set from the topology
     tracks      state carried from tick to tick (its class: see View), None where the kind has none
@@ -76,7 +76,7 @@ class Table(RowState):
         self.version = 0
         self.changes = 0
         self.shape = 0
-        self.expected = 0
+        self.expected: Callable[[], int] = lambda: 0
         self.ids: list[ComponentId] = []
         self.labels: list[dict[str, str]] = []
         self.domains: Domains | None = None
@@ -107,7 +107,7 @@ class Table(RowState):
         needed = self.n + rows - len(self._free)
         if needed > self.capacity:
             usual = self.capacity * 2 if self.capacity < LARGE else self.capacity * 3 // 2
-            foreseen = min(self.expected, MOST_GROWTH * needed)
+            foreseen = min(self.expected(), MOST_GROWTH * needed)
             self.resize(max(foreseen if foreseen >= needed else usual, needed + needed // 8))
 
     def add(self, component: ComponentId, node: int) -> int:

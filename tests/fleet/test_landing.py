@@ -101,11 +101,11 @@ def test_a_table_grows_once_to_what_all_nodes_will_need_and_values_land_after_it
         assert table.value("state")[row] == (at if at > 1 else 64)
 
 
-def test_what_the_first_nodes_have_makes_a_table_no_more_than_a_few_times_larger() -> None:
+def test_no_node_makes_a_table_larger_than_what_it_sends_and_others_usually_do() -> None:
     fleet, many = Fleet(), tuple(f"p{n}" for n in range(2000))
     for number in range(1000):
         fleet.presence(f"node{number}", Presence.NEVER, "", NOW)
     for number in range(126):
         names = many if number == 125 else many[:1]
         enter(fleet, f"node{number}", [("collector0", Kind.PORT, ("state",), names, 1.0)])
-    assert fleet.tables[Kind.PORT].capacity <= 8 * 2126
+    assert fleet.tables[Kind.PORT].capacity <= 2 * 2126
