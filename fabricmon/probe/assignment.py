@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from fabricmon.forms.decoding import json_decoder
-from fabricmon.probe.packet import LARGEST, SIZE
-from fabricmon.probe.windows import Clock
+from fabricmon.probe.packet import LARGEST, SIZE, Clock
 
 MAX_TEXT = 65_536
 """Bytes of an assignment: 8 adapters that probe 8 peers and answer 24 each have 20 kB."""

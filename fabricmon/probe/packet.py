@@ -30,6 +30,8 @@ _MAGIC, _VERSION = b"fp", 1
 
 
 BackendName = Literal["udp", "verbs"]
+Clock = Literal["adapter", "kernel", "program", ""]
+"""What stamped a packet; "" nothing."""
 
 
 class Offer(NamedTuple):

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+
+from fabricmon.probe.packet import Clock
 
 WINDOW = 10.0
 """Seconds (docs/methods.md#polls-and-windows)."""
@@ -23,9 +24,6 @@ WATERMARK = 2.0
 """Seconds after the end of a window in which its answers still count."""
 MAX_PENDING = 65_536
 """Probes without their second answer that are kept."""
-
-
-Clock = Literal["adapter", "kernel", "program", ""]
 
 
 @dataclass(slots=True)

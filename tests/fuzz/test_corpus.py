@@ -46,6 +46,7 @@ REFUSED = {
     "targets-yaml/tag_3": "not YAML",
     "targets-yaml/tag_4": "month must be in",
     "topology-slurm/names_times_names": "no SwitchName or BlockName line",
+    "topology-slurm/one_host_below_all": "at most 49151 are read",
     "topology-topograph/alias_of_itself": "alias 'a' stands for nothing before it",
     "topology-torus-2qos/digits_of_a_size": "no line `torus X Y Z`",
     "yaml/alias_of_itself": "alias 'a' stands for nothing before it",

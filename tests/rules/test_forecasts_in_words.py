@@ -58,14 +58,14 @@ def test_a_line_of_bit_errors(
     (line, measured) = link_degrading.evidence(view, row, params)
     half = 1.96 * error
     assert line.text == (
-        f"degrading: bit error ratio {10 ** level:.2g} by the fit, +{slope:.2f} decades an hour (95 %: "
-        f"{slope - half:+.2f} to {slope + half:+.2f}); {when}"
+        f"degrading: bit error ratio {10 ** level:.2g} by the fit, {10 ** slope:.2g} times as high every hour; {when}"
     )
     assert line.formula == (
+        f"+{slope:.2f} decades an hour (95 %: {slope - half:+.2f} to {slope + half:+.2f}); "
         "log-linear Poisson fit of 13 bins of 1800 s; slope > 3.3 standard errors and a crossing within 24 h"
     )
-    assert (line.value, line.limit, line.for_it) == (slope, pytest.approx(3.3 * error), True)
-    assert measured.text == "measured in the short window: 30 errors in 1e+14 bits, 8.6e-14 to 4.1e-13"
+    assert (line.value, line.limit, line.for_it) == (None, None, True)
+    assert measured.text == "measured: 30 errors in 1e+14 bits, 8.6e-14 to 4.1e-13"
     assert link_degrading.info(view, row, params) == {"degrading": "true", "forecast": info}
 
 

@@ -70,7 +70,7 @@ def test_a_steady_rise_is_forecast_hours_before_it_is_critical() -> None:
     assert ratio < 1e-11
     assert ratio < told["link_errors", "critical"][0]
     assert symptom.info["degrading"] == "true"
-    assert "decades an hour" in symptom.evidence[0].text
+    assert "times as high every hour" in symptom.evidence[0].text
     assert "bits" in symptom.evidence[1].text
     assert not ports.known("link_degrading", 0, 0) or symptom.component.name == "mlx5_1/1"
 

@@ -119,7 +119,7 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
     ),
     "hosts of a rack dead": ModeText(
         "{bad} of {of} hosts of rack {name} are dead",
-        "Hosts of one rack fell silent together, and peers lose packets to them.",
+        "Hosts of one rack stopped answering together, and other hosts lose packets to them. Their jobs have stopped.",
         "Check the power of the rack: PDU, busway, breakers; then a BMC.",
     ),
     "hosts of a rack silent": ModeText(
