@@ -44,7 +44,7 @@ from fabricmon.engine.incidents.settling import LastReads
 from fabricmon.engine.incidents.situation import Situation
 from fabricmon.engine.symptoms.rule_states import RuleStates
 from fabricmon.fleet.fleet import Fleet
-from fabricmon.fleet.view import View
+from fabricmon.fleet.view import Views
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Change, ComponentId, Event, Incident, Kind, Maintenance, SymptomChange
 
@@ -74,11 +74,12 @@ class Evaluation:
         self._events, self._failures = events, rule_states.failures
         self._lookup = ClaimLookup(fleet, rule_states, placing)
         self._silence, self._common_causes = SilenceRate(), CommonCauses()
-        self._readings = CurrentReadings(rule_states, fleet.tables)
+        self._readings = CurrentReadings(rule_states)
         self._notices = Notices(fabric, fleet, self._lookup, self._readings.of)
         self._impacts = JobImpacts(self._lookup)
         self._secondary = SecondaryDrafts(fabric, fleet, rule_states, situation)
         self._windows = Windows()
+        self._views = Views(fleet.tables, -np.inf)
         self._diagnosed_at = -np.inf
         self._seen: frozenset[str] = frozenset()
         self.maintained: dict[str, str] = {}
@@ -101,7 +102,8 @@ class Evaluation:
         self.counts["ticks"] += 1
         self._apply_maintenance(now)
         self._fleet.advance(now)
-        symptoms, moved = self._rule_states.run(self._fleet.tables, now)
+        self._views = Views(self._fleet.tables, now)
+        symptoms, moved = self._rule_states.run(self._views)
         for change in symptoms:
             self.counts["symptoms_opened" if change.opened else "symptoms_closed"] += 1
             if not change.opened:
@@ -126,7 +128,7 @@ class Evaluation:
         domains, graph = self._placing.domains, self._placing.graph
         if domains is None:
             return []
-        self._readings.begin(now)
+        self._readings.begin(self._views)
         index = SymptomIndex(
             domains, rule_states_by_type(self._rule_states.all), {kind: self._fleet.tables[kind].ids for kind in TABLES}
         )
@@ -184,7 +186,7 @@ class Evaluation:
             aside[Kind.FLOW] = aside[Kind.FLOW] | flows
         if (covers := self._windows.of_components(now)) is not None:
             aside[Kind.PORT][: len(index.domains.hosts)] |= of_components(
-                index.domains, covers, View(self._fleet.tables[Kind.PORT], now)
+                index.domains, covers, self._views.of(Kind.PORT)
             )
         claimed, onsets = self._situation.claimed, self._situation.onsets()
         return observations_of(index, aside, claimed, onsets, self._rule_states.yielded())
@@ -201,7 +203,7 @@ class Evaluation:
         storms = self._rule_states.by_rule["pfc_storm"].open if "pfc_storm" in self._rule_states.by_rule else ()
         held_up = victims(observations, storms)
         observations = without(observations, held_up)
-        ports_now = View(self._fleet.tables[Kind.PORT], now)
+        ports_now = self._views.of(Kind.PORT)
         observations = with_parts(index.domains, observations, ports_now)
         _, absent = away(index.domains, self._fleet.tables[Kind.NODE], now)
         if (covers := self._windows.of_components(now)) is not None:
@@ -221,10 +223,10 @@ class Evaluation:
             index=index,
             read=LastReads(
                 now=now,
-                links=link_state_read_at(View(self._fleet.tables[Kind.PORT], now)),
-                gpus=now - View(self._fleet.tables[Kind.GPU], now).age("gpu_nvlinks"),
+                links=link_state_read_at(self._views.of(Kind.PORT)),
+                gpus=now - self._views.of(Kind.GPU).age("gpu_nvlinks"),
                 last_frame=self._fleet.last_frame,
-                erring=erring(View(self._fleet.tables[Kind.PORT], now)),
+                erring=erring(self._views.of(Kind.PORT)),
             ),
             covered=lambda component, hosts: self._windows.covering(now, component, hosts),
             events=self._events,

@@ -23,6 +23,8 @@ class PartClocks:
 
     last_frame  `now` of the newest frame of each node, by node number; NaN before the first
 
+    version     raised when a part comes or goes
+
     Entry 0 stands for "no such part" and is never read.
     """
 
@@ -31,11 +33,13 @@ class PartClocks:
         self.received = np.full(64, np.nan)
         self.period = np.full(64, np.nan)
         self.last_frame = np.full(64, np.nan)
+        self.version = 0
         self._used = 1
         self._free: dict[int, list[int]] = {}
 
     def allocate(self, periods: list[float]) -> slice:
         """Room for the parts of one node, in order."""
+        self.version += 1
         size = len(periods)
         free = self._free.get(size)
         if free:
@@ -54,6 +58,7 @@ class PartClocks:
         return at
 
     def release(self, at: slice) -> None:
+        self.version += 1
         size = at.stop - at.start
         if size:
             self.taken[at] = np.nan
@@ -103,7 +108,7 @@ class ReadTimes(RowState):
 
     def advance(self, clocks: PartClocks, part_of: NDArray[np.int32], n: int) -> None:
         """Compare the clocks of all rows. `part_of[source, row]` is the number of the part that supplies it."""
-        taken = self.newest(clocks.taken, part_of, n)
+        taken = self.newest(clocks.taken, part_of, slice(0, n))
         seen = self.seen[:n]
         touched = (taken != seen) & (taken == taken)
         count = int(np.count_nonzero(touched))
@@ -114,18 +119,18 @@ class ReadTimes(RowState):
         self.rows = rows
         newest = taken[rows]
         dt = newest - seen[rows]
-        period = self.newest(clocks.period, part_of, n)[rows]
+        period = self.newest(clocks.period, part_of, rows)
         regular = (dt > 0) & (dt <= GAP_FACTOR * period)
         self.irregular = None if regular.all() else ~regular
         self.former_dt = self.dt[rows].copy()
         self.dt[rows] = dt
         self.seen[rows] = newest
 
-    def newest(self, by_part: Floats, part_of: NDArray[np.int32], n: int) -> Floats:
-        """Per row the greatest of a time by part, among the parts that supply it; NaN where none does."""
-        found = by_part[part_of[self.sources[0], :n]]
+    def newest(self, by_part: Floats, part_of: NDArray[np.int32], rows: Rows) -> Floats:
+        """Of some rows the greatest of a time by part, among the parts that supply it; NaN where none does."""
+        found = by_part[part_of[self.sources[0], rows]]
         for source in self.sources[1:]:
-            found = np.fmax(found, by_part[part_of[source, :n]])
+            found = np.fmax(found, by_part[part_of[source, rows]])
         return found
 
     def newest_at(self, by_part: Floats, part_of: NDArray[np.int32], row: int) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.ma  # np.unique imports it at its first call, when there may be no free descriptor
 
 from fabricmon.catalogue.counter import Counter, Growth
+from fabricmon.fleet import freshness
 from fabricmon.fleet.arithmetic import NO_RATE, Mark, Marks, fastest, step
 from fabricmon.fleet.clocks import PartClocks, ReadTimes
 from fabricmon.fleet.row_state import Floats, Numbers, Rows, RowState, numbers, per_row
@@ -96,8 +97,15 @@ class Table(RowState):
         self._free: list[int] = []
         self._row: dict[ComponentId, int] = {}
         self.flat = self.cells.reshape(-1)
+        self._limits: dict[ReadTimes, Floats] = {}
+        self._limits_of: tuple[int, int, int] = 0, 0, 0
 
     # --- rows
+
+    @property
+    def whole(self) -> slice:
+        """All rows in use."""
+        return slice(0, self.n)
 
     def row(self, component: ComponentId) -> int | None:
         return self._row.get(component)
@@ -281,11 +289,23 @@ class Table(RowState):
 
     def period(self, times: ReadTimes) -> Floats:
         """Seconds between reads per row: the slowest of the collectors that supply it, NaN where none does."""
-        return times.newest(self.clocks.period, self.part_of, self.n)
+        return times.newest(self.clocks.period, self.part_of, self.whole)
+
+    def age_limit(self, times: ReadTimes) -> Floats:
+        """Seconds after which a reading of a row is stale (`freshness`). Made again only when rows or parts have
+        changed: many rules need it. It is read-only."""
+        state = self.changes, self.clocks.version, self.n
+        if self._limits_of != state:
+            self._limits_of, self._limits = state, {}
+        found = self._limits.get(times)
+        if found is None:
+            found = self._limits[times] = np.fmax(freshness.PERIODS * self.period(times), freshness.LEAST)
+            found.flags.writeable = False
+        return found
 
     def received(self, times: ReadTimes) -> Floats:
         """When the newest read of each row arrived, by the receiver's clock; NaN where none did."""
-        return times.newest(self.clocks.received, self.part_of, self.n)
+        return times.newest(self.clocks.received, self.part_of, self.whole)
 
     def last_step(self, column: str) -> tuple[Rows, Floats, Marks] | None:
         """Rows read in this tick, with rise and marks of a counter; None where none was read or none is kept."""

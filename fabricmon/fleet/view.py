@@ -4,6 +4,9 @@ columns are all unknown, so that a rule needs no test for hardware that is not p
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +16,9 @@ from fabricmon.fleet.losses import Losses
 from fabricmon.fleet.probes import Probes
 from fabricmon.fleet.table import FREE, Table
 from fabricmon.fleet.tracks import AdapterWork, FlowTracks, PcieTracks, Tracks
+from fabricmon.model import Kind
+
+_T = TypeVar("_T")
 
 
 class View:
@@ -30,8 +36,15 @@ class View:
         self.quiet = table.quiet[: table.n]
         self.node = table.node[: table.n]
         self._ages: dict[ReadTimes, NDArray[np.float64]] = {}  # what several rules ask for; none may change it
-        self._limits: dict[ReadTimes, NDArray[np.float64]] = {}
         self._fresh: dict[ReadTimes, NDArray[np.bool_]] = {}
+        self._made: dict[Hashable, object] = {}
+
+    def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """What `make` returns, made at the first call for the key: for what a rule needs of all rows, and again for the
+        evidence of each. It is read-only."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]  # type: ignore[return-value]
 
     def value(self, column: str) -> NDArray[np.float64]:
         """Current value, NaN unknown. It may be old: see `fresh`."""
@@ -81,11 +94,7 @@ class View:
 
     def age_limit_of(self, times: ReadTimes) -> NDArray[np.float64]:
         """`age_limit` of the columns that are read at these times."""
-        found = self._limits.get(times)
-        if found is None:
-            found = self._limits[times] = np.fmax(freshness.PERIODS * self.table.period(times), freshness.LEAST)
-            found.flags.writeable = False
-        return found
+        return self.table.age_limit(times)
 
     def fresh(self, column: str) -> NDArray[np.bool_]:
         """The newest read of the column is not stale."""
@@ -100,7 +109,8 @@ class View:
 
     def frame_age(self) -> NDArray[np.float64]:
         """Seconds since any frame of the row's node arrived, NaN where none did."""
-        return np.where(self.node == FREE, np.nan, self.now - self.table.clocks.last_frame[self.node])
+        last = self.table.clocks.last_frame
+        return self.once("frame_age", lambda: np.where(self.node == FREE, np.nan, self.now - last[self.node]))
 
     def reporting(self) -> NDArray[np.bool_]:
         """The newest frame of the row's node is not stale."""
@@ -150,3 +160,17 @@ class View:
         if not isinstance(self.table.tracks, Tracks | FlowTracks):
             raise ValueError(f"table {self.table.kind} carries no losses")
         return self.table.tracks.losses
+
+
+class Views:
+    """The tables at one tick: every rule and the diagnosis see the same view of each, and share what it has made."""
+
+    def __init__(self, tables: Mapping[Kind, Table], now: float) -> None:
+        self.tables, self.now = tables, now
+        self._of: dict[Kind, View] = {}
+
+    def of(self, kind: Kind) -> View:
+        found = self._of.get(kind)
+        if found is None:
+            found = self._of[kind] = View(self.tables[kind], self.now)
+        return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,52 +39,74 @@ class LinkDegradedParams(RuleParams, frozen=True):
 
 def rates(view: View) -> NDArray[np.float64]:
     """Negotiated rate in bytes per second of links that are up, NaN elsewhere."""
+    return view.once("link_degraded.rates", lambda: _rates(view))
+
+
+def _rates(view: View) -> NDArray[np.float64]:
     port, netdev = view.value("rate"), view.value("netdev_rate")
     rate = np.where(np.isnan(port), netdev, port)
     return np.where(view.tracks.link[: view.n] == link.UP, rate, np.nan)
 
 
-def most_common(
-    rate: NDArray[np.float64], group: NDArray[np.int64], usable: NDArray[np.bool_], least: int, share: float = 0.5
-) -> NDArray[np.float64]:
-    """Per row the rate of more than a share of its group; NaN for too small or too mixed a group."""
-    reference = np.full(len(rate), np.nan)
-    rows = np.flatnonzero(usable & (group >= 0))
-    if not len(rows):
-        return reference
-    step = np.clip(np.rint(rate[rows] / _STEP), 0, _CODES - 1).astype(np.int64)
-    used = np.flatnonzero(np.bincount(step, minlength=_CODES))
-    number = np.zeros(_CODES, np.int64)
+class Steps(NamedTuple):
+    """Rates of links that are up, in steps.
+
+    number  per row the place of its rate in `rates`, -1 unknown
+    rates   those that occur, ascending, in bytes per second
+    """
+
+    number: NDArray[np.int64]
+    rates: NDArray[np.float64]
+
+
+def steps_of(rate: NDArray[np.float64], known: NDArray[np.bool_]) -> Steps:
+    """The steps of rates in bytes per second, of which some are known."""
+    step = np.clip(np.rint(np.where(known, rate, 0.0) / _STEP), 0, _CODES - 1).astype(np.intp)
+    used = np.flatnonzero(np.bincount(step[known], minlength=_CODES))
+    number = np.full(_CODES, -1, np.int64)
     number[used] = np.arange(len(used))
-    groups = int(group.max()) + 1
-    counts = np.bincount(group[rows] * len(used) + number[step], minlength=groups * len(used))
-    counts = counts.reshape(groups, len(used))
+    return Steps(np.where(known, number[step], -1), used * np.float64(_STEP))
+
+
+def most_common(steps: Steps, group: NDArray[np.int64], least: int, share: float = 0.5) -> NDArray[np.float64]:
+    """Per row the rate of more than a share of its group; NaN for too small or too mixed a group."""
+    of, groups = len(steps.rates), int(group.max(initial=-1)) + 1
+    if not of or not groups:
+        return np.full(len(group), np.nan)
+    keys = np.where((group >= 0) & (steps.number >= 0), group * of + steps.number, groups * of)
+    counts = np.bincount(keys, minlength=groups * of + 1)[:-1].reshape(groups, of)
     total, best = counts.sum(axis=1), counts.argmax(axis=1)
     sure = (total >= least) & (counts.max(axis=1) > share * total)
-    by_group = np.where(sure, used[best] * _STEP, np.nan)
-    member = group >= 0
-    reference[member] = by_group[group[member]]
-    return reference
+    return np.append(np.where(sure, steps.rates[best], np.nan), np.nan)[group]  # group -1: the last, unknown
 
 
-def references(view: View, rate: NDArray[np.float64], params: LinkDegradedParams) -> NDArray[np.float64]:
+def _steps(view: View) -> Steps:
+    rate = rates(view)
+    return view.once("link_degraded.steps", lambda: steps_of(rate, view.present & np.isfinite(rate)))
+
+
+def references(view: View, params: LinkDegradedParams) -> NDArray[np.float64]:
     """The expected rate of each row, NaN unknown."""
-    facts, n = view.tracks.facts, view.n
-    usable = view.present & np.isfinite(rate)
+    return view.once(("link_degraded.references", id(params)), lambda: _references(view, params))
+
+
+def _references(view: View, params: LinkDegradedParams) -> NDArray[np.float64]:
+    facts, n, steps = view.tracks.facts, view.n, _steps(view)
+    usable = steps.number >= 0
     role = facts.role[:n].astype(np.int64)
     # Peers are of one make: a storage or management port is no slow compute port, nor is an older generation's.
     make = facts.make[:n].astype(np.int64)
     rail = view.group("rail").astype(np.int64)
-    reference = most_common(rate, np.where(rail >= 0, rail * facts.makes + make, -1), usable, params.least)
+    reference = most_common(steps, np.where(rail >= 0, rail * facts.makes + make, -1), params.least)
     tier = view.group("tier").astype(np.int64)
     if (tier >= 0).any():  # links between switches, from a sweep of the fabric
-        reference = np.where(tier >= 0, most_common(rate, tier, usable, params.least), reference)
+        reference = np.where(tier >= 0, most_common(steps, tier, params.least), reference)
     if (np.isnan(reference) & usable).any():
         host = view.group("host").astype(np.int64)
         mates = np.where((host >= 0) & (make > 0), host * facts.makes + make, -1)
-        reference = np.where(np.isnan(reference), most_common(rate, mates, usable, params.least), reference)
+        reference = np.where(np.isnan(reference), most_common(steps, mates, params.least), reference)
     if (np.isnan(reference) & usable).any():
-        alike = most_common(rate, np.where(make > 0, make, -1), usable, 2 * params.least, ALIKE)
+        alike = most_common(steps, np.where(make > 0, make, -1), 2 * params.least, ALIKE)
         reference = np.where(np.isnan(reference), alike, reference)
     for name, expected in params.expected.items():
         if name in facts.role_names:
@@ -92,10 +116,10 @@ def references(view: View, rate: NDArray[np.float64], params: LinkDegradedParams
 
 def test(view: View, params: LinkDegradedParams) -> Outcome:
     rate = rates(view)
-    reference = references(view, rate, params)
+    reference = references(view, params)
     slow = rate < reference - _STEP / 2
     fresh = view.fresh("rate") | view.fresh("netdev_rate")
-    compared = np.isfinite(reference) | _as_most_of_its_make(view, rate, params)
+    compared = np.isfinite(reference) | _as_most_of_its_make(view, params)
     return Outcome(
         fire=slow,
         clear=~slow,
@@ -104,16 +128,16 @@ def test(view: View, params: LinkDegradedParams) -> Outcome:
     )
 
 
-def _as_most_of_its_make(view: View, rate: NDArray[np.float64], params: LinkDegradedParams) -> NDArray[np.bool_]:
+def _as_most_of_its_make(view: View, params: LinkDegradedParams) -> NDArray[np.bool_]:
     """Links at the rate of most of their make in the fleet: one whose peers have left since is not slow for ever."""
     make = view.tracks.facts.make[: view.n].astype(np.int64)
-    usual = most_common(rate, np.where(make > 0, make, -1), view.present & np.isfinite(rate), params.least)
-    return np.asarray(rate >= usual - _STEP / 2)
+    usual = most_common(_steps(view), np.where(make > 0, make, -1), params.least)
+    return np.asarray(rates(view) >= usual - _STEP / 2)
 
 
 def evidence(view: View, row: int, params: LinkDegradedParams) -> tuple[Evidence, ...]:
     rate = rates(view)
-    reference = references(view, rate, params)
+    reference = references(view, params)
     role = view.label(row, "role")
     source = "configured for its role" if role in params.expected else "on most of its peers"
     width = float(view.value("width")[row])

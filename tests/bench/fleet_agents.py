@@ -159,6 +159,7 @@ class Agents:
         os.set_blocking(0, False)
         self._epoll.register(0, select.EPOLLIN)
         self.behind = self.skipped = 0
+        self._greeted = set[int]()  # nodes, until all were
 
     def run(self) -> None:
         """Serve until the input ends."""
@@ -276,6 +277,10 @@ class Agents:
         shape = self.shape
         mine = inventory(agent.number, shape.nodes, shape.period, shape.started)
         agent.streams.add(number)
+        if len(self._greeted) < shape.nodes:
+            self._greeted.add(agent.number)
+            if len(self._greeted) == shape.nodes:
+                print("all greeted", flush=True)
         self._sockets[number] = (made, agent)
         self._write(number, hello + wrapped(1, frame.encode_hello(mine).encode())
                     + self._full(agent, self._values(agent)))  # fmt: skip

@@ -28,7 +28,7 @@ from tests.page.stage import Stage
 GOOD = ServerReadings(
     targets=(TargetReading("central.targets", 2, ""),), nodes={"live": 2, "slow": 0}, topology="2 switches, 4 adapters",
     placed=(8, 8), receivers=(ReceiverReading("chat", 0, 0.0, 0, ""),), jobs=(("slurm", ""),), clock=0.1,
-    store_error="", state="/var/lib/fabricmon", free=(50 << 30, 100 << 30), tick=(0.25, 0.01, 0.1), share=0.2,
+    store_error="", state="/var/lib/fabricmon", free=(50 << 30, 100 << 30), tick=(0.25, 0.01, 0.1), wait=0.05,
     warnings=(),
 )  # fmt: skip
 
@@ -42,7 +42,7 @@ def test_a_good_server_is_ok_in_every_part() -> None:
 
 
 def test_at_its_limit_a_part_is_still_well() -> None:
-    at_limit = GOOD._replace(clock=-1.0, free=(5 << 30, 100 << 30), tick=(0.25, 0.05, 0.1))
+    at_limit = GOOD._replace(clock=-1.0, free=(5 << 30, 100 << 30), wait=1.0)
     assert set(states(at_limit).values()) == {"ok"}
     assert states(GOOD._replace(free=(3 << 30, 100 << 30)))["disk"] == "partly"
 
@@ -61,7 +61,7 @@ def test_at_its_limit_a_part_is_still_well() -> None:
     ({"free": (4 << 30, 100 << 30)}, "disk", "partly"),
     ({"free": (2 << 30, 100 << 30)}, "disk", "failed"),
     ({"store_error": "the disk has not answered for 9 s"}, "disk", "failed"),
-    ({"tick": (0.25, 0.06, 0.1)}, "load", "partly"),
+    ({"wait": 1.1}, "load", "partly"),
     ({"warnings": ("Silence s-1 is disabled",)}, "warnings", "failed"),
 ])  # fmt: skip
 def test_what_is_wrong_is_named_with_what_to_do(changed: dict[str, Any], part: str, state: str) -> None:

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.central.evaluation.pace import CREDIT, GATHER, LOAD, RETRY, TickPace
+from fabricmon.central.evaluation.pace import CREDIT, GATHER, LOAD, RETRY, USUAL, TickPace
 
 PERIOD = 0.25
 WORK = st.floats(1e-4, 0.4)
@@ -64,14 +64,14 @@ def test_others_have_as_long_as_each_tick_worked_and_no_tick_comes_late(steps):
     begins = [begin for begin, _, _ in run.ticks[1:]] + [run.next]
     for (begin, end, work), then in zip(run.ticks, begins, strict=True):
         assert then - end >= work - 1e-9
-        assert then <= max(begin + max(PERIOD, LOAD * work), end + work) + 1e-9
+        assert then <= max(begin + max(PERIOD, USUAL * work), end + work) + 1e-9
 
 
 @given(st.lists(WORK, min_size=2, max_size=20))
 def test_without_events_the_period_or_the_share_decides(works):
     run = Run([(work, 0.0, []) for work in works])
     for (begin, _, work), (then, _, _) in zip(run.ticks, run.ticks[1:], strict=False):
-        assert math.isclose(then, begin + max(PERIOD, LOAD * work), rel_tol=1e-9)
+        assert math.isclose(then, begin + max(PERIOD, USUAL * work), rel_tol=1e-9)
 
 
 def test_a_failed_tick_is_not_tried_at_once_whatever_comes():

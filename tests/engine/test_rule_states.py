@@ -11,6 +11,7 @@ import pytest
 
 from fabricmon.engine import Engine
 from fabricmon.engine.symptoms.rule_states import ParamsError, parameters
+from fabricmon.fleet.view import Views
 from fabricmon.model import Maintenance, Severity
 from fabricmon.rules import RULES
 from fabricmon.rules.link_down import LinkDownParams
@@ -140,12 +141,12 @@ def test_a_row_that_stands_for_another_port_closes_what_was_open_on_it() -> None
     row = ports.row(0, 0)
     table = ports.fleet.tables[BY_NAME["link_down"].table]
     table.generation[row] += 1
-    changes, moved = ports.rule_states.run(ports.fleet.tables, ports.now)
+    changes, moved = ports.rule_states.run(Views(ports.fleet.tables, ports.now))
     assert moved[table.kind] == [row]
     assert [(change.symptom.rule, change.opened, change.reason) for change in changes[:2]] == [
         ("link_down", False, "the component left the fabric"), ("link_down", True, "raise condition met, held 5 s"),
     ]  # fmt: skip
-    assert ports.rule_states.run(ports.fleet.tables, ports.now)[1][table.kind] == []
+    assert ports.rule_states.run(Views(ports.fleet.tables, ports.now))[1][table.kind] == []
 
 
 def test_a_rule_that_raises_keeps_its_states_and_the_others_run() -> None:
@@ -160,7 +161,7 @@ def test_a_rule_that_raises_keeps_its_states_and_the_others_run() -> None:
     ports.port[0, 1]["rate"] = math.nan
     ports.port[0, 1] |= DOWN
     ports.now += 10.0
-    ports.rule_states.run(ports.fleet.tables, ports.now)
+    ports.rule_states.run(Views(ports.fleet.tables, ports.now))
     assert len(ports.open("link_down")) == 1
     assert ports.rule_states.failures.counts == {"link_down": 1}
     assert "odd" in ports.rule_states.failures.last["link_down"]

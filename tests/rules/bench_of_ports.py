@@ -13,7 +13,7 @@ import numpy as np
 
 from fabricmon.engine.symptoms.rule_states import RuleStates
 from fabricmon.fleet.fleet import Fleet
-from fabricmon.fleet.view import View
+from fabricmon.fleet.view import View, Views
 from fabricmon.frame import Frame
 from fabricmon.model import Component, ComponentId, Identity, Inventory, Kind, Part, Symptom, SymptomChange
 from fabricmon.rules import RULES
@@ -114,7 +114,7 @@ class Ports:
         """One tick without a frame."""
         self.now += seconds
         self.fleet.advance(self.now)
-        told, _ = self.rule_states.run(self.fleet.tables, self.now)
+        told, _ = self.rule_states.run(Views(self.fleet.tables, self.now))
         assert not self.rule_states.failures.counts, self.rule_states.failures.last
         self.changes += told
         return told

@@ -170,7 +170,10 @@ def test_the_expected_rate_is_that_of_the_role_else_of_most_of_its_tier_rail_hos
             found = of(groups, r, least, share) if math.isnan(found) else found
         return found
 
-    found = link_degraded.references(rows.view, np.array(rate), params)
+    table = rows.view.table
+    for column in ("rate", "netdev_rate"):
+        table.cells[table.column(column), :n] = rate
+    found = link_degraded.references(rows.view, params)
     wanted = [told(r) for r in range(n)]
     assert sum(one == one for one in wanted) > n / 2
     assert found.tolist() == pytest.approx(wanted, nan_ok=True)

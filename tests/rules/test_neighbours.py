@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricmon.rules.config_drift import RULE, drift
-from fabricmon.rules.link_degraded import most_common
+from fabricmon.rules.link_degraded import most_common, steps_of
 from fabricmon.rules.neighbours import others_count, others_mean
 from tests.rules.test_config_drift import Rails
 
@@ -45,7 +45,7 @@ def test_the_mean_of_the_others_of_a_group(rows: list[tuple[int, float, bool]], 
 )  # fmt: skip
 def test_the_rate_of_more_than_half_of_a_group(rows: list[tuple[int, float, bool]], least: int) -> None:
     group, rate, usable = (np.array(column) for column in zip(*rows, strict=True))
-    found = most_common(rate, group.astype(np.int64), usable & np.isfinite(rate), least)
+    found = most_common(steps_of(rate, usable & np.isfinite(rate)), group.astype(np.int64), least)
     for row, (number, _, _) in enumerate(rows):
         known = [r for g, r, good in rows if g == number and good and not math.isnan(r)]
         value, many = Counter(known).most_common(1)[0] if known else (math.nan, 0)

@@ -6,6 +6,7 @@ import numpy as np
 
 from fabricmon.engine.symptoms.rule_states import RuleStates
 from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.view import Views
 from fabricmon.frame import Frame
 from fabricmon.model import Component, Identity, Inventory, Kind, Part
 from fabricmon.rules import RULES
@@ -44,7 +45,7 @@ class Hosts:
                 frame = Frame(1, 1, self.now, np.array([self.now]), None, self.cells[n].reshape(-1).copy())
                 assert self.fleet.frame(name, frame, self.now)
             self.fleet.advance(self.now)
-            self.rule_states.run(self.fleet.tables, self.now)
+            self.rule_states.run(Views(self.fleet.tables, self.now))
             assert not self.rule_states.failures.counts, self.rule_states.failures.last
 
     def open(self) -> list[str]:

@@ -19,7 +19,7 @@ from fabricmon.central.documents.self_check import (
     examine_server,
 )
 from fabricmon.central.evaluation.evaluator import Evaluator
-from fabricmon.central.evaluation.pace import LOAD
+from fabricmon.central.evaluation.pace import LOAD, USUAL
 from fabricmon.central.jobs.feed import JobFeed
 from fabricmon.central.targets.discovery import Target, TargetDiscovery
 from fabricmon.runtime.clock import Clock
@@ -78,7 +78,7 @@ def _readings(
         store_error=evaluator.store_error,
         state=disk[0],
         free=disk[1],
-        tick=(tick, evaluator.ticks.last, evaluator.ticks.longest),
-        share=1 / LOAD,
+        tick=(max(tick, USUAL * evaluator.ticks.last), evaluator.ticks.last, evaluator.ticks.longest),
+        wait=LOAD * evaluator.ticks.last,
         warnings=(),
     )

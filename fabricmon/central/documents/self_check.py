@@ -13,6 +13,8 @@ from fabricmon.forms.times import span
 SPACE_WARNING, SPACE_CRITICAL = 0.05, 0.03
 """Free share of a file system below which it is almost full: thresholds of the Prometheus node exporter's mixin
 (fsSpaceAvailableWarningThreshold, fsSpaceAvailableCriticalThreshold)."""
+PROMPT = 1.0
+"""Seconds after which a fault is to be evaluated at the latest."""
 CLOCK = 1.0
 """Seconds that the machine's clock may differ from the server's: more is a step that is being followed."""
 
@@ -41,8 +43,8 @@ class ServerReadings(NamedTuple):
     nodes     by presence
     placed    ports of live nodes, and how many of them are on a leaf or rail
     free      free bytes and size of the file system with the state, None: cannot be read
-    tick      seconds: the configured period, the last evaluation, the longest
-    share     most of the time that evaluations may take
+    tick      seconds: from one evaluation to the next without events, the last evaluation, the longest
+    wait      seconds that an event may wait for its evaluation
     """
 
     targets: Sequence[TargetReading]
@@ -56,7 +58,7 @@ class ServerReadings(NamedTuple):
     state: str
     free: tuple[int, int] | None
     tick: tuple[float, float, float]
-    share: float
+    wait: float
     warnings: Sequence[str]
 
 
@@ -156,11 +158,10 @@ def _disk(read: ServerReadings) -> Iterator[ServerFinding]:
 
 
 def _load(read: ServerReadings) -> Iterator[ServerFinding]:
-    period, last, longest = read.tick
-    every = max(period, last / read.share)
+    every, last, longest = read.tick
     text = f"an evaluation takes {last * 1000:.1f} ms (longest {longest * 1000:.0f} ms), every {every:.3g} s"
-    if last > read.share * period:
-        why = f"more than {read.share:.0%} of central.tick ({period:g} s): evaluations come more seldom"
-        yield ServerFinding("load", "partly", text, why, "a faster core, or a larger central.tick")
+    if read.wait > PROMPT:
+        why = f"a fault may wait {read.wait:.1f} s for its evaluation, more than {PROMPT:g} s"
+        yield ServerFinding("load", "partly", text, why, "a faster core, or a second server for a part of the fleet")
     else:
         yield ServerFinding("load", "ok", text)

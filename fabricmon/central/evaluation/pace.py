@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 LOAD = 5.0  # ticks take at most 1/LOAD of the time
+USUAL = 10.0  # and without events at most 1/USUAL: the rest is for those that an event asks for
 CREDIT = 1.0  # seconds of which ticks after events may use that share in advance: 0.2 s of work
 GATHER = 0.02  # seconds from an event to its tick, so that what one fault does to several nodes lands in one tick
 RETRY = 1.0  # seconds until the next tick after one that failed
@@ -17,11 +18,12 @@ class TickPace:
     - it begins no sooner than that one has ended and as much time as it worked is over, so that others have their turn;
     - a tick that was asked for begins at the latest GATHER after that, or when the line above permits it, or LOAD times
       the work after that one began;
-    - ticks work at most 1/LOAD of the time, beyond it CREDIT/LOAD seconds and the work of one tick.
+    - ticks work at most 1/LOAD of the time, beyond it CREDIT/LOAD seconds and the work of one tick;
+    - one that no event asked for begins no sooner than USUAL times the work after that one began.
     """
 
     def __init__(self) -> None:
-        self._begun = self._free = self._paid = self._usual = -math.inf
+        self._begun = self._free = self._paid = self._fair = self._usual = -math.inf
         self._asked: float | None = None
 
     def ask(self, now: float) -> bool:
@@ -37,7 +39,7 @@ class TickPace:
 
     def end(self, now: float, work: float) -> None:
         """The tick has ended. `work`: its seconds of processor time that the next ones will need, too."""
-        self._free, self._usual = now + work, self._begun + LOAD * work
+        self._free, self._fair, self._usual = now + work, self._begun + LOAD * work, self._begun + USUAL * work
         self._paid = max(self._paid, self._begun) + LOAD * work
 
     def fail(self, now: float) -> None:
@@ -46,6 +48,7 @@ class TickPace:
 
     def due(self, period: float) -> float:
         """When the next tick is due, as of now."""
-        usual = max(self._begun + period, self._usual)
-        soon = usual if self._asked is None else min(usual, max(self._asked + GATHER, self._paid - CREDIT))
-        return max(soon, self._free)
+        if self._asked is None:
+            return max(self._begun + period, self._usual, self._free)
+        fair = max(self._begun + period, self._fair)
+        return max(min(fair, max(self._asked + GATHER, self._paid - CREDIT)), self._free)

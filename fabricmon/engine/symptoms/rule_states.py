@@ -14,7 +14,7 @@ from fabricmon.catalogue.kinds import KINDS, Hardness
 from fabricmon.engine.failures import Failures
 from fabricmon.engine.symptoms.rule_state import OK, ReadEvidence, RuleState
 from fabricmon.fleet.table import Table
-from fabricmon.fleet.view import View
+from fabricmon.fleet.view import View, Views
 from fabricmon.model import Kind, Symptom, SymptomChange
 from fabricmon.rules.rule import Outcome, Rule
 from fabricmon.units import Duration, Rate
@@ -71,8 +71,9 @@ class RuleStates:
         for state in self.all:
             state.configure(params[state.rule.name])
 
-    def run(self, tables: Mapping[Kind, Table], now: float) -> tuple[list[SymptomChange], dict[Kind, list[int]]]:
+    def run(self, views: Views) -> tuple[list[SymptomChange], dict[Kind, list[int]]]:
         """Transitions of this tick, and the rows of each table that came to stand for something else."""
+        tables, now = views.tables, views.now
         changes: list[SymptomChange] = []
         moved: dict[Kind, list[int]] = {}
         for kind in {state.rule.table for state in self.all}:
@@ -80,12 +81,11 @@ class RuleStates:
             for state in self.all:
                 if rows and state.rule.table is kind:
                     changes.extend(state.drop(rows, now, "the component left the fabric"))
-        views: dict[Kind, View] = {}
         for state in self.all:
             table = tables[state.rule.table]
             if not table.n:
                 continue
-            view = views.get(table.kind) or views.setdefault(table.kind, View(table, now))
+            view = views.of(table.kind)
             try:
                 with np.errstate(invalid="ignore"):  # NaN is a reading that is not known
                     outcome = state.rule.test(view, state.params)
