@@ -284,7 +284,7 @@ class Evidence(Struct, frozen=True):
     """One reading that is evidence for (or against) a verdict, with its formula."""
 
     component: str
-    text: str  # "3 downs, penalty 2941 > 2000"
+    text: str  # "link down for 10 s"
     formula: str = ""  # "P = 1000/down, half-life 900 s; raise > 2000 (docs/methods.md#flap-damping)"
     value: float | None = None
     limit: float | None = None

@@ -9,6 +9,9 @@ from fabricmon.model import Evidence, Incident
 
 _PLACES = ("node", "device", "switch", "leaf", "rail")
 _MILLION = 1e6
+UNEXPLAINED = 0.1
+"""Missing confidence that is more than ten times what the other causes take is that of normal work, as one or two of
+three known explanations (docs/methods.md#harmless-causes)."""
 
 
 def deciding_evidence(incident: Incident) -> Evidence | None:
@@ -22,18 +25,19 @@ def deciding_evidence(incident: Incident) -> Evidence | None:
 
 
 def reading(incident: Incident) -> str:
-    """The deciding reading, with limit and unit: "penalty 3705 (limit 2000)"; "" without any. Of a group:
-    "host-003/mlx5_2/1 (1 of 32): link down for 10 s (limit 5 s)"."""
+    """The deciding reading, with limit and unit: "link down for 10 s (limit 5 s)"; "" without any. Of a group:
+    "host-003/mlx5_2/1 (1 of 32): link down for 10 s (limit 5 s)"; the only member has the place of the incident."""
     evidence = deciding_evidence(incident)
     if evidence is None:
         return ""
     one_of = f" (1 of {incident.members.bad})" if incident.members.bad > 1 else ""
-    where = "" if evidence.component == incident.component else f"{evidence.component}{one_of}: "
+    alone = evidence.component == incident.component or incident.parts == (evidence.component,)
+    where = "" if alone else f"{evidence.component}{one_of}: "
     return f"{where}{with_limit(evidence)}"
 
 
 def with_limit(evidence: Evidence) -> str:
-    """The text of a reading with its limit: "penalty 3705 (limit 2000)"."""
+    """The text of a reading with its limit: "link down for 10 s (limit 5 s)"."""
     limit = limit_text(evidence)
     return f"{evidence.text} (limit {limit})" if limit else evidence.text
 
@@ -46,12 +50,18 @@ def limit_text(evidence: Evidence) -> str:
 
 
 def next_cause(incident: Incident) -> str:
-    """The next best cause: one that the evidence cannot separate, else the one ruled out most narrowly; "" none."""
+    """The next best cause: one that the evidence cannot separate, else normal work where that limits the confidence, else
+    the one ruled out most narrowly; "" none."""
     if incident.candidates:
         return f"{incident.candidates[0]}, not ruled out"
     behind = [other for other in incident.ruled_out if other.behind is not None]
     near = min(behind, key=lambda other: other.behind or 0.0, default=None)
-    return f"{near.component}, {less_likely(near.behind or 0.0)}" if near is not None else ""
+    if near is None:
+        return ""
+    nats = near.behind or 0.0
+    if 1.0 - incident.confidence > max(UNEXPLAINED, 10.0 * math.exp(-nats)):
+        return "normal work that shows the same, not ruled out"
+    return f"{near.component}, {less_likely(nats)}"
 
 
 def less_likely(nats: float) -> str:

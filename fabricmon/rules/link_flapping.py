@@ -120,11 +120,11 @@ def evidence(view: View, row: int, params: LinkFlappingParams) -> tuple[Evidence
     penalty, episodes = float(found.penalty[0]), int(found.episodes[0])
     readings = [
         reading(
-            f"{total} downs ({times}), penalty {penalty:.0f}",
-            f"P = {PER_DOWN:.0f} a down, half-life {params.half_life:g} s; raise > {params.raise_at:g}, "
-            f"clear < {params.clear_at:g}",
-            penalty,
-            params.raise_at,
+            f"{total} downs ({times}), weighted by age {penalty / PER_DOWN:.1f}",
+            f"weight = P / {PER_DOWN:.0f}; P = {PER_DOWN:.0f} a down, half-life {params.half_life:g} s; "
+            f"raise > {params.raise_at:g}, clear < {params.clear_at:g}",
+            penalty / PER_DOWN,
+            params.raise_at / PER_DOWN,
             penalty > params.raise_at,
             "link_flapping.penalty",
         )
@@ -200,12 +200,12 @@ RULE = Rule(
         "fail."
     ),
     decision=(
-        "The link goes down and up repeatedly; each time it loses all traffic for seconds, and training jobs stall or "
-        "fail. Every down adds 1000 to a penalty that halves in 15 minutes; above 2000 the link is "
-        "flapping, below 750 it is calm again (the damping routers use, RFC 2439). So two downs of a reboot do not "
-        "raise it, the third within minutes does, and it clears about half an hour after the last. Slow flapping is "
-        "three separate episodes in 24 hours. Administrative downs and downs in maintenance or within two minutes of a "
-        "boot do not count. Where several counters count the same down, the greatest counts, not the sum."
+        "Every down adds 1000 to a penalty that halves in 15 minutes; above 2000 the link is "
+        "flapping, below 750 it is calm again (the damping routers use, RFC 2439). Messages show the penalty in "
+        "thousands, as downs weighted by age. So two downs of a reboot do not raise it, the third within minutes does, "
+        "and it clears about half an hour after the last. Slow flapping is three separate episodes in 24 hours. "
+        "Administrative downs and downs in maintenance or within two minutes of a boot do not count. Where several "
+        "counters count the same down, the greatest counts, not the sum."
     ),
     action=(
         "Take the link out of service before the next job starts. Then clean and reseat both ends, swap the "

@@ -49,7 +49,7 @@ MEASURES: dict[str, Measure] = {
     "link_down.time": Measure("time down", "seconds"),
     "link_errors.ber": Measure("bit error ratio", BER, _ERRORS, per_bit=True),
     "link_errors.hard": Measure("polls with hard errors", "polls"),
-    "link_flapping.penalty": Measure("flap penalty", ""),
+    "link_flapping.penalty": Measure("downs weighted by age", ""),
     "link_flapping.episodes": Measure("episodes", "episodes"),
     "mass_alarm": Measure("incidents opened together", "incidents"),
     "nic_fault.errors": Measure("unrecoverable errors", "errors"),

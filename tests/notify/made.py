@@ -22,7 +22,7 @@ def incident(id: str = "i-1", **changes: Any) -> Incident:
         "why": "3 downs in 150 s",
         "action": "Reseat the cable",
         "evidence": (
-            Evidence("host-007/mlx5_3/1", "3 downs, penalty 2941 > 2000", "P = 1000/down", 2941.0, 2000.0),
+            Evidence("host-007/mlx5_3/1", "3 downs, weighted by age 2.9", "P = 1000/down", 2.941, 2.0),
             Evidence("host-007/mlx5_3/1", "not enough bits yet", value=float("nan")),
         ),
         "members": Members(1, 1),

@@ -20,7 +20,7 @@ PORT = "host-007/mlx5_3/1"
 
 @pytest.mark.parametrize(("text", "value", "limit", "measure", "words"), [
     ("down for 400 s, state 1 (down)", 400.0, 5.0, "link_down.time", "down for 400 s, state 1 (down) (limit 5 s)"),
-    ("5 downs, penalty 3705", 3704.9, 2000.0, "link_flapping.penalty", "5 downs, penalty 3705 (limit 2000)"),
+    ("5 downs, weighted by age 3.7", 3.7, 2.0, "link_flapping.penalty", "5 downs, weighted by age 3.7 (limit 2)"),
     ("has 25% of its width", 0.25, 1.0, "pcie_degraded.width", "has 25% of its width (limit 100 %)"),
     ("BER 2.8e-14 to 1.5e-13", 2.777e-14, 1e-14, "link_errors.ber", "BER 2.8e-14 to 1.5e-13 (limit 1e-14)"),
     ("runs at 200 Gb/s", 25e9, 50e9, "link_degraded.rate", "runs at 200 Gb/s (limit 400 Gb/s)"),
@@ -59,6 +59,9 @@ def test_the_next_best_cause_is_one_not_told_apart_else_the_nearest() -> None:
     assert next_cause(incident(ruled_out=other)) == "leaf(a), 55 times less likely"
     assert next_cause(incident(ruled_out=other, candidates=("nic(n/a)",))) == "nic(n/a), not ruled out"
     assert next_cause(incident(ruled_out=other[:1])) == "16 faults, over a million times less likely"
+    limited = incident(ruled_out=other[:1], confidence=0.66)
+    assert next_cause(limited) == "normal work that shows the same, not ruled out"
+    assert next_cause(incident(ruled_out=other[1:], confidence=0.85)) == "leaf(a), 55 times less likely"
     assert next_cause(incident(ruled_out=other[2:])) == next_cause(incident()) == ""
 
 
@@ -68,6 +71,12 @@ def test_of_a_group_one_of_its_members_is_read_as_the_title_has_their_number() -
     of_leaf = incident(component="leaf(a)", members=Members(9, 11), evidence=(counted, member))
     assert reading(of_leaf) == f"{PORT} (1 of 9): 1% lost (limit 0.001 %)"
     assert reading(replace(of_leaf, evidence=(Evidence("leaf(a)", "9 of them"),))) == "9 of them"
+
+
+def test_the_only_member_is_not_named_again() -> None:
+    down = Evidence(PORT, "down for 8 s")
+    assert reading(incident(component=f"link({PORT}, leaf/3)", parts=(PORT,), evidence=(down,))) == "down for 8 s"
+    assert reading(incident(component="link(x, leaf/3)", parts=("x",), evidence=(down,))) == f"{PORT}: down for 8 s"
 
 
 def test_where_it_is() -> None:

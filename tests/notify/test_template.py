@@ -67,7 +67,7 @@ def test_values_of_several_lines_stand_below_their_heading():
 
 def test_the_defaults_say_what_a_person_needs():
     said = rendered(BODY)
-    for part in ("link(host-007/mlx5_3/i-1)", "3 downs, penalty 2941 > 2000", "93 %", "Reseat the cable",
+    for part in ("link(host-007/mlx5_3/i-1)", "3 downs, weighted by age 2.9", "93 %", "Reseat the cable",
                  "https://page/#i-1", "https://page/runbooks/link_flapping", "new incident"):  # fmt: skip
         assert part in said
     assert "Incident:" not in rendered(BODY, NO_LINKS)

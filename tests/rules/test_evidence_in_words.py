@@ -181,13 +181,13 @@ EXPECTED: dict[str, list[str]] = {
     ],
     "three downs": [
         "link_flapping host-000/mlx5_2/1 warning",
-        "for: 2954/2000 3 downs (2023-11-14 22:15:50, 22:16:10, 22:16:30 UTC), penalty 2954 [P = 1000 a down, "
-        "half-life 900 s; raise > 2000, clear < 750]",
+        "for: 2.954/2 3 downs (2023-11-14 22:15:50, 22:16:10, 22:16:30 UTC), weighted by age 3.0 "
+        "[weight = P / 1000; P = 1000 a down, half-life 900 s; raise > 2000, clear < 750]",
     ],
     "three downs in hours": [
         "link_flapping host-000/mlx5_2/1 warning {'slow': 'true'}",
-        "against: 1060/2000 3 downs (2023-11-14 22:15:50, 23:17:50, 2023-11-15 00:19:50 UTC), penalty 1060 "
-        "[P = 1000 a down, half-life 900 s; raise > 2000, clear < 750]",
+        "against: 1.06/2 3 downs (2023-11-14 22:15:50, 23:17:50, 2023-11-15 00:19:50 UTC), weighted by age 1.1 "
+        "[weight = P / 1000; P = 1000 a down, half-life 900 s; raise > 2000, clear < 750]",
         "for: 3/3 3 separate episodes in 24 h [downs within 60 s are one episode; 3 in 24 h]",
     ],
     "half rate": [

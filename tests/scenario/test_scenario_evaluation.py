@@ -100,7 +100,7 @@ def test_confidence_counts_when_it_is_reached() -> None:
     ({"members": "32 of 32"}, {"members": Members(32, 32)}, {"members": Members(31, 32)}),
     ({"mode": ("leaf down", "leaf *ing")}, {"labels": {"mode": "leaf rebooting"}}, {"labels": {"mode": "rail down"}}),
     ({"labels": {"slow": "true"}}, {"labels": {"slow": "true"}}, {}),
-    ({"contains": ("3 DOWNS",)}, {"evidence": (Evidence("x", "3 downs, penalty 2941"),)}, {}),
+    ({"contains": ("3 DOWNS",)}, {"evidence": (Evidence("x", "3 downs, weighted by age 2.9"),)}, {}),
     ({"candidates": (CandidateGroup("spine(p5-*)", 2),)}, {"candidates": ("spine(p5-1)", "spine(p5-2)")},
      {"candidates": ("spine(p5-1)", "spine(p4-2)")}),
     ({"only_candidates": ("port(*)",)}, {"candidates": ("port(a/1)",)}, {"candidates": ("port(a/1)", "leaf(b)")}),

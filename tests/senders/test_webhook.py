@@ -83,10 +83,10 @@ async def test_the_body_has_the_documented_fields(hook: Hook, send: Send) -> Non
     assert told["url"] == "http://page/#i-1"
     assert told["evidence"][0] == {
         "component": "host-007/mlx5_3/1",
-        "text": "3 downs, penalty 2941 > 2000",
+        "text": "3 downs, weighted by age 2.9",
         "formula": "P = 1000/down",
-        "value": 2941.0,
-        "limit": 2000.0,
+        "value": 2.941,
+        "limit": 2.0,
         "unit": "",
         "for": True,
     }
