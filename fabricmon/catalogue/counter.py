@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from fabricmon.model import Kind
+
+_NAMED = re.compile(r"(?:^|[:,] )(\d+) (?!is |when |means )([^,;:(]*[^,;:( ])")
+"""Number and name in a list of states: "1 down, 2 init"."""
 
 
 class Growth(StrEnum):
@@ -78,6 +82,15 @@ class Counter:
         if self.growth not in (Growth.SATURATES, Growth.TICKS) or not self.bits:
             return math.nan
         return float(2**self.bits - 1) * self.scale
+
+    @property
+    def words(self) -> dict[int, str]:
+        """Names of the numbers of a state, as its help has them: {1: "down", 4: "active"}; "yes" and "no" of "1 when"."""
+        if self.growth is not Growth.STATE:
+            return {}
+        if re.match(r"1 when ", self.help):
+            return {1: "yes", 0: "no"}
+        return {int(number): word for number, word in _NAMED.findall(self.help)}
 
     @property
     def metric(self) -> str:

@@ -50,8 +50,8 @@ def limit_text(evidence: Evidence) -> str:
 
 
 def next_cause(incident: Incident) -> str:
-    """The next best cause: one that the evidence cannot separate, else normal work where that limits the confidence, else
-    the one ruled out most narrowly; "" none."""
+    """The next best cause: one that the evidence cannot separate, else normal work where that limits the confidence,
+    else the one ruled out most narrowly; "" none."""
     if incident.candidates:
         return f"{incident.candidates[0]}, not ruled out"
     behind = [other for other in incident.ruled_out if other.behind is not None]

@@ -10,6 +10,9 @@ from types import ModuleType
 import pytest
 
 from fabricmon import catalogue, collect, rules, senders
+from fabricmon.catalogue import CATALOGUE
+from fabricmon.catalogue.gpu import FABRIC_STATES
+from fabricmon.catalogue.port import OPER_STATES, PHYS_STATES
 
 
 def named(package: ModuleType, has: str) -> dict[str, ModuleType]:
@@ -38,3 +41,12 @@ SENDERS = {name: [name] for name in named(senders, "REFRESH")}
 def test_every_file_stands_in_its_table(written: dict[str, list[str]], table: Collection[str], file: str) -> None:
     assert written
     assert {name for name, rows in written.items() if not set(rows) <= set(table)} == set(), f"in {file}"
+
+
+def test_states_have_the_names_of_their_help() -> None:
+    assert CATALOGUE["state"].words[4] == "active"
+    assert CATALOGUE["phys_state"].words == PHYS_STATES
+    assert CATALOGUE["operstate"].words == OPER_STATES
+    assert CATALOGUE["gpu_fabric_state"].words == FABRIC_STATES
+    assert CATALOGUE["carrier"].words == {1: "yes", 0: "no"}
+    assert CATALOGUE["lid"].words == CATALOGUE["pfc_enabled"].words == CATALOGUE["symbol_errors"].words == {}

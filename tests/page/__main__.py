@@ -219,7 +219,7 @@ async def main(words: list[str]) -> int:
     if chromium is None:
         print("needs chromium", file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory(prefix="fabricmon-page-") as name:
+    with tempfile.TemporaryDirectory(prefix="fabricmon-page-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         async with Browser(chromium, folder / "profile") as browser:
             if words[:1] == ["pictures"]:

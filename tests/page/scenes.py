@@ -31,7 +31,7 @@ def incident(**given):
         "component": "link(host-007/mlx5_3/1, leaf-3/12)", "since": NOW - 754, "confidence": 0.97,
         "title": "Link flaps: 3 downs in 5 minutes", "why": "The link lost its signal three times and came back.",
         "action": "Reseat the cable at both ends; replace it if the flaps come back.", "members": Members(1, 1),
-        "evidence": (Evidence("host-007/mlx5_3/1", "3 downs, penalty 2941 > 2000",
+        "evidence": (Evidence("host-007/mlx5_3/1", "3 downs, weighted by age 2.9",
                               "P = 1000/down, half-life 900 s; raise > 2000"),
                      Evidence("leaf-3", "31 of 31 other links are up", for_it=False)),
         "parts": ("host-007/mlx5_3/1",), "labels": {"rail": "3"}, "updated": NOW - 30,

@@ -243,6 +243,6 @@ def test_the_page_of_an_incident_that_ended() -> None:
     assert "resolved 1 min ago , after 11 min" in page
     assert "Acknowledge" not in page
     assert "Other possible causes power(pdu-7)" in page
-    assert "Evidence 1 host-007/mlx5_3/1 3 downs, penalty 2941 > 2000 Show calculation P = 1000/down" in page
+    assert "Evidence 1 host-007/mlx5_3/1 3 downs, weighted by age 2.9 Show calculation P = 1000/down" in page
     assert "Evidence against 1 leaf-3 31 of 31 other links are up" in page
     assert "Labels rail=3 id 5f1c0a" in page

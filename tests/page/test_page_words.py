@@ -85,7 +85,7 @@ def detail(i, taken=None, silence=None):
 def test_the_page_shows_open_incidents_silences_and_maintenance():
     text = Tree(document(busy())).text
     for word in ("leaf(su1/rail2)", "32 of 32", "confidence over 99%", "confidence 97%", "1 min ago",
-                 "Check power and management", "3 downs, penalty 2941 > 2000", "silenced by mara", "host-011",
+                 "Check power and management", "3 downs, weighted by age 2.9", "silenced by mara", "host-011",
                  "no answer", "cable is ordered", "new firmware", "Resolved in the last hour",
                  "24 ports stale"):  # fmt: skip
         assert word in text, word

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from fabricmon.central.page.markup import address, bar, e, moment, more, named_link, prose
 from fabricmon.central.page.scene import Scene
-from fabricmon.forms.readable import certainty, count, kind_words
+from fabricmon.forms.readable import certainty, count, first_step, kind_words
 from fabricmon.forms.times import clock_time, span
 from fabricmon.jobs.model import PARTLY, UNKNOWN
 from fabricmon.model import Incident, JobImpact
 from fabricmon.notify.acknowledge import Acknowledgement
 from fabricmon.notify.acknowledge import opened as opened_at
+from fabricmon.notify.deciding import reading
 from fabricmon.notify.silence import Silence, silenced_by
 
 MAX_RESOLVED = 20
@@ -34,8 +35,8 @@ def card(i: Incident, scene: Scene, clock: float | None) -> str:
     """One open incident."""
     taken, silence = scene.taken.get(i.id), silenced_by(i, scene.silences, scene.at)
     quiet = " quiet" if taken or silence else ""
-    first = next((v.text for v in i.evidence if v.for_it), "")
-    reading = f'<p class="reading">{e(first)}</p>\n' if first else ""
+    decided = reading(i)
+    line = f'<p class="reading">{e(decided)}</p>\n' if decided else ""
     where = address("incident", id=i.id)
     name = e(i.id)
     return f"""<article class="incident {i.severity.value}{quiet}" id="incident/{name}" {about(i)}>
@@ -43,7 +44,7 @@ def card(i: Incident, scene: Scene, clock: float | None) -> str:
 <span class="grow"></span>{moment(i.since, clock)}</div>
 <h3><a class="title" href="{where}">{e(i.title)}</a></h3>
 <div class="lead"><code class="component">{e(i.component)}</code>{extent(i)}</div>
-{reading}{jobs_of(i, MAX_JOBS)}<p class="action"><b>Next step</b> {prose(i.action)}</p>
+{line}{jobs_of(i, MAX_JOBS)}<p class="action"><b>Next step</b> {prose(first_step(i.action))}</p>
 <div class="do"><a class="button" href="{where}">Details</a>
 {buttons(i, taken)}
 <a class="runbook" href="runbooks/{e(i.kind)}">Runbook</a></div>

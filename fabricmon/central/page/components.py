@@ -18,6 +18,7 @@ from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.row_state import Numbers
 from fabricmon.fleet.utilisation import Utilisation
 from fabricmon.fleet.view import View
+from fabricmon.forms.natural import natural
 from fabricmon.model import ComponentId, Kind
 
 MAX_COMPONENTS = 256  # of a node, per kind
@@ -40,7 +41,7 @@ class PortRow:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A counter's newest reading. NaN: unknown; `age` seconds since it came."""
+    """A counter's newest reading. NaN: unknown; `age` seconds since it came; `word`: the name of a state's number."""
 
     name: str
     value: float
@@ -49,6 +50,7 @@ class Value:
     help: str
     age: float
     fresh: bool
+    word: str = ""
 
 
 def link_of(around: Surroundings, word: str) -> str:
@@ -153,6 +155,10 @@ ABBREVIATIONS = {
 DARK = 1e-7  # watts: -40 dBm, what modules report without light
 
 
+SHARES = ("pcie_path_width", "pcie_path_speed")
+"""Columns that are ratios without the unit in their names."""
+
+
 def column_title(name: str) -> str:
     """A column's name in words: "Module Rx power lane 0" for module_rx_power_lane0."""
     words = re.sub(r"([a-z])(\d+)$", r"\1 \2", name).split("_")
@@ -161,7 +167,9 @@ def column_title(name: str) -> str:
 
 
 def as_shown(name: str, unit: str, value: float) -> tuple[float, str]:
-    """Value and unit of a reading as people read it: optical power in dBm instead of watts."""
+    """Value and unit of a reading as people read it: optical power in dBm instead of watts, shares in percent."""
+    if name in SHARES:
+        return value, "ratio"
     if unit == "watts" and name.startswith("module_"):
         return round(10 * math.log10(1000 * max(value, DARK)), 2), "dBm"
     return value, unit
@@ -189,7 +197,7 @@ def others_of(fleet: Fleet, node: str, kind: Kind) -> list[tuple[ComponentId, di
 
 
 def values_of(fleet: Fleet, component: ComponentId, now: float) -> list[Value]:
-    """Every supplied column of the component, in order of the table."""
+    """Every supplied column of the component, in the order of the names."""
     table = fleet.tables[component.kind]
     row = table.row(component)
     if row is None:
@@ -202,18 +210,19 @@ def values_of(fleet: Fleet, component: ComponentId, now: float) -> list[Value]:
         age = now - float(table.received(times)[row])
         if math.isnan(age):
             continue
-        counter = CATALOGUE.get(column)
+        counter, value = CATALOGUE.get(column), float(table.cells[at, row])
         found.append(
             Value(
                 column,
-                *as_shown(column, counter.unit if counter else "", float(table.cells[at, row])),
+                *as_shown(column, counter.unit if counter else "", value),
                 counter.category if counter else None,
                 counter.help if counter else "",
                 age,
                 bool(view.fresh(column)[row]),
+                counter.words.get(int(value), "") if counter and math.isfinite(value) else "",
             )
         )
-    return found
+    return sorted(found, key=lambda one: natural(one.name))
 
 
 def places_of(fleet: Fleet, component: ComponentId, now: float) -> dict[str, str]:

@@ -51,8 +51,13 @@ def drawing(tiers: Sequence[tuple[str, Sequence[Box]]], lines: Sequence[Line], l
     texts: list[str] = []
     y = 0.0
     for name, boxes in reversed(tiers):
-        y = _tier(name, boxes, y + 14, texts, placed) + GAP
-    height = y - GAP + 4
+        top = y + 14
+        y = _tier(boxes, top, texts, placed)
+        # no line crosses the name: that of the lowest tier is below it
+        at = y + 13 if boxes is tiers[0][1] else top - 3
+        texts.append(f'<text class="tier" x="2" y="{at:.0f}">{e(_named(name, boxes))}</text>')
+        y += GAP
+    height = y - GAP + 18
     drawn = "".join(_line(line, placed) for line in lines[:MAX_LINES] if {line.low, line.high} <= placed.keys())
     return (
         f'<svg class="around" role="group" aria-label="{e(label)}" width="{WIDTH}" height="{height:.0f}" '
@@ -67,8 +72,14 @@ def _shared(labels: Sequence[str]) -> str:
     return re.sub(r"[0-9]*$", "", low[:same]) if len(labels) > 1 else ""
 
 
+def _named(name: str, boxes: Sequence[Box]) -> str:
+    """ "nodes host-000 to host-031": the boxes leave out what their names have in common."""
+    more = f", {len(boxes) - MAX_BOXES:,} more" if len(boxes) > MAX_BOXES else ""
+    return f"{name}{f' {boxes[0].label} to {boxes[-1].label}' if len(boxes) > 1 else ''}{more}"
+
+
 def _tier(
-    name: str, boxes: Sequence[Box], y: float, texts: list[str], placed: dict[str, tuple[float, float, float]]
+    boxes: Sequence[Box], y: float, texts: list[str], placed: dict[str, tuple[float, float, float]]
 ) -> float:
     """Place and draw a tier from `y` downwards; its lower edge."""
     shown, prefix = boxes[:MAX_BOXES], _shared([box.label for box in boxes])
@@ -76,8 +87,6 @@ def _tier(
     words = [word if len(word) <= WORD else "…" + word[1 - WORD :] for word in words]
     size = max(BOX, max(map(len, words)) * LETTER + 8)
     columns = max(1, int(WIDTH // (size + STEP)))
-    more = f", {len(boxes) - MAX_BOXES:,} more" if len(boxes) > MAX_BOXES else ""
-    texts.append(f'<text class="tier" x="2" y="{y - 3:.0f}">{e(name)}{f" {e(prefix)}…" if prefix else ""}{more}</text>')
     for start in range(0, len(shown), columns):
         row = shown[start : start + columns]
         x = (WIDTH - len(row) * (size + STEP)) / 2

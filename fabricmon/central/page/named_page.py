@@ -32,7 +32,9 @@ def named_detail(
     """
     facts = [(key, _fact(key, value)) for key, value in thing.about.items()]
     facts += [("ports", _states(tally)), ("utilisation", _load(tally)), ("nodes", str(len(thing.nodes) or ""))]
-    seen = {key: value for key, value in facts if value}
+    seen = {key: value for key, value in facts if value and thing.about.get(key) != thing.name}
+    if thing.about.get("id") == thing.about.get("guid"):
+        seen.pop("id", None)
     return f"""<div class="lead"><span class="kind">{e(KINDS[thing.kind].title)}</span></div>
 <h2 id="panel-title" tabindex="-1"><code>{e(thing.name)}</code></h2>
 {facts_list(list(seen.items()))}
@@ -106,5 +108,5 @@ def _ends(ends: Sequence[tuple[str, Sequence[Value]]]) -> str:
 def _reading(value: Value | None) -> str:
     if value is None:
         return ""
-    text = amount(value.value, value.unit)
+    text = amount(value)
     return text if value.fresh else f"<span class='faint'>{text} (old)</span>"

@@ -34,8 +34,8 @@ CATEGORIES = {
 
 
 UNITS = {"amperes": "A", "celsius": "°C", "seconds": "s", "volts": "V", "watts": "W"}
-LARGE = ("bytes", "bytes_per_second", "transfers_per_second")
-"""Units with a prefix."""
+CONVERTED = ("bytes", "bytes_per_second", "transfers_per_second", "ratio")
+"""Units with a prefix, and shares."""
 
 
 def node_detail(
@@ -226,14 +226,17 @@ def _values(values: Sequence[Value]) -> str:
 def _value(v: Value) -> str:
     old = "" if v.fresh else f" <span class='faint'>read {e(span(v.age))} ago</span>"
     name = f"<th scope='row'><code>{e(v.name)}</code></th>"
-    return f"<tr title='{e(v.help)}'>{name}<td class='n'>{amount(v.value, v.unit)}{old}</td></tr>"
+    return f"<tr title='{e(v.help)}'>{name}<td class='n'>{amount(v)}{old}</td></tr>"
 
 
-def amount(value: float, unit: str) -> str:
-    """A reading with its unit as HTML; of large ones the number as it was read is a tip."""
+def amount(v: Value) -> str:
+    """A reading with its unit, or the name of a state, as HTML; where it is converted, the number as read is a tip."""
+    value, unit = v.value, v.unit
     if not math.isfinite(value):
         return "unknown"
-    if unit in LARGE:
+    if v.word:
+        return e(v.word if v.word in ("yes", "no") else f"{number(value)} ({v.word})")
+    if unit in CONVERTED:
         return f"<span title='{number(value)} {unit.replace('_', ' ')}'>{quantity(value, unit)}</span>"
     return f"{number(value)} {e(UNITS.get(unit, unit))}".rstrip()
 
