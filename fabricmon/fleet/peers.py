@@ -113,7 +113,7 @@ class Peers(RowState):
         for turn in range(TURNS):
             first, last = (int(at * len(starts) / TURNS) for at in (turn, turn + 1))
             mine = (group >= first) & (group < last) & large[group]
-            self._turns.append((rows[mine], group[mine] - first))
+            self._turns.append((rows[mine], group[mine]))
 
     def _compare(
         self, rows: Numbers, group: Numbers, table: Table, links: LinkStates, pressure: Pressure, now: float

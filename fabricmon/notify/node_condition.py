@@ -70,7 +70,7 @@ def node_conditions(
 
 def nodes_in(incident: Incident) -> set[str]:
     """Nodes that an incident is about, and those of its bad members where it is about more than one."""
-    return {*nodes_of(incident), *(part.split("/", 1)[0] for part in incident.parts)}
+    return {*nodes_of(incident), *(part.partition("/")[0] for part in incident.parts)}
 
 
 def condition_reason(kind: str) -> str:

@@ -125,6 +125,18 @@ def test_there_is_no_more_than_there_is_room_for(node, monkeypatch):
     assert (kept.followed, kept.series) == (1, 0)
 
 
+def test_a_component_in_another_row_begins_anew_and_keeps_the_room_it_had(node):
+    kept = Closeup()
+    for step in range(4):
+        follow(kept, node, NOW + 15.0 * step, xmit=1e9 * step)
+    before = kept.series
+    node.table.generation[node.table.row(PORT)] += 1
+    for step in range(4, 8):
+        follow(kept, node, NOW + 15.0 * step, xmit=1e9 * step)
+    assert (kept.followed, kept.series) == (1, before)
+    assert sorted((at - NOW) / 15.0 for at in points(kept, node, "xmit")[0]) == [5, 6, 7]
+
+
 def test_what_was_asked_for_is_followed_for_a_while(node):
     kept = Closeup()
     kept.follow(PORT, NOW)

@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from fabricmon.engine.engine import Engine
+from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Incident, Symptom
+from fabricmon.rules import RULES
 from fabricmon.rules.rule import Scope
 from fabricmon.sim.faults import FAULTS
 from fabricmon.sim.inlet import BulkInlet
@@ -124,9 +126,18 @@ def test_the_record_is_the_one_that_was_read(faults: Faults, layer: str) -> None
             for change in engine.tick(NOW + at * 10.0).symptoms
             if change.opened or not change.witnessed
         ]
+        _no_row_begins_and_ends(engine, NOW + at * 10.0)
     assert not engine.failures()
     found = sorted(engine.incidents(), key=lambda one: one.id)
     compare(f"{faults.__name__}-{layer}.jsonl", lines([*map(incident, found), *_few(opened)]))
+
+
+def _no_row_begins_and_ends(engine: Engine, now: float) -> None:
+    """No rule calls a row bad and good at once."""
+    for rule in RULES:
+        if rule.table in engine.fleet.tables:
+            found = rule.test(View(engine.fleet.tables[rule.table], now), rule.params())
+            assert not (found.known & found.fire & found.clear).any(), rule.name
 
 
 def _few(opened: list[list[Any]]) -> list[list[Any]]:

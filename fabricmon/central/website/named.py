@@ -77,15 +77,11 @@ class NamedPages:
         fleet, now = self._evaluator.engine.fleet, self._evaluator.now()
         ids = fleet.tables[Kind.PORT].ids
         names = [name.strip() for name in thing.name.split(", ")]
-        own = {str(ids[row]): row for row in thing.rows.tolist()}
-        far = [row for row in thing.swept.tolist() if self._label(row) not in own]
-        found: list[tuple[str, list[Value]]] = []
-        for name in names:
-            row = own.get(name)
-            if row is None and far:
-                row = far.pop(0)
-            found.append((name, known.values_of(fleet, ids[row], now) if row is not None else []))
-        return found
+        rows = {self._label(row): row for row in thing.swept.tolist()}
+        rows |= {str(ids[row]): row for row in thing.rows.tolist()}
+        other = iter([row for name, row in rows.items() if name not in names])  # a sweep may have another name for it
+        ends = [(name, rows[name] if name in rows else next(other, None)) for name in names]
+        return [(name, known.values_of(fleet, ids[row], now) if row is not None else []) for name, row in ends]
 
     def _label(self, row: int) -> str:
         """The end that a swept row reads, as a cable names it."""
