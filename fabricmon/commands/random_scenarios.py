@@ -15,18 +15,22 @@ from typing import Any
 import msgspec
 
 from fabricmon.adversary.composite import STRESSES
-from fabricmon.adversary.score import CompositeScore
 from fabricmon.adversary.table import markdown, summary
 from fabricmon.console import output
 from fabricmon.console.arguments import number
 from fabricmon.console.progress import Progress
 from fabricmon.forms.decoding import Undecodable, json_value
-from fabricmon.simulate.random_scenarios import run_random
+from fabricmon.simulate.random_scenarios import RandomScore, run_random
 from fabricmon.terminal.fitted_text import clean
 
 OK, UNUSABLE = 0, 2
 MOST, MOST_JOBS = 100_000, 256
 Work = tuple[int, int, str, int]
+BY_MESSAGES = (
+    "required found in time", "notifications per true cause: mean", "notifications per true cause: 99th percentile",
+    "most messages in any five minutes", "composites with more than 6 messages in five minutes",
+)
+"""Measures that depend on the receiver."""
 
 
 def add_arguments(verbs: Any) -> None:
@@ -68,6 +72,9 @@ def run(args: argparse.Namespace) -> int:
         for stress in stresses:
             mine = [score for score in ordered if score.stress == stress]
             output.show([stress or "base", *(f"  {name}: {figure}" for name, figure in summary(mine))])
+            unlimited = summary([score.unlimited for score in mine])
+            told = [f"    {name}: {figure}" for name, figure in unlimited if name in BY_MESSAGES]
+            output.show(["  what a receiver without a budget gets", *told])
     if args.table:
         Path(args.table).write_text(markdown(ordered, _command(args, stresses)), encoding="utf-8")
     return OK
@@ -78,7 +85,7 @@ def _command(args: argparse.Namespace, stresses: list[str]) -> str:
     return f"fabricmon scenario random --count {args.count} --seed {args.seed} --hosts {args.hosts}{given}"
 
 
-def _text(score: CompositeScore) -> Iterator[str]:
+def _text(score: RandomScore) -> Iterator[str]:
     """The line of a scenario, then what was missed, wrong or false."""
     seen = [cause for cause in score.causes if cause.visible]
     yield (
@@ -94,22 +101,22 @@ def _text(score: CompositeScore) -> Iterator[str]:
     yield from (f"    FALSE {text}" for text in score.false if text not in score.wrong)
 
 
-def _kept(name: str) -> dict[tuple[int, int, str], CompositeScore]:
+def _kept(name: str) -> dict[tuple[int, int, str], RandomScore]:
     """Results by seed, number and stress; an incomplete line (after a kill) is left out, so it is run again."""
-    kept: dict[tuple[int, int, str], CompositeScore] = {}
+    kept: dict[tuple[int, int, str], RandomScore] = {}
     for text in Path(name).read_text(encoding="utf-8").splitlines():
         with contextlib.suppress(Undecodable):
-            score = json_value(text, CompositeScore)
+            score = json_value(text, RandomScore)
             kept[score.seed, score.number, score.stress] = score
     return kept
 
 
-def _timed(work: Work) -> CompositeScore:
+def _timed(work: Work) -> RandomScore:
     began = time.perf_counter()
     return msgspec.structs.replace(run_random(*work), seconds=round(time.perf_counter() - began, 3))
 
 
-def _all(work: list[Work], jobs: int) -> Iterator[tuple[Work, CompositeScore]]:
+def _all(work: list[Work], jobs: int) -> Iterator[tuple[Work, RandomScore]]:
     """Results in the order of `work`, as soon as they are ready."""
     progress = Progress()
     if jobs == 1 or len(work) < 2:

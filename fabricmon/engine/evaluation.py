@@ -17,7 +17,6 @@ from fabricmon.engine.diagnosis.row_conditions import (
     away,
     cut_off,
     erring,
-    had_traffic,
     link_state_read_at,
     of_components,
     port_health,
@@ -26,7 +25,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
 )
 from fabricmon.engine.diagnosis.silence_rate import SilenceRate
 from fabricmon.engine.diagnosis.symptom_index import TABLES, SymptomIndex, observations_of, rule_states_by_type
-from fabricmon.engine.diagnosis.verdicts import verdicts_of, with_dark_hosts
+from fabricmon.engine.diagnosis.verdicts import verdicts_of, with_dark_hosts, with_slowed
 from fabricmon.engine.diagnosis.victims import victims, without
 from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.domains.placing import Placing
@@ -210,12 +209,14 @@ class Evaluation:
             absent = np.fmin(absent, cut_off(ports_now, of_components(index.domains, covers, ports_now)))
         ports = port_health(index.domains, observations, ports_now, absent)
         silence = self._silence.leak(observations, now)
-        moved = had_traffic(index.domains, self._fleet.tables, now)
-        verdicts = verdicts_of(observations, silence, ports, moved, index)
-        self._seen = index.hosts(SymptomType.AGENT_SILENT, answering(observations, ports, moved))
+        verdicts = verdicts_of(observations, silence, ports, index)
+        self._seen = index.hosts(SymptomType.AGENT_SILENT, answering(observations, ports))
         witnessed = partial(index.witnessed, restored=self._situation.together)
         verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now)
-        return with_dark_hosts(verdicts, index.domains), observations, held_up
+        placed = self._fleet.tables[Kind.PORT].domains
+        jobs = placed.ids.get("job") if placed is not None else None
+        verdicts = with_slowed(with_dark_hosts(verdicts, index.domains), index.domains, jobs)
+        return verdicts, observations, held_up
 
     def _context(self, index: SymptomIndex, observations: Observations, now: float) -> VerdictContext:
         graph = self._placing.graph

@@ -62,13 +62,13 @@ def _ratio(view: View) -> NDArray[np.float64]:
 
 
 def _alone_on_its_host(view: View, low: NDArray[np.int8], params: StragglerParams) -> NDArray[np.bool_]:
-    """Rows of which at least KEEP_UP other ports of the host work for a job and keep up with their peers: what slows a
-    host slows them all. Without a known job a port may have less to do."""
-    peers, node, in_job = view.tracks.peers, view.node, view.tracks.peers.in_job[: view.n]
-    fine = (node >= 0) & view.present & in_job & (peers.seen[: view.n] == WINDOWS) & (low <= params.calm)
+    """Rows of which at least KEEP_UP other ports of the host keep up with their peers: what slows a host slows them
+    all, and what has less to do is a host of another job, on all its ports."""
+    peers, node = view.tracks.peers, view.node
+    fine = (node >= 0) & view.present & (peers.seen[: view.n] == WINDOWS) & (low <= params.calm)
     fine &= view.now - peers.evaluated[: view.n] <= 2 * EVERY
     others = np.bincount(node[fine], minlength=int(node.max(initial=-1)) + 2)  # the last is that of free rows: -1
-    return np.asarray((node >= 0) & in_job & (others[node] >= KEEP_UP))
+    return np.asarray((node >= 0) & (others[node] >= KEEP_UP))
 
 
 def _with_their_host(view: View, fire: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -124,7 +124,7 @@ RULE = Rule(
         "least ten of twelve windows of ten seconds. The peers are the ports of one rail and make, and of one job "
         "where jobs are known; idle ports are no peers, and a host that is low on most of its ports counts as another "
         "job's. Most stragglers are no network fault, so this alone is information; a warning where two other ports "
-        "of the host keep up in the same job. Where a link, a PCIe path or an error of the same adapter explains it, "
+        "of the host keep up. Where a link, a PCIe path or an error of the same adapter explains it, "
         "it is part of that incident."
     ),
     action=(

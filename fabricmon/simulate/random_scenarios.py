@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from fabricmon.adversary.composite import POLL, Composite, compose
 from fabricmon.adversary.delivery import AgentDelivery
 from fabricmon.adversary.names import PartNames
@@ -11,25 +15,37 @@ from fabricmon.adversary.score import CompositeScore, SeenVersion, SentMessage, 
 from fabricmon.adversary.truth import truth_of
 from fabricmon.engine import Engine
 from fabricmon.jobs.model import Job, Jobs
-from fabricmon.model import Maintenance
+from fabricmon.model import Maintenance, Notification
+from fabricmon.notify.route import Receiver
+from fabricmon.notify.settings import NotifyConfig
 from fabricmon.rules.rule import Scope
-from fabricmon.sim.scenarios.run import Log
+from fabricmon.senders.routing import Paced
+from fabricmon.sim.scenarios.run import RECEIVER, Log
 from fabricmon.sim.scenarios.stage import START
 
+DELIVERED = Paced().receiver("delivered", NotifyConfig(), repeats_itself=False, acknowledged=False)
+"""A receiver of the default configuration: a budget of messages, and rises of one incident that join."""
 
-def run_random(seed: int, number: int, stress: str = "", most: int = 2000) -> CompositeScore:
+
+class RandomScore(CompositeScore, frozen=True, kw_only=True):
+    """The score of what a receiver of the default configuration got. `unlimited`: of one without a budget."""
+
+    unlimited: CompositeScore
+
+
+def run_random(seed: int, number: int, stress: str = "", most: int = 2000) -> RandomScore:
     """Compose, play and score one scenario; always the same for the same arguments."""
     return run_composite(compose(seed, number, stress, most))
 
 
-def run_composite(composite: Composite) -> CompositeScore:
+def run_composite(composite: Composite) -> RandomScore:
     """Play a composite with and without its faults, the former against an engine, and score it."""
     scene, without = composite.scene(), composite.scene()
     acts = [*composite.noise.acts, *(act for fault in composite.faults for act in fault.course.acts)]
     plays = Play(scene, acts, True), Play(without, acts, False)
     engine = Engine(Scope.FLEET, composite.map.graph, fabric=f"random-{composite.number}")
     engine.maintenance(_windows(composite))
-    log, delivery = Log(engine, 0.0), AgentDelivery(composite, scene)
+    log, delivery = Log(engine, 0.0, (DELIVERED, RECEIVER)), AgentDelivery(composite, scene)
     shown = Shown(delivery, without)
     poll = 0.0
     while poll <= composite.end:
@@ -44,13 +60,21 @@ def run_composite(composite: Composite) -> CompositeScore:
             log.tick(now)
         poll += POLL
     log.finish(poll)
-    return score(
-        truth_of(composite, shown, PartNames(composite.fabric, scene.transit)),
-        [SeenVersion(version.at, version.incident) for version in log.versions],
-        [SentMessage(note.created - START, note.reason, note.incidents) for note in log.notes],
-        seed=composite.seed, number=composite.number, stress=composite.stress, shape=composite.fabric.shape,
-        hosts=len(composite.fabric.layout.hosts), lookalikes=composite.noise.lookalikes,
-    )  # fmt: skip
+    truth = truth_of(composite, shown, PartNames(composite.fabric, scene.transit))
+    versions = [SeenVersion(version.at, version.incident) for version in log.versions]
+    scores = [
+        score(
+            truth, versions, _sent(log.notes, receiver), seed=composite.seed, number=composite.number,
+            stress=composite.stress, shape=composite.fabric.shape, hosts=len(composite.fabric.layout.hosts),
+            lookalikes=composite.noise.lookalikes,
+        ) for receiver in (DELIVERED, RECEIVER)
+    ]  # fmt: skip
+    return RandomScore(**msgspec.structs.asdict(scores[0]), unlimited=scores[1])
+
+
+def _sent(notes: Iterable[Notification], receiver: Receiver) -> list[SentMessage]:
+    mine = (note for note in notes if note.receiver == receiver.name)
+    return [SentMessage(note.created - START, note.reason, note.incidents) for note in mine]
 
 
 def _windows(composite: Composite) -> list[Maintenance]:

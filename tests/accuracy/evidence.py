@@ -74,7 +74,6 @@ class Trial:
     facts: dict[SymptomType, Observation]
     silence: float
     ports: PortHealth
-    moved: NDArray[np.bool_]
     truths: list[Truth]
 
 
@@ -243,9 +242,7 @@ class _Evidence:
         near = fabric.places.near if level == "L2" else np.zeros(0, np.int64)
         sick, towards = unwell(facts, groups, fell, fell, BEGIN + 60), np.zeros(len(of_el), np.bool_)
         ports = PortHealth(groups, sick, of_el, near, BEGIN + 60, towards)
-        alive = np.zeros(len(layout.hosts), np.bool_)
-        alive[layout.host_of[fabric.carries]] = True
-        return Trial(facts, SilenceRate().leak(facts, BEGIN + 60), ports, alive, truths)
+        return Trial(facts, SilenceRate().leak(facts, BEGIN + 60), ports, truths)
 
     def _facts(self, seen: NDArray[np.bool_], level: str) -> dict[SymptomType, Observation]:
         fabric, facts = self.fabric, {}

@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 
 def noisy_or(fabric: Fabric, trial: Trial) -> list[Answer]:
-    found = verdicts_of(trial.facts, trial.silence, trial.ports, trial.moved, fabric.board)
+    found = verdicts_of(trial.facts, trial.silence, trial.ports, fabric.board)
     answers = []
     for verdict in found:
         mode = verdict.modes[0]

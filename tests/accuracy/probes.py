@@ -155,8 +155,7 @@ def _answers(probed: Probed, lost: np.ndarray) -> list[Answer]:
     none = np.full(fabric.ports, np.nan)
     ports = PortHealth(fabric.places.port, unwell(facts, fabric.places.port, none, none, BEGIN + 60), none,
                        fabric.places.near, BEGIN + 60, np.zeros(fabric.ports, np.bool_))  # fmt: skip
-    alive = np.zeros(len(fabric.layout.hosts), np.bool_)
-    case = Trial(facts, SilenceRate().leak(facts, BEGIN + 60), ports, alive, [])
+    case = Trial(facts, SilenceRate().leak(facts, BEGIN + 60), ports, [])
     return [answer for answer in noisy_or(fabric, case) if answer.confidence >= SURE]
 
 

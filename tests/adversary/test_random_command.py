@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fabricmon.adversary.score import CompositeScore
-from fabricmon.simulate.random_scenarios import run_random
+from fabricmon.simulate.random_scenarios import RandomScore, run_random
 
 pytestmark = pytest.mark.timeout(600)  # whole composites are played
 
@@ -22,8 +21,8 @@ def _random(*arguments: str, timeout: float = 280.0) -> subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
-def _scores(text: str) -> list[CompositeScore]:
-    found = [msgspec.json.decode(line, type=CompositeScore) for line in text.splitlines()]
+def _scores(text: str) -> list[RandomScore]:
+    found = [msgspec.json.decode(line, type=RandomScore) for line in text.splitlines()]
     return [msgspec.structs.replace(score, seconds=0.0) for score in found]
 
 

@@ -16,7 +16,7 @@ from fabricmon.engine.diagnosis.gray import gray
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain, with_their_switch
-from fabricmon.engine.diagnosis.verdicts import with_dark_hosts, without_falls
+from fabricmon.engine.diagnosis.verdicts import with_dark_hosts, with_slowed, without_falls
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.engine.incidents.situation import Situation
@@ -54,14 +54,15 @@ def test_one_more_pcie_link_that_becomes_slow_later_is_part_of_it() -> None:
 LEAVES, SPINES = 8, 2
 
 
-def cables() -> RowDomains:
-    """Eight leaves, each with a cable to both of two spines: row = leaf + LEAVES * spine, all of a sweep."""
-    n = LEAVES * SPINES
+def cables(spines: int = SPINES) -> RowDomains:
+    """Eight leaves, each with a cable to each of two spines: row = leaf + LEAVES * spine, all of a sweep."""
+    n = LEAVES * spines
     ids = {domain: np.full(n, -1, np.int32) for domain in DOMAINS}
     ids["link"], ids["tier"] = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
     names: dict[str, list[str]] = {domain: [] for domain in DOMAINS}
     names["tier"] = ["0-1"]
     names["link"] = [f"leaf-{at % LEAVES}/{40 + at // LEAVES}, spine-{at // LEAVES}/{at % LEAVES}" for at in range(n)]
+    names["leaf"] = [f"su0/rail{at}" for at in range(LEAVES)]
     about = {"leaf": [{"switch": f"leaf-{at}"} for at in range(LEAVES)]}
     return RowDomains(Domains(ids, names, about, np.zeros(n, np.bool_), np.full(n, -1, np.int32)), {}, [])
 
@@ -82,6 +83,12 @@ def test_all_cables_of_a_switch_without_hosts_are_that_switch() -> None:
     assert verdict.explained[DOWN].tolist() == list(range(LEAVES, 2 * LEAVES))
     assert verdict.confidence > 0.99
     assert verdict.silent == {DOWN: 0}
+
+
+def test_all_cables_of_a_leaf_to_its_spines_are_that_leaf_before_its_ports_show_anything() -> None:
+    domains = cables(4)
+    (verdict,) = of_switches_above(broken(range(3, 4 * LEAVES, LEAVES)), domains)
+    assert (verdict.mode.word, domains.names["switch"][verdict.group]) == ("leaf", "su0/rail3")
 
 
 @pytest.mark.parametrize(
@@ -300,6 +307,40 @@ def test_links_of_hosts_without_power_that_a_sweep_sees_go_down_are_effects_of_i
     assert found[0].effects[DOWN].tolist() == [1]
     cut = replace(dark, modes=(next(mode for mode in MODES if mode.name == "monitoring path cut"),))
     assert len(with_dark_hosts([cut, inside], of_hosts(8, 2))) == 2, "hosts that do not answer may run"
+    leaf = next(mode for mode in HARD_MODES if mode.name == "leaf down")
+    two = FaultVerdict((leaf,), 0, 0.99, 0.99, 50.0, {DOWN: np.arange(4)}, 120.0, {}, (), None)
+    (dead,) = with_dark_hosts([cut, two], of_hosts(8, 2))
+    assert (dead.seen, dead.effects[DOWN].tolist()) == (True, [0, 1, 2, 3]), "of two of three silent hosts all are dark"
+    three = replace(two, explained={DOWN: np.arange(6)})
+    assert len(with_dark_hosts([cut, three], of_hosts(8, 2))) == 2, "it may be the leaf of all of them"
+
+
+def test_a_job_that_lost_a_peer_is_slow_by_that() -> None:
+    domains, slow = of_hosts(8, 2), next(mode for mode in MODES if mode.name == "NIC slower than its peers")
+    (down,) = broken([1], [100.0])
+    late = FaultVerdict((slow,), 4, 0.6, 0.6, 5.0, {SymptomType.STRAGGLER: np.array([4])}, 250.0, {}, (), None)
+    jobs = np.array([0] * 8 + [1] * 8, np.int32)
+    (found,) = with_slowed([down, late], domains, jobs)
+    assert found.effects[SymptomType.STRAGGLER].tolist() == [4]
+    other = replace(late, explained={SymptomType.STRAGGLER: np.array([12])})
+    assert len(with_slowed([down, other], domains, jobs)) == 2, "another job"
+    assert len(with_slowed([down, replace(late, onset=500.0)], domains, jobs)) == 2, "long after"
+
+
+def test_beginnings_of_groups_are_rare_though_single_hosts_restart() -> None:
+    domains = of_hosts(8, 2)
+    causes, rack = CommonCauses(), next(mode for mode in HARD_MODES if mode.name == "hosts of a rack silent")
+    dead = next(mode for mode in HARD_MODES if mode.name == "host dead")
+    silent = SymptomType.AGENT_SILENT
+    for at in range(6):  # agents that restart
+        alone = FaultVerdict((dead,), 7, 0.99, 0.99, 9.0, {silent: np.array([7])}, 100.0 * at, {}, (), None)
+        causes.joined([alone], {}, domains, lambda _kind, _rows: True, 100.0 * at)
+    halves = [
+        FaultVerdict((rack,), at, 0.99, 0.99, 50.0, {silent: 4 * at + np.arange(2)}, 900.0, {silent: 2}, (), None)
+        for at in (0, 1)
+    ]
+    found = causes.joined(halves, {}, domains, lambda _kind, _rows: True, 903.0)
+    assert [verdict.mode.word for verdict in found] == ["common"]
 
 
 def test_two_parts_of_groups_that_fail_at_one_moment_have_an_unknown_common_cause_and_two_whole_ones_have_not() -> None:

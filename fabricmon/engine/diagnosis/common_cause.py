@@ -106,6 +106,7 @@ class _Cause:
     confidence: float
     gain: float
     rows: set[int] = field(default_factory=set)
+    seen: bool = False
 
 
 Witnessed = Callable[[SymptomType, Ints], bool]
@@ -117,6 +118,7 @@ class CommonCauses:
 
     def __init__(self) -> None:
         self._rates = [BeginningRate(USUAL, DAY / USUAL, p.within) for p in PHENOMENA]
+        self._rates_of_groups = [BeginningRate(USUAL, DAY / USUAL, p.within) for p in PHENOMENA]
         self._causes: list[list[_Cause]] = [[] for _ in PHENOMENA]
         self._explained: list[set[int]] = [set() for _ in PHENOMENA]
         self._first: list[dict[int, float]] = [{} for _ in PHENOMENA]
@@ -145,6 +147,7 @@ class CommonCauses:
                 domains.divide(phenomenon.mode.domain, *_empty(domains, phenomenon.table), phenomenon.table)
                 continue
             self._rates[number].learn([unit.onset for unit in units], now)
+            self._rates_of_groups[number].learn([unit.onset for unit in units if unit.wide], now)
             first = self._first[number]
             self._first[number] = {row: first.get(row, now) for unit in units for row in unit.rows}
             left = self._of(number, units, left, domains, now)
@@ -155,14 +158,13 @@ class CommonCauses:
     ) -> list[FaultVerdict]:
         phenomenon, causes = PHENOMENA[number], self._causes[number]
         _end(phenomenon, causes, units)
-        rate = self._rates[number].mean
         explained = self._rows_of_groups(number, verdicts, units)
         units = [unit for unit in units if unit.wide or not unit.rows <= explained]
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]
         for unit in free:
             for cause in causes:
                 near = -phenomenon.within <= unit.onset - cause.onset <= max(phenomenon.within, phenomenon.joins)
-                if near and not unit.wide:
+                if near and (not unit.wide or len(unit.rows) < len(cause.rows)):
                     cause.rows |= unit.rows
         free = [unit for unit in free if not any(unit.rows & cause.rows for cause in causes)]
         fresh = [unit for unit in free if now - unit.onset <= FRESH]
@@ -170,7 +172,8 @@ class CommonCauses:
             if _foremost(cluster) is None:
                 cluster = [unit for unit in cluster if not unit.known]
             least = _least(phenomenon, cluster, domains)
-            odds = chance(len(cluster), rate, phenomenon.within)
+            rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
+            odds = chance(len(cluster), rates[number].mean, phenomenon.within)
             if len(cluster) >= least and odds < UNLIKELY:
                 causes.append(_cause(phenomenon, cluster, odds))
             elif len(cluster) > 1 and self._grows(number, cluster, now):
@@ -284,12 +287,14 @@ def _foremost(units: Sequence[_Unit]) -> _Unit | None:
 
 def _least(phenomenon: Phenomenon, cluster: Sequence[_Unit], domains: RowDomains) -> int:
     """Beginnings from which a cluster can have a common cause. A group and ports of which no leaf is known are two:
-    they may be its ports."""
+    they may be its ports where their adapters have the names of its own (one rail)."""
     if not any(unit.wide for unit in cluster):
         return phenomenon.least
-    rows = [row for unit in cluster if not unit.wide for row in unit.rows]
+    first, rows = _foremost(cluster), [row for unit in cluster if not unit.wide for row in unit.rows]
     loose = phenomenon.table is Kind.PORT and bool(rows) and bool((domains.port.ids["leaf"][rows] < 0).all())
-    return 2 if loose and _foremost(cluster) is not None else _least_groups(phenomenon, cluster)
+    if loose and first is not None and domains.devices(rows) <= domains.devices(first.rows):
+        return 2
+    return _least_groups(phenomenon, cluster)
 
 
 def _least_groups(phenomenon: Phenomenon, units: Iterable[_Unit]) -> int:
@@ -308,6 +313,7 @@ def _verdict(phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_
         for into, parts in ((explained, unit.verdict.explained), (effects, unit.verdict.effects)):
             for kind, rows in parts.items():
                 into.setdefault(kind, []).append(rows)
+    cause.seen |= any(unit.verdict is not None and unit.verdict.seen for unit in units)
     first = _foremost(units)
     if first is not None and first.verdict is not None:
         for kind, found in explained.items():
@@ -321,7 +327,7 @@ def _verdict(phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_
         explained={kind: np.unique(np.concatenate(rows)) for kind, rows in explained.items()},
         onset=cause.onset, silent={}, rivals=(), best_other=None,
         effects={kind: np.unique(np.concatenate(rows)) for kind, rows in effects.items()},
-        gathering=grows, seen=any(unit.verdict is not None and unit.verdict.seen for unit in units),
+        gathering=grows, seen=cause.seen,
     )  # fmt: skip
 
 

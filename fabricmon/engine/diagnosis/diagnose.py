@@ -305,7 +305,11 @@ class Candidates:
             gain=own,
             explained={kind: self.observations[kind].rows[at - self.base[kind]] for kind, at in explained.items()},
             onset=float(self.onset[positive].min()),
-            silent={kind: self._silent(kind, mode.domain, group) for kind in mode.q if self._has(kind, mode.domain)},
+            silent={
+                kind: self._silent(kind, mode.domain, group)
+                for kind in dict.fromkeys(kind for _, member in members for kind in self.mode[member].q)
+                if self._has(kind, mode.domain)
+            },
             rivals=tuple(near),
             best_other=others[0] if others else None,
             unlikely=tuple(a for a in others[len(near) :] if (a.mode.word, a.group) in whole)[:UNLIKELY],

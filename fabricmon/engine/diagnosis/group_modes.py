@@ -118,3 +118,10 @@ TOGETHER_MODES: tuple[Mode, ...] = (
          {T.NVLINK_DOWN: 0.95, T.NVLINK_ERRORS: 0.95, T.GPU_FABRIC: 0.95}, word="common"),
 )  # fmt: skip
 """Of an unknown common cause (common_cause.py); never candidates of the noisy-OR."""
+
+DEAD_MODES: Mapping[str, Mode] = {
+    **{mode.name.replace(" dead", " silent"): mode for mode in PARTIAL_MODES if mode.sign is T.LOSS_TOWARDS_HOST},
+    "hosts silent": Mode("hosts dead", "together_silent", "fault_domain", 12.5, {T.AGENT_SILENT: 0.97}, word="common",
+                         severity=Severity.CRITICAL),
+}  # fmt: skip
+"""Name of a mode of silent hosts -> the mode where something shows that they are dead."""

@@ -149,38 +149,32 @@ def waits(ratio: Floats) -> Mask:
         return np.asarray(~((ratio >= WEAK) & (ratio < STALLED)))
 
 
-def witnesses(observations: Observations, ports: PortHealth, moved: Mask) -> Observation | None:
+def witnesses(observations: Observations, ports: PortHealth) -> Observation | None:
     """Whether the peers of silent hosts lose packets towards them: a symptom of NODE rows, known of silent ones only.
 
-    With flows: those towards the host. Without: ports of at least two other hosts began to lose when it fell silent,
-    and not more of them than the silent hosts account for. No loss at all is evidence against a dead host only if
-    it had traffic, after the time in which a loss would show, and if no loss began then that cannot be assigned.
-
-    moved  bool[n] of the NODE rows: a port of the host carried traffic shortly before
+    With flows: those towards the host; where they lose none after the time in which it would show, the host is up.
+    Without: ports of at least two other hosts began to lose when it fell silent, and not more of them than the silent
+    hosts account for. That no port loses is no evidence then: who sends to a host is not known.
     """
     silent = observations.get(SymptomType.AGENT_SILENT)
     if silent is None or not len(silent.rows):
         return None
     hosts = silent.groups.ids["host"]
     shown, known = np.zeros(len(hosts), np.bool_), np.zeros(len(hosts), np.bool_)
-    open_ = np.empty(0, np.int64)
     lossy, flows = observations.get(SymptomType.PACKET_LOSS), observations.get(SymptomType.FLOW_LOSS)
     if flows is not None and len(flows.known):
         shown[silent.rows], known[silent.rows] = _witnessed_by_flows(silent, flows, ports)
     if lossy is not None and len(lossy.rows):
-        found, open_ = _witnessed_by_ports(silent, lossy, ports, known)
+        found = _witnessed_by_ports(silent, lossy, ports, known)
         shown[found] = known[found] = True
-    quiet = np.setdiff1d(silent.rows[~known[silent.rows] & moved[silent.rows]], open_)
-    if lossy is not None and lossy.known.any() and (flows is None or not len(flows.known)):
-        known[quiet] = True
     at = np.flatnonzero(shown[silent.rows])
     known &= shown | _mask(silent.rows[ports.now - silent.onset > NEAR], len(known))
     return Observation(silent.groups, silent.rows[at], silent.onset[at], known)
 
 
-def answering(observations: Observations, ports: PortHealth, moved: Mask) -> Ints:
+def answering(observations: Observations, ports: PortHealth) -> Ints:
     """NODE rows of silent hosts towards which no peer loses packets although it would show."""
-    seen, silent = witnesses(observations, ports, moved), observations.get(SymptomType.AGENT_SILENT)
+    seen, silent = witnesses(observations, ports), observations.get(SymptomType.AGENT_SILENT)
     if seen is None or silent is None:
         return np.empty(0, np.int64)
     return np.asarray(silent.rows[seen.known[silent.rows] & ~np.isin(silent.rows, seen.rows)])
@@ -198,26 +192,22 @@ def _witnessed_by_flows(silent: Observation, flows: Observation, ports: PortHeal
     return (bad >= 1) & (bad >= FLOWS_SHARE * seen), seen > 0
 
 
-def _witnessed_by_ports(
-    silent: Observation, lossy: Observation, ports: PortHealth, known: Mask
-) -> tuple[Ints, Ints]:
-    """The silent hosts, without those known by flows, that the losses of other ports point to, and those to which they
-    may."""
+def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHealth, known: Mask) -> Ints:
+    """The silent hosts, without those known by flows, that the losses of other ports point to."""
     hosts, power = silent.groups.ids["host"], silent.groups.ids["power"]
     alone = replace(ports.unwell, silent=np.full_like(ports.unwell.silent, np.nan))
     _, left = _set_ports_aside(lossy, (), replace(ports, unwell=alone))
     waiting = waits(ports.ratio[left.rows])
     rows, began = left.rows[waiting], left.onset[waiting]
     found: list[int] = []
-    possible: list[int] = []
     for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
         together = silent.rows[np.abs(silent.onset - onset) <= BEFORE + NEAR]
         near = (began >= onset - BEFORE) & (began <= onset + NEAR)
         others = np.setdiff1d(lossy.groups.ids["host"][rows[near]], hosts[together])
         most = SLACK * 2 * PEERS * _ports_of(lossy, hosts[together])
-        if not known[row] and len(others) >= 2 and near.sum() <= most:
-            (found if _foremost(row, together, power) else possible).append(row)
-    return np.array(found, np.int64), np.array(possible, np.int64)
+        if not known[row] and len(others) >= 2 and near.sum() <= most and _foremost(row, together, power):
+            found.append(row)
+    return np.array(found, np.int64)
 
 
 FLOWS_SHARE = 0.5

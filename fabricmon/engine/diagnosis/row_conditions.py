@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +23,6 @@ from fabricmon.fleet.window import ERRORS
 from fabricmon.model import Kind, Presence
 
 GRACE = 120.0  # seconds after a boot or driver load in which symptoms do not count (docs/methods.md#boot-grace)
-TRAFFIC_SINCE = 60.0  # seconds before its last frame in which a host had traffic
 ANSWERS = frozenset({Presence.REFUSED, Presence.CLONED, Presence.INCOMPATIBLE})
 """The node answered and only its agent is silent: no evidence about its power or its host."""
 
@@ -94,18 +93,6 @@ def away(domains: RowDomains, nodes: Table, now: float) -> tuple[Mask, Floats]:
 
 
 UNHEARD = 5.0  # seconds without a frame: agents send at least one a second
-
-
-def had_traffic(domains: RowDomains, tables: Mapping[Kind, Table], now: float) -> Mask:
-    """NODE rows of which a port carried traffic in the minute before their last frame."""
-    hosts, of_nodes = domains.port.ids["host"], domains.by_table[Kind.NODE].ids["host"]
-    moved = View(tables[Kind.PORT], now).tracks.moved[: len(hosts)]
-    newest = np.full(int(max(hosts.max(initial=-1), of_nodes.max(initial=-1))) + 1, -np.inf)
-    known = (hosts >= 0) & np.isfinite(moved)
-    np.maximum.at(newest, hosts[known], moved[known])
-    last = View(tables[Kind.NODE], now).value("last_frame")[: len(of_nodes)]
-    with np.errstate(invalid="ignore"):
-        return np.asarray((of_nodes >= 0) & (last - newest[of_nodes] <= TRAFFIC_SINCE))
 
 
 def port_health(domains: RowDomains, observations: Observations, ports: View, absent: Floats) -> PortHealth:

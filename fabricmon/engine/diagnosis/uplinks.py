@@ -1,7 +1,8 @@
 """Cables between switches that fail with the switch at one of their ends. Pure.
 
 A sweep reports them as links of their own. They are in no group of a leaf, which is its hosts' ports: they are effects
-of its verdict. Of a switch without hosts they are all that shows (docs/methods.md#switches-above-leaves).
+of its verdict, and may show that it fails before its ports do. Of a switch without hosts they are all that shows
+(docs/methods.md#switches-above-leaves).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fabricmon.engine.diagnosis.partial import log_marginal
 from fabricmon.engine.diagnosis.search import CAP
 from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.model import Kind
 
 FAILING = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_FLAPPING, SymptomType.LINK_ERRORS})
 OF_LEAVES = ("leaf", "run_down", "run_flapping", "run_errors")
@@ -74,20 +76,22 @@ def with_effects(verdict: FaultVerdict, cable: FaultVerdict) -> FaultVerdict:
 
 
 def of_switches_above(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> list[FaultVerdict]:
-    """The verdicts; those on cables of one switch without hosts as one, where that explains them better."""
+    """The verdicts; those on cables of one switch as one, where that explains them better."""
     tier = domains.assigned.ids["tier"]
     found = list(verdicts)
     ids, names = np.full(len(tier), -1, np.int32), list[str]()
     transit = [v for v in verdicts if v.domain == "link" and (tier[_rows(v)] >= 0).all()]
     if len(transit) >= min(mode.least for mode in SWITCH_MODES.values()):
-        cables = _cables(domains)
+        leaves = {about.get("switch", ""): leaf for leaf, about in enumerate(domains.assigned.about.get("leaf", []))}
+        leaves.pop("", None)
+        cables = _cables(domains, leaves)
         while (best := _best_switch(transit, cables)) is not None:
             kind, switch, mine = best
             group = len(names)
-            names.append(switch)
+            names.append(domains.names["leaf"][leaves[switch]] if switch in leaves else switch)
             ids[[row for row in cables[switch] if ids[row] < 0]] = group
-            tiers = {domains.names["tier"][at] for at in tier[cables[switch]].tolist()}
-            word = "spine" if any(name.startswith("0-") for name in tiers) else "core"
+            tiers = {domains.names["tier"][at] for at in tier[cables[switch]].tolist() if at >= 0}
+            word = "leaf" if switch in leaves else "spine" if any(name.startswith("0-") for name in tiers) else "core"
             mode = replace(SWITCH_MODES[kind], word=word)
             found = [v for v in found if v not in mine] + [_of_switch(mine, kind, mode, group, cables[switch])]
             transit = [v for v in transit if v not in mine]
@@ -99,15 +103,16 @@ def _rows(verdict: FaultVerdict) -> Ints:
     return np.concatenate(list(verdict.explained.values()))
 
 
-def _cables(domains: RowDomains) -> Mapping[str, list[int]]:
-    """Switch without hosts -> the row that stands for each of its cables, of those that a sweep reports."""
+def _cables(domains: RowDomains, leaves: Mapping[str, int]) -> Mapping[str, list[int]]:
+    """Switch -> the row that stands for each of its cables to other switches, of those that a sweep reports, and of a
+    leaf the rows of its ports."""
     tier, link = domains.assigned.ids["tier"], domains.port.ids["link"]
-    leaves = {about.get("switch", "") for about in domains.assigned.about.get("leaf", [])}
     found: dict[str, list[int]] = {}
     for row in np.flatnonzero((tier >= 0) & (link >= 0)).tolist():
         for end in domains.names["link"][link[row]].split(", "):
-            if (switch := end.rpartition("/")[0]) not in leaves:
-                found.setdefault(switch, []).append(row)
+            found.setdefault(end.rpartition("/")[0], []).append(row)
+    for switch in found.keys() & leaves.keys():
+        found[switch] += domains.members(Kind.PORT, "leaf", leaves[switch]).tolist()
     return found
 
 

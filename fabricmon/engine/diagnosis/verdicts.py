@@ -12,11 +12,12 @@ from fabricmon.catalogue.kinds import KINDS
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED, ONE_CAUSE
 from fabricmon.engine.diagnosis.diagnose import MOSTLY, FaultVerdict, diagnose, unexplained
+from fabricmon.engine.diagnosis.group_modes import DEAD_MODES
 from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses, witnesses
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, with_effects, with_their_switch
-from fabricmon.engine.domains.groups import Ints
+from fabricmon.engine.domains.groups import Ids, Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
 
@@ -28,18 +29,14 @@ CUT_OFF = 0.5
 
 
 def verdicts_of(
-    observations: Observations, silence: float, ports: PortHealth, moved: NDArray[np.bool_], index: SymptomIndex
+    observations: Observations, silence: float, ports: PortHealth, index: SymptomIndex
 ) -> list[FaultVerdict]:
-    """All verdicts on the open symptoms.
-
-    silence  base rate of silent agents (`silence_rate`)
-    moved    bool[n] of the NODE rows: a port of the host carried traffic shortly before its last frame
-    """
+    """All verdicts on the open symptoms. `silence`: base rate of silent agents (`silence_rate`)."""
     hard = {kind: found for kind, found in observations.items() if kind not in LOSSES}
-    seen = witnesses(observations, ports, moved)
+    seen = witnesses(observations, ports)
     found = diagnose(hard | ({WITNESS: seen} if seen is not None else {}), silence)
     found = [_without_witness(verdict) for verdict in found if set(verdict.explained) != {WITNESS}]
-    found = [_with_unseen(verdict, moved, ports.now) for verdict in found]
+    found = [_with_unseen(verdict, observations, ports.now) for verdict in found]
     found = without_falls(found)
     found = of_switches_above(with_their_switch(_without_cut_off(found, ports), index.domains), index.domains)
     found, soft = place_losses(observations, found, ports)
@@ -68,28 +65,97 @@ FLAPPING = frozenset({SymptomType.LINK_FLAPPING, SymptomType.LINK_FELL})
 
 
 def with_dark_hosts(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> list[FaultVerdict]:
-    """The verdicts, without links that are down of hosts that another one explains as dead or without power: who sweeps
-    the switches sees their ports go dark."""
+    """The verdicts, without links that are down of hosts that another one explains: who sweeps the switches sees the
+    ports of dead hosts go dark."""
     owner: dict[int, int] = {}
     of_nodes, of_ports = domains.by_table[Kind.NODE].ids["host"], domains.port.ids["host"]
     for at, verdict in enumerate(verdicts):
-        if verdict.mode.kind in DARK:
-            rows = verdict.explained.get(SymptomType.AGENT_SILENT, np.empty(0, np.int64))
-            owner |= dict.fromkeys(of_nodes[rows].tolist(), at)
-    found, gone = list(verdicts), set[int]()
+        rows = verdict.explained.get(SymptomType.AGENT_SILENT, np.empty(0, np.int64))
+        owner |= dict.fromkeys(of_nodes[rows].tolist(), at)
+    found, gone, dark = list(verdicts), set[int](), dict[int, set[int]]()
     for at, verdict in enumerate(verdicts if owner else ()):
         if verdict.explained.keys() == {SymptomType.LINK_DOWN}:
             hosts = of_ports[verdict.explained[SymptomType.LINK_DOWN]].tolist()
-            dark = [owner[host] for host in hosts if host in owner]
-            most = max(dark, key=dark.count) if len(dark) >= MOSTLY * len(hosts) else -1
-            if most >= 0 and verdict.onset >= found[most].onset - ONE_CAUSE:
+            silent = [owner[host] for host in hosts if host in owner]
+            most = max(silent, key=silent.count) if len(silent) >= MOSTLY * len(hosts) else -1
+            if most < 0 or verdict.onset < found[most].onset - ONE_CAUSE:
+                continue
+            if found[most].mode.kind in DEAD or _goes_dark(found[most], verdict, set(hosts), of_ports):
                 found[most] = with_effects(found[most], verdict)
+                dark.setdefault(most, set()).update(hosts)
                 gone.add(at)
+    for at, hosts in dark.items():
+        if len(hosts) >= DARK * len(found[at].explained[SymptomType.AGENT_SILENT]):
+            found[at] = replace(found[at], seen=True)
+    return [_as_dead(verdict) if verdict.seen else verdict for at, verdict in enumerate(found) if at not in gone]
+
+
+def _as_dead(verdict: FaultVerdict) -> FaultVerdict:
+    """A verdict on silent hosts that are seen to be dead."""
+    dead = DEAD_MODES.get(verdict.mode.name)
+    return replace(verdict, modes=(dead, *verdict.modes[1:])) if dead is not None else verdict
+
+
+DEAD = ("fault_domain", "host_unreachable")
+"""Kinds of verdicts on silent hosts that are more than silence."""
+DARK = 0.5
+"""Share of the ports of silent hosts from which these are dead, as of one host (causes.py); and of the hosts."""
+
+
+def _goes_dark(silent: FaultVerdict, links: FaultVerdict, hosts: set[int], of_ports: NDArray[np.int32]) -> bool:
+    """Whether links go down as their silent hosts die: at that moment, most of them, of several hosts, and others fell
+    silent, too. A leaf that fails takes no hosts of others along."""
+    together = abs(links.onset - silent.onset) <= ONE_CAUSE and len(hosts) > 1
+    ports = int(np.isin(of_ports, sorted(hosts)).sum())
+    down = len(links.explained[SymptomType.LINK_DOWN])
+    return together and down >= DARK * ports and len(silent.explained[SymptomType.AGENT_SILENT]) > len(hosts)
+
+
+def with_slowed(verdicts: Sequence[FaultVerdict], domains: RowDomains, jobs: Ids | None) -> list[FaultVerdict]:
+    """The verdicts, without adapters that became slow after ports of their job, or of their rail where no job is known,
+    failed: who talked to those has less to do. They are effects.
+
+    jobs  of the PORT rows, -1 none; None: no job is known
+    """
+    if not any(_only_slow(verdict) for verdict in verdicts):
+        return list(verdicts)
+    found, gone = list(verdicts), set[int]()
+    failed = [(at, _failed_ports(verdict, domains)) for at, verdict in enumerate(verdicts) if not _only_slow(verdict)]
+    rails = domains.assigned.ids["rail"]
+    for at, verdict in enumerate(verdicts):
+        if not _only_slow(verdict):
+            continue
+        mine = verdict.explained[SymptomType.STRAGGLER]
+        known = jobs is not None and len(jobs) == len(rails) and bool((jobs[mine] >= 0).all())
+        of = jobs if jobs is not None and known else rails
+        for other, rows in failed:
+            before = 0.0 <= verdict.onset - found[other].onset <= SLOWED
+            if before and np.isin(of[rows[rows < len(of)]], of[mine][of[mine] >= 0]).any():
+                found[other] = with_effects(found[other], verdict)
+                gone.add(at)
+                break
     return [verdict for at, verdict in enumerate(found) if at not in gone]
 
 
-DARK = ("fault_domain", "host_unreachable")
-"""Kinds of verdicts on silent hosts that are more than silence."""
+SLOWED = 180.0
+"""Seconds after a failure in which a port that has less to do by it counts as slow: the windows and the hold of the
+rule (docs/methods.md#straggler), and two polls."""
+
+
+def _only_slow(verdict: FaultVerdict) -> bool:
+    return verdict.explained.keys() == {SymptomType.STRAGGLER}
+
+
+def _failed_ports(verdict: FaultVerdict, domains: RowDomains) -> Ints:
+    """PORT rows that carry nothing by a verdict."""
+    rows = [rows for kind, rows in verdict.explained.items() if kind in STOPPING]
+    if (silent := verdict.explained.get(SymptomType.AGENT_SILENT)) is not None:
+        of_hosts = domains.by_table[Kind.NODE].ids["host"][silent]
+        rows.append(np.flatnonzero(np.isin(domains.port.ids["host"], of_hosts[of_hosts >= 0])))
+    return np.unique(np.concatenate(rows)) if rows else np.empty(0, np.int64)
+
+
+STOPPING = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_FLAPPING, SymptomType.NIC_FAULT})
 
 
 def _without_cut_off(verdicts: Sequence[FaultVerdict], ports: PortHealth) -> list[FaultVerdict]:
@@ -119,12 +185,13 @@ def _without_witness(verdict: FaultVerdict) -> FaultVerdict:
     )
 
 
-def _with_unseen(verdict: FaultVerdict, moved: NDArray[np.bool_], now: float) -> FaultVerdict:
-    """Set `unseen` of lost power or a cut network: one of the hosts had traffic, and a loss may still show."""
-    rows = verdict.explained.get(SymptomType.AGENT_SILENT)
-    if rows is None or verdict.seen or not any(rival.mode.domain == verdict.domain for rival in verdict.rivals):
+def _with_unseen(verdict: FaultVerdict, observations: Observations, now: float) -> FaultVerdict:
+    """Set `unseen` of lost power or a cut network where flows are known: a loss may still show."""
+    silent, flows = SymptomType.AGENT_SILENT in verdict.explained, observations.get(SymptomType.FLOW_LOSS)
+    rival = any(rival.mode.domain == verdict.domain for rival in verdict.rivals)
+    if not silent or verdict.seen or not rival or flows is None or not flows.known.any():
         return verdict
-    return replace(verdict, unseen=bool(moved[rows].any()) and now - verdict.onset <= NEAR)
+    return replace(verdict, unseen=now - verdict.onset <= NEAR)
 
 
 def fallback(index: SymptomIndex, observations: Observations, verdicts: Sequence[FaultVerdict]) -> list[FaultVerdict]:

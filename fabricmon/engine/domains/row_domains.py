@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,11 +14,9 @@ from fabricmon.topology.groups import DOMAINS, Domains, Many
 
 
 def power_of(graph: Graph | None) -> dict[str, str]:
-    """Host -> power domain: the label "power" of a host, else its rack, which usually shares a feed."""
-    if graph is None:
-        return {}
-    domains = {host: labels.get("power") or labels.get("rack", "") for host, labels in graph.hosts.items()}
-    return {host: domain for host, domain in domains.items() if domain}
+    """Host -> power domain: the label "power" of a host. Where none is stated, racks are groups of their own."""
+    hosts = graph.hosts.items() if graph is not None else ()
+    return {host: labels["power"] for host, labels in hosts if labels.get("power")}
 
 
 class RowDomains:
@@ -152,6 +150,11 @@ class RowDomains:
         """The host that a PORT row belongs to, "" for a port between switches."""
         group = int(self.hosts[row])
         return self.names["host"][group] if group >= 0 else ""
+
+    def devices(self, rows: Iterable[int]) -> set[str]:
+        """Names of the adapters of some PORT rows within their hosts: "mlx5_3"."""
+        nics = self.assigned.ids["nic"][list(rows)]
+        return {self.assigned.names["nic"][nic].rpartition("/")[2] for nic in nics.tolist() if nic >= 0}
 
     def members(self, kind: Kind, domain: str, group: int) -> Ints:
         """Rows of a group, of one table; empty where the table has none of it."""

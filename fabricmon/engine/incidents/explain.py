@@ -155,7 +155,8 @@ def _labels(
 
 def _members(verdict: FaultVerdict, index: SymptomIndex) -> tuple[int, int, list[ComponentId]]:
     """Bad members, all members, and the bad ones' names. Hosts of a power domain, ports of anything else."""
-    kinds = [k for k in verdict.explained if index.table(k) is Kind.PORT] or list(verdict.explained)
+    own = [kind for kind in verdict.explained if kind in verdict.mode.q] or list(verdict.explained)
+    kinds = [kind for kind in own if index.table(kind) is Kind.PORT] or own
     rows = sorted({row for kind in kinds for row in verdict.explained[kind].tolist()})
     if verdict.only_losses and verdict.domain in loss_texts.FINER:  # both ends of the flows
         ends = verdict.effects.get(SymptomType.PACKET_LOSS, np.empty(0, np.int64))

@@ -129,6 +129,12 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
         "Check the management switch of the rack; then a BMC or PDU.",
     ),
     "hosts silent": ModeText("{bad} hosts stopped reporting together", _NO_MAP, _UNKNOWN),
+    "hosts dead": ModeText(
+        "{bad} hosts died together",
+        "These hosts stopped answering together, and their links went down or other hosts lose packets to them. Their "
+        "jobs have stopped. No group that the topology states has all of them.",
+        "Find what these hosts share: a power feed, a breaker, cooling.",
+    ),
     "links flapping": ModeText("{bad} links flap together", _NO_MAP, _UNKNOWN),
     "links down": ModeText("{bad} links went down together", _NO_MAP, _UNKNOWN),
     "ports congested": ModeText(

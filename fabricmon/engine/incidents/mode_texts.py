@@ -208,8 +208,8 @@ TEXTS: Mapping[str, ModeText] = {
 CONFIRMED_TEXTS: Mapping[str, ModeText] = {
     "power lost": ModeText(
         "{bad} of {of} hosts of power domain {name} are without power",
-        "These hosts stopped answering together, and other hosts lose packets to them: the hosts are down, not only "
-        "the monitoring network. Jobs on them have stopped.",
+        "These hosts stopped answering together, and other hosts lose packets to them or their links went dark: the "
+        "hosts are down, not only the monitoring network. Jobs on them have stopped.",
         "Check a BMC or PDU of the domain, its feed and its breaker.",
     ),
 }

@@ -84,6 +84,8 @@ def unsettled(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Un
         return Unsettled("PCIe links of other adapters may be slow at their next read", SETTLE)
     if verdict.unseen:
         return Unsettled("peers may lose packets towards its hosts", NEAR)
+    if verdict.domain == "link" and verdict.explained.keys() == {SymptomType.LINK_FLAPPING}:
+        return _neighbours(verdict, SymptomType.LINK_FLAPPING, index, read)
     if SymptomType.LINK_DOWN not in verdict.explained or KINDS[verdict.mode.kind].at_once:
         return SETTLED
     if verdict.domain == "host" and SymptomType.AGENT_SILENT in verdict.explained:
@@ -105,14 +107,20 @@ def _group(verdict: FaultVerdict, index: SymptomIndex) -> Unsettled:
 
 
 def _link(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Unsettled:
-    """Its host may have stopped; its neighbours may follow: one was not read since, or is turning bad."""
+    """Its host may have stopped, or its neighbours may follow."""
     rows = verdict.explained[SymptomType.LINK_DOWN]
     for node in sorted({index.component(SymptomType.LINK_DOWN, row).node for row in rows.tolist()}):
         if not read.now - read.last_frame(node) <= FRAMES_STOPPED:
             return Unsettled(f"no frames from {node}", HOST_SETTLE)
+    return _neighbours(verdict, SymptomType.LINK_DOWN, index, read)
+
+
+def _neighbours(verdict: FaultVerdict, kind: SymptomType, index: SymptomIndex, read: LastReads) -> Unsettled:
+    """The neighbours of a link may follow: one was not read since, or is turning bad."""
+    rows = verdict.explained[kind]
     for domain in ("leaf", "host"):
         for group in _groups(index.domains.port, domain, rows):
-            if turning := index.pending(SymptomType.LINK_DOWN, domain, group):
+            if turning := index.pending(kind, domain, group):
                 return Unsettled(f"{turning} neighbours show first symptoms", SETTLE)
             neighbours = index.domains.members(Kind.PORT, domain, group)
             # A host's ports are read together.

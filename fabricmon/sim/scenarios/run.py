@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from fabricmon.engine import Engine
 from fabricmon.model import Incident, Notification
-from fabricmon.notify.due import due_notifications, owed_resolutions
+from fabricmon.notify.due import owed_resolutions, plan_notifications
 from fabricmon.notify.last_notification import LastNotifications
+from fabricmon.notify.pacing import Pacing
 from fabricmon.notify.route import Receiver
 from fabricmon.rules.rule import Scope
 from fabricmon.sim.scenarios.evaluation import Failure, FoundIncident, Seen, Version, evaluate
@@ -105,13 +106,13 @@ def watch(scenario: Scenario, seed: int, progress: Callable[[float], None] = lam
 
 
 class Log:
-    """The engine's incidents over time, and the notifications of one receiver."""
+    """The engine's incidents over time, and the notifications of some receivers, which answer at once."""
 
-    def __init__(self, engine: Engine, zero: float) -> None:
+    def __init__(self, engine: Engine, zero: float, receivers: tuple[Receiver, ...] = (RECEIVER,)) -> None:
         self.versions: list[Version] = []
         self.notes: list[Notification] = []
-        self._engine, self._zero = engine, zero
-        self._sent, self._planned = LastNotifications(), -math.inf
+        self._engine, self._zero, self._receivers = engine, zero, receivers
+        self._sent, self._pacing, self._planned = LastNotifications(), Pacing(), -math.inf
         self._last: dict[str, Incident] = {}
 
     def tick(self, now: float) -> None:
@@ -129,10 +130,14 @@ class Log:
     def _plan(self, wall: float) -> None:
         """Add the notifications that are due, including resolutions of incidents that the engine no longer lists."""
         incidents = self._engine.incidents()
-        owed = owed_resolutions(self._sent, incidents, (RECEIVER,))
+        owed = owed_resolutions(self._sent, incidents, self._receivers, self._pacing)
         incidents += [self._last[id] for id in sorted(owed) if id in self._last]
-        for note in due_notifications(incidents, self._sent, (RECEIVER,), (), wall):
+        plan = plan_notifications(incidents, self._sent, self._receivers, (), wall, pacing=self._pacing)
+        self._pacing.withhold(plan.withheld, plan.released)
+        for note in plan.notifications:
             self._sent.add(note)
+            self._pacing.add(note)
+            self._pacing.answered(note, wall)
             self.notes.append(note)
 
     def finish(self, now: float) -> None:
