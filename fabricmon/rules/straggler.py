@@ -132,7 +132,10 @@ RULE = Rule(
         "Compare PCIe width and speed of the adapter with its peers (`lspci -vv`), and its pause and CNP counters. "
         "Run a bandwidth test between this adapter and a peer of the rail when the job is over."
     ),
-    yields_to=("link_down", "link_flapping", "link_errors", "link_degrading", "link_degraded", "nic_fault"),
+    yields_to=(
+        "link_down", "link_flapping", "link_errors", "link_degrading", "link_degraded", "nic_fault",
+        "telemetry_quality",  # of counters that cannot be trusted the rate is not known
+    ),
     promql=not_expressible(
         "peers are the ports of a rail that work for one job at the same time, and the median of each of twelve "
         "windows is kept; a rule evaluator knows neither jobs nor the idle ports of a window"
