@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
             mine = [score for score in ordered if score.stress == stress]
             output.show([stress or "base", *(f"  {name}: {figure}" for name, figure in summary(mine))])
             unlimited = summary([score.unlimited for score in mine])
-            told = [f"    {name}: {figure}" for name, figure in unlimited if name in BY_MESSAGES]
-            output.show(["  what a receiver without a budget gets", *told])
+            by_receiver = [f"    {name}: {figure}" for name, figure in unlimited if name in BY_MESSAGES]
+            output.show(["  what a receiver without a budget gets", *by_receiver])
     if args.table:
         Path(args.table).write_text(markdown(ordered, _command(args, stresses)), encoding="utf-8")
     return OK
