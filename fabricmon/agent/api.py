@@ -82,7 +82,7 @@ class AgentApi:
                                 registry=registry)  # fmt: skip
         Gauge("fabricmon_streams", "Open streams to servers and other readers",
               registry=registry).set_function(lambda: len(self._streams))  # fmt: skip
-        Gauge("fabricmon_inventory_id", "Rises with each change of what this node has",
+        Gauge("fabricmon_inventory_id", "Increases with each change of the devices and settings of this node",
               registry=registry).set_function(lambda: state.snapshot.inventory.id)  # fmt: skip
         self.app = web.Application(client_max_size=1024)  # no request has a body
         self.app.router.add_get("/", self._landing)

@@ -95,7 +95,7 @@ class StatusBoard:
         self._check_first_round()
 
     def failed(self, status: DeviceStatus, error: BaseException) -> None:
-        """A run or search failed. One for want of descriptors does not count as the first: an inventory without the
+        """A run or search failed. One for lack of descriptors does not count as the first: an inventory without the
         device would show that it is gone."""
         status.troubled = True
         if status.success is not None or not (isinstance(error, HostError) and error.starved):

@@ -13,14 +13,14 @@ def _row(name: str, help: str, growth: Growth = Growth.LEVEL) -> Counter:
 
 COUNTERS: tuple[Counter, ...] = (
     _row("hcas_expected", "RDMA devices of the compute network that this machine should have; unknown without a source"),
-    _row("hcas_found", "RDMA devices of the compute network that are there"),
-    _row("hcas_lost", "RDMA devices that the agent has seen and that are gone"),
+    _row("hcas_found", "RDMA devices of the compute network that are present"),
+    _row("hcas_lost", "RDMA devices that the agent has seen and that are missing now"),
     _row("hcas_certainty",
-         "Where the expected number comes from: 0 nowhere, 1 usual for the machine's type, 2 built so, 3 configured",
+         "Source of the expected number: 0 none, 1 usual for the machine type, 2 fixed by the machine type, 3 configured",
          Growth.STATE),
     _row("gpus_expected", "GPUs that this machine should have; unknown without a source"),
-    _row("gpus_found", "GPUs that a driver has"),
-    _row("gpus_lost", "GPUs that the agent has seen and that are gone"),
+    _row("gpus_found", "GPUs with a driver"),
+    _row("gpus_lost", "GPUs that the agent has seen and that are missing now"),
     _row("uverbs_missing", "RDMA devices without a uverbs device: programs cannot use them; unknown without ib_uverbs"),
     _row("umad_missing", "InfiniBand devices without a umad device: management tools cannot use them; unknown without "
          "ib_umad"),

@@ -65,7 +65,7 @@ _PHY: tuple[Counter, ...] = (
          growth=Growth.STATE),
     _count("mac_fcs_errors", _NETLINK, ("FrameCheckSequenceErrors",), "Frames received with a wrong checksum"),
     _count("mac_alignment_errors", _NETLINK, ("AlignmentErrors",), "Frames received that did not end on a byte"),
-    _count("mac_symbol_errors", _NETLINK, ("SymbolErrorDuringCarrier",), "Symbols received that are none"),
+    _count("mac_symbol_errors", _NETLINK, ("SymbolErrorDuringCarrier",), "Invalid symbols received"),
     _row("link_down_reason", _NETLINK, ("LINKSTATE_GET ext_state",),
          "Why the link is down: " + ", ".join(f"{n} {word}" for n, word in LINK_REASONS.items()),
          growth=Growth.STATE),
@@ -98,8 +98,8 @@ _MODULE: tuple[Counter, ...] = (
     *_lanes("module_tx_bias", "tx_bias", "Current of the lane's laser", "amperes"),
     *_limits("module_temperature_limit", "temperature", "The module's own limit of its temperature", "celsius"),
     *_limits("module_voltage_limit", "voltage", "The module's own limit of its supply voltage", "volts"),
-    *_limits("module_rx_power_limit", "rx_power", "The module's own limit of the light a lane receives", "watts"),
-    *_limits("module_tx_power_limit", "tx_power", "The module's own limit of the light a lane sends", "watts"),
+    *_limits("module_rx_power_limit", "rx_power", "The module's own limit of a lane's Rx optical power", "watts"),
+    *_limits("module_tx_power_limit", "tx_power", "The module's own limit of a lane's Tx optical power", "watts"),
     *_limits("module_tx_bias_limit", "tx_bias", "The module's own limit of a laser's current", "amperes"),
     _row("nic_temperature", "hwmon", ("temp*_input",), "Temperature of the adapter's chip", unit="celsius"),
     _row("nic_temperature_limit", "hwmon", ("temp*_crit",), "Temperature at which the adapter's chip is in danger",
@@ -108,7 +108,7 @@ _MODULE: tuple[Counter, ...] = (
 
 _BOND: tuple[Counter, ...] = (
     _row("bond_leg_up", "bonding", ("bonding_slave/mii_status",),
-         "1 when the bond holds this leg for good, 0 when it carries nothing", growth=Growth.STATE),
+         "1 when the bond considers this leg up, 0 when it carries no traffic", growth=Growth.STATE),
     _row("bond_leg_active", "bonding", ("bonding_slave/state",), "1 when the leg carries traffic, 0 when it stands by",
          growth=Growth.STATE),
     _count("bond_leg_failures", "bonding", ("bonding_slave/link_failure_count",), "Times the bond lost this leg",
@@ -116,7 +116,7 @@ _BOND: tuple[Counter, ...] = (
     _row("bond_leg_aggregated", "bonding", ("bonding_slave/ad_aggregator_id",),
          "1 when LACP has the leg in the aggregate that is in use, 0 otherwise", growth=Growth.STATE),
     _row("bond_legs", "bonding", ("bonding/slaves",), "Legs the bond has"),
-    _row("bond_legs_up", "bonding", ("bonding/slaves mii_status",), "Legs of the bond that are good"),
+    _row("bond_legs_up", "bonding", ("bonding/slaves mii_status",), "Legs of the bond that are up"),
 )
 
 _NEIGHBOUR: tuple[Counter, ...] = (

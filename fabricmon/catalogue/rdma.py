@@ -128,9 +128,9 @@ _CONGESTION: tuple[Counter, ...] = (
     _hw("slow_restart_cnps", _C, ("roce_slow_restart_cnps",),
         "Congestion notifications made by RoCE slow restart", bits=32),
     _hw("slow_restart_transitions", _C, ("roce_slow_restart_trans",), "Entries into RoCE slow restart", bits=32),
-    _hw("doorbell_pacing_rescheduled", _C, ("pacing_reschedule",), "Doorbell pacing was put off"),
-    _hw("doorbell_pacing_completed", _C, ("pacing_complete",), "Doorbell pacing came to its end"),
-    _hw("doorbell_pacing_alerts", _C, ("pacing_alerts",), "Doorbell queue passed its alarm level"),
+    _hw("doorbell_pacing_rescheduled", _C, ("pacing_reschedule",), "Times doorbell pacing was postponed"),
+    _hw("doorbell_pacing_completed", _C, ("pacing_complete",), "Times doorbell pacing completed"),
+    _hw("doorbell_pacing_alerts", _C, ("pacing_alerts",), "Times the doorbell queue passed its alarm level"),
     _hw("cc_rate_increases", _C, ("rate_inc_events",), "Congestion control raised a rate"),
     _hw("cc_qps_recovered", _C, ("num_qps_recovered",), "Queue pairs that left congestion"),
 )
@@ -178,7 +178,7 @@ _ERROR: tuple[Counter, ...] = (
     _hw("rdma_tx_drops", _E, ("tx_roce_discards", "tx_disable_drop_cnt"), "RDMA packets dropped before sending"),
     _hw("rdma_rx_errors", _E, ("rx_roce_errors", "rx_err_pkt"), "RDMA packets received with an error", window=True),
     _hw("rdma_tx_errors", _E, ("tx_roce_errors", "tx_err_pkt", "send_err"), "RDMA packets that could not be sent"),
-    _hw("rdma_rx_invalid_packets", _E, ("req_rx_inval_pkts",), "Responses received that made no sense"),
+    _hw("rdma_rx_invalid_packets", _E, ("req_rx_inval_pkts",), "Invalid responses received"),
     _hw("rdma_rx_ip4_discards", _E, ("ip4InDiscards",), "IPv4 packets discarded on receive by the RDMA function"),
     _hw("rdma_rx_ip6_discards", _E, ("ip6InDiscards",), "IPv6 packets discarded on receive by the RDMA function"),
     _hw("rdma_rx_tcp_option_errors", _E, ("tcpInOptErrors",), "iWARP TCP segments with a bad option"),
@@ -221,13 +221,18 @@ _ERROR: tuple[Counter, ...] = (
     _hw("rdma_link_downed", _E, ("link_downed",), "Times the link below a software RDMA device went down"),
 )
 
-_BNXT_OBJECTS = ("pds", "ahs", "qps", "rc_qps", "ud_qps", "srqs", "cqs", "mrs", "mws")
+_BNXT_OBJECTS = {
+    "pds": "Protection domains", "ahs": "Address handles", "qps": "Queue pairs", "rc_qps": "Reliable-connected queue pairs",
+    "ud_qps": "Datagram queue pairs", "srqs": "Shared receive queues", "cqs": "Completion queues", "mrs": "Memory regions",
+    "mws": "Memory windows",
+}  # fmt: skip
 _LEVELS: tuple[Counter, ...] = (
-    *(_level(f"rdma_active_{what}", (f"active_{what}",), f"Verbs objects in use now: {what}") for what in _BNXT_OBJECTS),
-    *(_level(f"rdma_watermark_{what}", (f"watermark_{what}",), f"Most verbs objects ever in use: {what}")
-      for what in _BNXT_OBJECTS),
+    *(_level(f"rdma_active_{what}", (f"active_{what}",), f"{objects} in use now")
+      for what, objects in _BNXT_OBJECTS.items()),
+    *(_level(f"rdma_watermark_{what}", (f"watermark_{what}",), f"{objects} in use at one time, the maximum")
+      for what, objects in _BNXT_OBJECTS.items()),
     _level("doorbell_fifo", ("db_fifo_register",), "Fill register of the doorbell queue, device's own unit"),
-    _level("cc_qps_congested", ("num_qps_congested",), "Queue pairs that congestion control holds back now"),
+    _level("cc_qps_congested", ("num_qps_congested",), "Queue pairs that congestion control slows down now"),
     _level("cc_rate", ("current_rate",), "Rate congestion control allows now, device's own unit"),
 )
 
@@ -236,15 +241,15 @@ _DEVICE: tuple[Counter, ...] = (
     _device("device_completed_commands", _M, ("completed_cmds",), "Administrative commands the device completed"),
     _device("device_command_errors", _E, ("cmds_err",), "Administrative commands that failed"),
     _device("device_uncompleted_commands", _E, ("no_completion_cmds",), "Administrative commands never answered"),
-    _device("device_keep_alives", _M, ("keep_alive_rcvd",), "Heartbeats of the device: has to grow"),
-    _device("device_alloc_pd_errors", _E, ("alloc_pd_err",), "Protection domains that could not be made"),
-    _device("device_create_qp_errors", _E, ("create_qp_err",), "Queue pairs that could not be made"),
-    _device("device_create_cq_errors", _E, ("create_cq_err",), "Completion queues that could not be made"),
-    _device("device_create_ah_errors", _E, ("create_ah_err",), "Address handles that could not be made"),
+    _device("device_keep_alives", _M, ("keep_alive_rcvd",), "Heartbeats of the device: must grow"),
+    _device("device_alloc_pd_errors", _E, ("alloc_pd_err",), "Protection domains that could not be created"),
+    _device("device_create_qp_errors", _E, ("create_qp_err",), "Queue pairs that could not be created"),
+    _device("device_create_cq_errors", _E, ("create_cq_err",), "Completion queues that could not be created"),
+    _device("device_create_ah_errors", _E, ("create_ah_err",), "Address handles that could not be created"),
     _device("device_register_mr_errors", _E, ("reg_mr_err",), "Memory regions that could not be registered"),
     _device("device_alloc_mr_errors", _E, ("alloc_mr_err",), "Memory regions that could not be allocated"),
-    _device("device_dma_mr_errors", _E, ("get_dma_mr_err",), "DMA memory regions that could not be had"),
-    _device("device_alloc_ucontext_errors", _E, ("alloc_ucontext_err",), "User contexts that could not be made"),
+    _device("device_dma_mr_errors", _E, ("get_dma_mr_err",), "DMA memory regions that could not be obtained"),
+    _device("device_alloc_ucontext_errors", _E, ("alloc_ucontext_err",), "User contexts that could not be created"),
     _device("device_mmap_errors", _E, ("mmap_err",), "Device memory that could not be mapped"),
     _device("device_cnps_sent", _C, ("sent_cnps",), "Congestion notifications sent by the whole device"),
     _device("device_cnps_received", _C, ("received_cnp_count",), "Congestion notifications the whole device received"),

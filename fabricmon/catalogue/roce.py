@@ -98,7 +98,7 @@ _PRIORITY_TRAFFIC: tuple[Counter, ...] = (
     *_prio("prio_tx_packets", _T, ("tx_prio#_packets", "tx_packets_pri#", "frames_tx_pri_#"),
            "Packets sent on the priority, RDMA included", wire=False),
     *_prio("prio_rx_discards", _E, ("rx_prio#_discards",),
-           "Packets of the priority lost for want of a receive buffer: with PFC enabled this must stay 0"),
+           "Packets of the priority lost for lack of a receive buffer: with PFC enabled this must stay 0"),
     *_prio("prio_rx_buffer_discards", _E, ("rx_prio#_buf_discard",),
            "Packets of the priority lost because this host's share of the buffer was full"),
     *_prio("prio_rx_congestion_discards", _E, ("rx_prio#_cong_discard",),
@@ -135,7 +135,7 @@ _PORT: tuple[Counter, ...] = (
          "Frames received with a wrong checksum", window=True),
     _row("eth_stomped_crc", _E, ("frames_rx_stomped_crc",),
          "Frames received whose checksum a switch had spoilt on purpose: the damage is further away"),
-    _row("eth_symbol_errors", _E, ("rx_symbol_err_phy", "illegal_bytes.nic"), "Symbols received that are none", window=True),
+    _row("eth_symbol_errors", _E, ("rx_symbol_err_phy", "illegal_bytes.nic"), "Invalid symbols received", window=True),
     _row("eth_length_errors", _E, ("rx_in_range_len_errors_phy", "frames_rx_bad_length"),
          "Frames received whose length field is wrong", wire=False),
     _row("eth_oversize", _E, ("rx_oversize_pkts_phy", "frames_rx_oversized"), "Frames received that were too long", wire=False),
@@ -149,7 +149,7 @@ _PORT: tuple[Counter, ...] = (
          "Times the adapter lost its link, administrative downs excluded: counts flaps that a poll misses", bits=32),
     _row("phy_rx_discards", _E,
          ("rx_discards_phy", "rx_stat_discard", "hw_rx_dropped", "frames_rx_dropped", "rx_dropped.nic"),
-         "Packets lost for want of a buffer of the port"),
+         "Packets lost for lack of a buffer of the port"),
     _row("phy_tx_discards", _E, ("tx_discards_phy", "hw_tx_dropped", "tx_dropped_link_down.nic"),
          "Packets the port dropped before sending"),
     _row("phy_tx_errors", _E, ("tx_errors_phy", "frames_tx_bad"), "Packets the port could not send"),
@@ -177,7 +177,7 @@ _PCIE: tuple[Counter, ...] = (
          "Seconds in which reads were stalled for more than 30 %", unit="seconds", wire=False),
     _row("pcie_stalled_write_time", _C, ("outbound_pci_stalled_wr_events",),
          "Seconds in which writes were stalled for more than 30 %", unit="seconds", wire=False),
-    _row("pcie_buffer_overflow", _C, ("outbound_pci_buffer_overflow",), "Packets dropped for want of PCIe buffers"),
+    _row("pcie_buffer_overflow", _C, ("outbound_pci_buffer_overflow",), "Packets dropped for lack of PCIe buffers"),
 )
 
 _CLOUD: tuple[Counter, ...] = (

@@ -1,8 +1,8 @@
 """Install the systemd units, users and configuration files of fabricmon on this machine. Needs root.
 
 Can be repeated, for example after an update: files that were not edited are updated, edited files are kept. Nothing is
-started: the last lines of the output show how. Where a deb or rpm brought a unit, only
-drop-ins are installed. --uninstall stops the services and removes the files not edited."""
+started: the last lines of the output show how. Where a deb or rpm brought a unit, only drop-ins are installed.
+--uninstall stops the services and removes the files not edited."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ class Gate:
             *self.door.families(),
             Family("fabricmon_web_requests_refused_total", "counter", "Requests that were refused, by reason", reasons),
             Family("fabricmon_web_config_reload_success", "gauge",
-                   "1 if the newest security files are in use, 0 if those before them are",
+                   "1 if the newest security files are in use, 0 if the previous ones are",
                    [({}, float(not watched.error))]),
             Family("fabricmon_web_config_last_reload_success_timestamp_seconds", "gauge",
                    "When security files were last taken into use", [({}, watched.succeeded)], "seconds"),

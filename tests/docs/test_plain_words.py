@@ -38,6 +38,7 @@ WORDS = {
     "Itself, Judged ago, Looks a second, Who watches": "Self-monitoring, Last evaluation, Evaluations/s",
     "As they come": "by default",
     "Kept from others, To begin, To look, To be told, To run it, To know why": "a noun as heading",
+    "made no sense, could not be had, for want of, verbs objects": "invalid, not obtained, for lack of, their name",
     "let alone, in peace, looked after": "skipped, monitored",
     "find out, finds out, found out, look for, look at, looks at": "check, see, search",
 }

@@ -25,6 +25,9 @@ MAX_RAW = 4096
 MAX_INFO = 32
 """Labels of one info metric."""
 
+NAMES = {Kind.GPU: "GPU", Kind.PCIE: "PCIe link", Kind.NVLINK: "NVLink"}
+"""Kinds as their HELP line names them."""
+
 
 _Row = tuple[tuple[str, str], ...]
 """Labels that name a row."""
@@ -234,7 +237,8 @@ def _info(inventory: Inventory) -> Iterable[Family]:
                     known[_label_name(name)] = value
     for kind, components in rows.items():
         if any(components.values()):
-            yield Family(f"fabricmon_{kind}_info", "gauge", f"What is known about a {kind}; the value is always 1",
+            yield Family(f"fabricmon_{kind}_info", "gauge",
+                         f"Facts about a {NAMES.get(kind, kind)} as labels; the value is always 1",
                          [(labels, 1.0) for labels in components.values()])
 
 

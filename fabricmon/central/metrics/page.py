@@ -77,8 +77,8 @@ def nodes(evaluator: Evaluator) -> Iterator[Family]:
     _, o, _, _ = evaluator.current()
     counts = {presence.value: float(n) for presence, n in o.nodes.items()}
     yield Family("fabricmon_central_nodes", "gauge", "Nodes by presence of their agent", _by("presence", counts))
-    yield _gauge("ports", "Ports of nodes whose frames arrive", o.ports)
-    yield _gauge("ports_silent", "Ports of nodes whose frames do not arrive: unknown, not healthy", o.ports_silent)
+    yield _gauge("ports", "Ports of nodes that report", o.ports)
+    yield _gauge("ports_silent", "Ports of nodes that do not report: unknown, not healthy", o.ports_silent)
     yield Family("fabricmon_central_checked_components", "gauge", "Components of live nodes that were checked",
                  _by("technology", o.checked))  # fmt: skip
     yield Family("fabricmon_central_unchecked_components", "gauge",

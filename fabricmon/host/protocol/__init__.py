@@ -23,7 +23,7 @@ from fabricmon.host.protocol.interfaces import Interfaces
 class HostError(Exception):
     """A source that cannot be read. `errno` is the kernel's number (0 where there is none).
 
-    without_descriptors  failures of this process so far for want of a file descriptor: they show nothing of a source
+    without_descriptors  failures of this process so far for lack of a file descriptor: they show nothing of a source
     """
 
     without_descriptors: ClassVar[int] = 0
@@ -34,7 +34,7 @@ class HostError(Exception):
 
     @property
     def starved(self) -> bool:
-        """For want of a file descriptor."""
+        """For lack of a file descriptor."""
         return self.errno in (errno.EMFILE, errno.ENFILE)
 
     @classmethod
