@@ -26,6 +26,7 @@ from fabricmon.agent.app import Agent
 from fabricmon.agent.metrics.pages import Pages
 from fabricmon.central.app import Central
 from fabricmon.forms.decoding import loose_json
+from fabricmon.forms.readable import certainty
 from fabricmon.host.live import LiveHost
 from fabricmon.runtime import logs
 from fabricmon.runtime.address import Address, parse_address
@@ -119,11 +120,10 @@ class WebhookReceiver:
             known = self.notified[incident["id"]] = NotifiedIncident(incident["id"], "", "", "", "", self.now())
         known.kind, known.component = incident["kind"], incident["component"]
         known.severity, known.status = incident["severity"], incident["status"]
-        members = incident["members"]
         hit = ", ".join(job["name"] for job in (incident["impact"] or {}).get("jobs", ()))
         self.output(
-            f"{incident['status'].upper():<8}  {incident['severity']:<8}  {incident['kind']} {incident['component']}"
-            f"  ({members['bad']} of {members['of']}, confidence {incident['confidence']:.2f})  {incident['title']}"
+            f"{incident['status'].upper():<8}  {incident['severity']:<8}  {incident['title']}; "
+            f"confidence {certainty(incident['confidence'])}"
             f"{f'; affected jobs: {hit}' if hit else ''}"
         )
 

@@ -21,7 +21,7 @@ from fabricmon.notify.matchers import nodes_of
 
 FIELDS: Mapping[str, str] = {
     "state": "CRITICAL, WARNING, INFO, ACKNOWLEDGED or RESOLVED",
-    "title": "one line: what is broken",
+    "title": "one line: what is broken, or was",
     "what": "the component, and how many of its members are bad",
     "why": "reason for this cause",
     "evidence": "readings for it",
@@ -72,6 +72,9 @@ _VERDICTS = {
     JobVerdict.AT_RISK: "is at risk",
 }
 
+_PAST = {"is": "was", "are": "were", "has": "had", "have": "had", "loses": "lost", "lose": "lost", "does": "did"}
+_VERBS = re.compile(rf"(?<= )({'|'.join(_PAST)})(?= )")
+
 
 def field_values(incident: Incident, notification: Notification, links: IncidentLinks) -> dict[str, str]:
     """The value of every field, "" without one. For `label.*` see `label_value`."""
@@ -81,7 +84,7 @@ def field_values(incident: Incident, notification: Notification, links: Incident
     until = incident.resolved if ended and incident.resolved is not None else notification.created
     values = {
         "state": "RESOLVED" if ended else "ACKNOWLEDGED" if ack else incident.severity.value.upper(),
-        "title": incident.title,
+        "title": past(incident.title) if ended else incident.title,
         "what": incident.component + (f", {bad} bad" if bad else ""),
         "why": incident.why,
         "action": incident.action,
@@ -113,6 +116,11 @@ def field_values(incident: Incident, notification: Notification, links: Incident
         "against": _evidence(incident, False),
         "jobs": jobs_text(incident.impact),
     }
+
+
+def past(title: str) -> str:
+    """The title of an incident that is over: "Leaf su0/rail2 was down: 32 of 32 links"."""
+    return _VERBS.sub(lambda found: _PAST[found[0]], title)
 
 
 def _deciding(incident: Incident) -> dict[str, str]:

@@ -164,7 +164,7 @@ def test_the_whole_timeline_gives_exactly_its_incidents(tmp_path: Path) -> None:
     # host-000 is a real agent on simulated files: without a driver it has ports and no GPU
     assert third.startswith("16 simulated hosts and this machine, ")
     assert third.endswith(" 120 GPUs, 16 leaves, 16 spines, 2 jobs")
-    leaf = next(line for line in done.stdout.splitlines() if "fault_domain" in line)
+    leaf = next(line for line in done.stdout.splitlines() if "FIRING" in line and "Leaf " in line)
     assert "; affected jobs: " in leaf
     assert first == "starting 16 simulated hosts, the server and this machine's agent ..."
     assert second.startswith("page: http://127.0.0.1:")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fabricmon.model import Evidence, Impact, JobImpact, JobVerdict
 from fabricmon.notify import message_fields
 from fabricmon.notify.links import NO_LINKS, IncidentLinks
+from fabricmon.notify.message_fields import past
 from fabricmon.notify.template import BODY, TITLE, TemplateError, one_line, parse, plain_text, values
 from tests.notify.made import T0, incident, note
 
@@ -126,3 +127,12 @@ def test_a_length_of_time(seconds, said):
 )  # fmt: skip
 def test_how_sure(confidence, said):
     assert message_fields.percent(confidence) == said
+
+
+@pytest.mark.parametrize(("title", "words"), [
+    ("Suspected: Rail su0/6 is congested: 22 of 32 ports", "Suspected: Rail su0/6 was congested: 22 of 32 ports"),
+    ("NVLinks of 7 of 8 GPUs of is-1 have errors", "NVLinks of 7 of 8 GPUs of is-1 had errors"),
+    ("Link flapping: host-007/mlx5_3/1", "Link flapping: host-007/mlx5_3/1"),
+])  # fmt: skip
+def test_the_title_of_what_is_over(title: str, words: str) -> None:
+    assert past(title) == words
