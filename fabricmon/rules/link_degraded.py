@@ -189,10 +189,9 @@ RULE = Rule(
     ),
     decision=(
         "The link is up, but negotiated a lower rate than configured, or than most ports of its make on its rail "
-        "(without a rail: on the same host) have. Collective operations run at the pace of the slowest link, so one "
-        "such port slows a whole job. Rates are compared as numbers: 200 Gb/s is the same as 4X HDR or 2X NDR, and a "
-        "whole group of split ports at half rate is no fault. Only links that are up are evaluated: the rate of a "
-        "down port is meaningless."
+        "(without a rail: on the same host) have. Rates are compared as numbers: 200 Gb/s is the same as 4X HDR or 2X "
+        "NDR, and a whole group of split ports at half rate is no fault. Only links that are up are evaluated: the "
+        "rate of a down port is meaningless."
     ),
     action=(
         "Reseat the cable and let the link train again; a link that keeps coming up slow has a bad lane: swap cable "

@@ -119,10 +119,9 @@ RULE = Rule(
         "again stalls every GPU that uses it."
     ),
     decision=(
-        "NVLinks of this GPU have errors above the limits of the vendor's own health check: 100 CRC errors a second or "
-        "one replay or retraining in an interval on NVLink 4 and older, one critical error or a post-FEC BER above "
-        "1e-12 on NVLink 5. Corrected errors cost bandwidth; a link that retrains stalls every GPU that uses it. "
-        "Errors of the first two minutes after a boot come from training and do not count."
+        "NVLinks of this GPU have errors above the limits of the vendor's own health check: 100 CRC errors a second "
+        "or one replay or retraining in an interval on NVLink 4 and older, one critical error or a post-FEC BER above "
+        "1e-12 on NVLink 5. Errors of the first two minutes after a boot come from training and do not count."
     ),
     action=(
         "Find the link with the errors (`nvidia-smi nvlink -e -i N`, or fabricmon_nvlink_* on the node's /metrics) and "

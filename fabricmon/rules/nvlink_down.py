@@ -96,9 +96,8 @@ RULE = Rule(
     ),
     decision=(
         "A GPU has fewer active NVLinks than it has links to NVSwitches, or than the best GPU of its host where the "
-        "links lead from GPU to GPU. Collective operations within the node run at the pace of the GPU with the fewest "
-        "links, and on boards with NVSwitches one inactive link is a fault by the vendor's own limits. Not evaluated "
-        "for two minutes after a boot, while the fabric manager trains the links."
+        "links lead from GPU to GPU. On boards with NVSwitches one inactive link is a fault by the vendor's own "
+        "limits. Not evaluated for two minutes after a boot, while the fabric manager trains the links."
     ),
     action=(
         "Read the kernel log for Xid errors of this GPU around that time (`dmesg -T | grep -e Xid -e NVLink`) and the "

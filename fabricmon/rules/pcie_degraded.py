@@ -96,10 +96,8 @@ RULE = Rule(
     ),
     decision=(
         "The PCIe link of this device, or of a bridge between it and the CPU, has fewer lanes or a lower speed than "
-        "both its ends support. Libraries for collective operations plan with the possible speed of network adapters, "
-        "so a narrow one is invisible to them and slows every ring it is part of. A card with more lanes than its slot "
-        "is no fault: both ends are compared. The speed counts while the adapter carries traffic: devices lower it "
-        "to save power. Of GPUs it does not count."
+        "both its ends support. A card with more lanes than its slot is no fault: both ends are compared. The speed "
+        "counts while the adapter carries traffic: devices lower it to save power. Of GPUs it does not count."
     ),
     action=(
         "Check the errors of both ends of the link (`fabricmon_pcie_aer_*` on the node's /metrics, `lspci -vvv` for "

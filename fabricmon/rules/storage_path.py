@@ -113,9 +113,9 @@ RULE = Rule(
     ),
     decision=(
         "A port of the role storage cannot transmit, sends PFC pause or receives ECN-marked packets without a break "
-        "for ten minutes. A checkpoint that fills the storage network for a minute or two is normal; longer congestion "
-        "stalls jobs that save or load. Storage ports are evaluated by this rule and not by those of collective "
-        "traffic, and they are no evidence about a compute rail."
+        "for ten minutes. A checkpoint that fills the storage network for a minute or two is normal. Storage ports "
+        "are evaluated by this rule and not by those of collective traffic, and they are no evidence about a compute "
+        "rail."
     ),
     action=(
         "Check the storage servers first: load, failed disks, lost links. Compare the affected hosts: all of them "

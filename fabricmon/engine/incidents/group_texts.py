@@ -132,7 +132,7 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
     "hosts dead": ModeText(
         "{bad} hosts died together",
         "These hosts stopped answering together, and their links went down or other hosts lose packets to them. Their "
-        "jobs have stopped. No group that the topology states has all of them.",
+        "jobs have stopped; the topology has nothing that all of them share.",
         "Find what these hosts share: a power feed, a breaker, cooling.",
     ),
     "links flapping": ModeText("{bad} links flap together", _NO_MAP, _UNKNOWN),
