@@ -56,3 +56,9 @@ async def test_from_the_map_to_a_leaf_and_its_cables(require, tmp_path):
         await tab.until(f"{TITLE} === 'su0'")
         await asyncio.sleep(0.3)
         assert tab.complaints == []
+
+        # on a phone the map is far below; the address of a unit shows it
+        phone = await browser.tab(390, 400, phone=True)
+        await phone.open(f"{stage.url}#unit/su0")
+        await phone.until("document.getElementById('map').getBoundingClientRect().top < innerHeight")
+        await phone.close()

@@ -70,6 +70,8 @@ export function openPanel(panel, map) {
     const wanted = pathOf(location.hash);
     const unit = location.hash.startsWith("#unit/") ? safely(location.hash.slice(6)) : "";
     map.focus(unit);
+    const drawn = unit && document.getElementById("map");
+    if (drawn && drawn.getBoundingClientRect().top > 0.7 * innerHeight) drawn.scrollIntoView(); // as on a phone, below all cards
     if (wanted === path) return;
     const before = path;
     path = wanted;
