@@ -178,8 +178,7 @@ def _groups_uneven(graph: Graph, network: Network, shape: Shape) -> Iterator[Fin
         for b in group[at + 1 :]
         if b not in network.joined[a] and (not plus or network.level[a] != network.level[b])
     ]
-    pairs = sum(len(group) * (len(group) - 1) // 2 for group in groups)
-    if apart and len(apart) <= (1.0 - MOST) * pairs:  # of more it is no such group
+    if apart:
         yield Finding(
             "lost_local_link", tuple(sorted(apart, key=natural)),
             f"{len(apart)} pairs of switches of one group are not connected, all other pairs are",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from statistics import median
 
 from msgspec.structs import replace
@@ -128,7 +128,8 @@ def _grouped(network: Network, groups: list[list[str]]) -> Shape:
 
 def local_groups(network: Network) -> Iterator[list[list[str]]]:
     """Possible divisions of a network into groups that are joined all to all, the tightest last: two switches of one
-    group have most neighbours in common, the two ends of a global link few."""
+    group have most neighbours in common, the two ends of a global link few. Where the ends of some global links have as
+    many, the groups come apart only if each is taken from the switch that has such a link least."""
     if len(network.planes) != 1 or len(network.switches) < 3:
         return
     closed = {switch: {switch, *around} for switch, around in network.joined.items()}
@@ -140,6 +141,25 @@ def local_groups(network: Network) -> Iterator[list[list[str]]]:
                 near[a].append(b)
                 near[b].append(a)
         yield connected(near)
+        yield _each_with_its_nearest(network, near)
+
+
+def _each_with_its_nearest(network: Network, near: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """Switches with those near them that are in no group yet, beginning with the switches that have the fewest; then
+    each goes to the group with which it is joined most, as one does that a lost cable had parted from its own."""
+    of: dict[str, int] = {}
+    for number, switch in enumerate(sorted(near, key=lambda one: (len(near[one]), one))):
+        if switch not in of:
+            of |= dict.fromkeys({switch, *near[switch]} - of.keys(), number)
+    for switch in sorted(of):
+        cables = Counter(of[other] for other in network.joined[switch])
+        most = max(cables, key=lambda number: (cables[number], -number), default=of[switch])
+        if cables[most] > cables[of[switch]]:
+            of[switch] = most
+    groups: dict[int, list[str]] = {}
+    for switch in sorted(of):
+        groups.setdefault(of[switch], []).append(switch)
+    return list(groups.values())
 
 
 def _dragonfly_plus(graph: Graph, network: Network) -> Shape | None:

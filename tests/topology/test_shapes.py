@@ -21,6 +21,8 @@ BUILT: dict[str, tuple[Callable[[], Graph], str]] = {
     "rail-only": (lambda: shapes.rail_optimised(spines=0), "rail-only, 8 separate rails"),
     "dragonfly": (lambda: shapes.dragonfly(9, 8, 2), "dragonfly"),
     "dragonfly, few groups": (lambda: shapes.dragonfly(3, 8, 2, 4), "dragonfly"),
+    "balanced dragonfly": (lambda: shapes.dragonfly(73, 8, 1), "dragonfly"),
+    "dragonfly of small groups": (lambda: shapes.dragonfly(50, 6, 1), "dragonfly"),
     "dragonfly+": (shapes.dragonfly_plus, "dragonfly+"),
     "full mesh": (lambda: shapes.dragonfly(1, 6, 2), "full mesh"),
     "torus": (lambda: shapes.torus3d(8, 8, 4), "3D torus 8x8x4"),
