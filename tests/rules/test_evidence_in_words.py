@@ -251,7 +251,7 @@ EXPECTED: dict[str, list[str]] = {
         "for: 0/0.02 PFC pause sent for 0% of the time []",
     ],
     "straggler": [
-        "straggler host-003/mlx5_2/1 info",
+        "straggler host-003/mlx5_2/1 warning",
         "for: 0.3/0.5 30.0% of the line rate, 12 ports at work on rail 2 have a median of 50.0%; low in 12 "
         "of 12 windows of 10 s [|x - median| > 3.5 x max(1.4826 MAD, 2 %) and a gap above 8% in 10 of 12 "
         "windows]",
