@@ -72,9 +72,11 @@ def reading(
     for_it: bool = True,
     measure: str = "",
 ) -> Evidence:
-    """A reading of the row that the symptom is of; `Rule.readings` adds the row's component."""
+    """A reading of the row that the symptom is of; `Rule.readings` adds the row's component. Numbers of arrays become
+    plain ones: an incident with another could be neither stored nor sent."""
     unit = MEASURES[measure].unit if measure else ""
-    return Evidence("", text, formula, value, limit, for_it, unit, measure)
+    value, limit = (None if number is None else float(number) for number in (value, limit))
+    return Evidence("", text, formula, value, limit, bool(for_it), unit, measure)
 
 
 def never(view: View, params: RuleParams) -> Outcome:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
 from fabricmon.fleet.probes import LEARN
 from fabricmon.fleet.view import View
 from fabricmon.frame import Frame
-from fabricmon.model import Component, ComponentId, Kind, Part, Presence, Severity
+from fabricmon.model import Component, ComponentId, Evidence, Kind, Part, Presence, Severity
 from fabricmon.rules import agent_silent, latency, nvlink_degraded, nvlink_down, path_lost, pcie_degraded, unreachable
-from fabricmon.rules.rule import Outcome
+from fabricmon.rules.rule import Outcome, reading
 from fabricmon.units import Duration
 from tests.fleet.site import Site
 
@@ -197,6 +198,12 @@ def test_a_path_that_loses_everything_while_its_peer_answers_others() -> None:
         back.append([(evidence.text.partition("this port ")[2], evidence.for_it)
                      for evidence in path_lost.evidence(view, 0, params)[1:]])  # fmt: skip
     assert back == [[], [("is lost as well: the pair fails both ways", True)], [("is answered (75%)", False)]]
+
+
+def test_numbers_of_arrays_can_be_stored_and_sent() -> None:
+    found = reading("text", "", np.float64(0.5), np.int64(2), np.bool_(True))  # type: ignore[arg-type]
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Evidence) == found
+    assert (found.value, found.limit, found.for_it) == (0.5, 2.0, True)
 
 
 @pytest.mark.parametrize("apart", [False, True])
