@@ -50,15 +50,15 @@ class FlowAsker:
         if len(self._cookies) >= KEPT:  # an adapter without transmit stamps
             self._cookies.clear()
         self._cookies[number] = cookie
-        self._take_stamps()  # mostly made while it was sent: it needs no turn of the loop
         return True
 
     def ready(self, now: float) -> None:
-        """Take answers that have come, and without one the stamps."""
-        every = self.end.received()
-        if not every:
-            self._take_stamps()
-        for came in every:
+        """Take the stamps and answers that have come."""
+        for stamp in self.end.stamps():
+            cookie = self._cookies.get(stamp.number)  # kept: of two stamps of a packet, each comes apart
+            if cookie is not None:
+                self._windows.left(cookie, stamp.at)
+        for came in self.end.received():
             t6, found = time.time_ns(), answered(came.data)
             if found is None or came.address != (self.target.address, self.target.port):
                 continue
@@ -71,12 +71,6 @@ class FlowAsker:
         if self.end.dropped != self._dropped:
             self._dropped = self.end.dropped
             self._windows.spoil("the agent lost answers as its queue was full", now, now)
-
-    def _take_stamps(self) -> None:
-        for stamp in self.end.stamps():
-            cookie = self._cookies.get(stamp.number)  # kept: of two stamps of a packet, each comes apart
-            if cookie is not None:
-                self._windows.left(cookie, stamp.at)
 
     def close(self) -> None:
         self.end.close()
