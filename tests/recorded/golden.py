@@ -1,4 +1,4 @@
-"""Compares what is made with a file that a person has read. FABRICMON_GOLDEN=write writes the files anew."""
+"""Compares what is made with a recorded file. FABRICMON_GOLDEN=write writes the files anew: read the difference."""
 
 from __future__ import annotations
 

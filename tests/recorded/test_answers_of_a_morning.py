@@ -1,4 +1,4 @@
-"""Every page and answer of a server after a bad morning, against files that a person has read."""
+"""Every page and answer of a server after a bad morning, against recorded files: changes are read."""
 
 from __future__ import annotations
 
@@ -47,13 +47,17 @@ ANSWERS = {
     "history-day": f"api/v1/history?{PORT}&span=day",
     "health-of-the-server": "health",
 }
+OPEN = {"table", "search"}  # pages of which the list of open incidents is recorded: the rest is that of the overview
 BY_CHANCE = {"port", "gpu", "cable", "series", "quiet"}  # pages and lists in the order of the simulator's columns
 
 
-def test_every_answer_is_the_one_that_was_read(tmp_path: Path) -> None:
+def test_every_answer_is_the_recorded_one(tmp_path: Path) -> None:
     made = asyncio.run(answers(tmp_path, [*PAGES.values(), *ANSWERS.values(), "metrics"]))
     for name, address in PAGES.items():
-        rows = [row for row in shown(made[address]).splitlines() if row]
+        page = shown(made[address])
+        if name in OPEN:
+            page = page[page.index('<section id="open"') :].partition("\n<section")[0]
+        rows = [row for row in page.splitlines() if row]
         if name in BY_CHANCE:
             rows = sorted(re.sub(r"(?:</(?:p|details|section|tbody|table|div)>|\s)+$", "", row) for row in rows)
         compare(f"{name}.html", "".join(f"{row}\n" for row in rows))

@@ -1,5 +1,5 @@
 """What is recorded of faults of all kinds, field by field: symptoms, evidence, incidents and their course, against
-files that a person has read. Of texts only the numbers count."""
+recorded files: who changes one reads the difference. Of texts only the numbers count."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ CASES = [(links, "InfiniBand"), (links, "Ethernet"), (places, "InfiniBand"), (co
 
 
 @pytest.mark.parametrize(("faults", "layer"), CASES)
-def test_the_record_is_the_one_that_was_read(faults: Faults, layer: str) -> None:
+def test_the_record_is_as_recorded(faults: Faults, layer: str) -> None:
     layout = Layout.from_graph(rail_fabric(nodes=16, unit=8, spines=4), storage=1, link_layer=layer)
     world, engine = World(layout, 1, 10.0, steady=0.45, flows=faults is losses), Engine(Scope.FLEET, layout.graph)
     inlet, script, opened = BulkInlet(world), Script(faults(layout), HEALTHY * 10.0), list[list[Any]]()
