@@ -85,7 +85,7 @@ def metric_of(column: str) -> Metric:
         return _RAW_METRIC._replace(labels=(("directory", directory), ("file", file)))
     counter = CATALOGUE[column]
     where = ", ".join(counter.keys)
-    return Metric(counter.metric, counter.type, f"{counter.help}. Source: {counter.source} {where}", counter.labels)
+    return Metric(counter.metric, counter.type, f"{counter.text}. Source: {counter.source} {where}", counter.labels)
 
 
 _RAW_METRIC = Metric(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fabricmon.model import Kind
 
-_NAMED = re.compile(r"(?:^|[:,] )(\d+) (?!is |when |means )([^,;:(]*[^,;:( ])")
-"""Number and name in a list of states: "1 down, 2 init"."""
+UNNAMED: Mapping[int, str] = {}
+"""States of a counter whose numbers have no names."""
+YES_NO: Mapping[int, str] = {1: "yes", 0: "no"}
+"""States of a question; the counter's help has when it is 1 and when 0."""
 
 
 class Growth(StrEnum):
@@ -49,7 +51,7 @@ class Counter:
     source  "counters", "hw_counters", "port", "netdev", ... (a directory or a request).
     keys    its names there, all vendors: ("symbol_error",).
     scale   exported value = raw x scale (4 for PortXmitData's 4-byte words).
-    help    one sentence; the metric's HELP adds source and keys.
+    help    one sentence; `text` adds the names of states, the metric's HELP source and keys.
     wire    sent in frames to the server (else only on /metrics).
     window  the fleet keeps a window of it for rules.
     cost    firmware commands a single-file read costs on the most expensive known driver
@@ -58,6 +60,7 @@ class Counter:
             `name` ("pfc_rx_frames" of the column "pfc_rx_frames_prio3"). All of a family have one unit, growth and help.
             Without labels: the name without its kind, which the metric has anyway ("state" of "nvlink_state").
     labels  the series of the family that this column is: (("priority", "3"),).
+    states  names of the numbers of a state: {1: "down", 4: "active"}.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Counter:
     cost: int = 0
     family: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    states: Mapping[int, str] = field(default_factory=dict, hash=False)
 
     @property
     def top(self) -> float:
@@ -84,13 +88,11 @@ class Counter:
         return float(2**self.bits - 1) * self.scale
 
     @property
-    def words(self) -> dict[int, str]:
-        """Names of the numbers of a state, as its help has them: {1: "down", 4: "active"}; "yes" and "no" of "1 when"."""
-        if self.growth is not Growth.STATE:
-            return {}
-        if re.match(r"1 when ", self.help):
-            return {1: "yes", 0: "no"}
-        return {int(number): word for number, word in _NAMED.findall(self.help)}
+    def text(self) -> str:
+        """What it is, with the names of its states: "Logical port state: 1 down, 2 init"."""
+        if not self.states or self.states is YES_NO:
+            return self.help
+        return f"{self.help}: {', '.join(f'{number} {name}' for number, name in self.states.items())}"
 
     @property
     def metric(self) -> str:

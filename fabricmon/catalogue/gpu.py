@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from fabricmon.catalogue.counter import Category, Counter, Growth
+from fabricmon.catalogue.counter import UNNAMED, YES_NO, Category, Counter, Growth
 from fabricmon.model import Kind
 
 _S, _E, _T, _R = Category.STATE, Category.ERROR, Category.TRAFFIC, Category.RETRANSMISSION
@@ -18,6 +18,11 @@ FABRIC_STATES = {NO_FABRIC: "not supported", 1: "not started", 2: "in progress",
 CONFIGURATIONS = {
     0: "not supported", 1: "none", 2: "wrong system GUID", 3: "wrong chassis serial number", 4: "no partition",
     5: "insufficient NVLinks", 6: "incompatible GPU firmware", 7: "invalid location", 8: "GPU state invalid",
+}  # fmt: skip
+
+RECOVERY_ACTIONS = {
+    0: "none", 1: "reset the GPU", 2: "reboot the node", 3: "drain peer-to-peer traffic", 4: "drain and reset",
+    5: "recover the IMEX domain",
 }  # fmt: skip
 
 HEALTH_BITS: Mapping[str, int] = {
@@ -65,9 +70,9 @@ FIELDS: Mapping[str, int] = {
 
 
 def _row(name: str, key: str, help: str, *, unit: str = "", growth: Growth = Growth.STATE, category: Category = _S,
-         bits: int = 0, wire: bool = True) -> Counter:
+         bits: int = 0, wire: bool = True, states: Mapping[int, str] = UNNAMED) -> Counter:
     return Counter(name, Kind.GPU, unit, bits, growth, category, "nvml", (key,), help, wire=wire,
-                   family=name.removeprefix("gpu_"))
+                   family=name.removeprefix("gpu_"), states=states)
 
 
 def _count(name: str, key: str, help: str, *, category: Category = _E, wire: bool = False) -> Counter:
@@ -76,23 +81,21 @@ def _count(name: str, key: str, help: str, *, category: Category = _E, wire: boo
 
 
 COUNTERS: tuple[Counter, ...] = (
-    _row("gpu_fabric_state", "nvmlGpuFabricInfo.state",
-         "Registration with the NVLink fabric: 0 not supported, 1 not started, 2 in progress, 3 completed"),
+    _row("gpu_fabric_state", "nvmlGpuFabricInfo.state", "Registration with the NVLink fabric", states=FABRIC_STATES),
     _row("gpu_fabric_status", "nvmlGpuFabricInfo.status",
-         "Outcome of the registration, 0 success (an NVML return code); unknown until it is completed"),
+         "Outcome of the registration (an NVML return code; unknown until it is completed)", states={0: "success"}),
     _row("gpu_fabric_health_verdict", "nvmlGpuFabricInfo.healthSummary",
-         "0 not supported, 1 healthy, 2 unhealthy, 3 limited capacity"),
-    *(_row(column, f"nvmlGpuFabricInfo.healthMask bit {bit}", f"1 when {what}, 0 when not")
+         "Health of the GPU's place in the NVLink fabric",
+         states={0: "not supported", 1: "healthy", 2: "unhealthy", 3: "limited capacity"}),
+    *(_row(column, f"nvmlGpuFabricInfo.healthMask bit {bit}", f"1 when {what}, 0 when not", states=YES_NO)
       for (column, bit), what in zip(HEALTH_BITS.items(), (
           "the GPU's NVLink bandwidth is degraded", "routes of the GPU are being recovered",
           "routes of the GPU are unhealthy", "the GPU recovers from an access timeout", "the GPU is in a partition"),
           strict=True)),
     _row("gpu_fabric_incorrect_configuration", "nvmlGpuFabricInfo.healthMask bit 8",
-         "1 none, 2 wrong system GUID, 3 wrong chassis serial number, 4 no partition, 5 insufficient NVLinks, "
-         "6 incompatible firmware, 7 invalid location, 8 GPU state invalid"),
+         "What is wrong in the GPU's configuration", states=CONFIGURATIONS),
     _row("gpu_recovery_action", "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",
-         "GPU recovery action: 0 none, 1 reset the GPU, 2 reboot the node, 3 drain peer-to-peer traffic, "
-         "4 drain and reset, 5 recover the IMEX domain"),
+         "What the GPU needs to recover", states=RECOVERY_ACTIONS),
     _row("gpu_pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration",
          "Generation of the GPU's PCIe link now; an idle GPU lowers it to save power", growth=Growth.LEVEL),
     _row("gpu_pcie_max_generation", "nvmlDeviceGetMaxPcieLinkGeneration",

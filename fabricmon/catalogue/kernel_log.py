@@ -8,7 +8,9 @@ adapters, which a rule uses.
 
 from __future__ import annotations
 
-from fabricmon.catalogue.counter import Category, Counter, Growth
+from collections.abc import Mapping
+
+from fabricmon.catalogue.counter import UNNAMED, YES_NO, Category, Counter, Growth
 from fabricmon.catalogue.kernel_patterns import PATTERNS
 from fabricmon.catalogue.xid import CLASSES
 from fabricmon.model import Kind
@@ -94,9 +96,9 @@ def _xid(group: str) -> Counter:
     )  # fmt: skip
 
 
-def _node(name: str, growth: Growth, help: str, bits: int = 0) -> Counter:
+def _node(name: str, growth: Growth, help: str, bits: int = 0, states: Mapping[int, str] = UNNAMED) -> Counter:
     return Counter(f"node_{name}", Kind.NODE, "", bits, growth, Category.MANAGEMENT, _SOURCES[Kind.NODE], (name,), help,
-                   wire=False, family=name)  # fmt: skip
+                   wire=False, family=name, states=states)  # fmt: skip
 
 
 READABLE, LOST = "node_kernel_log_readable", "node_kernel_log_lost"
@@ -112,7 +114,7 @@ COUNTERS: tuple[Counter, ...] = (
     _count(Kind.NODE, "nvlink_training_failures", "Messages that an NVLink did not train, of a GPU that is not named"),
     _count(Kind.NODE, "init_failures", "Messages that the driver could not start a GPU that has no row of its own here"),
     *(_count(Kind.NODE, concept, help) for concept, help in _OF_NODE.items()),
-    _node("kernel_log_readable", Growth.STATE, "1 when the agent may read the kernel log, 0 when not"),
+    _node("kernel_log_readable", Growth.STATE, "1 when the agent may read the kernel log, 0 when not", states=YES_NO),
     _node("kernel_log_lost", Growth.WRAPS, "Times messages were overwritten before they were read", 64),
 )
 

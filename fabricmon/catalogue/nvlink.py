@@ -8,9 +8,10 @@ the columns of one. Rows of links stay on their node; server rules use the sums 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fabricmon.catalogue.counter import Category, Counter, Growth
+from fabricmon.catalogue.counter import UNNAMED, Category, Counter, Growth
 from fabricmon.model import Kind
 
 _S, _T, _E = Category.STATE, Category.TRAFFIC, Category.ERROR
@@ -65,11 +66,11 @@ def bit_error_ratio(encoded: float) -> float:
 
 def _row(name: str, unit: str, growth: Growth, category: Category, keys: tuple[str, ...], help: str, *,
          kind: Kind = Kind.NVLINK, bits: int = 0, window: bool = False, labels: tuple[tuple[str, str], ...] = (),
-         family: str = "") -> Counter:
+         family: str = "", states: Mapping[int, str] = UNNAMED) -> Counter:
     metric = family or name.removeprefix("gpu_" if kind is Kind.GPU else "nvlink_")
     source = "sum of links" if kind is Kind.GPU else "nvml"
     return Counter(name, kind, unit, bits, growth, category, source, keys, help, 1.0, kind is Kind.GPU, window, 0,
-                   metric, labels)
+                   metric, labels, states)
 
 
 def _count(name: str, keys: tuple[str, ...] | str, help: str, *, unit: str = "", category: Category = _E) -> Counter:
@@ -135,11 +136,11 @@ _RULED: dict[str, Any] = {"growth": Growth.WRAPS, "category": _E, "bits": 64, "w
 
 COUNTERS: tuple[Counter, ...] = (
     _row("nvlink_state", "", Growth.STATE, _S, (f"{_LINK}GET_STATE",),
-         "State of the link: 0 inactive, 1 active, 2 sleep, 3 active with traffic disabled"),
+         "State of the link", states={0: "inactive", 1: "active", 2: "sleep", 3: "active with traffic disabled"}),
     _row("nvlink_version", "", Growth.STATE, _S, (f"{_LINK}GET_VERSION",),
-         "Version of the link as NVML numbers them: 1 is 1.0, 2 2.0, 3 2.2, 4 3.0, 5 3.1, 6 4.0, 7 5.0, 8 6.0"),
+         "Version of the link as NVML numbers them", states=VERSIONS),
     _row("nvlink_power_state", "", Growth.STATE, _S, (f"{_LINK}GET_POWER_STATE",),
-         "0 while the link runs at high speed, 1 while it saves power"),
+         "Whether the link saves power", states={0: "high speed", 1: "saves power"}),
     _row("nvlink_speed", "bytes_per_second", Growth.LEVEL, _S, (f"{_LINK}GET_SPEED", f"{_LINK}SPEED_MBPS_L"),
          "Speed of the link in one direction"),
     _count("nvlink_tx", ("COUNT_XMIT_BYTES", "THROUGHPUT_DATA_TX"), "Bytes sent, on NVLink 4 and older payload only",

@@ -7,7 +7,9 @@ Sources: `ethtool` statistics of drivers; `ethtool netlink` the kernel's own int
 
 from __future__ import annotations
 
-from fabricmon.catalogue.counter import Category, Counter, Growth
+from collections.abc import Mapping
+
+from fabricmon.catalogue.counter import UNNAMED, YES_NO, Category, Counter, Growth
 from fabricmon.model import Kind
 
 _E, _S, _G = Category.ERROR, Category.STATE, Category.CONFIGURATION
@@ -25,9 +27,10 @@ LINK_REASONS = {
 
 def _row(name: str, source: str, keys: tuple[str, ...], help: str, *, category: Category = _S, unit: str = "",
          bits: int = 0, growth: Growth = Growth.LEVEL, family: str = "",
-         labels: tuple[tuple[str, str], ...] = (), window: bool = False) -> Counter:
+         labels: tuple[tuple[str, str], ...] = (), window: bool = False,
+         states: Mapping[int, str] = UNNAMED) -> Counter:
     return Counter(name, Kind.PORT, unit, bits, growth, category, source, keys, help, family=family, labels=labels,
-                   window=window)  # fmt: skip
+                   window=window, states=states)  # fmt: skip
 
 
 def _count(name: str, source: str, keys: tuple[str, ...], help: str, *, bits: int = 64, family: str = "",
@@ -61,14 +64,13 @@ _PHY: tuple[Counter, ...] = (
            "FEC uncorrectable codewords: must stay 0", window=True),
     _count("fec_corrected_bit_errors", _NETLINK, ("FEC_GET corrected bits",),
            "Bits that forward error correction repaired"),
-    _row("fec_mode", _NETLINK, ("FEC_GET active",), "Error correction in use: 49 none, 50 RS, 51 BASE-R, 74 LLRS",
-         growth=Growth.STATE),
+    _row("fec_mode", _NETLINK, ("FEC_GET active",), "Error correction in use", growth=Growth.STATE,
+         states={49: "none", 50: "RS", 51: "BASE-R", 74: "LLRS"}),
     _count("mac_fcs_errors", _NETLINK, ("FrameCheckSequenceErrors",), "Frames received with a wrong checksum"),
     _count("mac_alignment_errors", _NETLINK, ("AlignmentErrors",), "Frames received that did not end on a byte"),
     _count("mac_symbol_errors", _NETLINK, ("SymbolErrorDuringCarrier",), "Invalid symbols received"),
     _row("link_down_reason", _NETLINK, ("LINKSTATE_GET ext_state",),
-         "Why the link is down: " + ", ".join(f"{n} {word}" for n, word in LINK_REASONS.items()),
-         growth=Growth.STATE),
+         "Why the link is down", growth=Growth.STATE, states=LINK_REASONS),
     _row("link_down_detail", _NETLINK, ("LINKSTATE_GET ext_substate",),
          "More on why the link is down; its meaning depends on the reason", growth=Growth.STATE),
     _count("phy_link_down_events", _NETLINK, ("LINKSTATE_GET ext_down_cnt",),
@@ -91,8 +93,8 @@ _MODULE: tuple[Counter, ...] = (
     _row("module_temperature", "module", ("temperature",), "Temperature of the module", unit="celsius"),
     _row("module_voltage", "module", ("voltage",), "Supply voltage of the module", unit="volts"),
     _row("module_state", "module", ("state",),
-         "CMIS state of the module: 1 low power, 2 powering up, 3 ready, 4 powering down, 5 fault",
-         growth=Growth.STATE),
+         "CMIS state of the module", growth=Growth.STATE,
+         states={1: "low power", 2: "powering up", 3: "ready", 4: "powering down", 5: "fault"}),
     *_lanes("module_rx_power", "rx_power", "Rx optical power of the lane", "watts"),
     *_lanes("module_tx_power", "tx_power", "Tx optical power of the lane", "watts"),
     *_lanes("module_tx_bias", "tx_bias", "Current of the lane's laser", "amperes"),
@@ -108,13 +110,13 @@ _MODULE: tuple[Counter, ...] = (
 
 _BOND: tuple[Counter, ...] = (
     _row("bond_leg_up", "bonding", ("bonding_slave/mii_status",),
-         "1 when the bond considers this leg up, 0 when it carries no traffic", growth=Growth.STATE),
+         "1 when the bond considers this leg up, 0 when it carries no traffic", growth=Growth.STATE, states=YES_NO),
     _row("bond_leg_active", "bonding", ("bonding_slave/state",), "1 when the leg carries traffic, 0 when it stands by",
-         growth=Growth.STATE),
+         growth=Growth.STATE, states=YES_NO),
     _count("bond_leg_failures", "bonding", ("bonding_slave/link_failure_count",), "Times the bond lost this leg",
            bits=32),
     _row("bond_leg_aggregated", "bonding", ("bonding_slave/ad_aggregator_id",),
-         "1 when LACP has the leg in the aggregate that is in use, 0 otherwise", growth=Growth.STATE),
+         "1 when LACP has the leg in the aggregate that is in use, 0 otherwise", growth=Growth.STATE, states=YES_NO),
     _row("bond_legs", "bonding", ("bonding/slaves",), "Legs the bond has"),
     _row("bond_legs_up", "bonding", ("bonding/slaves mii_status",), "Legs of the bond that are up"),
 )

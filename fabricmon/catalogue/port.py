@@ -4,7 +4,9 @@ State numbers: docs/methods.md#port-attributes (Linux drivers/infiniband/core/sy
 second; the rate of a port that is down is unknown (InfiniBand allows invalid PortInfo then, C14-24.2.1).
 """
 
-from fabricmon.catalogue.counter import Category, Counter, Growth
+from collections.abc import Mapping
+
+from fabricmon.catalogue.counter import UNNAMED, YES_NO, Category, Counter, Growth
 from fabricmon.model import Kind
 
 _S = Category.STATE
@@ -17,16 +19,17 @@ OPER_STATES = {
 
 
 def _row(name: str, unit: str, growth: Growth, source: str, keys: tuple[str, ...], help: str, *,
-         bits: int = 0, scale: float = 1.0, category: Category = _S, window: bool = False, cost: int = 0) -> Counter:
-    return Counter(name, Kind.PORT, unit, bits, growth, category, source, keys, help, scale, True, window, cost)
+         bits: int = 0, scale: float = 1.0, category: Category = _S, window: bool = False, cost: int = 0,
+         states: Mapping[int, str] = UNNAMED) -> Counter:
+    return Counter(name, Kind.PORT, unit, bits, growth, category, source, keys, help, scale, True, window, cost,
+                   states=states)
 
 
 COUNTERS: tuple[Counter, ...] = (
     _row("state", "", Growth.STATE, "port", ("state",),
-         "Logical port state: 1 down, 2 init, 3 armed, 4 active, 5 active_defer", cost=5),
+         "Logical port state", cost=5, states=PORT_STATES),
     _row("phys_state", "", Growth.STATE, "port", ("phys_state",),
-         "Physical port state: 1 sleep, 2 polling, 3 disabled, 4 training, 5 link_up, 6 error_recovery, 7 phy_test",
-         cost=5),
+         "Physical port state", cost=5, states=PHYS_STATES),
     _row("rate", "bytes_per_second", Growth.LEVEL, "port", ("rate",),
          "Negotiated rate of the link (unknown while down)", cost=5),
     _row("width", "lanes", Growth.LEVEL, "port", ("rate",), "Negotiated width of the link in lanes", cost=0),
@@ -34,12 +37,15 @@ COUNTERS: tuple[Counter, ...] = (
     _row("sm_lid", "", Growth.STATE, "port", ("sm_lid",),
          "Local identifier of the subnet manager; 0 means none assigned yet", cost=5),
     _row("supported", "", Growth.STATE, "port", ("supported",),
-         "1 when the device answers for its counters, 0 when it refused all of them and is left alone for a while"),
+         "1 when the device answers for its counters, 0 when it refused all of them and is left alone for a while",
+         states=YES_NO),
     # of rtnetlink: the port's network interface
-    _row("carrier", "", Growth.STATE, "netdev", ("IFLA_CARRIER",), "1 when the interface has a carrier, 0 when not"),
+    _row("carrier", "", Growth.STATE, "netdev", ("IFLA_CARRIER",), "1 when the interface has a carrier, 0 when not",
+         states=YES_NO),
     _row("operstate", "", Growth.STATE, "netdev", ("IFLA_OPERSTATE",),
-         "RFC 2863 state: 0 unknown, 1 notpresent, 2 down, 3 lowerlayerdown, 4 testing, 5 dormant, 6 up"),
-    _row("admin_up", "", Growth.STATE, "netdev", ("IFF_UP",), "1 when an operator wants the interface up"),
+         "RFC 2863 state", states=OPER_STATES),
+    _row("admin_up", "", Growth.STATE, "netdev", ("IFF_UP",), "1 when an operator wants the interface up",
+         states=YES_NO),
     _row("carrier_down_changes", "", Growth.WRAPS, "netdev", ("IFLA_CARRIER_DOWN_COUNT",),
          "Times the interface lost its carrier", bits=32, category=Category.ERROR, window=True),
     _row("carrier_up_changes", "", Growth.WRAPS, "netdev", ("IFLA_CARRIER_UP_COUNT",),

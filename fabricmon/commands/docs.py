@@ -104,7 +104,7 @@ def counters(catalogue: Mapping[str, Counter]) -> str:
                     str(counter.bits or ""),
                     str(counter.growth),
                     ", ".join(f"`{key}`" for key in counter.keys),
-                    counter.help + (f" (source × {counter.scale:g})" if counter.scale != 1 else ""),
+                    counter.text + (f" (source × {counter.scale:g})" if counter.scale != 1 else ""),
                 )
                 for counter in group
             ),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fabricmon.catalogue import CATALOGUE
 from fabricmon.dashboards.board import choice, filter_text
 from fabricmon.dashboards.panel import RED, YELLOW, Json, PanelColumn, link, steps
 from fabricmon.model import Severity
@@ -128,36 +129,14 @@ def by_rail_index(metric: str, operation: str, matchers: str = "") -> str:
 
 SEVERITIES = {Severity.CRITICAL: "red", Severity.WARNING: "orange", Severity.INFO: "blue"}
 
-PORT_STATES: dict[float, tuple[str, str]] = {
-    1: ("down", "red"),
-    2: ("initialising", "orange"),
-    3: ("armed", "yellow"),
-    4: ("active", "green"),
-    5: ("active, deferred", "yellow"),
-}
-FABRIC_STATES: dict[float, tuple[str, str]] = {
-    0: ("not supported", "text"),
-    1: ("not started", "orange"),
-    2: ("in progress", "yellow"),
-    3: ("completed", "green"),
-}
-HEALTH: dict[float, tuple[str, str]] = {
-    0: ("not supported", "text"),
-    1: ("healthy", "green"),
-    2: ("unhealthy", "red"),
-    3: ("limited capacity", "orange"),
-}
-RECOVERY: dict[float, tuple[str, str]] = {
-    0: ("nothing", "green"),
-    1: ("reset the GPU", "red"),
-    2: ("reboot the node", "red"),
-    3: ("drain peer-to-peer traffic", "orange"),
-    4: ("drain and reset", "red"),
-    5: ("recover the IMEX domain", "red"),
-}
-NVLINK_STATES: dict[float, tuple[str, str]] = {
-    0: ("inactive", "red"),
-    1: ("active", "green"),
-    2: ("asleep", "blue"),
-    3: ("no traffic", "blue"),
-}
+
+def _coloured(column: str, colours: Mapping[int, str]) -> dict[float, tuple[str, str]]:
+    """Names of the states of a column with the colour of each; grey where none is given."""
+    return {float(number): (name, colours.get(number, "text")) for number, name in CATALOGUE[column].states.items()}
+
+
+PORT_STATES = _coloured("state", {1: "red", 2: "orange", 3: "yellow", 4: "green", 5: "yellow"})
+FABRIC_STATES = _coloured("gpu_fabric_state", {1: "orange", 2: "yellow", 3: "green"})
+HEALTH = _coloured("gpu_fabric_health_verdict", {1: "green", 2: "red", 3: "orange"})
+RECOVERY = _coloured("gpu_recovery_action", {0: "green", 1: "red", 2: "red", 3: "orange", 4: "red", 5: "red"})
+NVLINK_STATES = _coloured("nvlink_state", {0: "red", 1: "green", 2: "blue", 3: "blue"})

@@ -44,9 +44,9 @@ def test_every_file_stands_in_its_table(written: dict[str, list[str]], table: Co
 
 
 def test_states_have_the_names_of_their_help() -> None:
-    assert CATALOGUE["state"].words[4] == "active"
-    assert CATALOGUE["phys_state"].words == PHYS_STATES
-    assert CATALOGUE["operstate"].words == OPER_STATES
-    assert CATALOGUE["gpu_fabric_state"].words == FABRIC_STATES
-    assert CATALOGUE["carrier"].words == {1: "yes", 0: "no"}
-    assert CATALOGUE["lid"].words == CATALOGUE["pfc_enabled"].words == CATALOGUE["symbol_errors"].words == {}
+    assert CATALOGUE["state"].states[4] == "active"
+    assert CATALOGUE["phys_state"].states == PHYS_STATES
+    assert CATALOGUE["operstate"].states == OPER_STATES
+    assert CATALOGUE["gpu_fabric_state"].states == FABRIC_STATES
+    assert CATALOGUE["carrier"].states == {1: "yes", 0: "no"}
+    assert CATALOGUE["lid"].states == CATALOGUE["pfc_enabled"].states == CATALOGUE["symbol_errors"].states == {}

@@ -216,10 +216,10 @@ def values_of(fleet: Fleet, component: ComponentId, now: float) -> list[Value]:
                 column,
                 *as_shown(column, counter.unit if counter else "", value),
                 counter.category if counter else None,
-                counter.help if counter else "",
+                counter.text if counter else "",
                 age,
                 bool(view.fresh(column)[row]),
-                counter.words.get(int(value), "") if counter and math.isfinite(value) else "",
+                counter.states.get(int(value), "") if counter and math.isfinite(value) else "",
             )
         )
     return sorted(found, key=lambda one: natural(one.name))

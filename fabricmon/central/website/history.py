@@ -215,7 +215,7 @@ def _close(series: Series, limits: list[LimitDocument]) -> SeriesDocument:
         "name": series.name,
         "title": column_title(series.name),
         "unit": _unit(series.name, counter),
-        "help": counter.help if counter is not None else "",
+        "help": counter.text if counter is not None else "",
         "period": series.period if series.period == series.period else STEP,
         "top": None,
         "scale": "log" if series.name.endswith("_ber") else "linear",
