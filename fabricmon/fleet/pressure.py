@@ -186,8 +186,9 @@ class Pressure(RowState):
     # --- what a rule asks
 
     def waits(self, n: int) -> Singles:
-        """Share of the last window in which each row had to wait; measured or estimated, NaN unknown."""
-        return self.stalled.recent[0, :n] / self.scale[:n]
+        """Share of the last window in which each row had to wait; measured or estimated, NaN unknown. A port that waits
+        longer than `scale` of its make (the third greatest) waits all the time: 1."""
+        return np.minimum(self.stalled.recent[0, :n] / self.scale[:n], np.float32(1))
 
     def usual_before(self, rows: Numbers, slots: int) -> Floats:
         """`usual` without the newest slots, NaN where there was no work before them."""

@@ -66,7 +66,7 @@ def test_a_condition_is_of_the_ports_where_it_is_known(seed: int) -> None:
         scale = rng.choice((1.0, 0.5))
         pressure.scale[row] = scale
         states[row] = rng.choice(tuple(WORDS))
-        shown[node, name] = one | {"waiting": one["waiting"] / scale, "link": float(states[row][0])}
+        shown[node, name] = one | {"waiting": min(one["waiting"] / scale, 1.0), "link": float(states[row][0])}
     silent = rng.choice((None, "h2"))
     site.now += 8.0
     for node in nodes:

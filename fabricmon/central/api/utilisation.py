@@ -28,9 +28,7 @@ class Held(NamedTuple):
 def held_up(of: Utilisation) -> Held:
     """As of the last tick."""
     found, n = of.view.tracks.pressure, of.view.n
-    return Held(
-        np.minimum(found.waits(n), 1.0), np.minimum(found.pausing.recent[0, :n], 1.0), found.estimated[:n]
-    )
+    return Held(found.waits(n), np.minimum(found.pausing.recent[0, :n], 1.0), found.estimated[:n])
 
 
 def order(of: Utilisation, held: Held, rows: NDArray[np.intp], by: str) -> NDArray[np.intp]:
