@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.fleet.pooled_losses import LEAST, pooled
-from fabricmon.fleet.row_state import Bools, RowState, per_row
+from fabricmon.fleet.row_state import Bools, Floats, RowState, per_row
 from fabricmon.fleet.table import Table
 from fabricmon.topology.groups import Many
 
@@ -26,6 +26,10 @@ SILENT_PROBES = 10
 of more than half (docs/methods.md#unreachable)."""
 BESIDE = 2
 """Turns before and after a silence that may be partly silent: windows of agents do not end together."""
+STARTING = 60.0
+"""Seconds of an agent's new run in which lost probes towards it show nothing: its peers still ask where it was, and
+windows of before are counted (docs/methods.md#unreachable)."""
+COUNTED = "probe_packets"
 LEARN = 30
 """Turns after which the usual round trip of a flow is known: 5 min."""
 MEMORY = 360.0
@@ -47,6 +51,7 @@ class Reach(RowState):
     flows              that asked it
     sent, returned     its own probes, and those that were answered
     at                 `now` of the last turn in which it was asked, NaN never
+    began              `now` of the turn from which on its agent runs; `counted`: all probes of this run
     """
 
     asked = per_row(np.float32)
@@ -55,6 +60,19 @@ class Reach(RowState):
     sent = per_row(np.float32)
     returned = per_row(np.float32)
     at = per_row(np.float64, np.nan)
+    began = per_row(np.float64, np.nan)
+    counted = per_row(np.float64, np.nan)
+
+    def note_runs(self, counted: Floats, now: float) -> None:
+        """counted: probes that the agents have sent since they began; fewer than before: another run."""
+        n = len(counted)
+        self.began[:n][~(counted >= self.counted[:n])] = now
+        self.counted[:n] = counted
+
+    def settled(self, counted: Floats, now: float) -> Bools:
+        """Rows whose agent runs for STARTING at least. counted: as above, now."""
+        n = len(counted)
+        return np.asarray((now - self.began[:n] >= STARTING) & (counted >= self.counted[:n]))
 
 
 class Probes(RowState):
@@ -134,6 +152,7 @@ class Probes(RowState):
         recent_sent = self.sent[:SILENT_TURNS, :n].sum(axis=0)
         recent_back = recent_sent - self.lost[:SILENT_TURNS, :n].sum(axis=0)
         size = ports.n
+        reach.note_runs(ports.value(COUNTED), now)
         for row, sent, returned in ((far, reach.asked, reach.answered), (near, reach.sent, reach.returned)):
             known = row >= 0
             sent[:size] = np.bincount(row[known], recent_sent[known], size)

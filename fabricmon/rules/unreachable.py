@@ -10,6 +10,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
+from fabricmon.fleet.probes import COUNTED
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.promql import Translation
@@ -44,7 +45,7 @@ def test(view: View, params: UnreachableParams) -> Outcome:
     return Outcome(
         fire=up & (asked >= params.probes) & (reach.flows[:n] >= params.flows) & (answered == 0),
         clear=(answered > 0) | ~up,
-        known=view.present & (view.now - reach.at[:n] <= RECENT),
+        known=view.present & (view.now - reach.at[:n] <= RECENT) & reach.settled(view.value(COUNTED), view.now),
         value=asked.astype(np.float64),
     )
 
