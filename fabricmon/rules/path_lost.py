@@ -7,31 +7,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from fabricmon.fleet.probes import SILENT_TURNS
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.rule import Outcome, Rule, Scope, reading
 from fabricmon.rules.unreachable import RECENT, UnreachableParams, promql
 
+LOST_TURNS = 3
+"""Turns in each of which all is lost; answers of before a silence of the peer come for 24 s."""
+
 
 def test(view: View, params: UnreachableParams) -> Outcome:
     probes, n = view.probes, view.n
-    sent = probes.sent[:SILENT_TURNS, :n].sum(axis=0)
-    lost = probes.lost[:SILENT_TURNS, :n].sum(axis=0)
+    sent, lost = probes.sent[:LOST_TURNS, :n], probes.lost[:LOST_TURNS, :n]
+    total = lost.sum(axis=0)
     return Outcome(
-        fire=(sent >= params.probes) & (lost >= sent) & probes.reached[:n],
-        clear=(sent > lost),
+        fire=(total >= params.probes) & ((sent > 0) & (lost >= sent)).all(axis=0) & probes.reached[:n],
+        clear=np.asarray((sent > lost).any(axis=0)),
         known=view.present & view.reporting() & (view.now - probes.at[:n] <= RECENT),
-        value=lost.astype(np.float64),
+        value=total.astype(np.float64),
     )
 
 
 def evidence(view: View, row: int, params: UnreachableParams) -> tuple[Evidence, ...]:
     probes = view.probes
-    lost = float(probes.lost[:SILENT_TURNS, row].sum())
+    lost = float(probes.lost[:LOST_TURNS, row].sum())
     peer, source = view.label(row, "peer"), view.label(row, "source_port")
     back = probes.back[row]
-    text = f"none of {lost:.0f} probes from UDP port {source} to {peer} answered in 20 s; other flows reach {peer}"
+    text = f"none of {lost:.0f} probes from UDP port {source} to {peer} answered in 30 s; other flows reach {peer}"
     found = [reading(text, f"at least {params.probes:g} probes", lost, params.probes, measure="unreachable.probes")]
     if not np.isnan(back):
         word = "is lost as well: the pair fails both ways" if back == 0 else f"is answered ({back:.0%})"

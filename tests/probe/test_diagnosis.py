@@ -73,6 +73,19 @@ def test_a_silence_that_begins_and_ends_within_windows_is_no_loss(fleet, both_wa
     assert fleet.step(1) == []
 
 
+def test_a_silence_whose_first_window_one_agent_voids_is_no_lost_path(fleet):
+    """Answers of before the silence come up to 24 s after its begin, from agents whose windows end late."""
+    fleet.step(6)
+    seen = set()
+    for early, late, void in ((0.5, 0.0, {"n0"}), (1.0, 0.5, set()), *((1.0, 1.0, set()) for _ in range(4))):
+        def loss(one, other, _, early=early, late=late):
+            return (late if int(one[1:]) % 2 else early) if other == "n3" else 0.0
+
+        fleet.loss, fleet.void = loss, void
+        seen |= set(words(fleet.step(1)))
+    assert seen == {("unreachable", "host(n3)")}
+
+
 def test_a_node_that_is_gone_is_silent_and_not_unreachable(fleet):
     fleet.gone = {"n3"}
     fleet.engine.presence("n3", Presence.UNREACHABLE, "no answer", fleet.now)

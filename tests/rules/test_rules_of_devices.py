@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fabricmon.fleet.probes import LEARN
+from fabricmon.fleet.probes import LEARN, STARTING
 from fabricmon.fleet.view import View
 from fabricmon.frame import Frame
 from fabricmon.model import Component, ComponentId, Evidence, Kind, Part, Presence, Severity
@@ -177,16 +177,17 @@ def flows(site: Site, number: int) -> View:
 
 
 def test_a_path_that_loses_everything_while_its_peer_answers_others() -> None:
-    every, most, none, one = (20.0, 20.0), (20.0, 19.0), (0.0, 0.0), (1.0, 0.0)
-    cases = [(every, every, True), (every, most, True), (every, every, False), (none, none, True), (one, one, True)]
+    every, most, none, one, gap = (20.0,) * 3, (20.0, 20.0, 19.0), (0.0,) * 3, (1.0,) * 3, (20.0, 0.0, 20.0)
+    cases = [(every, every, True), (every, most, True), (every, every, False), (none, none, True), (one, one, True),
+             (gap, gap, True)]  # fmt: skip
     view, params = flows(Site(), len(cases)), unreachable.UnreachableParams()
     for row, (sent, lost, reached) in enumerate(cases):
-        view.probes.sent[:2, row], view.probes.lost[:2, row], view.probes.reached[row] = sent, lost, reached
-        view.probes.sent[2:, row] = 20.0  # earlier turns do not count
+        view.probes.sent[:3, row], view.probes.lost[:3, row], view.probes.reached[row] = sent, lost, reached
+        view.probes.sent[3:, row] = 20.0  # earlier turns do not count
         view.probes.at[row] = view.now
     found = path_lost.test(view, params)
-    assert [of(found, row) for row in range(len(cases))] == ["bad", "well", "between", "between", "between"]
-    assert found.value.tolist() == [40.0, 39.0, 40.0, 0.0, 1.0]
+    assert [of(found, row) for row in range(len(cases))] == ["bad", "well", *["between"] * 4]
+    assert found.value.tolist() == [60.0, 59.0, 60.0, 0.0, 3.0, 40.0]
     view.probes.at[:] = view.now - path_lost.RECENT - 1.0
     assert not path_lost.test(view, params).known.any()
     view.probes.at[:] = view.now
@@ -238,9 +239,10 @@ def test_a_round_trip_is_compared_with_the_larger_of_its_own_usual_one_and_that_
 def test_an_adapter_is_unreachable_if_several_flows_get_no_answer_while_its_agent_is_up() -> None:
     site = Site()
     names = [f"mlx5_{n}/1" for n in range(4)]
-    shown(site, "h", Kind.PORT, {name: {"state": 4.0} for name in names})
+    shown(site, "h", Kind.PORT, {name: {"state": 4.0, "probe_packets": 5.0} for name in names})
     view, params = View(site.fleet.tables[Kind.PORT], site.now), unreachable.UnreachableParams()
     reach = view.tracks.reach
+    reach.began[:], reach.counted[:] = site.now - STARTING, 5.0
     for row, (asked, many, answered) in enumerate(
         [(params.probes, params.flows, 0), (params.probes - 1, params.flows, 0), (params.probes, params.flows - 1, 0),
          (params.probes, params.flows, 1)]
@@ -257,6 +259,9 @@ def test_an_adapter_is_unreachable_if_several_flows_get_no_answer_while_its_agen
     assert states(unreachable.UP + 0.1) == ["well"] * 4  # its node is silent: that is another symptom
     reach.at[:] = site.now - unreachable.RECENT - 0.1
     assert states() == [""] * 4
+    reach.at[:] = site.now
+    reach.counted[0], reach.began[1], reach.counted[2] = 6.0, site.now - STARTING + 0.1, NAN
+    assert states() == ["", "", "", "well"]  # agents that began anew a moment ago
     texts = []
     for sent, returned in ((10.0, 4.0), (10.0, 0.0), (0.0, 0.0)):
         reach.sent[0], reach.returned[0] = sent, returned
