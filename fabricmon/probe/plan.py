@@ -88,7 +88,8 @@ class Coverage:
     within       flows on one leaf, and `between` leaves
     leaves       with a flow to another leaf, of all that have another leaf of their rail
     pairs        ordered pairs of leaves of one rail with a flow, of all
-    probability  least of all leaves: that each of its paths carries a flow of it, 1 where none is between leaves
+    probability  least of all leaves: that each of its paths carries a flow of it, 1 where none is between leaves, NaN
+                 where paths are not equal
     needed       flows of a port to other leaves with which all leaves would have the stated one
     """
 
@@ -137,14 +138,17 @@ def path_probability(paths: int, flows: int) -> float:
     return max(0.0, 1 - paths * (1 - 1 / paths) ** flows) if paths > 1 else float(flows > 0)
 
 
-def plan(ports: Iterable[ProbePort], uplinks: Mapping[str, int] = {}, limits: PlanLimits = DEFAULTS) -> ProbePlan:
-    """uplinks  leaf -> its equal-cost paths, where known"""
+def plan(
+    ports: Iterable[ProbePort], uplinks: Mapping[str, int] = {}, limits: PlanLimits = DEFAULTS,
+    unequal: frozenset[str] = frozenset(),
+) -> ProbePlan:  # fmt: skip
+    """uplinks  leaf -> its equal-cost paths, where known; `unequal`: leaves whose paths are not equal"""
     every = tuple(sorted(set(ports)))
     fabrics: dict[tuple[str, str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for at, port in enumerate(every):
         fabrics[port.network, port.rail, port.backend][port.leaf].append(at)
     flows: list[PlannedFlow] = []
-    covered = _Covered(uplinks, limits)
+    covered = _Covered(uplinks, limits, unequal)
     sources = _SourcePorts(every)
     for leaves in fabrics.values():
         rings = {leaf: _ring(every, members) for leaf, members in leaves.items()}
@@ -269,8 +273,8 @@ class _SourcePorts:
 class _Covered:
     """Coverage of the flows between leaves as they are planned."""
 
-    def __init__(self, uplinks: Mapping[str, int], limits: PlanLimits) -> None:
-        self._uplinks, self._limits = uplinks, limits
+    def __init__(self, uplinks: Mapping[str, int], limits: PlanLimits, unequal: frozenset[str]) -> None:
+        self._uplinks, self._limits, self._unequal = uplinks, limits, unequal
         self._probability, self._most_needed = 1.0, 0
         self._leaves, self._pairs = [0, 0], [0, 0]
 
@@ -299,6 +303,8 @@ class _Covered:
         for leaf, ring in rings.items():
             self._most_needed = max(self._most_needed, self._needed(leaf, len(ring)))
             self._probability = min(self._probability, path_probability(self._paths(leaf), leaving[leaf]))
+        if not self._unequal.isdisjoint(rings):
+            self._probability = math.nan  # and stays: min(NaN, x) is NaN
 
     def summary(self, ports: int, within: int, between: int) -> Coverage:
         leaves, pairs = (self._leaves[0], self._leaves[1]), (self._pairs[0], self._pairs[1])

@@ -80,7 +80,8 @@ def build_probed(name: str, seed: int) -> Probed:
     assigner = Assigner(layout.graph, power)
     domains = assigner.assign(rows)
     table = _table(rows, domains)
-    made = plan(ends_of(table, {}), uplinks(table, layout.graph))
+    paths = uplinks(table, layout.graph)
+    made = plan(ends_of(table, {}), paths.cables, unequal=paths.unequal)
     row_of = {str(id): row for row, id in enumerate(ids)}
     ends = [(row_of[made.ports[f.source].full_name], row_of[made.ports[f.target].full_name]) for f in made.flows]
     sent = [
@@ -189,9 +190,9 @@ def document(found: Mapping[str, Probed], counted: Mapping[str, Sequence[Case]],
         "leaves those that name the plane, the network, or for a cable the switch at its end. Recall: of the faults, "
         "those that one such verdict names, by the number of probes that the fault takes in the minute on average.",
         "",
-        "| fabric | ports | flows | least probability of a path |",
+        "| fabric | ports | flows | least probability of an uplink |",
         "| --- | --- | --- | --- |",
-        *(f"| {name} | {one.fabric.ports} | {one.flows} | {one.made.coverage.probability:.2f} |"
+        *(f"| {name} | {one.fabric.ports} | {one.flows} | {_probability(one.made)} |"
           for name, one in found.items()),
         "",
         f"| fabric | fault | precision | {' | '.join(f'recall, {band} lost' for band in bands)} |",
@@ -203,6 +204,11 @@ def document(found: Mapping[str, Probed], counted: Mapping[str, Sequence[Case]],
             mine = [case for at, case in every if name in (at, "all") and case.sort == sort]
             lines.append(f"| {name} | {sort} | {_precision(mine)} | {' | '.join(_recalls(mine))} |")
     return "\n".join([*lines, ""])
+
+
+def _probability(made: ProbePlan) -> str:
+    reached = made.coverage.probability
+    return "unknown" if math.isnan(reached) else f"{reached:.2f}"
 
 
 def _precision(cases: Sequence[Case]) -> str:

@@ -72,10 +72,12 @@ def test_uplinks_are_the_cables_of_a_leaf_to_other_switches() -> None:
     cables += [cable(End("0x0", 10 + n), End("0x9", n)) for n in range(3)] + [cable(End("0x9", 7), End("0x1", 10))]
     graph = Graph(switches, adapters, tuple(cables))
     table = fleet_of({f"h{n}": f"10.0.0.{n}:1" for n in range(3)}, graph)
-    assert uplinks(table, graph) == {"leaf-0": 3, "leaf-1": 1}
-    assert uplinks(table, None) == {}
+    assert uplinks(table, graph) == ({"leaf-0": 3, "leaf-1": 1}, frozenset())
+    beside = Graph(switches, adapters, (*cables, cable(End("0x1", 20), End("0x2", 20))))
+    assert uplinks(table, beside) == ({"leaf-0": 3, "leaf-1": 2, "leaf-2": 1}, {"leaf-1", "leaf-2"})
+    assert uplinks(table, None) == ({}, frozenset())
     table.domains = None
-    assert uplinks(table, graph) == {}
+    assert uplinks(table, graph) == ({}, frozenset())
 
 
 def test_a_rail_is_that_of_all_units_so_that_probes_cross_the_spines() -> None:
@@ -84,6 +86,6 @@ def test_a_rail_is_that_of_all_units_so_that_probes_cross_the_spines() -> None:
     found = ends(fleet_of(offers, graph), {})
     assert {end.rail for end in found} == {"0"}
     assert len({end.leaf for end in found}) == 2
-    made = plan(found, uplinks(fleet_of(offers, graph), graph))
+    made = plan(found, uplinks(fleet_of(offers, graph), graph).cables)
     assert made.coverage.between > 0
     assert made.coverage.pairs == (2, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from fabricmon.fleet.table import Table
 from fabricmon.jobs.model import Jobs
@@ -46,14 +47,27 @@ def ends(ports: Table, jobs: Mapping[str, str]) -> list[ProbePort]:
     return [each for each in found if offers[each.address] == 1]
 
 
-def uplinks(ports: Table, graph: Graph | None) -> dict[str, int]:
-    """Leaf's name -> cables from it to other switches, of those that have any."""
+class Uplinks(NamedTuple):
+    """cables   leaf's name -> its cables to other switches, of those that have any
+    unequal  leaves with a cable to another leaf (dragonfly, torus): which ones a packet may take depends on its target
+    """
+
+    cables: dict[str, int]
+    unequal: frozenset[str]
+
+
+def uplinks(ports: Table, graph: Graph | None) -> Uplinks:
     leaves = ports.domains
     if graph is None or leaves is None:
-        return {}
-    found: Counter[str] = Counter()
-    for cable in graph.cables:
-        if cable.a.node in graph.switches and cable.b.node in graph.switches:
-            found.update((cable.a.node, cable.b.node))
+        return Uplinks({}, frozenset())
     switches = zip(leaves.names["leaf"], leaves.about["leaf"], strict=True)
-    return {name: found[about["guid"]] for name, about in switches if found[about.get("guid", "")]}
+    name_of = {about["guid"]: name for name, about in switches if about.get("guid") in graph.switches}
+    found: Counter[str] = Counter()
+    unequal = set()
+    for cable in graph.cables:
+        one, other = cable.a.node, cable.b.node
+        if one in graph.switches and other in graph.switches:
+            known = {name_of[id] for id in (one, other) if id in name_of}
+            found.update(known)
+            unequal |= known if len(known) == 2 else set()
+    return Uplinks(dict(found), frozenset(unequal))

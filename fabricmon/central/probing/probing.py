@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -103,7 +104,7 @@ class Probing:
         reader = Reader("probes")
         try:
             paths = uplinks(self._engine.fleet.tables[Kind.PORT], self._engine.topology())
-            made = await reader.call(partial(plan, ports, paths, self._config.limits), PLANNING)
+            made = await reader.call(partial(plan, ports, paths.cables, self._config.limits, paths.unequal), PLANNING)
         except Overdue:
             return
         finally:
@@ -158,6 +159,7 @@ class Probing:
         found = self.coverage
         flows = [({"path": "leaf"}, float(found.within)), ({"path": "between_leaves"}, float(found.between))]
         pairs = found.pairs[0] / found.pairs[1] if found.pairs[1] else float("nan")
+        known = found.between and not math.isnan(found.probability)
         return [
             Family("fabricmon_central_probe_nodes", "gauge", "Agents with an assignment of probes",
                    [({}, float(sum(bool(sent.ports) for sent in self._sent.values())))]),
@@ -166,9 +168,9 @@ class Probing:
             Family("fabricmon_central_probe_leaf_pairs_ratio", "gauge",
                    "Share of the ordered pairs of leaves of a rail between which there is a flow", [({}, pairs)]),
             Family("fabricmon_central_probe_path_probability", "gauge",
-                   "Least probability of all leaves that each of its paths carries a flow",
-                   [({}, found.probability if found.between else float("nan"))]),
+                   "Least probability of all leaves that each of its uplinks carries a flow, by hash; unknown where "
+                   "leaves are connected with each other", [({}, found.probability if known else float("nan"))]),
             Family("fabricmon_central_probe_flows_needed", "gauge",
                    "central.probe.between with which every leaf would have central.probe.probability",
-                   [({}, float(found.needed) if found.between else float("nan"))]),
+                   [({}, float(found.needed) if known else float("nan"))]),
         ]  # fmt: skip
