@@ -11,7 +11,7 @@ import math
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,7 +40,6 @@ _FULL, _DELTA = 0, 1
 # magic, version, form, inventory id, seq, wall, parts, values of the snapshot, values in this frame, zero
 _HEADER = struct.Struct("<2sBBIQdIIII")
 HEADER_SIZE = _HEADER.size
-_WALL = struct.Struct("<d")
 _BIG_ENDIAN = sys.byteorder == "big"
 
 
@@ -84,13 +83,17 @@ class Frame:
     size: int | None = None
 
 
-class NodeBeat(NamedTuple):
-    """The head of a frame without values: only times of reads, `parts` of them."""
+class Beats(NamedTuple):
+    """Frames without values, only times of reads, of nodes with as many parts.
 
-    node: str
-    inventory: int
-    parts: int
-    at: float
+    inventories  uint32[n]
+    fit          bool[n]: it is such a frame
+    taken        float64[n, parts]
+    """
+
+    inventories: NDArray[np.uint32]
+    fit: NDArray[np.bool_]
+    taken: NDArray[np.float64]
 
 
 # --------------------------------------------------------------------------------------------------------
@@ -103,21 +106,17 @@ def beat_head(inventory: int, parts: int, size: int) -> tuple[bytes, bytes]:
     return head[:8], head[24:36]
 
 
-def wall_of(data: bytes) -> float:
-    """The node's wall clock in a frame's head."""
-    return float(_WALL.unpack_from(data, 16)[0])
-
-
-def inventory_of(data: bytes) -> int:
-    """The inventory in a frame's head."""
-    return int.from_bytes(data[4:8], "little")
-
-
-def beat_times(beats: Iterable[bytes]) -> NDArray[np.float64]:
-    """The times of reads of frames that have no values, one frame after another."""
+def beats_of(beats: Sequence[bytes], shape: bytes) -> Beats:
+    """Differences without a value, which begin as `beat_head` gave it and are as long as they should be. `shape`: their
+    bytes 24 to 36 if they are such ones."""
     import numpy as np
 
-    return np.frombuffer(b"".join([data[HEADER_SIZE:] for data in beats]), "<f8")
+    parts = int.from_bytes(shape[:4], "little")
+    layout = np.dtype([("head", "V4"), ("inventory", "<u4"), ("seq", "<u8"), ("wall", "<f8"), ("shape", "<u4", 3),
+                       ("zero", "<u4"), ("taken", "<f8", parts)])  # fmt: skip
+    found = np.frombuffer(b"".join(beats), layout)
+    fit = (found["shape"] == np.frombuffer(shape, "<u4")).all(axis=1) & np.isfinite(found["wall"])
+    return Beats(found["inventory"], fit, np.ascontiguousarray(found["taken"]))
 
 
 def encode_full(s: Snapshot) -> bytes:

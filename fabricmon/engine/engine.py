@@ -21,7 +21,7 @@ from fabricmon.fleet.checked import checked
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.utilisation import Utilisation, utilisation
 from fabricmon.fleet.view import View
-from fabricmon.frame import Frame, NodeBeat
+from fabricmon.frame import Frame
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import (
     Change,
@@ -83,9 +83,11 @@ class Engine:
         """False when the frame belongs to another inventory than the one known. ValueError when it does not fit it."""
         return self.fleet.frame(node, frame, now)
 
-    def heartbeats(self, beats: Sequence[NodeBeat], taken: NDArray[np.float64]) -> None:
+    def heartbeats(
+        self, nodes: Sequence[str], inventories: NDArray[np.uint32], taken: NDArray[np.float64], at: NDArray[np.float64]
+    ) -> None:
         """Frames without values of many nodes, each node at most once (`Fleet.heartbeats`)."""
-        self.fleet.heartbeats(beats, taken)
+        self.fleet.heartbeats(nodes, inventories, taken, at)
 
     def event(self, node: str, event: Event, now: float) -> None:
         """A kernel event: kept as a reading for the evidence; counters count it."""

@@ -78,11 +78,12 @@ class PartClocks:
         known[anew] = taken[anew]
         self.received[at][anew] = now
 
-    def note_many(self, parts: NDArray[np.int64], taken: NDArray[np.float64], now: NDArray[np.float64]) -> None:
-        """The same for frames of many nodes; one entry a part."""
+    def note_many(self, first: NDArray[np.int64], taken: NDArray[np.float64], now: NDArray[np.float64]) -> None:
+        """The same for frames of many nodes with as many parts. `first`: number of each node's first part."""
+        parts = first[:, None] + np.arange(taken.shape[1])
         anew = (taken != self.taken[parts]) & (taken == taken)
         parts = parts[anew]
-        self.taken[parts], self.received[parts] = taken[anew], now[anew]
+        self.taken[parts], self.received[parts] = taken[anew], np.repeat(now, anew.sum(axis=1))
 
 
 class ReadTimes(RowState):

@@ -31,7 +31,7 @@ from fabricmon.fleet.membership import (
 from fabricmon.fleet.settings import TrackSettings
 from fabricmon.fleet.table import FREE, Delivery, Table
 from fabricmon.fleet.tracks import FlowTracks, PcieTracks, Tracks
-from fabricmon.frame import Frame, NodeBeat
+from fabricmon.frame import Frame
 from fabricmon.model import ComponentId, Inventory, Kind, Presence
 
 PRESENCES = tuple(Presence)  # the NODE column "presence" holds the index in this tuple
@@ -103,6 +103,7 @@ class Fleet:
         self.nodes: dict[str, Node] = {}
         self.expected_from = -np.inf
         self._numbers = 0  # that were given
+        self._beating = np.full((4, 64), -1)  # by node number: inventory, its parts, the first of them, row of the node
         self._swept = -np.inf
         self._spare: list[int] = []
         self._shapes: dict[object, LandingShape] = {}
@@ -145,6 +146,7 @@ class Fleet:
         self.clocks.release(known.clocks)
         known.clocks = self.clocks.allocate(periods)
         known.inventory, known.size = inventory, inventory.size
+        self._beating[:, known.number] = inventory.id, len(periods), known.clocks.start, known.row
         self._put(known, "interval", min(periods, default=float("nan")))
         collectors = {part.collector for part in inventory.parts}
         placed = _placed(inventory, known.clocks)
@@ -199,32 +201,22 @@ class Fleet:
             self.presence(node, Presence.LIVE, "", now)
         return True
 
-    def heartbeats(self, beats: Sequence[NodeBeat], taken: NDArray[np.float64]) -> None:
-        """Take over times of reads, `taken` of all beats one after another, without values. One of another inventory
+    def heartbeats(
+        self, nodes: Sequence[str], inventories: NDArray[np.uint32], taken: NDArray[np.float64], at: NDArray[np.float64]
+    ) -> None:
+        """Take over times of reads (float64[n, parts]) without values, which came at `at`. One of another inventory
         than its node's known one is left out. Each node at most once."""
-        known, offsets, offset = list[Node](), list[int](), 0
-        kept = list[NodeBeat]()
-        for beat in beats:
-            node = self.nodes.get(beat.node)
-            if (
-                node is not None and node.inventory is not None and node.inventory.id == beat.inventory
-                and node.clocks.stop - node.clocks.start == beat.parts
-            ):  # fmt: skip
-                known.append(node)
-                offsets.append(offset)
-                kept.append(beat)
-            offset += beat.parts
-        if not known:
-            return
-        at, parts = np.array([beat.at for beat in kept]), np.array([beat.parts for beat in kept])
-        within = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
-        place = np.repeat([node.clocks.start for node in known], parts) + within
-        self.clocks.note_many(place, taken[np.repeat(offsets, parts) + within], np.repeat(at, parts))
-        self.clocks.last_frame[[node.number for node in known]] = at
+        numbers = np.array([self.nodes[name].number if name in self.nodes else -1 for name in nodes], np.int64)
+        ids, parts, first, rows = self._beating[:, numbers]
+        fit = (numbers >= 0) & (ids == inventories) & (parts == taken.shape[1])
+        if not fit.all():
+            numbers, first, rows, taken, at = numbers[fit], first[fit], rows[fit], taken[fit], at[fit]
+        self.clocks.note_many(first, taken, at)
+        self.clocks.last_frame[numbers] = at
         table = self.tables[Kind.NODE]
-        table.cells[table.columns["last_frame"], [node.row for node in known]] = at
-        for node in [node for node in known if node.presence is Presence.NEVER]:
-            self.presence(node.name, Presence.LIVE, "", float(at[0]))
+        table.cells[table.columns["last_frame"], rows] = at
+        for row in rows[table.cells[table.columns["presence"], rows] == PRESENCES.index(Presence.NEVER)].tolist():
+            self.presence(table.ids[row].node, Presence.LIVE, "", float(at[0]))
 
     def last_frame(self, node: str) -> float:
         """`now` of the last frame accepted of a node, NaN before the first."""
@@ -322,6 +314,9 @@ class Fleet:
             number = self._spare.pop() if self._spare else self._numbers
             self._numbers = max(self._numbers, number + 1)
             self.clocks.note_frame(number, float("nan"))
+            if number == self._beating.shape[1]:
+                self._beating = np.concatenate([self._beating, np.full_like(self._beating, -1)], axis=1)
+            self._beating[:, number] = -1
             row = table.add(ComponentId(Kind.NODE, name, ""), number)
             known = self.nodes[name] = Node(name, number, row, now)
             self._put(known, "presence", float(PRESENCES.index(Presence.NEVER)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fabricmon import __version__
 from fabricmon.engine.engine import Engine
 from fabricmon.frame import VERSION as FRAME_VERSION
-from fabricmon.frame import Frame, NodeBeat
+from fabricmon.frame import Frame
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Change, Event, Incident, Inventory, Maintenance, Presence
 from fabricmon.notify.route import Receiver
@@ -106,14 +106,14 @@ class RecordedEngine(Engine):
         self._hand_over(FRAME, now, node, frame, FRAME_HEAD + 12 * len(frame.values))
         return super().frame(node, frame, now)
 
-    def heartbeats(self, beats: Sequence[NodeBeat], taken: NDArray[np.float64]) -> None:
+    def heartbeats(
+        self, nodes: Sequence[str], inventories: NDArray[np.uint32], taken: NDArray[np.float64], at: NDArray[np.float64]
+    ) -> None:
         """Recorded as the frames that they are."""
-        offset = 0
-        for node, inventory, parts, at in beats:
+        for node, inventory, times, came in zip(nodes, inventories.tolist(), taken, at.tolist(), strict=True):
             known = self.fleet.nodes.get(node)
-            times, size = taken[offset : offset + parts], known.size if known is not None else 0
-            self.frame(node, Frame(inventory, 0, at, times, np.zeros(0, np.uint32), np.zeros(0), size), at)
-            offset += parts
+            size = known.size if known is not None else 0
+            self.frame(node, Frame(inventory, 0, came, times, np.zeros(0, np.uint32), np.zeros(0), size), came)
 
     def event(self, node: str, event: Event, now: float) -> None:
         self._put(RecordMark.EVENT, now, node, event, BRIEF)

@@ -166,9 +166,8 @@ class Sink:
     def frame(self, node, frame, now):
         self.frames.append((node, frame))
 
-    def heartbeats(self, beats, taken):
-        for beat in beats:
-            self.beats.append((beat.node, beat.at))
+    def heartbeats(self, nodes, inventories, taken, at):
+        self.beats.extend(zip(nodes, at.tolist(), strict=True))
 
     def event(self, node, event, now):
         self.events.append((node, event.seq))

@@ -107,7 +107,7 @@ async def test_heartbeats_land_together_and_a_later_frame_lands_after_them(pulli
     for _ in range(3):
         now = agent.snapshot()
         await agent.send(frame.encode_delta(now, now.values, [0.0]))
-    await until(lambda: counted(pulling.counts.frames) + pulling._notes.frames == 4)
+    await until(lambda: sum(stream._beats for stream in pulling.reader.beats.waiting) == 3)
     assert (pulling.sink.beats, len(pulling.sink.frames)) == ([], 1)
     pulling.land()
     pulling.land()
@@ -117,6 +117,8 @@ async def test_heartbeats_land_together_and_a_later_frame_lands_after_them(pulli
     await agent.say()
     await until(lambda: len(pulling.sink.frames) == 2)
     assert len(pulling.sink.beats) == 2
+    pulling.land()
+    assert counted(pulling.counts.frames) == 6
 
 
 async def test_a_heartbeat_with_a_time_that_no_clock_shows_ends_its_stream(pulling, agent):

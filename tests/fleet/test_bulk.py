@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fabricmon.fleet.bulk import Block, note_frames
-from fabricmon.frame import NodeBeat
 from fabricmon.model import Component, Kind, Part, Presence
 from tests.fleet.site import Site, port_part
 
@@ -104,21 +103,21 @@ def test_heartbeats_have_times_of_their_own_and_one_of_another_inventory_is_left
     made = site()
     fleet = made.fleet
     of = {node: made.inventories[node].id for node in NODES}
-    fleet.heartbeats([], np.array([]))
-    beats = [
-        NodeBeat("n2", of["n2"], 2, made.now + 1.0),
-        NodeBeat("n0", of["n0"] + 1, 2, made.now + 2.0),  # of another inventory
-        NodeBeat("gone", 1, 3, made.now + 2.5),
-        NodeBeat("n4", of["n4"], 2, made.now + 3.0),
-        NodeBeat("n1", of["n1"], 1, made.now + 4.0),  # with too few parts
-    ]
-    taken = np.array([20.0, 21.0, 1.0, 2.0, 3.0, 4.0, 5.0, 40.0, 41.0, 9.0])
-    fleet.heartbeats(beats, taken)
+
+    def beats(taken, **at):
+        """As many parts of each; `at`: seconds from now on."""
+        ids = [of.get(node, 1) + (node == "n0") for node in at]  # n0: of another inventory
+        came = made.now + np.array(list(at.values()))
+        fleet.heartbeats(list(at), np.array(ids, np.uint32), np.array(taken), came)
+
+    fleet.heartbeats([], np.zeros(0, np.uint32), np.zeros((0, 2)), np.zeros(0))
+    beats([[20.0, 21.0], [1.0, 2.0], [3.0, 4.0], [40.0, 41.0]], n2=1.0, n0=2.0, gone=2.5, n4=3.0)
+    beats([[9.0]], n1=4.0)  # with too few parts
     assert last_frames(made) == pytest.approx([NAN, NAN, made.now + 1, NAN, made.now + 3], nan_ok=True)
     clocks = {node: fleet.nodes[node].clocks for node in NODES}
     assert [fleet.clocks.taken[clocks[node]].tolist() for node in ("n2", "n4")] == [[20.0, 21.0], [40.0, 41.0]]
     assert fleet.clocks.received[clocks["n4"]].tolist() == [made.now + 3.0] * 2
     assert np.isnan(fleet.clocks.taken[clocks["n0"]]).all()
     assert fleet.nodes["n2"].presence is Presence.LIVE
-    fleet.heartbeats([NodeBeat("n2", of["n2"], 2, made.now + 9.0)], np.array([20.0, 30.0]))
+    beats([[20.0, 30.0]], n2=9.0)
     assert fleet.clocks.received[clocks["n2"]].tolist() == [made.now + 1.0, made.now + 9.0], "only what was read anew"

@@ -32,12 +32,12 @@ class StreamBudget:
     def __init__(self) -> None:
         self._windows: dict[str, BudgetWindow] = {}
 
-    def spend(self, kind: str, size: int, max_message: int, now: float) -> None:
-        """Count one message of `size` bytes. OverLimit where the window's messages or bytes are used up."""
+    def spend(self, kind: str, size: int, max_message: int, now: float, messages: int = 1) -> None:
+        """Count messages of together `size` bytes. OverLimit where the window's messages or bytes are used up."""
         window = self._windows.get(kind)
         if window is None or not window.since <= now < window.until:  # also where the clock was set back
             window = self._windows[kind] = _window(kind, max_message, now)
-        window.messages -= 1
+        window.messages -= messages
         window.bytes -= size
         if window.messages < 0 or window.bytes < 0:
             raise _over(kind if window.messages < 0 else SIZES[kind], max_message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -22,6 +21,9 @@ from fabricmon.engine.engine import Engine
 from fabricmon.model import Event, Inventory, Presence
 from fabricmon.web.agent_links import AgentLinks
 
+MOST_BEATS = 50
+"""Heartbeats of a stream that are counted together at most: it may send 1,000 frames in ten seconds."""
+
 
 class StreamReader:
     """What all streams share.
@@ -37,7 +39,7 @@ class StreamReader:
         self.register, self.engine, self.link, self.now = register, engine, link, now
         self.admission, self.notes, self.max_message = admission, notes, max_message
         self.turns = Turns(time.monotonic)
-        self.beats = Heartbeats(engine, self._wild)
+        self.beats = Heartbeats(engine, now)
         self.urgent: Callable[[], None] = lambda: None
         self._open: dict[Peer, StreamReading] = {}
 
@@ -62,11 +64,6 @@ class StreamReader:
         self.beats.land()
         self.notes.settle()
 
-    def _wild(self, peer: Peer, error: OverLimit) -> None:
-        reading = self._open.get(peer)
-        if reading is not None:
-            reading.end(error)
-
 
 class StreamReading:
     """Receives the messages of one stream until it is `over`: then the future holds why, an Ended or an error of ours.
@@ -81,7 +78,8 @@ class StreamReading:
         self.received = False
         self.limit: asyncio.Timeout | None = None
         self.connection: StreamConnection | None = None
-        self._beat: BeatShape | None = None
+        self.beat: BeatShape | None = None
+        self._beats = 0  # that are not counted yet
         self._turn: asyncio.Task[None] | None = None
         self._waiting: deque[tuple[MessageKind, str | bytes]] = deque()
 
@@ -96,26 +94,15 @@ class StreamReading:
         self.connection = connection
 
     def binary(self, data: bytes) -> None:
-        """The hot path: a heartbeat is looked at and kept."""
-        beat, common = self._beat, self.common
-        if (
-            beat is None or len(data) != beat.length or not data.startswith(beat.head) or data[24:36] != beat.shape
-            or self._turn is not None or not math.isfinite(wire.wall_of(data))
-        ):  # fmt: skip
+        """The hot path: a heartbeat is kept until it lands."""
+        beat, common = self.beat, self.common
+        if beat is not None and len(data) == beat.length and data.startswith(beat.head):
+            common.beats.waiting[self] = data, time.monotonic()
+            self._beats += 1
+            if self._beats == MOST_BEATS:
+                self._spend_beats()
+        else:
             self.message(MessageKind.BINARY, data)
-            return
-        peer, at = self.peer, common.now()
-        try:
-            peer.budget.spend("frames", beat.length, common.max_message, at)
-        except ValueError as error:
-            self.end(error)
-            return
-        notes = common.notes
-        notes.frames += 1
-        notes.frame_bytes += beat.length
-        peer.last = at
-        if self.stream.feeds:
-            common.beats.waiting[peer] = data, at
 
     def message(self, kind: MessageKind, data: str | bytes) -> None:
         if self._turn is not None:
@@ -136,23 +123,47 @@ class StreamReading:
         elif error is not None or not self.over.done():
             self.end(error or self._closed())
 
+    # --- Beating
+
+    def odd(self, data: bytes, error: OverLimit | None) -> None:
+        if error is not None:
+            self.end(error)
+        else:
+            self.message(MessageKind.BINARY, data)
+
     # --- within
 
     def end(self, error: BaseException) -> None:
         """The stream is over; the first reason counts."""
-        self._beat = None
+        self._settle_beats()
         if not self.over.done():
             if self.connection is not None:
                 self.connection.pause()  # what a flood still sends is not even parsed
             self.over.set_result(self.common.notes.incompatible(error) if isinstance(error, ValueError) else error)
 
     def stop(self) -> None:
-        self._beat = None
+        self._settle_beats()
         self._waiting.clear()
         if self._turn is not None:
             self._turn.cancel()
         if not self.over.done():
             self.over.cancel()
+
+    def _settle_beats(self) -> None:
+        """What came before lands, and what comes now is no heartbeat until all values came again."""
+        self.common.beats.land_of(self)
+        self.beat = None
+
+    def _spend_beats(self) -> None:
+        """Count the heartbeats since the last call; their stream ends beyond its budget."""
+        common, number, self._beats = self.common, self._beats, 0
+        size = number * self.beat.length if self.beat is not None else 0
+        common.notes.frames += number
+        common.notes.frame_bytes += size
+        try:
+            self.peer.budget.spend("frames", size, common.max_message, common.now(), number)
+        except ValueError as error:
+            self.end(error)
 
     def _take(self, kind: MessageKind, data: str | bytes) -> None:
         if kind in (MessageKind.PING, MessageKind.PONG):
@@ -182,6 +193,7 @@ class StreamReading:
             self.common.notes.many_turns(self.peer, error)
         if self.connection is not None:
             self.connection.pause()
+        self._settle_beats()
         self._turn = asyncio.create_task(self._in_turn(data))
 
     async def _in_turn(self, data: str) -> None:
@@ -199,6 +211,9 @@ class StreamReading:
 
     def _frame(self, data: bytes) -> None:
         common, stream, peer, at = self.common, self.stream, self.peer, self.common.now()
+        common.beats.land_of(self)
+        if self._beats:
+            self._spend_beats()
         peer.budget.spend("frames", len(data), common.max_message, at)
         frame = wire.decode(data)
         stream.check(frame)
@@ -212,12 +227,11 @@ class StreamReading:
             common.register.begin(peer, common.now())
             common.notes.followed(peer, stream.feeds)
         if stream.feeds:
-            common.beats.land_of(peer)
             common.engine.frame(peer.node, kept, at)
             if stream.turned(frame):
                 common.urgent()
-        if self._beat is None and stream.complete and stream.inventory is not None:
-            self._beat = beat_shape(stream.inventory.id, stream.parts, stream.size)
+        if self.beat is None and stream.complete and stream.feeds and stream.inventory is not None:
+            self.beat = beat_shape(stream.inventory.id, stream.parts, stream.size)
 
     def _text(self, data: str) -> None:
         if self.stream.greeted:
@@ -281,11 +295,10 @@ class StreamReading:
         stream, common, admission = self.stream, self.common, self.common.admission
         common.notes.counts.inventories.inc()
         node, now = self.peer.node, common.now()
+        self._settle_beats()
         if stream.feeds:
-            common.beats.land_of(self.peer)
             inventory = admission.kept(node, inventory, now)
             common.notes.unknown_columns(self.peer, admission.columns.unknown.get(node, ()))
-        self._beat = None
         stream.begin(inventory)
         if stream.feeds:
             common.engine.inventory(node, inventory, now)
