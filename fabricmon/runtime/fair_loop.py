@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 TURN = 0.02  # seconds for which a turn of the loop handles streams, and the last of them beyond it
@@ -74,9 +75,10 @@ if hasattr(selectors, "EpollSelector"):
         def put_first(self, fd: int) -> None:
             self._selector.last.discard(fd)
 
-        def key_of(self, fd: int) -> selectors.SelectorKey | None:
-            """What is registered for a descriptor."""
-            found: selectors.SelectorKey | None = self._fd_to_key.get(fd)  # type: ignore[attr-defined]
+        @property
+        def key_of(self) -> Callable[[int], selectors.SelectorKey | None]:
+            """Returns what is registered for a descriptor."""
+            found: Callable[[int], selectors.SelectorKey | None] = self._fd_to_key.get  # type: ignore[attr-defined]
             return found
 
         @property
@@ -90,27 +92,33 @@ if hasattr(selectors, "EpollSelector"):
             self._fair = _FairSelector()
             super().__init__(self._fair)
             self._turns: deque[tuple[int, int]] = deque()  # sockets that were ready, and for what
+            self._reads: dict[int, Callable[[], bool]] = {}
             self.add_reader(self._fair.second.fileno(), self._handle_last)
 
-        def put_last(self, fd: int) -> None:
+        def put_last(self, fd: int, read: Callable[[], bool] | None = None) -> None:
             self._fair.put_last(fd)
+            if read is not None:
+                self._reads[fd] = read
 
         def put_first(self, fd: int) -> None:
             self._fair.put_first(fd)
+            self._reads.pop(fd, None)
 
         def _handle_last(self) -> None:
             """Handle the sockets that are last, as asyncio does, for TURN seconds; the next turn goes on from there."""
-            end, turns = self.time() + TURN, self._turns
+            clock, turns, reads, key_of = self.time, self._turns, self._reads, self._fair.key_of
+            end = clock() + TURN
             while turns or self._more():
                 fd, events = turns.popleft()
-                key = self._fair.key_of(fd)
+                key = key_of(fd)
                 if key is not None:  # it has not been closed meanwhile
                     reader, writer = key.data
-                    if events & ~select.EPOLLOUT and reader is not None and not reader.cancelled():
+                    readable = events & ~select.EPOLLOUT and reader is not None and not reader.cancelled()
+                    if readable and ((read := reads.get(fd)) is None or not read()):
                         reader._run()
                     if events & ~select.EPOLLIN and writer is not None and not writer.cancelled():
                         writer._run()
-                if self.time() > end:
+                if clock() > end:
                     return
 
         def _more(self) -> bool:
@@ -123,10 +131,11 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return FairLoop() if hasattr(selectors, "EpollSelector") else asyncio.new_event_loop()
 
 
-def put_last(fd: int) -> None:
-    """From now on the socket takes turns with others of its kind, if the running loop has turns."""
+def put_last(fd: int, read: Callable[[], bool] | None = None) -> None:
+    """From now on the socket takes turns with others of its kind, if the running loop has turns. `read`: called where
+    the socket is ready, in place of its transport, which reads where it returns False."""
     if (put := getattr(asyncio.get_running_loop(), "put_last", None)) is not None:
-        put(fd)
+        put(fd, read)
 
 
 def put_first(fd: int) -> None:

@@ -4,6 +4,10 @@ what is none."""
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import random
+import struct
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +17,10 @@ from hypothesis import strategies as st
 
 picows = pytest.importorskip("picows", reason="picows is not on this platform")
 
-from fabricmon.central.streams.connection import MessageKind  # noqa: E402
-from fabricmon.central.streams.picows_dialler import PicowsConnection  # noqa: E402
+from fabricmon.central.streams.connection import MessageKind, StreamRequest  # noqa: E402
+from fabricmon.central.streams.picows_dialler import PicowsConnection, PicowsDialler  # noqa: E402
+from fabricmon.runtime.fair_loop import new_loop  # noqa: E402
+from tests.central.streams import until  # noqa: E402
 
 LARGEST = 6
 TEXT, BINARY, MORE = picows.WSMsgType.TEXT, picows.WSMsgType.BINARY, picows.WSMsgType.CONTINUATION
@@ -32,6 +38,11 @@ class Sent:
     rsv1: bool = False
     rsv2: bool = False
     rsv3: bool = False
+    tail_size: int = 0
+
+    @property
+    def payload_size(self) -> int:
+        return len(self.payload)
 
     def get_payload_as_bytes(self) -> bytes:
         return self.payload
@@ -177,3 +188,92 @@ async def test_a_stream_whose_end_is_not_waited_for_is_ended_all_the_same() -> N
     closing.cancel()
     await asyncio.wait({closing})
     assert wire.sent == [("close", 1000), "abort"]
+
+
+def framed(kind: int, data: bytes, fin: bool = True) -> bytes:
+    """A WebSocket frame of a server."""
+    size = len(data)
+    head = bytes([fin << 7 | kind])
+    if size < 126:
+        return head + bytes([size]) + data
+    return head + (struct.pack("!BH", 126, size) if size < 65536 else struct.pack("!BQ", 127, size)) + data
+
+
+@dataclass
+class Gathers(Receives):
+    def opened(self, connection: object) -> None:
+        pass
+
+
+class Speaks(asyncio.Protocol):
+    """The other end: answers the handshake and writes these pieces, each when the one before has been read."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces, self.asked = pieces, b""
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.asked += data
+        if not self.asked.endswith(b"\r\n\r\n"):
+            return
+        (key,) = (line.split(b": ")[1] for line in self.asked.split(b"\r\n") if line.startswith(b"Sec-WebSocket-Key"))
+        accept = base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+        self.transport.write(
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n" + self.pieces[0]
+        )
+        self.writing = asyncio.ensure_future(self.write())
+
+    async def write(self) -> None:
+        for piece in self.pieces[1:]:
+            await asyncio.sleep(0.0005)
+            self.transport.write(piece)
+        self.transport.close()
+
+
+async def received(pieces: list[bytes], largest: int) -> list[tuple[str, Any]]:
+    """What comes of these bytes, up to the end of the connection."""
+    loop, receiver = asyncio.get_running_loop(), Gathers()
+    server = await loop.create_server(lambda: Speaks(pieces), "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/stream"
+    await PicowsDialler("test").open(StreamRequest(url, {}, None, None, largest), receiver)
+    await until(lambda: receiver.came and receiver.came[-1][0] == "over")
+    server.close()
+    return receiver.came
+
+
+SIZES = (0, 1, 125, 126, 300, 4000, 4096, 16_379, 16_380, 16_381, 40_000, 70_000)
+
+
+@pytest.mark.parametrize("cut", ["at each message", "anywhere", "by the byte"])
+def test_messages_are_the_same_however_their_bytes_come(cut: str) -> None:
+    choose = random.Random(cut)
+    sizes = choose.choices(SIZES[:4], k=5) if cut == "by the byte" else choose.choices(SIZES, k=25)
+    sent, expected = [], list[tuple[str, Any]]()
+    for size in sizes:
+        data = bytes(choose.choices(b"abc\x82\x7e", k=size))
+        kind = choose.choice(("binary", "binary", "binary", "ping", "pieces"))
+        if kind == "pieces":
+            sent += [framed(2, data[:3], False), framed(9, b"now"), framed(0, data[3:])]
+            expected += [("pong", b""), ("ping", b"now"), ("binary", data)]
+        else:
+            data = data[:125] if kind == "ping" else data
+            sent.append(framed({"binary": 2, "ping": 9}[kind], data))
+            expected.append((kind, data))
+    if cut != "at each message":
+        whole, sent = b"".join(sent), []
+        while whole:
+            size = 1 if cut == "by the byte" else choose.choice((1, 3, 200, 5000, 30_000))
+            sent, whole = [*sent, whole[:size]], whole[size:]
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(received([b"", *sent], 2**20)) == [*expected, ("over", "")]
+
+
+@pytest.mark.parametrize("size", [4096, 4097, 70_000])
+def test_a_message_has_as_many_bytes_as_the_setting_permits(size: int) -> None:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        came = runner.run(received([b"", framed(2, b"x"), framed(2, b"y" * size)], 4096))
+    assert came[0] == ("binary", b"x")
+    assert (came[1][0] == "binary") is (size == 4096)

@@ -1,4 +1,8 @@
-"""Streams by picows, which parses WebSockets in C and calls for each message: a third of what aiohttp takes."""
+"""Streams by picows, which parses WebSockets in C and calls for each message: a third of what aiohttp takes.
+
+Without TLS nearly all messages do not even come to it: one in one piece, of 126 to 65,535 bytes, is taken from the
+socket as it is. Its buffer, which it never gives back, is for the rest only.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +32,12 @@ from fabricmon.runtime.fair_loop import put_first, put_last
 
 CLOSING = 0.5  # seconds a peer has to answer the end of a stream
 SECOND_ADDRESS = 0.25  # seconds until the next address of a name is tried beside the first (RFC 8305)
-READ_BUFFER = 8 * 1024
-"""Bytes of a new stream's buffer; it grows to its largest message and stays so."""
+READ_BUFFER = 2048
+"""Bytes of a new stream's buffer in picows; it grows to the largest message that comes to it, and stays so."""
+AT_ONCE = 16 * 1024  # bytes that are taken from a socket at once, past picows
 _TEXT, _BINARY, _MORE = WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.CONTINUATION
+_WHOLE_TEXT, _WHOLE_BINARY = 0x81, 0x82  # first byte of a message in one piece
+_SIZED = 126  # second byte of one of 126 to 65,535 bytes; two bytes with that number follow
 _CONTROL = {WSMsgType.PING: MessageKind.PING, WSMsgType.PONG: MessageKind.PONG}
 
 # What agents do wrong is logged by `noting`, once; an adapter, so that no logger is made for each connection.
@@ -39,6 +46,19 @@ _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False
 _quiet.setLevel(logging.CRITICAL)
 _LOG = logging.LoggerAdapter(_quiet, {})
+
+
+class PlainSocket(socket.socket):
+    """A connection without TLS. Before it has `begun` the transport reads no more than the answer to the handshake: so
+    nothing of the stream comes to picows with it."""
+
+    begun = False
+
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
+        if not self.begun:
+            end = self.recv(len(buffer), socket.MSG_PEEK).find(b"\r\n\r\n")
+            nbytes = end + 4 if end >= 0 else nbytes
+        return super().recv_into(buffer, nbytes, flags)
 
 
 class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not installed it has no types
@@ -52,6 +72,10 @@ class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not
         self._joined: WSMsgType | None = None
         self._transport: WSTransport | None = None
         self._fd = -1
+        self._plain: PlainSocket | None = None
+        self._protocol: Any = None
+        self._between = False  # picows has no part of a message
+        self._part, self._needed = bytearray(), 0  # of a message past picows, and its bytes
         self._abandoned, self._writable = False, asyncio.Event()
         self._writable.set()
 
@@ -61,8 +85,68 @@ class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not
             transport.disconnect(False)
         else:
             self._fd = transport.underlying_transport.get_extra_info("socket").fileno()
-            put_last(self._fd)
+            self._protocol = transport.underlying_transport.get_protocol()
+            if self._plain is not None:
+                self._plain.begun = self._between = True
+            put_last(self._fd, self._read if self._plain is not None else None)
             self._receiver.opened(self)
+
+    def _read(self) -> bool:
+        """Take what the socket has. False where its transport is to: the connection has ended."""
+        assert self._plain is not None
+        try:
+            data = self._plain.recv(AT_ONCE)
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        if self._needed:
+            self._part += data
+            if len(self._part) < self._needed:
+                return True
+            data, self._part, self._needed = bytes(self._part), bytearray(), 0
+        self._take(data)
+        return True
+
+    def _take(self, data: bytes) -> None:
+        """Messages in one piece; the rest is for picows, up to the next time that it stands between two messages."""
+        at, end = 0, len(data)
+        while self._between and end - at > 4 and data[at + 1] == _SIZED and data[at] in (_WHOLE_BINARY, _WHOLE_TEXT):
+            size = data[at + 2] << 8 | data[at + 3]
+            if not _SIZED <= size <= self._largest:
+                break
+            then = at + 4 + size
+            if then > end:
+                self._part, self._needed = bytearray(data[at:]), 4 + size
+                return
+            if data[at] == _WHOLE_BINARY:
+                self._binary(data[at + 4 : then])
+            else:
+                self._text(data[at + 4 : then])
+            at = then
+        if at < end:
+            self._give(memoryview(data)[at:])
+
+    def _text(self, data: bytes) -> None:
+        try:
+            text = data.decode()
+        except ValueError as error:
+            self._receiver.closed(error)
+        else:
+            self._receiver.message(MessageKind.TEXT, text)
+
+    def _give(self, data: memoryview) -> None:
+        """Have picows parse this."""
+        assert self._transport is not None
+        while data and not self._transport.underlying_transport.is_closing():
+            room = self._protocol.get_buffer(-1)
+            size = min(len(room), len(data))
+            room[:size] = data[:size]
+            self._between = False
+            self._protocol.buffer_updated(size)
+            data = data[size:]
 
     def abandon(self, dialled: Iterable[socket.socket]) -> None:
         """End it now, whether its handshake is over or not."""
@@ -74,12 +158,14 @@ class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not
                 one.shutdown(socket.SHUT_RDWR)
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        kind = frame.msg_type
-        if kind == _BINARY and frame.fin and self._joined is None and not (frame.rsv1 or frame.rsv2 or frame.rsv3):
+        kind, plain = frame.msg_type, frame.fin and not (frame.rsv1 or frame.rsv2 or frame.rsv3)
+        if kind == _BINARY and plain and self._joined is None and frame.payload_size <= self._largest:
+            self._between = not frame.tail_size
             self._binary(frame.get_payload_as_bytes())
             return
         try:
             self._seldom(transport, kind, frame)
+            self._between = not frame.tail_size and self._joined is None
         except ValueError as error:
             self._receiver.closed(error)
 
@@ -87,6 +173,8 @@ class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not
         """Text, control frames, messages in pieces. ValueError for what is no WebSocket."""
         if frame.rsv1 or frame.rsv2 or frame.rsv3:
             raise ValueError("reserved bits are set")
+        if frame.payload_size > self._largest:  # picows has ended the stream for it, and goes on until that is done
+            raise ValueError(f"a message of more than {self._largest} bytes")
         if kind == WSMsgType.CLOSE:
             transport.send_close(frame.get_close_code())
             transport.disconnect()
@@ -186,10 +274,15 @@ class PicowsDialler:
         made = PicowsConnection(receiver, request.max_message)
         dialled: list[socket.socket] = []
 
+        # Of picows's two kinds of transports only asyncio's own reads by the socket's method.
+        plain = (lambda found: PlainSocket(*found[:3])) if request.tls is None else None
+
         async def dial(url: Any) -> socket.socket:
             found = await self._addresses.of(url.host, url.port)
             dialled.append(await aiohappyeyeballs.start_connection(
-                found, happy_eyeballs_delay=SECOND_ADDRESS, interleave=1))  # fmt: skip
+                found, happy_eyeballs_delay=SECOND_ADDRESS, interleave=1, socket_factory=plain))  # fmt: skip
+            if isinstance(dialled[0], PlainSocket):
+                made._plain = dialled[0]
             return dialled[0]
 
         names: dict[str, Any] = {} if request.server_hostname is None else {"server_hostname": request.server_hostname}
@@ -199,7 +292,8 @@ class PicowsDialler:
                 lambda _asked, _answer: made, request.url.replace("http", "ws", 1), ssl_context=context,
                 websocket_handshake_timeout=None, logger_name=_LOG, enable_auto_pong=False,
                 max_frame_size=request.max_message, max_redirects=0, read_buffer_init_size=READ_BUFFER,
-                extra_headers={"User-Agent": self._agent, **request.headers}, socket_factory=dial, **names,
+                extra_headers={"User-Agent": self._agent, **request.headers}, socket_factory=dial,
+                use_aiofastnet=None if plain is None else False, **names,
             )  # fmt: skip
         except WSHandshakeError as error:
             raise HandshakeError(error.response.status if error.response is not None else 0) from error
