@@ -51,8 +51,8 @@ class CentralConfig(Struct, forbid_unknown_fields=True, frozen=True):
     target_files  files in the Prometheus file_sd format (JSON or YAML), read again when they change.
     dns           agents found by DNS name.
     kubernetes    agents found through the Kubernetes API, and locations of nodes from their labels.
-    tick          evaluation period without events; at least ten times the duration of the last tick is used. An event
-                  or a changed state is evaluated at once, as far as ticks take no more than a fifth of the time.
+    tick          evaluation period without events; at least twenty times the duration of the last tick is used. An
+                  event or a changed state is evaluated at once, as far as ticks take no more than a fifth of the time.
     web           security of the listener.
     agents        security of the links to agents.
     token_file    bearer tokens that may make changes through the API, one per line; "": none. Without any security

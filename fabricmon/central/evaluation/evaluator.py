@@ -39,7 +39,7 @@ PLAN_PERIOD = 5.0  # seconds between plans without a change, for ending silences
 RETRY = 1.0  # seconds until a failed commit is tried again
 COMMIT_WAIT = 1.0  # seconds that a tick waits for its commit; then evaluation continues beside it
 DURATIONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-"""Upper bounds of the histograms, seconds. Beyond 0.025 s (a `pace.USUAL`-th of the default `central.tick`) ticks
+"""Upper bounds of the histograms, seconds. Beyond 0.0125 s (a `pace.USUAL`-th of the default `central.tick`) ticks
 without events come more seldom; after 30 s the watchdog takes the server for dead."""
 MAX_WARNINGS = 5  # of one kind, on the page
 MAX_ROUNDS = 50  # plans in a row when more is due than one plan may send

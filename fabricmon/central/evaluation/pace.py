@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 LOAD = 5.0  # ticks take at most 1/LOAD of the time
-USUAL = 10.0  # and without events at most 1/USUAL: the rest is for those that an event asks for
+USUAL = 20.0  # and without events at most 1/USUAL: what they find was read within ten seconds
 CREDIT = 1.0  # seconds of which ticks after events may use that share in advance: 0.2 s of work
 GATHER = 0.02  # seconds from an event to its tick, so that what one fault does to several nodes lands in one tick
 RETRY = 1.0  # seconds until the next tick after one that failed

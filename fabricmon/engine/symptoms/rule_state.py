@@ -81,7 +81,7 @@ class RuleState:
         """
         self._grow(len(outcome.known))
         self.known = outcome.known
-        self._seen_without[outcome.known & ~outcome.fire] = now
+        np.copyto(self._seen_without[: len(self.known)], now, where=outcome.known & ~outcome.fire)
         rows = np.flatnonzero(self.known & (outcome.fire | (self.phase != OK)))
         if not len(rows):
             return []
