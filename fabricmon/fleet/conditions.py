@@ -5,15 +5,16 @@ A sum or mean is of the ports where it is known; where none is, it is NaN, never
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.fleet import link, port_groups
+from fabricmon.fleet.port_groups import Group, GroupSums
 from fabricmon.fleet.pressure import MARKS, NOTICES, PRESSED
-from fabricmon.fleet.row_state import Floats, Numbers
+from fabricmon.fleet.row_state import Floats
 from fabricmon.fleet.slots import Slots
 from fabricmon.fleet.view import View
 
@@ -64,10 +65,7 @@ class _Columns(NamedTuple):
 def conditions(view: View) -> tuple[list[GroupCondition], list[GroupCondition]]:
     """Of the rails and of the tiers of a PORT view, by name; tiers begin with hosts' own ports."""
     columns = _columns(view)
-    rails, tiers = (
-        [_condition(name, rows, columns) for name, rows in groups]
-        for groups in (port_groups.rails(view), port_groups.tiers(view))
-    )
+    rails, tiers = (_conditions(groups, columns) for groups in (port_groups.rails(view), port_groups.tiers(view)))
     return rails, tiers
 
 
@@ -84,18 +82,17 @@ def _columns(view: View) -> _Columns:
                     recent(pressure.arrivals, NOTICES), recent(pressure.missed))  # fmt: skip
 
 
-def _condition(name: str, rows: Numbers, of: _Columns) -> GroupCondition:
-    counts = dict.fromkeys(STATES, 0)
-    for state, number in zip(*np.unique(of.link[rows], return_counts=True), strict=True):
-        counts[_WORDS[int(state)]] += int(number)
-
-    def over(column: Floats, figure: Callable[[Floats], float]) -> float:
-        known = column[rows][np.isfinite(column[rows])]
-        return float(figure(known)) if len(known) else np.nan
-
-    return GroupCondition(
-        name, counts, over(of.waiting, np.mean), over(of.waiting, np.max),
-        over(of.waiting, lambda waiting: float(np.count_nonzero(waiting >= PRESSED))),
-        over(of.pausing, np.mean), over(of.pausing, np.max),
-        over(of.marks, np.sum), over(of.notices, np.sum), over(of.missed, np.sum),
-    )  # fmt: skip
+def _conditions(groups: Sequence[Group], of: _Columns) -> list[GroupCondition]:
+    if not groups:
+        return []
+    sums = GroupSums(groups)
+    pressed = sums.known(np.where(np.isfinite(of.waiting), of.waiting >= PRESSED, np.nan))
+    figures = np.stack([
+        sums.mean(of.waiting), sums.most(of.waiting), pressed, sums.mean(of.pausing), sums.most(of.pausing),
+        sums.known(of.marks), sums.known(of.notices), sums.known(of.missed),
+    ], axis=1)  # fmt: skip
+    links = np.stack([sums.total(of.link == state) for state in _WORDS], axis=1).astype(np.int64)
+    return [
+        GroupCondition(name, dict(zip(STATES, counts, strict=True)), *numbers)
+        for (name, _), counts, numbers in zip(groups, links.tolist(), figures.tolist(), strict=True)
+    ]

@@ -9,6 +9,7 @@ its run, which moves a full line by a little. Where the bytes of a port are coun
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.fleet import port_groups
-from fabricmon.fleet.row_state import Floats, Numbers
+from fabricmon.fleet.port_groups import Group, GroupSums
+from fabricmon.fleet.row_state import Floats
 from fabricmon.fleet.traffic import SOURCES
 from fabricmon.fleet.view import View
 
@@ -54,20 +56,24 @@ class Utilisation:
 
     def rails(self) -> list[Share]:
         """Per rail, by name."""
-        return [self._share(name, rows) for name, rows in port_groups.rails(self.view)]
+        return self._shares(port_groups.rails(self.view))
 
     def tiers(self) -> list[Share]:
         """Per tier, that of hosts' own ports first."""
-        return [self._share(name, rows) for name, rows in port_groups.tiers(self.view)]
+        return self._shares(port_groups.tiers(self.view))
 
-    def _share(self, name: str, rows: Numbers) -> Share:
-        receive, transmit, rate = self.receive[rows], self.transmit[rows], self.rate[rows]
-        known = np.isfinite(receive) & np.isfinite(transmit)
-        count, line = int(known.sum()), float(rate[known].sum())
-        if not count:
-            return Share(name, np.nan, np.nan, 0, len(rows))
-        received, sent = (float((ratio * rate)[known].sum()) for ratio in (receive, transmit))
-        return Share(name, received / line, sent / line, count, len(rows))
+    def _shares(self, groups: Sequence[Group]) -> list[Share]:
+        if not groups:
+            return []
+        sums, known = GroupSums(groups), np.isfinite(self.receive) & np.isfinite(self.transmit)
+        line = sums.known(np.where(known, self.rate, np.nan))
+        receive, transmit = (
+            (sums.known(np.where(known, ratio * self.rate, np.nan)) / line).tolist()
+            for ratio in (self.receive, self.transmit)
+        )
+        counts = sums.total(known).astype(np.int64).tolist()
+        names = [name for name, _ in groups]
+        return [Share(*each) for each in zip(names, receive, transmit, counts, sums.sizes, strict=True)]
 
 
 def utilisation(view: View) -> Utilisation:

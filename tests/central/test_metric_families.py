@@ -10,6 +10,7 @@ import pytest
 
 from fabricmon.central.metrics import fabric, page
 from fabricmon.fleet.conditions import GroupCondition
+from fabricmon.fleet.utilisation import Share
 from fabricmon.model import Incident, Members, Presence, Severity
 from fabricmon.runtime.exposition import Family
 from tests.notify.made import T0, incident
@@ -178,13 +179,12 @@ def test_a_recording() -> None:
 
 
 def test_how_busy_rails_and_tiers_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    def share(name: str, receive: float, transmit: float, of: int, known: int) -> SimpleNamespace:
-        return SimpleNamespace(name=name, receive=receive, transmit=transmit, of=of, known=known)
+    def share(name: str, receive: float, transmit: float, of: int, known: int) -> Share:
+        return Share(name, receive, transmit, known, of)
 
     rails = [share("0", 0.25, 0.5, 8, 6), share("1", 0.0, 0.0, 4, 0), share("2", 1.0, 1.0, 1, 1)]
-    now: Any = SimpleNamespace(rails=lambda: rails, tiers=lambda: [share("adapter", 0.1, 0.2, 13, 7)])
     monkeypatch.setattr(fabric, "MAX_GROUPS", 2)
-    families = list(fabric.utilisation(now))
+    families = list(fabric.utilisation(rails, [share("adapter", 0.1, 0.2, 13, 7)]))
     assert values(families) == {
         "fabricmon_rail_receive_utilisation_ratio": {("0",): 0.25},
         "fabricmon_rail_transmit_utilisation_ratio": {("0",): 0.5},

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fabricmon.fleet import conditions as fleet
 from fabricmon.fleet.conditions import GroupCondition
 from fabricmon.fleet.pressure import PRESSED
-from fabricmon.fleet.utilisation import Utilisation
+from fabricmon.fleet.utilisation import Share
 from fabricmon.fleet.view import View
 from fabricmon.runtime.exposition import Family
 
@@ -35,11 +35,11 @@ def about(fabric: str, page: str) -> Iterator[Family]:
                  [(labels, 1.0)])  # fmt: skip
 
 
-def utilisation(now: Utilisation) -> Iterator[Family]:
+def utilisation(rails: Sequence[Share], tiers: Sequence[Share]) -> Iterator[Family]:
     """How busy rails and tiers are, and of how many ports that is known."""
     for word, shares, what in (
-        ("rail", now.rails()[:MAX_GROUPS], "hosts' ports of the rail"),
-        ("tier", now.tiers()[:MAX_GROUPS], f"the tier's ports: {_TIERS}"),
+        ("rail", rails[:MAX_GROUPS], "hosts' ports of the rail"),
+        ("tier", tiers[:MAX_GROUPS], f"the tier's ports: {_TIERS}"),
     ):
         for direction, verb in (("receive", "Received"), ("transmit", "Sent")):
             yield Family(

@@ -92,10 +92,11 @@ def nodes(evaluator: Evaluator) -> Iterator[Family]:
 
 def fabric(evaluator: Evaluator) -> Iterator[Family]:
     now = evaluator.engine.utilisation()
-    yield from utilisation(now)
+    rails = now.rails()
+    yield from utilisation(rails, now.tiers())
     yield from conditions(now.view)
     yield _gauge("rails_left_out", f"Rails beyond the first {MAX_GROUPS}, which have no series",
-                 max(0, len(now.rails()) - MAX_GROUPS))  # fmt: skip
+                 max(0, len(rails) - MAX_GROUPS))  # fmt: skip
 
 
 def streams(pull: Pull) -> Iterator[Family]:

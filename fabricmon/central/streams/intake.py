@@ -19,6 +19,7 @@ import numpy as np
 
 from fabricmon.catalogue import CATALOGUE, RAW
 from fabricmon.central.streams.limits import LIMITS, SOURCES, OverLimit, check, most
+from fabricmon.fleet.membership import IDENTITY
 from fabricmon.frame import Frame
 from fabricmon.model import Component, Event, Identity, Inventory, Kind, Part
 
@@ -28,8 +29,13 @@ PORT_NUMBERS = ("port", "remote_port", "ports")
 """Labels that the topology reads as numbers."""
 
 _SHARED = 4096
-"""Characters of a part's columns, or of a component's labels or their texts, that may be kept for other nodes."""
+"""Characters of a part's columns, or of a component with its labels, that may be kept for other nodes."""
 
+_MANY = 64
+"""Components of a part that may be kept for other nodes."""
+
+_HARDWARE = frozenset(IDENTITY)
+_intern = sys.intern
 _CLOCK, _VALUE = LIMITS["clock"].most, LIMITS["value"].most
 _NAME, _LABEL, _LABELS, _PORT = map(most, ("name_size", "label_size", "labels", "port_digits"))
 
@@ -153,6 +159,21 @@ def _check_identity(identity: Identity) -> None:
 
 
 def _checked_part(part: Part, known: Known) -> Part:
+    """The part, checked: one without names of hardware is the same object for all nodes that have it."""
+    if not part.components or not _HARDWARE.isdisjoint(part.components[0].labels) or len(part.components) > _MANY:
+        return _made_part(part, known)
+    of = [word for c in part.components for word in (c.name, *c.labels, *c.labels.values())]
+    sizes = tuple([len(c.labels) for c in part.components])
+    key = part.collector, part.kind, part.period, part.wire, part.columns, sizes, *of
+    found = _PARTS.of(key)
+    if found is None:
+        found = _made_part(part, known)
+        if _small(part.columns) and _small(of):
+            _PARTS.keep(key, found)
+    return found
+
+
+def _made_part(part: Part, known: Known) -> Part:
     collector, columns = _HEADS.of((part.collector, part.columns, part.period)) or _checked_head(part)
     parts = part.components
     if len(parts) > 1 and len({component.name for component in parts}) < len(parts):
@@ -173,7 +194,7 @@ def _checked_head(part: Part) -> tuple[str, tuple[str, ...]]:
         check_name(column, "a column")
     if len(set(part.columns)) < len(part.columns):
         raise OverLimit("columns", f"part {part.collector} has a column twice")
-    made = sys.intern(part.collector), tuple(map(sys.intern, part.columns))
+    made = _intern(part.collector), tuple(map(_intern, part.columns))
     if _small(part.columns):
         _HEADS.keep((*made, part.period), made)
     return made
@@ -184,12 +205,12 @@ def _component(component: Component, kind: Kind, known: Known) -> Component:
     if labels.get("swept"):  # not among what many nodes have: a sweep would displace all of it
         same = known(component) if kind is not Kind.NODE and name else None
         return same or _checked_component(name, kind, labels)
-    key = name, kind, tuple(labels.items())
+    key = name, kind, *labels, *labels.values()
     found = _COMPONENTS.of(key)
     if found is None:
         found = _checked_component(name, kind, labels)
-        if _small(labels) and _small(labels.values()):
-            _COMPONENTS.keep((found.name, kind, tuple(found.labels.items())), found)
+        if _small(key):
+            _COMPONENTS.keep((found.name, kind, *found.labels, *found.labels.values()), found)
     return found
 
 
@@ -199,12 +220,14 @@ def _checked_component(name: str, kind: Kind, labels: dict[str, str]) -> Compone
         raise OverLimit("components", f"a component of kind {kind} has the name {name!r}")
     if len(labels) > _LABELS:
         check("labels", len(labels), name)
-    for label, text in labels.items():
-        if len(text) > _LABEL or len(label) > _LABEL:
-            check("label_size", max(len(text), len(label)), f"a label of {name}")
-        if label in PORT_NUMBERS and len(text) > _PORT and text.isdecimal():
+    longest = max(map(len, (*labels, *labels.values())), default=0)
+    if longest > _LABEL:
+        check("label_size", longest, f"a label of {name}")
+    for label in PORT_NUMBERS:
+        text = labels.get(label, "")
+        if len(text) > _PORT and text.isdecimal():
             raise OverLimit("port_digits", f"{name} has the {label} {text[:64]}")
-    return Component(sys.intern(name), {sys.intern(label): sys.intern(text) for label, text in labels.items()})
+    return Component(_intern(name), dict(zip(map(_intern, labels), map(_intern, labels.values()), strict=True)))
 
 
 def _unknown(collector: str, kind: Kind, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -239,6 +262,7 @@ class RecentlyUsed(Generic[_T]):
 
 
 _HEADS, _COMPONENTS = RecentlyUsed[tuple[str, tuple[str, ...]]](512), RecentlyUsed[Component](1024)
+_PARTS = RecentlyUsed[Part](512)
 _shared_unknown = lru_cache(1024)(_unknown)
 
 
