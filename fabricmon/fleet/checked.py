@@ -60,17 +60,20 @@ def checked(fleet: Fleet, now: float) -> dict[str, CheckedNode]:
         np.add.at(links, place[read], part.links[read])
         for number, one in _named(part):
             unread.setdefault(number, []).append(one)
-    by_node = np.stack([known, unknown, links], axis=1).reshape(-1, 3 * _KINDS)
-    kinds, of = np.unique(by_node, axis=0, return_inverse=True)
-    counted = [_counted(np.reshape(kind, (_KINDS, 3)).tolist()) for kind in kinds]  # most nodes have the same counts
-    counts = of.reshape(-1).tolist()
+    by_node = np.stack([known, unknown, links], axis=1).reshape(-1, _KINDS, 3)
+    data, width, alike = by_node.tobytes(), by_node.itemsize * _KINDS * 3, dict[bytes, tuple[Checked, ...]]()
+
+    def counts(number: int) -> tuple[Checked, ...]:
+        """Most nodes have the same ones."""
+        key = data[number * width : (number + 1) * width]
+        if key not in alike:
+            alike[key] = _counted(by_node[number].tolist())
+        return alike[key]
+
+    named = {number: tuple(sorted(those)[:MAX_NAMED]) for number, those in unread.items()}
     labels = fleet.tables[Kind.NODE].labels
     return {
-        name: CheckedNode(
-            counted[counts[node.number]],
-            tuple(sorted(unread.get(node.number, ()))[:MAX_NAMED]),
-            NONE_EXPECTED in labels[node.row],
-        )
+        name: CheckedNode(counts(node.number), named.get(node.number, ()), NONE_EXPECTED in labels[node.row])
         for name, node in fleet.nodes.items()
     }
 
