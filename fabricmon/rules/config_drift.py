@@ -211,4 +211,5 @@ RULE = Rule(
         "and find the reason for the loss: a reinstalled node, a driver reload, a DCBX exchange with the switch."
     ),
     promql=promql,
+    slow=True,
 )

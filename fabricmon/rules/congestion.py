@@ -213,4 +213,5 @@ RULE = Rule(
         "that waits for an hour: check its route and the peers of its job."
     ),
     promql=promql,
+    slow=True,
 )

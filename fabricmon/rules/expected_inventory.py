@@ -203,4 +203,5 @@ RULE = Rule(
         "the node is complete as it is, set collect.inventory.expect."
     ),
     promql=promql,
+    slow=True,
 )

@@ -194,4 +194,5 @@ RULE = Rule(
     ),
     yields_to=("pfc_storm", "slow_receiver"),
     promql=promql,
+    slow=True,
 )

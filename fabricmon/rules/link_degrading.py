@@ -133,4 +133,5 @@ RULE = Rule(
         "each point of the line is the logarithm of a ratio over the bits of half an hour with an interval of its own, "
         "which a rule evaluator cannot keep"
     ),
+    slow=True,
 )

@@ -164,4 +164,5 @@ RULE = Rule(
     ),
     yields_to=("link_flapping", "link_down", "nic_fault"),
     promql=promql,
+    slow=True,
 )

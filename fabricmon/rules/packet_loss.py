@@ -168,4 +168,5 @@ RULE = Rule(
     ),
     yields_to=("link_down",),
     promql=promql,
+    slow=True,
 )

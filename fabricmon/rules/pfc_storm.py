@@ -131,4 +131,5 @@ RULE = Rule(
         "storm prevention of the adapters."
     ),
     promql=promql,
+    slow=True,
 )

@@ -102,6 +102,8 @@ class Rule:
     yields_to  rules whose symptom on the same component makes this one an effect without an incident
     promql     params -> the same condition for a rule evaluator
     info       (view, row, params) -> Symptom.info, labels of the incident
+    slow       what it tests is read every ten seconds or more seldom, or over longer windows: it is tested once a
+               second, and not each time that a link changes
     """
 
     name: str
@@ -118,6 +120,7 @@ class Rule:
     kind: str = ""
     title: str = ""
     yields_to: tuple[str, ...] = ()
+    slow: bool = False
     info: Callable[[View, int, Any], dict[str, str]] = lambda _view, _row, _params: {}
 
     def __post_init__(self) -> None:

@@ -133,4 +133,5 @@ RULE = Rule(
     ),
     yields_to=("pfc_storm",),
     promql=promql,
+    slow=True,
 )

@@ -124,4 +124,5 @@ RULE = Rule(
     ),
     yields_to=("link_down", "link_flapping", "link_errors", "link_degraded", "nic_fault"),
     promql=promql,
+    slow=True,
 )

@@ -140,4 +140,5 @@ RULE = Rule(
         "peers are the ports of a rail that work for one job at the same time, and the median of each of twelve "
         "windows is kept; a rule evaluator knows neither jobs nor the idle ports of a window"
     ),
+    slow=True,
 )

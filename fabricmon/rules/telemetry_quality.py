@@ -203,4 +203,5 @@ RULE = Rule(
         "compare with the switch port's counters; firmware that has stopped counting needs a reset of the adapter."
     ),
     promql=promql,
+    slow=True,
 )

@@ -10,6 +10,7 @@ rises within one episode. Python objects are made for transitions only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -24,6 +25,9 @@ OK, PENDING, FIRING, CLEARING = 0, 1, 2, 3
 
 EDGE = 1e-3
 """Seconds by which a hold may fall short, for a tick just at its end: differences of wall times are rounded."""
+
+SLOW = 1.0
+"""Seconds between two tests of a slow rule."""
 
 ReadEvidence = Callable[[int], tuple[tuple[Evidence, ...], dict[str, str]]]
 
@@ -65,11 +69,17 @@ class RuleState:
         self._seen_without: NDArray[np.float64] = np.zeros(0)
         self.entered: NDArray[np.float64] = np.zeros(0)
         self.open: dict[int, OpenSymptom] = {}
+        self._tested = -math.inf
         self.configure(params)
 
     def configure(self, params: Any) -> None:
         """New parameters. States stay."""
         self.params, self.hold, self.clear = params, float(params.hold), float(params.clear)
+        self._tested = -math.inf
+
+    def due(self, rows: int, now: float) -> bool:
+        """Whether the rule is to be tested at this tick, on so many rows."""
+        return not self.rule.slow or rows != len(self.phase) or not 0 <= now - self._tested < SLOW - EDGE
 
     def advance(
         self, outcome: Outcome, ids: Sequence[ComponentId], now: float, read_evidence: ReadEvidence
@@ -80,6 +90,7 @@ class RuleState:
         read_evidence  row -> readings and info of the rule; called for transitions only
         """
         self._grow(len(outcome.known))
+        self._tested = now
         self.known = outcome.known
         np.copyto(self._seen_without[: len(self.known)], now, where=outcome.known & ~outcome.fire)
         rows = np.flatnonzero(self.known & (outcome.fire | (self.phase != OK)))

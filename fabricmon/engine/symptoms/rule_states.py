@@ -83,7 +83,7 @@ class RuleStates:
                     changes.extend(state.drop(rows, now, "the component left the fabric"))
         for state in self.all:
             table = tables[state.rule.table]
-            if not table.n:
+            if not table.n or not state.due(table.n, now):
                 continue
             view = views.of(table.kind)
             try:
