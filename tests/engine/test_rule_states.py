@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from fabricmon.engine import Engine
-from fabricmon.engine.symptoms.rule_states import ParamsError, parameters
-from fabricmon.fleet.view import Views
+from fabricmon.engine.symptoms.rule_states import ParamsError, RuleStates, parameters
+from fabricmon.fleet.view import View, Views
 from fabricmon.model import Maintenance, Severity
 from fabricmon.rules import RULES
 from fabricmon.rules.link_down import LinkDownParams
-from fabricmon.rules.rule import Scope
+from fabricmon.rules.rule import Outcome, RuleParams, Scope, never
 from fabricmon.units import Duration
 from tests.rules.bench_of_ports import DOWN, Ports
 
@@ -63,6 +63,25 @@ def test_new_parameters_hold_from_the_next_tick_and_bad_ones_change_nothing() ->
     ports.poll()
     assert len(ports.open("link_down")) == 1
     assert ports.rule_states.open_by_rule()["link_down"] == 1
+
+
+def test_a_rule_of_slow_readings_is_tested_once_a_second_and_at_once_on_new_rows() -> None:
+    tested: list[tuple[float, int]] = []
+
+    def test(view: View, params: RuleParams) -> Outcome:
+        tested.append((view.now, view.n))
+        return never(view, params)
+
+    slow, quick = (replace(BY_NAME["link_errors"], test=test, slow=slow) for slow in (True, False))
+    for rule, step, expected in ((slow, 0.25, 3), (slow, 1.0, 9), (quick, 0.25, 9)):
+        ports, states = Ports(nics=2), RuleStates([rule], {})
+        tested.clear()
+        for tick in range(9):
+            states.run(Views(ports.fleet.tables, ports.now + step * tick))
+        assert len(tested) == expected
+        ports.fleet.inventory("late", ports.fleet.nodes[next(iter(ports.fleet.nodes))].inventory, ports.now)
+        states.run(Views(ports.fleet.tables, ports.now + step * 8.0 + 0.01))
+        assert tested[-1][1] > tested[0][1]
 
 
 def test_an_effect_yields_to_its_cause_on_the_same_port_and_only_while_both_are_open() -> None:

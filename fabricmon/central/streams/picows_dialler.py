@@ -92,8 +92,10 @@ class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not
             self._receiver.opened(self)
 
     def _read(self) -> bool:
-        """Take what the socket has. False where its transport is to: the connection has ended."""
-        assert self._plain is not None
+        """Take what the socket has. False where its transport is to: picows has the beginning of a message and room for
+        its rest, or the connection has ended."""
+        if self._plain is None or not self._between:
+            return False
         try:
             data = self._plain.recv(AT_ONCE)
         except (BlockingIOError, InterruptedError):
