@@ -11,7 +11,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
-from fabricmon.engine.diagnosis.losses import answering
+from fabricmon.engine.diagnosis.losses import DeadHosts, answering, witnesses
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.row_conditions import (
     away,
@@ -72,7 +72,7 @@ class Evaluation:
         self._fleet, self._rule_states, self._situation, self._placing = fleet, rule_states, situation, placing
         self._events, self._failures = events, rule_states.failures
         self._lookup = ClaimLookup(fleet, rule_states, placing)
-        self._silence, self._common_causes = SilenceRate(), CommonCauses()
+        self._silence, self._common_causes, self._dead = SilenceRate(), CommonCauses(), DeadHosts()
         self._readings = CurrentReadings(rule_states)
         self._notices = Notices(fabric, fleet, self._lookup, self._readings.of)
         self._impacts = JobImpacts(self._lookup)
@@ -188,7 +188,7 @@ class Evaluation:
                 index.domains, covers, self._views.of(Kind.PORT)
             )
         claimed, onsets = self._situation.claimed, self._situation.onsets()
-        return observations_of(index, aside, claimed, onsets, self._rule_states.yielded())
+        return observations_of(index, aside, claimed, onsets, self._rule_states.yielded(), now)
 
     def _diagnosed(
         self, index: SymptomIndex, observations: Observations, now: float
@@ -209,8 +209,9 @@ class Evaluation:
             absent = np.fmin(absent, cut_off(ports_now, of_components(index.domains, covers, ports_now)))
         ports = port_health(index.domains, observations, ports_now, absent)
         silence = self._silence.leak(observations, now)
-        verdicts = verdicts_of(observations, silence, ports, index)
-        self._seen = index.hosts(SymptomType.AGENT_SILENT, answering(observations, ports))
+        seen = self._dead.with_earlier(witnesses(observations, ports), observations)
+        verdicts = verdicts_of(observations, seen, silence, ports, index)
+        self._seen = index.hosts(SymptomType.AGENT_SILENT, answering(observations, seen))
         witnessed = partial(index.witnessed, restored=self._situation.together)
         verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now)
         placed = self._fleet.tables[Kind.PORT].domains

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.losses import witnesses
 from fabricmon.engine.diagnosis.verdicts import verdicts_of
 from tests.accuracy.evidence import Trial
 from tests.accuracy.fabrics import Fabric
@@ -40,7 +41,7 @@ class Answer(NamedTuple):
 
 
 def noisy_or(fabric: Fabric, trial: Trial) -> list[Answer]:
-    found = verdicts_of(trial.facts, trial.silence, trial.ports, fabric.board)
+    found = verdicts_of(trial.facts, witnesses(trial.facts, trial.ports), trial.silence, trial.ports, fabric.board)
     answers = []
     for verdict in found:
         mode = verdict.modes[0]

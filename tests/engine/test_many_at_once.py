@@ -14,6 +14,7 @@ from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
 from fabricmon.engine.diagnosis.gray import gray
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
+from fabricmon.engine.diagnosis.losses import DeadHosts
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain, with_their_switch
 from fabricmon.engine.diagnosis.verdicts import with_dark_hosts, with_slowed, without_falls
@@ -343,14 +344,85 @@ def test_beginnings_of_groups_are_rare_though_single_hosts_restart() -> None:
     assert [verdict.mode.word for verdict in found] == ["common"]
 
 
-def test_two_parts_of_groups_that_fail_at_one_moment_have_an_unknown_common_cause_and_two_whole_ones_have_not() -> None:
-    domains = of_hosts(8, 2)
-    rack = next(mode for mode in HARD_MODES if mode.name == "rack down")
-    for well, words in ((4, ["common"]), (0, ["rack", "rack"])):
-        rows = [np.arange(8 * at, 8 * at + 4) for at in (0, 1)]
-        halves = [
-            FaultVerdict((rack,), at, 0.99, 0.99, 50.0, {DOWN: rows[at]}, 100.0 + at, {DOWN: well}, (), None)
-            for at in (0, 1)
-        ]
-        found = CommonCauses().joined(halves, {}, domains, lambda _kind, _rows: True, 103.0)
-        assert [verdict.mode.word for verdict in found] == words
+def of_group(name: str, group: int, rows: Sequence[int], onset: float = 100.0, well: int = 0) -> FaultVerdict:
+    mode = next(mode for mode in HARD_MODES if mode.name == name)
+    return FaultVerdict((mode,), group, 0.99, 0.99, 50.0, {DOWN: np.array(rows)}, onset, {DOWN: well}, (), None)
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ([of_group("rack down", 0, range(4)), of_group("rack down", 1, range(8, 12), 101.0)], ["rack", "rack"]),
+        ([of_group("leaf down", 0, range(2)), of_group("leaf down", 1, range(4, 14))], ["leaf", "leaf"]),
+        ([of_group("leaf down", at, at * np.arange(1, 4)) for at in (1, 3, 5)], ["common"]),
+        ([of_group("leaf down", 0, range(4)), of_group("rack down", 1, [8, 9], well=4)], ["leaf", "rack"]),
+        ([of_group("rack down", 0, range(4), well=4), of_group("rack down", 1, [8, 9], well=4)], ["common"]),
+    ],
+)
+def test_two_parts_of_groups_or_three_groups_at_one_moment_have_a_common_cause_two_whole_ones_have_not(
+    groups: list[FaultVerdict], words: list[str]
+) -> None:
+    found = CommonCauses().joined(groups, {}, of_hosts(8, 2), lambda _kind, _rows: True, 103.0)
+    assert [verdict.mode.word for verdict in found] == words
+
+
+def test_what_shows_something_else_at_the_moment_of_a_common_cause_is_no_part_of_it() -> None:
+    causes, domains = CommonCauses(), of_hosts(8, 2)
+    leaves = [of_group("leaf down", at, [2 * at, 2 * at + 1]) for at in range(3)]
+    lost = FaultVerdict(
+        (next(mode for mode in MODES if mode.name == "NIC bad"),), 9, 0.99, 0.99, 6.0,
+        {SymptomType.NIC_FAULT: np.array([9])}, 102.0, {}, (), None,
+    )  # fmt: skip
+    link = broken([11], [102.0])
+    causes.joined(leaves, {}, domains, lambda _kind, _rows: True, 103.0)
+    found = causes.joined([*leaves, lost, *link], {}, domains, lambda _kind, _rows: True, 104.0)
+    assert sorted((verdict.mode.word, verdict.explained.keys() == {DOWN}) for verdict in found) == [
+        ("common", True), ("nic", False),
+    ]  # fmt: skip
+
+
+def test_a_module_is_no_second_fault_because_one_of_its_ports_is_filed_below_another_leaf() -> None:
+    """Of 16 ports of a leaf that fail, two share a module with a third one, which is filed elsewhere."""
+    n, own = 64, np.arange(64, dtype=np.int32)
+    leaf, module = own // 16, np.full(n, -1, np.int32)
+    module[[0, 1, 40]] = 0
+    ids = {"link": own, "nic": own, "host": own, "leaf": leaf, "module": module, "rail": np.full(n, -1, np.int32)}
+    rows = np.array([*range(16), 40])
+    down = Observation(Groups(ids), rows, np.full(17, 100.0), np.ones(n, np.bool_))
+    found = diagnose({DOWN: down}, 0.0)
+    assert [(verdict.mode.word, len(verdict.explained[DOWN])) for verdict in found] == [("leaf", 16), ("link", 1)]
+
+
+def test_racks_that_share_some_ports_of_whole_leaves_are_not_named_instead_of_the_leaves() -> None:
+    """Five leaves of eight ports fail; four hosts of each are in a rack, four in another, and have ports that work."""
+    hosts, rails = 16, 8
+    row = np.arange(hosts * rails)
+    host, rail = (row // rails).astype(np.int32), (row % rails).astype(np.int32)
+    unit = host // 8
+    ids = {
+        "link": row.astype(np.int32), "nic": row.astype(np.int32), "host": host,
+        "leaf": (unit * rails + rail).astype(np.int32), "rail": np.full(len(row), -1, np.int32),
+        "rack": ((host + 4) // 8).astype(np.int32),
+    }  # fmt: skip
+    rows = row[(unit == 0) & (rail < 5)]
+    down = Observation(Groups(ids), rows, np.full(len(rows), 100.0), np.ones(len(row), np.bool_))
+    assert [verdict.mode.word for verdict in diagnose({DOWN: down}, 0.0)] == ["leaf"] * 5
+
+
+def test_a_dead_host_stays_dead_when_its_peers_give_it_up_unless_flows_reach_it() -> None:
+    silent, dead = SymptomType.AGENT_SILENT, DeadHosts()
+    groups = Groups({"host": np.arange(4, dtype=np.int32)})
+    mute = {silent: Observation(groups, np.array([1, 2]), np.array([90.0, 95.0]), np.ones(4, np.bool_))}
+
+    def seen(rows: list[int], known: list[int]) -> list[int] | None:
+        mask = np.isin(np.arange(4), [*rows, *known])
+        witnessed = Observation(groups, np.array(rows, np.int64), np.full(len(rows), 90.0), mask)
+        found = dead.with_earlier(witnessed, mute)
+        return None if found is None else found.rows.tolist()
+
+    assert seen([1], []) == [1]
+    assert seen([], []) == [1]
+    assert seen([2], []) == [1, 2]
+    assert seen([], [1]) == [2], "flows to it lose nothing"
+    mute = {silent: Observation(groups, np.array([1, 2]), np.array([300.0, 300.0]), np.ones(4, np.bool_))}
+    assert seen([], []) == [], "another silence"

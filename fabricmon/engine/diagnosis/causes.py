@@ -74,6 +74,7 @@ class Mode:
     sign      required symptom type: on at least `signs` members and the share `most` of all members, reporting or not
     severity  of its verdicts; None: by its domain and its members' symptoms
     word      of the component in an incident: "leaf" in "leaf(su1/rail2)"; "": the domain
+    part_of   word of the component that it is a part of: the same incident, as the part may be known later
     partial   an unknown share of its members shows any of its symptoms (partial.py), whatever `q` is; all its types
               are of rows of one table
     whole     domain whose groups fail as a whole or not at all: a feed takes switches, not some ports of each
@@ -93,6 +94,7 @@ class Mode:
     most: float = 0.0
     severity: Severity | None = None
     word: str = ""
+    part_of: str = ""
     partial: bool = False
     whole: str = ""
     harmless: float = 0.0
@@ -100,6 +102,11 @@ class Mode:
     def __post_init__(self) -> None:
         object.__setattr__(self, "word", self.word or self.domain)
         required(self.kind, f"mode {self.name!r}")
+
+    @property
+    def family(self) -> str:
+        """Word of the component whose incident it is."""
+        return self.part_of or self.word
 
 
 MODES: tuple[Mode, ...] = (

@@ -48,8 +48,6 @@ class Phenomenon:
     types   symptom types that show it; a verdict with one of an earlier row belongs there
     within  seconds
     joins   seconds after the first beginning until which later ones join: of a setting at any time
-    least   beginnings of single parts that can have an unknown common cause
-    least_groups  the same where a leaf, a part of a switch or another group is among them, which fail more rarely
     only_groups  single parts show it for reasons of no fault
     """
 
@@ -57,8 +55,6 @@ class Phenomenon:
     types: frozenset[SymptomType]
     within: float
     table: Kind = Kind.PORT
-    least: int = LEAST
-    least_groups: int = 3
     only_groups: bool = False
     joins: float = 0.0
 
@@ -69,13 +65,12 @@ GATHERING = 5.0
 """Seconds without a further member after which none is awaited (design choice): a hold and the spread of reads."""
 TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
 PHENOMENA: tuple[Phenomenon, ...] = (
-    # two racks or power domains whose hosts fall silent together are one segment of the management network or one feed
-    Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE, least_groups=2),
+    Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE),
     Phenomenon(TOGETHER_MODES[1], frozenset({T.LINK_FLAPPING, T.LINK_FELL}), TOGETHER),
     Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER),
     # heat makes errors begin over many minutes
     Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE, joins=FRESH),
-    Phenomenon(TOGETHER_MODES[4], frozenset({T.CONGESTION}), ONE_CAUSE, least=3, only_groups=True),
+    Phenomenon(TOGETHER_MODES[4], frozenset({T.CONGESTION}), ONE_CAUSE, only_groups=True),
     Phenomenon(TOGETHER_MODES[5], frozenset({T.PCIE_DEGRADED}), ONE_CAUSE, Kind.PCIE, joins=inf),
     Phenomenon(TOGETHER_MODES[6], frozenset({T.LINK_DEGRADED}), ONE_CAUSE),
     Phenomenon(TOGETHER_MODES[7], frozenset({T.PAUSING}), ONE_CAUSE),
@@ -89,6 +84,7 @@ class _Unit:
 
     wide    it is on a group; partly: on less than MOSTLY of its observed members
     known   it is a common cause already
+    types   symptom types that show it
     """
 
     onset: float
@@ -97,6 +93,7 @@ class _Unit:
     wide: bool = False
     known: bool = False
     partly: bool = False
+    types: frozenset[SymptomType] = frozenset()
 
 
 @dataclass(slots=True)
@@ -106,6 +103,7 @@ class _Cause:
     confidence: float
     gain: float
     rows: set[int] = field(default_factory=set)
+    types: frozenset[SymptomType] = frozenset()
     seen: bool = False
 
 
@@ -157,14 +155,14 @@ class CommonCauses:
         self, number: int, units: list[_Unit], verdicts: list[FaultVerdict], domains: RowDomains, now: float
     ) -> list[FaultVerdict]:
         phenomenon, causes = PHENOMENA[number], self._causes[number]
-        _end(phenomenon, causes, units)
+        _end(causes, units)
         explained = self._rows_of_groups(number, verdicts, units)
         units = [unit for unit in units if unit.wide or not unit.rows <= explained]
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]
         for unit in free:
             for cause in causes:
                 near = -phenomenon.within <= unit.onset - cause.onset <= max(phenomenon.within, phenomenon.joins)
-                if near and (not unit.wide or len(unit.rows) < len(cause.rows)):
+                if near and unit.types & cause.types and (not unit.wide or len(unit.rows) < len(cause.rows)):
                     cause.rows |= unit.rows
         free = [unit for unit in free if not any(unit.rows & cause.rows for cause in causes)]
         fresh = [unit for unit in free if now - unit.onset <= FRESH]
@@ -208,13 +206,13 @@ class CommonCauses:
         return self._explained[number]
 
 
-def _end(phenomenon: Phenomenon, causes: list[_Cause], units: Iterable[_Unit]) -> None:
+def _end(causes: list[_Cause], units: Iterable[_Unit]) -> None:
     """Forget causes without a bad member, and those that a known group explains now."""
     for cause in list(causes):
         mine = [unit for unit in units if unit.rows & cause.rows]
         largest = max((len(unit.rows) for unit in mine if unit.wide), default=0)
         absorbed = largest > ABSORBED * sum(len(unit.rows) for unit in mine)
-        if not mine or (len(mine) < _least_groups(phenomenon, mine) and absorbed):
+        if not mine or (len(mine) < _least_groups(mine) and absorbed):
             causes.remove(cause)
 
 
@@ -245,13 +243,13 @@ def _units(
             wide = verdict.domain in GROUPS - {"host"}
             began = any(witnessed(kind, some) for kind, some in rows.items())
             if began and (wide or not phenomenon.only_groups):
-                known = verdict.domain in KNOWN_CAUSES
-                found.append(_Unit(verdict.onset, mine, verdict, wide, known, wide and _is_partly(verdict, rows)))
+                known, partly = verdict.domain in KNOWN_CAUSES, wide and _is_partly(verdict, rows)
+                found.append(_Unit(verdict.onset, mine, verdict, wide, known, partly, frozenset(rows)))
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     if silent is not None and len(silent.rows) <= CUT_OFF * int(silent.known.sum()):
         for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
             if row not in explained and witnessed(T.AGENT_SILENT, np.array([row])):
-                found.append(_Unit(onset, frozenset((row,)), None))
+                found.append(_Unit(onset, frozenset((row,)), None, types=phenomenon.types))
     return found
 
 
@@ -268,8 +266,9 @@ def _cause(phenomenon: Phenomenon, cluster: Sequence[_Unit], odds: float) -> _Ca
     begin = datetime.fromtimestamp(onset, UTC).strftime("%H:%M:%S")
     against = max(odds, SMALLEST) * A_MONTH  # chance a day against one common cause in so many days
     rows = {row for unit in cluster for row in unit.rows}
+    types = frozenset(kind for unit in cluster for kind in unit.types)
     confidence = (1 - phenomenon.mode.harmless) / (1 + against)
-    return _Cause(f"{phenomenon.mode.name} since {begin}", onset, confidence, -log(against), rows)
+    return _Cause(f"{phenomenon.mode.name} since {begin}", onset, confidence, -log(against), rows, types)
 
 
 def _gathering(verdicts: Sequence[FaultVerdict], cluster: Sequence[_Unit]) -> list[FaultVerdict]:
@@ -279,28 +278,32 @@ def _gathering(verdicts: Sequence[FaultVerdict], cluster: Sequence[_Unit]) -> li
 
 
 def _foremost(units: Sequence[_Unit]) -> _Unit | None:
-    """The known group that explains most of what began together, None where none does."""
-    largest = max((unit for unit in units if unit.wide), key=lambda unit: len(unit.rows), default=None)
+    """The known group that explains most of what began together, None where none does. Another group that fails as a
+    whole is no part of it that is filed at the wrong place."""
+    wide = sorted((unit for unit in units if unit.wide), key=lambda unit: -len(unit.rows))
     every = sum(len(unit.rows) for unit in units)
-    return largest if largest is not None and len(largest.rows) >= MOSTLY * every else None
+    alone = all(unit.partly for unit in wide[1:])
+    return wide[0] if wide and alone and len(wide[0].rows) >= MOSTLY * every else None
 
 
 def _least(phenomenon: Phenomenon, cluster: Sequence[_Unit], domains: RowDomains) -> int:
     """Beginnings from which a cluster can have a common cause. A group and ports of which no leaf is known are two:
     they may be its ports where their adapters have the names of its own (one rail)."""
     if not any(unit.wide for unit in cluster):
-        return phenomenon.least
+        return LEAST
     first, rows = _foremost(cluster), [row for unit in cluster if not unit.wide for row in unit.rows]
     loose = phenomenon.table is Kind.PORT and bool(rows) and bool((domains.port.ids["leaf"][rows] < 0).all())
     if loose and first is not None and domains.devices(rows) <= domains.devices(first.rows):
         return 2
-    return _least_groups(phenomenon, cluster)
+    return _least_groups(cluster)
 
 
-def _least_groups(phenomenon: Phenomenon, units: Iterable[_Unit]) -> int:
-    """Groups that can have an unknown common cause. Two parts of groups that fail at one moment are doubtful names for
-    what has cables in both; two whole leaves are not."""
-    return 2 if all(unit.partly for unit in units if unit.wide) else phenomenon.least_groups
+def _least_groups(units: Iterable[_Unit]) -> int:
+    """Beginnings with a group among them that can have an unknown common cause. Two groups of hosts that fall silent
+    together are one segment of the management network or one feed; two parts of groups that fail at one moment are
+    doubtful names for what has cables in both; two whole leaves are two."""
+    whole = [unit for unit in units if unit.wide and not unit.partly]
+    return 2 if all(T.AGENT_SILENT in unit.types for unit in whole) else 3
 
 
 def _verdict(phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_Unit], grows: bool) -> FaultVerdict:

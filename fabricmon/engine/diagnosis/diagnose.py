@@ -120,7 +120,7 @@ class Candidates:
         self.before = np.concatenate([_before(observations[t]) for t in self.types]) if self.types else np.empty(0)
         self.row = _ints([observations[t].rows for t in self.types])
         self.kind_of = np.repeat(np.arange(len(self.types)), np.array(sizes, np.int64))
-        self.coincidence = _coincidences(self.onset, self.kind_of)
+        self.times = [np.sort(observations[t].onset) for t in self.types]
         self._observed: dict[tuple[SymptomType, str], tuple[Floats, Floats]] = {}
         self.mode: list[Mode] = []
         self.group: list[int] = []
@@ -128,17 +128,21 @@ class Candidates:
         cause: list[Ints] = []
         positive: list[Ints] = []
         weight: list[Floats] = []
-        for mode in modes:
+        sort: list[int] = []
+        for number, mode in enumerate(modes):
             groups, price, owner, at, w = self._candidates(mode)
             cause.append(owner + len(self.mode))
             self.mode.extend([mode] * len(groups))
+            sort.extend([number] * len(groups))
             self.group.extend(groups.tolist())
             cost.append(price)
             positive.append(at)
             weight.append(w)
         leaks = LEAK | {SymptomType.AGENT_SILENT: silence}
         leak = np.array([leaks[kind] for kind in self.types], np.float64)
-        self.problem = NoisyOrProblem(_floats(cost), leak[self.kind_of], _ints(cause), _ints(positive), _floats(weight))
+        self.problem = NoisyOrProblem(
+            _floats(cost), leak[self.kind_of], _ints(cause), _ints(positive), _floats(weight), np.array(sort, np.int64)
+        )
 
     def counts(self, kind: SymptomType, domain: str, groups: Ints) -> tuple[Floats, Floats]:
         """Members of some groups that were observed for a symptom type, and members that show it."""
@@ -181,16 +185,27 @@ class Candidates:
             weight = np.full(len(where), CERTAIN)
         else:
             price, observed = self._mostly(mode, groups)
-        if (single := _singles(mode)) is not None:
-            there = np.isin(self.kind_of[where], [at for at, kind in enumerate(self.types) if kind in single])
-            np.maximum.at(alone := np.zeros(len(groups)), owner[there], self.coincidence[where[there]])
-            price += alone
+        price += self._coincidence(len(groups), owner, where)
         fit = (number >= mode.least) & (number >= mode.share * observed)
         if mode.sign is not None:
             fit &= self._signed(mode.sign, mode, groups, owner, where)
         renumber = np.cumsum(fit) - 1
         keep = fit[owner]
         return groups[fit], price[fit], renumber[owner[keep]], where[keep], weight[keep]
+
+    def _coincidence(self, groups: int, owner: Ints, where: Ints) -> Floats:
+        """Nats that each cause costs because symptoms of its types began elsewhere at its moment
+        (docs/methods.md#coincidence): of k like causes that would all be chance, k - 1 cost COINCIDENCE."""
+        found = np.zeros(groups)
+        for kind in np.unique(self.kind_of[where]).tolist():
+            mine = self.kind_of[where] == kind
+            which, of = np.unique(owner[mine], return_inverse=True)
+            onset, times = self.onset[where[mine]], self.times[kind]
+            middle = _medians(onset, of)
+            near = np.searchsorted(times, middle + POLL, "right") - np.searchsorted(times, middle - POLL)
+            elsewhere = near - np.bincount(of, np.abs(onset - middle[of]) <= POLL)
+            found[which] = np.maximum(found[which], COINCIDENCE * elsewhere / (elsewhere + np.bincount(of)))
+        return found
 
     def _in_wholes(self, mode: Mode, where: Ints) -> Mask:
         """Whether each positive is in a group of `mode.whole` of which MOSTLY all observed members show the mode."""
@@ -284,7 +299,7 @@ class Candidates:
         for member, start, end in zip(chosen, starts.tolist(), ends.tolist(), strict=True):
             rivals_of[member] = rivals[start:end], gains[start:end]
             own = float(gains[start:end][rivals[start:end] == member][0])
-            by_component.setdefault((self.mode[member].word, self.group[member]), []).append((own, member))
+            by_component.setdefault((self.mode[member].family, self.group[member]), []).append((own, member))
         found = [self._verdict(sorted(members, reverse=True), rivals_of) for members in by_component.values()]
         return sorted(found, key=lambda v: (-v.gain, v.modes[0].name, v.group))
 
@@ -312,7 +327,7 @@ class Candidates:
             },
             rivals=tuple(near),
             best_other=others[0] if others else None,
-            unlikely=tuple(a for a in others[len(near) :] if (a.mode.word, a.group) in whole)[:UNLIKELY],
+            unlikely=tuple(a for a in others[len(near) :] if (a.mode.family, a.group) in whole)[:UNLIKELY],
             apart=_apart(others, own) if len(edges[0]) > 1 else None,
         )
 
@@ -329,7 +344,7 @@ class Candidates:
         Probability of its component alone, and with its ambiguity group; the other components, best first; and those
         among them that explain all that it explains.
         """
-        mine = self.mode[first].word, self.group[first]
+        mine = self.mode[first].family, self.group[first]
         mine_at = self.problem.positive[self.problem.edges(first)]
         top = max(float(gain.max()), 0.0)
         total = exp(-top) + float(np.exp(gain - top).sum())
@@ -337,7 +352,7 @@ class Candidates:
         whole: set[tuple[str, int]] = set()
         alone = together = 0.0
         for rival, g in zip(rivals.tolist(), gain.tolist(), strict=True):
-            component = self.mode[rival].word, self.group[rival]
+            component = self.mode[rival].family, self.group[rival]
             if component == mine:
                 alone += exp(g - top)
             elif component not in best or best[component].gain < g:
@@ -349,26 +364,6 @@ class Candidates:
                 together += exp(g - top)
         others = sorted(best.values(), key=lambda a: (-a.gain, a.mode.name, a.group))
         return min(1.0, alone / total), min(1.0, together / total), others, whole
-
-
-def _singles(mode: Mode) -> frozenset[SymptomType] | None:
-    """Symptom types of which another one at the same moment makes a mode of one part a coincidence; None: it is no such
-    mode. Of a host that its agent falls silent: its links are several."""
-    if mode.domain == "host" and SymptomType.AGENT_SILENT in mode.q:
-        return frozenset({SymptomType.AGENT_SILENT})
-    return frozenset(mode.q) if mode.least == 1 and mode.domain in ("link", "nic") else None
-
-
-def _coincidences(onset: Floats, kind_of: Ints) -> Floats:
-    """Nats that a cause of its own costs each symptom because others of its type began within the same poll
-    (docs/methods.md#coincidence): of k that would all be chance, k - 1 cost COINCIDENCE."""
-    found = np.zeros(len(onset))
-    for kind in np.unique(kind_of).tolist():
-        at = np.flatnonzero(kind_of == kind)
-        times = np.sort(onset[at])
-        others = np.searchsorted(times, onset[at] + POLL, "right") - np.searchsorted(times, onset[at] - POLL) - 1
-        found[at] = COINCIDENCE * others / (others + 1)
-    return found
 
 
 POLL = 10.0

@@ -18,8 +18,8 @@ T = SymptomType
 
 
 class PartlyBroken(NamedTuple):
-    """A group whose members share a part. cost: -logit of its prior; least: members that must show it; whole: see
-    `Mode`."""
+    """A group whose members share a part. cost: -logit of its prior; least: members that must show it; whole, part_of:
+    see `Mode`."""
 
     domain: str
     title: str
@@ -27,6 +27,7 @@ class PartlyBroken(NamedTuple):
     least: int
     word: str = ""
     whole: str = ""
+    part_of: str = ""
 
 
 GROUPS_OF_PORTS: tuple[PartlyBroken, ...] = (
@@ -66,14 +67,14 @@ RUNS: Mapping[str, tuple[SymptomType, ...]] = {way.run: tuple(way.q) for way in 
 def _partial(group: PartlyBroken, way: FailureWay) -> Mode:
     return Mode(
         f"{group.title} {way.name}", group.domain, "fault_domain", group.cost, way.q, group.least,
-        together=way.together, sign=way.sign, word=group.word, partial=True,
+        together=way.together, sign=way.sign, word=group.word, part_of=group.part_of, partial=True,
         whole="" if T.LINK_ERRORS in way.q else group.whole,
     )  # fmt: skip
 
 
 PARTIAL_MODES: tuple[Mode, ...] = (
     *(_partial(group, way) for group in GROUPS_OF_PORTS for way in WAYS),
-    *(_partial(PartlyBroken(way.run, "ports of a leaf", 9.9, 3, "part"), way) for way in WAYS),
+    *(_partial(PartlyBroken(way.run, "ports of a leaf", 9.9, 3, "part", part_of="leaf"), way) for way in WAYS),
     Mode("PCIe switch lost", "pcie_switch", "nic_fault", 9.2, {T.NIC_FAULT: 0.9, T.LINK_DOWN: 0.97}, 2,
          together=ONE_CAUSE, sign=T.NIC_FAULT, severity=Severity.CRITICAL, partial=True),
     Mode("PCIe switch slow", "pcie_switch", "pcie_degraded", 9.9, {T.PCIE_DEGRADED: 0.97}, 2, partial=True),

@@ -172,9 +172,30 @@ def witnesses(observations: Observations, ports: PortHealth) -> Observation | No
     return Observation(silent.groups, silent.rows[at], silent.onset[at], known)
 
 
-def answering(observations: Observations, ports: PortHealth) -> Ints:
+class DeadHosts:
+    """Silent hosts towards which peers lost packets. They stay dead while they are silent: peers give a dead host up,
+    and lose nothing towards it any more. Flows that reach it show that it is up."""
+
+    def __init__(self) -> None:
+        self._silent_since: dict[int, float] = {}
+
+    def with_earlier(self, seen: Observation | None, observations: Observations) -> Observation | None:
+        """The witnesses, with those of earlier diagnoses in the same silence."""
+        silent = observations.get(SymptomType.AGENT_SILENT)
+        if seen is None or silent is None:
+            self._silent_since = {}
+            return None
+        since = dict(zip(silent.rows.tolist(), silent.onset.tolist(), strict=True))
+        kept = [row for row, at in self._silent_since.items() if since.get(row) == at and not seen.known[row]]
+        rows = np.union1d(seen.rows, np.array(kept, np.int64))
+        self._silent_since = {row: since[row] for row in rows.tolist()}
+        known = seen.known | _mask(rows, len(seen.known))
+        return Observation(seen.groups, rows, np.array([since[row] for row in rows.tolist()]), known)
+
+
+def answering(observations: Observations, seen: Observation | None) -> Ints:
     """NODE rows of silent hosts towards which no peer loses packets although it would show."""
-    seen, silent = witnesses(observations, ports), observations.get(SymptomType.AGENT_SILENT)
+    silent = observations.get(SymptomType.AGENT_SILENT)
     if seen is None or silent is None:
         return np.empty(0, np.int64)
     return np.asarray(silent.rows[seen.known[silent.rows] & ~np.isin(silent.rows, seen.rows)])

@@ -17,7 +17,7 @@ from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 LEAST = 3  # ports of a part; two neighbours are one module
 INTERLEAVED = 4  # every so-manyth port belongs to the same quadrant
 ALONE = 7.6  # nats that a port costs outside the part: the prior of a single cable (causes.py)
-MOST_PORTS = 1024  # of one switch; of a larger one no part is looked for
+MOST_SHOWN = 1024  # ports of one switch that show something; of more no part is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ def parts(leaf: Ids, socket: Ids, shows: Mask, known: Mask) -> Mapping[int, Part
     placed = (leaf >= 0) & (socket >= 0) & (known | shows)
     count = np.bincount(leaf[placed & shows], minlength=1)
     found: dict[int, PartOfSwitch] = {}
-    for group in np.flatnonzero(count >= LEAST).tolist():
+    for group in np.flatnonzero((count >= LEAST) & (count <= MOST_SHOWN)).tolist():
         rows = np.flatnonzero(placed & (leaf == group))
         rows = rows[np.argsort(socket[rows], kind="stable")]
-        if len(rows) <= MOST_PORTS and (part := _best(socket[rows], shows[rows])) is not None:
+        if (part := _best(socket[rows], shows[rows])) is not None:
             mask, text = part
             found[group] = PartOfSwitch(rows[mask], text)
     return found

@@ -27,6 +27,7 @@ class NoisyOrProblem:
     cause     int[E], candidate of the edge
     positive  int[E], symptom of the edge; a pair occurs once
     weight    float[E], w of the edge
+    sort      int[C], number of the failure mode that each candidate is of
     """
 
     cost: Floats
@@ -34,6 +35,7 @@ class NoisyOrProblem:
     cause: Ints
     positive: Ints
     weight: Floats
+    sort: Ints
     _by_cause: Ints = field(init=False)
     _start: Ints = field(init=False)
     _by_positive: Ints = field(init=False)
@@ -208,13 +210,19 @@ class Search:
 
     def _force(self) -> bool:
         """Try hypotheses one large step away, completed by the greedy step: causes of one symptom each instead of a
-        cause of many, other causes of many instead of it, or a cause of many instead of all that overlap with it.
+        cause of many, other causes of many instead of it, a cause of many instead of all that overlap with it, or none
+        of one sort.
 
         An exchange may lose where an exchange and an addition win: a leaf for its links, "leaf rebooting" against
-        "leaf down and one of its cables flapping", a power domain against its hosts.
+        "leaf down and one of its cables flapping", a power domain against its hosts, five leaves against the two racks
+        that each have some ports of every one.
         """
         p = self.problem
         reach = np.bincount(p.cause, minlength=len(p.cost))
+        for sort in np.unique(p.sort[[member for member in self.members if reach[member] > 1]]).tolist():
+            alike = set(np.flatnonzero(p.sort == sort).tolist())
+            if self._try(alike, alike):
+                return True
         touched = np.zeros(len(p.leak), np.bool_)
         touched[p.positive[self._inside()[p.cause]]] = True
         near = np.unique(p.cause[touched[p.positive] & (reach[p.cause] > 1)])

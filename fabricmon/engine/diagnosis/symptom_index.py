@@ -26,6 +26,10 @@ WITHOUT_RULE: Mapping[SymptomType, Kind] = {SymptomType.LINK_FELL: Kind.PORT}
 STATE_TYPES = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_DEGRADED})
 """Symptoms of the state of a link, not of its counters."""
 
+RECOVERED = 120.0
+"""Seconds for which a link that came back is no evidence against what took it down: the links of a group come back one
+after the other (docs/methods.md#boot-grace)."""
+
 
 @dataclass(slots=True)
 class SymptomIndex:
@@ -125,6 +129,7 @@ def observations_of(
     claimed: Callable[[SymptomKey], bool],
     onsets: Mapping[str, float],
     yielded: Mapping[str, Mask],
+    now: float,
 ) -> dict[SymptomType, Observation]:
     """The observations of the diagnosis.
 
@@ -134,7 +139,7 @@ def observations_of(
     yielded    rule -> rows where the symptom is the effect of another one on the same row
     """
     return {
-        kind: _observation(index, kind, set_aside[index.table(kind)], claimed, onsets, yielded)
+        kind: _observation(index, kind, set_aside[index.table(kind)], claimed, onsets, yielded, now)
         for kind in index.rule_states
     }
 
@@ -146,6 +151,7 @@ def _observation(
     claimed: Callable[[SymptomKey], bool],
     onsets: Mapping[str, float],
     yielded: Mapping[str, Mask],
+    now: float,
 ) -> Observation:
     table = index.table(kind)
     groups = index.domains.by_table[table]
@@ -157,6 +163,8 @@ def _observation(
     for state in index.rule_states[kind]:
         m = min(n, len(state.phase))
         known[:m] |= state.known[:m] & ~state.pending()[:m]
+        if kind in STATE_TYPES:
+            known[:m] &= ~state.ended_after(now - RECOVERED)[:m]
         effects = yielded.get(state.rule.name)
         for row, held in state.open.items():
             if row >= n or (effects is not None and effects[row]):

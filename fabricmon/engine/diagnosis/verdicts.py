@@ -13,8 +13,8 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED, ONE_CAUSE
 from fabricmon.engine.diagnosis.diagnose import MOSTLY, FaultVerdict, diagnose, unexplained
 from fabricmon.engine.diagnosis.group_modes import DEAD_MODES
-from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses, witnesses
-from fabricmon.engine.diagnosis.observation import Observations
+from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses
+from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, with_effects, with_their_switch
 from fabricmon.engine.domains.groups import Ids, Ints
@@ -29,11 +29,14 @@ CUT_OFF = 0.5
 
 
 def verdicts_of(
-    observations: Observations, silence: float, ports: PortHealth, index: SymptomIndex
+    observations: Observations, seen: Observation | None, silence: float, ports: PortHealth, index: SymptomIndex
 ) -> list[FaultVerdict]:
-    """All verdicts on the open symptoms. `silence`: base rate of silent agents (`silence_rate`)."""
+    """All verdicts on the open symptoms.
+
+    seen     silent hosts towards which peers lose packets (`witnesses`)
+    silence  base rate of silent agents (`silence_rate`)
+    """
     hard = {kind: found for kind, found in observations.items() if kind not in LOSSES}
-    seen = witnesses(observations, ports)
     found = diagnose(hard | ({WITNESS: seen} if seen is not None else {}), silence)
     found = [_without_witness(verdict) for verdict in found if set(verdict.explained) != {WITNESS}]
     found = [_with_unseen(verdict, observations, ports.now) for verdict in found]

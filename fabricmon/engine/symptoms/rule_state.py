@@ -59,7 +59,8 @@ class RuleState:
 
     phase     int8[n]: OK, PENDING, FIRING, CLEARING
     known     bool[n]: the last outcome was known
-    entered   float64[n]: `now` at which PENDING or CLEARING began (for PENDING: of the first evidence)
+    entered   float64[n]: `now` at which PENDING or CLEARING began (for PENDING: of the first evidence); of an OK row
+              when its last symptom began to clear, NaN never
     """
 
     def __init__(self, rule: Rule, params: Any) -> None:
@@ -123,7 +124,8 @@ class RuleState:
         start = (state == OK) & fire
         self.entered[rows[start]] = began[start]
         state[start] = PENDING
-        state[(state == PENDING) & ~fire] = OK
+        calmed = (state == PENDING) & ~fire
+        state[calmed], self.entered[rows[calmed]] = OK, np.nan
         opening = (state == PENDING) & (now - self.entered[rows] >= self.hold - EDGE)
         if outcome.confirmed is not None:
             opening &= outcome.confirmed[rows]
@@ -141,6 +143,11 @@ class RuleState:
     def pending(self) -> NDArray[np.bool_]:
         return np.asarray(self.phase == PENDING)
 
+    def ended_after(self, since: float) -> NDArray[np.bool_]:
+        """Rows whose symptom ended later than `since`."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray((self.phase == OK) & (self.entered > since))
+
     def waiting(self) -> bool:
         """Whether a row is pending or clearing."""
         return bool(((self.phase == PENDING) | (self.phase == CLEARING)).any())
@@ -150,7 +157,7 @@ class RuleState:
         changes = [self._close(row, now, reason) for row in rows if row in self.open]
         inside = [row for row in rows if row < len(self.phase)]
         self.phase[inside] = OK
-        self.known[inside], self._seen_without[inside] = False, np.nan
+        self.known[inside], self._seen_without[inside], self.entered[inside] = False, np.nan, np.nan
         return changes
 
     def _risen(self, outcome: Outcome, symptom: Callable[[int, float], Symptom], now: float) -> list[SymptomChange]:
