@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from fabricmon.engine.incidents.episode import HISTORY, incident_id
 from fabricmon.engine.incidents.incident_draft import IncidentDraft
 from fabricmon.engine.incidents.restored import PartState
@@ -147,3 +149,36 @@ def test_what_is_covered_by_maintenance_is_not_opened_and_what_was_open_stays() 
     step(situation, 102.0, case())
     assert step(situation, 103.0, case(covered="m-1")) == []
     assert [i.status for i in situation.incidents(103.0)] == ["firing"]
+
+
+def test_a_group_that_comes_back_in_steps_is_reported_when_it_stands() -> None:
+    situation = Situation()
+
+    def leaf(*ports: str) -> IncidentDraft:
+        return case("leaf(a)", *ports, group=True, linger=120.0, calm=30.0, members=Members(len(ports), 4))
+
+    step(situation, 100.0, leaf("a", "b", "c", "d"))
+    assert step(situation, 110.0, leaf("a", "b", "c")) == []
+    assert step(situation, 120.0, leaf("a", "b")) == []
+    (incident,) = step(situation, 140.0, leaf("a", "b"))
+    assert (incident.members, incident.parts) == (Members(2, 4), ("host-1/a", "host-1/b"))
+    (incident,) = step(situation, 141.0, leaf("a", "b", "c"))
+    assert incident.members == Members(3, 4)
+
+
+def test_lost_packets_that_end_later_keep_no_group_open_and_are_no_members_of_it() -> None:
+    situation, lost = Situation(), SymptomKey("packet_loss", ComponentId(Kind.PORT, "host-2", "z/1"))
+    leaf = case("leaf(a)", "a", "b", "c", group=True, linger=120.0, calm=30.0)
+    leaf = msgspec.structs.replace(leaf, claims=leaf.claims | {lost}, effects=frozenset({lost}))
+    step(situation, 100.0, leaf)
+
+    def later(now: float, *still: SymptomKey) -> list[Incident]:
+        return situation.step(now, [], lambda key: key in still, lambda _part, _kind: PartState.HEALTHY)
+
+    later(110.0, *leaf.claims)
+    later(240.0, *leaf.claims)
+    (incident,) = situation.incidents(240.0)
+    assert set(incident.parts) == {"host-1/a", "host-1/b", "host-1/c"}
+    assert later(250.0, lost) == []
+    (over,) = later(281.0, lost)
+    assert over.status == "resolved"

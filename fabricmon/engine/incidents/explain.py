@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from fabricmon.catalogue.kinds import KINDS, Hardness
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import GROUPS, WORDS
+from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, WORDS
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict, odds_text
-from fabricmon.engine.diagnosis.group_modes import HARD_MODES
+from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.victims import CULPRITS, VICTIM
 from fabricmon.engine.domains.groups import Ints
@@ -23,6 +23,7 @@ from fabricmon.engine.incidents.incident_draft import LINGER, PARTS, IncidentDra
 from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, TEXTS
 from fabricmon.engine.incidents.ruled_out import MemberCounts, ruled_out, times_text
 from fabricmon.engine.incidents.settling import LastReads, unsettled
+from fabricmon.engine.symptoms.rule_state import SymptomKey
 from fabricmon.forms.readable import certainty
 from fabricmon.model import ComponentId, Event, Evidence, Kind, Members, Severity, Symptom
 
@@ -39,8 +40,13 @@ GROWING = ("link", "part")
 OF_SWITCHES = ("ports", "switches", "names")
 """Facts about a group that are no labels of its incident."""
 
-OF_WHOLE_SWITCHES = frozenset(mode.domain for mode in HARD_MODES if mode.whole == "leaf")
-"""Domains whose members are switches with all their cables."""
+OF_WHOLE_SWITCHES = frozenset(mode.domain for mode in HARD_MODES if mode.whole == "leaf") | {
+    mode.domain for mode in TOGETHER_MODES
+}
+"""Domains whose members are switches with all their cables, or may be."""
+
+LASTING = LOSSES | {SymptomType.STRAGGLER}
+"""Symptom types of traffic: other faults make them, at others or on their own members, and they end later."""
 
 METHOD = "noisy-OR, most probable set of causes (docs/methods.md#noisy-or)"
 
@@ -77,9 +83,11 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
     candidates = _candidates(verdict, index, component, name)
     early = loss_texts.unsettled(verdict) if verdict.only_losses else unsettled(verdict, index, context.read)
     group = mode.domain in GROUPS
+    effects = {shown: rows for shown, rows in verdict.effects.items() if shown in index.rule_states}
+    claims = index.keys(verdict.explained) | index.keys(effects)
     return IncidentDraft(
-        family=mode.word,
-        identity=f"{mode.word}({name.partition(', ')[0] if mode.word in GROWING else name})",
+        family=mode.family,
+        identity=f"{mode.family}({name.partition(', ')[0] if mode.word in GROWING else name})",
         component=component,
         kind=kind,
         severity=_severity(verdict, kind, symptoms, hosts),
@@ -89,7 +97,8 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
         action=action,
         evidence=_evidence(verdict, context, component, symptoms, of),
         members=Members(bad, of),
-        claims=index.keys(verdict.explained) | loss_texts.effect_claims(verdict, index),
+        claims=claims,
+        effects=_effects(claims, symptoms, index),
         onset=verdict.onset,
         labels=_labels(verdict, index, symptoms, hosts),
         candidates=candidates,
@@ -102,6 +111,13 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
         covered=context.covered(component, hosts),
         ruled_out=ruled_out(verdict, (component, *candidates), context.counts, index),
     )
+
+
+def _effects(claims: frozenset[SymptomKey], symptoms: Iterable[Symptom], index: SymptomIndex) -> frozenset[SymptomKey]:
+    """The claims on traffic, less those that are the evidence of the verdict."""
+    rules = {state.rule.name for kind in LASTING for state in index.rule_states.get(kind, ())}
+    evidence = {SymptomKey(symptom.rule, symptom.component) for symptom in symptoms}
+    return frozenset(key for key in claims if key.rule in rules) - evidence
 
 
 def with_victims(
@@ -120,9 +136,11 @@ def with_victims(
     names = [str(index.component(VICTIM, row)) for row in rows.tolist()]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     text = f"victims: {len(names)} congested ports: {', '.join(names[:NAMED])}{more}"
+    victims = index.keys({VICTIM: rows})
     return replace(
         draft,
-        claims=draft.claims | index.keys({VICTIM: rows}),
+        claims=draft.claims | victims,
+        effects=draft.effects | victims,
         evidence=(*draft.evidence, Evidence(draft.component, text, value=float(len(names)))),
         labels=draft.labels | {"victims": str(len(names))},
     )
@@ -250,7 +268,7 @@ def _evidence(
         if count:
             found.append(Evidence(component, f"{count} observed members show no {WORDS[kind]}", METHOD, for_it=False))
     if missing := _unobserved(verdict, of):
-        found.append(Evidence(component, f"{missing} of {of} members do not report and are no evidence"))
+        found.append(Evidence(component, f"{missing} of {of} members are no evidence: not read, or just back"))
     found.append(_best_cause(verdict, context, component))
     return tuple(found)
 

@@ -7,7 +7,6 @@ from fabricmon.engine.diagnosis.causes import WORDS
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.incidents.settling import Unsettled
-from fabricmon.engine.symptoms.rule_state import SymptomKey
 from fabricmon.forms.readable import count
 from fabricmon.model import Evidence, Kind
 
@@ -34,11 +33,6 @@ LEVELS = {
 
 def unsettled(verdict: FaultVerdict) -> Unsettled:
     return Unsettled("losses spread, and a hard fault may appear", max(SETTLE[kind] for kind in verdict.explained))
-
-
-def effect_claims(verdict: FaultVerdict, index: SymptomIndex) -> frozenset[SymptomKey]:
-    """The open symptoms elsewhere that this cause explains."""
-    return index.keys({kind: rows for kind, rows in verdict.effects.items() if kind in index.rule_states})
 
 
 def evidence_level(verdict: FaultVerdict, index: SymptomIndex) -> str:

@@ -40,21 +40,37 @@ class FiringIncident:
     draft   the last one, None for a restored one without a confirmation
     claims  every symptom it explained in this episode, of components that exist; of a group without evidence, those
             that never recovered
+    effects of a group, those of them that it made on traffic: they do not keep it open without a draft
     lost    since when no draft supports it, None while one does
     calm    since when none of its claims is open, None while one is
+    fewer   since when its draft has fewer members than it shows, None while it has not
     """
 
     incident: Incident
     peaks: Peaks
     draft: IncidentDraft | None
     claims: set[SymptomKey] = field(default_factory=set)
+    effects: set[SymptomKey] = field(default_factory=set)
     lost: float | None = None
     calm: float | None = None
+    fewer: float | None = None
 
     def without_evidence(self, now: float) -> bool:
         """A group without evidence for longer than it lingers."""
         lost, draft = self.lost, self.draft
         return draft is not None and draft.group and lost is not None and now - lost >= draft.linger
+
+    def steady(self, draft: IncidentDraft, now: float) -> IncidentDraft:
+        """The draft; of a group that becomes smaller, with the members that it had, until it has been smaller for its
+        calm time: its members are read at moments of their own, so a group comes back in many steps."""
+        shown = self.incident
+        self.fewer = None if draft.members.bad >= shown.members.bad else now if self.fewer is None else self.fewer
+        if self.fewer is None or now - self.fewer >= draft.calm:
+            self.fewer = None
+            return draft
+        return msgspec.structs.replace(
+            draft, component=shown.component, members=shown.members, parts=shown.parts, title=shown.title
+        )
 
 
 class Present(NamedTuple):
@@ -139,6 +155,7 @@ class Situation:
         """Components left: nothing is kept of their symptoms."""
         for record in self.firing.values():
             record.claims = {key for key in record.claims if exists(key.component)}
+            record.effects &= record.claims
         self._owner = {key: id for key, id in self._owner.items() if exists(key.component)}
 
     # --- a step
@@ -225,9 +242,10 @@ class Situation:
             record = FiringIncident(incident, Peaks(PeakMembers(draft.members, now)), draft)
             self.firing[id], changed = record, True
         else:
-            incident, changed = followed(record.incident, draft, now)
+            incident, changed = followed(record.incident, record.steady(draft, now), now)
         record.draft, record.lost, record.calm = draft, None, None
         record.claims |= draft.claims
+        record.effects = (record.effects | draft.effects) - (draft.claims - draft.effects) if draft.group else set()
         for key in draft.claims:
             owner = self._owner.get(key)
             if owner is None or owner == id or draft.group or owner not in self.firing:
@@ -243,7 +261,7 @@ class Situation:
         if record.draft is None:
             return self._restored(id, record, present)
         record.lost = now if record.lost is None else record.lost
-        left = {key for key in record.claims if present.still_open(key)}
+        left = {key for key in record.claims - record.effects if present.still_open(key)}
         if not left:
             record.calm = now if record.calm is None else record.calm
             calm = now - record.calm >= record.draft.calm
