@@ -211,7 +211,6 @@ class StreamReading:
 
     def _frame(self, data: bytes) -> None:
         common, stream, peer, at = self.common, self.stream, self.peer, self.common.now()
-        common.beats.land_of(self)
         if self._beats:
             self._spend_beats()
         peer.budget.spend("frames", len(data), common.max_message, at)
@@ -228,6 +227,7 @@ class StreamReading:
             common.notes.followed(peer, stream.feeds)
         if stream.feeds:
             common.engine.frame(peer.node, kept, at)
+            common.beats.waiting.pop(self, None)  # the times of all parts are in each frame
             if stream.turned(frame):
                 common.urgent()
         if self.beat is None and stream.complete and stream.feeds and stream.inventory is not None:
