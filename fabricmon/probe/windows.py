@@ -135,6 +135,10 @@ class ProbeWindows:
         for number in range(max(self._next, self.number(begin - WATERMARK)), self.number(end) + 1):
             self._void.setdefault(number, why)
 
+    def due(self, now: float) -> bool:
+        """Whether there is a window to close."""
+        return self.number(now - WATERMARK) > self._next
+
     def close(self, now: float) -> list[ClosedWindow]:
         """The windows that ended WATERMARK ago, each once, oldest first."""
         until = self.number(now - WATERMARK)

@@ -6,15 +6,11 @@ Real probers, planner and engine; only the packets go through memory, and time i
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import time
 from array import array
 
 import pytest
 
 from fabricmon import frame
-from fabricmon.agent.probing.backend import Received, Stamped
 from fabricmon.agent.probing.prober import SETTLE, Prober
 from fabricmon.agent.probing.settings import AgentProbeConfig
 from fabricmon.agent.readings.state import NodeState
@@ -23,86 +19,11 @@ from fabricmon.central.probing.settings import CentralProbeConfig
 from fabricmon.engine.engine import Engine
 from fabricmon.fleet.probes import STARTING
 from fabricmon.model import Component, Identity, Kind, Part, Presence, Reading
-from fabricmon.probe.packet import Offer
-from fabricmon.probe.windows import WATERMARK, WINDOW, KernelTimes
+from fabricmon.probe.windows import WATERMARK, WINDOW
 from fabricmon.rules import Scope
+from tests.probe.memory import ROW, MemoryBackend, MemoryNetwork
 
-ROW, NODES, STEP = "mlx5_0/1", 4, 0.1
-
-
-class MemoryNetwork(dict):
-    """Ends by their address and number. deaf: addresses that no packet reaches."""
-
-    def __init__(self):
-        super().__init__()
-        self.deaf = set()
-
-
-class MemoryEnd:
-    """An end whose packets are there at once, where another has the address and number that they go to."""
-
-    headers, dropped = 28, 0
-
-    def __init__(self, ends, address, number):
-        self._ends, self.where = ends, (address, number)
-        self._came, self._stamps, self._numbers = [], [], 0
-        self._ready = os.eventfd(0, os.EFD_NONBLOCK)
-        ends[self.where] = self
-
-    def fileno(self):
-        return self._ready
-
-    def largest(self, to):
-        return 1400
-
-    def prepare(self, to):
-        return True
-
-    def send(self, data, to, stamp=True):
-        now = KernelTimes(program=time.time_ns())
-        if to in self._ends and to[0] not in self._ends.deaf:
-            self._ends[to].take(Received(data, self.where, now, 0))
-        if not stamp:
-            return -1
-        self._numbers += 1
-        self._stamps.append(Stamped(self._numbers, now))
-        os.eventfd_write(self._ready, 1)
-        return self._numbers
-
-    def take(self, packet):
-        self._came.append(packet)
-        os.eventfd_write(self._ready, 1)
-
-    def received(self):
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._ready)
-        found, self._came = self._came, []
-        return found
-
-    def stamps(self):
-        found, self._stamps = self._stamps, []
-        return found
-
-    def close(self):
-        del self._ends[self.where]
-        os.close(self._ready)
-
-
-class MemoryBackend:
-    def __init__(self, ends, address, number):
-        self._ends, self._offer = ends, Offer(address, number, "verbs")
-
-    def offers(self, rows):
-        return {ROW: self._offer}
-
-    def refused(self):
-        return {}
-
-    def asker(self, row, source, dscp):
-        return MemoryEnd(self._ends, self._offer.address, source)
-
-    def responder(self, row, dscp):
-        return MemoryEnd(self._ends, self._offer.address, self._offer.port)
+NODES, STEP = 4, 0.1
 
 
 class RestartedSite:

@@ -29,12 +29,14 @@ class FlowAsker:
         end.prepare(target.address)
         self._windows = windows
         self._dropped = 0
+        self._awaited = b""  # the newest probe, until its first answer
         self._cookies: dict[int, bytes] = {}  # by the number of the transmit stamp
 
     def ask(self, nonce: bytes, now: float) -> bool:
         """Send one probe, where the way to the peer is known. False: the port is full, and it did not leave."""
         if not self.end.prepare(self.target.address):
             return True
+        self._take(now)  # the second answer to the probe before
         cookie = secrets.token_bytes(8)
         if not self._windows.sent(cookie, self.flow, time.time_ns(), now):
             return False
@@ -49,16 +51,27 @@ class FlowAsker:
             return False
         if len(self._cookies) >= KEPT:  # an adapter without transmit stamps
             self._cookies.clear()
-        self._cookies[number] = cookie
+        self._cookies[number] = self._awaited = cookie
+        self._take_stamps()  # mostly made while it was sent
         return True
 
-    def ready(self, now: float) -> None:
-        """Take the stamps and answers that have come."""
-        for stamp in self.end.stamps():
-            cookie = self._cookies.get(stamp.number)  # kept: of two stamps of a packet, each comes apart
-            if cookie is not None:
-                self._windows.left(cookie, stamp.at)
-        for came in self.end.received():
+    def ready(self, now: float) -> bool:
+        """Take an answer that has come, or the stamps. True once the newest probe has its first answer: the second
+        one, of which no time is taken, may wait for the next probe or `drain`."""
+        if not self._take(now):
+            self._take_stamps()
+        return not self._awaited
+
+    def drain(self, now: float) -> None:
+        """Take all stamps and answers that wait, at most KEPT."""
+        self._take_stamps()
+        for _ in range(KEPT):
+            if not self._take(now):
+                break
+
+    def _take(self, now: float) -> int:
+        every = self.end.received()
+        for came in every:
             t6, found = time.time_ns(), answered(came.data)
             if found is None or came.address != (self.target.address, self.target.port):
                 continue
@@ -66,11 +79,20 @@ class FlowAsker:
                 continue
             if found.kind == FIRST:
                 self._windows.first(found.cookie, came.at, t6, found.traffic_class)
+                if found.cookie == self._awaited:
+                    self._awaited = b""
             else:
                 self._windows.second(found.cookie, found.held)
         if self.end.dropped != self._dropped:
             self._dropped = self.end.dropped
             self._windows.spoil("the agent lost answers as its queue was full", now, now)
+        return len(every)
+
+    def _take_stamps(self) -> None:
+        for stamp in self.end.stamps():
+            cookie = self._cookies.get(stamp.number)  # kept: of two stamps of a packet, each comes apart
+            if cookie is not None:
+                self._windows.left(cookie, stamp.at)
 
     def close(self) -> None:
         self.end.close()

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from fabricmon.agent.probing.addresses import addresses_of, rows_of
 from fabricmon.agent.probing.asker import FlowAsker
@@ -19,6 +20,7 @@ from fabricmon.agent.probing.responder import Responder
 from fabricmon.agent.probing.results import FlowTotals, PortTotals, ProbeReport
 from fabricmon.agent.probing.settings import AgentProbeConfig
 from fabricmon.agent.probing.udp import UdpBackend
+from fabricmon.agent.probing.watch import Watch
 from fabricmon.model import Reading, Snapshot
 from fabricmon.probe import assignment as wire
 from fabricmon.probe.assignment import Assignment, PortProbes
@@ -27,7 +29,7 @@ from fabricmon.probe.windows import ClosedWindow, ProbeWindows
 from fabricmon.runtime import logs
 from fabricmon.runtime.exposition import Family
 
-TICK = 0.05
+TICK = 0.1
 """Seconds between two checks of what is due."""
 SETTLE = 3.0
 """Seconds from an assignment to the first probe of what is new in it: the peers need theirs first."""
@@ -91,6 +93,7 @@ class Prober:
         self._ports: dict[str, PortTotals] = {}
         self._slowed: dict[str, float] = {}
         self._paused: dict[str, float] = {}
+        self._watch = Watch()
         self._numbers = 0
         self._replies: set[asyncio.Task[None]] = set()
         self._looked = -math.inf
@@ -166,7 +169,7 @@ class Prober:
                         port=port.name, peer=target.peer, error=str(error),
                     )  # fmt: skip
                     continue
-                self._watch(asker.end.fileno(), lambda asker=asker: asker.ready(self._monotonic()))  # type: ignore[misc]
+                self._watch.add(asker.end.fileno(), partial(self._ready, asker))
                 self._flows[asker.flow] = FlowTotals(port.name, target, asker.packet)
                 owner.starts[asker.flow] = now + (0.0 if owner.assignment.reply else SETTLE)
             found.append(asker)
@@ -182,7 +185,7 @@ class Prober:
             raise
 
     def _close(self, owner: _Owner, asker: FlowAsker) -> None:
-        asyncio.get_running_loop().remove_reader(asker.end.fileno())
+        self._watch.remove(asker.end.fileno())
         asker.close()
         self._flows.pop(asker.flow, None)
         owner.starts.pop(asker.flow, None)
@@ -197,7 +200,7 @@ class Prober:
         nonces = {owner.assignment.key for owner in self._owners.values()}
         nonces |= {key for key, until in self._old.items() if until > now}
         for name in [name for name in self._responders if name not in askers]:
-            asyncio.get_running_loop().remove_reader(self._responders[name].end.fileno())
+            self._watch.remove(self._responders[name].end.fileno())
             self._responders.pop(name).close()
         dscp = max((owner.assignment.dscp for owner in self._owners.values()), default=0)
         for name, mine in askers.items():
@@ -213,12 +216,12 @@ class Prober:
                                    error=str(error))  # fmt: skip
             return None
         self._responders[name] = made
-        self._watch(made.end.fileno(), made.ready)
+        self._watch.add(made.end.fileno(), made.ready)
         return made
 
-    @staticmethod
-    def _watch(descriptor: int, ready: Callable[[], None]) -> None:
-        asyncio.get_running_loop().add_reader(descriptor, ready)
+    def _ready(self, asker: FlowAsker) -> None:
+        if not asker.ready(self._monotonic()):
+            self._watch.once(asker.end.fileno())
 
     # --- the task
 
@@ -229,7 +232,7 @@ class Prober:
             while True:
                 now = self._monotonic()
                 self.step(now, now - expected)
-                expected = self._monotonic() + (TICK if self._owners else 1.0)
+                expected = max(expected, self._monotonic() - TICK / 2) + (TICK if self._owners else 1.0)
                 await asyncio.sleep(expected - self._monotonic())
         finally:
             for owner in list(self._owners):
@@ -246,6 +249,10 @@ class Prober:
                 self._end(key)
                 continue
             self._send_due(owner, now)
+            if owner.windows.due(now):
+                for askers in owner.askers.values():
+                    for asker in askers:
+                        asker.drain(now)
             for window in owner.windows.close(now):
                 self._closed(owner, window)
 
@@ -261,7 +268,7 @@ class Prober:
                 for asker in [a for name in gone for a in owner.askers.pop(name, [])]:
                     self._close(owner, asker)
             for name in gone & self._responders.keys():
-                asyncio.get_running_loop().remove_reader(self._responders[name].end.fileno())
+                self._watch.remove(self._responders[name].end.fileno())
                 self._responders.pop(name).close()
             for owner in self._owners.values():
                 self._apply(owner, now)
@@ -295,9 +302,11 @@ class Prober:
             slowed = now < self._slowed.get(name, 0.0)
             if slowed and turn % 10:
                 totals.held_back += 1
-            elif now >= owner.starts[asker.flow] and not asker.ask(owner.assignment.key, now):
-                totals.held_back += 1
-                self._slowed[name] = now + BACK_OFF
+            elif now >= owner.starts[asker.flow]:
+                if not asker.ask(owner.assignment.key, now):
+                    totals.held_back += 1
+                    self._slowed[name] = now + BACK_OFF
+                self._watch.once(asker.end.fileno())
 
     # --- results
 

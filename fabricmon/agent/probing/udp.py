@@ -29,7 +29,8 @@ _IP_RECVTOS, _IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _ALWAYS_WHOLE = 13, 10, 23, 3
 _IP_MTU, _IPV6_MTU = 14, 24
 _SPACE = 512
 BATCH = 64
-"""Datagrams read at one time."""
+"""Stamps, or errors before a datagram, read at one time."""
+_BUFFER = memoryview(bytearray(65_536))
 FULL = (errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM)
 """The port's queue takes no more."""
 
@@ -143,11 +144,11 @@ class StampedSocket:
         return self._next - 1
 
     def received(self) -> list[Received]:
-        """The datagrams that have come, at most BATCH."""
-        found: list[Received] = []
-        while len(found) < BATCH:
+        """The next datagram that has come. Of more the descriptor stays readable: to ask the kernel after each whether
+        there is another costs more, as there seldom is."""
+        for _ in range(BATCH):
             try:
-                data, more, _, where = self._socket.recvmsg(65_536, _SPACE)
+                size, more, _, where = self._socket.recvmsg_into([_BUFFER], _SPACE)
             except OSError as error:
                 if error.errno == errno.EAGAIN:
                     break
@@ -160,13 +161,13 @@ class StampedSocket:
                     self.dropped = int.from_bytes(content[:4], sys.byteorder)
                 elif kind in (socket.IP_TOS, socket.IPV6_TCLASS) and level != socket.SOL_SOCKET:
                     traffic_class = content[0]
-            found.append(Received(data, (where[0].partition("%")[0], where[1]), at, traffic_class))
-        return found
+            return [Received(bytes(_BUFFER[:size]), (where[0].partition("%")[0], where[1]), at, traffic_class)]
+        return []
 
     def stamps(self) -> list[Stamped]:
-        """The transmit stamps that have come, at most BATCH."""
+        """The transmit stamps that have come, at most BATCH, up to the newest packet's first one."""
         found: list[Stamped] = []
-        while len(found) < BATCH:
+        while len(found) < BATCH and not (found and found[-1].number == self._next - 1):
             try:
                 _, more, _, _ = self._socket.recvmsg(0, _SPACE, socket.MSG_ERRQUEUE)
             except OSError:
