@@ -67,6 +67,11 @@ class _Owner:
     starts: dict[int, float] = field(default_factory=dict)
     left: bool = False
 
+    @property
+    def every(self) -> list[FlowAsker]:
+        """Of all ports."""
+        return [asker for askers in self.askers.values() for asker in askers]
+
 
 class Prober:
     """Assignments of api.Assignments.
@@ -147,10 +152,9 @@ class Prober:
             for asker in askers
             if name in wanted and asker.target in wanted[name].targets
         }
-        for askers in owner.askers.values():
-            for asker in askers:
-                if asker not in kept.values():
-                    self._close(owner, asker)
+        for asker in owner.every:
+            if asker not in kept.values():
+                self._close(owner, asker)
         owner.askers = {name: self._opened(owner, port, kept, now) for name, port in wanted.items()}
         self._set_responders(now)
 
@@ -250,9 +254,8 @@ class Prober:
                 continue
             self._send_due(owner, now)
             if owner.windows.due(now):
-                for askers in owner.askers.values():
-                    for asker in askers:
-                        asker.drain(now)
+                for asker in owner.every:
+                    asker.drain(now)
             for window in owner.windows.close(now):
                 self._closed(owner, window)
 
@@ -284,7 +287,7 @@ class Prober:
 
     def _end(self, key: object) -> None:
         owner = self._owners.pop(key)
-        for asker in [asker for askers in owner.askers.values() for asker in askers]:
+        for asker in owner.every:
             self._close(owner, asker)
         self._set_responders(self._monotonic())
         if not owner.assignment.reply:
@@ -314,7 +317,7 @@ class Prober:
         if owner.assignment.reply:
             self._reply(owner, wire.encode(self._report.reply(owner.assignment.version, window, self._flows)))
             return
-        mine = [asker.flow for askers in owner.askers.values() for asker in askers]
+        mine = [asker.flow for asker in owner.every]
         for name in {self._flows[flow].port for flow in mine}:
             self._ports.setdefault(name, PortTotals()).void += bool(window.void)
         for flow in mine:
@@ -337,14 +340,9 @@ class Prober:
     def _publish(self, now: float) -> None:
         for name, responder in self._responders.items():
             self._ports.setdefault(name, PortTotals()).answered = responder.answered
-        flows = {
-            asker.flow: self._flows[asker.flow]
-            for owner in self._owners.values()
-            if not owner.assignment.reply
-            for askers in owner.askers.values()
-            for asker in askers
-        }
-        self._sink(self._report.reading(self._offers, self._ports, flows.values(), now))
+        planned = [owner for owner in self._owners.values() if not owner.assignment.reply]
+        flows = [self._flows[asker.flow] for owner in planned for asker in owner.every]
+        self._sink(self._report.reading(self._offers, self._ports, flows, now))
 
     def families(self) -> list[Family]:
         """By port and leaf of the peers; never by peer."""
