@@ -120,7 +120,7 @@ class Candidates:
         self.before = np.concatenate([_before(observations[t]) for t in self.types]) if self.types else np.empty(0)
         self.row = _ints([observations[t].rows for t in self.types])
         self.kind_of = np.repeat(np.arange(len(self.types)), np.array(sizes, np.int64))
-        self.times = [np.sort(observations[t].onset) for t in self.types]
+        self.times = np.sort(self.kind_of * APART + self.onset)
         self._observed: dict[tuple[SymptomType, str], tuple[Floats, Floats]] = {}
         self.mode: list[Mode] = []
         self.group: list[int] = []
@@ -196,15 +196,14 @@ class Candidates:
     def _coincidence(self, groups: int, owner: Ints, where: Ints) -> Floats:
         """Nats that each cause costs because symptoms of its types began elsewhere at its moment
         (docs/methods.md#coincidence): of k like causes that would all be chance, k - 1 cost COINCIDENCE."""
+        kinds, onset = len(self.types), self.onset[where]
+        which, of = np.unique(owner * kinds + self.kind_of[where], return_inverse=True)
+        middle = _medians(onset, of)
+        at = which % kinds * APART + middle
+        near = np.searchsorted(self.times, at + POLL, "right") - np.searchsorted(self.times, at - POLL)
+        elsewhere = near - np.bincount(of, np.abs(onset - middle[of]) <= POLL)
         found = np.zeros(groups)
-        for kind in np.unique(self.kind_of[where]).tolist():
-            mine = self.kind_of[where] == kind
-            which, of = np.unique(owner[mine], return_inverse=True)
-            onset, times = self.onset[where[mine]], self.times[kind]
-            middle = _medians(onset, of)
-            near = np.searchsorted(times, middle + POLL, "right") - np.searchsorted(times, middle - POLL)
-            elsewhere = near - np.bincount(of, np.abs(onset - middle[of]) <= POLL)
-            found[which] = np.maximum(found[which], COINCIDENCE * elsewhere / (elsewhere + np.bincount(of)))
+        np.maximum.at(found, which // kinds, COINCIDENCE * elsewhere / (elsewhere + np.bincount(of)))
         return found
 
     def _in_wholes(self, mode: Mode, where: Ints) -> Mask:
@@ -368,6 +367,8 @@ class Candidates:
 
 POLL = 10.0
 """Seconds within which beginnings are simultaneous (docs/methods.md#learned-groups)."""
+APART = 1e11
+"""Seconds by which the times of two types are set apart in one sorted list."""
 COINCIDENCE = log(60.0)
 """A fault of its own is open for ten minutes at least, until somebody mends it (design choice): 60 polls."""
 

@@ -210,8 +210,8 @@ class Search:
 
     def _force(self) -> bool:
         """Try hypotheses one large step away, completed by the greedy step: causes of one symptom each instead of a
-        cause of many, other causes of many instead of it, a cause of many instead of all that overlap with it, or none
-        of one sort.
+        cause of many, other causes of many instead of it, a cause of many instead of all that overlap with it, or other
+        causes instead of several of one sort.
 
         An exchange may lose where an exchange and an addition win: a leaf for its links, "leaf rebooting" against
         "leaf down and one of its cables flapping", a power domain against its hosts, five leaves against the two racks
@@ -219,7 +219,8 @@ class Search:
         """
         p = self.problem
         reach = np.bincount(p.cause, minlength=len(p.cost))
-        for sort in np.unique(p.sort[[member for member in self.members if reach[member] > 1]]).tolist():
+        sorts, members = np.unique(p.sort[[m for m in self.members if reach[m] > 1]], return_counts=True)
+        for sort in sorts[members > 1].tolist():
             alike = set(np.flatnonzero(p.sort == sort).tolist())
             if self._try(alike, alike):
                 return True
