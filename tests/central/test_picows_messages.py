@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import hashlib
 import random
 import struct
@@ -277,3 +278,22 @@ def test_a_message_has_as_many_bytes_as_the_setting_permits(size: int) -> None:
         came = runner.run(received([b"", framed(2, b"x"), framed(2, b"y" * size)], 4096))
     assert came[0] == ("binary", b"x")
     assert (came[1][0] == "binary") is (size == 4096)
+
+
+def protocols() -> int:
+    return sum(type(one).__name__ == "WSProtocol" for one in gc.get_objects())
+
+
+def test_a_stream_that_is_over_leaves_its_buffer_at_once() -> None:
+    """The server collects cycles seldom, and a buffer has the largest message of its stream."""
+    gc.collect()
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            for _ in range(2):
+                came = runner.run(received([b"", framed(2, b"x" * 300), framed(2, b"y" * 70_000)], 2**20))
+                assert [len(data) for _, data in came[:2]] == [300, 70_000]
+                runner.run(asyncio.sleep(0.01))
+            assert protocols() == 0
+    finally:
+        gc.enable()

@@ -73,7 +73,7 @@ class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not
         self._transport: WSTransport | None = None
         self._fd = -1
         self._plain: PlainSocket | None = None
-        self._protocol: Any = None
+        self._protocol: Any = None  # picows's, from its begin to its end
         self._between = False  # picows has no part of a message
         self._part, self._needed = bytearray(), 0  # of a message past picows, and its bytes
         self._abandoned, self._writable = False, asyncio.Event()
@@ -219,6 +219,7 @@ class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not
         asyncio.get_running_loop().call_soon(self._lost, transport)  # picows notes its error after this call
 
     def _lost(self, transport: WSTransport) -> None:
+        self._plain = self._protocol = None  # which has the buffer, and this connection: a cycle would keep both for long
         waiting = asyncio.ensure_future(transport.wait_disconnected())
         waiting.add_done_callback(self._ended)
 
