@@ -219,7 +219,7 @@ class PicowsConnection(WSListener):  # type: ignore[misc]  # where picows is not
         asyncio.get_running_loop().call_soon(self._lost, transport)  # picows notes its error after this call
 
     def _lost(self, transport: WSTransport) -> None:
-        self._plain = self._protocol = None  # which has the buffer, and this connection: a cycle would keep both for long
+        self._plain = self._protocol = None  # a cycle with the buffer, which would be kept for long
         waiting = asyncio.ensure_future(transport.wait_disconnected())
         waiting.add_done_callback(self._ended)
 
