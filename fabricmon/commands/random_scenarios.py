@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import msgspec
@@ -116,6 +118,17 @@ def _timed(work: Work) -> RandomScore:
     return msgspec.structs.replace(run_random(*work), seconds=round(time.perf_counter() - began, 3))
 
 
+def _end_with_the_command() -> None:
+    """In a process of the pool: a command that is killed can end none of its processes itself."""
+
+    def wait() -> None:
+        if (command := parent_process()) is not None:
+            command.join()
+            os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
+
+
 def _all(work: list[Work], jobs: int) -> Iterator[tuple[Work, RandomScore]]:
     """Results in the order of `work`, as soon as they are ready."""
     progress = Progress()
@@ -123,7 +136,7 @@ def _all(work: list[Work], jobs: int) -> Iterator[tuple[Work, RandomScore]]:
         for one in work:
             yield one, _timed(one)
         return
-    with ProcessPoolExecutor(min(jobs, len(work)), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(min(jobs, len(work)), get_context("spawn"), _end_with_the_command) as pool:
         for done, (one, score) in enumerate(zip(work, pool.map(_timed, work), strict=True), 1):
             progress.clear()
             yield one, score

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -63,3 +65,28 @@ def test_thirty_composites_run_and_are_scored() -> None:
     scores = _scores(found.stdout)
     assert [score.number for score in scores] == list(range(30))
     assert any(cause.found for score in scores for cause in score.causes)
+
+
+def test_a_command_that_is_killed_leaves_no_process() -> None:
+    """The scenarios take longer than this test, so none of the processes ends by itself."""
+    given = ("--seed", str(SEED), "--count", "50", "--hosts", "200", "--jobs", "2")
+    with subprocess.Popen([sys.executable, "-m", "fabricmon", "scenario", "random", *given]) as command:
+        children = Path(f"/proc/{command.pid}/task/{command.pid}/children")
+        own = _until(lambda: [pid for pid in children.read_text().split() if _works(pid)], 2)
+        command.kill()
+    _until(lambda: [pid for pid in own if _works(pid)], 0)
+
+
+def _works(pid: str) -> bool:
+    try:
+        return "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return False
+
+
+def _until(pids: Callable[[], list[str]], number: int) -> list[str]:
+    end = time.monotonic() + 60
+    while len(found := pids()) != number:
+        assert time.monotonic() < end, found
+        time.sleep(0.1)
+    return found
