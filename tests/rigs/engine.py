@@ -32,12 +32,12 @@ def missing() -> str:
 
 
 class Engine:
-    """dockerd on a socket of its own."""
+    """dockerd on a socket of its own; `environ`: what a client needs to find it."""
 
     def __enter__(self) -> Engine:
         self._folder = Path(tempfile.mkdtemp(prefix="engine-"))
         socket = f"unix://{self._folder}/docker.sock"
-        self._environ = {**os.environ, "DOCKER_HOST": socket, "DOCKER_BUILDKIT": "1"}
+        self.environ = {**os.environ, "DOCKER_HOST": socket, "DOCKER_BUILDKIT": "1"}
         with (self._folder / "log").open("w") as log:
             self._dockerd = subprocess.Popen(
                 ["dockerd", "--data-root", str(self._folder / "data"), "--exec-root", str(self._folder / "exec"),
@@ -69,7 +69,7 @@ class Engine:
 
     def run(self, *words: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
         """One command of the client; stdout and stderr come together."""
-        return subprocess.run([CLIENT, *words], env=self._environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        return subprocess.run([CLIENT, *words], env=self.environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False)  # fmt: skip
 
     def do(self, *words: str, timeout: float = 120.0) -> str:
@@ -86,30 +86,34 @@ class Engine:
         self.do("build", *options, str(context), timeout=600)
 
     def base(self, pinned: str) -> str:
-        """The base image: as it is pinned, from its registry; or, where that cannot be reached, Debian's Python under
-        the name without digest.
+        """The base image: as it is pinned, or Debian's Python in its place.
 
         What a Dockerfile takes from the official image's own /usr/local is not proved by the stand-in.
         """
-        if self.run("pull", "--quiet", pinned, timeout=60).returncode == 0:
-            return pinned
+        path = "ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin"
+        return self.pulled(pinned) or self.stand_in(pinned, PACKAGES, 'CMD ["python3"]', path)
+
+    def pulled(self, pinned: str) -> str:
+        """The image from its registry; "" where that cannot be reached."""
+        return pinned if self.run("pull", "--quiet", pinned, timeout=60).returncode == 0 else ""
+
+    def stand_in(self, pinned: str, packages: str, *changes: str) -> str:
+        """Debian with some packages, under the name of an image, without its digest."""
         name = pinned.partition("@")[0]
-        print(f"  no registry can be reached: {name} is Debian's own Python here")
-        tar = CACHE / f"{platform.freedesktop_os_release()['VERSION_CODENAME']}.tar"
+        print(f"  no registry can be reached: {name} is made of Debian's own packages here ({packages})")
+        release = platform.freedesktop_os_release()["VERSION_CODENAME"]
+        tar = CACHE / (f"{release}.tar" if packages == PACKAGES else f"{release}-{packages}.tar")
         if not tar.exists():
-            _make(tar)
+            _make(tar, release, packages)
+        options = (word for change in changes for word in ("--change", change))
         with tar.open("rb") as file:
-            path = "ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin"
-            command = [CLIENT, "import", "--change", 'CMD ["python3"]', "--change", path, "-", name]
-            subprocess.run(
-                command, env=self._environ, stdin=file, stdout=subprocess.DEVNULL, check=True, timeout=120
-            )
+            subprocess.run([CLIENT, "import", *options, "-", name], env=self.environ, stdin=file,
+                           stdout=subprocess.DEVNULL, check=True, timeout=120)  # fmt: skip
         return name
 
 
-def _make(tar: Path) -> None:
-    """Debian with its Python. pip's settings and the certificates are those of this host, so that it reaches the same
-    index."""
+def _make(tar: Path, release: str, packages: str) -> None:
+    """Debian with these packages. pip's settings and the certificates are those of this host, to reach the same index."""
     from tests.rigs.machine import mirror
 
     tar.parent.mkdir(parents=True, exist_ok=True)
@@ -120,8 +124,7 @@ def _make(tar: Path) -> None:
     if Path("/etc/pip.conf").exists():
         hooks.append("copy-in /etc/pip.conf /etc/")
     new = tar.with_suffix(".new.tar")
-    release = platform.freedesktop_os_release()["VERSION_CODENAME"]
-    command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}"]
+    command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={packages}"]
     subprocess.run([*command, *(f"--customize-hook={hook}" for hook in hooks), release, str(new), mirror()],
                    check=True, timeout=600)  # fmt: skip
     new.rename(tar)
