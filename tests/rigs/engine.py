@@ -113,7 +113,7 @@ class Engine:
 
 
 def _make(tar: Path, release: str, packages: str) -> None:
-    """Debian with these packages. pip's settings and the certificates are those of this host, to reach the same index."""
+    """Debian with these packages; with pip's settings and the certificates of this host it reaches the same index."""
     from tests.rigs.machine import mirror
 
     tar.parent.mkdir(parents=True, exist_ok=True)
