@@ -63,7 +63,7 @@ def services(engine: Engine) -> list[str]:
     """Those whose images can be had; a stand-in for Prometheus where its registry cannot be reached."""
     image = SERVICES["prometheus"]["image"]
     if not engine.pulled(image):
-        engine.stand_in(image, "prometheus", PROMETHEUS_STARTS)
+        engine.stand_in(image, "ca-certificates,prometheus", PROMETHEUS_STARTS)
     if engine.pulled(SERVICES["grafana"]["image"]):
         return list(SERVICES)
     print("  no registry can be reached: Grafana is left out")
