@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import pytest
 
 from fabricmon.agent.probing.prober import Prober
 from fabricmon.agent.probing.settings import AgentProbeConfig
+from fabricmon.agent.probing.watch import Watch
 from fabricmon.model import Component, Identity, Inventory, Kind, Part, Snapshot
 from fabricmon.probe.assignment import Assignment, PortProbes, ProbeTarget, decode_reply, encode
 from fabricmon.probe.windows import WATERMARK, WINDOW
@@ -74,3 +76,26 @@ async def test_an_answer_that_comes_after_the_next_question_is_read_at_once():
             await asyncio.sleep(0)
         woken.append(asking.reads > before)
     assert woken == [True] * (len(held) - 1) + [False]
+
+
+async def test_an_end_that_raises_costs_only_itself():
+    """All are watched once, so that one that is not served now would wait for its next probe."""
+    watch, served, told = Watch(), [], []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+    ends = [os.eventfd(1, os.EFD_NONBLOCK) for _ in range(5)]
+
+    def serve(at):
+        served.append(at)
+        if at in (0, 2, 4):
+            raise OSError(f"end {at} is gone")
+
+    for at, end in enumerate(ends):
+        watch.add(end, lambda at=at: serve(at))
+        watch.once(end)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert sorted(served) == [0, 1, 2, 3, 4]
+    assert sorted(told) == ["end 0 is gone", "end 2 is gone", "end 4 is gone"]
+    for end in ends:
+        watch.remove(end)
+        os.close(end)

@@ -37,5 +37,9 @@ class Watch:
 
     def _serve(self, ready: select.epoll) -> None:
         for descriptor, _ in ready.poll(0):
-            if descriptor in self._calls:  # else it was removed by a call before
-                self._calls[descriptor]()
+            try:
+                if descriptor in self._calls:  # else it was removed by a call before
+                    self._calls[descriptor]()
+            except Exception as error:  # costs this end only: one that is watched once has had its turn already
+                context = {"message": "an end of probes cannot be read", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
