@@ -86,6 +86,7 @@ test-rigs: $(TEST) peers
 	$(BIN)/python -m tests.chaos --faults 1000 --seed 1 --minutes 60
 	$(BIN)/python -m tests.systemd
 	$(BIN)/python -m tests.image
+	$(BIN)/python -m tests.image.compose
 	@$(MAKE) --no-print-directory deb rpm
 	$(BIN)/python -m tests.packages dist/deb
 	$(BIN)/python -m tests.packages.rpm dist/rpm

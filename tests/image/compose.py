@@ -1,8 +1,9 @@
 """deploy/compose with containers, by a real engine and a real `docker compose`: `python -m tests.image.compose`.
 
-Needs what `python -m tests.image` needs, Compose 2 (the program docker-compose of Debian 13, or one that
-DOCKER_COMPOSE names) and the ports 9790, 9791 and 9090. Images whose registry cannot be reached have a stand-in of
-Debian's packages; Grafana is no Debian package, so without its registry its service is left out, and the run says so.
+Needs what `python -m tests.image` needs, the ports 9791, 9090 and 3000, and Compose 2: the one that DOCKER_COMPOSE
+names or a docker-compose in the path, else that of Debian 13, which is fetched and not installed. Images whose
+registry cannot be reached have a stand-in of Debian's packages; Grafana is no Debian package, so without its registry
+its service is left out, and the run says so.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ import yaml
 
 from tests.rigs.clone import fresh_clone
 from tests.rigs.daemons import fetch, fetch_json, wait_for
-from tests.rigs.engine import ROOT, Engine, missing
+from tests.rigs.engine import CACHE, ROOT, Engine, missing
+from tests.rigs.machine import mirror
 from tests.rigs.report import NotSo, seen
 
 FILE = Path("deploy/compose/compose.yaml")
@@ -51,12 +53,28 @@ class Compose:
 
 
 def program() -> str:
-    """A Compose of the second generation, "" where none is found."""
-    found = os.environ.get("DOCKER_COMPOSE") or shutil.which("docker-compose") or ""
-    if not found:
-        return ""
-    version = subprocess.run([found, "version", "--short"], capture_output=True, text=True, check=False).stdout
-    return found if re.match(r"v?[2-9]\.", version) else ""
+    """A Compose of the second generation."""
+    for found in (os.environ.get("DOCKER_COMPOSE"), shutil.which("docker-compose"), *_fetched()):
+        if found and re.match(rb"v?[2-9]\.", subprocess.run([found, "version", "--short"], capture_output=True).stdout):
+            return found
+    raise RuntimeError("no Compose 2 can be had")
+
+
+def _fetched() -> Iterator[str]:
+    """Debian 13's docker-compose: one static program in a package (Debian 12 has only the first generation)."""
+    place = CACHE / "compose"
+    if not list(place.glob("*.deb")):
+        (place / "lists").mkdir(parents=True, exist_ok=True)
+        key = "/usr/share/keyrings/debian-archive-keyring.gpg"
+        (place / "debian.list").write_text(f"deb [signed-by={key}] {mirror()} trixie main\n")
+        options = ["-o", f"Dir::Etc::sourcelist={place}/debian.list", "-o", "Dir::Etc::sourceparts=/dev/null",
+                   "-o", f"Dir::State::lists={place}/lists", "-o", f"Dir::Cache={place}",
+                   "-o", "APT::Sandbox::User=root"]  # fmt: skip
+        for words in (["update"], ["download", "docker-compose"]):
+            subprocess.run(["apt-get", "-qq", *options, *words], cwd=place, check=True, timeout=300)
+    (package,) = place.glob("*.deb")
+    subprocess.run(["dpkg-deb", "--extract", str(package), str(place / "tree")], check=True, timeout=120)
+    yield from map(str, (place / "tree/usr").glob("lib*/docker/cli-plugins/docker-compose"))
 
 
 def services(engine: Engine) -> list[str]:
@@ -137,10 +155,9 @@ def healthy(engine: Engine, compose: Compose) -> None:
 
 
 def main() -> int:
-    lacks = missing() or ("" if program() else "Compose 2")
+    lacks = missing()
     if lacks:
-        print(f"tests.image.compose needs {lacks} (Debian: docker.io mmdebstrap, and docker-compose of Debian 13)",
-              file=sys.stderr)  # fmt: skip
+        print(f"tests.image.compose needs {lacks} (Debian: apt-get install docker.io mmdebstrap)", file=sys.stderr)
         return 2
     began = time.monotonic()
     try:
