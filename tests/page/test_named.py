@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from fabricmon.central.page.around import Trunks, trunk
+from fabricmon.central.page.around import Trunks, neighbourhood, trunk
 from fabricmon.central.page.components import PortRow, link_of, port_rows, tally_of
 from fabricmon.central.page.drawing import MAX_BOXES, Box, Line, drawing
 from fabricmon.central.page.map_levels import LIMITS, WORDS, map_levels
-from fabricmon.central.page.named import KINDS, OF_WORD, Surroundings, find_named, swept_ends
+from fabricmon.central.page.named import KINDS, OF_WORD, NamedThing, Surroundings, find_named, swept_ends
 from fabricmon.jobs.model import Job, Jobs
-from fabricmon.model import ComponentId, Kind
+from fabricmon.model import ComponentId, Incident, Kind, Severity
 from fabricmon.sim.faults import FAULTS
 from fabricmon.topology.graph import End, cable
 from tests.fabric.test_swept_links_on_the_server import PLAN, Site
@@ -160,7 +160,7 @@ def test_a_line_between_switches_has_the_readings_of_a_sweep() -> None:
         ports = {end: port_rows(engine.utilisation(), engine.fleet, [row])[0] for end, row in read.items()}
         one, other = (f"0x{at.node:016x}" for at in (low, high))
         cables = Trunks(engine.topology()).joined[one][other]
-        return trunk(one, other, "leaf, spine", cables, ports)
+        return trunk(one, other, "leaf, spine", cables, ports, {})
 
     assert (line().state, line().title) == ("ok", "leaf, spine: 1 cable, 1 up, at most 0% utilised")
     site.played.pull(low)
@@ -176,12 +176,33 @@ def test_a_line_of_many_cables_has_the_worst_state_and_the_highest_load() -> Non
     up, down = PortRow(PORT, {}, {}, True, True, 1.0, 0.2, 0.7), PortRow(PORT, {}, {}, False, True, 1.0, math.nan, 0.0)
     unknown = PortRow(PORT, {}, {}, None, False, math.nan, math.nan, math.nan)
     read = {End("a", 0): up, End("b", 0): unknown, End("b", 1): up, End("a", 2): down, End("a", 3): unknown}
-    line = trunk("a", "b", "a, b", cables, read)
+    line = trunk("a", "b", "a, b", cables, read, {})
     assert (line.state, line.load) == ("critical", 0.7)
     assert line.title == "a, b: 5 cables, 1 down, 1 unknown, 2 up, 1 not monitored, at most 70% utilised"
-    nothing = trunk("a", "b", "a, b", cables, {})
+    fine = {End("a", 0): up}
+    assert trunk("a", "b", "a, b", cables, fine, {str(PORT): "warning"}).state == "warning"
+    assert trunk("a", "b", "a, b", cables, fine, {}).state == "ok"
+    nothing = trunk("a", "b", "a, b", cables, {}, {})
     assert (nothing.state, nothing.title) == ("none", "a, b: 5 cables, 5 not monitored")
     assert math.isnan(nothing.load)
+
+
+def test_a_cable_that_is_up_and_has_an_incident_is_drawn_as_the_incident(around: Surroundings) -> None:
+    engine = Lab().engine
+    leaf, one = find_named("leaf", "su0/rail2", around), find_named("cable", CABLE, around)
+    named = [incident(component=f"link({CABLE})", parts=("host-003/mlx5_2/1",), severity=Severity.WARNING),
+             incident(component="x", parts=("host-003/mlx5_2/1",), severity=Severity.INFO),
+             incident(component="x", parts=("host-004/mlx5_2/1",), status="resolved")]  # fmt: skip
+
+    def drawn(thing: NamedThing | None, incidents: list[Incident]) -> str:
+        assert thing is not None
+        ports = port_rows(engine.utilisation(), engine.fleet, thing.rows)
+        return neighbourhood(thing, ports, Trunks(around.graph), {}, {}, incidents, "here", lambda ends: {})
+
+    assert drawn(leaf, named).count('<line class="warning"') == 1
+    assert 'class="box warning"><title>mlx5_2/1: warning' in drawn(one, named)
+    assert drawn(one, [*named, incident(parts=named[0].parts, severity=Severity.CRITICAL)]).count('"critical"') == 1
+    assert "warning" not in drawn(leaf, named[1:])
 
 
 def test_ports_together_and_the_worst_first() -> None:

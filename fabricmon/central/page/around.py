@@ -50,7 +50,7 @@ ReadEnds = Callable[[Iterable[End]], Mapping[End, PortRow]]
 class Surface:
     """The parts of one drawing.
 
-    bad  name of a switch, leaf or node that an open incident names -> its state
+    bad  name of a switch, leaf, node or port that an open incident names -> its state
     """
 
     def __init__(self, trunks: Trunks, leaves: Mapping[str, str], bad: Mapping[str, str], read: ReadEnds) -> None:
@@ -66,14 +66,15 @@ class Surface:
         for port in ports:
             node, name = port.id.node, port.id.name
             own = f"node {node}" if by_node else f"port {port.id}"
-            state = self._of_node(nodes.get(node)) if by_node else of_port(port)
+            of_cable = worst([of_port(port), self._bad.get(str(port.id), "none")])
+            state = self._of_node(nodes.get(node)) if by_node else of_cable
             where = address("node", name=node) if by_node else address("component", kind="port", node=node, name=name)
             boxes.setdefault(own, Box(own, node if by_node else name, where, self._bad.get(node, state)))
             leaf = port.places.get("leaf", "")
             if leaf:
                 leaves.setdefault(leaf, self._leaf(leaf))
                 load = max(port.receive, port.transmit) if not math.isnan(port.receive + port.transmit) else math.nan
-                self.lines.append(Line(own, leaves[leaf].id, of_port(port), load, port_words(port)))
+                self.lines.append(Line(own, leaves[leaf].id, of_cable, load, port_words(port)))
         self.tiers += [("nodes" if by_node else "ports", _ordered(boxes)), ("leaves", _ordered(leaves))]
         self.above([box.id for box in leaves.values()])
 
@@ -110,7 +111,8 @@ class Surface:
         ends = self._read(end for _, _, cables in found for cable in cables for end in (cable.a, cable.b))
         self._known |= {end.node for end in ends}
         for one, other, cables in found:
-            self.lines.append(trunk(one, other, f"{graph.name(one)}, {graph.name(other)}", cables, ends))
+            names = f"{graph.name(one)}, {graph.name(other)}"
+            self.lines.append(trunk(one, other, names, cables, ends, self._bad))
 
     def drawn(self, label: str) -> str:
         return drawing([(name, list(map(self._seen, boxes))) for name, boxes in self.tiers], self.lines, label)
@@ -119,7 +121,9 @@ class Surface:
         return replace(box, state="ok") if box.state == "none" and box.id in self._known else box
 
 
-def trunk(one: str, other: str, names: str, cables: Sequence[Cable], read: Mapping[End, PortRow]) -> Line:
+def trunk(
+    one: str, other: str, names: str, cables: Sequence[Cable], read: Mapping[End, PortRow], bad: Mapping[str, str]
+) -> Line:
     """The line between two switches: the worst state and the highest load of its cables; "none" where none is read."""
     ports = [[read[end] for end in (cable.a, cable.b) if end in read] for cable in cables]
     states = [_of_cable(ends) for ends in ports]
@@ -128,9 +132,16 @@ def trunk(one: str, other: str, names: str, cables: Sequence[Cable], read: Mappi
     words = f"{names}: {len(cables)} cable{'s' if len(cables) > 1 else ''}"
     words += f", {', '.join(f'{number} {word}' for word, number in counts.items())}"
     words += f", at most {max(loads):.0%} utilised" if loads else ""
-    worst = next(state for state in _CABLES if state in states)
-    return Line(one, other, worst, max(loads, default=math.nan), words)
+    named = [bad[str(port.id)] for ends in ports for port in ends if str(port.id) in bad]
+    return Line(one, other, worst([*states, *named]), max(loads, default=math.nan), words)
 
+
+def worst(states: Iterable[str]) -> str:
+    return min(states, key=STATES.index)
+
+
+STATES = ("critical", "warning", "unknown", "ok", "none")
+"""Of boxes and lines, the worst first."""
 
 _CABLES = {"critical": "down", "unknown": "unknown", "ok": "up", "none": "not monitored"}
 """States of a cable, the worst first, and their words."""
@@ -158,14 +169,15 @@ def port_words(port: PortRow) -> str:
 
 
 def named_badly(incidents: Iterable[Incident]) -> dict[str, str]:
-    """Name of a switch, a leaf or a node that an open incident is about -> "critical" or "warning"."""
+    """Name of a switch, a leaf, a node or a port that an open incident is about -> "critical" or "warning"."""
     found: dict[str, str] = {}
     for incident in incidents:
+        if incident.status != "firing" or not incident.severity.rank:
+            continue
         word, _, inside = incident.component.partition("(")
-        if incident.status == "firing" and word in ("leaf", "switch", "host") and incident.severity.rank:
-            name = inside.removesuffix(")")
-            if found.get(name) != "critical":
-                found[name] = incident.severity.value
+        own = (inside.removesuffix(")"),) if word in ("leaf", "switch", "host") else ()
+        for name in (*own, *incident.parts):
+            found[name] = worst([incident.severity.value, found.get(name, "none")])
     return found
 
 

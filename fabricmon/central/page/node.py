@@ -156,7 +156,7 @@ def around_section(drawn: str) -> str:
     return (
         "<section><h3>Neighbourhood</h3><div class='wide drawn' tabindex='0' role='region' "
         f"aria-label='Drawing of the neighbourhood'>{drawn}</div>"
-        "<p class='note'>A line is a cable, its width the load. "
+        "<p class='note'>A line is a cable: its width the load, its colour state and incidents. "
         "Between switches it stands for all cables of the two; dashed: nothing reads them.</p></section>"
     )
 
