@@ -128,7 +128,7 @@ class Inventory(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        return sum(p.size for p in self.parts)
+        return sum([len(p.columns) * len(p.components) for p in self.parts])
 
 
 class Fault(Struct, frozen=True):

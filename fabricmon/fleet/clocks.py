@@ -37,7 +37,7 @@ class PartClocks:
         self._used = 1
         self._free: dict[int, list[int]] = {}
 
-    def allocate(self, periods: list[float]) -> slice:
+    def allocate(self, periods: Floats) -> slice:
         """Room for the parts of one node, in order."""
         self.version += 1
         size = len(periods)

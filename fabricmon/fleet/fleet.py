@@ -16,18 +16,9 @@ from numpy.typing import NDArray
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.fleet.clocks import PartClocks
-from fabricmon.fleet.membership import (
-    GONE_TIME,
-    Landing,
-    LandingShape,
-    Placed,
-    delivery,
-    drop,
-    enter,
-    is_removed,
-    landing_shape,
-    removed_devices,
-)
+from fabricmon.fleet.differences import advance
+from fabricmon.fleet.layout import Landing, LandingShape, Layout, Layouts
+from fabricmon.fleet.membership import GONE_TIME, drop, enter, is_removed, removed_devices
 from fabricmon.fleet.settings import TrackSettings
 from fabricmon.fleet.table import FREE, Delivery, Table
 from fabricmon.fleet.tracks import FlowTracks, PcieTracks, Tracks
@@ -42,7 +33,6 @@ again. The store forgets such a node as soon."""
 LISTED = 0.125
 """Share of the nodes whose inventories are there, from which on the others are expected to have as many rows as the
 median of these: no node can have a table grow for rows that it does not send."""
-SHAPES, SHAPE_VALUES = 256, 8192  # landing shapes that are kept, and values of the largest such one; 8 bytes a value
 NODE_COLUMNS = ("presence", "last_frame", "first_seen", "interval", "booted")
 
 
@@ -106,7 +96,7 @@ class Fleet:
         self._beating = np.full((4, 64), -1)  # by node number: inventory, its parts, the first of them, row of the node
         self._swept = -np.inf
         self._spare: list[int] = []
-        self._shapes: dict[object, LandingShape] = {}
+        self._layouts = Layouts(self.tables)
         self._maintained: frozenset[str] = frozenset()
         for kind in set(Kind) - {Kind.NODE}:
             self.tables[kind].expected = partial(self._expected_rows, kind)
@@ -141,30 +131,30 @@ class Fleet:
             self._restart(known, now)
         if before is None:
             known.listed = now
-        known.removed = removed_devices(inventory.parts)
-        periods = [max(part.period, 1e-3) for part in inventory.parts]
+        layout = self._layouts.of(inventory.parts)
+        known.removed = removed_devices(inventory.parts) if Kind.NODE in layout.kinds else frozenset()
         self.clocks.release(known.clocks)
-        known.clocks = self.clocks.allocate(periods)
-        known.inventory, known.size = inventory, inventory.size
-        self._beating[:, known.number] = inventory.id, len(periods), known.clocks.start, known.row
-        self._put(known, "interval", min(periods, default=float("nan")))
-        collectors = {part.collector for part in inventory.parts}
-        placed = _placed(inventory, known.clocks)
+        known.clocks = self.clocks.allocate(layout.periods)
+        known.inventory, known.size = inventory, layout.size
+        self._beating[:, known.number] = inventory.id, len(inventory.parts), known.clocks.start, known.row
+        self._put(known, "interval", layout.interval)
+        collectors = {part.collector for part in inventory.parts} if before else frozenset()
         for kind in Kind:
-            table, parts = self.tables[kind], placed.get(kind, [])
-            if not parts and kind not in known.rows:
+            table, here = self.tables[kind], layout.kinds.get(kind, self._layouts.none[kind])
+            if not here.numbers and kind not in known.rows:
                 continue
             mine = known.rows.setdefault(kind, {} if kind is not Kind.NODE else {"": known.row})
             covered = {p.collector for p in before.parts if p.kind is kind} <= collectors if before else True
-            former = known.delivers.get(kind, Delivery())
-            known.delivers[kind] = table.deliver(delivery(table, parts), former)
+            known.delivers[kind] = table.deliver(here.delivered, known.delivers.get(kind, Delivery()))
             absent = covered or not restarted or rebooted
-            renewed = enter(table, node, known.number, mine, parts, now, absent, known.removed)
+            parts = [inventory.parts[number] for number in here.numbers]
+            renewed = enter(
+                table, node, known.number, mine, parts, here, known.clocks.start, now, absent, known.removed)
             if renewed:
                 table.begun[np.array(list(mine.values()), np.intp)] = now
             if node in self._maintained:
                 table.quiet[np.array(list(mine.values()), np.intp)] = True
-        self._settle(known, placed)
+        self._settle(known, layout)
 
     def frame(self, node: str, frame: Frame, now: float) -> bool:
         """Take over values of a node. False when they belong to another inventory than the known one: ask for it.
@@ -293,7 +283,7 @@ class Fleet:
             self._swept = now
             self._forget_gone(now)
         for table in self.tables.values():
-            table.advance(now)
+            advance(table, now)
         for kind, tracks in self._tracks.items():
             tracks.advance(self.tables[kind], now, self.settings)
 
@@ -317,7 +307,7 @@ class Fleet:
             if number == self._beating.shape[1]:
                 self._beating = np.concatenate([self._beating, np.full_like(self._beating, -1)], axis=1)
             self._beating[:, number] = -1
-            row = table.add(ComponentId(Kind.NODE, name, ""), number)
+            (row,) = table.add(number, [ComponentId(Kind.NODE, name, "")], [{}])
             known = self.nodes[name] = Node(name, number, row, now)
             self._put(known, "presence", float(PRESENCES.index(Presence.NEVER)))
             self._put(known, "first_seen", now)
@@ -334,32 +324,10 @@ class Fleet:
             self.tables[kind].restart(rows)
             self.tables[kind].begun[rows] = now
 
-    def _settle(self, node: Node, placed: Mapping[Kind, Sequence[Placed]]) -> None:
-        """Set where the node's values land, for each table that takes some. `placed`: the parts of each kind."""
+    def _settle(self, node: Node, layout: Layout) -> None:
+        """Set where the node's values land, for each table that takes some."""
         node.routes = []
-        for kind, parts in placed.items():
+        for kind, here in layout.kinds.items():
             table = self.tables[kind]
-            shape = self._shape(table, parts)
+            shape = here.landing(table)
             node.routes.append(Route(table, shape, shape.cells(table, node.rows[kind]), table.version))
-
-    def _shape(self, table: Table, parts: Sequence[Placed]) -> LandingShape:
-        """`landing_shape`, kept for other nodes with these parts."""
-        if sum(placed.part.size for placed in parts) > SHAPE_VALUES:
-            return landing_shape(table, parts)
-        rows = tuple((p.offset, p.part.period, p.part.columns, *(c.name for c in p.part.components)) for p in parts)
-        key = table.kind, table.shape, rows
-        known = self._shapes.get(key)
-        if known is None:
-            if len(self._shapes) >= SHAPES:
-                self._shapes.clear()
-            known = self._shapes[key] = landing_shape(table, parts)
-        return known
-
-
-def _placed(inventory: Inventory, clocks: slice) -> dict[Kind, list[Placed]]:
-    """The parts of each kind."""
-    offset, placed = 0, dict[Kind, list[Placed]]()
-    for number, part in enumerate(inventory.parts, clocks.start):
-        placed.setdefault(part.kind, []).append(Placed(number, offset, part))
-        offset += part.size
-    return placed

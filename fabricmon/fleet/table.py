@@ -8,14 +8,14 @@ it is given to something else. A column leaves with the last node that delivers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.ma  # np.unique imports it at its first call, when there may be no free descriptor
 
-from fabricmon.catalogue.counter import Counter, Growth
+from fabricmon.catalogue.counter import Counter
 from fabricmon.fleet import freshness
-from fabricmon.fleet.arithmetic import NO_RATE, Mark, Marks, fastest, step
+from fabricmon.fleet.arithmetic import NO_RATE, Mark, Marks
 from fabricmon.fleet.clocks import PartClocks, ReadTimes
 from fabricmon.fleet.row_state import Floats, Numbers, Rows, RowState, numbers, per_row
 from fabricmon.model import ComponentId, Kind
@@ -118,23 +118,28 @@ class Table(RowState):
             foreseen = min(self.expected(), MOST_GROWTH * needed)
             self.resize(max(foreseen if foreseen >= needed else usual, needed + needed // 8))
 
-    def add(self, component: ComponentId, node: int) -> int:
-        """A row for a component that has none yet."""
-        if self._free:
-            row = self._free.pop()
-            self.ids[row], self.labels[row] = component, {}
-        else:
-            self.reserve(1)
-            row = self.n
-            self.n += 1
-            self.ids.append(component)
-            self.labels.append({})
-        self._row[component] = row
-        self.node[row] = node
-        self.generation[row] += 1
-        self.present[row] = True
-        self.relabel(row, {})
-        return row
+    def add(self, node: int, components: Sequence[ComponentId], labels: Sequence[dict[str, str]]) -> list[int]:
+        """Rows for components of a node that have none yet."""
+        self.reserve(len(components))
+        rows = list[int]()
+        for component, facts in zip(components, labels, strict=True):
+            if self._free:
+                row = self._free.pop()
+                self.ids[row], self.labels[row] = component, facts
+            else:
+                row = self.n
+                self.n += 1
+                self.ids.append(component)
+                self.labels.append(facts)
+            self._row[component] = row
+            rows.append(row)
+        at = np.array(rows, np.intp)
+        self.node[at], self.present[at] = node, True
+        self.generation[at] += 1
+        if self.tracks is not None:
+            self.relabelled += rows
+        self.changes += 1
+        return rows
 
     def relabel(self, row: int, labels: dict[str, str]) -> None:
         self.labels[row] = labels
@@ -314,6 +319,15 @@ class Table(RowState):
             return None
         return times.rows, self.rise[at, times.rows], self.marks[at, times.rows]
 
+    def counting(self) -> Mapping[ReadTimes, Sequence[tuple[Counter, int, int]]]:
+        """The counting columns by what supplies them: each with its number and its row of `rise` and `marks`."""
+        steps: dict[ReadTimes, list[tuple[Counter, int, int]]] = {}
+        for name, at in self._counted.items():
+            times = self.read_times(name)
+            if times is not None:
+                steps.setdefault(times, []).append((self._catalogue[name], self.columns[name], at))
+        return steps
+
     def delta(self, column: str, rows: Rows | None = None) -> Floats:
         """Counts of the last interval of some rows (None: of all), NaN where no rate may be formed of them."""
         at, rows = self._counted.get(column), slice(0, self.n) if rows is None else rows
@@ -330,75 +344,3 @@ class Table(RowState):
         rows, rise, marks = step
         some = np.flatnonzero((rise > 0) & ((marks & np.uint8(Mark.RESET)) == 0))
         return numbers(rows, some), rise[some]
-
-    # --- the tick
-
-    def advance(self, now: float) -> None:
-        """Form the differences of all counting columns on all rows that were read since the last tick."""
-        if not self.n:
-            return
-        for times in self.by_supply.values():
-            times.advance(self.clocks, self.part_of, self.n)
-        steps: dict[tuple[int, ...], list[tuple[Counter, int, int]]] = {}
-        for name, at in self._counted.items():
-            counter = self._catalogue[name], self.columns[name], at
-            steps.setdefault(self._supply.get(name, ()), []).append(counter)
-        for supply, columns in steps.items():
-            if supply in self.by_supply and self.by_supply[supply].rows is not None:
-                self._step(self.by_supply[supply], columns, now)
-
-    def _line_rate(self, rows: Rows) -> Floats:
-        for name in ("rate", "netdev_rate"):
-            at = self.columns.get(name)
-            if at is not None:
-                return self.cells[at, rows]
-        return np.full(self.n, np.nan)[rows]
-
-    def _step(self, times: ReadTimes, columns: list[tuple[Counter, int, int]], now: float) -> None:
-        rows = times.rows
-        assert rows is not None
-        dt, line_rate = times.dt[rows], self._line_rate(rows)
-        fallen: list[Numbers] = []
-        for counter, column, at in columns:
-            before = self.base[at, rows]
-            after = self.cells[column, rows]
-            lost = (self.marks[at, rows] & np.uint8(Mark.LOST)) != 0
-            wide = counter.growth is Growth.WRAPS and counter.bits > 32
-            rise, mark = step(
-                counter,
-                before,
-                after,
-                dt,
-                times.irregular,
-                fastest(counter, line_rate),
-                lost if lost.any() else None,
-                (self.rise[at, rows], times.former_dt) if wide else None,
-            )
-            self.rise[at, rows] = rise
-            self.marks[at, rows] = mark
-            reset = np.flatnonzero(mark & np.uint8(Mark.RESET))
-            if len(reset):
-                fallen.append(reset)
-        if fallen:
-            self._restarted(numbers(rows, np.unique(np.concatenate(fallen))), columns, now)
-        for _, column, at in columns:
-            after = self.cells[column, rows]
-            if isinstance(rows, slice):
-                np.copyto(self.base[at, rows], after, where=np.isfinite(after))
-            else:
-                known = np.isfinite(after)
-                self.base[at, rows[known]] = after[known]
-
-    def _restarted(self, rows: Numbers, columns: list[tuple[Counter, int, int]], now: float) -> None:
-        """Begin a new epoch in rows in which every counter that stood above 0 fell (driver reload, PMA reset)."""
-        self.reset[rows] = now
-        steps = np.array([at for _, _, at in columns], np.intp)
-        base = self.base[np.ix_(steps, rows)]
-        fell = (self.marks[np.ix_(steps, rows)] & np.uint8(Mark.RESET)) != 0
-        stood = base > 0
-        anew = (fell.sum(axis=0) >= 2) & ~(stood & ~fell).any(axis=0)
-        if anew.any():
-            cells = np.ix_(steps, rows[anew])
-            self.rise[cells] = np.nan
-            self.marks[cells] = Mark.EPOCH
-            self.begun[rows[anew]] = now

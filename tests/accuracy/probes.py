@@ -101,8 +101,7 @@ def _table(rows: Sequence[tuple[ComponentId, Mapping[str, str]]], domains: Domai
     """The server's PORT rows: each offers to probe."""
     table = Table(Kind.PORT, {}, PartClocks())
     for at, (id, labels) in enumerate(rows):
-        table.add(id, 0)
-        table.relabel(at, {**labels, OFFER: f"10.{at >> 16}.{at >> 8 & 255}.{at & 255}:9795"})
+        table.add(0, [id], [{**labels, OFFER: f"10.{at >> 16}.{at >> 8 & 255}.{at & 255}:9795"}])
     table.domains = domains
     return table
 

@@ -75,7 +75,8 @@ class Claims:
 
 def _reported(inventory: Inventory) -> set[int]:
     """GUIDs of the node's own ports; a component that several parts share is looked at once."""
-    own = {id(c): c for part in inventory.parts if part.kind is Kind.PORT for c in part.components}
+    own = {id(c): c for part in inventory.parts if part.kind is Kind.PORT for c in part.components
+           if "port_guid" in c.labels or "node_guid" in c.labels}  # fmt: skip
     return {guid for c in own.values() if not c.labels.get("swept") for guid in _guids(c)}
 
 

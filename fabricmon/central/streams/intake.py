@@ -29,10 +29,13 @@ PORT_NUMBERS = ("port", "remote_port", "ports")
 """Labels that the topology reads as numbers."""
 
 _SHARED = 4096
-"""Characters of a part's columns, or of a component with its labels, that may be kept for other nodes."""
+"""Characters of a part's columns, or of the names or the values of its labels, that may be kept for other nodes."""
 
 _MANY = 64
 """Components of a part that may be kept for other nodes."""
+
+_MAKES = 4
+"""Parts of one collector with one first component that are kept: machines of several makes have other interfaces."""
 
 _HARDWARE = frozenset(IDENTITY)
 _intern = sys.intern
@@ -42,12 +45,13 @@ _NAME, _LABEL, _LABELS, _PORT = map(most, ("name_size", "label_size", "labels", 
 
 def swept_ports(inventory: Inventory) -> frozenset[str]:
     """The rows that are ports elsewhere, as an agent has that sweeps the fabric."""
-    return frozenset(c.name for part in inventory.parts for c in part.components if c.labels.get("swept"))
+    ports = [c for part in inventory.parts for c in part.components if "swept" in c.labels]
+    return frozenset(port.name for port in ports if port.labels["swept"])
 
 
 def components(inventory: Inventory) -> int:
     """How many components all parts have together; one of several parts counts in each."""
-    return sum(len(part.components) for part in inventory.parts)
+    return sum([len(part.components) for part in inventory.parts])
 
 
 def rows(inventory: Inventory) -> int:
@@ -64,8 +68,9 @@ def checked_inventory(inventory: Inventory, swept: int, known: Known = lambda _:
     `swept`: its rows of ports elsewhere, which were permitted. `known`: those that earlier inventories had."""
     _check_identity(inventory.identity)
     check("parts", len(inventory.parts))
-    check("components", components(inventory) - 2 * swept)
-    check("rows", rows(inventory) - swept)
+    number = components(inventory)
+    check("components", number - 2 * swept)
+    check("rows", (rows(inventory) if number > most("rows") else number) - swept)
     check("swept_rows", swept)
     parts = tuple(_checked_part(part, known) for part in inventory.parts)
     check("values", inventory.size - most("columns") * swept)
@@ -160,17 +165,19 @@ def _check_identity(identity: Identity) -> None:
 
 def _checked_part(part: Part, known: Known) -> Part:
     """The part, checked: one without names of hardware is the same object for all nodes that have it."""
-    if not part.components or not _HARDWARE.isdisjoint(part.components[0].labels) or len(part.components) > _MANY:
+    parts = part.components
+    if not parts or not _HARDWARE.isdisjoint(parts[0].labels) or len(parts) > _MANY:
         return _made_part(part, known)
-    of = [word for c in part.components for word in (c.name, *c.labels, *c.labels.values())]
-    sizes = tuple([len(c.labels) for c in part.components])
-    key = part.collector, part.kind, part.period, part.wire, part.columns, sizes, *of
-    found = _PARTS.of(key)
-    if found is None:
-        found = _made_part(part, known)
-        if _small(part.columns) and _small(of):
-            _PARTS.keep(key, found)
-    return found
+    key = part.collector, part.kind, parts[0].name, len(parts)
+    kept = _PARTS.of(key) or ()
+    for one in kept:
+        if one == part:
+            return one
+    made = _made_part(part, known)
+    words = [word for c in made.components for word in (c.name, *c.labels, *c.labels.values())]
+    if _small(made.columns) and _small(words):
+        _PARTS.keep(key, (made, *kept[: _MAKES - 1]))
+    return made
 
 
 def _made_part(part: Part, known: Known) -> Part:
@@ -205,13 +212,26 @@ def _component(component: Component, kind: Kind, known: Known) -> Component:
     if labels.get("swept"):  # not among what many nodes have: a sweep would displace all of it
         same = known(component) if kind is not Kind.NODE and name else None
         return same or _checked_component(name, kind, labels)
-    key = name, kind, *labels, *labels.values()
-    found = _COMPONENTS.of(key)
-    if found is None:
+    key = kind, name, *labels
+    like = _COMPONENTS.of(key)
+    if like is None:
         found = _checked_component(name, kind, labels)
-        if _small(key):
-            _COMPONENTS.keep((found.name, kind, *found.labels, *found.labels.values()), found)
+    elif like.labels == labels:
+        return like
+    else:
+        found = _component_like(like, labels)
+    if (like is not None or _small(key)) and _small(labels.values()):
+        _COMPONENTS.keep(key, found)
     return found
+
+
+def _component_like(like: Component, labels: dict[str, str]) -> Component:
+    """One of which only values of labels are to be checked, those that the other has not."""
+    made = dict(like.labels)
+    for label, value in labels.items():
+        if made[label] != value:
+            made[label] = _checked_value(label, value, like.name)
+    return Component(like.name, made)
 
 
 def _checked_component(name: str, kind: Kind, labels: dict[str, str]) -> Component:
@@ -220,14 +240,20 @@ def _checked_component(name: str, kind: Kind, labels: dict[str, str]) -> Compone
         raise OverLimit("components", f"a component of kind {kind} has the name {name!r}")
     if len(labels) > _LABELS:
         check("labels", len(labels), name)
-    longest = max(map(len, (*labels, *labels.values())), default=0)
-    if longest > _LABEL:
-        check("label_size", longest, f"a label of {name}")
-    for label in PORT_NUMBERS:
-        text = labels.get(label, "")
-        if len(text) > _PORT and text.isdecimal():
-            raise OverLimit("port_digits", f"{name} has the {label} {text[:64]}")
-    return Component(_intern(name), dict(zip(map(_intern, labels), map(_intern, labels.values()), strict=True)))
+    made = {_checked_word(label, name): _checked_value(label, value, name) for label, value in labels.items()}
+    return Component(_intern(name), made)
+
+
+def _checked_value(label: str, value: str, name: str) -> str:
+    if label in PORT_NUMBERS and len(value) > _PORT and value.isdecimal():
+        raise OverLimit("port_digits", f"{name} has the {label} {value[:64]}")
+    return _checked_word(value, name)
+
+
+def _checked_word(word: str, name: str) -> str:
+    if len(word) > _LABEL:
+        check("label_size", len(word), f"a label of {name}")
+    return _intern(word)
 
 
 def _unknown(collector: str, kind: Kind, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -262,7 +288,7 @@ class RecentlyUsed(Generic[_T]):
 
 
 _HEADS, _COMPONENTS = RecentlyUsed[tuple[str, tuple[str, ...]]](512), RecentlyUsed[Component](1024)
-_PARTS = RecentlyUsed[Part](512)
+_PARTS = RecentlyUsed[tuple[Part, ...]](256)
 _shared_unknown = lru_cache(1024)(_unknown)
 
 

@@ -47,7 +47,7 @@ class Stream:
             if part.fast is not fast:
                 fast = not fast
                 bounds.append(end)
-            end += part.size
+            end += len(part.columns) * len(part.components)
         self.size, self.parts = end, len(inventory.parts)
         self._bounds = np.array([*bounds, end] if fast else bounds, np.int64)
 
