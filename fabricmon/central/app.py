@@ -113,8 +113,9 @@ class Central(CentralParts):
 
         self.pull.reader.urgent = ask
         while True:
-            pace.begin(clock())
             try:
+                await self._wait(pace, asked)
+                pace.begin(clock())
                 self.pull.land()  # no work of this tick: it grows with the time, and not with the ticks
                 pace.end(clock(), await self.evaluator.tick())
             except Exception as error:  # `_not_live` reports it where it lasts
@@ -123,11 +124,16 @@ class Central(CentralParts):
                 self.transitions.note("tick", why, "evaluation failed and is tried again", bad=True, error=why)
             if self.evaluator.ticks.count == 1:
                 self.notify.ready(self.sentence())
-            while (wait := pace.due(self.prepared.settings.tick) - clock()) > 0:
-                asked.clear()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(wait):
-                        await asked.wait()
+
+    async def _wait(self, pace: TickPace, asked: asyncio.Event) -> None:
+        """Until the next tick is due. `asked`: set where an event asks for it."""
+        clock = asyncio.get_running_loop().time
+        while (wait := pace.due(self.prepared.settings.tick) - clock()) > 0:
+            asked.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await asked.wait()
+                    self.pull.land()  # while what belongs to the event still comes: little is left for the tick
 
     async def _watchdog(self, period: float) -> None:
         """Notify systemd while the fleet is evaluated."""

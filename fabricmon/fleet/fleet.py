@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.fleet.clocks import PartClocks
 from fabricmon.fleet.differences import advance
-from fabricmon.fleet.layout import Landing, LandingShape, Layout, Layouts
+from fabricmon.fleet.layout import InventoryLayout, Landing, LandingShape, Layouts
 from fabricmon.fleet.membership import GONE_TIME, drop, enter, is_removed, removed_devices
 from fabricmon.fleet.settings import TrackSettings
 from fabricmon.fleet.table import FREE, Delivery, Table
@@ -324,7 +324,7 @@ class Fleet:
             self.tables[kind].restart(rows)
             self.tables[kind].begun[rows] = now
 
-    def _settle(self, node: Node, layout: Layout) -> None:
+    def _settle(self, node: Node, layout: InventoryLayout) -> None:
         """Set where the node's values land, for each table that takes some."""
         node.routes = []
         for kind, here in layout.kinds.items():

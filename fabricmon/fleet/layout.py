@@ -75,7 +75,7 @@ class KindLayout:
         return self._landing[1]
 
 
-class Layout:
+class InventoryLayout:
     """Of an inventory.
 
     size      its values
@@ -98,16 +98,16 @@ class Layouts:
 
     def __init__(self, tables: Mapping[Kind, Table]) -> None:
         self._tables = tables
-        self._known: dict[tuple[PartShape, ...], Layout] = {}
+        self._known: dict[tuple[PartShape, ...], InventoryLayout] = {}
         self.none = {kind: KindLayout(table, ()) for kind, table in tables.items()}
 
-    def of(self, parts: Sequence[Part]) -> Layout:
+    def of(self, parts: Sequence[Part]) -> InventoryLayout:
         """Of an inventory with these parts; one that is not too large is kept for other nodes."""
         shapes = tuple([(p.collector, p.kind, p.period, p.columns, tuple([c.name for c in p.components]))
                         for p in parts])  # fmt: skip
         known = self._known.get(shapes)
         if known is None:
-            known = Layout(self._tables, shapes)
+            known = InventoryLayout(self._tables, shapes)
             words = sum(len(word) for shape in shapes for word in (shape[0], *shape[3], *shape[4]))
             if known.size <= VALUES and words <= WORDS:
                 if len(self._known) >= LAYOUTS:

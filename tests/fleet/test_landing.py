@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import weakref
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.layout import LAYOUTS, VALUES, Layouts
 from fabricmon.frame import Frame
 from fabricmon.model import Component, ComponentId, Identity, Inventory, Kind, Part, Presence
 
@@ -109,3 +111,28 @@ def test_no_node_makes_a_table_larger_than_what_it_sends_and_others_usually_do()
         names = many if number == 125 else many[:1]
         enter(fleet, f"node{number}", [("collector0", Kind.PORT, ("state",), names, 1.0)])
     assert fleet.tables[Kind.PORT].capacity <= 2 * 2126
+
+
+def test_a_layout_that_is_known_lands_right_after_columns_came_and_went() -> None:
+    fleet = Fleet()
+    link = [("infiniband", Kind.PORT, ("rcv", "xmit"), ("p", "q"), 10.0)]
+    other = [("roce", Kind.PORT, ("rate", "width"), ("p",), 10.0)]
+    for turn, (node, parts) in enumerate((("a", link), ("b", other), ("c", link), ("d", other), ("e", link))):
+        inventory = enter(fleet, node, parts)
+        values = [10.0 * turn + n for n in range(inventory.size)]
+        assert fleet.frame(node, Frame(1, 1, NOW, np.zeros(1), None, np.array(values)), NOW)
+        wanted = expected(inventory, values)
+        assert cells(fleet, node, wanted) == wanted
+        if node in "abc":  # its columns leave with it, and others get their numbers
+            fleet.forget(node)
+    assert fleet.tables[Kind.PORT].columns.keys() == {"rcv", "xmit", "rate", "width"}
+
+
+def test_layouts_of_many_shapes_are_bounded() -> None:
+    layouts = Layouts(Fleet().tables)
+    shapes = [[Part("infiniband", Kind.PORT, ("rcv",), (Component(f"p{n}"),))] for n in range(LAYOUTS + 9)]
+    shapes += [[Part("infiniband", Kind.PORT, ("rcv",), tuple(Component(f"{n}") for n in range(VALUES + 1)))]]
+    kept = [weakref.ref(layouts.of(parts)) for parts in shapes]
+    assert sum(one() is not None for one in kept) <= LAYOUTS
+    assert kept[-1]() is None
+    assert layouts.of(shapes[-2]) is kept[-2]()
