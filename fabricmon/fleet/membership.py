@@ -68,19 +68,7 @@ def enter(
     """
     labels = _facts(parts)
     former = _compare(table, node, mine, labels, now, known_absence, removed) if mine else ()
-    renewed = [name for name in former if name in labels and _epoch(table, mine[name], labels[name])]
-    if renewed:
-        rows = np.array([mine[name] for name in renewed], np.intp)
-        table.restart(rows)
-        table.begun[rows] = table.reset[rows] = now
-    for name in former:
-        if (facts := labels.get(name)) is None:
-            continue
-        row = mine[name]
-        if not table.present[row]:
-            table.enter(row)
-        if table.labels[row] != facts:
-            table.relabel(row, dict(facts) if table.kind is Kind.NODE else facts)  # a node's presence is added
+    renewed = _renew(table, mine, [name for name in former if name in labels], labels, now)
     new = [name for name in labels if name not in mine] if former else list(labels)
     if new:
         kind = table.kind
@@ -94,7 +82,7 @@ def enter(
     if former:
         lands = layout.landing(table).cells(table, mine) if parts else np.zeros(0, np.int64)
         _clear_unowned(table, np.array([mine[name] for name in former], np.intp), lands)
-    return bool(renewed)
+    return renewed
 
 
 def _compare(
@@ -110,6 +98,24 @@ def _compare(
     drop(table, mine, [n for n, row in mine.items() if n not in labels and is_removed(n, table.labels[row], removed)])
     _forget_oldest(table, mine)
     return tuple(mine)
+
+
+def _renew(
+    table: Table, mine: Mapping[str, int], names: Sequence[str], labels: Mapping[str, dict[str, str]], now: float
+) -> bool:
+    """Give rows that the node had before the labels of now. Returns whether counters of some began anew."""
+    renewed = [mine[name] for name in names if _epoch(table, mine[name], labels[name])]
+    if renewed:
+        rows = np.array(renewed, np.intp)
+        table.restart(rows)
+        table.begun[rows] = table.reset[rows] = now
+    for name in names:
+        row, facts = mine[name], labels[name]
+        if not table.present[row]:
+            table.enter(row)
+        if table.labels[row] != facts:
+            table.relabel(row, dict(facts) if table.kind is Kind.NODE else facts)  # a node's presence is added
+    return bool(renewed)
 
 
 def _facts(parts: Sequence[Part]) -> dict[str, dict[str, str]]:
