@@ -13,8 +13,9 @@ from fabricmon.model import Kind, Part
 
 Landing = NDArray[np.int32] | NDArray[np.int64]
 _INT32 = 2**31 - 1
-LAYOUTS, VALUES, WORDS = 256, 8192, 65_536
-"""Layouts that are kept, and values and characters of the largest such one; a value takes 8 bytes, a character 1."""
+LAYOUTS, LARGEST = 256, 2**17
+"""Layouts that are kept, and bytes of the largest such one: 8 a value or column, 64 a component, 128 a part, 1 a
+character. One of 8 adapters and 8 GPUs has about half of that."""
 
 PartShape = tuple[str, Kind, float, tuple[str, ...], tuple[str, ...]]
 """Collector, kind, period, columns, names of components."""
@@ -108,12 +109,18 @@ class Layouts:
         known = self._known.get(shapes)
         if known is None:
             known = InventoryLayout(self._tables, shapes)
-            words = sum(len(word) for shape in shapes for word in (shape[0], *shape[3], *shape[4]))
-            if known.size <= VALUES and words <= WORDS:
+            if 8 * known.size + sum(map(_bytes, shapes)) <= LARGEST:
                 if len(self._known) >= LAYOUTS:
                     self._known.clear()
                 self._known[shapes] = known
         return known
+
+
+def _bytes(shape: PartShape) -> int:
+    """What a part and its words take."""
+    collector, _, _, columns, names = shape
+    words = sum(8 + len(column) for column in columns) + sum(64 + len(name) for name in names)
+    return 128 + len(collector) + words
 
 
 class LandingShape(NamedTuple):

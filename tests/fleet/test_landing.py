@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.fleet.fleet import Fleet
-from fabricmon.fleet.layout import LAYOUTS, VALUES, Layouts
+from fabricmon.fleet.layout import LARGEST, LAYOUTS, Layouts
 from fabricmon.frame import Frame
 from fabricmon.model import Component, ComponentId, Identity, Inventory, Kind, Part, Presence
 
@@ -131,7 +131,7 @@ def test_a_layout_that_is_known_lands_right_after_columns_came_and_went() -> Non
 def test_layouts_of_many_shapes_are_bounded() -> None:
     layouts = Layouts(Fleet().tables)
     shapes = [[Part("infiniband", Kind.PORT, ("rcv",), (Component(f"p{n}"),))] for n in range(LAYOUTS + 9)]
-    shapes += [[Part("infiniband", Kind.PORT, ("rcv",), tuple(Component(f"{n}") for n in range(VALUES + 1)))]]
+    shapes += [[Part("infiniband", Kind.PORT, ("rcv",), tuple(Component(f"{n}") for n in range(LARGEST // 64)))]]
     kept = [weakref.ref(layouts.of(parts)) for parts in shapes]
     assert sum(one() is not None for one in kept) <= LAYOUTS
     assert kept[-1]() is None
