@@ -88,10 +88,11 @@ class Errors(RowState):
         times = table.read_times(names[0])
         if times is None or times.rows is None:
             return
-        rows, n = times.rows, table.n
+        rows = times.rows
         errors, full = _greatest(table, names, rows)
         own = own[rows]
         blind = full & own
+        stuck = blind & self.blind[rows]
         self.blind[rows] = np.where(own, full, self.blind[rows])
         dt, rate = times.dt[rows], 8.0 * table.line_rate()[rows]
         usable = own & links.settled(table, now, settings.settle)[rows] & (dt > 0) & (rate > 0) & (errors >= 0)
@@ -104,15 +105,13 @@ class Errors(RowState):
             window.add(rows, BITS, bits)
             window.add(some_rows, ERRORS, errors[some])
             window.add(some_rows, CAPPED, capped[some])
-        if blind.any():  # a counter that cannot rise is no evidence of the bits that pass
-            bits = np.where(blind, 0.0, bits)
+        if stuck.any():  # a counter that cannot rise is no evidence of the bits that pass
+            bits = np.where(stuck, 0.0, bits)
         self.trend.add(rows, bits, some_rows, errors[some])
         self.rate[rows] = np.where(usable, rate, self.rate[rows])
-        self._onset(rows, n, some, capped, dt, settings)
+        self._onset(rows, some, capped, dt, settings)
 
-    def _onset(
-        self, rows: Rows, n: int, some: Numbers, capped: Floats, dt: Floats, settings: TrackSettings
-    ) -> None:
+    def _onset(self, rows: Rows, some: Numbers, capped: Floats, dt: Floats, settings: TrackSettings) -> None:
         """S <- max(0, S + x ln(l1/l0) - (l1 - l0)), with l per poll scaled to the length of this interval."""
         usual = self.background[rows]
         elevated = np.maximum(settings.elevated, settings.ratio * usual)
@@ -130,7 +129,7 @@ class Errors(RowState):
         if times is None or times.rows is None:
             return
         rows = times.rows
-        rises = np.stack([table.delta(name, rows) for name in names])
+        rises = np.stack([table.at_least(name, rows) for name in names])
         risen, known = (rises > 0).any(axis=0), (rises >= 0).any(axis=0)
         known &= links.link[rows] == link.UP
         before = self.hard[rows]
@@ -149,6 +148,9 @@ class Errors(RowState):
 
 
 def _greatest(table: Table, names: list[str], rows: Rows) -> tuple[Floats, Bools]:
-    """Of some rows: the greatest rise of several counters, NaN unknown; whether one of them is at its top."""
+    """Of some rows: the greatest rise of several counters, NaN unknown; whether one of them is at its top.
+
+    The rise to the top is a lower bound and counts: a link that errs much fills 16 bits within two polls.
+    """
     marks = np.bitwise_or.reduce([table.marks[table.counted(name), : table.n][rows] for name in names])
-    return np.fmax.reduce([table.delta(name, rows) for name in names]), (marks & np.uint8(Mark.FULL)) != 0
+    return np.fmax.reduce([table.at_least(name, rows) for name in names]), (marks & np.uint8(Mark.FULL)) != 0

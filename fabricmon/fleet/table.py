@@ -336,6 +336,13 @@ class Table(RowState):
         rise, odd = self.rise[at, rows], self.marks[at, rows] & NO_RATE
         return np.where(odd, np.nan, rise) if odd.any() else rise
 
+    def at_least(self, column: str, rows: Rows) -> Floats:
+        """As `delta`, but a rise to the top of a counter counts as what it is, a lower bound."""
+        at = self._counted.get(column)
+        if at is None:
+            return np.full(len(rows), np.nan)
+        return np.where(self.marks[at, rows] & NO_RATE & ~np.uint8(Mark.FULL), np.nan, self.rise[at, rows])
+
     def risen(self, column: str) -> tuple[Numbers, Floats]:
         """Rows read in this tick on which a counter rose, and by how much. A rise after a reset is not believed."""
         step = self.last_step(column)

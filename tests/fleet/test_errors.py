@@ -107,6 +107,30 @@ def test_a_saturated_counter_is_blind_until_it_is_cleared() -> None:
         assert (bool(errors.blind[row]), bool(errors.blind[ports.row(0, 0)])) == (blind, False), value
 
 
+@pytest.mark.parametrize(("values", "alarms"), [((30_000.0, 65_535.0), 1), ((65_535.0, 65_535.0), 0)])
+def test_the_rise_to_the_top_of_a_counter_counts(values: tuple[float, float], alarms: int) -> None:
+    """A link that errs much fills 16 bits within two polls. One jump may be a burst; what follows is unknown."""
+    ports = Ports(1, 2)
+    ports.polls(8)
+    errors, row = ports.view().tracks.errors, ports.row(0, 1)
+    for value in (*values, 65_535.0):
+        ports.port[0, 1]["symbol_errors"] = value
+        ports.poll()
+    assert errors.short.at(ERRORS, row) == 65_535.0
+    ports.polls(70)
+    changes = [change.opened for change in ports.changes if change.symptom.rule == "link_errors"]
+    assert changes == [True] * alarms
+
+
+def test_hard_errors_count_until_their_counter_is_full() -> None:
+    ports = Ports(1, 2)
+    ports.polls(8)
+    for value in (8.0, 15.0, 15.0):
+        ports.port[0, 1]["local_link_integrity_errors"] = value
+        ports.poll()
+    assert ports.view().tracks.errors.hard[ports.row(0, 1)] == 0b110
+
+
 def test_the_background_of_links_of_one_rate_is_three_quarters_of_them() -> None:
     """Learned every ten minutes from at least 16 ports, never below the least."""
     ports = Ports(1, CLASS_LEAST + CLASS_LEAST - 1)
