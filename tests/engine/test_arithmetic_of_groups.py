@@ -24,9 +24,9 @@ def test_the_marginal_is_the_integral_over_the_share(n: int, data: st.DataObject
     assert exp(float(log_marginal(k, n))) == pytest.approx(integral, rel=1e-3, abs=1e-12)
 
 
-@given(n=st.integers(0, 40))
-def test_the_marginals_of_all_outcomes_sum_to_one(n: int) -> None:
-    total = sum(comb(n, k) * exp(float(log_marginal(k, n))) for k in range(n + 1))
+@given(n=st.integers(3, 40), least=st.integers(0, 3))
+def test_the_marginals_of_all_outcomes_of_a_mode_sum_to_one(n: int, least: int) -> None:
+    total = sum(comb(n, k) * exp(float(log_marginal(k, n, least))) for k in range(least, n + 1))
     assert total == pytest.approx(1.0)
 
 

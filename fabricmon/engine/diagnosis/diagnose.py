@@ -244,7 +244,7 @@ class Candidates:
             fine[self.observations[kind].rows] = False
         healthy = np.bincount(ids[fine] + 1, minlength=int(groups.max(initial=-1)) + 2)[1:][groups]
         explained = np.bincount(owner, minlength=len(groups))
-        price = mode.cost - log_marginal(number, number + healthy) + log(CAP) * explained
+        price = mode.cost - log_marginal(number, number + healthy, mode.least) + log(CAP) * explained
         if mode.domain in RUNS:
             leaf = self.observations[kinds[0]].groups.ids["leaf"]
             size = np.bincount(leaf + 1, minlength=int(groups.max(initial=-1)) + 2)[1:][groups]

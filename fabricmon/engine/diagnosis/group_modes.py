@@ -18,30 +18,35 @@ T = SymptomType
 
 
 class PartlyBroken(NamedTuple):
-    """A group whose members share a part. cost: -logit of its prior; least: members that must show it; whole, part_of:
-    see `Mode`."""
+    """A group whose members share a part. cost: -logit of its prior; least: members that must show it; ways: names of
+    WAYS in which what they share makes them fail; whole, part_of: see `Mode`."""
 
     domain: str
     title: str
     cost: float
     least: int
-    word: str = ""
+    ways: tuple[str, ...]
     whole: str = ""
     part_of: str = ""
 
 
+POWER, HEAT = ("down", "flapping"), ("with bit errors",)
+"""Of what is fed by one supply or cooled by one flow of air (docs/methods.md#shared-parts)."""
+ANY = (*POWER, *HEAT)
+
+
 GROUPS_OF_PORTS: tuple[PartlyBroken, ...] = (
-    PartlyBroken("module", "module", 8.5, 2),
-    PartlyBroken("cage", "module of a host", 8.5, 2),
-    PartlyBroken("leaf", "part of a leaf", 9.9, 3),
-    PartlyBroken("feed", "leaves of one feed", 10.4, 6, whole="leaf"),
-    PartlyBroken("chassis", "hosts of one chassis", 10.4, 3),
-    PartlyBroken("rack", "rack", 10.4, 3),
-    PartlyBroken("row", "row", 10.4, 6),
-    PartlyBroken("firmware", "firmware", 10.4, 3),
-    PartlyBroken("board", "board", 10.4, 3),
+    PartlyBroken("module", "module", 8.5, 2, ANY),
+    PartlyBroken("cage", "module of a host", 8.5, 2, ANY),
+    PartlyBroken("leaf", "part of a leaf", 9.9, 3, ANY),
+    PartlyBroken("feed", "leaves of one feed", 10.4, 6, POWER, whole="leaf"),
+    PartlyBroken("chassis", "hosts of one chassis", 10.4, 3, HEAT),
+    PartlyBroken("rack", "rack", 10.4, 3, HEAT),
+    PartlyBroken("row", "row", 10.4, 6, HEAT),
+    PartlyBroken("firmware", "firmware", 10.4, 3, ANY),
+    PartlyBroken("board", "board", 10.4, 3, ANY),
 )
-"""Groups of PORT rows, each with the ways of WAYS."""
+"""Groups of PORT rows. Hosts that share power fall silent: see below."""
 
 
 class FailureWay(NamedTuple):
@@ -64,17 +69,16 @@ RUNS: Mapping[str, tuple[SymptomType, ...]] = {way.run: tuple(way.q) for way in 
 """Domain of parts of switches -> the symptoms they are made from."""
 
 
-def _partial(group: PartlyBroken, way: FailureWay) -> Mode:
+def _partial(group: PartlyBroken, way: FailureWay, word: str = "") -> Mode:
     return Mode(
         f"{group.title} {way.name}", group.domain, "fault_domain", group.cost, way.q, group.least,
-        together=way.together, sign=way.sign, word=group.word, part_of=group.part_of, partial=True,
-        whole="" if T.LINK_ERRORS in way.q else group.whole,
+        together=way.together, sign=way.sign, word=word, part_of=group.part_of, partial=True, whole=group.whole,
     )  # fmt: skip
 
 
 PARTIAL_MODES: tuple[Mode, ...] = (
-    *(_partial(group, way) for group in GROUPS_OF_PORTS for way in WAYS),
-    *(_partial(PartlyBroken(way.run, "ports of a leaf", 9.9, 3, "part", part_of="leaf"), way) for way in WAYS),
+    *(_partial(group, way) for group in GROUPS_OF_PORTS for way in WAYS if way.name in group.ways),
+    *(_partial(PartlyBroken(way.run, "ports of a leaf", 9.9, 3, ANY, part_of="leaf"), way, "part") for way in WAYS),
     Mode("PCIe switch lost", "pcie_switch", "nic_fault", 9.2, {T.NIC_FAULT: 0.9, T.LINK_DOWN: 0.97}, 2,
          together=ONE_CAUSE, sign=T.NIC_FAULT, severity=Severity.CRITICAL, partial=True),
     Mode("PCIe switch slow", "pcie_switch", "pcie_degraded", 9.9, {T.PCIE_DEGRADED: 0.97}, 2, partial=True),

@@ -15,12 +15,16 @@ from fabricmon.engine.domains.groups import Floats, Ints
 Counts = Floats | Ints | float | int
 
 
-def log_marginal(k: Counts, n: Counts) -> Floats:
-    """ln of the probability that exactly these k of n members show it, in nats; -ln(n + 1) for all or none of them."""
+def log_marginal(k: Counts, n: Counts, least: int = 0) -> Floats:
+    """ln of the probability that exactly these k of n members show it, in nats; -ln(n + 1) for all or none of them.
+
+    least  members that show it in any case: of a mode that needs so many, fewer are no outcome
+    """
     shown, observed = np.asarray(k, np.float64), np.asarray(n, np.float64)
     if (shown < 0).any() or (shown > observed).any():
         raise ValueError("k must be from 0 to n")
-    return _lgamma(shown + 1) + _lgamma(observed - shown + 1) - _lgamma(observed + 2)
+    outcomes = np.maximum(observed + 1 - least, 1.0) / (observed + 1)
+    return np.asarray(_lgamma(shown + 1) + _lgamma(observed - shown + 1) - _lgamma(observed + 2) - np.log(outcomes))
 
 
 def _lgamma(x: Floats) -> Floats:
