@@ -16,7 +16,6 @@ from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.row_conditions import (
     away,
     cut_off,
-    erring,
     link_state_read_at,
     of_components,
     port_health,
@@ -228,7 +227,6 @@ class Evaluation:
                 links=link_state_read_at(self._views.of(Kind.PORT)),
                 gpus=now - self._views.of(Kind.GPU).age("gpu_nvlinks"),
                 last_frame=self._fleet.last_frame,
-                erring=erring(self._views.of(Kind.PORT)),
             ),
             covered=lambda component, hosts: self._windows.covering(now, component, hosts),
             events=self._events,

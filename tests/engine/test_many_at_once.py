@@ -16,10 +16,12 @@ from fabricmon.engine.diagnosis.gray import gray
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.losses import DeadHosts
 from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain, with_their_switch
 from fabricmon.engine.diagnosis.verdicts import with_dark_hosts, with_slowed, without_falls
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.engine.incidents.settling import LastReads, unsettled
 from fabricmon.engine.incidents.situation import Situation
 from fabricmon.model import ComponentId, Kind, Severity
 from fabricmon.topology.groups import DOMAINS, Domains
@@ -352,11 +354,11 @@ def of_group(name: str, group: int, rows: Sequence[int], onset: float = 100.0, w
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
-        ([of_group("rack down", 0, range(4)), of_group("rack down", 1, range(8, 12), 101.0)], ["rack", "rack"]),
+        ([of_group("module down", 0, range(4)), of_group("module down", 1, range(8, 12), 101.0)], ["module", "module"]),
         ([of_group("leaf down", 0, range(2)), of_group("leaf down", 1, range(4, 14))], ["leaf", "leaf"]),
         ([of_group("leaf down", at, at * np.arange(1, 4)) for at in (1, 3, 5)], ["common"]),
-        ([of_group("leaf down", 0, range(4)), of_group("rack down", 1, [8, 9], well=4)], ["leaf", "rack"]),
-        ([of_group("rack down", 0, range(4), well=4), of_group("rack down", 1, [8, 9], well=4)], ["common"]),
+        ([of_group("leaf down", 0, range(4)), of_group("module down", 1, [8, 9], well=4)], ["leaf", "module"]),
+        ([of_group("module down", 0, range(4), well=4), of_group("module down", 1, [8, 9], well=4)], ["common"]),
     ],
 )
 def test_two_parts_of_groups_or_three_groups_at_one_moment_have_a_common_cause_two_whole_ones_have_not(
@@ -426,3 +428,39 @@ def test_a_dead_host_stays_dead_when_its_peers_give_it_up_unless_flows_reach_it(
     assert seen([], [1]) == [2], "flows to it lose nothing"
     mute = {silent: Observation(groups, np.array([1, 2]), np.array([300.0, 300.0]), np.ones(4, np.bool_))}
     assert seen([], []) == [], "another silence"
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(SymptomType.LINK_ERRORS, {"rack"}), (DOWN, {"link"}), (SymptomType.LINK_FLAPPING, {"link"})],
+)
+def test_what_is_cooled_together_errs_together_and_does_not_fall(kind: SymptomType, words: set[str]) -> None:
+    """Of two feeds and two racks of 16 ports each, 12 ports of one rack show something: half of them on each feed."""
+    row = np.arange(32)
+    own = row.astype(np.int32)
+    groups = Groups({
+        "link": own, "nic": own, "host": own, "leaf": own % 16, "feed": own % 2, "rack": own // 16, "row": own * 0,
+    })  # fmt: skip
+    shown = Observation(groups, row[:12], 300.0 * row[:12], np.ones(len(row), np.bool_))
+    assert {verdict.mode.word for verdict in diagnose({kind: shown}, 0.0)} == words
+
+
+def test_two_ports_that_are_a_module_and_all_of_a_leaf_are_first_the_module() -> None:
+    row = np.arange(8)
+    own = row.astype(np.int32)
+    groups = Groups({"link": own, "nic": own, "host": own, "leaf": own // 2, "module": own // 2})
+    down = Observation(groups, row[2:4], np.full(2, 100.0), np.ones(len(row), np.bool_))
+    (verdict,) = diagnose({DOWN: down}, 0.0)
+    assert (verdict.mode.word, [rival.mode.word for rival in verdict.rivals]) == ("module", ["leaf"])
+
+
+def test_bit_errors_wait_a_minute_for_others_of_one_cause() -> None:
+    mode = next(mode for mode in HARD_MODES if mode.name == "cable or optic with bit errors")
+    rows = {SymptomType.LINK_ERRORS: np.array([1])}
+    verdict = FaultVerdict((mode,), 1, 0.99, 0.99, 6.0, rows, 100.0, {}, (), None)
+    index = SymptomIndex(of_hosts(8, 2), {}, {})
+    waits = [
+        bool(unsettled(verdict, index, LastReads(now, np.empty(0), np.empty(0), lambda _node: 0.0)).reason)
+        for now in (101.0, 159.0, 161.0)
+    ]
+    assert waits == [True, True, False]

@@ -13,13 +13,12 @@ from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import PortHealth, unwell
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.runs import parts
-from fabricmon.engine.domains.groups import Floats, Ints, Mask
+from fabricmon.engine.domains.groups import Floats, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.fleet.fleet import PRESENCES
 from fabricmon.fleet.link import UP
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View
-from fabricmon.fleet.window import ERRORS
 from fabricmon.model import Kind, Presence
 
 GRACE = 120.0  # seconds after a boot or driver load in which symptoms do not count (docs/methods.md#boot-grace)
@@ -143,12 +142,6 @@ def with_parts(domains: RowDomains, observations: Observations, ports: View) -> 
                 names[group] = f"{names[group]}, {part.text}"
         domains.divide(domain, ids, names)
     return {kind: replace(one, groups=domains.port) if "leaf" in one.groups.ids else one for kind, one in found.items()}
-
-
-def erring(ports: View) -> Ints:
-    """PORT rows with bit errors in the short window, or that have begun to rise."""
-    errors, n = ports.tracks.errors, ports.n
-    return np.flatnonzero((errors.short.sum(ERRORS, n) > 0) | (errors.onset[:n] > 0))
 
 
 def link_state_read_at(ports: View) -> Floats:

@@ -52,18 +52,12 @@ class LastReads:
     links       per PORT row, `now` at which its newest link state arrived
     gpus        the same of the NVLinks of each GPU row
     last_frame  node -> `now` of its newest frame
-    erring      PORT rows with bit errors lately, enough for a symptom or not
     """
 
     now: float
     links: Floats
     gpus: Floats
     last_frame: Callable[[str], float]
-    erring: Ints
-
-    def errs_elsewhere(self, rows: Ints) -> bool:
-        """Whether ports besides these have bit errors."""
-        return not np.isin(self.erring, rows).all()
 
     def unread(self, read_at: Floats, rows: Ints, since: float) -> int:
         """Count of rows whose last reading is older than `since`; rows that are not read at all do not count."""
@@ -78,7 +72,7 @@ def unsettled(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Un
     if verdict.domain == "gpu":
         return _gpu(verdict, index, read)
     if verdict.explained.keys() == {SymptomType.LINK_ERRORS}:
-        wait = read.now - verdict.onset < ONE_CAUSE and read.errs_elsewhere(verdict.explained[SymptomType.LINK_ERRORS])
+        wait = read.now - verdict.onset < ONE_CAUSE
         return Unsettled("bit errors of one cause may begin elsewhere, too", ONE_CAUSE) if wait else SETTLED
     if verdict.explained.keys() == {SymptomType.PCIE_DEGRADED}:
         return Unsettled("PCIe links of other adapters may be slow at their next read", SETTLE)
