@@ -340,7 +340,7 @@ class Table(RowState):
         """As `delta`, but a rise to the top of a counter counts as what it is, a lower bound."""
         at = self._counted.get(column)
         if at is None:
-            return np.full(len(rows), np.nan)
+            return np.full(self.n, np.nan)[rows]
         return np.where(self.marks[at, rows] & NO_RATE & ~np.uint8(Mark.FULL), np.nan, self.rise[at, rows])
 
     def risen(self, column: str) -> tuple[Numbers, Floats]:
