@@ -54,6 +54,7 @@ class Table(RowState):
     tracks      state carried from tick to tick (its class: see View), None where the kind has none
     own         columns the fleet itself writes, no part delivers them
     relabelled  rows whose labels changed since `tracks` last took them over
+    unplaced    rows whose component or labels changed since all rows were last placed
     """
 
     cells = per_row(np.float64, np.nan, 16)
@@ -84,6 +85,7 @@ class Table(RowState):
         self.tracks: RowState | None = None
         self.own: frozenset[str] = frozenset()
         self.relabelled: list[int] = []
+        self.unplaced: set[int] = set()
         self.columns: dict[str, int] = {}
         self.sources: dict[str, int] = {}
         self.by_supply: dict[tuple[int, ...], ReadTimes] = {}
@@ -138,6 +140,7 @@ class Table(RowState):
         self.generation[at] += 1
         if self.tracks is not None:
             self.relabelled += rows
+        self.unplaced.update(rows)
         self.changes += 1
         return rows
 
@@ -145,6 +148,7 @@ class Table(RowState):
         self.labels[row] = labels
         if self.tracks is not None:
             self.relabelled.append(row)
+        self.unplaced.add(row)
         self.changes += 1
 
     def enter(self, row: int) -> None:
@@ -163,6 +167,7 @@ class Table(RowState):
         self._row[component] = row
         self.ids[row] = component
         self.generation[row] += 1
+        self.unplaced.add(row)
         self.changes += 1
 
     def drop(self, rows: Numbers) -> None:
@@ -171,6 +176,7 @@ class Table(RowState):
             del self._row[self.ids[row]]
             self.ids[row], self.labels[row] = ComponentId(self.kind, "", ""), {}
             self._free.append(row)
+        self.unplaced.update(rows.tolist())
         self.forget(rows)
         self.generation[rows] += 1
         self.changes += 1

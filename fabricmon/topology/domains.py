@@ -7,7 +7,7 @@ adapter and its host, both ends of any cable to one link, a cable between switch
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,18 +60,20 @@ class Assigner:
         self._stages = stages(graph) if graph is not None else {}
         self._paths = FlowPaths(self._groups, self._index)
 
-    def prepare(self, rows: Sequence[tuple[ComponentId, Labels]], most: int) -> bool:
+    def prepare(
+        self, rows: Sequence[tuple[ComponentId, Labels]], most: int, among: Iterable[int] | None = None
+    ) -> bool:
         """Process `most` of the rows that are new or changed, so that `assign` has less to do. Whether more are left,
-        of which `assign` would make a long pause."""
-        new = self._new(rows)
+        of which `assign` would make a long pause. `among`: all that are new or changed are among these; None: any."""
+        new = self._new(rows, among)
         if len(new) <= most:
             return False
         self._take(rows, new[:most])
         return True
 
-    def assign(self, rows: Sequence[tuple[ComponentId, Labels]]) -> Domains:
-        self._take(rows, self._new(rows))
-        self._seen = list(rows)
+    def assign(self, rows: Sequence[tuple[ComponentId, Labels]], among: Iterable[int] | None = None) -> Domains:
+        self._take(rows, self._new(rows, among))
+        del self._seen[len(rows) :]
         self._number_rails()
         swept = np.zeros(len(rows), np.bool_)
         swept[[row for row in self._swept if row < len(rows)]] = True
@@ -83,11 +85,11 @@ class Assigner:
             self._socket[: len(rows)].copy(),
         )
 
-    def _new(self, rows: Sequence[tuple[ComponentId, Labels]]) -> list[int]:
-        seen = self._seen
+    def _new(self, rows: Sequence[tuple[ComponentId, Labels]], among: Iterable[int] | None) -> list[int]:
+        seen, of = self._seen, enumerate(rows) if among is None else ((row, rows[row]) for row in sorted(among))
         return [
             row
-            for row, (component, labels) in enumerate(rows)
+            for row, (component, labels) in of
             if not (row < len(seen) and seen[row][0] is component and seen[row][1] is labels)
         ]
 

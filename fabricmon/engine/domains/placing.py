@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,11 +111,12 @@ class Placing:
             self._renumber()
         self._preparing = now if self._preparing is None else self._preparing
         if elapsed * PLACED < ports.n and 0.0 <= now - self._preparing < PREPARING and self._assigner.prepare(
-            _rows(ports), max(int(elapsed * PLACED), 1)
+            TableRows(ports), max(int(elapsed * PLACED), 1), self._changed(ports)
         ):  # fmt: skip
             return self._displace(moved)
         self._place_all(now)
-        self._placed, self._placed_at, self._preparing = state, now, None
+        self._placed, self._placed_at, self._preparing, self._anew = state, now, None, False
+        ports.unplaced.clear()
         self._pause = LEAST_PAUSE + ports.n / CHECKED
         return True
 
@@ -122,7 +124,7 @@ class Placing:
         tables = self._fleet.tables
         ports, nodes, inside = tables[Kind.PORT], tables[Kind.NODE], [tables[kind] for kind in HOST_TABLES]
         assigned = self._assign(ports)
-        paths = self._assigner.flows(_rows(tables[Kind.FLOW]), assigned)
+        paths = self._assigner.flows(TableRows(tables[Kind.FLOW]), assigned)
         groups = self._host_domains.groups_of(inside)
         apart = _apart(View(ports, now))
         self.domains = RowDomains(
@@ -179,21 +181,38 @@ class Placing:
 
     def _renumber(self) -> None:
         self._power, self._places = power_of(self.graph), places_of(self.graph)
-        self._assigner = Assigner(self.graph, self._power)
+        self._assigner, self._anew = Assigner(self.graph, self._power), True  # which has seen no row
+
+    def _changed(self, ports: Table) -> set[int] | None:
+        """The rows among which those are that the assigner has not seen as they are; None: any."""
+        return None if self._anew else ports.unplaced
 
     def _assign(self, ports: Table) -> Domains:
-        domains = self._assigner.assign(_rows(ports))
+        rows = TableRows(ports)
+        domains = self._assigner.assign(rows, self._changed(ports))
         if len(domains.names["link"]) > 2 * ports.n + SPARE_NAMES:  # mostly names of what has left
             self._renumber()
-            domains = self._assigner.assign(_rows(ports))
+            domains = self._assigner.assign(rows)
         return domains
 
     def _use_learned(self, domains: RowDomains) -> None:
         domains.learn(*self._learned.ids(self._fleet.tables[Kind.PORT].row, len(domains.hosts)))
 
 
-def _rows(table: Table) -> list[tuple[ComponentId, Mapping[str, str]]]:
-    return list(zip(table.ids, table.labels, strict=True))
+class TableRows(Sequence[tuple[ComponentId, Mapping[str, str]]]):
+    """Components and labels of the rows of a table, which are not copied: a large one has a hundred thousand."""
+
+    def __init__(self, table: Table) -> None:
+        self._ids, self._labels = table.ids, table.labels
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[tuple[ComponentId, Mapping[str, str]]]:
+        return zip(self._ids, self._labels, strict=True)
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._ids[row], self._labels[row]
 
 
 def _apart(ports: View) -> Mask:
