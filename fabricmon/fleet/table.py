@@ -8,7 +8,7 @@ it is given to something else. A column leaves with the last node that delivers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.ma  # np.unique imports it at its first call, when there may be no free descriptor
@@ -54,7 +54,7 @@ class Table(RowState):
     tracks      state carried from tick to tick (its class: see View), None where the kind has none
     own         columns the fleet itself writes, no part delivers them
     relabelled  rows whose labels changed since `tracks` last took them over
-    unplaced    rows whose component or labels changed since all rows were last placed
+    unplaced    of ports: rows whose component or labels changed since all rows were last placed
     """
 
     cells = per_row(np.float64, np.nan, 16)
@@ -140,7 +140,7 @@ class Table(RowState):
         self.generation[at] += 1
         if self.tracks is not None:
             self.relabelled += rows
-        self.unplaced.update(rows)
+        self._unplace(rows)
         self.changes += 1
         return rows
 
@@ -148,7 +148,7 @@ class Table(RowState):
         self.labels[row] = labels
         if self.tracks is not None:
             self.relabelled.append(row)
-        self.unplaced.add(row)
+        self._unplace((row,))
         self.changes += 1
 
     def enter(self, row: int) -> None:
@@ -167,7 +167,7 @@ class Table(RowState):
         self._row[component] = row
         self.ids[row] = component
         self.generation[row] += 1
-        self.unplaced.add(row)
+        self._unplace((row,))
         self.changes += 1
 
     def drop(self, rows: Numbers) -> None:
@@ -176,10 +176,14 @@ class Table(RowState):
             del self._row[self.ids[row]]
             self.ids[row], self.labels[row] = ComponentId(self.kind, "", ""), {}
             self._free.append(row)
-        self.unplaced.update(rows.tolist())
+        self._unplace(rows.tolist())
         self.forget(rows)
         self.generation[rows] += 1
         self.changes += 1
+
+    def _unplace(self, rows: Iterable[int]) -> None:
+        if self.kind is Kind.PORT:  # the only ones that are placed one by one
+            self.unplaced.update(rows)
 
     def restart(self, rows: Numbers) -> None:
         """A new epoch: the next readings are a new baseline and make no rise."""
