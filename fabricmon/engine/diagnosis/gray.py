@@ -53,6 +53,8 @@ GRAY_LEAF = 0.8
 """Share of a leaf's ports, rounded down, that lose when the leaf itself is gray, and not something above it; ..."""
 ALIKE = 0.9
 """... and their lower quartile is at least this part of the upper one: all that they send goes through it."""
+EQUAL = 0.05
+"""Least standard deviation of the logarithm of what ports lose that lose alike: that of 400 lost packets (Poisson)."""
 STANDS_OUT = 1.4
 """Times the loss elsewhere that ports of a gray leaf lose: others send only some of their packets there."""
 ELSEWHERE = 0.9
@@ -246,7 +248,20 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
     least = GRAY_FEW if clear else min(GRAY_LEAST, here.sizes[int(here.ids["leaf"][mine][0])])
     if k < least or k < int(GRAY_LEAF * m) or low < ALIKE * high:
         return None
-    return max(where, 0.0) + _contrast(here.ratio, mine & shows, shows & ~mine, STANDS_OUT)
+    return max(where, 0.0) + _of_all_ports(here.ratio, mine & shows, shows & ~mine)
+
+
+def _of_all_ports(ratio: Floats, inside: Mask, outside: Mask) -> float:
+    """Nats of a gray leaf, through which all goes that its ports send: they lose alike, no other loses more.
+
+    Others lose the share of their packets that they send there. By a part above it these ports would differ as others
+    do: log-normal with the spread of the others, against that of EQUAL (docs/methods.md#gray-loss).
+    """
+    contrast = _contrast(ratio, inside, outside, STANDS_OUT)
+    if outside.sum() < 2 or float(np.median(ratio[inside])) < ALIKE * float(np.quantile(ratio[outside], ELSEWHERE)):
+        return contrast
+    usual, own = (max(EQUAL, float(np.log(ratio[rows]).std())) for rows in (outside, inside))
+    return max(contrast, min(MOST, int(inside.sum()) * log(usual / own)))
 
 
 def _of_one_port(here: _Here, mine: Mask, shows: Mask, size: int) -> float:
