@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet.arithmetic import Mark
 from fabricmon.fleet.ber import log_tail
 from fabricmon.fleet.clocks import ReadTimes
-from fabricmon.fleet.row_state import Bools, Floats, Numbers, RowState, numbers, per_row
+from fabricmon.fleet.row_state import Bools, Floats, Numbers, RowState, Singles, numbers, per_row
 from fabricmon.fleet.table import Table
 
 WINDOW = 10.0
@@ -100,8 +100,8 @@ class Losses(RowState):
     ended       `now` at which the newest window ended, NaN never
     lapsed      `now` at which losses were set aside because no traffic followed, NaN while they count
     usual       share of packets that is lost in the row's class
-    twice       requests that arrived twice, since IDLE seconds passed without one
-    twice_at    `now` of the last of them, NaN never
+    twice       requests that arrived twice, since IDLE seconds passed without one; not where traffic began
+    twice_at    `now` at which the last such window ended, NaN never
     """
 
     lost = per_row(np.float32, np.nan, WINDOWS)
@@ -116,6 +116,7 @@ class Losses(RowState):
     _class = per_row(np.int32)
     _open = per_row(np.float32)  # lost in the window that is open
     _fired = per_row(np.float32)  # timers in the window that is open
+    _again = per_row(np.float32)  # requests that arrived twice in the window that is open
     _before = per_row(np.float32, np.nan)  # sent in the newest window, counted or not
     _sent_at = per_row(np.float64, np.nan, "_senders")
     _seen = per_row(np.float64, np.nan, "_senders")
@@ -154,8 +155,15 @@ class Losses(RowState):
 
     def ratio(self, rows: Numbers) -> Floats:
         """Share of packets lost in the windows that are kept of some rows, NaN where there is none."""
+        return self._share(self.lost, rows)
+
+    def timed_out(self, rows: Numbers) -> Floats:
+        """The part of `ratio` that timers found: they did for the loss of a message's end, or a peer that is gone."""
+        return self._share(self.timeouts, rows)
+
+    def _share(self, packets: Singles, rows: Numbers) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.nansum(self.lost[:, rows], axis=0) / np.nansum(self.sent[:, rows], axis=0)
+            share = np.nansum(packets[:, rows], axis=0) / np.nansum(self.sent[:, rows], axis=0)
         return np.asarray(share, np.float64)
 
     # --- the tick
@@ -168,7 +176,8 @@ class Losses(RowState):
         if self.columns.timer:
             self._add(table, self.columns.timer, 0)
         if self.columns.twice:
-            self._count_twice(table, now)
+            rows, counts = _risen(table, self.columns.twice)
+            self._again[rows] += counts
         if 0 <= now - self._began < WINDOW:
             return
         self._began = now
@@ -182,12 +191,6 @@ class Losses(RowState):
         """Rows to which packets were lost of late: requests arrived a second time."""
         with np.errstate(invalid="ignore"):
             return np.asarray((self.twice[:n] >= LEAST_TWICE) & (now - self.twice_at[:n] <= IDLE))
-
-    def _count_twice(self, table: Table, now: float) -> None:
-        rows, counts = _risen(table, self.columns.twice)
-        self.twice[rows[~(now - self.twice_at[rows] <= IDLE)]] = 0.0
-        self.twice[rows] += counts
-        self.twice_at[rows] = now
 
     def _add(self, table: Table, name: str, at: int) -> None:
         rows, counts = _risen(table, name)
@@ -259,6 +262,8 @@ class Losses(RowState):
         sent = np.maximum(sent, lost)  # what was sent to a dead peer may never have left the adapter
         before = self._before[rows]
         self._before[rows] = sent
+        self._count_twice(rows[before >= STARTING * sent], now)
+        self._again[rows] = 0.0
         fit = (sent > 0) & (before >= STARTING * sent)
         # a port that only waits for a peer sends next to nothing: its timeouts are no beginning of traffic
         fit |= (sent > 0) & (lost >= sent) & np.isfinite(before)
@@ -270,6 +275,12 @@ class Losses(RowState):
         self._mean[rows] += weight * (np.minimum(lost / sent, CEILING) - self._mean[rows])
         self.ended[rows] = now
         self.lapsed[rows] = np.nan
+
+    def _count_twice(self, rows: Numbers, now: float) -> None:
+        rows = rows[self._again[rows] > 0]
+        self.twice[rows[~(now - self.twice_at[rows] <= IDLE)]] = 0.0
+        self.twice[rows] += self._again[rows]
+        self.twice_at[rows] = now
 
     def _learn(self, n: int) -> None:
         """Set the usual loss of each class: a robust quantile of its members."""

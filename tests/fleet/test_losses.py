@@ -219,11 +219,39 @@ def test_what_most_ports_of_a_role_lose_is_usual_for_all_of_it_once_there_are_en
 
 
 def test_packets_to_a_port_were_lost_where_three_requests_arrived_twice_of_late() -> None:
-    site = Site()
-    site.inventory("n", port_part("c", ("duplicate_request",), "p/1"))
+    site, sent = Site(), 0.0
+    site.inventory("n", port_part("c", ("duplicate_request", "seq_nak_rx", "rdma_tx_packets"), "p/1"))
     told: list[bool] = []
-    for count, wait in ((0, 10.0), (2, 10.0), (LEAST_TWICE, 10.0), (LEAST_TWICE, IDLE), (LEAST_TWICE + 2, 10.0)):
-        site.now += wait
-        site.send("n", {("p/1", "duplicate_request"): count}, site.now)
+    for count, wait in (
+        (0, 10.0), (0, 10.0), (2, 10.0), (LEAST_TWICE, 10.0), (LEAST_TWICE, IDLE), (LEAST_TWICE + 2, 10.0)
+    ):
+        site.now, sent = site.now + wait, sent + 1e6
+        cells = {"duplicate_request": count, "seq_nak_rx": 0.0, "rdma_tx_packets": sent}
+        site.send("n", {("p/1", name): value for name, value in cells.items()}, site.now)
         told.extend(site.tick().losses.received_twice(1, site.now).tolist())
-    assert told == [False, False, True, True, False]  # the last: what is older than IDLE does not count any more
+    assert told == [False, False, False, True, True, False]  # the last: older than IDLE does not count any more
+
+
+def test_requests_that_arrive_twice_while_traffic_begins_are_no_loss() -> None:
+    """A job that sets up its connections sends requests again; the same later is a loss."""
+    site, sent, count, told = Site(), 0.0, 0.0, list[bool]()
+    site.inventory("n", port_part("c", ("duplicate_request", "seq_nak_rx", "rdma_tx_packets"), "p/1"))
+    for more, twice in ((1e3, 0), (1e3, 0), (1e6, 50), (1e6, 0), (1e6, 50)):
+        site.now, sent, count = site.now + WINDOW, sent + more, count + twice
+        cells = {"duplicate_request": count, "seq_nak_rx": 0.0, "rdma_tx_packets": sent}
+        site.send("n", {("p/1", name): value for name, value in cells.items()}, site.now)
+        told.extend(site.tick().losses.received_twice(1, site.now).tolist())
+    assert told == [False, False, False, False, True]
+
+
+def test_what_timers_found_is_a_part_of_what_was_lost() -> None:
+    site, sent = Site(), 0.0
+    site.inventory("n", port_part("c", ("seq_nak_rx", "ack_timeout", "rdma_tx_packets"), "p/1"))
+    for poll in range(4):
+        sent += 1e6
+        cells = {"seq_nak_rx": 30.0 * poll, "ack_timeout": 10.0 * poll, "rdma_tx_packets": sent}
+        site.send("n", {("p/1", name): value for name, value in cells.items()}, site.now)
+        losses = site.tick(WINDOW).tracks.losses
+    row = np.array([site.row("n", "p/1")])
+    assert losses.ratio(row)[0] == pytest.approx(4e-5, rel=0.01)
+    assert losses.timed_out(row)[0] == pytest.approx(1e-5, rel=0.01)

@@ -9,8 +9,9 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.falls import TOGETHER, fell_with_others
+from fabricmon.engine.diagnosis.gray import WEAK
 from fabricmon.engine.diagnosis.group_modes import RUNS
-from fabricmon.engine.diagnosis.losses import PortHealth, unwell
+from fabricmon.engine.diagnosis.losses import STALLED, PortHealth, unwell
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.runs import parts
 from fabricmon.engine.domains.groups import Floats, Mask
@@ -98,7 +99,7 @@ def port_health(domains: RowDomains, observations: Observations, ports: View, ab
     """Input of the diagnosis of losses. `absent`: see `away`."""
     ratio = np.full(len(domains.hosts), np.nan)
     if (lossy := observations.get(SymptomType.PACKET_LOSS)) is not None:
-        ratio[lossy.rows] = ports.tracks.losses.ratio(lossy.rows)
+        ratio[lossy.rows] = _lost_on_the_way(ports, lossy.rows)
     found = unwell(observations, domains.port, *_out(ports, len(ratio)), ports.now)
     vanished = np.isfinite(found.damaged) & ~ports.present[: len(ratio)]
     found.dead = np.fmin(np.fmin(found.dead, absent[: len(ratio)]), np.where(vanished, found.damaged, np.nan))
@@ -109,6 +110,17 @@ def port_health(domains: RowDomains, observations: Observations, ports: View, ab
 
 BOOT = 600.0
 """Seconds that a large host takes from its last packet until its driver has loaded again (design choice)."""
+
+
+def _lost_on_the_way(ports: View, rows: Ints) -> Floats:
+    """Share of packets that these ports lost. Where nothing but timers shows a loss, no receiver saw a gap: the peer is
+    gone, and it is less than WEAK; unless next to all of it is lost."""
+    losses = ports.tracks.losses
+    ratio, timed_out = losses.ratio(rows), losses.timed_out(rows)
+    gaps = np.isfinite(ports.value("seq_nak_rx")[rows]) | np.isfinite(ports.value("implied_nak")[rows])
+    with np.errstate(invalid="ignore"):
+        gone = gaps & (ratio - timed_out < WEAK) & (ratio < STALLED)
+    return np.where(gone, ratio - timed_out, ratio)
 
 
 def _out(ports: View, n: int) -> tuple[Floats, Floats]:
