@@ -65,6 +65,8 @@ SLOWEST = 1.0
 """Bytes per second: a line rate below is no rate, and shares of it could leave the range of a float32."""
 BUSY = 1e-3
 """Share of the line rate from which on a port is at work (design choice): management and keep-alives are below."""
+FASTEST = 1e11
+"""Bytes per second of the fastest ports, 800 Gb/s: taken for a line rate that is not known, as of EFA devices."""
 
 
 # --- 2. ticks
@@ -215,11 +217,16 @@ class Pressure(RowState):
             left = left & ~mine
             if (read := _interval(table, received, mine)) is not None:
                 line = self.line[read.rows]
-                amounts = tuple(table.delta(name, read.rows) / line for name in (received, sent))
-                closed, _ = self.traffic.add(read.rows, read.seconds, amounts, now)
-                busy = np.fmax(*self.traffic.latest[:, closed]) >= BUSY
-                self.busy[closed] = busy
-                self.worked[closed[busy]] = now
+                moved = tuple(table.delta(name, read.rows) for name in (received, sent))
+                closed, _ = self.traffic.add(read.rows, read.seconds, tuple(bytes_ / line for bytes_ in moved), now)
+                self._note_work(closed, np.fmax(*self.traffic.latest[:, closed]) >= BUSY, now)
+                if len(at := np.flatnonzero(np.isnan(line))):
+                    least = BUSY * FASTEST * read.seconds[at]
+                    self._note_work(numbers(read.rows, at), np.fmax(*moved)[at] >= least, now)
+
+    def _note_work(self, rows: Numbers, busy: Bools, now: float) -> None:
+        self.busy[rows] = busy
+        self.worked[rows[busy]] = now
 
     # --- 2. ticks
 

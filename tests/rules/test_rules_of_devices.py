@@ -87,6 +87,27 @@ def test_a_pcie_link_below_its_capability(width: float, speed: float, work: str)
     assert shown == sorted(known, key=lambda one: not one[1]), "what speaks for it comes first"
 
 
+@pytest.mark.parametrize(("moved", "works"), [(2e9, True), (5e8, False)])
+def test_an_adapter_whose_line_rate_is_unknown_works_from_a_thousandth_of_the_fastest_ports_rate(
+    moved: float, works: bool
+) -> None:
+    """EFA devices publish no rate: their PCIe speed counts while they carry 100 MB/s, as that of others does."""
+    site, sent = Site(), 0.0
+    ports = Part("p", Kind.PORT, ("rdma_tx_bytes", "rdma_rx_bytes"), (Component("rdmap28s0/1"),), 10.0)
+    device = Component("0000:1a:00.0", {"owner": "rdmap28s0"})
+    pcie = Part("x", Kind.PCIE, ("pcie_path_speed", "pcie_path_width"), (device,), 10.0)
+    site.inventory("h", ports, pcie)
+    for _ in range(3):
+        site.now, sent = site.now + 10.0, sent + moved
+        cells = {("rdmap28s0/1", "rdma_tx_bytes"): sent, ("rdmap28s0/1", "rdma_rx_bytes"): sent}
+        cells |= {("0000:1a:00.0", "pcie_path_speed"): 0.25, ("0000:1a:00.0", "pcie_path_width"): 1.0}
+        site.send("h", cells, site.now)
+        site.tick()
+    view = View(site.fleet.tables[Kind.PCIE], site.now)
+    assert view.adapter_work(0).now is works
+    assert of(pcie_degraded.test(view, pcie_degraded.PcieDegradedParams()), 0) == ("bad" if works else "")
+
+
 # --- NVLink
 
 
