@@ -160,7 +160,7 @@ MODES: tuple[Mode, ...] = (
     Mode("PCIe link of a NIC too slow for what it receives", "adapter", "pcie_degraded", 8.5,
          {T.PCIE_DEGRADED: 0.97, T.PAUSING: 0.9, T.STRAGGLER: 0.5}, 2, sign=T.PAUSING, word="nic"),
     Mode("NIC pausing its senders", "nic", "slow_receiver", 8.5, {T.PAUSING: 0.95, T.STRAGGLER: 0.5}),
-    Mode("receiver overrun by its senders", "nic", "incast", 8.5, {T.INCAST: 0.95}),
+    Mode("receiver overrun by its senders", "link", "incast", 8.5, {T.INCAST: 0.95}),
     # At least half of the active ports of a rail or leaf, without the victims of receivers (victims.py).
     Mode("rail congested", "rail_traffic", "fault_domain", 6.9,
          {T.CONGESTION: 0.75}, 4, 0.5, severity=Severity.WARNING, word="rail", harmless=ONE_OF_THREE),

@@ -230,7 +230,7 @@ def _candidates(verdict: FaultVerdict, index: SymptomIndex, component: str, name
     ids = index.domains.port.ids
     if verdict.domain == "link" and verdict.only_losses:
         found.extend(loss_texts.cable_ends(name, index))
-    elif verdict.domain == "link":
+    elif verdict.domain == "link" and SymptomType.INCAST not in verdict.explained:  # an overrun link is not broken
         near, _, far = name.partition(", ")
         node, _, rest = near.partition("/")
         nic = ids["nic"][next(iter(verdict.explained.values()))]

@@ -163,7 +163,7 @@ def incast(
     return lasting(
         "incast", start, lasts, (f"{len(rows)} ports send to {name}", lambda w: w.burst(cause, burst)),
         (f"{name}: incast ends", lambda w: w.calm(cause)),
-        ExpectedIncident("incast", f"nic({layout.nic_name(row)})"),
+        ExpectedIncident("incast", f"link({layout.link_name(row)})"),
     )  # fmt: skip
 
 
