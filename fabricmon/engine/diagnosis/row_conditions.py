@@ -14,7 +14,7 @@ from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import STALLED, PortHealth, unwell
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.runs import parts
-from fabricmon.engine.domains.groups import Floats, Mask
+from fabricmon.engine.domains.groups import Floats, Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.fleet.fleet import PRESENCES
 from fabricmon.fleet.link import UP
