@@ -40,6 +40,7 @@ class _LossyPart(NamedTuple):
     gain: float
     rows: NDArray[np.int64]
     share: float
+    domain: str = ""
 
 
 def pooled(lost: Floats, sent: Floats, many: Mapping[str, Many]) -> PooledLosses:
@@ -62,7 +63,21 @@ def pooled(lost: Floats, sent: Floats, many: Mapping[str, Many]) -> PooledLosses
         bad[part.rows[left[:, part.rows].any(axis=0)]] = True
         clean[part.rows[sent[part.rows] * part.share < ELSEWHERE]] = False
         left[:, part.rows] = 0.0
+        if part.domain == "leaf" and "network" in known:
+            beside = _beside(left, part.rows, known["network"])
+            clean[beside] = False
+            left[:, beside] = 0.0
     return PooledLosses(bad, clean & ~bad)
+
+
+def _beside(left: Floats, rows: NDArray[np.int64], networks: Many) -> NDArray[np.intp]:
+    """The other flows of a lossy leaf's networks that lost something: where switches carry the packets of other leaves,
+    it may have been there."""
+    lost = np.flatnonzero(left.any(axis=0))
+    _, mine = networks.groups_of(rows[rows < len(networks)])
+    lost = lost[lost < len(networks)]
+    at, theirs = networks.groups_of(lost)
+    return np.unique(lost[at[np.isin(theirs, mine)]])
 
 
 def _per_group(many: Many, rows: NDArray[np.intp], values: Floats) -> Floats:
@@ -76,7 +91,7 @@ def _best(left: Floats, sent: Floats, many: Mapping[str, Many], packets: Mapping
     """The part whose losses are the least likely to be usual ones; None where none has any.
 
     All packets of a part have one loss: where it is concentrated in a smaller part, that one is better. Losses in one
-    turn only are a moment, no fault.
+    turn only are a moment, no fault. Of parts with the same packets it is the last in PARTS.
     """
     rows = np.flatnonzero(left.any(axis=0))
     if not len(rows):
@@ -90,9 +105,9 @@ def _best(left: Floats, sent: Floats, many: Mapping[str, Many], packets: Mapping
         lost = of_turns.sum(axis=0)
         gains = _gain(lost, packets[domain], (of_turns > 0).sum(axis=0))
         at = int(np.argmax(gains))
-        if gains[at] > best.gain:
+        if gains[at] and gains[at] >= best.gain:
             mine = groups.members(at)
-            best = _LossyPart(float(gains[at]), mine[mine < len(sent)], float(lost[at] / packets[domain][at]))
+            best = _LossyPart(float(gains[at]), mine[mine < len(sent)], float(lost[at] / packets[domain][at]), domain)
     return best if best.gain > 0 else None
 
 

@@ -95,3 +95,21 @@ def test_without_any_group_a_flow_stands_for_itself():
     lost[:, 1] = 2
     found = pooled(lost, np.full(3, 75.0), {})
     assert (found.bad.tolist(), found.clean.tolist()) == ([False, True, False], [True, False, True])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_other_leaves_lose_beside_a_lossy_one_whose_switch_carries_their_packets_is_unknown(seed):
+    """In a dragonfly or torus; an adapter of another leaf is still found by its own leaf's probes."""
+    ends, leaves, parts = fabric()
+    apart = leaves[:, 0] != leaves[:, 1]
+    network = {"network": Many(np.concatenate(([0], np.cumsum(apart))), np.zeros(int(apart.sum()), np.int32))}
+    through, beside = (leaves == 1).any(axis=1), apart & (leaves == 2).any(axis=1) & (leaves != 1).all(axis=1)
+    adapter = (ends == 3).any(axis=1)
+    lost, sent = drawn(np.where(through, 0.04, np.where(adapter, 0.1, np.where(beside, 0.02, 0.0))), seed)
+    shown = lost.any(axis=0)
+    found, before = (pooled(lost, sent, known) for known in (parts | network, parts))
+    assert found.bad[through & shown].all()
+    assert not (found.bad | found.clean)[beside & shown & ~adapter].any()
+    assert found.clean[~through & ~adapter & ~shown].all()
+    assert found.bad[adapter & shown & ~apart].all()
+    assert before.bad[beside & shown].mean() > 0.5  # where no other way leads through the lossy leaf
