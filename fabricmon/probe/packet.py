@@ -23,6 +23,8 @@ HEADERS = {4: 28, 6: 48}
 RDMA_HEADERS = 24
 """Bytes of the transport headers of a datagram of RoCE v2 and its checksum, behind those: BTH 12, DETH 8, ICRC 4."""
 FIRST, SECOND = 1, 2
+COOKIE = 8
+"""Bytes of a cookie."""
 _HEAD = struct.Struct("!2sBB16s8s")
 _ANSWER = struct.Struct("!BB8sQ")
 ANSWER_SIZE = _ANSWER.size

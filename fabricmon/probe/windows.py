@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from fabricmon.probe.packet import Clock
 
@@ -26,8 +27,7 @@ MAX_PENDING = 65_536
 """Probes without their second answer that are kept."""
 
 
-@dataclass(slots=True)
-class KernelTimes:
+class KernelTimes(NamedTuple):
     """Stamps of one packet in nanoseconds: software ones of the kernel, those of the adapter's clock, and of the
     program where neither stamps; 0 without one."""
 
@@ -46,12 +46,15 @@ class KernelTimes:
         return math.nan, ""
 
 
+NO_TIMES = KernelTimes()
+
+
 @dataclass(slots=True)
 class _Pending:
     flow: int
     window: int
     t1: int
-    t2: KernelTimes = field(default_factory=KernelTimes)
+    t2: KernelTimes = NO_TIMES
     t5: KernelTimes | None = None
     t6: int = 0
     held: float = math.nan
@@ -109,7 +112,7 @@ class ProbeWindows:
         """Its transmit stamp; software and hardware come apart."""
         pending = self._pending.get(cookie)
         if pending is not None:
-            pending.t2 = _joined(pending.t2, t2)
+            pending.t2 = t2 if pending.t2 is NO_TIMES else _joined(pending.t2, t2)
 
     def flow_of(self, cookie: bytes) -> int | None:
         pending = self._pending.get(cookie)

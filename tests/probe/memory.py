@@ -61,14 +61,20 @@ class MemoryEnd:
 
     def received(self):
         self.reads += 1
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._ready)
         found, self._came = self._came, []
+        self._rest()
         return found
 
     def stamps(self):
         found, self._stamps = self._stamps, []
+        self._rest()
         return found
+
+    def _rest(self):
+        """Not readable any more, where nothing is left."""
+        if not (self._came or self._stamps):
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._ready)
 
     def close(self):
         del self._ends[self.where]

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Iterator
 
 from fabricmon.agent.probing.backend import ProbeEnd
 from fabricmon.probe.assignment import WHOLE, ProbeTarget
-from fabricmon.probe.packet import FIRST, LARGEST, SIZE, answered, question
+from fabricmon.probe.packet import COOKIE, FIRST, LARGEST, SIZE, answered, question
 from fabricmon.probe.windows import ProbeWindows
 
 KEPT = 256
 """Probes whose transmit stamp is awaited, at most."""
+
+
+def _random_cookies() -> Iterator[bytes]:
+    """Drawn many at a time: to ask the kernel for each costs more than the rest of it."""
+    while True:
+        drawn = secrets.token_bytes(COOKIE * KEPT)
+        for at in range(0, len(drawn), COOKIE):
+            yield drawn[at : at + COOKIE]
+
+
+_COOKIES = _random_cookies()
 
 
 class FlowAsker:
@@ -26,6 +38,7 @@ class FlowAsker:
         if target.size == WHOLE:
             self._size = min(LARGEST, max(SIZE, end.largest(target.address)))
         self.packet = end.headers + self._size
+        self._to = target.address, target.port
         end.prepare(target.address)
         self._windows = windows
         self._dropped = 0
@@ -37,11 +50,11 @@ class FlowAsker:
         if not self.end.prepare(self.target.address):
             return True
         self._take(now)  # the second answer to the probe before
-        cookie = secrets.token_bytes(8)
+        cookie = next(_COOKIES)
         if not self._windows.sent(cookie, self.flow, time.time_ns(), now):
             return False
         try:
-            number = self.end.send(question(nonce, cookie, self._size), (self.target.address, self.target.port))
+            number = self.end.send(question(nonce, cookie, self._size), self._to)
         except OSError:
             self._cookies.clear()
             return True  # no route, or larger than the interface sends: lost
@@ -73,9 +86,7 @@ class FlowAsker:
         every = self.end.received()
         for came in every:
             t6, found = time.time_ns(), answered(came.data)
-            if found is None or came.address != (self.target.address, self.target.port):
-                continue
-            if self._windows.flow_of(found.cookie) != self.flow:
+            if found is None or came.address != self._to or self._windows.flow_of(found.cookie) != self.flow:
                 continue
             if found.kind == FIRST:
                 self._windows.first(found.cookie, came.at, t6, found.traffic_class)

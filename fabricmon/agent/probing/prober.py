@@ -301,15 +301,18 @@ class Prober:
             # a pace that is not caught up after a delay: probes never come in bursts
             owner.due[name] = max(owner.due.get(name, 0.0) + pause, now - TICK + pause)
             turn = owner.turn[name] = owner.turn.get(name, -1) + 1
-            asker, totals = askers[turn % len(askers)], self._ports.setdefault(name, PortTotals())
-            slowed = now < self._slowed.get(name, 0.0)
-            if slowed and turn % 10:
-                totals.held_back += 1
+            asker = askers[turn % len(askers)]
+            if turn % 10 and now < self._slowed.get(name, 0.0):
+                self._hold_back(name)
             elif now >= owner.starts[asker.flow]:
                 if not asker.ask(owner.assignment.key, now):
-                    totals.held_back += 1
+                    self._hold_back(name)
                     self._slowed[name] = now + BACK_OFF
                 self._watch.once(asker.end.fileno())
+        self._watch.serve()  # most answers came while the others were asked
+
+    def _hold_back(self, name: str) -> None:
+        self._ports.setdefault(name, PortTotals()).held_back += 1
 
     # --- results
 

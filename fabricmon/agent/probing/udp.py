@@ -13,10 +13,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 
 from fabricmon.agent.probing.backend import ProbeRow, Received, Stamped
-from fabricmon.probe.packet import HEADERS, Offer
-from fabricmon.probe.windows import KernelTimes
+from fabricmon.probe.packet import HEADERS, SIZE, Offer
+from fabricmon.probe.windows import NO_TIMES, KernelTimes
 
-_SO_TIMESTAMPING = 37
+_SOL_SOCKET, _SO_TIMESTAMPING = int(socket.SOL_SOCKET), 37
 _SO_RXQ_OVFL = 40
 _TX_HARDWARE, _TX_SOFTWARE, _RX_HARDWARE, _RX_SOFTWARE, _SOFTWARE, _RAW_HARDWARE = 1, 2, 4, 8, 16, 64
 _OPT_ID, _OPT_TSONLY = 128, 2048
@@ -27,10 +27,13 @@ _ERROR = struct.Struct("@IBBBBII")
 _BY_STAMP, _NO_STAMP = 4, 42  # SO_EE_ORIGIN_TIMESTAMPING, ENOMSG
 _IP_RECVTOS, _IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _ALWAYS_WHOLE = 13, 10, 23, 3
 _IP_MTU, _IPV6_MTU = 14, 24
+_ASKED = [(_SOL_SOCKET, _SO_TIMESTAMPING, struct.pack("@I", _TRANSMIT))]
 _SPACE = 512
 BATCH = 64
 """Stamps, or errors before a datagram, read at one time."""
-_BUFFER = memoryview(bytearray(65_536))
+_CLASSES = (int(socket.IP_TOS), int(socket.IPV6_TCLASS))
+_ENOUGH = 2 * SIZE
+"""Bytes of a datagram that are read: of a larger question the rest is padding."""
 FULL = (errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM)
 """The port's queue takes no more."""
 
@@ -128,11 +131,11 @@ class StampedSocket:
         """As ProbeEnd."""
         if to[1] > 65_535:
             raise OSError(errno.EINVAL, f"{to[1]} is no UDP port: the peer probes by another backend")
-        asked: list[tuple[int, int, bytes]] = []
-        if stamp and not self._all:
-            asked = [(socket.SOL_SOCKET, _SO_TIMESTAMPING, struct.pack("@I", _TRANSMIT))]
         try:
-            self._socket.sendmsg([data], asked, 0, to)
+            if self._all or not stamp:
+                self._socket.sendto(data, to)
+            else:
+                self._socket.sendmsg([data], _ASKED, 0, to)
         except OSError as error:
             self._number_anew()
             if error.errno in FULL:
@@ -148,20 +151,22 @@ class StampedSocket:
         there is another costs more, as there seldom is."""
         for _ in range(BATCH):
             try:
-                size, more, _, where = self._socket.recvmsg_into([_BUFFER], _SPACE)
+                data, more, _, where = self._socket.recvmsg(_ENOUGH, _SPACE)
             except OSError as error:
                 if error.errno == errno.EAGAIN:
                     break
                 continue  # an ICMP error of an earlier packet
-            at, traffic_class = KernelTimes(), -1
+            at, traffic_class = NO_TIMES, -1
             for level, kind, content in more:
-                if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPING:
+                if level != _SOL_SOCKET:
+                    if kind in _CLASSES:
+                        traffic_class = content[0]
+                elif kind == _SO_TIMESTAMPING:
                     at = _times(content)
-                elif level == socket.SOL_SOCKET and kind == _SO_RXQ_OVFL:
+                elif kind == _SO_RXQ_OVFL:
                     self.dropped = int.from_bytes(content[:4], sys.byteorder)
-                elif kind in (socket.IP_TOS, socket.IPV6_TCLASS) and level != socket.SOL_SOCKET:
-                    traffic_class = content[0]
-            return [Received(bytes(_BUFFER[:size]), (where[0].partition("%")[0], where[1]), at, traffic_class)]
+            address = (where[0].partition("%")[0], where[1]) if self.six else where
+            return [Received(data, address, at, traffic_class)]
         return []
 
     def stamps(self) -> list[Stamped]:
@@ -183,9 +188,9 @@ class StampedSocket:
 
 def stamp_of(more: list[tuple[int, int, bytes]]) -> Stamped | None:
     """The stamp that a message of the error queue carries; None for an ICMP error."""
-    at, number = KernelTimes(), None
+    at, number = NO_TIMES, None
     for level, kind, content in more:
-        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPING:
+        if kind == _SO_TIMESTAMPING and level == _SOL_SOCKET:
             at = _times(content)
         elif len(content) >= _ERROR.size:
             what, origin, _, _, _, _, data = _ERROR.unpack_from(content)
@@ -196,6 +201,6 @@ def stamp_of(more: list[tuple[int, int, bytes]]) -> Stamped | None:
 
 def _times(content: bytes) -> KernelTimes:
     if len(content) < _TIMESPECS.size:
-        return KernelTimes()
+        return NO_TIMES
     software, software_ns, _, _, hardware, hardware_ns = _TIMESPECS.unpack_from(content)
     return KernelTimes(software * 10**9 + software_ns, hardware * 10**9 + hardware_ns)

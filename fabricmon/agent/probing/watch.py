@@ -6,6 +6,9 @@ import asyncio
 import select
 from collections.abc import Callable
 
+TURNS = 8
+"""Looks at what has become readable, at most, before the rest of the program has its turn."""
+
 
 class Watch:
     """Calls what belongs to a descriptor while it is readable. Open only while there are any."""
@@ -17,7 +20,7 @@ class Watch:
     def add(self, descriptor: int, call: Callable[[], None]) -> None:
         if self._ready is None:
             self._ready = select.epoll()
-            asyncio.get_running_loop().add_reader(self._ready.fileno(), self._serve, self._ready)
+            asyncio.get_running_loop().add_reader(self._ready.fileno(), self.serve)
         self._ready.register(descriptor, select.EPOLLIN)
         self._calls[descriptor] = call
 
@@ -35,11 +38,16 @@ class Watch:
             self._ready.close()
             self._ready = None
 
-    def _serve(self, ready: select.epoll) -> None:
-        for descriptor, _ in ready.poll(0):
-            try:
-                if descriptor in self._calls:  # else it was removed by a call before
-                    self._calls[descriptor]()
-            except Exception as error:  # costs this end only: one that is watched once has had its turn already
-                context = {"message": "an end of probes cannot be read", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(context)
+    def serve(self) -> None:
+        """Call for all that are readable, and for those that become so meanwhile."""
+        for _ in range(TURNS):
+            found = self._ready.poll(0) if self._ready is not None else ()
+            for descriptor, _ in found:
+                try:
+                    if descriptor in self._calls:  # else it was removed by a call before
+                        self._calls[descriptor]()
+                except Exception as error:  # costs this end only: one that is watched once has had its turn already
+                    context = {"message": "an end of probes cannot be read", "exception": error}
+                    asyncio.get_running_loop().call_exception_handler(context)
+            if not found:
+                break
