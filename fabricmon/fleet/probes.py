@@ -29,7 +29,7 @@ BESIDE = 2
 STARTING = 60.0
 """Seconds of an agent's new run in which lost probes towards it show nothing: its peers still ask where it was, and
 windows of before are counted (docs/methods.md#unreachable)."""
-COUNTED = "probe_packets"
+COUNTED, VOID = "probe_packets", "probe_void_windows"
 LEARN = 30
 """Turns after which the usual round trip of a flow is known: 5 min."""
 MEMORY = 360.0
@@ -52,6 +52,7 @@ class Reach(RowState):
     sent, returned     its own probes, and those that were answered
     at                 `now` of the last turn in which it was asked, NaN never
     began              `now` of the turn from which on its agent runs; `counted`: all probes of this run
+    void               windows that its agent left out in this run, as it was late itself
     """
 
     asked = per_row(np.float32)
@@ -62,6 +63,15 @@ class Reach(RowState):
     at = per_row(np.float64, np.nan)
     began = per_row(np.float64, np.nan)
     counted = per_row(np.float64, np.nan)
+    void = per_row(np.float64, np.nan)
+
+    def late(self, void: Floats) -> Bools:
+        """Rows whose agent was late since the last turn, so that it answered late, too. void: windows that it left out
+        since it began."""
+        n = len(void)
+        late = void > self.void[:n]
+        self.void[:n] = void
+        return np.asarray(late)
 
     def note_runs(self, counted: Floats, now: float) -> None:
         """counted: probes that the agents have sent since they began; fewer than before: another run."""
@@ -141,8 +151,9 @@ class Probes(RowState):
         self.at[:n][self.sent[0, :n] > 0] = now
 
     def _counted(self, n: int) -> Bools:
-        """Turns whose losses count: a silence is no loss, turns beside it are partly silent, and whether the newest
-        one is the beginning of a silence shows in the next (docs/methods.md#unreachable)."""
+        """Turns whose losses count: a silence is no loss, nor is what an agent that was late did not answer; turns
+        beside these are partly so, and whether the newest one is the beginning of a silence shows in the next
+        (docs/methods.md#unreachable)."""
         apart = self._beside[:, :n].copy()
         apart[0] |= self._falling[:n]
         return np.asarray(~apart)
@@ -164,8 +175,10 @@ class Probes(RowState):
             ring[1:, :n] = ring[:-1, :n]
             ring[0, :n] = False
         self._falling[:n] = self.reached[:n] = False
+        late = reach.late(ports.value(VOID))
         if not size:
             return
+        self._silent[0, :n] = (far >= 0) & late[far]
         self._note_silence(near, far, (reach.asked[:size] > 0) & (reach.answered[:size] == 0), n)
         with np.errstate(invalid="ignore", divide="ignore"):
             self.back[:n] = np.where((back >= 0) & (far >= 0), (recent_back / recent_sent)[back], np.nan)
@@ -177,7 +190,7 @@ class Probes(RowState):
         asked, unanswered = (np.bincount(far[known], of[known], len(unreached)) for of in (sent, lost))
         silent = unreached | ((asked >= SILENT_PROBES) & (unanswered == asked))
         none = lost == sent
-        self._silent[0, :n] = none & ((known & silent[far]) | ((near >= 0) & silent[near]))
+        self._silent[0, :n] |= none & ((known & silent[far]) | ((near >= 0) & silent[near]))
         self._beside[: BESIDE + 1, :n] |= self._silent[0, :n]
         self._beside[0, :n] |= self._silent[1:, :n].any(axis=0)
         alone = none & (sent >= LEAST)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fabricmon.fleet.pooled_losses import LEAST, pooled
-from fabricmon.fleet.probes import BESIDE, MEMORY, SILENT_PROBES, SILENT_TURNS, TURN, TURNS, Probes, Reach
+from fabricmon.fleet.probes import BESIDE, MEMORY, SILENT_PROBES, SILENT_TURNS, TURN, TURNS, VOID, Probes, Reach
 from fabricmon.fleet.table import Table
 from fabricmon.model import Component, Kind, Part
 from fabricmon.topology.groups import Many
@@ -89,7 +89,7 @@ class Told:
         """Probes of the newest turn towards a port, and those lost."""
         return sum(flow.sent[0] for flow in self.towards(port)), sum(flow.lost[0] for flow in self.towards(port))
 
-    def turn(self, now: float) -> None:
+    def turn(self, now: float, late: set[str]) -> None:
         silent, perhaps = set(), set()
         for port in NODES:
             asked, answered, *_ = self.reach(port)
@@ -102,7 +102,7 @@ class Told:
                 perhaps.add(port)
         for flow in self.flows.values():
             none = flow.lost[0] == flow.sent[0]
-            silences = none and bool({flow.near, flow.far} & silent)
+            silences = flow.far in late or (none and bool({flow.near, flow.far} & silent))
             flow.beside = [any(flow.silent[:BESIDE]), *flow.beside]
             if silences:
                 flow.beside[: BESIDE + 1] = [True] * len(flow.beside[: BESIDE + 1])
@@ -130,12 +130,13 @@ class Mesh:
             if node == ALONE[0]:
                 flows.append(Component(ALONE[1], {"port": "gone", "peer": "elsewhere/p"}))
                 self.told.flows[ALONE] = OneFlow("", "")
-            port = Part("state", Kind.PORT, ("state",), (Component("p"),), 10.0)
+            port = Part("state", Kind.PORT, ("state", VOID), (Component("p"),), 10.0)
             self.site.inventory(node, port, Part("flow", Kind.FLOW, COLUMNS, tuple(flows), 10.0))
         self.site.tick()
         self.probes, self.reach = Probes(64), Reach(64)
         self.probes.many = {"leaf": leaves(self.flows)}
         self.mute: set[str] = set()
+        self.turns, self.void = 0, dict.fromkeys(NODES, 0.0)
 
     @property
     def flows(self) -> Table:
@@ -163,8 +164,12 @@ class Mesh:
             flow.turn(late, rtt, self.site.now)
             for column, value in zip(COLUMNS, (*flow.counts, late, rtt), strict=True):
                 cells[node][name, column] = value
-        self.told.turn(self.site.now)
+        late = {node for node in NODES if rng.random() < 0.1}
+        self.told.turn(self.site.now, late if self.turns else set())  # before, no count is known
+        self.turns += 1
         for node in NODES:
+            self.void[node] += node in late
+            cells[node]["p", VOID] = self.void[node]
             self.site.send(node, cells[node], self.site.now)
         self.site.fleet.advance(self.site.now)
         self.advance()

@@ -37,7 +37,7 @@ def graph(leaves: int, hosts: int) -> Graph:
 class ProbedFleet:
     """Agents that send a frame every 10 s. loss(source node, target node, udp) -> share; rtt likewise, seconds.
 
-    silent  nodes that answer nothing; gone: agents without frames
+    gone    agents without frames; void: those whose windows are void
     """
 
     def __init__(self, leaves: int = 2, hosts: int = 12) -> None:
@@ -49,6 +49,7 @@ class ProbedFleet:
         self.gone: set[str] = set()
         self.void: set[str] = set()
         self._flows: dict[str, list] = {node: [] for node in self.nodes}
+        self._voids: dict[str, float] = {}
         self._counts: dict[tuple[str, str], list[float]] = {}
         self._inventories: dict[str, Inventory] = {}
         self._id = 0
@@ -73,7 +74,8 @@ class ProbedFleet:
             )
             parts = [
                 Part("infiniband_state", Kind.PORT, ("state", "phys_state"), (Component("mlx5_0/1", labels),), 1.0),
-                Part("flow", Kind.PORT, ("probe_packets",), (Component("mlx5_0/1", address),), 10.0),
+                Part("flow", Kind.PORT, ("probe_packets", "probe_void_windows"),
+                     (Component("mlx5_0/1", address),), 10.0),
             ]
             parts += [Part("flow", Kind.FLOW, FLOW, rows, 10.0)] if rows else []
             inventory = Inventory(self._id, Identity(node, "boot", f"agent-{node}", "1", 0.0), tuple(parts))
@@ -94,7 +96,8 @@ class ProbedFleet:
         return [incident for incident in self.engine.incidents() if incident.status == "firing"]
 
     def _say(self, node: str) -> None:
-        values = [4.0, 5.0, 0.0]
+        self._voids[node] = self._voids.get(node, 0.0) + (node in self.void)
+        values = [4.0, 5.0, 0.0, self._voids[node]]
         for name, target, udp in self._flows[node]:
             counts = self._counts.setdefault((node, name), [0.0, 0.0])
             rtt = np.nan

@@ -41,6 +41,22 @@ def test_void_windows_are_unknown(fleet):
     assert fleet.step(12) == []
 
 
+@pytest.mark.parametrize("published", [0, 1])
+def test_what_a_late_agent_did_not_answer_in_time_blames_nobody(fleet, published):
+    """Both cores busy: the agent of n3 is late in every second window, and says so at once or with its next one."""
+    seen = set()
+    for turn in range(18):
+        late = turn % 2 == 0
+        fleet.loss = lambda _, other, __, late=late: 0.2 if late and other == "n3" else 0.0
+        fleet.void = {"n3"} if turn % 2 == published else set()
+        seen |= set(words(fleet.step(1)))
+    assert seen == set()
+    fleet.loss, fleet.void = lambda one, other, _: 0.2 if "n3" in (one, other) else 0.0, set()
+    ((kind, component),) = words(fleet.step(8))  # it is in time again, and its link loses
+    assert kind == "packet_loss"
+    assert "n3/mlx5_0" in component
+
+
 def test_a_node_whose_responder_does_not_answer_is_unreachable_and_blames_no_link(fleet):
     fleet.loss = lambda one, other, _: 1.0 if other == "n3" else 0.0
     (incident,) = fleet.step(6)
