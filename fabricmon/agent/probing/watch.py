@@ -7,7 +7,7 @@ import select
 from collections.abc import Callable
 
 TURNS = 8
-"""Looks at what has become readable, at most, before the rest of the program has its turn."""
+"""Checks of what has become readable, at most, before the rest of the program has its turn."""
 
 
 class Watch:
