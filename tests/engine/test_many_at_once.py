@@ -454,13 +454,14 @@ def test_two_ports_that_are_a_module_and_all_of_a_leaf_are_first_the_module() ->
     assert (verdict.mode.word, [rival.mode.word for rival in verdict.rivals]) == ("module", ["leaf"])
 
 
-def test_bit_errors_wait_a_minute_for_others_of_one_cause() -> None:
+@pytest.mark.parametrize("gathering", [False, True])
+def test_bit_errors_wait_a_minute_for_others_of_one_cause(gathering: bool) -> None:
     mode = next(mode for mode in HARD_MODES if mode.name == "cable or optic with bit errors")
     rows = {SymptomType.LINK_ERRORS: np.array([1])}
-    verdict = FaultVerdict((mode,), 1, 0.99, 0.99, 6.0, rows, 100.0, {}, (), None)
+    verdict = FaultVerdict((mode,), 1, 0.99, 0.99, 6.0, rows, 100.0, {}, (), None, gathering=gathering)
     index = SymptomIndex(of_hosts(8, 2), {}, {})
-    waits = [
-        bool(unsettled(verdict, index, LastReads(now, np.empty(0), np.empty(0), lambda _node: 0.0)).reason)
+    early = [
+        unsettled(verdict, index, LastReads(now, np.empty(0), np.empty(0), lambda _node: 0.0)).seconds
         for now in (101.0, 159.0, 161.0)
     ]
-    assert waits == [True, True, False]
+    assert early == [60.0, 60.0, 12.0 if gathering else 0.0]

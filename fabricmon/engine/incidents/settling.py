@@ -67,13 +67,12 @@ class LastReads:
 
 def unsettled(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Unsettled:
     """Whether further readings may change the verdict."""
+    if verdict.explained.keys() == {SymptomType.LINK_ERRORS} and read.now - verdict.onset < ONE_CAUSE:
+        return Unsettled("bit errors of one cause may begin elsewhere, too", ONE_CAUSE)
     if verdict.gathering:
         return Unsettled("others began at the same time, more may follow", SETTLE)
     if verdict.domain == "gpu":
         return _gpu(verdict, index, read)
-    if verdict.explained.keys() == {SymptomType.LINK_ERRORS}:
-        wait = read.now - verdict.onset < ONE_CAUSE
-        return Unsettled("bit errors of one cause may begin elsewhere, too", ONE_CAUSE) if wait else SETTLED
     if verdict.explained.keys() == {SymptomType.PCIE_DEGRADED}:
         return Unsettled("PCIe links of other adapters may be slow at their next read", SETTLE)
     if verdict.unseen:
