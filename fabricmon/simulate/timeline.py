@@ -20,8 +20,9 @@ REBOOT_AT, REBOOT_LASTS = 60.0, 90.0
 LEAF_AT, LEAF_LASTS = 130.0, 90.0
 TAIL = 12.0
 """Real seconds after the last step in which unexpected incidents would be opened: twice a link's hold."""
-PATIENCE = 30.0
-"""Further real seconds for missing incidents: error counting begins when a link has been up for 30 s."""
+PATIENCE = 90.0
+"""Further real seconds for missing incidents: error counting begins when a link has been up for 30 s, and bit errors
+wait a minute for others of one cause."""
 NODES_LEAST, LEAVES_LEAST, PORTS_LEAST = 8, 6, 3
 """With fewer hosts a leaf has two links, and its failure resembles two bad cables."""
 

@@ -156,7 +156,7 @@ def test_words_of_a_component_are_the_hosts_and_switches_in_it() -> None:
 def test_the_whole_timeline_gives_exactly_its_incidents(tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "--once", "--nodes", "16", "--speed", "12"],
-        capture_output=True, text=True, timeout=110, check=False, env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True, text=True, timeout=170, check=False, env=os.environ | {"TMPDIR": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 expected, 3 notified, 0 missing, 0 unexpected" in done.stdout

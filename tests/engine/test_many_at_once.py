@@ -13,7 +13,7 @@ from fabricmon.engine.diagnosis.causes import MODES, ONE_OF_THREE
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
 from fabricmon.engine.diagnosis.gray import gray
-from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
+from fabricmon.engine.diagnosis.group_modes import HARD_MODES, PARTIAL_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.losses import DeadHosts
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
@@ -21,7 +21,7 @@ from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain, w
 from fabricmon.engine.diagnosis.verdicts import with_dark_hosts, with_slowed, without_falls
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
-from fabricmon.engine.incidents.settling import LastReads, unsettled
+from fabricmon.engine.incidents.settling import LastReads, Unsettled, unsettled
 from fabricmon.engine.incidents.situation import Situation
 from fabricmon.model import ComponentId, Kind, Severity
 from fabricmon.topology.groups import DOMAINS, Domains
@@ -465,3 +465,23 @@ def test_bit_errors_wait_a_minute_for_others_of_one_cause(gathering: bool) -> No
         for now in (101.0, 159.0, 161.0)
     ]
     assert early == [60.0, 60.0, 12.0 if gathering else 0.0]
+
+
+@pytest.mark.parametrize("domain", ["module", "run_down"])
+def test_ports_of_one_part_wait_until_the_other_ports_of_their_leaf_were_read(domain: str) -> None:
+    ids = {name: np.full(4, -1, np.int32) for name in DOMAINS}
+    ids["link"], ids["host"] = np.arange(4, dtype=np.int32), np.arange(4, dtype=np.int32)
+    ids["leaf"] = np.zeros(4, np.int32)
+    ids[domain] = np.array([0, 0, 1, 1], np.int32)
+    names = {name: [str(at) for at in range(int(of.max()) + 1)] for name, of in ids.items()}
+    index = SymptomIndex(RowDomains(Domains(ids, names, {}, np.zeros(4, np.bool_), ids["rail"]), {}, []), {}, {})
+    mode = next(mode for mode in PARTIAL_MODES if mode.domain == domain and DOWN in mode.q)
+    verdict = FaultVerdict((mode,), 0, 0.99, 0.99, 6.0, {DOWN: np.array([0, 1])}, 100.0, {}, (), None)
+
+    def early_of(other: float) -> Unsettled:
+        links = np.array([101.0, 101.0, other, other])
+        return unsettled(verdict, index, LastReads(103.0, links, np.empty(0), lambda _node: 0.0))
+
+    early = [early_of(other) for other in (95.0, 101.0)]
+    assert [one.seconds for one in early if one.reason] == [12.0]
+    assert "2 neighbours not read" in early[0].reason

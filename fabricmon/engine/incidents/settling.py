@@ -32,6 +32,8 @@ poll."""
 SCARCE_SETTLE = 60.0
 """Longest wait of a verdict on a group of which less than half was seen yet, as after a start of the server."""
 SCARCE = 0.5
+INSIDE = frozenset({"module", "cage", "run_down"})
+"""Groups that are part of a leaf or a host, which as a whole may follow."""
 FRAMES_STOPPED = 3.0  # seconds without a frame: agents send at least one a second
 
 
@@ -85,6 +87,8 @@ def unsettled(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Un
         return SETTLED
     if verdict.domain == "host":
         return Unsettled("the host's agent may stop reporting", HOST_SETTLE)
+    if verdict.domain in INSIDE and (beside := _neighbours(verdict, SymptomType.LINK_DOWN, index, read)).reason:
+        return beside
     return _group(verdict, index) if verdict.domain in GROUPS else _link(verdict, index, read)
 
 
