@@ -12,7 +12,7 @@ from fabricmon.catalogue import CATALOGUE
 
 FAKE = Path("/sys/kernel/debug/fabfake")
 OUT = Path("/out")
-PATIENCE = 150.0  # seconds one step may take; the machine is emulated, on a busy host it is some 20 times slower
+PATIENCE = 600.0  # seconds one step may take; the machine is emulated, on a busy host it is some 20 times slower
 
 
 def say(text: str) -> None:

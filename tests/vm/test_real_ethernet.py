@@ -23,7 +23,7 @@ from fabricmon.model import Component, Identity, Inventory, Kind, Part
 from fabricmon.rules.config_drift import RULE
 from fabricmon.topology.domains import assign
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(1860)]
+pytestmark = pytest.mark.vm
 
 # concepts of docs/methods.md#ethernet-counters, written down apart from the catalogue: (name there, metric, scale)
 PRIORITY = {

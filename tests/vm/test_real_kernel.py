@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fabricmon.catalogue import CATALOGUE
 from tests.vm.guest import metric
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(1860)]
+pytestmark = pytest.mark.vm
 
 # Widths of the counters of the performance management class: the kernel shows a narrow one at its top as full.
 TOPS = {"link_downed": 255}
