@@ -359,13 +359,32 @@ def of_group(name: str, group: int, rows: Sequence[int], onset: float = 100.0, w
         ([of_group("leaf down", at, at * np.arange(1, 4)) for at in (1, 3, 5)], ["common"]),
         ([of_group("leaf down", 0, range(4)), of_group("module down", 1, [8, 9], well=4)], ["leaf", "module"]),
         ([of_group("module down", 0, range(4), well=4), of_group("module down", 1, [8, 9], well=4)], ["common"]),
+        ([of_group("ports of a leaf down", 0, range(4)), of_group("ports of a leaf down", 1, [8, 9, 10])], ["common"]),
+        ([of_group("leaf down", 0, range(4)), of_group("ports of a leaf down", 1, [8, 9, 10])], ["leaf", "part"]),
     ],
 )
 def test_two_parts_of_groups_or_three_groups_at_one_moment_have_a_common_cause_two_whole_ones_have_not(
     groups: list[FaultVerdict], words: list[str]
 ) -> None:
-    found = CommonCauses().joined(groups, {}, of_hosts(8, 2), lambda _kind, _rows: True, 103.0)
+    domains = of_hosts(8, 2)
+    domains.port.ids["leaf"][:] = np.arange(16) // 4
+    found = CommonCauses().joined(groups, {}, domains, lambda _kind, _rows: True, 103.0)
     assert [verdict.mode.word for verdict in found] == words
+
+
+@pytest.mark.parametrize(("leaf_of_module", "causes"), [(-1, ["feed"]), (9, ["feed", "together_down"])])
+def test_a_module_that_fails_with_a_feed_is_of_it_where_no_leaf_of_its_ports_is_known(
+    leaf_of_module: int, causes: list[str]
+) -> None:
+    domains = of_hosts(16, 2)
+    domains.port.ids["leaf"][:24] = np.arange(24) // 8
+    domains.port.ids["leaf"][24:26] = leaf_of_module
+    feed, module = of_group("leaves of one feed down", 0, range(24)), of_group("module of a host down", 0, [24, 25])
+    verdicts = [feed, module, *broken([27, 28], [100.0, 100.0])]
+    found = CommonCauses().joined(verdicts, {}, domains, lambda _kind, _rows: True, 103.0)
+    assert [verdict.mode.domain for verdict in found] == causes
+    also = found[-1].explained if len(causes) > 1 else found[0].effects
+    assert also[DOWN].tolist() == [24, 25, 27, 28]
 
 
 def test_what_shows_something_else_at_the_moment_of_a_common_cause_is_no_part_of_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from fabricmon.engine.symptoms.rule_states import RuleStates
 from fabricmon.fleet.fleet import Fleet
@@ -10,6 +11,9 @@ from fabricmon.fleet.view import Views
 from fabricmon.frame import Frame
 from fabricmon.model import Component, Identity, Inventory, Kind, Part
 from fabricmon.rules import RULES
+from fabricmon.rules.storage_path import StoragePathParams
+from fabricmon.units import Duration
+from tests.rules.bench_of_pressure import RATE, Pressed
 
 NDR = 50e9
 COLUMNS = ("xmit", "rcv", "rate", "carrier", "pfc_rx_pause_prio3", "pfc_tx_pause_prio3")
@@ -72,3 +76,12 @@ def test_what_lasts_ten_minutes_is_reported_of_storage_ports_only_and_ends() -> 
     assert symptom.evidence[0].value is not None
     hosts.run(300, 0.0)
     assert not hosts.open()
+
+
+@pytest.mark.parametrize(("full", "found"), [(0.5, False), (0.8, True)])
+def test_marks_on_a_link_with_room_mean_that_congestion_control_works(full: float, found: bool) -> None:
+    ports = Pressed(roles={0: "storage"}, params={"storage_path": StoragePathParams(hold=Duration(30))})
+    mine, packets = [(host, 0) for host in range(8)], full * RATE / 4096
+    ports.rate(mine, phy_rx=full * RATE, rdma_rx_packets=packets, ecn_marked_rx=0.08 * packets)
+    ports.polls(10)
+    assert ports.open("storage_path") == (set(mine) if found else set())

@@ -16,7 +16,7 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, ONE_CAUSE, Mode
 from fabricmon.engine.diagnosis.coincidence import DAY, UNLIKELY, BeginningRate, chance
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
-from fabricmon.engine.diagnosis.group_modes import TOGETHER_MODES
+from fabricmon.engine.diagnosis.group_modes import RUNS, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.silence_rate import CUT_OFF
 from fabricmon.engine.domains.groups import Ids, Ints
@@ -82,7 +82,8 @@ PHENOMENA: tuple[Phenomenon, ...] = (
 class _Unit:
     """Something that began: a verdict, or a silent host that no verdict explains (None).
 
-    wide    it is on a group; partly: on less than MOSTLY of its observed members
+    wide    it is on a group; partly: no whole one (`_is_partly`)
+    loose   no leaf is known of any of its ports: they may be those of another group
     known   it is a common cause already
     types   symptom types that show it
     """
@@ -93,6 +94,7 @@ class _Unit:
     wide: bool = False
     known: bool = False
     partly: bool = False
+    loose: bool = False
     types: frozenset[SymptomType] = frozenset()
 
 
@@ -138,7 +140,7 @@ class CommonCauses:
         """The verdicts, those that began together as one. What was there at a first look began at an unknown time."""
         left = list(verdicts)
         for number, phenomenon in enumerate(PHENOMENA):
-            units = _units(phenomenon, left, observations, witnessed)
+            units = _units(phenomenon, left, observations, domains, witnessed)
             if not units:
                 self._causes[number].clear()
                 self._explained[number].clear()
@@ -169,7 +171,7 @@ class CommonCauses:
         for cluster in clusters(fresh, phenomenon.within):
             if _foremost(cluster) is None:
                 cluster = [unit for unit in cluster if not unit.known]
-            least = _least(phenomenon, cluster, domains)
+            least = _least(cluster, domains)
             rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
             odds = chance(len(cluster), rates[number].mean, phenomenon.within)
             if len(cluster) >= least and odds < UNLIKELY:
@@ -230,10 +232,12 @@ def clusters(units: Sequence[_Unit], within: float) -> list[list[_Unit]]:
 
 
 def _units(
-    phenomenon: Phenomenon, verdicts: Sequence[FaultVerdict], observations: Observations, witnessed: Witnessed
-) -> list[_Unit]:
+    phenomenon: Phenomenon, verdicts: Sequence[FaultVerdict], observations: Observations, domains: RowDomains,
+    witnessed: Witnessed,
+) -> list[_Unit]:  # fmt: skip
     found: list[_Unit] = []
     explained: set[int] = set()
+    leaves = domains.port.ids["leaf"]
     for verdict in verdicts:
         rows = {kind: rows for kind, rows in verdict.explained.items() if kind in phenomenon.types}
         if rows:
@@ -244,7 +248,8 @@ def _units(
             began = any(witnessed(kind, some) for kind, some in rows.items())
             if began and (wide or not phenomenon.only_groups):
                 known, partly = verdict.domain in KNOWN_CAUSES, wide and _is_partly(verdict, rows)
-                found.append(_Unit(verdict.onset, mine, verdict, wide, known, partly, frozenset(rows)))
+                loose = phenomenon.table is Kind.PORT and bool((leaves[sorted(mine)] < 0).all())
+                found.append(_Unit(verdict.onset, mine, verdict, wide, known, partly, loose, frozenset(rows)))
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     if silent is not None and len(silent.rows) <= CUT_OFF * int(silent.known.sum()):
         for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
@@ -254,6 +259,10 @@ def _units(
 
 
 def _is_partly(verdict: FaultVerdict, rows: Mapping[SymptomType, Ints]) -> bool:
+    """Whether less than MOSTLY of the observed members show it. A part of a switch is no whole one: its members were
+    chosen by what they show."""
+    if verdict.domain in RUNS:
+        return True
     return all(len(found) < MOSTLY * (len(found) + verdict.silent.get(kind, 0)) for kind, found in rows.items())
 
 
@@ -282,17 +291,18 @@ def _foremost(units: Sequence[_Unit]) -> _Unit | None:
     whole is no part of it that is filed at the wrong place."""
     wide = sorted((unit for unit in units if unit.wide), key=lambda unit: -len(unit.rows))
     every = sum(len(unit.rows) for unit in units)
-    alone = all(unit.partly for unit in wide[1:])
+    alone = all(unit.partly or unit.loose for unit in wide[1:])
     return wide[0] if wide and alone and len(wide[0].rows) >= MOSTLY * every else None
 
 
-def _least(phenomenon: Phenomenon, cluster: Sequence[_Unit], domains: RowDomains) -> int:
+def _least(cluster: Sequence[_Unit], domains: RowDomains) -> int:
     """Beginnings from which a cluster can have a common cause. A group and ports of which no leaf is known are two:
     they may be its ports where their adapters have the names of its own (one rail)."""
     if not any(unit.wide for unit in cluster):
         return LEAST
-    first, rows = _foremost(cluster), [row for unit in cluster if not unit.wide for row in unit.rows]
-    loose = phenomenon.table is Kind.PORT and bool(rows) and bool((domains.port.ids["leaf"][rows] < 0).all())
+    first = _foremost(cluster)
+    rest = [unit for unit in cluster if unit is not first and (unit.loose or not unit.wide)]
+    loose, rows = bool(rest) and all(unit.loose for unit in rest), [row for unit in rest for row in unit.rows]
     if loose and first is not None and domains.devices(rows) <= domains.devices(first.rows):
         return 2
     return _least_groups(cluster)
