@@ -241,14 +241,15 @@ def _units(
     for verdict in verdicts:
         rows = {kind: rows for kind, rows in verdict.explained.items() if kind in phenomenon.types}
         if rows:
-            mine = frozenset(np.concatenate(list(rows.values())).tolist())
+            every = np.concatenate(list(rows.values()))
+            mine = frozenset(every.tolist())
             if phenomenon.table is Kind.NODE:
                 explained |= mine
             wide = verdict.domain in GROUPS - {"host"}
             began = any(witnessed(kind, some) for kind, some in rows.items())
             if began and (wide or not phenomenon.only_groups):
                 known, partly = verdict.domain in KNOWN_CAUSES, wide and _is_partly(verdict, rows)
-                loose = phenomenon.table is Kind.PORT and bool((leaves[sorted(mine)] < 0).all())
+                loose = phenomenon.table is Kind.PORT and bool((leaves[every] < 0).all())
                 found.append(_Unit(verdict.onset, mine, verdict, wide, known, partly, loose, frozenset(rows)))
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     if silent is not None and len(silent.rows) <= CUT_OFF * int(silent.known.sum()):
