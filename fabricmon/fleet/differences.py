@@ -38,6 +38,7 @@ def _line_rate(table: Table, rows: Rows) -> Floats:
 def _step(table: Table, times: ReadTimes, rows: Rows, columns: Counting, now: float) -> None:
     dt, line_rate = times.dt[rows], _line_rate(table, rows)
     fallen: list[Numbers] = []
+    changed: list[tuple[int, int]] = []  # columns of which not all values are as before
     for counter, column, at in columns:
         before = table.base[at, rows]
         after = table.cells[column, rows]
@@ -55,12 +56,15 @@ def _step(table: Table, times: ReadTimes, rows: Rows, columns: Counting, now: fl
         )
         table.rise[at, rows] = rise
         table.marks[at, rows] = mark
+        if not (mark.any() or rise.any()):
+            continue
+        changed.append((column, at))
         reset = np.flatnonzero(mark & np.uint8(Mark.RESET))
         if len(reset):
             fallen.append(reset)
     if fallen:
         _restarted(table, numbers(rows, np.unique(np.concatenate(fallen))), columns, now)
-    for _, column, at in columns:
+    for column, at in changed:
         after = table.cells[column, rows]
         if isinstance(rows, slice):
             np.copyto(table.base[at, rows], after, where=np.isfinite(after))
