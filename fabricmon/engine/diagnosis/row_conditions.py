@@ -11,7 +11,7 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.falls import TOGETHER, fell_with_others
 from fabricmon.engine.diagnosis.gray import WEAK
 from fabricmon.engine.diagnosis.group_modes import RUNS
-from fabricmon.engine.diagnosis.losses import STALLED, PortHealth, unwell
+from fabricmon.engine.diagnosis.losses import STALLED, PortHealth, Unwell, unwell
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.runs import parts
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
@@ -96,9 +96,13 @@ UNHEARD = 5.0  # seconds without a frame: agents send at least one a second
 
 
 def port_health(domains: RowDomains, observations: Observations, ports: View, absent: Floats) -> PortHealth:
-    """Input of the diagnosis of losses. `absent`: see `away`."""
+    """Input of the diagnosis of losses, all unknown where nothing of losses is. `absent`: see `away`."""
     ratio = np.full(len(domains.hosts), np.nan)
-    if (lossy := observations.get(SymptomType.PACKET_LOSS)) is not None:
+    lossy, flows = observations.get(SymptomType.PACKET_LOSS), observations.get(SymptomType.FLOW_LOSS)
+    if (lossy is None or not len(lossy.rows)) and (flows is None or not len(flows.known)):
+        nowhere = np.zeros(len(ratio), np.bool_)
+        return PortHealth(domains.port, Unwell(ratio, ratio, ratio, ratio), ratio, domains.near, ports.now, nowhere)
+    if lossy is not None:
         ratio[lossy.rows] = _lost_on_the_way(ports, lossy.rows)
     found = unwell(observations, domains.port, *_out(ports, len(ratio)), ports.now)
     vanished = np.isfinite(found.damaged) & ~ports.present[: len(ratio)]

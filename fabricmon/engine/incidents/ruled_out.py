@@ -27,28 +27,21 @@ WIDER: Mapping[Kind, tuple[str, ...]] = {
 
 
 class MemberCounts:
-    """Observed members of fault domains, and those that show a symptom; counted once a diagnosis."""
+    """Observed members of fault domains, and those that show a symptom; each group is counted once a diagnosis."""
 
     def __init__(self, observations: Observations) -> None:
         self.observations = observations
-        self._made: dict[tuple[SymptomType, str], tuple[list[int], list[int]]] = {}
+        self._made: dict[tuple[SymptomType, str, int], tuple[int, int]] = {}
 
-    def observed_and_shown(self, kind: SymptomType, domain: str, group: int) -> tuple[int, int]:
+    def observed_and_shown(self, index: SymptomIndex, kind: SymptomType, domain: str, group: int) -> tuple[int, int]:
         """Observed members of a group, and those of them that show the symptom."""
-        if (kind, domain) not in self._made:
+        key = kind, domain, group
+        if key not in self._made:
             observation = self.observations[kind]
-            ids = observation.groups.ids[domain]
-            shows = ids[observation.rows]
-            self._made[kind, domain] = (
-                np.bincount(ids[observation.known & (ids >= 0)]).tolist(),
-                np.bincount(shows[shows >= 0]).tolist(),
-            )
-        observed, shown = self._made[kind, domain]
-        return _at(observed, group), _at(shown, group)
-
-
-def _at(counts: list[int], group: int) -> int:
-    return counts[group] if group < len(counts) else 0
+            members = index.domains.members(index.table(kind), domain, group)
+            shows = observation.groups.ids[domain][observation.rows] == group
+            self._made[key] = int(np.count_nonzero(observation.known[members])), int(np.count_nonzero(shows))
+        return self._made[key]
 
 
 def ruled_out(
@@ -92,7 +85,7 @@ def _wider(verdict: FaultVerdict, counts: MemberCounts, index: SymptomIndex) -> 
         group = int(groups[0])
         if group < 0 or (groups != group).any():
             continue
-        observed, shown = counts.observed_and_shown(kind, domain, group)
+        observed, shown = counts.observed_and_shown(index, kind, domain, group)
         if healthy := observed - shown:
             text = f"{healthy} of its {observed} observed members {'shows' if healthy == 1 else 'show'} no sign of it"
             found.append((f"{domain}({index.domains.names[domain][group]})", text))
