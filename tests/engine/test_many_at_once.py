@@ -318,6 +318,44 @@ def test_links_of_hosts_without_power_that_a_sweep_sees_go_down_are_effects_of_i
     assert len(with_dark_hosts([cut, three], of_hosts(8, 2))) == 2, "it may be the leaf of all of them"
 
 
+def test_a_host_whose_links_a_sweep_sees_go_down_is_one_of_the_hosts_without_power() -> None:
+    power, down = (next(m for m in MODES if m.name == name) for name in ("power lost", "host down"))
+    silent = SymptomType.AGENT_SILENT
+    dark = FaultVerdict((power,), 0, 0.99, 0.99, 50.0, {silent: np.array([0, 1, 2])}, 100.0, {}, (), None)
+    inside, outside = (
+        FaultVerdict((down,), host, 0.99, 0.99, 90.0,
+                     {DOWN: 2 * host + np.arange(2), silent: np.array([host])}, 100.0, {}, (), None)
+        for host in (1, 7)
+    )  # fmt: skip
+    for order in ([dark, inside, outside], [inside, outside, dark]):
+        found = {verdict.group: verdict for verdict in with_dark_hosts(order, of_hosts(8, 2))}
+        assert found.keys() == {0, 7}
+        assert found[0].explained[silent].tolist() == [0, 1, 2]
+        assert {kind: rows.tolist() for kind, rows in found[0].effects.items()} == {DOWN: [2, 3]}
+    cut = replace(dark, modes=(next(mode for mode in MODES if mode.name == "monitoring path cut"),))
+    assert len(with_dark_hosts([cut, inside], of_hosts(8, 2))) == 2, "hosts that do not answer may run"
+
+
+def test_adapters_that_pause_behind_a_slow_pcie_switch_are_one_fault_of_it() -> None:
+    adapters = np.arange(8, dtype=np.int32)
+    behind = np.array([0, 0, 0, 0, -1, -1, -1, -1], np.int32)
+    port = Groups({"adapter": adapters, "nic": adapters, "pcie_switch": behind})
+    pcie = Groups({"adapter": adapters, "pcie_switch": behind})
+    every, four = np.ones(8, np.bool_), np.arange(4)
+    seen = {
+        SymptomType.PAUSING: Observation(port, four, np.full(4, 100.0), every),
+        SymptomType.PCIE_DEGRADED: Observation(pcie, four, np.full(4, 110.0), every),
+    }
+    (verdict,) = diagnose(seen, 1e-4)
+    assert (verdict.mode.word, verdict.group) == ("pcie_switch", 0)
+    assert verdict.confidence > 0.99
+    alone = {kind: replace(o, rows=four[:1], onset=o.onset[:1]) for kind, o in seen.items()}
+    (verdict,) = diagnose(alone, 1e-4)
+    assert verdict.mode.word == "nic"
+    pausing = {SymptomType.PAUSING: seen[SymptomType.PAUSING]}
+    assert {verdict.mode.word for verdict in diagnose(pausing, 1e-4)} == {"nic"}, "no PCIe link is known to be slow"
+
+
 def test_a_job_that_lost_a_peer_is_slow_by_that() -> None:
     domains, slow = of_hosts(8, 2), next(mode for mode in MODES if mode.name == "NIC slower than its peers")
     (down,) = broken([1], [100.0])

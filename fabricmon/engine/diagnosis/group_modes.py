@@ -82,6 +82,9 @@ PARTIAL_MODES: tuple[Mode, ...] = (
     Mode("PCIe switch lost", "pcie_switch", "nic_fault", 9.2, {T.NIC_FAULT: 0.9, T.LINK_DOWN: 0.97}, 2,
          together=ONE_CAUSE, sign=T.NIC_FAULT, severity=Severity.CRITICAL, partial=True),
     Mode("PCIe switch slow", "pcie_switch", "pcie_degraded", 9.9, {T.PCIE_DEGRADED: 0.97}, 2, partial=True),
+    # Slow links lead to pause under load, as those of a single adapter (causes.py): a mode of its own.
+    Mode("PCIe switch too slow for what is received", "pcie_switch", "pcie_degraded", 9.9,
+         {T.PCIE_DEGRADED: 0.97, T.PAUSING: 0.9, T.STRAGGLER: 0.5}, 2, sign=T.PCIE_DEGRADED, signs=2),
     Mode("hosts of one chassis dead", "chassis", "fault_domain", 9.2, {T.AGENT_SILENT: 0.97, T.LOSS_TOWARDS_HOST: 0.9},
          2, together=ONE_CAUSE, sign=T.LOSS_TOWARDS_HOST, severity=Severity.CRITICAL, partial=True),
     Mode("hosts of one chassis silent", "chassis", "agent_silent", 10.4, {T.AGENT_SILENT: 0.97}, 2,

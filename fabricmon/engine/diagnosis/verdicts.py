@@ -68,29 +68,41 @@ FLAPPING = frozenset({SymptomType.LINK_FLAPPING, SymptomType.LINK_FELL})
 
 
 def with_dark_hosts(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> list[FaultVerdict]:
-    """The verdicts, without links that are down of hosts that another one explains: who sweeps the switches sees the
-    ports of dead hosts go dark."""
+    """The verdicts, without links that are down of hosts that another one explains, and without single hosts among
+    those of a group that are down by their links: who sweeps the switches sees the ports of dead hosts go dark."""
     owner: dict[int, int] = {}
     of_nodes, of_ports = domains.by_table[Kind.NODE].ids["host"], domains.port.ids["host"]
-    for at, verdict in enumerate(verdicts):
-        rows = verdict.explained.get(SymptomType.AGENT_SILENT, np.empty(0, np.int64))
+    for at in sorted(range(len(verdicts)), key=lambda at: _silent_hosts(verdicts[at])):
+        rows = verdicts[at].explained.get(SymptomType.AGENT_SILENT, np.empty(0, np.int64))
         owner |= dict.fromkeys(of_nodes[rows].tolist(), at)
     found, gone, dark = list(verdicts), set[int](), dict[int, set[int]]()
     for at, verdict in enumerate(verdicts if owner else ()):
-        if verdict.explained.keys() == {SymptomType.LINK_DOWN}:
+        if _is_dark(verdict):
             hosts = of_ports[verdict.explained[SymptomType.LINK_DOWN]].tolist()
             silent = [owner[host] for host in hosts if host in owner]
             most = max(silent, key=silent.count) if len(silent) >= MOSTLY * len(hosts) else -1
-            if most < 0 or verdict.onset < found[most].onset - ONE_CAUSE:
+            if most in (-1, at) or verdict.onset < found[most].onset - ONE_CAUSE:
                 continue
             if found[most].mode.kind in DEAD or _goes_dark(found[most], verdict, set(hosts), of_ports):
-                found[most] = with_effects(found[most], verdict)
+                links = {SymptomType.LINK_DOWN: verdict.explained[SymptomType.LINK_DOWN]}
+                found[most] = with_effects(found[most], replace(verdict, explained=links))
                 dark.setdefault(most, set()).update(hosts)
                 gone.add(at)
     for at, hosts in dark.items():
         if len(hosts) >= DARK * len(found[at].explained[SymptomType.AGENT_SILENT]):
             found[at] = replace(found[at], seen=True)
     return [_as_dead(verdict) if verdict.seen else verdict for at, verdict in enumerate(found) if at not in gone]
+
+
+def _silent_hosts(verdict: FaultVerdict) -> int:
+    return len(verdict.explained.get(SymptomType.AGENT_SILENT, ()))
+
+
+def _is_dark(verdict: FaultVerdict) -> bool:
+    """Links that are down and nothing else, or a host that is down by its links and its agent."""
+    shown = verdict.explained.keys()
+    with_agent = verdict.domain == "host" and shown == {SymptomType.LINK_DOWN, SymptomType.AGENT_SILENT}
+    return with_agent or shown == {SymptomType.LINK_DOWN}
 
 
 def _as_dead(verdict: FaultVerdict) -> FaultVerdict:

@@ -105,6 +105,12 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
         "The devices share one PCIe switch, and their links became slow together. Jobs that use them run slower.",
         "Drain the host and power-cycle it; if it comes back, reseat or replace the board with that switch.",
     ),
+    "PCIe switch too slow for what is received": ModeText(
+        "PCIe links behind switch {name} are degraded, and its adapters pause their switches",
+        "The adapters share one PCIe switch whose links became slow: they receive more than they can pass to the host "
+        "and pause the network. Senders all over the fabric are slowed down.",
+        "Drain the host and power-cycle it; if it comes back, reseat or replace the board with that switch.",
+    ),
     "hosts of one chassis dead": ModeText(
         "{bad} of {of} hosts of chassis {name} are dead",
         "The hosts of one chassis stopped reporting together, and other hosts lose packets to them. Jobs on them have "
