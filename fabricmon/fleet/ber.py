@@ -58,11 +58,16 @@ def needed_bits(errors: float, target: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Health of a link as far as its bits show it: "healthy", "bad" or "not enough bits yet"."""
+    """Health of a link as far as its bits show it: "healthy", "bad" or "not enough bits yet".
+
+    bits, most  that passed at least and at most: they differ where the line rate is not known
+    low, high   bounds of the ratio, by `most` and by `bits`
+    """
 
     word: str
     errors: float
     bits: float
+    most: float
     needed: float
     low: float
     high: float
@@ -74,12 +79,15 @@ class Claim:
         return f"{self.word}: {seen}, bit error ratio {self.low:.2g} to {self.high:.2g}"
 
 
-def claim(errors: float, bits: float, target: float, alarm: float) -> Claim:
-    """Evaluate one link: bad above `alarm` for certain, healthy at `target` or below, else not enough bits yet."""
-    k, n = np.array([errors]), np.array([bits])
-    low, high = float(lower(k, n)[0]), float(upper(k, n)[0])
+def claim(errors: float, bits: tuple[float, float], target: float, alarm: float) -> Claim:
+    """Evaluate one link: bad above `alarm` for certain, healthy at `target` or below, else not enough bits yet.
+
+    bits  that passed at least and at most
+    """
+    k, (least, most) = np.array([errors]), bits
+    low, high = float(lower(k, np.array([most]))[0]), float(upper(k, np.array([least]))[0])
     word = "bad" if low > alarm else "healthy" if high <= target else "not enough bits yet"
-    return Claim(word, errors, bits, needed_bits(errors, target), low, high)
+    return Claim(word, errors, least, most, needed_bits(errors, target), low, high)
 
 
 def _ratio(count: Floats, bits: Floats) -> Floats:

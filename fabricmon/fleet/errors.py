@@ -15,7 +15,7 @@ from fabricmon.fleet.row_state import Bools, Floats, Numbers, Rows, RowState, nu
 from fabricmon.fleet.settings import TrackSettings
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.trend import ErrorTrend
-from fabricmon.fleet.window import BITS, CAPPED, ERRORS, Window
+from fabricmon.fleet.window import BITS, CAPPED, ERRORS, UNRATED, Window
 
 SOURCES: tuple[tuple[str, ...], ...] = (
     ("symbol_errors", "rcv_errors"),
@@ -95,20 +95,22 @@ class Errors(RowState):
         stuck = blind & self.blind[rows]
         self.blind[rows] = np.where(own, full, self.blind[rows])
         dt, rate = times.dt[rows], 8.0 * table.line_rate()[rows]
-        usable = own & links.settled(table, now, settings.settle)[rows] & (dt > 0) & (rate > 0) & (errors >= 0)
+        usable = own & links.settled(table, now, settings.settle)[rows] & (dt > 0) & (errors >= 0)
+        rated = rate > 0
         errors, dt = np.where(usable, errors, 0.0), np.where(usable, dt, 0.0)
-        bits = np.where(usable, rate, 0.0) * dt
+        bits, unrated = np.where(rated, rate, 0.0) * dt, np.flatnonzero(usable & ~rated)
         capped = np.minimum(errors, settings.cap)
         some = np.flatnonzero(errors)
         some_rows = numbers(rows, some)
         for window in (self.short, self.long):
             window.add(rows, BITS, bits)
+            window.add(numbers(rows, unrated), UNRATED, dt[unrated])
             window.add(some_rows, ERRORS, errors[some])
             window.add(some_rows, CAPPED, capped[some])
         if stuck.any():  # a counter that cannot rise is no evidence of the bits that pass
             bits = np.where(stuck, 0.0, bits)
-        self.trend.add(rows, bits, some_rows, errors[some])
-        self.rate[rows] = np.where(usable, rate, self.rate[rows])
+        self.trend.add(rows, bits, numbers(rows, some[rated[some]]), errors[some[rated[some]]])
+        self.rate[rows] = np.where(usable & rated, rate, self.rate[rows])
         self._onset(rows, some, capped, dt, settings)
 
     def _onset(self, rows: Rows, some: Numbers, capped: Floats, dt: Floats, settings: TrackSettings) -> None:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fabricmon.fleet.arithmetic import FASTEST_BYTES
 from fabricmon.fleet.facts import Facts
 from fabricmon.fleet.row_state import Bools, Floats, Numbers, Rows, RowState, Singles, numbers, per_row
 from fabricmon.fleet.slots import WINDOW, HourMean, Slots
@@ -65,8 +66,6 @@ SLOWEST = 1.0
 """Bytes per second: a line rate below is no rate, and shares of it could leave the range of a float32."""
 BUSY = 1e-3
 """Share of the line rate from which on a port is at work (design choice): management and keep-alives are below."""
-FASTEST = 1e11
-"""Bytes per second of the fastest ports, 800 Gb/s: taken for a line rate that is not known, as of EFA devices."""
 
 
 # --- 2. ticks
@@ -221,7 +220,7 @@ class Pressure(RowState):
                 closed, _ = self.traffic.add(read.rows, read.seconds, tuple(bytes_ / line for bytes_ in moved), now)
                 self._note_work(closed, np.fmax(*self.traffic.latest[:, closed]) >= BUSY, now)
                 if len(at := np.flatnonzero(np.isnan(line))):
-                    least = BUSY * FASTEST * read.seconds[at]
+                    least = BUSY * FASTEST_BYTES * read.seconds[at]
                     self._note_work(numbers(read.rows, at), np.fmax(*moved)[at] >= least, now)
 
     def _note_work(self, rows: Numbers, busy: Bools, now: float) -> None:

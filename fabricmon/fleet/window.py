@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from fabricmon.fleet.arithmetic import FASTEST_BYTES
 from fabricmon.fleet.row_state import Floats, Numbers, Rows, RowState, per_row
 
-QUANTITIES = 3
-BITS, ERRORS, CAPPED = range(QUANTITIES)
-"""Bits that passed, errors among them, errors with each poll's count capped (one burst is one burst)."""
+QUANTITIES = 4
+BITS, ERRORS, CAPPED, UNRATED = range(QUANTITIES)
+"""Bits that passed, errors, errors with each poll's count capped (one burst is one burst), and seconds in which bits
+passed at a line rate that is not known; their errors are among the others."""
+FASTEST, SLOWEST = 8 * FASTEST_BYTES, 1e10
+"""Bits per second of the fastest and of the slowest port: what an unknown line rate is at most and at least
+(docs/methods.md#ber-bounds)."""
 
 
 class Window(RowState):
-    """Sums of BITS, ERRORS and CAPPED per row over the last one to two `horizon` seconds."""
+    """Sums of the quantities per row over the last one to two `horizon` seconds."""
 
     _young = per_row(np.float64, 0, QUANTITIES)
     _old = per_row(np.float64, 0, QUANTITIES)
@@ -46,6 +51,16 @@ class Window(RowState):
 
     def some(self, quantity: int, rows: Numbers) -> Floats:
         return self._young[quantity, rows] + self._old[quantity, rows]
+
+    def bits(self, at: Numbers | slice | int) -> tuple[Floats, Floats]:
+        """Bits that passed at least and at most: the same where the line rate was known all the time."""
+        rated, seconds = (self._young[quantity, at] + self._old[quantity, at] for quantity in (BITS, UNRATED))
+        return rated + SLOWEST * seconds, rated + FASTEST * seconds
+
+    def bits_at(self, row: int) -> tuple[float, float]:
+        """The same of one row."""
+        least, most = self.bits(row)
+        return float(least), float(most)
 
     def at(self, quantity: int, row: int) -> float:
         return float(self._young[quantity, row] + self._old[quantity, row])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet import ber, link
 from fabricmon.fleet.trend import BINS, SPAN, Z95
 from fabricmon.fleet.view import View
-from fabricmon.fleet.window import BITS, ERRORS
+from fabricmon.fleet.window import ERRORS
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.bit_error_limits import BitErrorParams, read_lately, targets
 from fabricmon.rules.promql import not_expressible
@@ -79,7 +79,7 @@ def evidence(view: View, row: int, params: LinkDegradingParams) -> tuple[Evidenc
         f"crossing within {float(params.horizon) / _HOUR:g} h"
     )
     short = errors.short
-    seen = ber.claim(short.at(ERRORS, row), short.at(BITS, row), 10 ** float(limit[0]), 10 ** float(limit[0]))
+    seen = ber.claim(short.at(ERRORS, row), short.bits_at(row), 10 ** float(limit[0]), 10 ** float(limit[0]))
     measured = f"measured: {seen.errors:,.0f} errors in {seen.bits:.2g} bits"
     if seen.bits > 0:
         measured += f", {seen.low:.2g} to {seen.high:.2g}"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet import ber, link
 from fabricmon.fleet.errors import HARD, HARD_POLLS
 from fabricmon.fleet.view import View
-from fabricmon.fleet.window import BITS, CAPPED, ERRORS, Window
+from fabricmon.fleet.window import CAPPED, ERRORS, FASTEST, Window
 from fabricmon.forms.quantities import quantity
 from fabricmon.forms.times import span
 from fabricmon.model import Evidence, Kind, Severity
@@ -38,14 +38,14 @@ class LinkErrorsParams(BitErrorParams, frozen=True):
     clear: Duration = Duration(60)
 
 
-def _low(window: Window, quantity: int, rows: NDArray[np.intp], n: int) -> NDArray[np.float64]:
-    return np.nan_to_num(ber.lower(window.sum(quantity, n)[rows], window.sum(BITS, n)[rows]))
+def _low(window: Window, quantity: int, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    return np.nan_to_num(ber.lower(window.some(quantity, rows), window.bits(rows)[1]))
 
 
 def test(view: View, params: LinkErrorsParams) -> Outcome:
     errors, n = view.tracks.errors, view.n
     short, long = errors.short, errors.long
-    short_errors, bits = short.sum(ERRORS, n), short.sum(BITS, n)
+    short_errors, (bits, _) = short.sum(ERRORS, n), short.bits(slice(0, n))
     hard = _SET_BITS[errors.hard[:n]]
     rows = np.flatnonzero((short_errors > 0) | (long.sum(ERRORS, n) > 0) | (errors.onset[:n] > 0) | (hard > 0))
     fire, value = np.zeros(n, np.bool_), np.zeros(n)
@@ -59,8 +59,8 @@ def test(view: View, params: LinkErrorsParams) -> Outcome:
         # the long window finds low ratios; errors that ended before the short one began do not count
         old = np.where(clean[rows], 0.0, 1.0)
         # with the errors of each poll capped, one burst cannot carry the bound
-        steady = np.maximum(_low(short, CAPPED, rows, n), old * _low(long, CAPPED, rows, n)) > alarm
-        low = np.maximum(_low(short, ERRORS, rows, n), old * _low(long, ERRORS, rows, n))
+        steady = np.maximum(_low(short, CAPPED, rows), old * _low(long, CAPPED, rows)) > alarm
+        low = np.maximum(_low(short, ERRORS, rows), old * _low(long, ERRORS, rows))
         sudden = (errors.onset[rows] >= params.onset) & (low > alarm)
         broken = hard[rows] >= params.hard_polls
         fire[rows] = steady | sudden | broken
@@ -69,11 +69,12 @@ def test(view: View, params: LinkErrorsParams) -> Outcome:
         value[rows] = low
     calm = clean & (errors.onset[:n] < params.onset / 2) & (hard == 0)
     up = view.tracks.link[:n] == link.UP
-    blind = errors.blind[:n]
+    # at an unknown line rate only that is known which holds for the slowest port
+    blind, rated = errors.blind[:n], errors.rate[:n] > 0
     return Outcome(
         fire=fire,
         clear=calm & ~fire,
-        known=view.present & read_lately(view) & up & (fire | (~blind & (bits > 0))),
+        known=view.present & read_lately(view) & up & (fire | (~blind & (clean | (rated & (bits > 0))))),
         value=value,
         severity=severity,
     )
@@ -83,7 +84,7 @@ def claim(view: View, row: int, params: LinkErrorsParams) -> ber.Claim:
     """The health of this link by the bits of the long window, possibly "not enough bits yet"."""
     errors = view.tracks.errors
     target = float(targets(view, np.array([row]), params)[0])
-    return ber.claim(errors.long.at(ERRORS, row), errors.long.at(BITS, row), target, params.warning * target)
+    return ber.claim(errors.long.at(ERRORS, row), errors.long.bits_at(row), target, params.warning * target)
 
 
 def evidence(view: View, row: int, params: LinkErrorsParams) -> tuple[Evidence, ...]:
@@ -92,14 +93,10 @@ def evidence(view: View, row: int, params: LinkErrorsParams) -> tuple[Evidence, 
     alarm = params.warning * target
     readings = []
     for name, window in (("short", errors.short), ("long", errors.long)):
-        seen = ber.claim(window.at(ERRORS, row), window.at(BITS, row), target, alarm)
-        if name == "long" and seen.bits == errors.short.at(BITS, row):
+        seen = ber.claim(window.at(ERRORS, row), window.bits_at(row), target, alarm)
+        if name == "long" and seen.bits == errors.short.bits_at(row)[0]:
             continue
-        text = f"{seen.errors:,.0f} errors in {_traffic(seen.bits, float(errors.rate[row]))}"
-        if seen.bits > 0:
-            text += f", bit error ratio {seen.low:.2g} to {seen.high:.2g}"
-        if seen.word == "not enough bits yet":
-            text += f"; too few to decide ({_traffic(seen.needed, float(errors.rate[row]))} needed)"
+        text = _counted(seen, float(errors.rate[row]))
         formula = (
             f"{name} window: lower bound chi2inv(1e-8, 2k)/2n > {params.warning:g} x target {target:g} is a warning, "
             f"> {params.critical:g} x critical"
@@ -124,6 +121,18 @@ def evidence(view: View, row: int, params: LinkErrorsParams) -> tuple[Evidence, 
         text = "an error counter of this port is saturated: the true ratio may be higher"
         readings.append(reading(text))
     return tuple(readings)
+
+
+def _counted(seen: ber.Claim, rate: float) -> str:
+    text = f"{seen.errors:,.0f} errors in {_traffic(seen.bits, rate)}"
+    if seen.most > seen.bits:
+        fastest = quantity(FASTEST / 8, "bytes_per_second")
+        text += f" at least, {seen.most:.2g} at most (line rate unknown: {fastest} at most)"
+    if seen.bits > 0:
+        text += f", bit error ratio {seen.low:.2g} to {seen.high:.2g}"
+    if seen.word == "not enough bits yet":
+        text += f"; too few to decide ({_traffic(seen.needed, rate)} needed)"
+    return text
 
 
 def _traffic(bits: float, rate: float) -> str:

@@ -64,13 +64,24 @@ def test_unknown_stays_unknown() -> None:
     assert math.isnan(ber.lower(np.array([3.0]), np.array([0.0]))[0])
 
 
+def claim(errors: float, bits: float) -> ber.Claim:
+    return ber.claim(errors, (bits, bits), 1e-15, 1e-14)
+
+
 def test_how_long_a_clean_link_must_run() -> None:
     """1e-15 at 400 Gb/s needs the 125 minutes that vendors ask for."""
     assert ber.needed_bits(0, 1e-15) / 4e11 == pytest.approx(7500, rel=0.002)
-    assert ber.claim(0, 4e11 * 7400, 1e-15, 1e-14).word == "not enough bits yet"
-    assert ber.claim(0, 4e11 * 7500, 1e-15, 1e-14).word == "healthy"
-    assert ber.claim(300, 1e13, 1e-15, 1e-14).word == "bad"
-    assert "3e+15 needed" in str(ber.claim(0, 1e13, 1e-15, 1e-14))
+    assert claim(0, 4e11 * 7400).word == "not enough bits yet"
+    assert claim(0, 4e11 * 7500).word == "healthy"
+    assert claim(300, 1e13).word == "bad"
+    assert "3e+15 needed" in str(claim(0, 1e13))
+
+
+def test_bits_that_are_not_known_make_a_link_neither_bad_nor_healthy() -> None:
+    """Bad only by the most bits that may have passed, healthy only by the least."""
+    assert ber.claim(0, (4e11 * 7400, 8e11 * 7400), 1e-15, 1e-14).word == "not enough bits yet"
+    assert ber.claim(300, (1e13, 1e18), 1e-15, 1e-14).word == "not enough bits yet"
+    assert ber.claim(300, (1e13, 1e15), 1e-15, 1e-14).word == "bad"
 
 
 def test_a_storm_of_errors_is_bounded_as_quickly_as_a_few() -> None:

@@ -85,6 +85,40 @@ def test_a_steady_rate_is_found_with_its_bounds_and_ends_when_it_is_over() -> No
     assert link_errors.claim(ports.view(), ports.row(0, 1), link_errors.LinkErrorsParams()).word == "healthy"
 
 
+def unrated(errors: int) -> Ports:
+    """Two ports, the first without a line rate, which shows so many errors in each of 30 polls."""
+    ports = Ports(nics=2)
+    ports.port[0, 0]["rate"] = math.nan
+    settle(ports)
+    for _ in range(30):
+        ports.port[0, 0]["symbol_errors"] += errors
+        ports.poll()
+    return ports
+
+
+def test_errors_at_an_unknown_line_rate_are_found_if_they_are_too_many_for_the_fastest_port() -> None:
+    ports = unrated(errors=40)  # 5e-12 at 800 Gb/s; the limit of lanes of unknown speed is 1e-12
+    (symptom,) = ports.open("link_errors")
+    assert "line rate unknown" in symptom.evidence[0].text
+    ports.polls(240)
+    assert not ports.open("link_errors")
+
+
+def test_errors_that_the_fastest_port_may_have_are_unknown_at_an_unknown_line_rate() -> None:
+    ports = unrated(errors=4)  # 5e-13 at 800 Gb/s, 4e-11 at 10 Gb/s
+    assert not ports.told()
+    assert not ports.known("link_errors", 0, 0)
+
+
+def test_a_link_of_unknown_line_rate_is_healthy_only_if_the_slowest_port_were() -> None:
+    ports = unrated(errors=0)
+    assert ports.known("link_errors", 0, 0)  # 3.00 / (10 Gb/s x 330 s) is below the limit of 1e-12
+    view, row = ports.view(), ports.row(0, 0)
+    assert link_errors.claim(view, row, link_errors.LinkErrorsParams()).word == "not enough bits yet"
+    ports.polls(280)  # and now below the target of 1e-13
+    assert link_errors.claim(ports.view(), row, link_errors.LinkErrorsParams()).word == "healthy"
+
+
 def test_hard_errors_in_three_of_five_polls_are_critical() -> None:
     ports = settle(Ports(nics=2))
     for hit in (True, False, True, False):
