@@ -421,8 +421,25 @@ def test_a_module_that_fails_with_a_feed_is_of_it_where_no_leaf_of_its_ports_is_
     verdicts = [feed, module, *broken([27, 28], [100.0, 100.0])]
     found = CommonCauses().joined(verdicts, {}, domains, lambda _kind, _rows: True, 103.0)
     assert [verdict.mode.domain for verdict in found] == causes
-    also = found[-1].explained if len(causes) > 1 else found[0].effects
-    assert also[DOWN].tolist() == [24, 25, 27, 28]
+    own = [] if len(causes) > 1 else list(range(24))
+    assert found[-1].explained[DOWN].tolist() == [*own, 24, 25, 27, 28], "of the feed they are members"
+
+
+@pytest.mark.parametrize(("unknown", "words"), [(4, ["part"]), (13, ["common"])])
+def test_a_line_card_with_ports_that_the_map_does_not_know_has_them_where_they_are_fewer(
+    unknown: int, words: list[str]
+) -> None:
+    domains = of_hosts(32, 1)
+    domains.port.ids["leaf"][:12], domains.port.ids["leaf"][12:] = 0, -1
+    card = of_group("ports of a leaf down", 0, range(12))
+    rest = broken(range(12, 12 + unknown), [104.0] * unknown)
+    causes = CommonCauses()
+    found = causes.joined([card, *rest], {}, domains, lambda _kind, _rows: True, 105.0)
+    assert [verdict.mode.word for verdict in found] == words
+    assert found[0].explained[DOWN].tolist() == list(range(12 + unknown))
+    domains.port.ids["leaf"][12:] = 1
+    elsewhere = CommonCauses().joined([card, *rest], {}, domains, lambda _kind, _rows: True, 105.0)
+    assert [verdict.mode.word for verdict in elsewhere] == ["common"], "another leaf's"
 
 
 def test_what_shows_something_else_at_the_moment_of_a_common_cause_is_no_part_of_it() -> None:

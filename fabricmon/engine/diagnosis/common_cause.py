@@ -169,7 +169,7 @@ class CommonCauses:
         free = [unit for unit in free if not any(unit.rows & cause.rows for cause in causes)]
         fresh = [unit for unit in free if now - unit.onset <= FRESH]
         for cluster in clusters(fresh, phenomenon.within):
-            if _foremost(cluster) is None:
+            if _foremost(cluster, domains) is None:
                 cluster = [unit for unit in cluster if not unit.known]
             least = _least(cluster, domains)
             rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
@@ -188,7 +188,8 @@ class CommonCauses:
             names.append(cause.name)
             ids[[row for row in cause.rows if row < len(ids)]] = slot
             if mine:
-                found.append(_verdict(phenomenon, slot, cause, mine, self._grows(number, mine, now)))
+                first = _foremost(mine, domains)
+                found.append(_verdict(phenomenon, slot, cause, mine, first, self._grows(number, mine, now)))
                 taken |= {id(unit.verdict) for unit in mine if unit.verdict is not None}
         domains.divide(phenomenon.mode.domain, ids, names, phenomenon.table)
         return [verdict for verdict in verdicts if id(verdict) not in taken] + found
@@ -287,26 +288,32 @@ def _gathering(verdicts: Sequence[FaultVerdict], cluster: Sequence[_Unit]) -> li
     return [replace(verdict, gathering=True) if id(verdict) in mine else verdict for verdict in verdicts]
 
 
-def _foremost(units: Sequence[_Unit]) -> _Unit | None:
+def _foremost(units: Sequence[_Unit], domains: RowDomains) -> _Unit | None:
     """The known group that explains most of what began together, None where none does. Another group that fails as a
-    whole is no part of it that is filed at the wrong place."""
+    whole is no part of it that is filed at the wrong place. More than half is most where all else may be its ports."""
     wide = sorted((unit for unit in units if unit.wide), key=lambda unit: -len(unit.rows))
     every = sum(len(unit.rows) for unit in units)
-    alone = all(unit.partly or unit.loose for unit in wide[1:])
-    return wide[0] if wide and alone and len(wide[0].rows) >= MOSTLY * every else None
+    if not wide or not all(unit.partly or unit.loose for unit in wide[1:]):
+        return None
+    first, mine = wide[0], len(wide[0].rows)
+    return first if mine >= MOSTLY * every or (mine > ABSORBED * every and _fits(first, units, domains)) else None
+
+
+def _fits(first: _Unit, units: Iterable[_Unit], domains: RowDomains) -> bool:
+    """Whether all others may be ports of the first: no leaf is known of them, and their adapters have the names of its
+    own (one rail)."""
+    rest = [unit for unit in units if unit is not first]
+    rows = [row for unit in rest for row in unit.rows]
+    return bool(rest) and all(unit.loose for unit in rest) and domains.devices(rows) <= domains.devices(first.rows)
 
 
 def _least(cluster: Sequence[_Unit], domains: RowDomains) -> int:
-    """Beginnings from which a cluster can have a common cause. A group and ports of which no leaf is known are two:
-    they may be its ports where their adapters have the names of its own (one rail)."""
+    """Beginnings from which a cluster can have a common cause. A group and what may be its ports are two."""
     if not any(unit.wide for unit in cluster):
         return LEAST
-    first = _foremost(cluster)
-    rest = [unit for unit in cluster if unit is not first and (unit.loose or not unit.wide)]
-    loose, rows = bool(rest) and all(unit.loose for unit in rest), [row for unit in rest for row in unit.rows]
-    if loose and first is not None and domains.devices(rows) <= domains.devices(first.rows):
-        return 2
-    return _least_groups(cluster)
+    first = _foremost(cluster, domains)
+    own = [unit for unit in cluster if unit is first or unit.loose or not unit.wide]
+    return 2 if first is not None and _fits(first, own, domains) else _least_groups(cluster)
 
 
 def _least_groups(units: Iterable[_Unit]) -> int:
@@ -317,7 +324,9 @@ def _least_groups(units: Iterable[_Unit]) -> int:
     return 2 if all(T.AGENT_SILENT in unit.types for unit in whole) else 3
 
 
-def _verdict(phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_Unit], grows: bool) -> FaultVerdict:
+def _verdict(
+    phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_Unit], first: _Unit | None, grows: bool
+) -> FaultVerdict:
     explained: dict[SymptomType, list[Ints]] = {}
     effects: dict[SymptomType, list[Ints]] = {}
     for unit in units:
@@ -328,14 +337,16 @@ def _verdict(phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_
             for kind, rows in parts.items():
                 into.setdefault(kind, []).append(rows)
     cause.seen |= any(unit.verdict is not None and unit.verdict.seen for unit in units)
-    first = _foremost(units)
     if first is not None and first.verdict is not None:
+        own = dict(first.verdict.explained)
+        loose = [unit.verdict.explained for unit in units if unit.loose and unit.verdict is not None]
+        for kind in own.keys() & phenomenon.types:
+            own[kind] = np.unique(np.concatenate([own[kind], *(rows[kind] for rows in loose if kind in rows)]))
         for kind, found in explained.items():
             effects.setdefault(kind, []).extend(found)
-        own = first.verdict.explained
         every = {kind: np.concatenate(rows) for kind, rows in effects.items()}
         left = {kind: np.setdiff1d(rows, own[kind]) if kind in own else np.unique(rows) for kind, rows in every.items()}
-        return replace(first.verdict, effects=left)
+        return replace(first.verdict, explained=own, effects=left)
     return FaultVerdict(
         modes=(phenomenon.mode,), group=slot, confidence=cause.confidence, alone=cause.confidence, gain=cause.gain,
         explained={kind: np.unique(np.concatenate(rows)) for kind, rows in explained.items()},
