@@ -57,6 +57,8 @@ class FaultVerdict:
     unseen      whether peers lose packets towards it is not known yet and would separate it from a rival
     gathering   others began at the same time; more may follow and have a common cause
     effects     symptom type -> rows outside the component with effects of this cause
+    cables      of a switch that loses packets on some of its cables, these (groups of "link"), ...
+    observed    ... and how many of its cables are observed
     """
 
     modes: tuple[Mode, ...]
@@ -75,6 +77,8 @@ class FaultVerdict:
     unlikely: tuple[Alternative, ...] = ()
     apart: tuple[int, float] | None = None
     gathering: bool = False
+    cables: tuple[int, ...] = ()
+    observed: int = 0
 
     @property
     def mode(self) -> Mode:

@@ -14,6 +14,7 @@ from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED, ONE_
 from fabricmon.engine.diagnosis.diagnose import MOSTLY, FaultVerdict, diagnose, unexplained
 from fabricmon.engine.diagnosis.group_modes import DEAD_MODES
 from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses
+from fabricmon.engine.diagnosis.lossy_switches import of_lossy_switches
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, with_effects, with_their_switch
@@ -43,6 +44,7 @@ def verdicts_of(
     found = without_falls(found)
     found = of_switches_above(with_their_switch(_without_cut_off(found, ports), index.domains), index.domains)
     found, soft = place_losses(observations, found, ports)
+    soft = of_lossy_switches(soft, observations.get(SymptomType.FLOW_LOSS), index.domains)
     return found + fallback(index, hard, found) + soft
 
 

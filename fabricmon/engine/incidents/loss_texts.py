@@ -71,6 +71,11 @@ def loss_evidence(verdict: FaultVerdict, component: str, index: SymptomIndex) ->
             more = ", ..." if len(rows) > 3 else ""
             text = f"explained by it: {WORDS[kind]} on {count(len(rows), 'other member')} ({names}{more})"
             found.append(Evidence(component, text, value=float(len(rows))))
+    if verdict.cables:
+        names = "; ".join(index.domains.names["link"][cable] for cable in verdict.cables)
+        text = f"{len(verdict.cables)} of its {verdict.observed} observed cables lose packets: {names}"
+        text += " (neighbouring ports may be one module)"
+        found.append(Evidence(component, text, value=float(len(verdict.cables))))
     if verdict.only_losses and verdict.domain in FINER:
         about = index.domains.about(verdict.domain, verdict.group)
         found.append(Evidence(component, FINER[verdict.domain].format(**{"tier": "", "switches": "", **about})))
