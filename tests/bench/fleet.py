@@ -1,6 +1,7 @@
 """A central server with a large fleet: processor time, memory, streams at the start, time from a fault to its webhook.
 
-    python -m tests.bench.fleet --nodes 10000 --seconds 60 [--tree DIR ...] [--period 1] [--cgroup 50]
+    python -m tests.bench.fleet --nodes 10000 --seconds 60 [--tree DIR ...] [--period 1] [--cgroup 50] [--churn 5]
+                                [--kill]
 
 Each tree is a checkout with its own .venv, measured in turn and in the same run, `--rounds` times. The server has the
 first core, agents (`fleet_agents`) and receiver the second. Beside it a loop of fixed work runs every few seconds on
@@ -22,9 +23,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fabricmon.sim.dump import write
 from fabricmon.sim.shapes.fat_tree import rail_fabric
@@ -37,6 +38,7 @@ HERE = Path(__file__).parents[2]
 SERVER_CORE, OTHER_CORE = 0, (os.cpu_count() or 1) - 1
 START_LIMIT, SETTLE, LAST = 300.0, 10.0, 20.0
 SLOW = 20.0  # seconds for which a link is slow
+KILLED = 10  # faults while the server is dead
 LOOP = 300_000
 CONFIG = """
 central:
@@ -62,7 +64,9 @@ class FleetRun(NamedTuple):
     core         share of a core of the server while the fleet is at its usual load
     loop         processor seconds of the fixed work
     mib          resident memory at the end
+    early        resident memory after a fifth of the load, `early_descriptors` then
     delays       seconds from a fault to its webhook; `lost`: faults without one
+    back         seconds from the start of a server after a kill to the first webhook of a fault meanwhile, NaN: no kill
     """
 
     listening: float
@@ -71,10 +75,13 @@ class FleetRun(NamedTuple):
     unreachable: int
     core: float
     loop: float
+    early: float
+    early_descriptors: int
     mib: float
     descriptors: int
     delays: list[float]
     lost: int
+    back: float
     generator: str
 
     def quantile(self, share: float) -> float:
@@ -153,10 +160,7 @@ def run(tree: Path, topology: Path, args: argparse.Namespace, quota: Path | None
             directory / "agents.log"))
         _until(lambda: b"listening" in (directory / "agents.log").read_bytes(), 60)
         began = time.monotonic()
-        server = stack.enter_context(process(
-            [tree / ".venv/bin/python", HERE / "tests/bench/fleet_server.py", "central", "--config",
-             directory / "central.yaml"],
-            SERVER_CORE, directory / "server.log", tree))
+        server = stack.enter_context(_server(tree, directory))
         if quota is not None:
             (quota / "cgroup.procs").write_text(str(server.pid))
         url = f"http://127.0.0.1:{web}"
@@ -168,19 +172,63 @@ def run(tree: Path, topology: Path, args: argparse.Namespace, quota: Path | None
         _until(lambda: _live(url, worst) >= args.nodes, START_LIMIT, pause=1.0)
         streams, connecting = time.monotonic() - began - listening, cpu(server.pid) - spent
         time.sleep(SETTLE)
-        core, loop = _load(server.pid, agents, args)
+        core, loop, early = _load(server.pid, agents, args)
         time.sleep(LAST)
-        mib, descriptors = rss(server.pid), len(os.listdir(f"/proc/{server.pid}/fd"))
-        assert agents.stdin is not None
-        agents.stdin.close()
-        agents.wait(30)
+        mib, descriptors = _held(server.pid)
         delays, lost = _delays(faults, got, args.nodes)
         named = {line.partition("address=")[2].split()[0] for line in
                  (directory / "server.log").read_text().splitlines() if "unreachable" in line and "address=" in line}
+        back = _back(server, tree, directory, agents, args) if args.kill else float("nan")
+        assert agents.stdin is not None
+        agents.stdin.close()
+        agents.wait(30)
         if args.keep:
             shutil.copytree(directory, Path(args.keep) / f"{tree.name}-{time.time():.0f}")
         generator = (directory / "agents.log").read_text().splitlines()[-1]
-    return FleetRun(listening, streams, connecting, len(named), core, loop, mib, descriptors, delays, lost, generator)
+    return FleetRun(
+        listening, streams, connecting, len(named), core, loop, *early, mib, descriptors, delays, lost, back, generator
+    )
+
+
+def _server(tree: Path, directory: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    program = [tree / ".venv/bin/python", HERE / "tests/bench/fleet_server.py"]
+    return process(
+        [*program, "central", "--config", directory / "central.yaml"], SERVER_CORE, directory / "server.log", tree
+    )
+
+
+def _held(pid: int) -> tuple[float, int]:
+    """Resident MiB and descriptors of a process."""
+    return rss(pid), len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def _back(
+    server: subprocess.Popen[bytes], tree: Path, directory: Path, agents: subprocess.Popen[bytes],
+    args: argparse.Namespace,
+) -> float:  # fmt: skip
+    """Kill the server, let links become slow, start another: seconds until the first webhook of one of these."""
+    server.kill()
+    server.wait()
+    chosen = random.Random(args.seed + 1).sample(range(args.nodes), KILLED)
+    for node in chosen:
+        say(agents, f"slow {START_LIMIT} {node} 0")
+    time.sleep(2.0)
+    ports = {f"{fleet_agents.name(node, args.nodes)}/mlx5_0/1" for node in chosen}
+    began = time.monotonic()
+    with _server(tree, directory):
+        _until(lambda: bool(ports & _named_since(directory / "posts", began)), START_LIMIT)
+        return time.monotonic() - began
+
+
+def _named_since(got: Path, since: float) -> set[str]:
+    """Words of the components in notifications after a moment of the monotonic clock."""
+    return {word for post in posts(got) if post["at"] >= since for word in _words(post)}
+
+
+def _words(post: dict[str, Any]) -> Iterator[str]:
+    for incident in post["body"]["incidents"]:
+        text = " ".join((incident["component"], *incident["parts"]))
+        yield from text.replace("(", " ").replace(")", " ").replace(",", " ").split()
 
 
 def _answers(url: str, server: subprocess.Popen[bytes]) -> bool:
@@ -211,20 +259,29 @@ def _until(condition: object, patience: float, pause: float = 0.1) -> None:
         time.sleep(pause)
 
 
-def _load(pid: int, agents: subprocess.Popen[bytes], args: argparse.Namespace) -> tuple[float, float]:
-    """Share of a core of the server, and processor seconds of the fixed work, while faults happen."""
-    choose = random.Random(args.seed)
+def _load(
+    pid: int, agents: subprocess.Popen[bytes], args: argparse.Namespace
+) -> tuple[float, float, tuple[float, int]]:
+    """Share of a core of the server, and processor seconds of the fixed work, while faults happen; what it held after
+    a fifth of the time."""
+    choose, restarts, early = random.Random(args.seed), 0, None
     nodes = choose.sample(range(args.nodes), min(args.faults, args.nodes))
     begin, before, works = time.monotonic(), cpu(pid), [fixed_work()]
     for at, node in enumerate(nodes):
         due = begin + (at + choose.random()) * args.seconds / len(nodes)
         while (wait := due - time.monotonic()) > 0:
             time.sleep(min(wait, 1.0))
+            passed = time.monotonic() - begin
+            while restarts < int(args.churn * passed):
+                restarts += 1
+                say(agents, f"restart {choose.randrange(args.nodes)}")
+            early = early or (_held(pid) if passed > args.seconds / 5 else None)
         say(agents, f"slow {SLOW} {node} {choose.randrange(fleet_agents.PORTS)}")
         if at % max(len(nodes) // 10, 1) == 0:
             works.append(fixed_work())
     time.sleep(max(0.0, begin + args.seconds - time.monotonic()))
-    return (cpu(pid) - before) / (time.monotonic() - begin), statistics.median(works)
+    core = (cpu(pid) - before) / (time.monotonic() - begin)
+    return core, statistics.median(works), early or _held(pid)
 
 
 def _delays(faults: Path, got: Path, nodes: int) -> tuple[list[float], int]:
@@ -232,10 +289,8 @@ def _delays(faults: Path, got: Path, nodes: int) -> tuple[list[float], int]:
     offset = time.time() - time.monotonic()
     first: dict[str, float] = {}
     for post in posts(got):
-        for incident in post["body"]["incidents"]:
-            text = " ".join((incident["component"], *incident["parts"]))
-            for word in text.replace("(", " ").replace(")", " ").replace(",", " ").split():
-                first.setdefault(word, post["at"] + offset)
+        for word in _words(post):
+            first.setdefault(word, post["at"] + offset)
     delays, lost = [], 0
     for line in faults.read_text().splitlines():
         fault = json.loads(line)
@@ -277,6 +332,8 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     add("--rounds", type=int, default=1)
     add("--seed", type=int, default=1)
     add("--cgroup", type=int, default=0, help="percent of a core that the server may use; root")
+    add("--churn", type=float, default=0.0, help="agents that are restarted each second")
+    add("--kill", action="store_true", help="kill the server at the end and start it again")
     add("--tree", type=Path, action="append", help="checkout with its .venv, repeatable (default: this one)")
     add("--keep", default="", help="directory for logs and posts of each run")
     return parser.parse_args(words)
@@ -299,7 +356,9 @@ def _rows(one: FleetRun, what: str) -> list[tuple[str, float, str]]:
         (f"{what}, server", one.core * 100, "% of a core"),
         ("  fixed work beside it", one.loop * 1e3, "ms CPU"),
         ("  memory", one.mib, "MiB RSS"),
+        ("  memory after a fifth of the load", one.early, "MiB RSS"),
         ("  descriptors", one.descriptors, ""),
+        ("  descriptors after a fifth of the load", one.early_descriptors, ""),
         ("  from start to listening", one.listening, "s"),
         ("  from then until all streams stand", one.streams, "s"),
         ("  of the server meanwhile", one.connecting, "s CPU"),
@@ -307,6 +366,7 @@ def _rows(one: FleetRun, what: str) -> list[tuple[str, float, str]]:
         ("  fault to webhook, median", one.quantile(0.5), "s"),
         ("  fault to webhook, 99 %", one.quantile(0.99), "s"),
         ("  fault to webhook, worst", one.quantile(1.0), "s"),
+        ("  from a start after a kill to the first webhook of a fault meanwhile", one.back, "s"),
         (f"  faults without a webhook, of {len(one.delays) + one.lost}; {one.generator}", one.lost, ""),
     ]
 
