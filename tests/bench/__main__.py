@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, str] = {
     "frame": "tests.bench.frame",
     "record": "tests.bench.record",
     "fleet": "tests.bench.fleet",
+    "scrapers": "tests.bench.scrapers",
     "tick": "tests.bench.tick",
     "probes": "tests.bench.probes",
     "diagnose": "tests.bench.diagnose",
