@@ -179,17 +179,17 @@ class Agents:
         now, every = time.monotonic(), max(round(self.shape.period), 1)
         if (second + agent.number) % every == 0:
             agent.taken = [now] * len(agent.taken)
-            values = self._values(agent)
-            for at in self.shape.moving:
-                values[at] = now * 1e6
-            self._send(agent, self._full(agent, values))
+            self._send(agent, self._full(agent, self._values(agent)))
         else:
             for at in self.shape.states:
                 agent.taken[at] = now
             self._send(agent, self._delta(agent, {}))
 
     def _values(self, agent: Agent) -> array[float]:
+        """Of the time when they were all read: an agent that begins anew has not begun to count anew."""
         values = self.shape.values[:]
+        for at in self.shape.moving:
+            values[at] = agent.taken[0] * 1e6
         for at, value in agent.changed.items():
             values[at] = value
         return values
