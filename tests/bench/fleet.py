@@ -40,6 +40,7 @@ START_LIMIT, SETTLE, LAST = 300.0, 10.0, 20.0
 SLOW = 20.0  # seconds for which a link is slow
 KILLED = 10  # faults while the server is dead
 LOOP = 300_000
+PARTS = 10  # of the load, after each of which memory is read
 CONFIG = """
 central:
   listen: ["127.0.0.1:{port}"]
@@ -64,7 +65,7 @@ class FleetRun(NamedTuple):
     core         share of a core of the server while the fleet is at its usual load
     loop         processor seconds of the fixed work
     mib          resident memory at the end
-    early        resident memory after a fifth of the load, `early_descriptors` then
+    held         what it held meanwhile: seconds since the load began, resident MiB, descriptors
     delays       seconds from a fault to its webhook; `lost`: faults without one
     back         seconds from the start of a server after a kill to the first webhook of a fault meanwhile, NaN: no kill
     """
@@ -75,8 +76,7 @@ class FleetRun(NamedTuple):
     unreachable: int
     core: float
     loop: float
-    early: float
-    early_descriptors: int
+    held: list[tuple[float, float, int]]
     mib: float
     descriptors: int
     delays: list[float]
@@ -172,7 +172,7 @@ def run(tree: Path, topology: Path, args: argparse.Namespace, quota: Path | None
         _until(lambda: _live(url, worst) >= args.nodes, START_LIMIT, pause=1.0)
         streams, connecting = time.monotonic() - began - listening, cpu(server.pid) - spent
         time.sleep(SETTLE)
-        core, loop, early = _load(server.pid, agents, args)
+        core, loop, held = _load(server.pid, agents, args)
         time.sleep(LAST)
         mib, descriptors = _held(server.pid)
         delays, lost = _delays(faults, got, args.nodes)
@@ -186,7 +186,7 @@ def run(tree: Path, topology: Path, args: argparse.Namespace, quota: Path | None
             shutil.copytree(directory, Path(args.keep) / f"{tree.name}-{time.time():.0f}")
         generator = (directory / "agents.log").read_text().splitlines()[-1]
     return FleetRun(
-        listening, streams, connecting, len(named), core, loop, *early, mib, descriptors, delays, lost, back, generator
+        listening, streams, connecting, len(named), core, loop, held, mib, descriptors, delays, lost, back, generator
     )
 
 
@@ -261,10 +261,10 @@ def _until(condition: object, patience: float, pause: float = 0.1) -> None:
 
 def _load(
     pid: int, agents: subprocess.Popen[bytes], args: argparse.Namespace
-) -> tuple[float, float, tuple[float, int]]:
+) -> tuple[float, float, list[tuple[float, float, int]]]:
     """Share of a core of the server, and processor seconds of the fixed work, while faults happen; what it held after
-    a fifth of the time."""
-    choose, restarts, early = random.Random(args.seed), 0, None
+    each tenth of the time."""
+    choose, restarts, held = random.Random(args.seed), 0, list[tuple[float, float, int]]()
     nodes = choose.sample(range(args.nodes), min(args.faults, args.nodes))
     begin, before, works = time.monotonic(), cpu(pid), [fixed_work()]
     for at, node in enumerate(nodes):
@@ -275,13 +275,14 @@ def _load(
             while restarts < int(args.churn * passed):
                 restarts += 1
                 say(agents, f"restart {choose.randrange(args.nodes)}")
-            early = early or (_held(pid) if passed > args.seconds / 5 else None)
+            if passed > (len(held) + 1) * args.seconds / PARTS:
+                held.append((passed, *_held(pid)))
         say(agents, f"slow {SLOW} {node} {choose.randrange(fleet_agents.PORTS)}")
         if at % max(len(nodes) // 10, 1) == 0:
             works.append(fixed_work())
     time.sleep(max(0.0, begin + args.seconds - time.monotonic()))
     core = (cpu(pid) - before) / (time.monotonic() - begin)
-    return core, statistics.median(works), early or _held(pid)
+    return core, statistics.median(works), held
 
 
 def _delays(faults: Path, got: Path, nodes: int) -> tuple[list[float], int]:
@@ -356,9 +357,9 @@ def _rows(one: FleetRun, what: str) -> list[tuple[str, float, str]]:
         (f"{what}, server", one.core * 100, "% of a core"),
         ("  fixed work beside it", one.loop * 1e3, "ms CPU"),
         ("  memory", one.mib, "MiB RSS"),
-        ("  memory after a fifth of the load", one.early, "MiB RSS"),
+        *((f"  memory after {seconds:.0f} s of load, {files} descriptors", mib, "MiB RSS")
+          for seconds, mib, files in one.held),
         ("  descriptors", one.descriptors, ""),
-        ("  descriptors after a fifth of the load", one.early_descriptors, ""),
         ("  from start to listening", one.listening, "s"),
         ("  from then until all streams stand", one.streams, "s"),
         ("  of the server meanwhile", one.connecting, "s CPU"),
