@@ -5,8 +5,10 @@ window; idle ports are no peers. Of a window's share of the line rate, and of th
 
     z = (x - median) / max(1.4826 MAD, 2 % of |median|)
 
-is taken; a window is low at z > 3.5 in the bad direction and a gap above 8 %. Synchronous jobs make all equally slow,
-so pausing counts as much as a low rate. The groups take turns, one fortieth every quarter of a second.
+is taken; a window is low at z > 3.5 in the bad direction and a gap above 8 %. The same is done with x / median of the
+last minutes divided by what it usually is for the port, as ports that differ among each other hide one that changes.
+Synchronous jobs make all equally slow, so pausing counts as much as a low rate. The groups take turns, one fortieth
+every quarter of a second.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from fabricmon.fleet import link
 from fabricmon.fleet.facts import Facts
 from fabricmon.fleet.link_states import LinkStates
 from fabricmon.fleet.pressure import Pressure
-from fabricmon.fleet.row_state import Floats, Numbers, RowState, per_row
+from fabricmon.fleet.row_state import Bools, Floats, Numbers, RowState, per_row
 from fabricmon.fleet.table import Table
 from fabricmon.topology.groups import Domains
 
@@ -36,6 +38,11 @@ PAUSES = 0.05
 """Share of time paused above the median that is pressure at all: "none" ends here (docs/methods.md#stall-share)."""
 FORGOTTEN = 300.0
 """Seconds of idleness after which what was seen belongs to another job (design choice)."""
+USUAL = 360
+"""Windows over which the usual share of a port is averaged, an hour: a lasting change of the work is the usual share
+after that, while fail-slow episodes last minutes (docs/methods.md#straggler)."""
+RECENT = 2.0 / (WINDOWS + 1)
+"""Weight of a window in an exponential average that is as long as WINDOWS windows."""
 ROLES = ("", "unknown", "compute")
 """Roles of ports that carry collectives; storage and management are not synchronous."""
 
@@ -50,6 +57,7 @@ class Peers(RowState):
     seen      how many there were
     share     of the line rate, in the last of them
     median    of its peers then
+    own       x / median as it usually is; it counts from WINDOWS windows on
     pausing   share of time it sent PFC pause then, and `usual` the median of its peers
     size      ports at work then, this one included
     evaluated `now` of the last of them, NaN before the first
@@ -65,7 +73,11 @@ class Peers(RowState):
     size = per_row(np.int32)
     evaluated = per_row(np.float64, np.nan)
     in_job = per_row(np.bool_, False)
+    own = per_row(np.float32, np.nan)
     _windows = per_row(np.uint16)
+    _recent = per_row(np.float32, np.nan)
+    _learned = per_row(np.int16)
+    _task = per_row(np.int64, -1)
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
@@ -100,6 +112,8 @@ class Peers(RowState):
         job = table.domains.ids.get("job")
         task = np.full(n, -1, np.int64) if job is None else job[:n].astype(np.int64)
         self.in_job[:n] = task >= 0
+        self._learned[:n][self._task[:n] != task] = 0  # its peers are others
+        self._task[:n] = task
         roles = [facts.role_names[name] for name in ROLES if name in facts.role_names]
         rows = np.flatnonzero((rail >= 0) & np.isin(facts.role[:n], roles) & ~facts.swept[:n])
         if not len(rows):
@@ -131,15 +145,18 @@ class Peers(RowState):
             return
         pausing = np.nan_to_num(pressure.pausing.latest[0, rows].astype(np.float64))
         usual, spread = _middle(group, share)
+        stale = ~(now - self.evaluated[rows] <= FORGOTTEN)
+        against, own = self._against_own(rows, share / usual, stale)
         if pausing.max() > PAUSES:
             rests, jitter = _middle(group, pausing)
         else:
             rests = jitter = np.zeros(len(rows))
-        slow = (usual - share > Z * np.maximum(spread, 0.02 * usual)) & (share < (1.0 - GAP) * usual)
+        slow = _low(share, usual, spread)
+        slow |= (share < (1.0 - GAP) * own * usual) & _low(against, *_middle(group, against))
         slow |= pausing - rests > np.maximum(Z * jitter, PAUSES)
         many = np.bincount(group, slow)[group]
         slow &= many <= np.maximum(1.0, MINORITY * size[group])
-        stale = ~(now - self.evaluated[rows] <= FORGOTTEN)
+        self._learn(rows, share / usual, slow)
         before = np.where(stale, np.uint16(0), self._windows[rows])
         after = ((before << np.uint16(1)) | slow.astype(np.uint16)) & _LAST
         self._windows[rows] = after
@@ -149,6 +166,28 @@ class Peers(RowState):
         self.pausing[rows], self.usual[rows] = pausing, rests
         self.size[rows] = size[group]
         self.evaluated[rows] = now
+
+    def _against_own(self, rows: Numbers, ratio: Floats, stale: Bools) -> tuple[Floats, Floats]:
+        """Share divided by median over the last WINDOWS windows, as a share of what it usually is, and that; 1 while
+        unknown."""
+        self._learned[rows[stale]] = 0
+        learned = self._learned[rows]
+        recent = np.where(learned > 0, self._recent[rows], ratio).astype(np.float64)
+        self._recent[rows] = recent = recent + (ratio - recent) * RECENT
+        known = learned >= WINDOWS
+        own = np.where(known, self.own[rows], 1.0).astype(np.float64)
+        return np.where(known, recent / own, 1.0), own
+
+    def _learn(self, rows: Numbers, ratio: Floats, slow: Bools) -> None:
+        """Take over what share divided by median is now; of a row that is low only as one of USUAL windows."""
+        learned = np.minimum(self._learned[rows] + 1, USUAL)
+        own = np.where(learned > 1, self.own[rows], ratio)
+        self.own[rows] = own + (ratio - own) / np.where(slow, USUAL, learned)
+        self._learned[rows] = learned
+
+
+def _low(value: Floats, middle: Floats, spread: Floats) -> Bools:
+    return (middle - value > Z * np.maximum(spread, 0.02 * middle)) & (value < (1.0 - GAP) * middle)
 
 
 def _middle(group: Numbers, value: Floats) -> tuple[Floats, Floats]:

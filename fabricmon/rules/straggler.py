@@ -16,7 +16,8 @@ from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
 
 KEEP_UP = 2
-"""Other ports of a host that keep up, from which a slow one is slow by itself (design choice)."""
+"""Other ports of a host that keep up, from which a slow one is slow by itself (design choice); of a host with one other
+port that one."""
 
 
 class StragglerParams(RuleParams, frozen=True):
@@ -65,10 +66,12 @@ def _alone_on_its_host(view: View, low: NDArray[np.int8], params: StragglerParam
     """Rows of which at least KEEP_UP other ports of the host keep up with their peers: what slows a host slows them
     all, and what has less to do is a host of another job, on all its ports."""
     peers, node = view.tracks.peers, view.node
-    fine = (node >= 0) & view.present & (peers.seen[: view.n] == WINDOWS) & (low <= params.calm)
-    fine &= view.now - peers.evaluated[: view.n] <= 2 * EVERY
-    others = np.bincount(node[fine], minlength=int(node.max(initial=-1)) + 2)  # the last is that of free rows: -1
-    return np.asarray((node >= 0) & (others[node] >= KEEP_UP))
+    at_work = (node >= 0) & view.present & (peers.seen[: view.n] == WINDOWS)
+    at_work &= view.now - peers.evaluated[: view.n] <= 2 * EVERY
+    hosts = int(node.max(initial=-1)) + 2  # the last is that of free rows: -1
+    fine = np.bincount(node[at_work & (low <= params.calm)], minlength=hosts)
+    every = np.bincount(node[at_work], minlength=hosts)
+    return np.asarray((node >= 0) & (fine[node] >= np.clip(every[node] - 1, 1, KEEP_UP)))
 
 
 def _with_their_host(view: View, fire: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -92,8 +95,9 @@ def evidence(view: View, row: int, params: StragglerParams) -> tuple[Evidence, .
     whose = "of its job" if peers.in_job[row] else "at work"
     low = int(peers.low[row])
     text = (
-        f"{share:.1%} of the line rate, {peers.size[row]} ports {whose} on rail {rail} have a median of {median:.1%}; "
-        f"low in {low} of {int(peers.seen[row])} windows of {EVERY:g} s"
+        f"{share:.1%} of the line rate, {peers.size[row]} ports {whose} on rail {rail} have a median of {median:.1%}, "
+        f"of which it usually has {float(peers.own[row]):.0%}; low in {low} of {int(peers.seen[row])} windows of "
+        f"{EVERY:g} s"
     )
     formula = (
         f"|x - median| > {Z:g} x max(1.4826 MAD, 2 %) and a gap above {GAP:.0%} in {params.windows} of {WINDOWS} "
@@ -121,10 +125,11 @@ RULE = Rule(
     ),
     decision=(
         "This port carries clearly less than the other active ports of its rail, or sends clearly more pause, in at "
-        "least ten of twelve windows of ten seconds. The peers are the ports of one rail and make, and of one job "
-        "where jobs are known; idle ports are no peers, and a host that is low on most of its ports counts as another "
-        "job's. Most stragglers are no network fault, so this alone is information; a warning where two other ports "
-        "of the host keep up. Where a link, a PCIe path or an error of the same adapter explains it, "
+        "least ten of twelve windows of ten seconds, or clearly less of their median than it usually does. The peers "
+        "are the ports of one rail and make, and of one job where jobs are known; idle ports are no peers, and a host "
+        "that is low on most of its ports counts as another job's. Most stragglers are no network fault, so this "
+        "alone is information; a warning where two other ports of the host, or its only other one, keep up. Where a "
+        "link, a PCIe path or an error of the same adapter explains it, "
         "it is part of that incident."
     ),
     action=(

@@ -223,3 +223,46 @@ def test_many_groups_in_one_turn_have_their_own_medians() -> None:
     assert set(np.flatnonzero(rails.peers.low[: rails.n]).tolist()) == slow
     assert set(rails.peers.low[sorted(slow)].tolist()) == {2}
     assert rails.peers.median[: rails.n].tolist() == pytest.approx(pace, rel=1e-5)
+
+
+@pytest.mark.parametrize(("before", "after", "low"), [(40, 13, 12), (1, 13, 0), (40, 4, 3)])
+def test_a_port_that_changes_among_ports_that_differ_is_low(before: int, after: int, low: int) -> None:
+    """The shares of the others spread more than the change of one, which it needs WINDOWS windows to be known by."""
+    pace = [0.2 + 0.04 * row for row in range(8)]
+    rails = Rails(8, 1)
+    rails.set(pace, [0.0] * 8)
+    rails.advance()
+    for _ in range(before):
+        rails.window()
+    rails.set([0.6 * one if row == 5 else one for row, one in enumerate(pace)], [0.0] * 8)
+    for _ in range(after):
+        rails.window()
+    assert rails.peers.low[:8].tolist() == [low if row == 5 else 0 for row in range(8)]
+    assert rails.peers.own[5] == pytest.approx(pace[5] / statistics.median(pace), rel=0.03) or not low
+
+
+def test_a_lasting_change_is_the_usual_share_after_hours() -> None:
+    pace = [0.2 + 0.04 * row for row in range(8)]
+    rails = Rails(8, 1)
+    rails.set(pace, [0.0] * 8)
+    rails.advance()
+    for _ in range(40):
+        rails.window()
+    rails.set([0.7 * one if row == 5 else one for row, one in enumerate(pace)], [0.0] * 8)
+    for _ in range(3 * 360):
+        rails.window()
+    assert rails.peers.low[5] == 0
+
+
+def test_a_port_of_another_job_has_no_usual_share_yet() -> None:
+    pace = [0.2 + 0.04 * row for row in range(8)]
+    rails = Rails(8, 1)
+    rails.set(pace, [0.0] * 8)
+    rails.advance()
+    for _ in range(40):
+        rails.window()
+    rails.jobs({(component.node, component.name): 0 for component in rails.table.ids[:8]})
+    rails.set([0.6 * one if row == 5 else one for row, one in enumerate(pace)], [0.0] * 8)
+    rails.window()
+    rails.window()
+    assert rails.peers.low[5] == 0
