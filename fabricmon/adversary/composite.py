@@ -32,6 +32,9 @@ POLL = 10.0
 PATTERNS = {"ring": 4.0, "tree": 2.0, "all_to_all": 3.0, "bursts": 1.0}
 SWEPT = 0.5
 """Share of the InfiniBand fabrics that an agent sweeps."""
+MOST_SWITCH_PORTS = 254
+"""Ports of an InfiniBand switch at most: a port number has eight bits, 0 is the switch itself and 255 stands for all
+(IBTA). No agent sweeps a drawn fabric with larger switches."""
 NAMED_FLOWS, MOST_NAMED = 0.25, 1500
 """Share of the fabrics whose agents report flows, and the ports up to which they do."""
 
@@ -90,7 +93,8 @@ def compose(seed: int, number: int, stress: str = "", most: int = HOSTS[1]) -> C
     load = draw.of("load")
     jobs, steady, started = _load(load, fabric)
     by_sweep = fabric.layout.link_layer == "InfiniBand" and stress not in ("filed", "no topology")
-    swept = by_sweep and draw.chance(SWEPT)
+    ports = max((end.port for cable in fabric.layout.graph.cables for end in (cable.a, cable.b)), default=0)
+    swept = by_sweep and ports <= MOST_SWITCH_PORTS and draw.chance(SWEPT)
     scene = PlayedFabric.of(fabric, number, POLL, steady, (), False)
     places = Places(fabric, scene.transit)
     loaded = None if steady else {host for job in jobs for host in job.hosts}
