@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from fabricmon.fleet.downs import DEPTH
 from fabricmon.fleet.view import View
 from fabricmon.forms.times import clock_times
 from fabricmon.model import Evidence, Kind, Severity
+from fabricmon.rules.module_flaps import Down, downs_of_modules
 from fabricmon.rules.promql import Alert, RecordingRule, Translation, any_of, metric, span
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
@@ -91,6 +93,29 @@ def score(view: View, rows: NDArray[np.intp], params: LinkFlappingParams) -> Sco
     return Score(penalty, episodes, began)
 
 
+def of_module(downs: Sequence[Down], now: float, params: LinkFlappingParams) -> tuple[float, float]:
+    """Penalty of some downs, oldest first, as of one link, and when their present series began."""
+    penalty, before, began = 0.0, -math.inf, math.nan
+    for down in downs:
+        left = penalty * 2.0 ** (-(down.at - before) / params.half_life) if penalty else 0.0
+        began = down.at if left < params.clear_at else began
+        penalty, before = min(left + PER_DOWN * down.number, params.ceiling), down.at
+    return (penalty * 2.0 ** (-(now - before) / params.half_life) if penalty else 0.0), began
+
+
+def _with_modules(
+    view: View, rows: NDArray[np.intp], found: Score, params: LinkFlappingParams
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Penalty and beginning of each row; of the ports of a module of which none flaps by itself those of the module."""
+    penalty, began = found.penalty.copy(), found.began.copy()
+    for downs in downs_of_modules(view, rows, found.penalty, params.clear_at, params.window):
+        ports = {down.row: [one for one in downs if one.row == down.row] for down in downs}
+        if all(of_module(mine, mine[-1].at, params)[0] <= params.raise_at for mine in ports.values()):
+            mine = np.isin(rows, list(ports))
+            penalty[mine], began[mine] = of_module(downs, view.now, params)
+    return penalty, began
+
+
 def test(view: View, params: LinkFlappingParams) -> Outcome:
     tracks, n = view.tracks, view.n
     penalty, since = np.zeros(n), np.full(n, np.nan)
@@ -98,7 +123,7 @@ def test(view: View, params: LinkFlappingParams) -> Outcome:
     rows = np.flatnonzero(view.now - tracks.downs.last[:n] <= params.window)
     if len(rows):
         found = score(view, rows, params)
-        penalty[rows], since[rows] = found.penalty, found.began
+        penalty[rows], since[rows] = _with_modules(view, rows, found, params)
         slow[rows] = found.episodes >= params.episodes
     fire = (penalty > params.raise_at) | slow
     fresh = view.fresh("link_downed") | view.fresh("carrier_down_changes") | view.fresh("state")
@@ -113,6 +138,9 @@ def test(view: View, params: LinkFlappingParams) -> Outcome:
 
 def evidence(view: View, row: int, params: LinkFlappingParams) -> tuple[Evidence, ...]:
     found = score(view, np.array([row]), params)
+    alone = found.penalty[0] > params.raise_at or found.episodes[0] >= params.episodes
+    if not alone and (module := _reading_of_module(view, row, params)) is not None:
+        return (module,)
     downs = [(at, count) for at, count in view.tracks.downs.of_row(row) if view.now - at <= params.window]
     recent = [(at, count) for at, count in downs if at >= found.began[0]] or downs
     total = sum(count for _, count in recent)
@@ -121,8 +149,7 @@ def evidence(view: View, row: int, params: LinkFlappingParams) -> tuple[Evidence
     readings = [
         reading(
             f"{total} downs ({times}), weighted by age {penalty / PER_DOWN:.1f}",
-            f"weight = P / {PER_DOWN:.0f}; P = {PER_DOWN:.0f} a down, half-life {params.half_life:g} s; "
-            f"raise > {params.raise_at:g}, clear < {params.clear_at:g}",
+            _formula(params),
             penalty / PER_DOWN,
             params.raise_at / PER_DOWN,
             penalty > params.raise_at,
@@ -139,6 +166,31 @@ def evidence(view: View, row: int, params: LinkFlappingParams) -> tuple[Evidence
         text = f"{excused} downs not counted: administrative, in maintenance, or soon after a boot or driver reload"
         readings.append(reading(text, for_it=False))
     return tuple(readings)
+
+
+def _reading_of_module(view: View, row: int, params: LinkFlappingParams) -> Evidence | None:
+    """The downs of the module of a port, where that flaps; None where it does not."""
+    rows = np.flatnonzero(view.now - view.tracks.downs.last[: view.n] <= params.window)
+    for downs in downs_of_modules(view, rows, score(view, rows, params).penalty, params.clear_at, params.window):
+        penalty, began = of_module(downs, view.now, params)
+        if penalty > params.raise_at and any(down.row == row for down in downs):
+            recent = [down for down in downs if down.at >= began]
+            ports = len({down.row for down in recent})
+            times = clock_times([down.at for down in recent][-TIMES:])
+            return reading(
+                f"{len(recent)} downs of the {ports} ports of its module ({times}), weighted by age "
+                f"{penalty / PER_DOWN:.1f}",
+                f"as of one link: {_formula(params)}", penalty / PER_DOWN, params.raise_at / PER_DOWN,
+                measure="link_flapping.penalty",
+            )  # fmt: skip
+    return None
+
+
+def _formula(params: LinkFlappingParams) -> str:
+    return (
+        f"weight = P / {PER_DOWN:.0f}; P = {PER_DOWN:.0f} a down, half-life {params.half_life:g} s; "
+        f"raise > {params.raise_at:g}, clear < {params.clear_at:g}"
+    )
 
 
 def info(view: View, row: int, params: LinkFlappingParams) -> dict[str, str]:
@@ -181,7 +233,8 @@ def promql(params: LinkFlappingParams) -> Translation:
         differs=(
             "the penalty decays in four steps, not smoothly, so it is up to a quarter too high; administrative downs "
             "and those soon after a boot count; a quick flap leaves two episodes of slow flapping; after the end "
-            "it keeps firing for the decay of a penalty from its raise to its clear level"
+            "it keeps firing for the decay of a penalty from its raise to its clear level; ports of one module are "
+            "counted apart"
         ),
     )
 
@@ -205,7 +258,8 @@ RULE = Rule(
         "thousands, as downs weighted by age. So two downs of a reboot do not raise it, the third within minutes does, "
         "and it clears about half an hour after the last. Slow flapping is three separate episodes in 24 hours. "
         "Administrative downs and downs in maintenance or within two minutes of a boot do not count. Where several "
-        "counters count the same down, the greatest counts, not the sum."
+        "counters count the same down, the greatest counts, not the sum. Downs of both ports of a module also have one "
+        "penalty."
     ),
     action=(
         "Take the link out of service before the next job starts. Then clean and reseat both ends, swap the "

@@ -1,0 +1,75 @@
+"""Ports of one module that fall in turn flap as one, whatever each does alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabricmon.rules.link_flapping import LinkFlappingParams, of_module
+from fabricmon.rules.module_flaps import Down
+from tests.rules.bench_of_ports import Ports
+
+
+def of_two(serials: tuple[str, str] = ("A", "A")) -> Ports:
+    """A host with four ports, of which the first two share a module where their serial numbers say so."""
+    own = {(0, nic): {"module_serial": serials[nic] if nic < 2 else f"other-{nic}"} for nic in range(4)}
+    ports = Ports(nics=4, own=own)
+    ports.polls(30)
+    return ports
+
+
+def fall(ports: Ports, *nics: int) -> set[str]:
+    """Each of some ports falls once, a minute apart; what is reported then."""
+    for nic in nics:
+        ports.flap(0, nic)
+        ports.polls(6)
+    return {f"{symptom.rule} {symptom.component.name}" for symptom in ports.open("link_flapping")}
+
+
+BOTH = {"link_flapping mlx5_0/1", "link_flapping mlx5_1/1"}
+
+
+@pytest.mark.parametrize(
+    ("falls", "reported"),
+    [((0, 1, 0), BOTH), ((0, 1, 1), BOTH), ((0, 1), set()), ((0, 0), set()), ((0, 0, 2), set()), ((2, 3, 2), set())],
+)
+def test_three_falls_of_a_module_are_a_flap_of_both_its_ports(falls: tuple[int, ...], reported: set[str]) -> None:
+    assert fall(of_two(), *falls) == reported
+
+
+def test_ports_of_two_modules_are_not_counted_together() -> None:
+    assert fall(of_two(("A", "B")), 0, 1, 0, 1) == set()
+
+
+def test_both_ports_that_fall_at_one_moment_fell_once() -> None:
+    ports = of_two()
+    for _ in range(2):
+        ports.flap(0, 0)
+        ports.flap(0, 1)
+        ports.polls(6)
+    assert not ports.open("link_flapping")
+
+
+def test_a_port_that_flaps_alone_takes_its_neighbour_not_along() -> None:
+    ports = of_two()
+    assert fall(ports, 0, 0, 0, 1) == {"link_flapping mlx5_0/1"}
+    ports.polls(120)  # the penalty of the one is below its limit now, that of both is not
+    assert fall(ports) == {"link_flapping mlx5_0/1"}
+
+
+def test_the_reading_is_that_of_the_module_and_it_clears_as_a_link_does() -> None:
+    ports = of_two()
+    fall(ports, 0, 1, 0)
+    symptom = ports.open("link_flapping")[0]
+    assert symptom.evidence[0].text.startswith("3 downs of the 2 ports of its module (")
+    ports.polls(90)
+    assert ports.open("link_flapping"), "after 15 minutes it is at 1300"
+    ports.polls(120)
+    assert not ports.open("link_flapping")
+
+
+@pytest.mark.parametrize(("apart", "penalty", "began"), [(0.0, 3000.0, 1000.0), (900.0, 1750.0, 1900.0)])
+def test_the_penalty_of_a_module_decays_as_that_of_a_link(apart: float, penalty: float, began: float) -> None:
+    """After one half-life half of one down is left, which is below the level at which a series ends."""
+    downs = [Down(1000.0 + n * apart, 1, n % 2) for n in range(3)]
+    assert of_module(downs, downs[-1].at, LinkFlappingParams()) == (penalty, began)
+    assert of_module(downs, downs[-1].at + 900.0, LinkFlappingParams())[0] == penalty / 2
