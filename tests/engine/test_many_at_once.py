@@ -389,6 +389,9 @@ def of_group(name: str, group: int, rows: Sequence[int], onset: float = 100.0, w
     return FaultVerdict((mode,), group, 0.99, 0.99, 50.0, {DOWN: np.array(rows)}, onset, {DOWN: well}, (), None)
 
 
+TWO_LEAVES = [of_group("leaf down", 0, range(4)), of_group("leaf down", 1, range(4, 8), 104.0)]
+
+
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
@@ -399,6 +402,8 @@ def of_group(name: str, group: int, rows: Sequence[int], onset: float = 100.0, w
         ([of_group("module down", 0, range(4), well=4), of_group("module down", 1, [8, 9], well=4)], ["common"]),
         ([of_group("ports of a leaf down", 0, range(4)), of_group("ports of a leaf down", 1, [8, 9, 10])], ["common"]),
         ([of_group("leaf down", 0, range(4)), of_group("ports of a leaf down", 1, [8, 9, 10])], ["leaf", "part"]),
+        ([*TWO_LEAVES, of_group("cable or optic down", 9, [9])], ["leaf", "leaf", "link"]),
+        ([*TWO_LEAVES, *(of_group("cable or optic down", at, [at]) for at in (9, 14))], ["common"]),
     ],
 )
 def test_two_parts_of_groups_or_three_groups_at_one_moment_have_a_common_cause_two_whole_ones_have_not(

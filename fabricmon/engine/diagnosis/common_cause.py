@@ -313,15 +313,20 @@ def _least(cluster: Sequence[_Unit], domains: RowDomains) -> int:
         return LEAST
     first = _foremost(cluster, domains)
     own = [unit for unit in cluster if unit is first or unit.loose or not unit.wide]
-    return 2 if first is not None and _fits(first, own, domains) else _least_groups(cluster)
+    if first is not None and _fits(first, own, domains):
+        return 2
+    return _least_groups(cluster)
 
 
 def _least_groups(units: Iterable[_Unit]) -> int:
     """Beginnings with a group among them that can have an unknown common cause. Two groups of hosts that fall silent
     together are one segment of the management network or one feed; two parts of groups that fail at one moment are
-    doubtful names for what has cables in both; two whole leaves are two."""
-    whole = [unit for unit in units if unit.wide and not unit.partly]
-    return 2 if all(T.AGENT_SILENT in unit.types for unit in whole) else 3
+    doubtful names for what has cables in both; two whole leaves are two, with one cable beside them, too."""
+    wide = [unit for unit in units if unit.wide]
+    whole = [unit for unit in wide if not unit.partly]
+    if all(T.AGENT_SILENT in unit.types for unit in whole):
+        return 2
+    return LEAST if len(whole) == len(wide) == 2 else 3
 
 
 def _verdict(

@@ -13,7 +13,7 @@ from fabricmon.engine.diagnosis.causes import Mode
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.domains.groups import Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
-from fabricmon.engine.symptoms.rule_state import PENDING, RuleState, SymptomKey
+from fabricmon.engine.symptoms.rule_state import OK, PENDING, RuleState, SymptomKey
 from fabricmon.model import ComponentId, Kind, Symptom
 from fabricmon.rules.rule import Rule
 
@@ -167,6 +167,8 @@ def _observation(
             known[:m] &= ~state.ended_after(now - RECOVERED)[:m]
         effects = yielded.get(state.rule.name)
         for row, held in state.open.items():
+            if kind in STATE_TYPES and up_at_other_end(state, row, index.domains):
+                continue
             if row >= n or (effects is not None and effects[row]):
                 continue
             if aside[row] and not claimed(SymptomKey(state.rule.name, held.symptom.component)):
@@ -184,6 +186,15 @@ def _observation(
     known[rows] = True
     onsets_of, before_of = ([of.get(row, np.inf) for row in rows.tolist()] for of in (open_rows, before))
     return Observation(groups, rows, np.array(onsets_of, np.float64), known, np.array(before_of, np.float64))
+
+
+def up_at_other_end(state: RuleState, row: int, domains: RowDomains) -> bool:
+    """Whether the open symptom of a link's state is only what a silent agent read last, while a sweep reads its other
+    end without it."""
+    if state.known[row]:
+        return False
+    others = [other for other in domains.reported_by.get(row, ()) if other != row and other < len(state.known)]
+    return any(state.known[other] and state.phase[other] == OK for other in others)
 
 
 def _merge_echoes(kind: SymptomType, domains: RowDomains, open_rows: dict[int, float], known: Mask) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fabricmon.catalogue.kinds import KINDS
+from fabricmon.engine.diagnosis.symptom_index import STATE_TYPES, up_at_other_end
 from fabricmon.engine.domains.dependent_hosts import DependentHosts
 from fabricmon.engine.domains.placing import Placing
 from fabricmon.engine.incidents.restored import PartState
@@ -19,7 +21,10 @@ class ClaimLookup:
 
     def is_open(self, key: SymptomKey) -> bool:
         state, row = self._rule_states.by_rule.get(key.rule), self._row(key.component)
-        return state is not None and row is not None and row in state.open
+        if state is None or row is None or row not in state.open:
+            return False
+        domains, kind = self._placing.domains, KINDS[state.rule.kind].symptom
+        return domains is None or kind not in STATE_TYPES or not up_at_other_end(state, row, domains)
 
     def symptoms(self, key: SymptomKey) -> list[Symptom]:
         """The open symptoms of a claimed component: the claim's own, and a link that is down now."""
