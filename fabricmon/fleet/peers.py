@@ -13,7 +13,10 @@ every quarter of a second.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from fabricmon.fleet import link
 from fabricmon.fleet.facts import Facts
@@ -31,9 +34,13 @@ ACTIVE = 0.01
 """Share of the line rate from which a port is at work (design choice): keep-alives and monitoring are far below, all
 jobs above."""
 Z = 3.5
+Z_OWN = 6.0
+"""Of an average over WINDOWS windows, which hang together, so that many low ones are no better evidence than one: 1e-9 by
+the normal distribution, one false port in ten days of 100,000 (docs/methods.md#peer-comparison)."""
 GAP = 0.08
 MINORITY = 0.1
-"""Share of a group that may be low at once (design choice): more of them are another job's ports and no stragglers."""
+"""Share of a group that may be low at once by one measure (design choice): more are another job's ports, no stragglers.
+"""
 PAUSES = 0.05
 """Share of time paused above the median that is pressure at all: "none" ends here (docs/methods.md#stall-share)."""
 FORGOTTEN = 300.0
@@ -62,6 +69,7 @@ class Peers(RowState):
     size      ports at work then, this one included
     evaluated `now` of the last of them, NaN before the first
     in_job    its peers are those of its own job
+    across    its rail has few ports: its peers are those of all such rails
     """
 
     low = per_row(np.int8)
@@ -73,6 +81,7 @@ class Peers(RowState):
     size = per_row(np.int32)
     evaluated = per_row(np.float64, np.nan)
     in_job = per_row(np.bool_, False)
+    across = per_row(np.bool_, False)
     own = per_row(np.float32, np.nan)
     _windows = per_row(np.uint16)
     _recent = per_row(np.float32, np.nan)
@@ -111,14 +120,14 @@ class Peers(RowState):
         rail = rail[:n].astype(np.int64)
         job = table.domains.ids.get("job")
         task = np.full(n, -1, np.int64) if job is None else job[:n].astype(np.int64)
-        self.in_job[:n] = task >= 0
-        self._learned[:n][self._task[:n] != task] = 0  # its peers are others
-        self._task[:n] = task
         roles = [facts.role_names[name] for name in ROLES if name in facts.role_names]
         rows = np.flatnonzero((rail >= 0) & np.isin(facts.role[:n], roles) & ~facts.swept[:n])
         if not len(rows):
             return
-        key = (rail[rows] * (int(task.max()) + 2) + task[rows] + 1) * facts.makes + facts.make[rows]
+        key = self._keys(rows, rail, task, facts)
+        self.in_job[:n] = task >= 0
+        self._learned[:n][self._task[:n] != task] = 0  # its peers are others
+        self._task[:n] = task
         order = np.argsort(key, kind="stable")
         rows, key = rows[order], key[order]
         starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
@@ -128,6 +137,17 @@ class Peers(RowState):
             first, last = (int(at * len(starts) / TURNS) for at in (turn, turn + 1))
             mine = (group >= first) & (group < last) & large[group]
             self._turns.append((rows[mine], group[mine]))
+
+    def _keys(self, rows: Numbers, rail: NDArray[Any], task: NDArray[Any], facts: Facts) -> Numbers:
+        """A number for each group: rail, job and make of some rows.
+
+        Ports of a job that has fewer than LEAST on a rail are compared with those of no job (`task` becomes -1), those
+        of a smaller rail with all of such rails (`across`)."""
+        tasks, make = int(task.max()) + 2, facts.make[rows]
+        task[rows[_small((rail[rows] * tasks + task[rows] + 1) * facts.makes + make)]] = -1
+        few = _small((rail[rows] * tasks + task[rows] + 1) * facts.makes + make)
+        self.across[rows] = few
+        return np.asarray((np.where(few, 0, rail[rows] + 1) * tasks + task[rows] + 1) * facts.makes + make)
 
     def _compare(
         self, rows: Numbers, group: Numbers, table: Table, links: LinkStates, pressure: Pressure, now: float
@@ -151,11 +171,10 @@ class Peers(RowState):
             rests, jitter = _middle(group, pausing)
         else:
             rests = jitter = np.zeros(len(rows))
-        slow = _low(share, usual, spread)
-        slow |= (share < (1.0 - GAP) * own * usual) & _low(against, *_middle(group, against))
-        slow |= pausing - rests > np.maximum(Z * jitter, PAUSES)
-        many = np.bincount(group, slow)[group]
-        slow &= many <= np.maximum(1.0, MINORITY * size[group])
+        slow = _of_few(_low(share, usual, spread), group, size)
+        changed = (share < (1.0 - GAP) * own * usual) & _low(against, *_middle(group, against), Z_OWN)
+        slow |= _of_few(changed, group, size)
+        slow |= _of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, size)
         self._learn(rows, share / usual, slow)
         before = np.where(stale, np.uint16(0), self._windows[rows])
         after = ((before << np.uint16(1)) | slow.astype(np.uint16)) & _LAST
@@ -186,8 +205,19 @@ class Peers(RowState):
         self._learned[rows] = learned
 
 
-def _low(value: Floats, middle: Floats, spread: Floats) -> Bools:
-    return (middle - value > Z * np.maximum(spread, 0.02 * middle)) & (value < (1.0 - GAP) * middle)
+def _low(value: Floats, middle: Floats, spread: Floats, z: float = Z) -> Bools:
+    return (middle - value > z * np.maximum(spread, 0.02 * middle)) & (value < (1.0 - GAP) * middle)
+
+
+def _small(key: Numbers) -> Bools:
+    """Entries of groups of fewer than LEAST."""
+    _, at, size = np.unique(key, return_inverse=True, return_counts=True)
+    return np.asarray(size[at] < LEAST)
+
+
+def _of_few(slow: Bools, group: Numbers, size: Numbers) -> Bools:
+    """Those of groups of which MINORITY at most are."""
+    return slow & (np.bincount(group, slow)[group] <= np.maximum(1.0, MINORITY * size[group]))
 
 
 def _middle(group: Numbers, value: Floats) -> tuple[Floats, Floats]:

@@ -91,11 +91,12 @@ def evidence(view: View, row: int, params: StragglerParams) -> tuple[Evidence, .
     if np.isnan(peers.evaluated[row]):
         return (reading("not compared: idle, or fewer than 8 peers at work", for_it=False),)
     share, median = float(peers.share[row]), float(peers.median[row])
-    rail = view.group_name("rail", int(view.group("rail")[row]))
+    rail = f"rail {view.group_name('rail', int(view.group('rail')[row]))}"
+    rail = "rails of few ports" if peers.across[row] else rail
     whose = "of its job" if peers.in_job[row] else "at work"
     low = int(peers.low[row])
     text = (
-        f"{share:.1%} of the line rate, {peers.size[row]} ports {whose} on rail {rail} have a median of {median:.1%}, "
+        f"{share:.1%} of the line rate, {peers.size[row]} ports {whose} on {rail} have a median of {median:.1%}, "
         f"of which it usually has {float(peers.own[row]):.0%}; low in {low} of {int(peers.seen[row])} windows of "
         f"{EVERY:g} s"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.symptom_index import up_at_other_end
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.engine.symptoms.rule_state import RuleState
@@ -50,4 +51,5 @@ def test_what_a_silent_agent_read_last_yields_to_the_other_end(known: list[int],
     held = state([OWN], [OWN, SWEPT, OTHER], 200.0, held)
     assert OWN in held.open
     held = state(down, known, 300.0, held)
-    assert up_at_other_end(held, OWN, domains()) is up
+    assert up_at_other_end(SymptomType.LINK_DOWN, held, OWN, domains()) is up
+    assert not up_at_other_end(SymptomType.LINK_ERRORS, held, OWN, domains()), "each end counts its own"

@@ -107,11 +107,32 @@ def test_an_adapter_that_is_slow_alone_on_its_host_is_a_warning(slow: list[int],
 
 
 def test_few_peers_give_no_verdict() -> None:
+    ports = Ports(hosts=3, nics=2)
+    share = np.full((3, 2), 0.6)
+    share[0, 0] = 0.2
+    work(ports, share, 30)
+    assert not named(ports)
+
+
+def test_ports_of_rails_with_few_ports_are_compared_with_each_other() -> None:
     ports = Ports(hosts=6, nics=2)
     share = np.full((6, 2), 0.6)
     share[0, 0] = 0.2
     work(ports, share, 30)
-    assert not named(ports)
+    assert named(ports) == ["host-000/mlx5_0/1"]
+    assert "12 ports at work on rails of few ports have" in ports.open("straggler")[0].evidence[0].text
+
+
+def test_ports_of_a_small_job_are_compared_with_those_of_no_job() -> None:
+    ports = Ports(hosts=32, nics=2)
+    table = ports.fleet.tables[Kind.PORT]
+    assert table.domains is not None
+    job = np.array([0 if int(component.node[-3:]) < 4 else -1 for component in table.ids], np.int32)
+    table.domains = replace(table.domains, ids={**table.domains.ids, "job": job})
+    share = np.full((32, 2), 0.6)
+    share[2, 1] = 0.2
+    work(ports, share, 30)
+    assert named(ports) == ["host-002/mlx5_1/1"]
 
 
 def test_jobs_that_start_and_stop_make_none() -> None:

@@ -167,9 +167,7 @@ def _observation(
             known[:m] &= ~state.ended_after(now - RECOVERED)[:m]
         effects = yielded.get(state.rule.name)
         for row, held in state.open.items():
-            if kind in STATE_TYPES and up_at_other_end(state, row, index.domains):
-                continue
-            if row >= n or (effects is not None and effects[row]):
+            if row >= n or (effects is not None and effects[row]) or up_at_other_end(kind, state, row, index.domains):
                 continue
             if aside[row] and not claimed(SymptomKey(state.rule.name, held.symptom.component)):
                 continue
@@ -188,10 +186,10 @@ def _observation(
     return Observation(groups, rows, np.array(onsets_of, np.float64), known, np.array(before_of, np.float64))
 
 
-def up_at_other_end(state: RuleState, row: int, domains: RowDomains) -> bool:
+def up_at_other_end(kind: SymptomType | None, state: RuleState, row: int, domains: RowDomains) -> bool:
     """Whether the open symptom of a link's state is only what a silent agent read last, while a sweep reads its other
     end without it."""
-    if state.known[row]:
+    if kind not in STATE_TYPES or state.known[row]:
         return False
     others = [other for other in domains.reported_by.get(row, ()) if other != row and other < len(state.known)]
     return any(state.known[other] and state.phase[other] == OK for other in others)

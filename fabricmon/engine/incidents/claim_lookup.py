@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fabricmon.catalogue.kinds import KINDS
-from fabricmon.engine.diagnosis.symptom_index import STATE_TYPES, up_at_other_end
+from fabricmon.engine.diagnosis.symptom_index import up_at_other_end
 from fabricmon.engine.domains.dependent_hosts import DependentHosts
 from fabricmon.engine.domains.placing import Placing
 from fabricmon.engine.incidents.restored import PartState
@@ -24,7 +24,7 @@ class ClaimLookup:
         if state is None or row is None or row not in state.open:
             return False
         domains, kind = self._placing.domains, KINDS[state.rule.kind].symptom
-        return domains is None or kind not in STATE_TYPES or not up_at_other_end(state, row, domains)
+        return domains is None or not up_at_other_end(kind, state, row, domains)
 
     def symptoms(self, key: SymptomKey) -> list[Symptom]:
         """The open symptoms of a claimed component: the claim's own, and a link that is down now."""
