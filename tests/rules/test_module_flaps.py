@@ -49,6 +49,15 @@ def test_both_ports_that_fall_at_one_moment_fell_once() -> None:
     assert not ports.open("link_flapping")
 
 
+def test_a_fall_with_ports_of_other_modules_is_not_of_the_module() -> None:
+    ports = of_two()
+    for nic in range(4):
+        ports.flap(0, nic)
+    ports.polls(6)
+    assert fall(ports, 0, 1) == set()
+    assert fall(ports, 0) == BOTH, "the third at which no other port fell"
+
+
 def test_a_port_that_flaps_alone_takes_its_neighbour_not_along() -> None:
     ports = of_two()
     assert fall(ports, 0, 0, 0, 1) == {"link_flapping mlx5_0/1"}
