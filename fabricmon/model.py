@@ -13,6 +13,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -21,7 +22,7 @@ from msgspec import Struct
 class RankedEnum(StrEnum):
     """Words in an order; `rank` counts from 0."""
 
-    @property
+    @cached_property
     def rank(self) -> int:
         return list(type(self)).index(self)
 

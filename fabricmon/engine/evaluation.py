@@ -11,6 +11,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.last_diagnosis import LastDiagnosis
 from fabricmon.engine.diagnosis.losses import DeadHosts, answering, witnesses
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.row_conditions import (
@@ -22,6 +23,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
     set_aside,
     with_parts,
 )
+from fabricmon.engine.diagnosis.runs import LastParts
 from fabricmon.engine.diagnosis.silence_rate import SilenceRate
 from fabricmon.engine.diagnosis.symptom_index import TABLES, SymptomIndex, observations_of, rule_states_by_type
 from fabricmon.engine.diagnosis.verdicts import verdicts_of, with_dark_hosts, with_slowed
@@ -72,6 +74,7 @@ class Evaluation:
         self._events, self._failures = events, rule_states.failures
         self._lookup = ClaimLookup(fleet, rule_states, placing)
         self._silence, self._common_causes, self._dead = SilenceRate(), CommonCauses(), DeadHosts()
+        self._last_diagnosis, self._parts = LastDiagnosis(), LastParts()
         self._readings = CurrentReadings(rule_states)
         self._notices = Notices(fabric, fleet, self._lookup, self._readings.of)
         self._impacts = JobImpacts(self._lookup)
@@ -108,6 +111,7 @@ class Evaluation:
                 self._situation.recovered(str(change.symptom.component))
         if any(moved.values()):
             self._situation.drop_claims(self._lookup.exists)
+            self._last_diagnosis.clear()
         self._failures.guard("placing", None, self._place, symptoms, moved, now)
         return symptoms
 
@@ -202,14 +206,14 @@ class Evaluation:
         held_up = victims(observations, storms)
         observations = without(observations, held_up)
         ports_now = self._views.of(Kind.PORT)
-        observations = with_parts(index.domains, observations, ports_now)
+        observations = with_parts(index.domains, observations, ports_now, self._parts)
         _, absent = away(index.domains, self._fleet.tables[Kind.NODE], now)
         if (covers := self._windows.of_components(now)) is not None:
             absent = np.fmin(absent, cut_off(ports_now, of_components(index.domains, covers, ports_now)))
         ports = port_health(index.domains, observations, ports_now, absent)
         silence = self._silence.leak(observations, now)
         seen = self._dead.with_earlier(witnesses(observations, ports), observations)
-        verdicts = verdicts_of(observations, seen, silence, ports, index)
+        verdicts = verdicts_of(observations, seen, silence, ports, index, self._last_diagnosis.of)
         self._seen = index.hosts(SymptomType.AGENT_SILENT, answering(observations, seen))
         witnessed = partial(index.witnessed, restored=self._situation.together)
         verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now)

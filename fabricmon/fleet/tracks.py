@@ -16,7 +16,7 @@ from fabricmon.fleet.losses import FLOWS, PORTS, Losses
 from fabricmon.fleet.peers import Peers
 from fabricmon.fleet.pressure import Pressure
 from fabricmon.fleet.probes import Probes, Reach
-from fabricmon.fleet.row_state import RowState, per_row
+from fabricmon.fleet.row_state import Numbers, RowState, per_row
 from fabricmon.fleet.settings import TrackSettings
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.trend import ModuleTrend
@@ -103,21 +103,30 @@ class PcieTracks(RowState):
     def __init__(self, capacity: int, ports: Callable[[], Table]) -> None:
         super().__init__(capacity)
         self._ports = ports  # called, as a table among the parts would grow with this one
+        self._rows_of: dict[int, Numbers] = {}
+        self._rows_at = 0, 0  # `changes` of both tables
 
     def work(self, table: Table, row: int) -> AdapterWork:
         """When the ports of the row's adapter carried traffic."""
-        labels, node, ports = table.labels[row], table.ids[row].node, self._ports()
-        tracks = ports.tracks
-        if not isinstance(tracks, Tracks):
-            return IDLE
-        device = labels.get("rdma") or labels.get("owner", "")
-        names = (device, f"{device}/1", f"{device}/2")
-        found = (ports.row(ComponentId(Kind.PORT, node, name)) for name in names)
-        rows = np.array([row for row in found if row is not None], np.intp)
-        if not len(rows):
+        ports = self._ports()
+        tracks, rows = ports.tracks, self._ports_of(table, row, ports)
+        if not isinstance(tracks, Tracks) or not len(rows):
             return IDLE
         pressure = tracks.pressure
         return AdapterWork(bool(pressure.busy[rows].any()), float(np.fmax.reduce(pressure.worked[rows])))
+
+    def _ports_of(self, table: Table, row: int, ports: Table) -> Numbers:
+        """PORT rows of the row's adapter; remembered while neither table changes."""
+        if self._rows_at != (state := (table.changes, ports.changes)):
+            self._rows_at = state
+            self._rows_of.clear()
+        if row not in self._rows_of:
+            labels, node = table.labels[row], table.ids[row].node
+            device = labels.get("rdma") or labels.get("owner", "")
+            names = (device, f"{device}/1", f"{device}/2")
+            found = (ports.row(ComponentId(Kind.PORT, node, name)) for name in names)
+            self._rows_of[row] = np.array([row for row in found if row is not None], np.intp)
+        return self._rows_of[row]
 
     def advance(self, table: Table, now: float, settings: TrackSettings) -> None:
         del now, settings  # labels only

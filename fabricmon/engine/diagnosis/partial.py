@@ -28,5 +28,12 @@ def log_marginal(k: Counts, n: Counts, least: int = 0) -> Floats:
 
 
 def _lgamma(x: Floats) -> Floats:
+    if x.max(initial=0.0) < KNOWN and x.min(initial=1.0) >= 1.0 and (x == np.floor(x)).all():
+        return np.asarray(_OF_INTEGERS[x.astype(np.intp)])
     values, at = np.unique(x, return_inverse=True)
     return np.array([lgamma(value) for value in values.tolist()], np.float64)[at].reshape(x.shape)
+
+
+KNOWN = 4096
+"""Integers below this are looked up: counts of the members of one component are, as a rule."""
+_OF_INTEGERS: Floats = np.array([0.0, *(lgamma(value) for value in range(1, KNOWN))], np.float64)

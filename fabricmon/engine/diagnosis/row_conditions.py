@@ -13,7 +13,7 @@ from fabricmon.engine.diagnosis.gray import WEAK
 from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import STALLED, PortHealth, Unwell, unwell
 from fabricmon.engine.diagnosis.observation import Observations
-from fabricmon.engine.diagnosis.runs import parts
+from fabricmon.engine.diagnosis.runs import LastParts
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.fleet.fleet import PRESENCES
@@ -137,7 +137,7 @@ def _out(ports: View, n: int) -> tuple[Floats, Floats]:
     return np.asarray(began), np.asarray(np.fmax(changed, begun))
 
 
-def with_parts(domains: RowDomains, observations: Observations, ports: View) -> Observations:
+def with_parts(domains: RowDomains, observations: Observations, ports: View, parts: LastParts) -> Observations:
     """The observations with the rows that fell with flapping ones, and with the parts of switches that show something
     as further groups of the PORT rows."""
     found = dict(observations)
@@ -153,7 +153,7 @@ def with_parts(domains: RowDomains, observations: Observations, ports: View) -> 
         ids, names = np.full(len(leaf), -1, np.int32), list[str]()
         if shows.any() and len(socket) == len(leaf):
             names = list(domains.names["leaf"])
-            for group, part in parts(leaf, socket, shows, known).items():
+            for group, part in parts.of(domain, leaf, socket, shows, known).items():
                 ids[part.rows] = group
                 names[group] = f"{names[group]}, {part.text}"
         domains.divide(domain, ids, names)

@@ -28,6 +28,22 @@ class PartOfSwitch:
     text: str
 
 
+class LastParts:
+    """As `parts`, for several sorts of parts; each is looked for again only in other input."""
+
+    def __init__(self) -> None:
+        self._made_of: dict[str, tuple[Ids | Mask, ...]] = {}
+        self._found: dict[str, Mapping[int, PartOfSwitch]] = {}
+
+    def of(self, sort: str, leaf: Ids, socket: Ids, shows: Mask, known: Mask) -> Mapping[int, PartOfSwitch]:
+        made_of = leaf, socket, shows, known
+        last = self._made_of.get(sort)
+        if last is None or not all(map(np.array_equal, last, made_of)):
+            self._found[sort] = parts(leaf, socket, shows, known)
+            self._made_of[sort] = tuple(array.copy() for array in made_of)  # groups may change in place
+        return self._found[sort]
+
+
 def parts(leaf: Ids, socket: Ids, shows: Mask, known: Mask) -> Mapping[int, PartOfSwitch]:
     """The part of each leaf that explains its rows with a symptom best; none where that is the whole leaf.
 

@@ -40,15 +40,18 @@ class NoisyOrProblem:
     _start: Ints = field(init=False)
     _by_positive: Ints = field(init=False)
     _touch: Ints = field(init=False)
+    _base: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         self._by_cause = np.argsort(self.cause, kind="stable")
         self._start = np.searchsorted(self.cause[self._by_cause], np.arange(len(self.cost) + 1))
         self._by_positive = np.argsort(self.positive, kind="stable")
         self._touch = np.searchsorted(self.positive[self._by_positive], np.arange(len(self.leak) + 1))
+        self._base = -np.log1p(-self.leak)
+        self._base.flags.writeable = False
 
     def base(self) -> Floats:
-        return np.asarray(-np.log1p(-self.leak))
+        return self._base
 
     def edges(self, candidate: int) -> Ints:
         return self._by_cause[self._start[candidate] : self._start[candidate + 1]]
@@ -93,7 +96,7 @@ class Search:
 
     def __init__(self, problem: NoisyOrProblem) -> None:
         self.problem = problem
-        self.u = problem.base()
+        self.u = problem.base().copy()
         self.members: set[int] = set()
 
     def run(self) -> list[int]:
@@ -111,9 +114,8 @@ class Search:
     def without(self, member: int) -> Floats:
         """`u` of the hypothesis less one member. Computed from its remaining causes, so that no error piles up."""
         u = self.u.copy()
-        edges = self.problem.edges(member)
-        u[self.problem.positive[edges]] -= self.problem.weight[edges]
-        return np.maximum(u, self.problem.base())
+        self._take_off(member, u)
+        return u
 
     def rivalry(self) -> tuple[Ints, Ints, Floats]:
         """Every member against every candidate that could take its place: (member, candidate, gain of the candidate
@@ -150,13 +152,17 @@ class Search:
 
     def _add(self, candidate: int) -> None:
         edges = self.problem.edges(candidate)
-        self.u = self.u.copy()
         self.u[self.problem.positive[edges]] += self.problem.weight[edges]
         self.members.add(candidate)
 
     def _drop(self, member: int) -> None:
-        self.u = self.without(member)
+        self._take_off(member, self.u)
         self.members.discard(member)
+
+    def _take_off(self, member: int, u: Floats) -> None:
+        edges = self.problem.edges(member)
+        at = self.problem.positive[edges]
+        u[at] = np.maximum(u[at] - self.problem.weight[edges], self.problem.base()[at])
 
     def _greedy(self, banned: Set[int] = frozenset()) -> None:
         """Add the best candidate while its gain is positive; never a banned one.
@@ -239,7 +245,7 @@ class Search:
 
     def _try(self, dropped: Set[int], banned: Set[int], added: int | None = None) -> bool:
         """Keep the hypothesis without some members, with another, completed by the greedy step, if it scores higher."""
-        before, u, members = self.score(), self.u, set(self.members)
+        before, u, members = self.score(), self.u.copy(), set(self.members)
         for member in dropped & members:
             self._drop(member)
         if added is not None:

@@ -207,7 +207,5 @@ def _merge_echoes(kind: SymptomType, domains: RowDomains, open_rows: dict[int, f
         if kind in STATE_TYPES and known[first] and not swept[first] and first not in open_rows:
             continue
         open_rows[first] = min(onset, open_rows.get(first, np.inf))
-    echoes = np.array(list(domains.echo), np.intp)
-    firsts = np.array(list(domains.echo.values()), np.intp)
-    np.logical_or.at(known, firsts, known[echoes])
-    known[echoes] = False
+    known[domains.firsts[known[domains.echoes]]] = True
+    known[domains.echoes] = False

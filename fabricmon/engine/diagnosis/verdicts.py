@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,15 +30,17 @@ CUT_OFF = 0.5
 
 
 def verdicts_of(
-    observations: Observations, seen: Observation | None, silence: float, ports: PortHealth, index: SymptomIndex
+    observations: Observations, seen: Observation | None, silence: float, ports: PortHealth, index: SymptomIndex,
+    diagnosed: Callable[[Observations, float], list[FaultVerdict]] = diagnose,
 ) -> list[FaultVerdict]:
     """All verdicts on the open symptoms.
 
     seen     silent hosts towards which peers lose packets (`witnesses`)
     silence  base rate of silent agents (`silence_rate`)
+    diagnosed  `diagnose`, or what remembers it (`last_diagnosis`)
     """
     hard = {kind: found for kind, found in observations.items() if kind not in LOSSES}
-    found = diagnose(hard | ({WITNESS: seen} if seen is not None else {}), silence)
+    found = diagnosed(hard | ({WITNESS: seen} if seen is not None else {}), silence)
     found = [_without_witness(verdict) for verdict in found if set(verdict.explained) != {WITNESS}]
     found = [_with_unseen(verdict, observations, ports.now) for verdict in found]
     found = without_falls(found)

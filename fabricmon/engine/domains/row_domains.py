@@ -30,7 +30,7 @@ class RowDomains:
     by_table groups of the rows of each table: `port`, NODE rows (host and power), tables inside hosts, flows
     near     per FLOW row the PORT row that it goes from, -1 unknown
     echo     a link is one member of its domains. Further PORT rows of a link, from a sweep -> the row that stands for
-             it: that of the port's own host, else the first swept one
+             it: that of the port's own host, else the first swept one; `echoes` and `firsts`: both as arrays
     reported_by  the row that stands for a link -> all rows of it, where they are several
     """
 
@@ -91,11 +91,12 @@ class RowDomains:
         """Without the echoes."""
         if not self.echo:
             return ids
-        echoes = np.zeros(len(self.hosts), np.bool_)
-        echoes[list(self.echo)] = True
-        return {domain: np.where(echoes, -1, of).astype(np.int32) for domain, of in ids.items()}
+        at_echo = np.zeros(len(self.hosts), np.bool_)
+        at_echo[self.echoes] = True
+        return {domain: np.where(at_echo, -1, of).astype(np.int32) for domain, of in ids.items()}
 
     def _gather_echoes(self) -> None:
+        self.echoes, self.firsts = (np.array(list(rows), np.intp) for rows in (self.echo, self.echo.values()))
         self.reported_by: dict[int, list[int]] = {}
         for row, first in self.echo.items():
             self.reported_by.setdefault(first, [first]).append(row)
@@ -106,6 +107,9 @@ class RowDomains:
 
     def divide(self, domain: str, ids: Ids, names: list[str], kind: Kind = Kind.PORT) -> None:
         """Groups of the rows of a table that were made from what they show now."""
+        before = self.by_table[kind].ids.get(domain)
+        if before is not None and names == self.names.get(domain) and np.array_equal(before, ids):
+            return
         self.by_table[kind] = Groups({**self.by_table[kind].ids, domain: ids}, self.by_table[kind].many)
         self.port = self.by_table[Kind.PORT]
         self.names[domain] = names
