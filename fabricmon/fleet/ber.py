@@ -27,6 +27,7 @@ _STEPS = 60  # Newton steps at most; 4 to 10 are usual
 _TERMS = 10_000  # series terms at most; about 8 x sqrt(k) are usual
 _EXACT = 1_000.0  # counts up to here are solved; above, the start is within 5e-5 of the solution for all tails used
 _DENSE = 65_536  # counts below this are looked up by number, which is quicker than sorting them
+_SORTED = 16  # times as many numbers up to the greatest count as counts, from which on sorting is quicker
 _FEW = 8  # distinct counts up to which each is solved on its own and remembered
 _SMALL = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1.0, 256.0)))))  # ln k!
 
@@ -99,10 +100,11 @@ def _each(errors: Floats, confidence: float, solve: Callable[[Floats, float], Fl
     known = np.isfinite(errors)
     out = np.full(len(errors), np.nan)
     counts = np.floor(np.maximum(errors[known], 0.0))
-    if counts.max(initial=0.0) < _DENSE:
+    most = counts.max(initial=0.0)
+    if most < _DENSE:
         numbers = counts.astype(np.intp)
-        seen = np.flatnonzero(np.bincount(numbers))
-        by_count = np.empty(int(counts.max(initial=0.0)) + 1)
+        seen = np.unique(numbers) if len(numbers) * _SORTED < most else np.flatnonzero(np.bincount(numbers))
+        by_count = np.empty(int(most) + 1)
         if len(seen) <= _FEW:
             by_count[seen] = [_one(count, confidence, solve) for count in seen.tolist()]
         else:

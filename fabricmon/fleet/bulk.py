@@ -40,6 +40,8 @@ class Block:
         self.part: Ints = np.zeros(len(self.nodes), np.intp)
         self.number: Ints = np.zeros(len(self.nodes), np.intp)
         self.columns: tuple[str, ...] = ()
+        self._complete = False  # all components are in the inventory
+        self._together: slice | None = None  # their rows, where they follow each other
         self.refresh(range(len(self.nodes)))
 
     def refresh(self, nodes: Sequence[int] | range) -> None:
@@ -60,6 +62,9 @@ class Block:
             present = {component.name for component in part.components}
             names = self._components[at]
             self.rows[self._start[at] : self._start[at + 1]] = [mine[n] if n in present else -1 for n in names]
+        self._complete, self._together = bool((self.rows >= 0).all()), None
+        if self._complete and len(self.rows) and (np.diff(self.rows) == 1).all():
+            self._together = slice(int(self.rows[0]), int(self.rows[-1]) + 1)
 
     def load(
         self, values: Callable[[str], NDArray[np.float64]], taken: NDArray[np.float64], live: NDArray[np.bool_],
@@ -71,11 +76,9 @@ class Block:
         taken   float64[nodes]: node monotonic seconds of the read, finite where live
         live    bool[nodes]: nodes whose frame arrives
         """
-        table, every = self.fleet.tables[self.kind], bool(live.all()) and bool((self.rows >= 0).all())
+        table, every = self.fleet.tables[self.kind], self._complete and bool(live.all())
         picked = slice(None) if every else np.flatnonzero(live[self.owner] & (self.rows >= 0))
-        rows: Ints | slice = self.rows[picked]
-        if every and len(self.rows) and (np.diff(self.rows) == 1).all():
-            rows = slice(int(self.rows[0]), int(self.rows[-1]) + 1)
+        rows = self._together if every and self._together is not None else self.rows[picked]
         for column in self.columns:
             table.cells[table.columns[column], rows] = values(column)[picked]
         clocks = self.fleet.clocks

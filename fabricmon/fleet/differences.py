@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from fabricmon.catalogue.counter import Counter, Growth
-from fabricmon.fleet.arithmetic import Mark, fastest, step
+from fabricmon.fleet.arithmetic import Mark, Marks, fastest, step
 from fabricmon.fleet.clocks import ReadTimes
-from fabricmon.fleet.row_state import Floats, Numbers, Rows, numbers
+from fabricmon.fleet.row_state import Bools, Floats, Numbers, Rows, numbers
 from fabricmon.fleet.table import Table
 
 Counting = Sequence[tuple[Counter, int, int]]
@@ -39,31 +40,31 @@ def _step(table: Table, times: ReadTimes, rows: Rows, columns: Counting, now: fl
     dt, line_rate = times.dt[rows], _line_rate(table, rows)
     fallen: list[Numbers] = []
     changed: list[tuple[int, int]] = []  # columns of which not all values are as before
-    for counter, column, at in columns:
-        before = table.base[at, rows]
-        after = table.cells[column, rows]
-        lost = (table.marks[at, rows] & np.uint8(Mark.LOST)) != 0
-        wide = counter.growth is Growth.WRAPS and counter.bits > 32
-        rise, mark = step(
-            counter,
-            before,
-            after,
-            dt,
-            times.irregular,
-            fastest(counter, line_rate),
-            lost if lost.any() else None,
-            (table.rise[at, rows], times.former_dt) if wide else None,
-        )
-        table.rise[at, rows] = rise
-        table.marks[at, rows] = mark
-        if not (mark.any() or rise.any()):
-            continue
-        changed.append((column, at))
-        reset = np.flatnonzero(mark & np.uint8(Mark.RESET))
-        if len(reset):
-            fallen.append(reset)
-    if fallen:
-        _restarted(table, numbers(rows, np.unique(np.concatenate(fallen))), columns, now)
+    for some in _batches(columns, len(dt)):
+        at = _cells(rows, [at for _, _, at in some])
+        before, after = table.base[at], table.cells[_cells(rows, [column for _, column, _ in some])]
+        lost = (table.marks[at] & np.uint8(Mark.LOST)) != 0
+        rise, mark = _plain(before, after)
+        for number in np.flatnonzero(_odd(some, before, after, rise, times.irregular, lost).any(axis=1)).tolist():
+            counter, _, own = some[number]
+            wide = counter.growth is Growth.WRAPS and counter.bits > 32
+            rise[number], mark[number] = step(
+                counter,
+                before[number],
+                after[number],
+                dt,
+                times.irregular,
+                fastest(counter, line_rate),
+                lost[number] if lost[number].any() else None,
+                (table.rise[own, rows], times.former_dt) if wide else None,
+            )
+        table.rise[at], table.marks[at] = rise, mark
+        marked = mark.any(axis=1)
+        changed += [some[number][1:] for number in np.flatnonzero(marked | rise.any(axis=1)).tolist()]
+        if marked.any():
+            fallen += [np.flatnonzero(one & np.uint8(Mark.RESET)) for one in mark[marked]]
+    if fallen and len(every := np.concatenate(fallen)):
+        _restarted(table, numbers(rows, np.unique(every)), columns, now)
     for column, at in changed:
         after = table.cells[column, rows]
         if isinstance(rows, slice):
@@ -71,6 +72,37 @@ def _step(table: Table, times: ReadTimes, rows: Rows, columns: Counting, now: fl
         else:
             known = np.isfinite(after)
             table.base[at, rows[known]] = after[known]
+
+
+BATCH = 1 << 14
+"""Cells of columns that are processed at once: few calls for a small table, and what fits the cache of a large one."""
+
+
+def _batches(columns: Counting, rows: int) -> Iterator[Counting]:
+    size = max(1, BATCH // max(rows, 1))
+    return (columns[first : first + size] for first in range(0, len(columns), size))
+
+
+def _cells(rows: Rows, columns: list[int]) -> tuple[Any, ...]:
+    """Index of some rows of several columns."""
+    return (columns, rows) if isinstance(rows, slice) else np.ix_(columns, rows)
+
+
+def _plain(before: Floats, after: Floats) -> tuple[Floats, Marks]:
+    """Differences as they are where nothing is odd."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return after - before, np.zeros(after.shape, np.uint8)
+
+
+def _odd(
+    columns: Counting, before: Floats, after: Floats, rise: Floats, irregular: Bools | None, lost: Bools
+) -> Bools:
+    """Cells, by column and row, that `step` must look at: not those that were unknown and are."""
+    tops = [c.top if c.growth in (Growth.SATURATES, Growth.TICKS) else np.nan for c, _, _ in columns]
+    odd = ~((rise >= 0) & (rise < np.inf)) | (after == np.array(tops)[:, None]) | lost
+    if irregular is not None:
+        odd |= irregular
+    return np.asarray(odd & ~(np.isnan(before) & np.isnan(after)))
 
 
 def _restarted(table: Table, rows: Numbers, columns: Counting, now: float) -> None:

@@ -35,8 +35,8 @@ ACTIVE = 0.01
 jobs above."""
 Z = 3.5
 Z_OWN = 6.0
-"""Of an average over WINDOWS windows, which hang together, so that many low ones are no better evidence than one: 1e-9 by
-the normal distribution, one false port in ten days of 100,000 (docs/methods.md#peer-comparison)."""
+"""Of an average over WINDOWS windows, which hang together, so that many low ones are no better evidence than one: 1e-9
+by the normal distribution, one false port in ten days of 100,000 (docs/methods.md#peer-comparison)."""
 GAP = 0.08
 MINORITY = 0.1
 """Share of a group that may be low at once by one measure (design choice): more are another job's ports, no stragglers.
@@ -91,7 +91,7 @@ class Peers(RowState):
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
         self._domains: Domains | None = None
-        self._turns: list[tuple[Numbers, Numbers]] = []
+        self._rows = self._group = self._turn = np.zeros(0, np.intp)  # in the order of their turns
         self._next = 0
         self._began = float("nan")
 
@@ -99,20 +99,22 @@ class Peers(RowState):
         if table.domains is not self._domains:
             self._domains = table.domains
             self._arrange(table, links.facts)
-        if not self._turns:
+        if not len(self._rows):
             return
         age = now - self._began
         if not 0 <= age < 2 * EVERY:  # the first, a clock that stepped, or a long pause
             self._began, self._next, age = now, 0, 0.0
+        first = self._next
         while self._next < TURNS and age >= self._next * EVERY / TURNS:
-            self._compare(*self._turns[self._next], table, links, pressure, now)
             self._next += 1
+        due = slice(*np.searchsorted(self._turn, (first, self._next)).tolist())
+        self._compare(self._rows[due], self._group[due], self._turn[due], table, links, pressure, now)
         if self._next == TURNS and age >= EVERY:
             self._began, self._next = self._began + EVERY, 0
 
     def _arrange(self, table: Table, facts: Facts) -> None:
-        """Rows in the order of their groups, in TURNS pieces of whole groups: (rows, group number from 0)."""
-        self._turns = []
+        """Rows in the order of their groups, with the number of the group and its turn, both from 0."""
+        self._rows = self._group = self._turn = np.zeros(0, np.intp)
         if table.domains is None:
             return
         rail = table.domains.ids["rail"]
@@ -133,10 +135,10 @@ class Peers(RowState):
         starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
         group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
         large = np.bincount(group) >= LEAST
-        for turn in range(TURNS):
-            first, last = (int(at * len(starts) / TURNS) for at in (turn, turn + 1))
-            mine = (group >= first) & (group < last) & large[group]
-            self._turns.append((rows[mine], group[mine]))
+        bounds = [int(turn * len(starts) / TURNS) for turn in range(TURNS + 1)]
+        mine = large[group]
+        self._rows, self._group = rows[mine], group[mine]
+        self._turn = np.searchsorted(bounds, self._group, side="right") - 1
 
     def _keys(self, rows: Numbers, rail: NDArray[Any], task: NDArray[Any], facts: Facts) -> Numbers:
         """A number for each group: rail, job and make of some rows.
@@ -150,27 +152,29 @@ class Peers(RowState):
         return np.asarray((np.where(few, 0, rail[rows] + 1) * tasks + task[rows] + 1) * facts.makes + make)
 
     def _compare(
-        self, rows: Numbers, group: Numbers, table: Table, links: LinkStates, pressure: Pressure, now: float
+        self, rows: Numbers, group: Numbers, turn: Numbers, table: Table, links: LinkStates, pressure: Pressure,
+        now: float,
     ) -> None:
         share = np.fmax(pressure.traffic.latest[0, rows], pressure.traffic.latest[1, rows]).astype(np.float64)
         at_work = (share >= ACTIVE) & (pressure.traffic.until[rows] >= now) & (links.link[rows] == link.UP)
         at_work &= table.present[rows]
-        rows, group, share = rows[at_work], group[at_work], share[at_work]
+        rows, group, turn, share = rows[at_work], group[at_work], turn[at_work], share[at_work]
         if not len(rows):
             return
         size = np.bincount(group)
         enough = size[group] >= LEAST
-        rows, group, share = rows[enough], group[enough], share[enough]
+        rows, group, turn, share = rows[enough], group[enough], turn[enough], share[enough]
         if not len(rows):
             return
         pausing = np.nan_to_num(pressure.pausing.latest[0, rows].astype(np.float64))
         usual, spread = _middle(group, share)
         stale = ~(now - self.evaluated[rows] <= FORGOTTEN)
         against, own = self._against_own(rows, share / usual, stale)
-        if pausing.max() > PAUSES:
-            rests, jitter = _middle(group, pausing)
-        else:
-            rests = jitter = np.zeros(len(rows))
+        paused = np.unique(turn[pausing > PAUSES])  # of the groups of other turns no medians are needed
+        rests, jitter = np.zeros(len(rows)), np.zeros(len(rows))
+        if len(paused):
+            here = np.isin(turn, paused)
+            rests[here], jitter[here] = _middle(group[here], pausing[here])
         slow = _of_few(_low(share, usual, spread), group, size)
         changed = (share < (1.0 - GAP) * own * usual) & _low(against, *_middle(group, against), Z_OWN)
         slow |= _of_few(changed, group, size)

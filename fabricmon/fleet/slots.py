@@ -144,8 +144,11 @@ class Slots(RowState):
 
 def _known_mean(one: Singles, two: Singles, three: Singles) -> Singles:
     """Mean of those of three values that are known."""
-    total = np.nan_to_num(one) + np.nan_to_num(two) + np.nan_to_num(three)
-    number = np.isfinite(one).astype(np.float32) + np.isfinite(two) + np.isfinite(three)
+    values = np.stack((one, two, three))
+    known = np.isfinite(values)
+    values[~known] = 0.0
+    total = values[0] + values[1] + values[2]
+    number = known[0].astype(np.float32) + known[1] + known[2]
     mean = np.full(len(one), np.nan, np.float32)
     np.divide(total, number, out=mean, where=number > 0)
     return mean

@@ -99,6 +99,8 @@ class Table(RowState):
         self._free: list[int] = []
         self._row: dict[ComponentId, int] = {}
         self.flat = self.cells.reshape(-1)
+        self._counting: Mapping[ReadTimes, Sequence[tuple[Counter, int, int]]] = {}
+        self._counting_of = -1  # `shape` that it was made of
         self._limits: dict[ReadTimes, Floats] = {}
         self._limits_of: tuple[int, int, int] = 0, 0, 0
 
@@ -322,6 +324,10 @@ class Table(RowState):
         """When the newest read of each row arrived, by the receiver's clock; NaN where none did."""
         return times.newest(self.clocks.received, self.part_of, self.whole)
 
+    def marks_of(self, counted: Sequence[int]) -> Marks:
+        """All bits of the marks of several columns, by their rows of `marks`."""
+        return np.asarray(np.bitwise_or.reduce(self.marks[counted, : self.n], axis=0))
+
     def last_step(self, column: str) -> tuple[Rows, Floats, Marks] | None:
         """Rows read in this tick, with rise and marks of a counter; None where none was read or none is kept."""
         at, times = self._counted.get(column), self.read_times(column)
@@ -331,11 +337,14 @@ class Table(RowState):
 
     def counting(self) -> Mapping[ReadTimes, Sequence[tuple[Counter, int, int]]]:
         """The counting columns by what supplies them: each with its number and its row of `rise` and `marks`."""
+        if self._counting_of == self.shape:
+            return self._counting
         steps: dict[ReadTimes, list[tuple[Counter, int, int]]] = {}
         for name, at in self._counted.items():
             times = self.read_times(name)
             if times is not None:
                 steps.setdefault(times, []).append((self._catalogue[name], self.columns[name], at))
+        self._counting, self._counting_of = steps, self.shape
         return steps
 
     def delta(self, column: str, rows: Rows | None = None) -> Floats:

@@ -92,7 +92,7 @@ def test(view: View, params: GpuFabricParams) -> Outcome:
     worst, read = np.full(view.n, -1, np.int8), np.zeros(view.n, np.bool_)
     count = np.zeros(view.n)
     for verdict in VERDICTS:
-        if verdict.column in params.ignore:
+        if verdict.column in params.ignore or verdict.column not in view.table.columns:
             continue
         rank = _severity(view, verdict)
         worst, count = np.maximum(worst, rank), count + (rank >= 0)

@@ -51,14 +51,9 @@ def problems(view: View, params: TelemetryQualityParams) -> NDArray[np.uint8]:
     """Problems of each row, as bits."""
     table, n = view.table, view.n
     found = np.zeros(n, np.uint8)
-    marks = np.zeros(n, np.uint8)
-    full = np.zeros(n, np.uint8)
-    for column in table.columns:
-        if table.counted(column) is not None:
-            mark = view.marks(column)
-            marks |= mark
-            if column not in params.ignore:
-                full |= mark
+    counted = {column: at for column in table.columns if (at := table.counted(column)) is not None}
+    full = table.marks_of([at for column, at in counted.items() if column not in params.ignore])
+    marks = full | table.marks_of([at for column, at in counted.items() if column in params.ignore])
     found[(full & np.uint8(Mark.FULL)) != 0] |= np.uint8(FULL)
     # a sweep reaches no adapter behind a link that is down: link_down reports that
     out_of_reach = view.tracks.facts.swept[:n] & (view.tracks.link[:n] != link.UP)

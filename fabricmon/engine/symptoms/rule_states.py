@@ -81,20 +81,21 @@ class RuleStates:
             for state in self.all:
                 if rows and state.rule.table is kind:
                     changes.extend(state.drop(rows, now, "the component left the fabric"))
-        for state in self.all:
-            table = tables[state.rule.table]
-            if not table.n or not state.due(table.n, now):
-                continue
-            view = views.of(table.kind)
-            try:
-                with np.errstate(invalid="ignore"):  # NaN is a reading that is not known
-                    outcome = state.rule.test(view, state.params)
-                    if table.kind is Kind.PORT:
-                        _spare_idle(outcome, view)
-                    changes.extend(state.advance(outcome, table.ids, now, self._reader(state, view)))
-            except Exception as error:  # an error in one rule must not stop the other rules
-                self.failures.note(state.rule.name, error)
+        with np.errstate(invalid="ignore"):  # NaN is a reading that is not known
+            for state in self.all:
+                if tables[state.rule.table].n and state.due(tables[state.rule.table].n, now):
+                    changes.extend(self._test(state, views.of(state.rule.table)))
         return changes, moved
+
+    def _test(self, state: RuleState, view: View) -> list[SymptomChange]:
+        try:
+            outcome = state.rule.test(view, state.params)
+            if view.table.kind is Kind.PORT:
+                _spare_idle(outcome, view)
+            return state.advance(outcome, view.table.ids, view.now, self._reader(state, view))
+        except Exception as error:  # an error in one rule must not stop the other rules
+            self.failures.note(state.rule.name, error)
+            return []
 
     def _reader(self, state: RuleState, view: View) -> ReadEvidence:
         """Evidence and info of a row. One that raises leaves the symptom without it; the symptom opens and closes."""
