@@ -116,7 +116,7 @@ class ReadTimes(RowState):
         if not count:
             self.rows = None
             return
-        rows: Rows = slice(0, n) if count == n else np.flatnonzero(touched)
+        rows: Rows = slice(0, n) if count == n else touched.nonzero()[0]
         self.rows = rows
         newest = taken[rows]
         dt = newest - seen[rows]

@@ -16,7 +16,7 @@ from fabricmon.fleet.losses import FLOWS, PORTS, Losses
 from fabricmon.fleet.peers import Peers
 from fabricmon.fleet.pressure import Pressure
 from fabricmon.fleet.probes import Probes, Reach
-from fabricmon.fleet.row_state import Numbers, RowState, per_row
+from fabricmon.fleet.row_state import Bools, Floats, Numbers, RowState, per_row
 from fabricmon.fleet.settings import TrackSettings
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.trend import ModuleTrend
@@ -82,15 +82,14 @@ class FlowTracks(RowState):
 
 
 class AdapterWork(NamedTuple):
-    """now   an adapter carried traffic in its newest slot
+    """Of some rows.
+
+    now   an adapter carried traffic in its newest slot
     last  `now` of the newest slot in which it did, NaN never
     """
 
-    now: bool
-    last: float
-
-
-IDLE = AdapterWork(False, float("nan"))
+    now: Bools
+    last: Floats
 
 
 class PcieTracks(RowState):
@@ -106,14 +105,18 @@ class PcieTracks(RowState):
         self._rows_of: dict[int, Numbers] = {}
         self._rows_at = 0, 0  # `changes` of both tables
 
-    def work(self, table: Table, row: int) -> AdapterWork:
-        """When the ports of the row's adapter carried traffic."""
+    def work(self, table: Table, rows: Numbers) -> AdapterWork:
+        """When the ports of the adapter of each of some rows carried traffic."""
         ports = self._ports()
-        tracks, rows = ports.tracks, self._ports_of(table, row, ports)
-        if not isinstance(tracks, Tracks) or not len(rows):
-            return IDLE
-        pressure = tracks.pressure
-        return AdapterWork(bool(pressure.busy[rows].any()), float(np.fmax.reduce(pressure.worked[rows])))
+        found = AdapterWork(np.zeros(len(rows), np.bool_), np.full(len(rows), np.nan))
+        of = [self._ports_of(table, row, ports) for row in rows.tolist()]
+        some = [at for at, mine in enumerate(of) if len(mine)]
+        if isinstance(ports.tracks, Tracks) and some:
+            starts = np.cumsum([0, *(len(of[at]) for at in some)])[:-1]
+            every, pressure = np.concatenate(of), ports.tracks.pressure
+            found.now[some] = np.logical_or.reduceat(pressure.busy[every], starts)
+            found.last[some] = np.fmax.reduceat(pressure.worked[every], starts)
+        return found
 
     def _ports_of(self, table: Table, row: int, ports: Table) -> Numbers:
         """PORT rows of the row's adapter; remembered while neither table changes."""

@@ -141,11 +141,11 @@ class View:
             raise ValueError(f"table {self.table.kind} carries no state of ports")
         return self.table.tracks
 
-    def adapter_work(self, row: int) -> AdapterWork:
-        """When the adapter of a PCIE row carried traffic. ValueError for another kind."""
+    def adapter_work(self, rows: NDArray[np.intp]) -> AdapterWork:
+        """When the adapters of some PCIE rows carried traffic. ValueError for another kind."""
         if not isinstance(self.table.tracks, PcieTracks):
             raise ValueError(f"table {self.table.kind} carries no state of PCIe links")
-        return self.table.tracks.work(self.table, row)
+        return self.table.tracks.work(self.table, rows)
 
     @property
     def probes(self) -> Probes:

@@ -67,10 +67,13 @@ def usual_count(view: View, found: NDArray[np.float64], params: ExpectedInventor
     build = view.value("node_machine")
     usual = np.full(view.n, np.nan)
     rows = np.flatnonzero(np.isfinite(build) & np.isfinite(found) & (view.node != FREE))
-    if len(rows) < params.peers:
+    if len(rows) < max(1, params.peers):
+        return usual
+    number = np.clip(found[rows], 0, _MOST).astype(np.int64)
+    if (number == number[0]).all() and (build[rows] == build[rows[0]]).all():  # as a rule
+        usual[rows] = number[0] if params.share <= 1 else np.nan
         return usual
     _, group = np.unique(build[rows], return_inverse=True)
-    number = np.clip(found[rows], 0, _MOST).astype(np.int64)
     kinds, size = np.unique(group * (_MOST + 1) + number, return_counts=True)
     total = np.bincount(group)
     agree = np.zeros(len(total))

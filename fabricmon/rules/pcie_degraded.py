@@ -36,9 +36,9 @@ def test(view: View, params: PcieDegradedParams) -> Outcome:
     width, speed = view.value("pcie_path_width"), view.value("pcie_path_speed")
     narrow, slow = width < params.width, speed < params.speed
     works, unknown = np.zeros(view.n, np.bool_), np.zeros(view.n, np.bool_)
-    for row in np.flatnonzero(slow & ~narrow).tolist():
-        work = view.adapter_work(row)
-        works[row], unknown[row] = work.now, not view.now - work.last <= params.idle
+    if len(rows := np.flatnonzero(slow & ~narrow)):
+        work = view.adapter_work(rows)
+        works[rows], unknown[rows] = work.now, ~(view.now - work.last <= params.idle)
     below = narrow | (slow & works)
     read = np.isfinite(width) | np.isfinite(speed)
     return Outcome(

@@ -104,7 +104,7 @@ def test_an_adapter_whose_line_rate_is_unknown_works_from_a_thousandth_of_the_fa
         site.send("h", cells, site.now)
         site.tick()
     view = View(site.fleet.tables[Kind.PCIE], site.now)
-    assert view.adapter_work(0).now is works
+    assert view.adapter_work(np.array([0])).now.tolist() == [works]
     assert of(pcie_degraded.test(view, pcie_degraded.PcieDegradedParams()), 0) == ("bad" if works else "")
 
 

@@ -94,7 +94,7 @@ class RuleState:
         self._tested = now
         self.known = outcome.known
         np.copyto(self._seen_without[: len(self.known)], now, where=outcome.known & ~outcome.fire)
-        rows = np.flatnonzero(self.known & (outcome.fire | (self.phase != OK)))
+        rows = (self.known & (outcome.fire | (self.phase != OK))).nonzero()[0]
         if not len(rows):
             return []
         opening, closing = self._move(rows, outcome, now)
