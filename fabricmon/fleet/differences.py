@@ -41,9 +41,9 @@ def _step(table: Table, times: ReadTimes, rows: Rows, columns: Counting, now: fl
     fallen: list[Numbers] = []
     changed: list[tuple[int, int]] = []  # columns of which not all values are as before
     for some in _batches(columns, len(dt)):
-        at = _cells(rows, [at for _, _, at in some])
-        before, after = table.base[at], table.cells[_cells(rows, [column for _, column, _ in some])]
-        lost = (table.marks[at] & np.uint8(Mark.LOST)) != 0
+        cells = _cells(rows, [at for _, _, at in some])
+        before, after = table.base[cells], table.cells[_cells(rows, [column for _, column, _ in some])]
+        lost = (table.marks[cells] & np.uint8(Mark.LOST)) != 0
         rise, mark = _plain(before, after)
         for number in np.flatnonzero(_odd(some, before, after, rise, times.irregular, lost).any(axis=1)).tolist():
             counter, _, own = some[number]
@@ -58,7 +58,7 @@ def _step(table: Table, times: ReadTimes, rows: Rows, columns: Counting, now: fl
                 lost[number] if lost[number].any() else None,
                 (table.rise[own, rows], times.former_dt) if wide else None,
             )
-        table.rise[at], table.marks[at] = rise, mark
+        table.rise[cells], table.marks[cells] = rise, mark
         marked = mark.any(axis=1)
         changed += [some[number][1:] for number in np.flatnonzero(marked | rise.any(axis=1)).tolist()]
         if marked.any():
@@ -85,7 +85,7 @@ def _batches(columns: Counting, rows: int) -> Iterator[Counting]:
 
 def _cells(rows: Rows, columns: list[int]) -> tuple[Any, ...]:
     """Index of some rows of several columns."""
-    return (columns, rows) if isinstance(rows, slice) else np.ix_(columns, rows)
+    return (columns, rows) if isinstance(rows, slice) else np.ix_(np.array(columns), rows)
 
 
 def _plain(before: Floats, after: Floats) -> tuple[Floats, Marks]:
