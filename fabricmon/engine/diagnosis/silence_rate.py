@@ -28,11 +28,12 @@ class SilenceRate:
         self._rate = BeginningRate(BEGINNINGS, HOST_HOURS * HOUR, ONE_CAUSE)
 
     def leak(self, observations: Observations, now: float) -> float:
-        """Probability that a host fell silent within WINDOW for a reason of its own; MOST where most are silent."""
+        """Probability that a host fell silent within WINDOW for a reason of its own, to two digits, which is more than is
+        known of it: it changes seldom (last_diagnosis.py). MOST where most are silent."""
         agents = observations.get(SymptomType.AGENT_SILENT)
         if agents is not None:
             reported = int(agents.known.sum())
             self._rate.learn([float(at) for at in agents.onset], now, reported)
             if len(agents.rows) > CUT_OFF * reported:
                 return MOST
-        return min(MOST, self._rate.mean * WINDOW)
+        return min(MOST, float(f"{self._rate.mean * WINDOW:.1e}"))
