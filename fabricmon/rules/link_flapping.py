@@ -108,11 +108,13 @@ def _with_modules(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Penalty and beginning of each row; of the ports of a module of which none flaps by itself those of the module."""
     penalty, began = found.penalty.copy(), found.began.copy()
-    for downs in downs_of_modules(view, rows, found.penalty, params.clear_at, params.window):
+    for downs in downs_of_modules(view, rows, params.raise_at / PER_DOWN, params.window):
         ports = {down.row: [one for one in downs if one.row == down.row] for down in downs}
         if all(of_module(mine, mine[-1].at, params)[0] <= params.raise_at for mine in ports.values()):
             mine = np.isin(rows, list(ports))
-            penalty[mine], began[mine] = of_module(downs, view.now, params)
+            whole, since = of_module(downs, view.now, params)
+            began[mine] = np.where(penalty[mine] < whole, since, began[mine])
+            penalty[mine] = np.maximum(penalty[mine], whole)
     return penalty, began
 
 
@@ -171,7 +173,7 @@ def evidence(view: View, row: int, params: LinkFlappingParams) -> tuple[Evidence
 def _reading_of_module(view: View, row: int, params: LinkFlappingParams) -> Evidence | None:
     """The downs of the module of a port, where that flaps; None where it does not."""
     rows = np.flatnonzero(view.now - view.tracks.downs.last[: view.n] <= params.window)
-    for downs in downs_of_modules(view, rows, score(view, rows, params).penalty, params.clear_at, params.window):
+    for downs in downs_of_modules(view, rows, params.raise_at / PER_DOWN, params.window):
         penalty, began = of_module(downs, view.now, params)
         if penalty > params.raise_at and any(down.row == row for down in downs):
             recent = [down for down in downs if down.at >= began]

@@ -13,6 +13,9 @@ MODULES = ("module", "cage")
 """Domains of the ports that share a module."""
 TOGETHER = 10.0
 """Seconds within which downs of several ports are one of the module (docs/methods.md#learned-groups)."""
+ALONE = 2
+"""Downs of any ports within TOGETHER of one, itself included, that may be of one module: more are of something larger,
+such as a leaf that restarts."""
 
 
 class Down(NamedTuple):
@@ -23,35 +26,35 @@ class Down(NamedTuple):
     row: int
 
 
-def downs_of_modules(
-    view: View, rows: NDArray[np.intp], penalty: NDArray[np.float64], least: float, window: float
-) -> list[list[Down]]:
-    """Downs, oldest first, of the modules of which several of these ports fell and have `least` together.
+def downs_of_modules(view: View, rows: NDArray[np.intp], least: float, window: float) -> list[list[Down]]:
+    """Downs, oldest first, of the modules of which several of these ports fell, `least` times or more together. Those
+    of other ports within TOGETHER of a down are left out, and more than ALONE at one moment.
 
-    Those of other ports within TOGETHER of a down are left out, and those at which ports of other modules fell as well:
-    these are of something larger, such as a leaf that restarts.
-
-    rows     ports that fell within `window` seconds
-    penalty  of each alone
+    rows  ports that fell within `window` seconds
     """
+    rows = rows[~view.tracks.facts.swept[rows]]  # a sweep reads the same link once more
+    at, count = (np.array(each) for each in zip(*view.tracks.downs.oldest_first(rows), strict=True))
+    where = (count > 0) & (view.now - at <= window)
+    times = np.sort(at[where])
+    near = np.searchsorted(times, at + TOGETHER, "right") - np.searchsorted(times, at - TOGETHER)
+    where &= near <= ALONE
     found: list[list[Down]] = []
     for domain in MODULES:
         ids = view.group(domain)[rows]
-        inside = np.flatnonzero((ids >= 0) & ~view.tracks.facts.swept[rows])  # a sweep reads the same link once more
-        number, fallen = np.bincount(ids[inside]), np.bincount(ids[inside], penalty[inside])
-        groups = np.flatnonzero((number > 1) & (fallen >= least)).tolist()
-        found += [_merged(view, rows[inside[ids[inside] == group]], rows, window) for group in groups]
-    return [downs for downs in found if downs]
+        fell = np.flatnonzero((ids >= 0) & where.any(axis=0))
+        ports, number = np.bincount(ids[fell]), np.bincount(ids[fell], (count * where).sum(axis=0)[fell])
+        for group in np.flatnonzero((ports > 1) & (number >= least)).tolist():
+            mine = fell[ids[fell] == group]
+            found.append(_merged([
+                Down(at[turn, port], int(count[turn, port]), int(rows[port]))
+                for port in mine.tolist() for turn in np.flatnonzero(where[:, port]).tolist()
+            ]))  # fmt: skip
+    return found
 
 
-def _merged(view: View, mine: NDArray[np.intp], rows: NDArray[np.intp], window: float) -> list[Down]:
-    downs, elsewhere = view.tracks.downs, np.setdiff1d(rows[~view.tracks.facts.swept[rows]], mine)
-    others = np.concatenate([at[count > 0] for at, count in downs.oldest_first(elsewhere)])
-    every = sorted(Down(at, count, row) for row in mine.tolist() for at, count in downs.of_row(row))
+def _merged(downs: list[Down]) -> list[Down]:
     kept: list[Down] = []
-    for one in every:
-        wide = bool((np.abs(others - one.at) <= TOGETHER).any())
-        again = any(one.at - other.at <= TOGETHER and other.row != one.row for other in kept)
-        if view.now - one.at <= window and not wide and not again:
+    for one in sorted(downs):
+        if all(one.at - other.at > TOGETHER or other.row == one.row for other in kept):
             kept.append(one)
     return kept

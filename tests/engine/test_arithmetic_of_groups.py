@@ -66,6 +66,8 @@ def test_beginnings_of_one_moment_count_once() -> None:
     rate.learn([100.0, 101.0, 105.0], 100.0)
     rate.learn([100.0, 101.0, 105.0, 150.0], 200.0)
     assert rate.mean == pytest.approx(3 / 1200)
+    assert rate.before(150.0) == pytest.approx(2 / 1200), "what is tested is no evidence of how often it begins"
+    assert rate.before(500.0) == pytest.approx(3 / 1200)
 
 
 def test_a_new_silence_weighs_the_same_however_many_are_silent_for_long() -> None:

@@ -19,6 +19,7 @@ OF_PORTS = {rule.name for rule in RULES if rule.table is Kind.PORT}
 LINK = {
     "link_down", "link_flapping", "link_errors", "link_degrading", "link_degraded", "nic_fault", "telemetry_quality",
 }  # fmt: skip
+AT_WORK = LINK | {"incast", "straggler"}
 PRESSURE = {"slow_receiver", "incast", "congestion", "straggler"}
 
 
@@ -37,7 +38,7 @@ def down(ports: Ports) -> None:
 @pytest.mark.parametrize(
     ("happens", "evaluated"),
     [
-        (lambda ports: None, LINK | {"incast"}),
+        (lambda ports: None, AT_WORK),
         (absent, {"nic_fault"}),
         (down, {"link_down", "link_flapping", "nic_fault", "telemetry_quality"}),
         (lambda ports: ports.silent.add(0), set()),
@@ -51,7 +52,7 @@ def test_of_a_port_that_is(layer: str, happens: Callable[[Ports], None], evaluat
     ports.polls(6)
     known = {rule for rule in OF_PORTS if ports.known(rule, 0, 3)}
     assert known == evaluated
-    assert {rule for rule in OF_PORTS if ports.known(rule, 1, 3)} == LINK | {"incast"}
+    assert {rule for rule in OF_PORTS if ports.known(rule, 1, 3)} == AT_WORK
 
 
 @pytest.mark.parametrize("layer", ["Ethernet", "InfiniBand"])

@@ -61,6 +61,12 @@ class BeginningRate:
         """Beginnings per unit of exposure."""
         return self._beginnings / self._exposure
 
+    def before(self, onset: float) -> float:
+        """`mean` without a beginning at this moment, if that was the newest: what began shows nothing of how often such
+        begins by chance."""
+        counted = self._newest > onset - self._apart
+        return (self._beginnings - counted) / self._exposure
+
     def learn(self, onsets: list[float], now: float, exposed: float = 1.0) -> None:
         """Take over the onsets known now; `exposed`: what was exposed since the last call."""
         if self._at is not None:

@@ -173,7 +173,7 @@ class CommonCauses:
                 cluster = [unit for unit in cluster if not unit.known]
             least = _least(cluster, domains)
             rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
-            odds = chance(len(cluster), rates[number].mean, phenomenon.within)
+            odds = chance(len(cluster), rates[number].before(cluster[0].onset), phenomenon.within)
             if len(cluster) >= least and odds < UNLIKELY:
                 causes.append(_cause(phenomenon, cluster, odds))
             elif len(cluster) > 1 and self._grows(number, cluster, now):

@@ -28,7 +28,7 @@ class SilenceRate:
         self._rate = BeginningRate(BEGINNINGS, HOST_HOURS * HOUR, ONE_CAUSE)
 
     def leak(self, observations: Observations, now: float) -> float:
-        """Probability that a host fell silent within WINDOW for a reason of its own, to two digits, which is more than is
+        """Probability that a host fell silent within WINDOW for a reason of its own, to two digits, more than is
         known of it: it changes seldom (last_diagnosis.py). MOST where most are silent."""
         agents = observations.get(SymptomType.AGENT_SILENT)
         if agents is not None:
