@@ -113,8 +113,9 @@ def _with_modules(
         if all(of_module(mine, mine[-1].at, params)[0] <= params.raise_at for mine in ports.values()):
             mine = np.isin(rows, list(ports))
             whole, since = of_module(downs, view.now, params)
-            began[mine] = np.where(penalty[mine] < whole, since, began[mine])
-            penalty[mine] = np.maximum(penalty[mine], whole)
+            if whole >= params.clear_at:  # below it nothing depends on it
+                began[mine] = np.where(penalty[mine] < whole, since, began[mine])
+                penalty[mine] = np.maximum(penalty[mine], whole)
     return penalty, began
 
 

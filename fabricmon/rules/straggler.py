@@ -47,7 +47,8 @@ def test(view: View, params: StragglerParams) -> Outcome:
     if fire.any():
         fire &= ~_with_their_host(view, fire)
     read = view.tracks.pressure.traffic.known(n, view.now)
-    known = view.present & read & ((peers.seen[:n] == WINDOWS) | idle)
+    compared = (peers.seen[:n] == WINDOWS) & (view.now - peers.evaluated[:n] <= 2 * EVERY)
+    known = view.present & read & (compared | idle)
     severity = np.where(fire & _alone_on_its_host(view, low, params), Severity.WARNING.rank, Severity.INFO.rank)
     return Outcome(
         fire=fire, clear=~fire & (idle | (low <= params.calm)), known=known, value=_ratio(view),
