@@ -8,18 +8,17 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from fabricmon.fleet.pressure import LONG, NOTICES, PRESSED, RECEIVE, SLOWEST_TICK, TRANSMIT
+from fabricmon.fleet.pressure import LONG, NOTICES, RECEIVE, SLOWEST_TICK, TRANSMIT
 from fabricmon.fleet.slots import SLOT, WINDOW, Slots
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.neighbours import host_ports_up, others_mean
+from fabricmon.rules.neighbours import host_ports_up
 from fabricmon.rules.promql import Alert, Translation, any_of, metric, pause_share
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, Share, reading
+from fabricmon.rules.waiting import RAISING, others_wait, stands_out
 from fabricmon.units import Duration
 
 SECONDS = SLOT * WINDOW
-RAISING = 3
-"""Windows above `high` that raise it."""
 AFTER = 900.0
 """Seconds after its last wait for which an idle port is still known, so that its congestion can end (design choice)."""
 
@@ -63,25 +62,6 @@ def _compared(view: View, params: CongestionParams) -> NDArray[np.bool_]:
     return estimated & ~view.tracks.facts.infiniband[: view.n] if params.tick else estimated
 
 
-def _peers(view: View, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Mean wait of the other busy ports of the same make: of the same host, which carry the same job on other rails; of
-    the fleet where the host has fewer than two others."""
-    tracks, n = view.tracks, view.n
-    recent, busy, make = tracks.pressure.stalled.recent[0, :n], tracks.pressure.busy[:n], tracks.facts.make[:n]
-    here = np.where(view.node >= 0, view.node * tracks.facts.makes + make, -1)
-    peers = others_mean(recent, busy, here, rows, least=2)
-    return np.where(np.isnan(peers), others_mean(recent, busy, make, rows), peers)
-
-
-def _stands_out(view: View, rows: NDArray[np.intp], params: CongestionParams) -> NDArray[np.bool_]:
-    pressure = view.tracks.pressure
-    recent = pressure.stalled.recent[0, rows]
-    found = np.asarray((recent >= PRESSED) & (recent >= params.apart * _peers(view, rows)))
-    at = np.flatnonzero(found)
-    found[at] = ~(recent[at] < params.apart * pressure.usual_before(rows[at], RAISING * WINDOW))
-    return found
-
-
 def _lasts(
     stalled: Slots, rows: NDArray[np.intp], scale: NDArray[np.float32], params: CongestionParams
 ) -> NDArray[np.bool_]:
@@ -115,7 +95,7 @@ def test(view: View, params: CongestionParams) -> Outcome:
     rows = np.flatnonzero(pressed)
     compared = _compared(view, params)
     if len(rows) and compared.any():
-        rows = rows[~compared[rows] | _stands_out(view, rows, params)]
+        rows = rows[~compared[rows] | stands_out(view, rows, params.apart)]
     if len(rows):
         fire[rows] = _lasts(pressure.stalled, rows, scale[rows], params)
         rows = rows[fire[rows] & ~compared[rows] & pressure.usual.whole(rows)]
@@ -150,7 +130,7 @@ def evidence(view: View, row: int, params: CongestionParams) -> tuple[Evidence, 
             if ticks
             else "from pause frames, each counted as the longest possible pause"
         )
-        peers = float(_peers(view, rows)[0]) / scale
+        peers = float(others_wait(view, rows)[0]) / scale
         before = float(pressure.usual_before(rows, RAISING * WINDOW)[0]) / scale
         text = f"estimate {how}; its own mean before was {before:.0%}, the mean of its peers is {peers:.0%}"
         found.append(reading(text, f">= {params.apart:g} times both (design choice)"))
