@@ -145,6 +145,8 @@ class Pressure(RowState):
     pausing    share of time in which it paused its switch
     storm      `now` at which the adapter's own count of pause storms last rose, NaN never
     traffic    RECEIVE, TRANSMIT: share of the line rate
+    received   mean of RECEIVE over the last hour of work
+    sent       mean of TRANSMIT over the last hour of work
     busy       the port carried traffic in its newest slot
     worked     `now` of the newest slot in which it did, NaN never
     line       line rate in bytes per second as of this tick, NaN unknown
@@ -167,6 +169,8 @@ class Pressure(RowState):
         self.traffic = Slots(2, capacity)
         self.arrivals = Slots(3, capacity)
         self.missed = Slots(1, capacity, 3 * WINDOW)
+        self.received = HourMean(capacity)
+        self.sent = HourMean(capacity)
         self.usual = HourMean(capacity)
         self.notified = HourMean(capacity)
         self.closed: Numbers = np.zeros(0, np.intp)
@@ -217,8 +221,11 @@ class Pressure(RowState):
             if (read := _interval(table, received, mine)) is not None:
                 line = self.line[read.rows]
                 moved = tuple(table.delta(name, read.rows) for name in (received, sent))
-                closed, _ = self.traffic.add(read.rows, read.seconds, tuple(bytes_ / line for bytes_ in moved), now)
+                closed, fills = self.traffic.add(read.rows, read.seconds, tuple(bytes_ / line for bytes_ in moved), now)
                 self._note_work(closed, np.fmax(*self.traffic.latest[:, closed]) >= BUSY, now)
+                working = self.busy[closed]
+                for mean, way in ((self.received, RECEIVE), (self.sent, TRANSMIT)):
+                    mean.add(closed[working], fills[working], self.traffic.latest[way, closed[working]])
                 if len(at := np.flatnonzero(np.isnan(line))):
                     least = BUSY * FASTEST_BYTES * read.seconds[at]
                     self._note_work(numbers(read.rows, at), np.fmax(*moved)[at] >= least, now)

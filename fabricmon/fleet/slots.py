@@ -179,6 +179,10 @@ class HourMean(RowState):
         total = self.mean[rows] * self._slots[rows] - np.nan_to_num(newest).sum(axis=0)
         return np.divide(np.maximum(total, 0.0), earlier, out=np.full(len(rows), np.nan), where=earlier > 0)
 
-    def whole(self, rows: Numbers) -> Bools:
+    def whole(self, rows: Rows) -> Bools:
         """The mean is of a whole hour."""
-        return np.asarray(self._slots[rows] >= _FULL)
+        return self.of(rows, int(_FULL))
+
+    def of(self, rows: Rows, slots: int) -> Bools:
+        """The mean is of so many slots or more."""
+        return np.asarray(self._slots[rows] >= slots)

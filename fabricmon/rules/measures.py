@@ -68,6 +68,8 @@ MEASURES: dict[str, Measure] = {
     "pfc_storm.victims": Measure("victims", "ports"),
     "slow_receiver.pausing": Measure("share of time pausing", "ratio", _PAUSING),
     "slow_receiver.receives": Measure("Rx utilisation", "ratio", ("receive_ratio",)),
+    "credits_withheld.receives": Measure("Rx over Tx as a share of usual", "ratio"),
+    "credits_withheld.waiting": Measure("ports that wait", ""),
     "slow_receiver.missed": Measure("packets without a receive buffer", "packets/s", pressure.STARVED),
     "storage_path.stalled": Measure("share of time paused", "ratio", _PAUSED),
     "storage_path.pausing": Measure("share of time pausing", "ratio", _PAUSING),

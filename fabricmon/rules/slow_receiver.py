@@ -124,7 +124,8 @@ RULE = Rule(
         "queues have no receive buffer when packets arrive: its host does not drain it. On a lossless fabric its "
         "senders are back-pressured, and then all ports behind the same switches. A narrow or slow PCIe link is the "
         "usual reason; a stopped process, memory on the wrong socket and a stalled GPU are others. On InfiniBand a "
-        "node cannot count the credits that it withholds: only missing receive buffers are evidence."
+        "node cannot count the credits that it withholds: only missing receive buffers are evidence here, and on the "
+        "server credits_withheld."
     ),
     action=(
         "Check the adapter's PCIe link first (pcie_degraded, `lspci -vvv`, "
