@@ -12,6 +12,7 @@ from fabricmon.fleet.pressure import PRESSED, RECEIVE, TRANSMIT
 from fabricmon.fleet.row_state import Singles
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
+from fabricmon.rules.congestion import AFTER
 from fabricmon.rules.incast import ELSEWHERE
 from fabricmon.rules.neighbours import Bools, Rows, host_ports_up, others_count
 from fabricmon.rules.promql import not_expressible
@@ -43,15 +44,20 @@ class CreditsWithheldParams(RuleParams, frozen=True):
     clear: Duration = Duration(180)
 
 
+def _referenced(view: View) -> Bools:
+    """Rows whose traffic and waits were read lately and of which it is known what is usual."""
+    pressure, n, now = view.tracks.pressure, view.n, view.now
+    return pressure.received.of(slice(n), LEARNED) & pressure.traffic.known(n, now) & pressure.stalled.known(n, now)
+
+
 def _of_usual(view: View) -> tuple[Singles, Singles]:
     """Rx of the last window, and its ratio to Tx, as shares of what they usually are; NaN unknown or idle."""
     pressure, n = view.tracks.pressure, view.n
     receive, transmit = pressure.traffic.recent[RECEIVE, :n], pressure.traffic.recent[TRANSMIT, :n]
-    known = pressure.received.of(slice(n), LEARNED) & pressure.busy[:n] & pressure.traffic.known(n, view.now)
-    usual = np.where(known, pressure.received.mean[:n], np.float32(np.nan))
+    usual: Singles = np.where(_referenced(view) & pressure.busy[:n], pressure.received.mean[:n], np.float32(np.nan))
     with np.errstate(divide="ignore", invalid="ignore"):
-        of_rx = receive / usual
-        of_ratio = of_rx / (transmit / pressure.sent.mean[:n])
+        of_rx: Singles = receive / usual
+        of_ratio: Singles = of_rx / (transmit / pressure.sent.mean[:n])
     return of_rx, np.where(np.isfinite(of_ratio), of_ratio, np.float32(np.nan))
 
 
@@ -108,7 +114,7 @@ def test(view: View, params: CreditsWithheldParams) -> Outcome:
     return Outcome(
         fire=fire,
         clear=~fire & ~(of_ratio < params.calm),
-        known=host_ports_up(view) & pressure.traffic.known(n, view.now),
+        known=_referenced(view) & host_ports_up(view) & (view.now - pressure.worked[:n] < AFTER),
         value=of_ratio.astype(np.float64),
     )
 

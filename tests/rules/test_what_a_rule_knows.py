@@ -20,7 +20,7 @@ LINK = {
     "link_down", "link_flapping", "link_errors", "link_degrading", "link_degraded", "nic_fault", "telemetry_quality",
 }  # fmt: skip
 AT_WORK = LINK | {"incast", "straggler"}
-PRESSURE = {"slow_receiver", "incast", "congestion", "straggler"}
+PRESSURE = {"slow_receiver", "credits_withheld", "incast", "congestion", "straggler"}
 
 
 def absent(ports: Ports) -> None:
@@ -68,4 +68,5 @@ def test_of_a_port_under_pressure_that_is(layer: str, state: str) -> None:
         ports.engine.tick(ports.now)
     known = {rule for rule in PRESSURE | {"pfc_storm"} if ports.known(rule, 0, 2)}
     everything = PRESSURE | ({"pfc_storm"} if layer == "Ethernet" else set())
-    assert known == {"at work": everything, "idle": everything - {"congestion"}, "not read": set()}[state]
+    idle = everything - {"congestion", "credits_withheld"}
+    assert known == {"at work": everything, "idle": idle, "not read": set()}[state]
