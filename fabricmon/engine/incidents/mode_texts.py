@@ -110,7 +110,7 @@ TEXTS: Mapping[str, ModeText] = {
     "PCIe link of a NIC too slow for what it receives": ModeText(
         "PCIe link of {name} is degraded and back-pressures other ports",
         "The PCIe link of this adapter is slower than it should be, so the adapter cannot take its traffic and makes "
-        "other ports wait (PFC pause). Jobs on all these ports slow down.",
+        "other ports wait (PFC pause, no credits). Jobs on all these ports slow down.",
         "Drain the host and power-cycle it, so that the link trains anew; if it comes back narrow, reseat the card or "
         "its riser, then swap it. The ports that wait need no attention.",
     ),
