@@ -232,7 +232,8 @@ class Losses(RowState):
         for at, times in losses:
             self._lost_seen[at, rows] = times.seen[rows]
         if len(rows):
-            self._count(rows, sent[rows], now)
+            naks = self._group(table, rows) == 0 if self.columns.timer else np.zeros(len(rows), np.bool_)
+            self._count(rows, sent[rows], now, naks)
         old = np.flatnonzero((now - self.ended[:n] > IDLE) & np.isfinite(self.lost[0, :n]))
         if len(old):
             self.lost[:, old] = self.sent[:, old] = np.nan
@@ -254,19 +255,20 @@ class Losses(RowState):
             if (times := table.read_times(name)) is not None
         ]
 
-    def _count(self, rows: Numbers, sent: Floats, now: float) -> None:
-        """New windows of some rows; `sent` is NaN where the counting began anew."""
+    def _count(self, rows: Numbers, sent: Floats, now: float, naks: Bools) -> None:
+        """New windows of some rows; `sent` is NaN where the counting began anew. `naks`: the row counts NAKs."""
         lost = self._open[rows].astype(float)
         fired = self._fired[rows].astype(float)
         self._open[rows] = self._fired[rows] = 0.0
-        sent = np.maximum(sent, lost)  # what was sent to a dead peer may never have left the adapter
         before = self._before[rows]
         self._before[rows] = sent
+        sent = np.maximum(sent, lost)  # what was sent to a dead peer may never have left the adapter
         self._count_twice(rows[before >= STARTING * sent], now)
         self._again[rows] = 0.0
         fit = (sent > 0) & (before >= STARTING * sent)
-        # a port that only waits for a peer sends next to nothing: its timeouts are no beginning of traffic
-        fit |= (sent > 0) & (lost >= sent) & np.isfinite(before)
+        # a port that only waits for a peer sends next to nothing: its timeouts are no beginning of traffic. A peer that
+        # sends NAKs answers: it got more packets than were counted as sent, as while connections are set up.
+        fit |= (sent > 0) & (lost >= sent) & np.isfinite(before) & ~(naks & (lost > fired))
         rows, lost, sent = rows[fit], lost[fit], sent[fit]
         for ring, newest in ((self.lost, lost), (self.sent, sent), (self.timeouts, fired[fit])):
             ring[1:, rows] = ring[:-1, rows]

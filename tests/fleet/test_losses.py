@@ -82,10 +82,11 @@ class Host:
         else:
             sent = NAN
         lost, timers, self.opened, self.fired = self.opened, self.fired, 0.0, 0.0
-        sent = max(sent, lost) if sent == sent else NAN
         former, self.before = self.before, sent
+        sent = max(sent, lost) if sent == sent else NAN
         begins = not former >= STARTING * sent
-        only_waits = lost >= sent and former == former
+        answered = any(name in LOST[0] for name in self.lost) and lost > timers
+        only_waits = lost >= sent and former == former and not answered
         if sent > 0 and (not begins or only_waits):
             self.windows = [(lost, sent, timers), *self.windows[:2]]
             weight = min(now - self.ended, 6 * WINDOW) / MEMORY if self.ended == self.ended else WINDOW / MEMORY
@@ -255,3 +256,17 @@ def test_what_timers_found_is_a_part_of_what_was_lost() -> None:
     row = np.array([site.row("n", "p/1")])
     assert losses.ratio(row)[0] == pytest.approx(4e-5, rel=0.01)
     assert losses.timed_out(row)[0] == pytest.approx(1e-5, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("counter", "counts"), [("ack_timeout", True), ("seq_nak_rx", False), ("retrans_packets", True)]
+)
+def test_an_idle_port_waits_for_a_peer_that_answers_nothing(counter: str, counts: bool) -> None:
+    """NAKs are answers: connections are set up. What a driver without NAKs sends again may be either."""
+    site = Site()
+    site.inventory("n", port_part("c", (counter, "rdma_tx_packets"), "p/1"))
+    for poll in range(4):
+        cells = {("p/1", counter): 20.0 * poll, ("p/1", "rdma_tx_packets"): 1e6}
+        site.send("n", cells, site.now)
+        losses = site.tick(WINDOW).tracks.losses
+    assert bool(losses.bad(Limits(), 1)[0]) == counts
