@@ -17,6 +17,7 @@ from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
 from fabricmon.engine.diagnosis.gray import WEAK, gray
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Floats, Groups, Ints, Mask
+from fabricmon.fleet.losses import IDLE
 
 SLACK = 1.5
 """Factor on the expected number of peers: jobs differ."""
@@ -37,6 +38,7 @@ class PortHealth:
     near    int[flows], row from which each flow goes, -1 unknown
     now     wall time
     towards bool[n], packets to it were lost: requests arrived a second time
+    read    float[n], wall time of the newest window of its losses, NaN unknown
     """
 
     groups: Groups
@@ -45,6 +47,7 @@ class PortHealth:
     near: Ints
     now: float
     towards: Mask
+    read: Floats
 
 
 @dataclass(slots=True)
@@ -55,16 +58,20 @@ class Unwell:
     damaged  it lost some or all of it: a fault of its adapter
     dead     it answered nothing, all the time or at times: its link is down or flaps, or its adapter is gone
     silent   it answered nothing if its host is dead, whose agent fell silent
+    over     until when losses may be of its being dead, infinite where it still is; what was read before is explained
     """
 
     worn: Floats
     damaged: Floats
     dead: Floats
     silent: Floats
+    over: Floats
 
-    def sick(self) -> Mask:
-        """Rows whose own links fail; a silent agent alone is no evidence about them."""
-        return np.asarray(np.isfinite(self.worn) | np.isfinite(self.damaged) | np.isfinite(self.dead))
+    def sick(self, at: Floats | float) -> Mask:
+        """Rows whose own links fail at some time; a silent agent alone is no evidence about them."""
+        with np.errstate(invalid="ignore"):
+            dead = np.isfinite(self.dead) & (self.over >= at)
+        return np.asarray(np.isfinite(self.worn) | np.isfinite(self.damaged) | dead)
 
 
 def place_losses(
@@ -118,13 +125,16 @@ def unwell(observations: Observations, groups: Groups, fell: Floats, back: Float
     fell    float[n], wall time of each row's last down, NaN never
     back    float[n], wall time since which it works again, NaN unknown
     """
+    over = np.fmax(fell, back) + AFTER
     with np.errstate(invalid="ignore"):
-        dead = np.where(now - np.fmax(fell, back) <= AFTER, fell, np.nan)
+        dead = np.where(now - over <= IDLE, fell, np.nan)
     worn, damaged, silent = (np.full(len(fell), np.nan) for _ in range(3))
     for kind in sorted(TEARING & observations.keys()):
         found = observations[kind]
         since = {SymptomType.NIC_FAULT: damaged, SymptomType.LINK_ERRORS: worn}.get(kind, dead)
         since[found.rows] = np.fmin(since[found.rows], found.onset)
+        if since is dead:
+            over[found.rows] = np.inf
     hosts, quiet = groups.ids["host"], observations.get(SymptomType.AGENT_SILENT)
     if quiet is not None and len(quiet.rows):
         of_nodes = quiet.groups.ids["host"]
@@ -132,12 +142,12 @@ def unwell(observations: Observations, groups: Groups, fell: Floats, back: Float
         began[of_nodes[quiet.rows]] = quiet.onset
         began[-1] = np.nan
         silent = began[hosts]
-    return Unwell(worn, damaged, dead, silent)
+    return Unwell(worn, damaged, dead, silent, over)
 
 
 AFTER = 120.0
-"""Seconds after the end of a down for which losses of peers may still show: windows of two readings of 30 s, and a
-hold."""
+"""Seconds after the end of a down for which losses of peers may still be read: windows of two readings of 30 s, and a
+hold. An idle port shows its last windows for IDLE seconds more."""
 STALLED = 0.5
 """Share of lost packets from which a port does nothing but wait for an answer (design choice)."""
 
@@ -293,7 +303,7 @@ def _set_flows_aside(
 def _through_sick(flows: Observation, ports: PortHealth) -> Mask:
     """Flows at one of whose ends a link fails."""
     found = np.zeros(len(flows.known), np.bool_)
-    for group in _groups(ports.groups, "link", np.flatnonzero(ports.unwell.sick())):
+    for group in _groups(ports.groups, "link", np.flatnonzero(ports.unwell.sick(ports.now))):
         found[flows.groups.many["link"].members(group)] = True
     return found
 
@@ -322,19 +332,21 @@ def _set_ports_aside(
     found, state = list(hard), ports.unwell
     plane = _planes(ports.groups)
     gone = np.zeros(len(lossy.known), np.bool_)
-    own = state.sick()
-    waiting = waits(ports.ratio[lossy.rows])
-    for since, alike, until in (
-        (state.worn, ~waiting, np.inf),
-        (state.damaged, np.ones(len(lossy.rows), np.bool_), np.inf),
-        (state.dead, waiting, np.inf),
-        (state.silent, waiting, NEAR),
+    read = np.where(np.isfinite(ports.read), ports.read, ports.now)
+    own = state.sick(read)
+    waiting, never = waits(ports.ratio[lossy.rows]), np.full(len(read), np.inf)
+    for since, alike, until, over in (
+        (state.worn, ~waiting, np.inf, never),
+        (state.damaged, np.ones(len(lossy.rows), np.bool_), np.inf, never),
+        (state.dead, waiting, np.inf, state.over),
+        (state.silent, waiting, NEAR, never),
     ):
         failed = np.flatnonzero(np.isfinite(since))
         for number in np.unique(plane[failed]).tolist():
-            here = failed[plane[failed] == number]
             at = np.flatnonzero((plane[lossy.rows] == number) & ~own[lossy.rows] & alike)
-            at = at[_after(lossy.onset[at], since[here], until)]
+            here = failed[plane[failed] == number]
+            here = here[over[here] >= read[lossy.rows[at]].min(initial=np.inf)]
+            at = at[_after(lossy.onset[at], read[lossy.rows[at]], since[here], over[here], until)]
             if len(at) and len(at) <= SLACK * 2 * PEERS * len(here) + 1:
                 gone[lossy.rows[at]] = True
                 _blame(found, lossy.rows[at], plane, number)
@@ -345,11 +357,15 @@ def _set_ports_aside(
     return found, _without(lossy, gone)
 
 
-def _after(onset: Floats, since: Floats, until: float) -> Mask:
-    """Onsets from BEFORE one of some moments until so many seconds after it."""
-    at = np.sort(since)
+def _after(onset: Floats, read: Floats, since: Floats, over: Floats, until: float) -> Mask:
+    """Onsets from BEFORE one of some moments until so many seconds after it, of losses read before one was over."""
+    if not len(since):
+        return np.zeros(len(onset), np.bool_)
+    order = np.argsort(since)
+    at, ends = since[order], np.maximum.accumulate(over[order])
     last = np.searchsorted(at, onset + BEFORE, side="right") - 1
-    return np.asarray((last >= 0) & (onset - at[np.maximum(last, 0)] <= until))
+    some = np.maximum(last, 0)
+    return np.asarray((last >= 0) & (onset - at[some] <= until) & (read <= ends[some]))
 
 
 def _blame(verdicts: list[FaultVerdict], rows: Ints, plane: Ints, number: int) -> None:

@@ -11,13 +11,14 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.falls import TOGETHER, fell_with_others
 from fabricmon.engine.diagnosis.gray import WEAK
 from fabricmon.engine.diagnosis.group_modes import RUNS
-from fabricmon.engine.diagnosis.losses import STALLED, PortHealth, Unwell, unwell
+from fabricmon.engine.diagnosis.losses import AFTER, STALLED, PortHealth, Unwell, unwell
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.runs import LastParts
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.fleet.fleet import PRESENCES
 from fabricmon.fleet.link import UP
+from fabricmon.fleet.losses import IDLE
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View
 from fabricmon.model import Kind, Presence
@@ -101,15 +102,18 @@ def port_health(domains: RowDomains, observations: Observations, ports: View, ab
     lossy, flows = observations.get(SymptomType.PACKET_LOSS), observations.get(SymptomType.FLOW_LOSS)
     if (lossy is None or not len(lossy.rows)) and (flows is None or not len(flows.known)):
         nowhere = np.zeros(len(ratio), np.bool_)
-        return PortHealth(domains.port, Unwell(ratio, ratio, ratio, ratio), ratio, domains.near, ports.now, nowhere)
+        well = Unwell(ratio, ratio, ratio, ratio, ratio)
+        return PortHealth(domains.port, well, ratio, domains.near, ports.now, nowhere, ratio)
     if lossy is not None:
         ratio[lossy.rows] = _lost_on_the_way(ports, lossy.rows)
     found = unwell(observations, domains.port, *_out(ports, len(ratio)), ports.now)
     vanished = np.isfinite(found.damaged) & ~ports.present[: len(ratio)]
-    found.dead = np.fmin(np.fmin(found.dead, absent[: len(ratio)]), np.where(vanished, found.damaged, np.nan))
+    gone = np.fmin(absent[: len(ratio)], np.where(vanished, found.damaged, np.nan))
+    found.dead, found.over[np.isfinite(gone)] = np.fmin(found.dead, gone), np.inf
     found.damaged[vanished] = np.nan
-    towards = ports.tracks.losses.received_twice(len(ratio), ports.now)
-    return PortHealth(domains.port, found, ratio, domains.near, ports.now, towards)
+    losses = ports.tracks.losses
+    towards, read = losses.received_twice(len(ratio), ports.now), losses.ended[: len(ratio)]
+    return PortHealth(domains.port, found, ratio, domains.near, ports.now, towards, read)
 
 
 BOOT = 600.0
@@ -131,7 +135,7 @@ def _out(ports: View, n: int) -> tuple[Floats, Floats]:
     """When each PORT row last stopped to work and since when it works again: its downs, changes of its state, starts of
     its host; NaN never."""
     tracks, begun, fell = ports.tracks, ports.table.begun[:n].copy(), ports.tracks.downs.last[:n]
-    begun[begun < ports.now - GRACE] = np.nan
+    begun[begun < ports.now - AFTER - IDLE] = np.nan
     changed = np.where(tracks.since[:n] > tracks.first[:n], tracks.since[:n], np.nan)
     began = np.fmin(np.where(np.isnan(fell), changed, fell), begun - BOOT)
     return np.asarray(began), np.asarray(np.fmax(changed, begun))
