@@ -16,8 +16,11 @@ from fabricmon.engine.domains.groups import Groups
 LEAVES, PORTS = 12, 16
 
 
-def verdict(losses: dict[int, Sequence[float]]) -> FaultVerdict:
-    """The verdict on a plane of leaves of which some ports lose these shares of their packets, by leaf."""
+def verdict(losses: dict[int, Sequence[float]], receivers: dict[int, int] | None = None) -> FaultVerdict:
+    """The verdict on a plane of leaves of which some ports lose these shares of their packets, by leaf.
+
+    receivers  by leaf, of how many ports it is seen that packets to them were lost
+    """
     n = LEAVES * PORTS
     rows = np.arange(n, dtype=np.int32)
     zero = np.zeros(n, np.int32)
@@ -27,7 +30,10 @@ def verdict(losses: dict[int, Sequence[float]]) -> FaultVerdict:
         ratio[leaf * PORTS : leaf * PORTS + len(shares)] = shares
     lossy = np.flatnonzero(np.isfinite(ratio))
     observation = Observation(Groups(ids), lossy, np.zeros(len(lossy)), np.ones(n, np.bool_))
-    (found,) = gray(observation, ratio, np.zeros(n, np.bool_))
+    towards = np.zeros(n, np.bool_)
+    for leaf, many in (receivers or {}).items():
+        towards[leaf * PORTS : leaf * PORTS + many] = True
+    (found,) = gray(observation, ratio, towards)
     return found
 
 
@@ -59,3 +65,32 @@ def test_a_leaf_whose_ports_lose_unlike_shares_is_not_gray_itself() -> None:
 def test_a_leaf_whose_ports_lose_alike_is_not_gray_where_others_lose_more() -> None:
     found = verdict({4: spread((0.5,) * PORTS, 2e-3), 3: spread(SOME, 2e-3)})
     assert (found.mode.name, found.group) != ("leaf losing packets", 4)
+
+
+UNLIKE = (2e-3, 4e-3, 2e-3, 6e-3, 4e-3, 2e-3)
+
+
+def test_flows_with_both_ends_below_a_leaf_are_lost_in_it() -> None:
+    found = verdict({4: UNLIKE}, {4: 6})
+    assert (found.mode.name, found.mode.word, found.group) == ("part of a leaf losing packets", "leaf", 4)
+    assert found.confidence >= 0.9
+
+
+@pytest.mark.parametrize("receivers", [{}, {3: 3, 5: 3}])
+def test_flows_that_may_leave_a_leaf_are_not_lost_in_it_for_sure(receivers: dict[int, int]) -> None:
+    """Who receives is not seen, or is elsewhere: an uplink may lose what it sends, and nothing that it receives."""
+    found = verdict({4: UNLIKE}, receivers)
+    assert (found.mode.word, found.group) == ("uplinks", 4)
+    assert found.confidence >= 0.9
+
+
+def test_losses_at_both_ends_of_an_uplink_are_of_the_uplink() -> None:
+    found = verdict({4: UNLIKE, 3: UNLIKE[:2], 5: UNLIKE[:2], 6: UNLIKE[:2]}, {4: 6, 3: 2, 5: 2, 6: 2})
+    assert (found.mode.word, found.group) == ("uplinks", 4)
+
+
+def test_many_ports_that_lose_alike_and_most_are_of_a_part_of_a_leaf() -> None:
+    """Of ports that do not lose packets it is not known whether they send any through that part."""
+    found = verdict({4: (2e-3,) * 10, 3: spread(SOME, 1e-3)})
+    assert (found.mode.name, found.group) == ("part of a leaf losing packets", 4)
+    assert found.confidence >= 0.9

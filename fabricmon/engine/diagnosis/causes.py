@@ -196,6 +196,8 @@ GRAY_MODES: tuple[Mode, ...] = (
     Mode("link losing packets", "link", "packet_loss", 8.0, {T.PACKET_LOSS: 0.9}),
     Mode("NIC losing packets", "nic", "packet_loss", 8.9, {T.PACKET_LOSS: 0.9}),
     Mode("leaf losing packets", "leaf", "fault_domain", 9.2, {T.PACKET_LOSS: 0.9}, severity=Severity.CRITICAL),
+    Mode("part of a leaf losing packets", "leaf", "fault_domain", 9.9,
+         {T.PACKET_LOSS: 0.5}, severity=Severity.CRITICAL),
     Mode("uplink of a leaf losing packets", "leaf", "fault_domain", 8.0,
          {T.PACKET_LOSS: 0.35}, severity=Severity.WARNING, word="uplinks"),
     Mode("pod losing packets", "pod", "fault_domain", 7.1, {T.PACKET_LOSS: 0.9}, severity=Severity.CRITICAL),

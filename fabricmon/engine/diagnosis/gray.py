@@ -34,9 +34,15 @@ LEAST = {"link": 1, "nic": 2, "leaf": 2, "pod": 3, "plane": 3, "network": 6}
 NOMINAL = 1e-4
 """Share of lossy ports by the detector's own false rate. Evidence of places and amounts counts up to the evidence
 of so many lossy ports against it."""
-INSIDE = {"leaf": 0.55, "pod": 0.6}
+INSIDE = {"leaf": 0.55, "uplinks": 0.5, "pod": 0.6}
 """Share of the lossy flows' ends that are inside a part that makes them lose: one half by symmetry, and those that
-talk with one another inside."""
+talk with one another inside, none of which pass an uplink."""
+SHARES = tuple(0.05 + 0.1 * step for step in range(10))
+"""Shares of the senders and of the receivers of the lossy flows that may be inside a leaf, of its uplinks and of a part
+of it: all are taken as equally likely."""
+PART_LEAST = 3
+"""A leaf of which a part loses packets has one in so many of the lossy ports of its plane; with fewer its uplinks
+explain them as well."""
 DISTINCT = {"leaf": 0.25, "pod": 0.4}
 """A part that has a larger share of its plane's ports cannot be separated from the plane: of two leaves, either is at
 one end of every flow that crosses."""
@@ -45,6 +51,8 @@ SPREAD = 10.0
 distribution). Jobs clump: their hosts are neighbours and talk with one another."""
 CERTAIN = 40.0
 """The same of the share INSIDE."""
+ALL = 0.9
+"""Probability that a port below a gray leaf loses packets, from which it is all of the leaf (causes.py)."""
 GRAY_LEAST = 8
 """Lossy ports of a gray leaf, or all that it has: a few may be one job that talks to another leaf only."""
 GRAY_FEW = 3
@@ -140,7 +148,7 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
     # never finer than the evidence: a part that cannot be separated from the plane is the plane
     best = next((h for h in hypotheses if h.mode.domain == "plane" and h.score >= top - AMBIGUOUS), hypotheses[0])
     total = exp(-top) + sum(exp(h.score - top) for h in hypotheses)
-    mine = [h for h in hypotheses if (h.mode.domain, h.group) == (best.mode.domain, best.group)]
+    best, mine = _named(best, hypotheses, SURE * total, top)
     near = [h for h in hypotheses if h not in mine and h.score >= top - AMBIGUOUS]
     ends = [h for h in near if h.mode.domain in ENDS and best.mode.domain in ENDS]
     same_end = mine + [h for h in ends if np.array_equal(h.rows, best.rows)]
@@ -166,6 +174,19 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
         best_other=alternatives[0] if alternatives else None,
         effects={SymptomType.PACKET_LOSS: np.setdiff1d(inside, best.rows)},
     )
+
+
+def _named(
+    best: _Hypothesis, hypotheses: Sequence[_Hypothesis], sure: float, top: float
+) -> tuple[_Hypothesis, list[_Hypothesis]]:
+    """The hypothesis that names a part, and those that its name covers: `uplinks` of a leaf also the leaf itself, which
+    is named where it alone is sure."""
+    part = [h for h in hypotheses if (h.mode.domain, h.group) == (best.mode.domain, best.group)]
+    mine = [h for h in part if h.mode.word == best.mode.word]
+    wider = [h for h in part if h.mode.word == "uplinks"]
+    if best.mode.word == "leaf" and wider and sum(exp(h.score - top) for h in mine) < sure:
+        return wider[0], part
+    return best, part if best.mode.word == "uplinks" else mine
 
 
 def _with_receivers(verdict: FaultVerdict, inside: Mask, towards: Mask) -> FaultVerdict:
@@ -197,7 +218,7 @@ def _of_plane(here: _Here, scope: Mask) -> list[_Hypothesis]:
     found: list[_Hypothesis] = []
     every, some = here.shows & scope, here.shows & scope & ~(here.ratio >= NO_PEER)
     for mode in GRAY_MODES:
-        shows = some if mode.domain in ABOVE or mode.q[SymptomType.PACKET_LOSS] < 0.5 else every
+        shows = some if mode.domain in ABOVE or mode.q[SymptomType.PACKET_LOSS] < ALL else every
         count, size = int(shows.sum()), int(scope.sum())
         if mode.domain == "network" or count < LEAST[mode.domain]:
             continue
@@ -224,6 +245,7 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
     """Nats of evidence, by places and amounts of the losses, for a part against any part of its plane; None where they
     cannot be separated."""
     k, m, count, size = int((shows & mine).sum()), int(mine.sum()), int(shows.sum()), int(scope.sum())
+    partly = mode.domain == "leaf" and mode.q[SymptomType.PACKET_LOSS] < ALL
     if mode.domain == "plane":
         return 0.0
     if mode.domain in ("link", "nic"):
@@ -231,24 +253,62 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
             return None
         where = _of_one_port(here, mine & shows, shows, size)
         return where if where >= 0.0 else None  # it does not stand out
-    if k < LEAST[mode.domain] or m > DISTINCT[mode.domain] * size:
+    part = partly and mode.word == "leaf"
+    if k < LEAST[mode.domain] or m > DISTINCT[mode.domain] * size or (part and k * PART_LEAST < count):
         return None
-    inside = _inside(k, m, count - k, size - m, INSIDE[mode.domain])
+    inside = _inside(k, m, count - k, size - m, INSIDE["uplinks" if partly else mode.word])
     parts = here.ids[mode.domain]
     where = _shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
     where += _spread(parts, scope & ~mine, shows) - _spread(parts, scope, shows)
     if mode.domain != "leaf":
         return where
-    if (
-        mode.q[SymptomType.PACKET_LOSS] < 0.5
-    ):  # what a switch that carries others' packets, too, makes lose is not around it
-        return where if (here.ids["plane"][mine] >= 0).any() else None
-    low, high = np.quantile(here.ratio[mine & shows], (0.25, 0.75)).tolist()
-    clear = _contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT) > 0.0
-    least = GRAY_FEW if clear else min(GRAY_LEAST, here.sizes[int(here.ids["leaf"][mine][0])])
-    if k < least or k < int(GRAY_LEAF * m) or low < ALIKE * high:
+    # what a switch that carries others' packets, too, makes lose is not around it
+    if partly and not (here.ids["plane"][mine] >= 0).any():
+        return None
+    if partly:
+        return _of_a_part(here, mine, scope, shows, where) if part else where
+    least = GRAY_LEAST
+    if _contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT) > 0.0:
+        least = GRAY_FEW
+    elif (ports := int(here.sizes[int(here.ids["leaf"][mine][0])])) < least:
+        least = ports
+    if k < least or k < int(GRAY_LEAF * m) or not _alike(here.ratio[mine & shows]):
         return None
     return max(where, 0.0) + _of_all_ports(here.ratio, mine & shows, shows & ~mine)
+
+
+def _alike(ratio: Floats) -> bool:
+    low, high = np.quantile(ratio, (0.25, 0.75)).tolist()
+    return bool(low >= ALIKE * high)
+
+
+def _of_a_part(here: _Here, mine: Mask, scope: Mask, shows: Mask, uplinks: float) -> float:
+    """Nats of a leaf that loses some of its packets, given those of its uplinks: by flows that have both ends inside,
+    or by many ports that lose alike, and more than others."""
+    inside = shows & mine
+    if inside.sum() >= GRAY_LEAST and _alike(here.ratio[inside]):
+        clear = _contrast(here.ratio, inside, shows & ~mine, STANDS_OUT)
+        if clear > 0.0:
+            return max(uplinks, 0.0) + clear
+    sent, got = ((int((end & mine).sum()), int((end & scope & ~mine).sum())) for end in (shows, here.towards))
+    return uplinks + _both_inside(sent, got, int(mine.sum()), int((scope & ~mine).sum()))
+
+
+def _both_inside(senders: tuple[int, int], receivers: tuple[int, int], ports: int, rest: int) -> float:
+    """Nats by which the lossy flows of a leaf are of a part of it rather than of an uplink, by how many ports inside
+    and outside send and receive them. A flow over an uplink has one end inside, so both shares add up to 1, whether it
+    loses packets one way or both; with flows inside they add up to more."""
+    sent, got = ([_ends_inside(k, out, ports, rest, even) for even in SHARES] for k, out in (senders, receivers))
+    size = len(SHARES)
+    uplink = [sent[at] + got[size - 1 - at] for at in range(size)]
+    part = [sent[at] + got[other] for at in range(size) for other in range(size - at, size)]
+    return _log_mean(part) - _log_mean(uplink)
+
+
+def _ends_inside(k: int, outside: int, ports: int, rest: int, even: float) -> float:
+    """Log-likelihood of so many ports at one end of the lossy flows, of which the share `even` is inside."""
+    share = _inside(k, ports, outside, rest, even) if k else even
+    return _shared((k, outside), (share, 1.0 - share), CERTAIN)
 
 
 def _of_all_ports(ratio: Floats, inside: Mask, outside: Mask) -> float:
@@ -311,6 +371,11 @@ def _spread(parts: NDArray[np.int32], scope: Mask, shows: Mask) -> float:
         return 0.0
     count = np.bincount(np.searchsorted(numbers, parts[scope & shows]), minlength=len(numbers))
     return _shared(count.tolist(), (size / size.sum()).tolist())
+
+
+def _log_mean(logs: Sequence[float]) -> float:
+    most = max(logs)
+    return most + log(sum(exp(each - most) for each in logs) / len(logs))
 
 
 def _shared(counts: Sequence[int], shares: Sequence[float], even: float = SPREAD) -> float:

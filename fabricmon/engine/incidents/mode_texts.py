@@ -174,6 +174,12 @@ TEXTS: Mapping[str, ModeText] = {
         "below it slow down or fail.",
         "Read drop and parity counters of the switch, then reload or replace it. Its cables need no attention.",
     ),
+    "part of a leaf losing packets": ModeText(
+        "Leaf {name} loses some packets: {bad} of {of} ports",
+        "Ports below this leaf lose packets to one another, which no cable above it carries: a part of the switch is "
+        "faulty. Jobs below it slow down or fail.",
+        "Read drop and parity counters of the switch, then reload or replace it. Its cables need no attention.",
+    ),
     "uplink of a leaf losing packets": ModeText(
         "An uplink of leaf {name} loses packets, or the leaf: {bad} of {of} ports",
         "Ports below this leaf lose packets, and so do ports that send to it: the leaf or one of its uplinks is "
