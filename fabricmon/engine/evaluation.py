@@ -28,7 +28,7 @@ from fabricmon.engine.diagnosis.silence_rate import SilenceRate
 from fabricmon.engine.diagnosis.symptom_index import TABLES, SymptomIndex, observations_of, rule_states_by_type
 from fabricmon.engine.diagnosis.verdicts import verdicts_of, with_dark_hosts, with_slowed
 from fabricmon.engine.diagnosis.victims import victims, without
-from fabricmon.engine.domains.groups import Ints
+from fabricmon.engine.domains.groups import Floats, Ints
 from fabricmon.engine.domains.placing import Placing
 from fabricmon.engine.incidents.claim_lookup import ClaimLookup
 from fabricmon.engine.incidents.current_readings import CurrentReadings
@@ -44,6 +44,8 @@ from fabricmon.engine.incidents.settling import LastReads
 from fabricmon.engine.incidents.situation import Situation
 from fabricmon.engine.symptoms.rule_states import RuleStates
 from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.table import Table
+from fabricmon.fleet.tracks import FlowTracks
 from fabricmon.fleet.view import Views
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Change, ComponentId, Event, Incident, Kind, Maintenance, SymptomChange
@@ -210,7 +212,7 @@ class Evaluation:
         _, absent = away(index.domains, self._fleet.tables[Kind.NODE], now)
         if (covers := self._windows.of_components(now)) is not None:
             absent = np.fmin(absent, cut_off(ports_now, of_components(index.domains, covers, ports_now)))
-        ports = port_health(index.domains, observations, ports_now, absent)
+        ports = port_health(index.domains, observations, ports_now, absent, _read(self._fleet.tables[Kind.FLOW]))
         silence = self._silence.leak(observations, now)
         seen = self._dead.with_earlier(witnesses(observations, ports), observations)
         verdicts = verdicts_of(observations, seen, silence, ports, index, self._last_diagnosis.of)
@@ -243,6 +245,11 @@ class Evaluation:
         """Number of parts of each sort, by the word of a component."""
         ports, gpus = self._fleet.tables[Kind.PORT].n, self._fleet.tables[Kind.GPU].n
         return {"link": ports, "nic": ports, "gpu": gpus, "pcie": ports + gpus, "host": len(self._fleet.nodes)}
+
+
+def _read(flows: Table) -> Floats:
+    """`now` at which the newest window of the losses of each flow ended, NaN never."""
+    return flows.tracks.losses.ended[: flows.n] if isinstance(flows.tracks, FlowTracks) else np.full(flows.n, np.nan)
 
 
 def _draft(

@@ -97,7 +97,7 @@ def _plain(before: Floats, after: Floats) -> tuple[Floats, Marks]:
 def _odd(
     columns: Counting, before: Floats, after: Floats, rise: Floats, irregular: Bools | None, lost: Bools
 ) -> Bools:
-    """Cells, by column and row, that `step` must look at: not those that were unknown and are."""
+    """Cells, by column and row, that `step` must compute: not those that were unknown and are."""
     tops = [c.top if c.growth in (Growth.SATURATES, Growth.TICKS) else np.nan for c, _, _ in columns]
     odd = ~((rise >= 0) & (rise < np.inf)) | (after == np.array(tops)[:, None]) | lost
     if irregular is not None:

@@ -38,6 +38,9 @@ Z_OWN = 6.0
 """Of an average over WINDOWS windows, which hang together, so that many low ones are no better evidence than one: 1e-9
 by the normal distribution, one false port in ten days of 100,000 (docs/methods.md#peer-comparison)."""
 GAP = 0.08
+GAP_OWN = 0.25
+"""Least loss against its own past that counts (design choice): the work of a port changes by less all the time, a link
+that loses lanes or a generation by a half."""
 MINORITY = 0.1
 """Share of a group that may be low at once by one measure (design choice): more are another job's ports, no stragglers.
 """
@@ -65,6 +68,7 @@ class Peers(RowState):
     share     of the line rate, in the last of them
     median    of its peers then
     own       x / median as it usually is; it counts from WINDOWS windows on
+    of_own    x / median over the last WINDOWS windows as a share of that; 1 before
     pausing   share of time it sent PFC pause then, and `usual` the median of its peers
     size      ports at work then, this one included
     evaluated `now` of the last of them, NaN before the first
@@ -83,6 +87,7 @@ class Peers(RowState):
     in_job = per_row(np.bool_, False)
     across = per_row(np.bool_, False)
     own = per_row(np.float32, np.nan)
+    of_own = per_row(np.float32, 1.0)
     _windows = per_row(np.uint16)
     _recent = per_row(np.float32, np.nan)
     _learned = per_row(np.int16)
@@ -176,7 +181,7 @@ class Peers(RowState):
             here = np.isin(turn, paused)
             rests[here], jitter[here] = _middle(group[here], pausing[here])
         slow = _of_few(_low(share, usual, spread), group, size)
-        changed = (share < (1.0 - GAP) * own * usual) & _low(against, *_middle(group, against), Z_OWN)
+        changed = (share < (1.0 - GAP) * own * usual) & _low(against, *_middle(group, against), Z_OWN, GAP_OWN)
         slow |= _of_few(changed, group, size)
         slow |= _of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, size)
         self._learn(rows, share / usual, slow)
@@ -187,7 +192,7 @@ class Peers(RowState):
         self.seen[rows] = np.minimum(np.where(stale, 0, self.seen[rows]) + 1, WINDOWS)
         self.share[rows], self.median[rows] = share, usual
         self.pausing[rows], self.usual[rows] = pausing, rests
-        self.size[rows] = size[group]
+        self.size[rows], self.of_own[rows] = size[group], against
         self.evaluated[rows] = now
 
     def _against_own(self, rows: Numbers, ratio: Floats, stale: Bools) -> tuple[Floats, Floats]:
@@ -209,8 +214,8 @@ class Peers(RowState):
         self._learned[rows] = learned
 
 
-def _low(value: Floats, middle: Floats, spread: Floats, z: float = Z) -> Bools:
-    return (middle - value > z * np.maximum(spread, 0.02 * middle)) & (value < (1.0 - GAP) * middle)
+def _low(value: Floats, middle: Floats, spread: Floats, z: float = Z, gap: float = GAP) -> Bools:
+    return (middle - value > z * np.maximum(spread, 0.02 * middle)) & (value < (1.0 - gap) * middle)
 
 
 def _small(key: Numbers) -> Bools:

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from fabricmon.fleet.peers import EVERY, GAP, WINDOWS, Z
+from fabricmon.fleet.peers import EVERY, GAP, GAP_OWN, WINDOWS, Z
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.promql import not_expressible
@@ -18,6 +18,10 @@ from fabricmon.units import Duration
 KEEP_UP = 2
 """Other ports of a host that keep up, from which a slow one is slow by itself (design choice); of a host with one other
 port that one."""
+
+CHANGED = 0.2
+"""Share by which another port of the host carries more or less than usual when the work of the host changed, so that it
+shows nothing about one that carries less (design choice)."""
 
 
 class StragglerParams(RuleParams, frozen=True):
@@ -49,7 +53,8 @@ def test(view: View, params: StragglerParams) -> Outcome:
     read = view.tracks.pressure.traffic.known(n, view.now)
     compared = (peers.seen[:n] == WINDOWS) & (view.now - peers.evaluated[:n] <= 2 * EVERY)
     known = view.present & read & (compared | idle)
-    severity = np.where(fire & _alone_on_its_host(view, low, params), Severity.WARNING.rank, Severity.INFO.rank)
+    other = peers.in_job[:n] | (peers.of_own[:n] < 1.0 - GAP_OWN)  # else what it carries may be its usual work
+    severity = np.where(fire & other & _alone_on_its_host(view, low, params), Severity.WARNING.rank, Severity.INFO.rank)
     return Outcome(
         fire=fire, clear=~fire & (idle | (low <= params.calm)), known=known, value=_ratio(view),
         severity=severity.astype(np.int8),
@@ -64,13 +69,14 @@ def _ratio(view: View) -> NDArray[np.float64]:
 
 
 def _alone_on_its_host(view: View, low: NDArray[np.int8], params: StragglerParams) -> NDArray[np.bool_]:
-    """Rows of which at least KEEP_UP other ports of the host keep up with their peers: what slows a host slows them
-    all, and what has less to do is a host of another job, on all its ports."""
+    """Rows of which at least KEEP_UP other ports of the host keep up with their peers and carry what they usually do:
+    what slows a host slows them all, and what has other work is a host of another job, on all its ports."""
     peers, node = view.tracks.peers, view.node
     at_work = (node >= 0) & view.present & (peers.seen[: view.n] == WINDOWS)
     at_work &= view.now - peers.evaluated[: view.n] <= 2 * EVERY
     hosts = int(node.max(initial=-1)) + 2  # the last is that of free rows: -1
-    fine = np.bincount(node[at_work & (low <= params.calm)], minlength=hosts)
+    unchanged = (low <= params.calm) & (np.abs(peers.of_own[: view.n] - 1.0) <= CHANGED)
+    fine = np.bincount(node[at_work & unchanged], minlength=hosts)
     every = np.bincount(node[at_work], minlength=hosts)
     return np.asarray((node >= 0) & (fine[node] >= np.clip(every[node] - 1, 1, KEEP_UP)))
 
@@ -130,9 +136,9 @@ RULE = Rule(
         "least ten of twelve windows of ten seconds, or clearly less of their median than it usually does. The peers "
         "are the ports of one rail and make, and of one job where jobs are known; idle ports are no peers, and a host "
         "that is low on most of its ports counts as another job's. Most stragglers are no network fault, so this "
-        "alone is information; a warning where two other ports of the host, or its only other one, keep up. Where a "
-        "link, a PCIe path or an error of the same adapter explains it, "
-        "it is part of that incident."
+        "alone is information; a warning where two other ports of the host, or its only other one, keep up, and "
+        "the port carried more before, or the job is known. Where a link, a PCIe path or an error of the same "
+        "adapter explains it, it is part of that incident."
     ),
     action=(
         "Check the host: CPU and PCIe load, throttled GPUs, a data loader that starves. "
@@ -141,6 +147,7 @@ RULE = Rule(
     ),
     yields_to=(
         "link_down", "link_flapping", "link_errors", "link_degrading", "link_degraded", "nic_fault",
+        "packet_loss", "congestion",  # what a port loses or waits for it cannot carry
         "telemetry_quality",  # of counters that cannot be trusted the rate is not known
     ),
     promql=not_expressible(

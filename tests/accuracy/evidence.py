@@ -241,7 +241,8 @@ class _Evidence:
         of_el[noise] = np.where(waits[noise], 1e-7, 10 ** random.uniform(-5, -3, len(noise)))
         near = fabric.places.near if level == "L2" else np.zeros(0, np.int64)
         sick, towards = unwell(facts, groups, fell, fell, BEGIN + 60), np.zeros(len(of_el), np.bool_)
-        ports = PortHealth(groups, sick, of_el, near, BEGIN + 60, towards)
+        unread = np.full(len(of_el), np.nan), np.full(len(near), np.nan)
+        ports = PortHealth(groups, sick, of_el, near, BEGIN + 60, towards, *unread)
         return Trial(facts, SilenceRate().leak(facts, BEGIN + 60), ports, truths)
 
     def _facts(self, seen: NDArray[np.bool_], level: str) -> dict[SymptomType, Observation]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.losses import AFTER, PortHealth, place_losses, unwell
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.domains.groups import Groups
+from fabricmon.topology.groups import Many
 
 PORTS, DEAD, WAITS = 200, 7, 6
 FELL, BACK = 1000.0, 1060.0
@@ -23,7 +25,7 @@ def blamed(read: float, now: float, lost: float = 1.0) -> list[str]:
     fell[DEAD], back[DEAD], ended[WAITS] = FELL, BACK, read
     ratio = np.where(rows == WAITS, lost, np.nan)
     health = unwell({}, groups, fell, back, now)
-    ports = PortHealth(groups, health, ratio, np.empty(0, np.int64), now, np.zeros(PORTS, np.bool_), ended)
+    ports = PortHealth(groups, health, ratio, np.empty(0, np.int64), now, np.zeros(PORTS, np.bool_), ended, np.empty(0))
     lossy = Observation(groups, np.array([WAITS]), np.array([FELL + 10.0]), np.ones(PORTS, np.bool_))
     _, soft = place_losses({SymptomType.PACKET_LOSS: lossy}, [], ports)
     return [verdict.mode.name for verdict in soft]
@@ -40,3 +42,19 @@ def test_what_is_lost_after_the_peer_is_back_is_of_something_else() -> None:
 
 def test_a_share_of_the_packets_is_not_lost_to_a_dead_peer() -> None:
     assert blamed(FELL + 40.0, FELL + 60.0, 0.02) == ["link losing packets"]
+
+
+@pytest.mark.parametrize(("read", "left"), [(BACK + 30.0, []), (BACK + AFTER + 30.0, [0, 1]), (np.nan, [0, 1])])
+def test_an_idle_flow_shows_what_it_lost_over_a_link_that_came_back(read: float, left: list[int]) -> None:
+    """Two flows over the link, of which nothing is read for long after it came back; what is not known is of now."""
+    rows = np.arange(PORTS, dtype=np.int32)
+    groups, never = Groups({"link": rows, "host": rows}), np.full(PORTS, np.nan)
+    fell, back = never.copy(), never.copy()
+    fell[DEAD], back[DEAD] = FELL, BACK
+    now = BACK + AFTER + 200.0
+    ports = PortHealth(groups, unwell({}, groups, fell, back, now), never, np.empty(0, np.int64), now,
+                       np.zeros(PORTS, np.bool_), never, np.full(2, read))  # fmt: skip
+    flows = Groups({}, {"link": Many(np.array([0, 1, 2]), np.array([DEAD, DEAD], np.int32))})
+    lossy = Observation(flows, np.array([0, 1]), np.full(2, FELL + 10.0), np.ones(2, np.bool_))
+    _, soft = place_losses({SymptomType.FLOW_LOSS: lossy}, [], ports)
+    assert [row for verdict in soft for row in verdict.explained[SymptomType.FLOW_LOSS].tolist()] == left

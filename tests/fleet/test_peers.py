@@ -224,7 +224,7 @@ def test_many_groups_in_one_turn_have_their_own_medians() -> None:
     assert rails.peers.median[: rails.n].tolist() == pytest.approx(pace, rel=1e-5)
 
 
-@pytest.mark.parametrize(("before", "after", "low"), [(40, 14, 12), (1, 14, 0), (40, 5, 3)])
+@pytest.mark.parametrize(("before", "after", "low"), [(40, 19, 12), (1, 19, 0), (40, 10, 3)])
 def test_a_port_that_changes_among_ports_that_differ_is_low(before: int, after: int, low: int) -> None:
     """The shares of the others spread more than the change of one, which it needs WINDOWS windows to be known by."""
     pace = [0.2 + 0.04 * row for row in range(8)]
@@ -237,7 +237,7 @@ def test_a_port_that_changes_among_ports_that_differ_is_low(before: int, after: 
     for _ in range(after):
         rails.window()
     assert rails.peers.low[:8].tolist() == [low if row == 5 else 0 for row in range(8)]
-    assert rails.peers.own[5] == pytest.approx(pace[5] / statistics.median(pace), rel=0.03) or not low
+    assert rails.peers.own[5] == pytest.approx(pace[5] / statistics.median(pace), rel=0.06) or not low
 
 
 def test_a_lasting_change_is_the_usual_share_after_hours() -> None:

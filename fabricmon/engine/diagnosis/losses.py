@@ -39,6 +39,7 @@ class PortHealth:
     now     wall time
     towards bool[n], packets to it were lost: requests arrived a second time
     read    float[n], wall time of the newest window of its losses, NaN unknown
+    flows_read  float[flows], the same of the flows
     """
 
     groups: Groups
@@ -48,6 +49,7 @@ class PortHealth:
     now: float
     towards: Mask
     read: Floats
+    flows_read: Floats
 
 
 @dataclass(slots=True)
@@ -301,10 +303,13 @@ def _set_flows_aside(
 
 
 def _through_sick(flows: Observation, ports: PortHealth) -> Mask:
-    """Flows at one of whose ends a link fails."""
+    """Flows on whose way a link fails, or failed when they were read last: idle ones show their last windows long."""
     found = np.zeros(len(flows.known), np.bool_)
-    for group in _groups(ports.groups, "link", np.flatnonzero(ports.unwell.sick(ports.now))):
-        found[flows.groups.many["link"].members(group)] = True
+    read, links = np.where(np.isfinite(ports.flows_read), ports.flows_read, ports.now), flows.groups.many["link"]
+    ids, over = ports.groups.ids["link"], ports.unwell.over
+    for row in np.flatnonzero(ports.unwell.sick(read[flows.rows].min(initial=ports.now)) & (ids >= 0)).tolist():
+        members = links.members(int(ids[row]))
+        found[members] |= ports.unwell.sick(ports.now)[row] | (read[members] <= over[row])
     return found
 
 

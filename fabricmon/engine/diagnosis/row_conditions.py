@@ -96,14 +96,17 @@ def away(domains: RowDomains, nodes: Table, now: float) -> tuple[Mask, Floats]:
 UNHEARD = 5.0  # seconds without a frame: agents send at least one a second
 
 
-def port_health(domains: RowDomains, observations: Observations, ports: View, absent: Floats) -> PortHealth:
-    """Input of the diagnosis of losses, all unknown where nothing of losses is. `absent`: see `away`."""
+def port_health(
+    domains: RowDomains, observations: Observations, ports: View, absent: Floats, flows_read: Floats
+) -> PortHealth:
+    """Input of the diagnosis of losses, all unknown where nothing of losses is. `absent`: see `away`;
+    `flows_read`: see PortHealth."""
     ratio = np.full(len(domains.hosts), np.nan)
     lossy, flows = observations.get(SymptomType.PACKET_LOSS), observations.get(SymptomType.FLOW_LOSS)
     if (lossy is None or not len(lossy.rows)) and (flows is None or not len(flows.known)):
         nowhere = np.zeros(len(ratio), np.bool_)
         well = Unwell(ratio, ratio, ratio, ratio, ratio)
-        return PortHealth(domains.port, well, ratio, domains.near, ports.now, nowhere, ratio)
+        return PortHealth(domains.port, well, ratio, domains.near, ports.now, nowhere, ratio, flows_read)
     if lossy is not None:
         ratio[lossy.rows] = _lost_on_the_way(ports, lossy.rows)
     found = unwell(observations, domains.port, *_out(ports, len(ratio)), ports.now)
@@ -113,7 +116,7 @@ def port_health(domains: RowDomains, observations: Observations, ports: View, ab
     found.damaged[vanished] = np.nan
     losses = ports.tracks.losses
     towards, read = losses.received_twice(len(ratio), ports.now), losses.ended[: len(ratio)]
-    return PortHealth(domains.port, found, ratio, domains.near, ports.now, towards, read)
+    return PortHealth(domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read)
 
 
 BOOT = 600.0

@@ -140,7 +140,7 @@ def with_slowed(verdicts: Sequence[FaultVerdict], domains: RowDomains, jobs: Ids
         return list(verdicts)
     found, gone = list(verdicts), set[int]()
     failed = [(at, _failed_ports(verdict, domains)) for at, verdict in enumerate(verdicts) if not _only_slow(verdict)]
-    rails = domains.assigned.ids["rail"]
+    rails = _rail_numbers(domains)
     for at, verdict in enumerate(verdicts):
         if not _only_slow(verdict):
             continue
@@ -156,9 +156,18 @@ def with_slowed(verdicts: Sequence[FaultVerdict], domains: RowDomains, jobs: Ids
     return [verdict for at, verdict in enumerate(found) if at not in gone]
 
 
-SLOWED = 180.0
-"""Seconds after a failure in which a port that has less to do by it counts as slow: the windows and the hold of the
-rule (docs/methods.md#straggler), and two polls."""
+SLOWED = 300.0
+"""Seconds after a failure in which a port that has less to do by it counts as slow: the average over the windows of the
+rule, these windows once more and its hold (docs/methods.md#straggler), and two polls."""
+
+
+def _rail_numbers(domains: RowDomains) -> Ids:
+    """Per PORT row a number of its rail, one for the rail of all units where these are named; -1 none."""
+    about = domains.assigned.about.get("rail", [])
+    known: dict[str, int] = {}
+    numbers = [known.setdefault(facts.get("rail") or str(at), len(known)) for at, facts in enumerate(about)]
+    rails = domains.assigned.ids["rail"]
+    return np.append(np.array(numbers, np.int32), np.int32(-1))[rails] if len(numbers) else rails
 
 
 def _only_slow(verdict: FaultVerdict) -> bool:
