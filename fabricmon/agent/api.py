@@ -24,6 +24,7 @@ from fabricmon.runtime import logs
 from fabricmon.runtime.door import peer_of
 from fabricmon.runtime.exposition import END, Format
 from fabricmon.runtime.http import add_probes, metrics_answer
+from fabricmon.runtime.packing import Packer
 
 HEARTBEAT = 1.0
 """Seconds between two frames of a stream, at most."""
@@ -78,6 +79,7 @@ class AgentApi:
         self._peers: dict[asyncio.Event, str] = {}
         self._log = logs.get()
         self._hardware, self._writer = HardwareMetrics(lambda: state.snapshot, monotonic), FamilyWriter()
+        self._pack = Packer()
         self._refused = Counter("fabricmon_streams_refused", "Streams refused because of the limit on streams",
                                 registry=registry)  # fmt: skip
         Gauge("fabricmon_streams", "Open streams to servers and other readers",
@@ -111,12 +113,12 @@ class AgentApi:
         return web.Response(text=body, content_type="text/html")
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        return metrics_answer(request, self.metrics)
+        return metrics_answer(request, self.metrics, self._pack)
 
-    def metrics(self, format: Format) -> bytes:
-        """The uncompressed page: hardware, collectors, process."""
-        own = self._writer.text(self._registry.collect(), format)
-        return f"{self._hardware.page(format)}{own}{END[format]}".encode()
+    def metrics(self, format: Format) -> list[bytes]:
+        """The uncompressed page in pieces: hardware, collectors, process."""
+        own = self._writer.pieces(self._registry.collect(), format)
+        return [*self._hardware.pieces(format), *own, END[format]]
 
     async def _get_health(self, _request: web.Request) -> web.Response:
         return web.Response(body=msgspec.json.encode(self._health()), content_type="application/json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -35,6 +36,8 @@ class StatusBoard:
 
     def __init__(self, collectors: Iterable[str], sink: ReadingSink, transitions: Transitions) -> None:
         self.status: dict[Key, DeviceStatus] = {}
+        self.changes: Counter[str] = Counter()
+        """Collector -> changes of its statuses."""
         self.sink = sink
         self.first_round = asyncio.Event()
         """Set once every device found at the start was read, or failed, once."""
@@ -47,6 +50,7 @@ class StatusBoard:
     def new(self, collector: str, device: str) -> DeviceStatus:
         """A status of a device, or search, that has not run yet."""
         status = self.status[(collector, device)] = DeviceStatus(collector, device)
+        self.changes[collector] += 1
         return status
 
     def ended(self, status: DeviceStatus, run: Run, urgent: bool) -> bool:
@@ -78,6 +82,7 @@ class StatusBoard:
 
     def succeeded(self, status: DeviceStatus, faults: tuple[Fault, ...] = ()) -> None:
         """A run or search succeeded, except for `faults`."""
+        self.changes[status.collector] += 1
         steady = status.success and not faults and not status.faults
         status.success, status.error, status.last_success, status.faults = True, "", time.time(), faults
         if steady:
@@ -97,6 +102,7 @@ class StatusBoard:
     def failed(self, status: DeviceStatus, error: BaseException) -> None:
         """A run or search failed. One for lack of descriptors does not count as the first: an inventory without the
         device would show that it is gone."""
+        self.changes[status.collector] += 1
         status.troubled = True
         if status.success is not None or not (isinstance(error, HostError) and error.starved):
             status.success = False
@@ -121,6 +127,7 @@ class StatusBoard:
         """The device has been removed."""
         key = (status.collector, status.device)
         del self.status[key]
+        self.changes[status.collector] += 1
         for topic in (f"{key[0]} {key[1]}", f"{key[0]} {key[1]} faults"):
             self._transitions.forget(topic)
         self.sink.gone(key)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabricmon import __version__
-from fabricmon.agent.metrics.collectors import checked_families, families
+from fabricmon.agent.metrics.collectors import CollectorFamilies, checked_families, symptom_families
 from fabricmon.agent.readings.evaluation import TICK, NodeEvaluator
 from fabricmon.agent.readings.report import Health, collector_health, failing, symptom_health, verdict
 from fabricmon.agent.readings.state import Accepted, Key, NodeState
@@ -77,6 +77,8 @@ class LocalNode:
         self._ticked = -math.inf  # time.monotonic()
         self.due = Alarm()
         self.schedule = Schedule(identity.node, host, chosen, self, Readers(), self._transitions)
+        board = self.schedule.board
+        self._collector_families = CollectorFamilies(board.status, board.changes)
         self._evaluator = NodeEvaluator(identity.node, config.rules, at_once) if config.agent.evaluate else None
 
     def _chosen(self, config: Any) -> dict[str, tuple[Any, Any]]:
@@ -156,9 +158,10 @@ class LocalNode:
         return self._evaluator.checked(time.time()) if self._evaluator is not None else CheckedNode()
 
     def families(self) -> Iterable[Family]:
-        symptoms = self._evaluator.symptoms() if self._evaluator else None
-        yield from families(self.schedule.board.status, symptoms)
-        if symptoms is not None:
+        yield from self._collector_families.families()
+        if self._evaluator is not None:
+            symptoms = self._evaluator.symptoms()
+            yield from symptom_families(symptoms)
             checked = self._checked()
             yield from checked_families(checked, verdict(symptoms, checked, self._trouble())[0])
 

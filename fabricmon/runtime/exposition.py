@@ -24,7 +24,7 @@ class Format(StrEnum):
     OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
-END = {Format.TEXT: "", Format.OPENMETRICS: "# EOF\n"}
+END = {Format.TEXT: b"", Format.OPENMETRICS: b"# EOF\n"}
 """The last line of a page."""
 
 
@@ -43,7 +43,9 @@ class Family(Metric):
 
 
 def _clean(labels: Mapping[str, str]) -> dict[str, str]:
-    """Without empty values; what is not Unicode (a lone surrogate) becomes `?`."""
+    """Without empty values; what is not Unicode (a lone surrogate) becomes `?`. The same object where nothing is."""
+    if isinstance(labels, dict) and "" not in labels.values() and "".join(labels.values()).isascii():
+        return labels
     return {
         name: value if value.isascii() else value.encode("utf-8", "replace").decode()
         for name, value in labels.items() if value

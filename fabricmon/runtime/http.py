@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gzip
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from aiohttp import web
 from prometheus_client.exposition import gzip_accepted
@@ -108,13 +108,16 @@ def add_probes(app: web.Application, live: State, ready: State) -> None:
     app.router.add_get("/-/ready", answer(ready))
 
 
-def metrics_answer(request: web.Request, page: Callable[[Format], bytes]) -> web.Response:
-    """The page for a scraper, in its preferred format and encoding."""
+def metrics_answer(
+    request: web.Request, page: Callable[[Format], Sequence[bytes]], pack: Callable[[Sequence[bytes]], bytes]
+) -> web.Response:
+    """The page, which comes in pieces, for a scraper, in its preferred format and encoding."""
     format = negotiate(request.headers.get("Accept", ""))
-    body, headers = page(format), {"Content-Type": format.value, "Vary": "Accept, Accept-Encoding"}
+    pieces, headers = page(format), {"Content-Type": format.value, "Vary": "Accept, Accept-Encoding"}
     if gzip_accepted(request.headers.get("Accept-Encoding", "")):
-        body, headers["Content-Encoding"] = packed(body), "gzip"
-    return web.Response(body=body, headers=headers)
+        headers["Content-Encoding"] = "gzip"
+        return web.Response(body=pack(pieces), headers=headers)
+    return web.Response(body=b"".join(pieces), headers=headers)
 
 
 def packed(body: bytes) -> bytes:

@@ -23,7 +23,7 @@ from fabricmon.agent.settings import AgentConfig
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.host.live import LiveHost
 from fabricmon.model import Kind, Snapshot
-from fabricmon.runtime.exposition import Format
+from fabricmon.runtime.exposition import END, Format
 from fabricmon.runtime.logs import LogConfig
 from fabricmon.sim.layout import Layout
 from fabricmon.sim.machine import SimulatedNode, columns
@@ -83,8 +83,9 @@ def test_the_page_is_prometheus_clients_in_both_formats(
     text, openmetrics = generate_latest(registry).decode(), openmetrics_latest(registry).decode()
     assert "\nfabricmon_port_saturated{" in text
     assert len(text.splitlines()) > 100
-    assert spelt_alike(metrics.page(Format.TEXT)) == spelt_alike(text)
-    assert spelt_alike(f"{metrics.page(Format.OPENMETRICS)}# EOF\n") == spelt_alike(openmetrics)
+    assert spelt_alike(b"".join(metrics.pieces(Format.TEXT)).decode()) == spelt_alike(text)
+    page = b"".join([*metrics.pieces(Format.OPENMETRICS), END[Format.OPENMETRICS]]).decode()
+    assert spelt_alike(page) == spelt_alike(openmetrics)
 
 
 def test_the_simulated_node_has_eight_adapters_and_eight_gpus() -> None:
@@ -97,7 +98,7 @@ def test_the_simulated_node_has_eight_adapters_and_eight_gpus() -> None:
 async def test_the_agents_own_families_follow_and_the_page_ends_once(format: Format) -> None:
     async with Running(FakeCollector(mlx5_0=FakeSession("mlx5_0"))) as running:
         await running.agent.node.schedule.board.first_round.wait()
-        lines = running.agent.api.metrics(format).decode().splitlines()
+        lines = b"".join(running.agent.api.metrics(format)).decode().splitlines()
     families = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
     assert len(families) == len(set(families)) > 20
     assert {"process_threads", "python_info", "fabricmon_build_info", "fabricmon_streams"} < set(families)

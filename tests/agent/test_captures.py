@@ -71,7 +71,7 @@ async def test_every_counter_file_is_exported_with_its_value(sysfs: Path) -> Non
     task = asyncio.create_task(agent.run())
     await agent.listening.wait()
     await until(agent.node.schedule.board.first_round.is_set, 60)
-    page = agent.api.metrics(Format.TEXT).decode()
+    page = b"".join(agent.api.metrics(Format.TEXT)).decode()
     raw, got = raw_files(sysfs), exported(page)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

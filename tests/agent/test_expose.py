@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from fabricmon.agent.metrics.collectors import families
+from fabricmon.agent.metrics.collectors import CollectorFamilies
 from fabricmon.agent.metrics.family_writer import FamilyWriter, number
 from fabricmon.agent.metrics.hardware import MAX_RAW, MetricsPage
 from fabricmon.agent.readings.status import SEARCH, DeviceStatus
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.model import Component, Identity, Inventory, Kind, Part, Snapshot
 from fabricmon.runtime.exposition import Format, negotiate
-from tests.agent.fakes import FakeCollector, FakeSession, Running
+from tests.agent.fakes import FakeCollector, FakeSession, Running, until
 
 IDENTITY = Identity("host-007", "b", "a", "0.1.0", 1.0)
 
@@ -37,7 +37,7 @@ def port(name: str, **labels: str) -> Component:
 
 
 def text(s: Snapshot, now: float = 101.0, page: MetricsPage | None = None) -> str:
-    return "".join((page or MetricsPage(s.inventory)).render(s, now, Format.TEXT))
+    return b"".join((page or MetricsPage(s.inventory)).render(s, now, Format.TEXT)).decode()
 
 
 def samples(page: str) -> dict[str, float]:
@@ -140,6 +140,13 @@ cells = st.floats() | st.integers(0, 2**64).map(float)
 
 @given(st.lists(st.lists(cells, min_size=6, max_size=6), min_size=1, max_size=4))
 def test_a_page_that_was_used_before_equals_a_new_one(history: list[list[float]]) -> None:
+    for lines in (1, 3, 64):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("fabricmon.agent.metrics.hardware.PIECE", lines)
+            check_page(history)
+
+
+def check_page(history: list[list[float]]) -> None:
     part = Part("infiniband", Kind.PORT, ("symbol_errors", "rcv", "rate"), (port("a/1"), port("b/1")))
     s = snapshot(part, values=[0.0] * 6)
     page = MetricsPage(s.inventory)
@@ -208,6 +215,10 @@ async def test_collectors_tell_how_they_stand() -> None:
     assert not any(name.startswith("fabricmon_collector_device") for name in got)  # none had trouble
 
 
+def collector_samples(status: dict[tuple[str, str], DeviceStatus]) -> dict[str, float]:
+    return samples(b"".join(FamilyWriter().pieces(CollectorFamilies(status, {}).families(), Format.TEXT)).decode())
+
+
 def test_a_device_is_reported_by_name_from_its_first_trouble_on() -> None:
     status = {
         ("nvlink", SEARCH): DeviceStatus("nvlink", SEARCH, success=True, last_success=99.0),
@@ -216,7 +227,7 @@ def test_a_device_is_reported_by_name_from_its_first_trouble_on() -> None:
             "nvlink", "gpu1", success=False, last_success=5.0, duration=0.5, troubled=True
         ),
     }
-    got = samples(FamilyWriter().text(families(status, None), Format.TEXT))
+    got = collector_samples(status)
     assert got["fabricmon_collector_success[('collector', 'nvlink')]"] == 0
     assert got["fabricmon_collector_duration_seconds[('collector', 'nvlink')]"] == 0.75
     assert got["fabricmon_collector_last_success_timestamp_seconds[('collector', 'nvlink')]"] == 5.0  # the oldest
@@ -225,8 +236,28 @@ def test_a_device_is_reported_by_name_from_its_first_trouble_on() -> None:
         f"fabricmon_collector_device_success{of}": 0, f"fabricmon_collector_device_faults{of}": 0,
     }
     status["nvlink", "gpu1"].last_success = math.nan  # never read: there is no oldest reading
-    got = samples(FamilyWriter().text(families(status, None), Format.TEXT))
+    got = collector_samples(status)
     assert "fabricmon_collector_last_success_timestamp_seconds[('collector', 'nvlink')]" not in got
+
+
+async def test_what_a_collector_counts_is_on_the_next_page() -> None:
+    session, still = FakeSession("mlx5_0"), FakeSession("eth0")
+    async with Running(FakeCollector(mlx5_0=session), FakeCollector("still", eth0=still)) as running:
+        def page(name: str) -> float:
+            page = b"".join(running.agent.api.metrics(Format.TEXT)).decode()
+            return samples(page)[f"fabricmon_collector_{name}[('collector', 'fake')]"]
+
+        await running.agent.node.schedule.board.first_round.wait()
+        runs = page("runs_total")
+        assert page("success") == 1
+        session.error = OSError("gone")
+        await until(lambda: session.reads > 3)
+        assert page("success") == 0
+        assert page("runs_total") > runs
+        session.error = None
+        reads = session.reads
+        await until(lambda: session.reads > reads + 1)
+        assert page("success") == 1
 
 
 def test_a_collector_of_one_session_is_one_row_with_the_sessions_times() -> None:
@@ -234,11 +265,11 @@ def test_a_collector_of_one_session_is_one_row_with_the_sessions_times() -> None
         ("ethernet", SEARCH): DeviceStatus("ethernet", SEARCH, success=True, last_success=1.0),
         ("ethernet", ""): DeviceStatus("ethernet", "", success=True, last_success=7.0, duration=0.5),
     }
-    got = samples(FamilyWriter().text(families(status, None), Format.TEXT))
+    got = collector_samples(status)
     assert got["fabricmon_collector_last_success_timestamp_seconds[('collector', 'ethernet')]"] == 7.0
     assert got["fabricmon_collector_duration_seconds[('collector', 'ethernet')]"] == 0.5
     status["ethernet", SEARCH].success = False
-    got = samples(FamilyWriter().text(families(status, None), Format.TEXT))
+    got = collector_samples(status)
     assert got["fabricmon_collector_success[('collector', 'ethernet')]"] == 0
 
 

@@ -57,9 +57,10 @@ class Pages:
         for at, value in (self._shape.down[port] if port >= 0 else {}).items():
             values[at] = value
         taken = [now] * len(self._shape.any.parts)
-        text = "".join(self._page.render(Snapshot(self._shape.any, 1, time.time(), taken, values), now, Format.TEXT))
-        body = gzip.compress(text.encode(), 1)
-        self.samples = sum(1 for line in text.splitlines() if not line.startswith("#"))
+        snapshot = Snapshot(self._shape.any, 1, time.time(), taken, values)
+        text = b"".join(self._page.render(snapshot, now, Format.TEXT))
+        body = gzip.compress(text, 1)
+        self.samples = sum(1 for line in text.splitlines() if not line.startswith(b"#"))
         self.bytes = len(text)
         head = ("HTTP/1.1 200 OK", "Content-Type: text/plain; version=0.0.4", "Content-Encoding: gzip",
                 f"Content-Length: {len(body)}", "", "")  # fmt: skip

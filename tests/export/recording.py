@@ -100,7 +100,7 @@ def record(
             if host not in pages or pages[host].inventory is not snapshot.inventory:
                 pages[host] = MetricsPage(snapshot.inventory)
             newest = float(np.nanmax(snapshot.taken))
-            for line in "".join(pages[host].render(snapshot, newest, Format.TEXT)).splitlines():
+            for line in b"".join(pages[host].render(snapshot, newest, Format.TEXT)).decode().splitlines():
                 name = line.partition(" ")[0].partition("{")[0]
                 if name in wanted:
                     series, _, value = line.rpartition(" ")

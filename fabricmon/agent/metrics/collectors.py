@@ -12,6 +12,9 @@ from fabricmon.agent.readings.status import SEARCH, DeviceStatus
 from fabricmon.model import CheckedNode, Severity, Symptom
 from fabricmon.runtime.exposition import Family
 
+_Row = tuple[dict[str, str], list[float]]
+"""Labels, and a value for each metric of a table."""
+
 
 class _Metric(NamedTuple):
     """A metric of the statuses of one collector, or of one device. NaN: unknown, not on the page.
@@ -64,26 +67,55 @@ _OF_DEVICE = (
 )
 
 
-def families(status: Mapping[Key, DeviceStatus], symptoms: Sequence[Symptom] | None) -> Iterable[Family]:
-    """Metrics about collectors and symptoms. `symptoms` None: evaluation is off.
+class CollectorFamilies:
+    """Metrics about the collectors. A collector is counted again only after its statuses changed, and a family whose
+    values are the same is the same object.
+
+    changes  collector -> a number that increases with each change of its statuses
 
     Series are per collector; a device has its own from its first error on, which keeps the page small.
     """
-    collectors: dict[str, list[DeviceStatus]] = {}
-    for one in status.values():
-        collectors.setdefault(one.collector, []).append(one)
-    sums = [({"collector": c}, ones) for c, ones in sorted(collectors.items())]
-    reads = [(labels, [s for s in ones if s.device != SEARCH] or ones) for labels, ones in sums]
-    troubled = [({"collector": s.collector, "device": s.device}, [s]) for _, ones in sums for s in ones
-                if s.troubled and s.device not in ("", SEARCH)]
-    for table, groups in ((_OF_COLLECTOR, sums), (_OF_DEVICE, troubled)):
-        for metric in table:
-            chosen = reads if metric.of_reads else groups
-            samples = [(labels, float(metric.value(ones))) for labels, ones in chosen]
-            yield Family(metric.name, metric.type, metric.help, samples, metric.unit)
-    if symptoms is not None:
-        yield Family("fabricmon_node_symptoms", "gauge", "Open symptoms of this node, evaluated by its agent",
-                     [({"severity": s.value}, float(sum(x.severity is s for x in symptoms))) for s in Severity])
+
+    def __init__(self, status: Mapping[Key, DeviceStatus], changes: Mapping[str, int]) -> None:
+        self._status, self._changes = status, changes
+        self._rows: dict[str, tuple[int, tuple[_Row, list[_Row]]]] = {}
+        self._families: dict[str, tuple[list[tuple[dict[str, str], float]], Family]] = {}
+
+    def families(self) -> Iterable[Family]:
+        collectors = sorted({collector for collector, _ in self._status})
+        for gone in self._rows.keys() - set(collectors):
+            del self._rows[gone]
+        rows = [self._row(collector) for collector in collectors]
+        troubled = [one for _, devices in rows for one in devices]
+        for table, ones in ((_OF_COLLECTOR, [row for row, _ in rows]), (_OF_DEVICE, troubled)):
+            for n, metric in enumerate(table):
+                samples = [(labels, values[n]) for labels, values in ones]
+                kept = self._families.get(metric.name)
+                if kept is None or kept[0] != samples:
+                    family = Family(metric.name, metric.type, metric.help, samples, metric.unit)
+                    kept = self._families[metric.name] = samples, family
+                yield kept[1]
+
+    def _row(self, collector: str) -> tuple[_Row, list[_Row]]:
+        """The values of a collector, and those of each of its devices that had errors."""
+        change, kept = self._changes.get(collector, 0), self._rows.get(collector)
+        if kept is not None and kept[0] == change:
+            return kept[1]
+        ones = [s for s in self._status.values() if s.collector == collector]
+        reads = [s for s in ones if s.device != SEARCH] or ones
+        labels = kept[1][0][0] if kept is not None else {"collector": collector}
+        row = labels, [float(metric.value(reads if metric.of_reads else ones)) for metric in _OF_COLLECTOR]
+        devices = [
+            ({"collector": collector, "device": s.device}, [float(metric.value([s])) for metric in _OF_DEVICE])
+            for s in ones if s.troubled and s.device not in ("", SEARCH)
+        ]
+        self._rows[collector] = change, (row, devices)
+        return row, devices
+
+
+def symptom_families(symptoms: Sequence[Symptom]) -> Iterable[Family]:
+    yield Family("fabricmon_node_symptoms", "gauge", "Open symptoms of this node, evaluated by its agent",
+                 [({"severity": s.value}, float(sum(x.severity is s for x in symptoms))) for s in Severity])
 
 
 def checked_families(checked: CheckedNode, status: str) -> Iterable[Family]:

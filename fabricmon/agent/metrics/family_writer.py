@@ -21,19 +21,22 @@ class FamilyWriter:
 
     def __init__(self) -> None:
         self._shapes: dict[str, tuple[list[dict[str, str]], dict[Format, str], list[str]]] = {}
-        self._lines: dict[str, tuple[list[Sample], str]] = {}
+        self._lines: dict[str, tuple[list[Sample], str, dict[Format, bytes]]] = {}
 
-    def text(self, families: Iterable[Metric], format: Format) -> str:
-        """The families that have samples, without the end of a page."""
-        pieces: list[str] = []
+    def pieces(self, families: Iterable[Metric], format: Format) -> list[bytes]:
+        """The text of each family that has samples, without the end of a page; the same object while it is the same."""
+        pieces: list[bytes] = []
         for family in families:
             if not family.samples:
                 continue
-            lines = self._lines.get(family.name)
-            if lines is None or lines[0] != family.samples:
-                lines = self._lines[family.name] = (family.samples, self._written(family))
-            pieces += (self._shapes[family.name][1][format], lines[1])
-        return "".join(pieces)
+            kept = self._lines.get(family.name)
+            if kept is None or (kept[0] is not family.samples and kept[0] != family.samples):
+                kept = self._lines[family.name] = (family.samples, self._written(family), {})
+            piece = kept[2].get(format)
+            if piece is None:
+                piece = kept[2][format] = f"{self._shapes[family.name][1][format]}{kept[1]}".encode()
+            pieces.append(piece)
+        return pieces
 
     def _written(self, family: Metric) -> str:
         labels = [sample.labels for sample in family.samples]
@@ -50,7 +53,7 @@ def written(family: Metric) -> tuple[dict[Format, str], list[str]]:
     both formats."""
     heads, prefixes = {}, []
     for format in Format:
-        lines = page(ComputedFamilies(lambda: [family]), format).decode().removesuffix(END[format]).split("\n")[:-1]
+        lines = page(ComputedFamilies(lambda: [family]), format).removesuffix(END[format]).decode().split("\n")[:-1]
         prefixes = [line[: line.rindex(" ") + 1] for line in lines if not line.startswith("#")]
         heads[format] = "".join(f"{line}\n" for line in lines[: len(lines) - len(prefixes)])
     return heads, prefixes

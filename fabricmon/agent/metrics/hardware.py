@@ -1,5 +1,6 @@
 """The cells of a snapshot as Prometheus text. Names and label sets, the main cost of a scrape, are written once per
-inventory, and a line again only when its value changed since the last scrape."""
+inventory, a line again only when its value changed since the last scrape, and a piece of the page only when one of its
+lines did."""
 
 from __future__ import annotations
 
@@ -24,6 +25,9 @@ MAX_RAW = 4096
 
 MAX_INFO = 32
 """Labels of one info metric."""
+
+PIECE = 64
+"""Lines of one piece of the page, or those of its only family."""
 
 NAMES = {Kind.GPU: "GPU", Kind.PCIE: "PCIe link", Kind.NVLINK: "NVLink"}
 """Kinds as their HELP line names them."""
@@ -51,6 +55,15 @@ class _Block:
 
 
 @dataclass(slots=True)
+class _Piece:
+    """Consecutive families of the page: their heads, first and last lines; their text in each format, while no line
+    changes."""
+
+    heads: list[tuple[dict[Format, str], int, int]] = field(default_factory=list)
+    text: dict[Format, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class _Span:
     """The cells of one part, and what of them was last rendered."""
 
@@ -72,33 +85,47 @@ class MetricsPage:
         self._blocks = self._layout()
         self._place = array("q", [-1]) * inventory.size  # cell -> line
         self._prefix: list[str] = []
-        self._heads: list[tuple[dict[Format, str], int, int]] = []
-        for block in self._blocks:
-            first = len(self._prefix)
-            heads, prefixes = written(block.family([0.0] * len(block.cells)))
-            self._prefix.extend(prefixes)
-            for n, cell in enumerate(block.cells):
-                self._place[cell] = first + n
-            self._heads.append((heads, first, len(self._prefix)))
+        self._pieces: list[_Piece] = []
+        self._piece_of: list[_Piece] = []  # of each line
+        self._write_heads()
         self._lines = [""] * len(self._prefix)
         self._values = array("d", [math.nan]) * inventory.size
         self._info = tuple(_info(inventory))
         self._writer = FamilyWriter()
-        self._described_text: dict[Format, str] = {}
+        self._described_text: dict[Format, list[bytes]] = {}
 
-    def render(self, s: Snapshot, monotonic: float, format: Format) -> list[str]:
+    def render(self, s: Snapshot, monotonic: float, format: Format) -> list[bytes]:
         """The page's text in pieces. `monotonic` is the node's clock now; `s` must have this page's inventory."""
         self._refresh(s, monotonic)
-        pieces: list[str] = []
-        for heads, first, end in self._heads:
-            body = "".join(self._lines[first:end])
-            if body:
-                pieces.append(heads[format])
-                pieces.append(body)
         if format not in self._described_text:
-            self._described_text[format] = self._writer.text(self._described(), format)
-        pieces.append(self._described_text[format])
-        return pieces
+            self._described_text[format] = self._writer.pieces(self._described(), format)
+        pieces = [piece.text.get(format) or self._text(piece, format) for piece in self._pieces]
+        return pieces + self._described_text[format]
+
+    def _text(self, piece: _Piece, format: Format) -> bytes:
+        """The families of a piece that have values."""
+        families = []
+        for heads, first, end in piece.heads:
+            if body := "".join(self._lines[first:end]):
+                families.append(heads[format] + body)
+        text = piece.text[format] = "".join(families).encode()
+        return text
+
+    def _write_heads(self) -> None:
+        """Write what stands before the values, and divide the families into pieces."""
+        begun = -PIECE - 1
+        for block in self._blocks:
+            first = len(self._prefix)
+            heads, prefixes = written(block.family([0.0] * len(block.cells)))
+            self._prefix.extend(prefixes)
+            if len(self._prefix) - begun > PIECE:
+                self._pieces.append(_Piece())
+                begun = first
+            piece = self._pieces[-1]
+            for n, cell in enumerate(block.cells):
+                self._place[cell] = first + n
+                self._piece_of.append(piece)
+            piece.heads.append((heads, first, len(self._prefix)))
 
     def families(self, s: Snapshot, monotonic: float) -> Iterable[Family]:
         """The same families, samples and values as `render`."""
@@ -130,6 +157,7 @@ class MetricsPage:
                     line = place[cell]
                     if line >= 0:
                         lines[line] = f"{prefix[line]}{number(value)}\n" if value == value else ""
+                        self._piece_of[line].text.clear()
             span.shown = shown
 
     def _saturation(self) -> Iterable[Family]:
@@ -194,7 +222,7 @@ class MetricsPage:
 
 
 class HardwareMetrics(Collector):
-    """The node's newest snapshot for a scraper, fast by `page`, or like any other collector in a registry."""
+    """The node's newest snapshot for a scraper, fast by `pieces`, or like any other collector in a registry."""
 
     def __init__(self, snapshot: Callable[[], Snapshot], monotonic: Callable[[], float]) -> None:
         self._snapshot, self._monotonic = snapshot, monotonic
@@ -206,10 +234,10 @@ class HardwareMetrics(Collector):
             self._laid_out = MetricsPage(snapshot.inventory)
         return self._laid_out, snapshot
 
-    def page(self, format: Format) -> str:
-        """The families' text without an end."""
+    def pieces(self, format: Format) -> list[bytes]:
+        """The families' text without an end, in pieces."""
         laid_out, snapshot = self._newest()
-        return "".join(laid_out.render(snapshot, self._monotonic(), format))
+        return laid_out.render(snapshot, self._monotonic(), format)
 
     def collect(self) -> Iterable[Family]:
         """Families that have samples, in the page's order."""

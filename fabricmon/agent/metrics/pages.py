@@ -17,7 +17,7 @@ class Pages:
 
     def __init__(self) -> None:
         self._pages: dict[str, MetricsPage] = {}
-        self._own = FamilyWriter().text([build_info("agent")], Format.TEXT)
+        self._own = FamilyWriter().pieces([build_info("agent")], Format.TEXT)
 
     def __call__(self, snapshot: Snapshot) -> bytes:
         node = snapshot.inventory.identity.node
@@ -25,4 +25,4 @@ class Pages:
         if page is None or page.inventory is not snapshot.inventory:
             page = self._pages[node] = MetricsPage(snapshot.inventory)
         now = max((taken for taken in snapshot.taken if not math.isnan(taken)), default=0.0)
-        return ("".join(page.render(snapshot, now, Format.TEXT)) + self._own).encode()
+        return b"".join(page.render(snapshot, now, Format.TEXT) + self._own)
