@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import html
+import math
 from array import array
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -21,13 +23,18 @@ from fabricmon.agent.readings.state import NodeState
 from fabricmon.model import Inventory
 from fabricmon.probe.assignment import MAX_TEXT
 from fabricmon.runtime import logs
+from fabricmon.runtime.alarm import Alarm
 from fabricmon.runtime.door import peer_of
 from fabricmon.runtime.exposition import END, Format
 from fabricmon.runtime.http import add_probes, metrics_answer
 from fabricmon.runtime.packing import Packer
 
-HEARTBEAT = 1.0
-"""Seconds between two frames of a stream, at most."""
+HEARTBEAT, EARLY = 1.0, 0.1
+"""Seconds between two frames of a stream while readings come each second: a frame follows a reading, up to EARLY
+before. A timer of its own would be one more wake-up of the process a second, and values would wait for it."""
+
+LATEST = 1.25
+"""Seconds between two frames of a stream where no reading comes."""
 
 SPACING = 0.1
 """Seconds between two frames of a stream after urgent changes, at least."""
@@ -44,6 +51,16 @@ MAX_CONTROL, CONTROL_WINDOW = 100, 10.0
 
 PING = 10.0
 """Seconds between pings; a peer that vanished is noticed within half of that after one."""
+
+
+@dataclass(eq=False, slots=True)
+class _Stream:
+    """A reader of the stream. `next`: wakes the sender; `beat_at`: from when on a reading does, by the loop's clock."""
+
+    ws: web.WebSocketResponse
+    peer: str
+    next: Alarm
+    beat_at: float = math.inf
 
 
 class Assignments(Protocol):
@@ -75,8 +92,7 @@ class AgentApi:
         self._state, self._max_streams = state, max_streams
         self._assignments, self._most = assignments, 1024 if assignments is None else MAX_TEXT
         self._registry, self._health, self._started = registry, health, started
-        self._streams: dict[asyncio.Event, web.WebSocketResponse] = {}  # by what wakes the sender
-        self._peers: dict[asyncio.Event, str] = {}
+        self._streams: list[_Stream] = []
         self._log = logs.get()
         self._hardware, self._writer = HardwareMetrics(lambda: state.snapshot, monotonic), FamilyWriter()
         self._pack = Packer()
@@ -94,10 +110,11 @@ class AgentApi:
         self.app.on_shutdown.append(self._goodbye)
         add_probes(self.app, live, ready)
 
-    def wake(self) -> None:
-        """Send the next frame of each stream before its heartbeat."""
-        for urgent in self._streams:
-            urgent.set()
+    def wake(self, at_once: bool = True) -> None:
+        """After a reading: send the next frame of each stream, at once or where its heartbeat is due."""
+        for stream in self._streams:
+            if at_once or asyncio.get_running_loop().time() >= stream.beat_at:
+                stream.next.set()
 
     # --- pages
 
@@ -131,7 +148,7 @@ class AgentApi:
             return web.Response(status=400, text="after: expected the number of the last event seen\n")
         peer = peer_of((request.remote or "",))
         share = max(2, self._max_streams // 2)  # of one peer, so that none can take all streams
-        if len(self._streams) >= self._max_streams or list(self._peers.values()).count(peer) >= share:
+        if len(self._streams) >= self._max_streams or sum(s.peer == peer for s in self._streams) >= share:
             self._refused.inc()
             return web.Response(status=503, text=f"{self._max_streams} streams are open, or {share} of this peer\n",
                                 headers={"Retry-After": "10"})
@@ -142,15 +159,15 @@ class AgentApi:
         )
         if not ws.can_prepare(request).ok:
             return web.Response(status=426, text="/stream is a WebSocket\n", headers={"Upgrade": "websocket"})
-        urgent = asyncio.Event()
-        self._streams[urgent], self._peers[urgent] = ws, peer
+        stream = _Stream(ws, peer, Alarm())
+        self._streams.append(stream)
         try:
             await ws.prepare(request)
             if request.transport is not None:
                 request.transport.set_write_buffer_limits(high=1)  # TLS takes 0 for "full even when empty"
             both = {
                 asyncio.create_task(self._read(ws)),
-                asyncio.create_task(self._send(ws, urgent, int(after) if after else None)),
+                asyncio.create_task(self._send(stream, int(after) if after else None)),
             }
             try:
                 done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -163,14 +180,10 @@ class AgentApi:
                     self._log.error("stream ended by a defect", exc_info=error)
                     await ws.close(code=WSCloseCode.INTERNAL_ERROR)
         finally:
-            self._forget(urgent)
+            self._streams.remove(stream)
+            if self._assignments is not None:
+                self._assignments.leave(ws)
         return ws
-
-    def _forget(self, urgent: asyncio.Event) -> None:
-        ws = self._streams.pop(urgent)
-        del self._peers[urgent]
-        if self._assignments is not None:
-            self._assignments.leave(ws)
 
     async def _read(self, ws: web.WebSocketResponse) -> None:
         """Answer pings and take assignments until the end; disconnect a reader that sends other data or too much."""
@@ -192,9 +205,9 @@ class AgentApi:
             elif message.type is WSMsgType.PING:
                 await ws.pong(message.data)
 
-    async def _send(self, ws: web.WebSocketResponse, urgent: asyncio.Event, after: int | None) -> None:
+    async def _send(self, stream: _Stream, after: int | None) -> None:
         """Send frames to one reader: the difference to its last frame, when its socket is free."""
-        state, loop = self._state, asyncio.get_running_loop()
+        ws, state, loop = stream.ws, self._state, asyncio.get_running_loop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_WAIT):
                 await self._started.wait()
@@ -204,8 +217,8 @@ class AgentApi:
         try:
             while not ws.closed:
                 async with asyncio.timeout(SEND_LIMIT):
-                    urgent.clear()
-                    began = loop.time()
+                    stream.next.clear()
+                    stream.beat_at = loop.time() + HEARTBEAT - EARLY
                     # a copy: sends may wait, and the next difference is to exactly these values
                     now = state.travelling()
                     full = now.inventory is not inventory
@@ -217,10 +230,10 @@ class AgentApi:
                         seen = event.seq
                     await ws.send_bytes(frame.encode_full(now) if full else frame.encode_delta(now, values, taken))
                     values, taken = now.values, now.taken
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(max(SPACING, HEARTBEAT - (loop.time() - began))):
-                        await asyncio.sleep(SPACING)
-                        await urgent.wait()
+                sent = loop.time()
+                await stream.next.wait(LATEST)
+                if (gap := sent + SPACING - loop.time()) > 0:
+                    await asyncio.sleep(gap)
         except TimeoutError:
             await ws.close(code=WSCloseCode.TRY_AGAIN_LATER, message=b"reader too slow")
 
@@ -232,4 +245,4 @@ class AgentApi:
                     await ws.send_str(frame.encode_goodbye(frame.Goodbye("agent stops")))
                     await ws.close(code=WSCloseCode.GOING_AWAY, message=b"agent stops")
 
-        await asyncio.gather(*(one(ws) for ws in self._streams.values()))
+        await asyncio.gather(*(one(stream.ws) for stream in self._streams))

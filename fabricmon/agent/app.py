@@ -92,7 +92,9 @@ class Agent:
         settings: AgentConfig = self._config.agent
         asyncio.get_running_loop().set_exception_handler(self._descriptors.refused)
         identity = await identify(self._host, settings.node or self._host.name)
-        self.node = node = LocalNode(self._config, self._host, identity, self._collectors, lambda: self.api.wake())
+        self.node = node = LocalNode(
+            self._config, self._host, identity, self._collectors, lambda urgent: self.api.wake(urgent)
+        )  # fmt: skip
         self.registry.register(ComputedFamilies(node.families))
         self.registry.register(ComputedFamilies((self._gate or self._door).families))
         self._prober = self._make_prober(settings)

@@ -49,7 +49,7 @@ class NodeSettings:
 
 
 class LocalNode:
-    """Reads and evaluates one host. `wake` is called after an urgent change.
+    """Reads and evaluates one host. `wake` is called after each reading and event, with whether it is urgent.
 
     `due` is set by a reading after which `tick` may be called again.
     `collectors`: COLLECTORS unless a test has others. `at_once`: evaluate without the `hold` of rules.
@@ -61,7 +61,7 @@ class LocalNode:
         host: Host,
         identity: Identity,
         collectors: Mapping[str, Any] | None = None,
-        wake: Callable[[], None] = lambda: None,
+        wake: Callable[[bool], None] = lambda _urgent: None,
         at_once: bool = False,
     ) -> None:
         if collectors is None:
@@ -111,13 +111,12 @@ class LocalNode:
         event = self.state.event(event)
         if self._evaluator is not None:
             self._evaluator.event(event, self._clock.now())
-        self._wake()
+        self._wake(True)
 
     def _accepted(self, accepted: Accepted, urgent: bool) -> None:
         if time.monotonic() - self._ticked >= TICK - EARLY:
             self.due.set()
-        if urgent or accepted.urgent or accepted.reshaped:
-            self._wake()
+        self._wake(urgent or accepted.urgent or accepted.reshaped)
 
     # --- evaluation
 

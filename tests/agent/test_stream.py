@@ -108,6 +108,21 @@ async def test_a_frame_comes_as_heartbeat_when_nothing_is_read() -> None:
         assert all(len(f.values) == 0 for f in reader.frames[1:])
 
 
+async def test_heartbeats_come_with_the_readings() -> None:
+    session = FakeSession("mlx5_0")
+    async with Running(FakeCollector(mlx5_0=session), config=Config(interval=1.0)) as running:
+        await running.agent.node.schedule.board.first_round.wait()
+        await until(lambda: session.reads == 2)
+        await asyncio.sleep(0.4)  # the stream begins between two readings
+        async with follow(running) as reader:
+            ages = []
+            while len(reader.frames) < 8:
+                if isinstance(await reader.next(), frame.Frame):
+                    ages.append(asyncio.get_running_loop().time() - reader.frames[-1].taken[0])
+            assert min(ages[:2]) > 0.3
+            assert min(ages[-4:]) < 0.2, ages
+
+
 async def test_a_new_device_sends_a_new_inventory_and_all_values() -> None:
     collector = FakeCollector(mlx5_0=FakeSession("mlx5_0"))
     async with Running(collector, config=Config(rediscover=0.05)) as running, follow(running) as reader:
@@ -177,7 +192,7 @@ async def test_a_reader_that_does_not_read_gets_the_newest_afterwards_not_a_queu
                 session.values = [float(len(quick.frames))] * len(columns)
                 running.agent.api.wake()
                 await quick.next()
-            ws = next(iter(running.agent.api._streams.values()))
+            ws = running.agent.api._streams[0].ws
             # What waits for the slow one in this process is one message, however many the quick one has got.
             assert ws._req is not None
             assert ws._req.transport is not None

@@ -112,12 +112,12 @@ def _process(root: Path, environ: dict[str, str], evaluator: str, gpus: bool) ->
 
 
 def _on_cpu(pid: int) -> float:
-    """Seconds that its threads ran, to the nanosecond.
+    """Seconds that its threads ran, ended ones included, to the nanosecond: its CPU clock (clock_getcpuclockid(3)).
 
     The ticks in /proc/PID/stat are samples taken by the timer: of a process that wakes by timers for a tenth of a
     millisecond each they tell several times too much.
     """
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir()) / 1e9
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def _stand_in(place: Path, environ: dict[str, str]) -> bool:

@@ -14,7 +14,7 @@ class PullConfig(Struct, forbid_unknown_fields=True, frozen=True):
 
     connect_timeout  for the TCP connection and the WebSocket handshake together; seconds in which the server itself is
                      busy with other work do not count.
-    slow_after       without a frame that long the agent is slow; agents send one at least every second.
+    slow_after       without a frame that long the agent is slow; agents send about one a second.
     lost_after       without a frame that long the stream is closed and reconnected.
     retry_min        first wait between two attempts at one agent; doubles, each wait with 50..100 % jitter.
     retry_max        longest of these waits.

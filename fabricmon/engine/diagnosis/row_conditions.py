@@ -93,7 +93,7 @@ def away(domains: RowDomains, nodes: Table, now: float) -> tuple[Mask, Floats]:
     return flows, since[hosts]
 
 
-UNHEARD = 5.0  # seconds without a frame: agents send at least one a second
+UNHEARD = 5.0  # seconds without a frame: agents send about one a second
 
 
 def port_health(

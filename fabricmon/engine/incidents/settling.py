@@ -34,7 +34,7 @@ SCARCE_SETTLE = 60.0
 SCARCE = 0.5
 INSIDE = frozenset({"module", "cage", "run_down"})
 """Groups that are part of a leaf or a host, which as a whole may follow."""
-FRAMES_STOPPED = 3.0  # seconds without a frame: agents send at least one a second
+FRAMES_STOPPED = 3.0  # seconds without a frame: agents send about one a second
 
 
 class Unsettled(NamedTuple):
