@@ -16,6 +16,8 @@ from fabricmon.model import Event, Fault, Reading
 from fabricmon.runtime.logs import Transitions
 from fabricmon.runtime.reader import Busy, Overdue
 
+_STUCK = Busy, Overdue
+
 
 class ReadingSink(Protocol):
     """Receiver of results; called in the event loop."""
@@ -61,7 +63,7 @@ class StatusBoard:
         error = run.error
         if isinstance(error, Busy):
             status.skipped += 1
-        if isinstance(error, Busy | Overdue):
+        if isinstance(error, _STUCK):
             if status.stuck_since is None:
                 status.stuck_since = time.time()
             self.failed(status, error)
@@ -108,7 +110,7 @@ class StatusBoard:
             status.success = False
         status.error = str(error) or type(error).__name__
         status.faults = (Fault(status.collector, status.device, getattr(error, "path", ""), status.error),)
-        stuck = isinstance(error, Overdue | Busy)
+        stuck = isinstance(error, _STUCK)
         # a traceback only for unexpected errors
         trace = {} if stuck or isinstance(error, HostError) else {"exc_info": error}
         self._transitions.note(

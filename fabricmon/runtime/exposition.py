@@ -5,7 +5,7 @@ prometheus-client holds the registries, writes both formats and negotiates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from prometheus_client import disable_created_metrics
@@ -40,6 +40,19 @@ class Family(Metric):
         family = name.removesuffix("_total") if type == "counter" else name
         super().__init__(family, help, type, unit if family.endswith(f"_{unit}") else "")
         self.samples = [Sample(name, _clean(labels), value) for labels, value in samples if value == value]
+
+    def change(self, old: Sequence[float], new: Sequence[float]) -> bool:
+        """Set other values for the same label sets, with as few new objects as possible. False where that does not do:
+        some value was or is unknown."""
+        if old == new:
+            return True
+        if len(self.samples) != len(new) or any(value != value for value in new):
+            return False
+        self.samples = [
+            sample if sample.value == value else Sample(sample.name, sample.labels, value)
+            for sample, value in zip(self.samples, new, strict=True)
+        ]
+        return True
 
 
 def _clean(labels: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fabricmon.agent.readings.report import STATUSES
@@ -16,60 +16,83 @@ _Row = tuple[dict[str, str], list[float]]
 """Labels, and a value for each metric of a table."""
 
 
-class _Metric(NamedTuple):
-    """A metric of the statuses of one collector, or of one device. NaN: unknown, not on the page.
+class _Counts(NamedTuple):
+    """What the statuses of one collector, or of one device, add up to. NaN: unknown, not on the page."""
 
-    of_reads  of devices only, not of the search
-    """
+    success: float
+    duration: float
+    last_success: float
+    faults: int
+    runs: int
+    skipped: int
+    stuck: int
+    queries: int
+
+
+class _Metric(NamedTuple):
+    """A metric of the statuses of one collector, or of one device; `value`: a field of _Counts."""
 
     name: str
     type: str
     help: str
-    value: Callable[[Sequence[DeviceStatus]], float]
+    value: str
     unit: str = ""
-    of_reads: bool = False
 
 
 _OF_COLLECTOR = (
     _Metric("fabricmon_collector_success", "gauge",
-            "1 if the last run of the collector succeeded for all its devices",
-            lambda ones: _all(ones) if any(s.success is not None for s in ones) else math.nan),
+            "1 if the last run of the collector succeeded for all its devices", "success"),
     _Metric("fabricmon_collector_duration_seconds", "gauge",
-            "Duration of the last finished runs, sum of all devices",
-            lambda ones: round(_sum(s.duration for s in ones), 6), "seconds", of_reads=True),
+            "Duration of the last finished runs, sum of all devices", "duration", "seconds"),
     _Metric("fabricmon_collector_last_success_timestamp_seconds", "gauge",
-            "When the oldest of the values shown was read, seconds since the Unix epoch",
-            lambda ones: round(_oldest(s.last_success for s in ones), 3), "seconds", of_reads=True),
+            "When the oldest of the values shown was read, seconds since the Unix epoch", "last_success", "seconds"),
     _Metric("fabricmon_collector_faults", "gauge",
-            "Sources that the last runs could not read or decode",
-            lambda ones: sum(len(s.faults) for s in ones)),
+            "Sources that the last runs could not read or decode", "faults"),
     _Metric("fabricmon_collector_runs_total", "counter",
-            "Runs, with or without success",
-            lambda ones: sum(s.runs for s in ones)),
+            "Runs, with or without success", "runs"),
     _Metric("fabricmon_collector_skipped_runs_total", "counter",
-            "Runs that did not start because the previous one had not returned",
-            lambda ones: sum(s.skipped for s in ones)),
+            "Runs that did not start because the previous one had not returned", "skipped"),
     _Metric("fabricmon_collector_stuck_devices", "gauge",
-            "Devices whose read does not return",
-            lambda ones: sum(s.stuck_since is not None for s in ones)),
+            "Devices whose read does not return", "stuck"),
     _Metric("fabricmon_collector_hardware_queries", "gauge",
-            "Firmware commands of one cycle of the collector, by the catalogue's estimate",
-            lambda ones: sum(s.queries for s in ones)),
+            "Firmware commands of one cycle of the collector, by the catalogue's estimate", "queries"),
 )
 _OF_DEVICE = (
     _Metric("fabricmon_collector_device_success", "gauge",
             "1 if the last run for this device succeeded; only devices with errors since the agent started",
-            lambda ones: _all(ones)),
+            "success"),
     _Metric("fabricmon_collector_device_faults", "gauge",
             "Sources of this device that its last run could not read or decode; only devices with errors "
-            "since the agent started",
-            lambda ones: sum(len(s.faults) for s in ones)),
+            "since the agent started", "faults"),
 )
 
 
+def _count(ones: Sequence[DeviceStatus]) -> _Counts:
+    """Duration and last success are those of the devices, not of the search for them, where there are devices."""
+    ended, success, faults, runs, skipped, stuck, queries = False, 1.0, 0, 0, 0, 0, 0
+    for s in ones:
+        ended = ended or s.success is not None
+        if s.success is False:
+            success = 0.0
+        faults += len(s.faults)
+        runs += s.runs
+        skipped += s.skipped
+        stuck += s.stuck_since is not None
+        queries += s.queries
+    reads = [s for s in ones if s.device != SEARCH] or ones
+    durations = [s.duration for s in reads if s.duration == s.duration]
+    times = [s.last_success for s in reads]
+    return _Counts(
+        success if ended else math.nan,
+        round(sum(durations), 6) if durations else math.nan,
+        round(min(times), 3) if all(t == t for t in times) else math.nan,  # a device without one: no oldest
+        faults, runs, skipped, stuck, queries,
+    )  # fmt: skip
+
+
 class CollectorFamilies:
-    """Metrics about the collectors. A collector is counted again only after its statuses changed, and a family whose
-    values are the same is the same object.
+    """Metrics about the collectors. A collector is counted again only after its statuses changed, and a sample is made
+    again only for another value.
 
     changes  collector -> a number that increases with each change of its statuses
 
@@ -79,7 +102,7 @@ class CollectorFamilies:
     def __init__(self, status: Mapping[Key, DeviceStatus], changes: Mapping[str, int]) -> None:
         self._status, self._changes = status, changes
         self._rows: dict[str, tuple[int, tuple[_Row, list[_Row]]]] = {}
-        self._families: dict[str, tuple[list[tuple[dict[str, str], float]], Family]] = {}
+        self._families: dict[str, tuple[list[dict[str, str]], list[float], Family]] = {}
 
     def families(self) -> Iterable[Family]:
         collectors = sorted({collector for collector, _ in self._status})
@@ -88,13 +111,18 @@ class CollectorFamilies:
         rows = [self._row(collector) for collector in collectors]
         troubled = [one for _, devices in rows for one in devices]
         for table, ones in ((_OF_COLLECTOR, [row for row, _ in rows]), (_OF_DEVICE, troubled)):
+            labels = [labels for labels, _ in ones]
             for n, metric in enumerate(table):
-                samples = [(labels, values[n]) for labels, values in ones]
-                kept = self._families.get(metric.name)
-                if kept is None or kept[0] != samples:
-                    family = Family(metric.name, metric.type, metric.help, samples, metric.unit)
-                    kept = self._families[metric.name] = samples, family
-                yield kept[1]
+                yield self._family(metric, labels, [values[n] for _, values in ones])
+
+    def _family(self, metric: _Metric, labels: list[dict[str, str]], values: list[float]) -> Family:
+        kept = self._families.get(metric.name)
+        if kept is not None and kept[0] == labels and kept[2].change(kept[1], values):
+            family = kept[2]
+        else:
+            family = Family(metric.name, metric.type, metric.help, zip(labels, values, strict=True), metric.unit)
+        self._families[metric.name] = labels, values, family
+        return family
 
     def _row(self, collector: str) -> tuple[_Row, list[_Row]]:
         """The values of a collector, and those of each of its devices that had errors."""
@@ -102,15 +130,18 @@ class CollectorFamilies:
         if kept is not None and kept[0] == change:
             return kept[1]
         ones = [s for s in self._status.values() if s.collector == collector]
-        reads = [s for s in ones if s.device != SEARCH] or ones
         labels = kept[1][0][0] if kept is not None else {"collector": collector}
-        row = labels, [float(metric.value(reads if metric.of_reads else ones)) for metric in _OF_COLLECTOR]
+        row = labels, _values(_OF_COLLECTOR, _count(ones))
         devices = [
-            ({"collector": collector, "device": s.device}, [float(metric.value([s])) for metric in _OF_DEVICE])
+            ({"collector": collector, "device": s.device}, _values(_OF_DEVICE, _count([s])))
             for s in ones if s.troubled and s.device not in ("", SEARCH)
         ]
         self._rows[collector] = change, (row, devices)
         return row, devices
+
+
+def _values(table: Iterable[_Metric], counts: _Counts) -> list[float]:
+    return [float(getattr(counts, metric.value)) for metric in table]
 
 
 def symptom_families(symptoms: Sequence[Symptom]) -> Iterable[Family]:
@@ -128,18 +159,3 @@ def checked_families(checked: CheckedNode, status: str) -> Iterable[Family]:
     yield Family("fabricmon_node_health", "gauge", "1 for the status that /health has, 0 for the others",
                  [({"status": word}, float(word == status)) for word in STATUSES])  # fmt: skip
 
-
-def _all(ones: Sequence[DeviceStatus]) -> float:
-    return float(all(s.success is not False for s in ones))
-
-
-def _sum(durations: Iterable[float]) -> float:
-    """The sum of the known durations; NaN without one."""
-    known = [d for d in durations if d == d]
-    return sum(known) if known else math.nan
-
-
-def _oldest(times: Iterable[float]) -> float:
-    """The oldest time; NaN where one is unknown."""
-    known = list(times)
-    return min(known) if all(t == t for t in known) else math.nan

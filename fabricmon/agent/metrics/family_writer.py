@@ -21,7 +21,7 @@ class FamilyWriter:
 
     def __init__(self) -> None:
         self._shapes: dict[str, tuple[list[dict[str, str]], dict[Format, str], list[str]]] = {}
-        self._lines: dict[str, tuple[list[Sample], str, dict[Format, bytes]]] = {}
+        self._lines: dict[str, tuple[list[Sample], list[str], dict[Format, bytes]]] = {}
 
     def pieces(self, families: Iterable[Metric], format: Format) -> list[bytes]:
         """The text of each family that has samples, without the end of a page; the same object while it is the same."""
@@ -31,21 +31,25 @@ class FamilyWriter:
                 continue
             kept = self._lines.get(family.name)
             if kept is None or (kept[0] is not family.samples and kept[0] != family.samples):
-                kept = self._lines[family.name] = (family.samples, self._written(family), {})
+                kept = self._lines[family.name] = (family.samples, self._written(family, kept), {})
             piece = kept[2].get(format)
             if piece is None:
-                piece = kept[2][format] = f"{self._shapes[family.name][1][format]}{kept[1]}".encode()
+                piece = kept[2][format] = f"{self._shapes[family.name][1][format]}{''.join(kept[1])}".encode()
             pieces.append(piece)
         return pieces
 
-    def _written(self, family: Metric) -> str:
+    def _written(self, family: Metric, kept: tuple[list[Sample], list[str], dict[Format, bytes]] | None) -> list[str]:
+        """The lines of a family; those of samples that are the same objects are taken from before."""
         labels = [sample.labels for sample in family.samples]
         shape = self._shapes.get(family.name)
         if shape is None or shape[0] != labels:
-            shape = self._shapes[family.name] = (labels, *written(family))
-        return "".join(
-            [f"{before}{number(float(s.value))}\n" for before, s in zip(shape[2], family.samples, strict=True)]
-        )
+            shape, kept = (labels, *written(family)), None
+            self._shapes[family.name] = shape
+        known = {id(sample): line for sample, line in zip(kept[0], kept[1], strict=True)} if kept else {}
+        return [
+            known.get(id(sample)) or f"{start}{number(float(sample.value))}\n"
+            for start, sample in zip(shape[2], family.samples, strict=True)
+        ]
 
 
 def written(family: Metric) -> tuple[dict[Format, str], list[str]]:

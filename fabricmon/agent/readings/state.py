@@ -50,6 +50,7 @@ class NodeState:
         self._places: dict[Key, tuple[int, int]] = {}  # first value, first part
         self.snapshot = Snapshot(Inventory(1, identity, ()), 0, identity.started, [], array("d"))
         self._wired = self.snapshot.inventory
+        self._copy: Snapshot | None = None  # the newest for the server
         self._spans: list[tuple[int, int]] = []
         self._events: deque[Event] = deque(maxlen=max_events)
         # Starts at the clock, so that numbers rise over a restart and a server's `after=` stays valid.
@@ -99,16 +100,20 @@ class NodeState:
         return Accepted(True, True)
 
     def travelling(self) -> Snapshot:
-        """A copy for the server, without parts that stay on the node (Part.wire). The inventory's id is the same; the
-        inventory object is the same while the shape is."""
+        """A copy for the server, without parts that stay on the node (Part.wire), that nobody changes; the same one
+        until the next reading. The inventory's id is the same; the inventory object is the same while the shape is."""
         s = self.snapshot
+        if self._copy is not None and self._copy.seq == s.seq:
+            return self._copy
         if self._wired is s.inventory:
-            return Snapshot(s.inventory, s.seq, s.wall, s.taken[:], s.values[:])
+            self._copy = Snapshot(s.inventory, s.seq, s.wall, s.taken[:], s.values[:])
+            return self._copy
         values = array("d")
         for first, end in self._spans:
             values.extend(s.values[first:end])
         taken = [taken for part, taken in zip(s.inventory.parts, s.taken, strict=True) if part.wire]
-        return Snapshot(self._wired, s.seq, s.wall, taken, values)
+        self._copy = Snapshot(self._wired, s.seq, s.wall, taken, values)
+        return self._copy
 
     def _rebuild(self, wall: float) -> None:
         parts: list[Part] = []
