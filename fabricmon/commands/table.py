@@ -7,11 +7,12 @@ has `add_arguments(parser)`, `run(args) -> int`, its help as docstring, and EXAM
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 from collections.abc import Iterator
 from types import ModuleType
 from typing import NoReturn
+
+from fabricmon.forms.nearest import nearest
 
 # verb -> (module, one line)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -80,8 +81,8 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         unknown, options = message.removeprefix("unrecognized arguments: ").split(" "), self._options()
         wrong = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
-        near = difflib.get_close_matches(wrong, options, 1, 0.6) if wrong and wrong not in options else []
-        hint = f"did you mean {near[0]}? " if near else ""
+        near = nearest(wrong, options) if wrong and wrong not in options else ""
+        hint = f"did you mean {near}? " if near else ""
         if message.startswith("unrecognized arguments: -") and not near:
             hint = f"options: {', '.join(sorted({o for o in options if o.startswith('--')}))}; "
         self.exit(2, f"{self.prog}: {message}; {hint}`{self.prog} --help` shows the usage\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import re
@@ -15,6 +14,7 @@ from typing import Any
 import msgspec
 
 from fabricmon.config.source import ConfigProblem, Located, join
+from fabricmon.forms.nearest import nearest
 from fabricmon.units import Duration, Rate
 
 _BOUNDS = (
@@ -43,8 +43,8 @@ class Decoder:
 
     def unknown(self, item: Located, path: str, word: str, known: Collection[str], what: str) -> None:
         """Note a word that is not one of `known`, with the nearest known word."""
-        near = difflib.get_close_matches(word, list(known), 1, 0.6)
-        hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(sorted(known))}"
+        near = nearest(word, known)
+        hint = f"did you mean '{near}'?" if near else f"known here: {', '.join(sorted(known))}"
         self.complain(item, path, f"unknown {what}, {hint}")
 
     def mapping(self, item: Located, path: str) -> dict[str, Located]:
@@ -142,8 +142,8 @@ class Decoder:
         except (ValueError, TypeError) as error:
             choices = _choices(tp)
             if choices and isinstance(item.value, str):
-                near = difflib.get_close_matches(item.value, choices, 1, 0.6)
-                hint = f", did you mean '{near[0]}'?" if near else ""
+                near = nearest(item.value, choices)
+                hint = f", did you mean '{near}'?" if near else ""
                 self.complain(item, path, f"expected one of {', '.join(choices)}, got {item.value!r}{hint}")
             else:
                 self.complain(item, path, _lower(error))

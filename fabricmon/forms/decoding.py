@@ -8,13 +8,15 @@ pyproject.toml refuses their decoders elsewhere. YAML: `runtime/strict_yaml.py`.
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from fabricmon.forms.plain_json import Undecodable, loose_json
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 __all__ = [
     "Undecodable", "any_json", "converted", "json_decoder", "json_value", "loose_json", "msgpack_decoder",
@@ -64,11 +66,13 @@ def converted(data: Any, type: type[_T]) -> _T:
         raise Undecodable(_words(error)) from None
 
 
-def xml_root(text: str, most: int) -> ET.Element:
+def xml_root(text: str, most: int) -> Element:
     """The root of an XML text of at most `most` characters without entities of its own, which could make it arbitrarily
     large; a document type that is only named (nvidia-smi) is not read. Undecodable with its line."""
     if len(text) > most:
         raise Undecodable(f"more than {most} characters")
+    from xml.etree import ElementTree as ET  # half a MiB, which an agent does not need
+
     if re.search(r"<!ENTITY|<!DOCTYPE[^>]*\[", text, re.IGNORECASE):
         raise Undecodable("declares entities or a document type of its own")
     try:

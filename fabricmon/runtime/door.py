@@ -91,6 +91,7 @@ class Door:
         self.inbound: Buckets | None = None
         self.reserve = DescriptorReserve(0)
         self.refused = dict.fromkeys(REASONS, 0)
+        self._shown: tuple[list[float], list[Family]] = [], []
         self.open = 0
         self.handshakes: dict[asyncio.Task[None], str] = {}  # of which peer
         self._peers: dict[str, int] = {}
@@ -158,13 +159,16 @@ class Door:
         app.middlewares.insert(0, served)
 
     def families(self) -> list[Family]:
-        """For /metrics."""
-        reasons = [({"reason": reason}, float(count)) for reason, count in self.refused.items()]
-        return [
-            Family("fabricmon_web_connections", "gauge", "Open connections of the listener", [({}, float(self.open))]),
-            Family("fabricmon_web_connections_refused_total", "counter",
-                   "Connections refused or aborted, by reason", reasons),
-        ]  # fmt: skip
+        """For /metrics; the same objects while nothing changed."""
+        counts = [float(self.open), *map(float, self.refused.values())]
+        if counts != self._shown[0]:
+            reasons = zip([{"reason": reason} for reason in self.refused], counts[1:], strict=True)
+            self._shown = counts, [
+                Family("fabricmon_web_connections", "gauge", "Open connections of the listener", [({}, counts[0])]),
+                Family("fabricmon_web_connections_refused_total", "counter",
+                       "Connections refused or aborted, by reason", reasons),
+            ]  # fmt: skip
+        return self._shown[1]
 
 
 class Connection(asyncio.Protocol):

@@ -22,22 +22,28 @@ class Packer:
 
     def __init__(self) -> None:
         self._deflate = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
-        self._kept: dict[bytes, bytes] = {}
+        self._kept: dict[bytes, bytes] = {}  # part -> its compressed bytes
+        self._sums: list[tuple[bytes, int]] = []  # each part, and the CRC of the page to its end
 
     def __call__(self, parts: Sequence[bytes]) -> bytes:
         """The parts, one after another, as one gzip member."""
-        kept, used, crc, size = self._kept, dict[bytes, bytes](), 0, 0
-        pieces = [_HEAD]
-        for part in _joined(parts):
-            packed = kept.get(part)
-            if packed is None:
-                packed = self._deflate.compress(part) + self._deflate.flush(zlib.Z_FULL_FLUSH)
-            used[part] = packed
-            pieces.append(packed)
-            crc, size = zlib.crc32(part, crc), size + len(part)
-        self._kept = used
-        pieces += (_LAST, struct.pack("<II", crc, size % 2**32))
-        return b"".join(pieces)
+        joined = list(_joined(parts))
+        self._kept = {part: self._kept.get(part) or self._compressed(part) for part in joined}
+        tail = struct.pack("<II", self._sum(joined), sum(map(len, joined)) % 2**32)
+        return b"".join([_HEAD, *[self._kept[part] for part in joined], _LAST, tail])
+
+    def _compressed(self, part: bytes) -> bytes:
+        return self._deflate.compress(part) + self._deflate.flush(zlib.Z_FULL_FLUSH)
+
+    def _sum(self, parts: list[bytes]) -> int:
+        """The CRC of all parts; parts before the first that changed are not read again."""
+        sums, same, crc = [], True, 0
+        for n, part in enumerate(parts):
+            same = same and n < len(self._sums) and self._sums[n][0] is part
+            crc = self._sums[n][1] if same else zlib.crc32(part, crc)
+            sums.append((part, crc))
+        self._sums = sums
+        return crc
 
 
 def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from fabricmon.engine.failures import Failures
 from fabricmon.engine.symptoms.rule_state import OK, ReadEvidence, RuleState
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View, Views
+from fabricmon.forms.nearest import nearest
 from fabricmon.model import Kind, Symptom, SymptomChange
 from fabricmon.rules.rule import Outcome, Rule
 from fabricmon.units import Duration, Rate
@@ -32,8 +32,8 @@ def parameters(rules: Sequence[Rule], given: Mapping[str, Any]) -> dict[str, Any
     known = {rule.name: rule for rule in rules}
     for name in given:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            raise ParamsError(f"rules.{name}: no such rule" + (f", did you mean {near[0]!r}?" if near else ""))
+            near = nearest(name, known)
+            raise ParamsError(f"rules.{name}: no such rule" + (f", did you mean {near!r}?" if near else ""))
     found: dict[str, Any] = {}
     for name, rule in known.items():
         value = given.get(name, {})
