@@ -13,6 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 SMALL = 1024
 """Bytes; smaller parts are compressed together with their neighbours."""
 
+WINDOW, MEMORY = 13, 5
+"""zlib's windowBits and memLevel: 40 KiB in place of 268, and parts of a few kilobytes are as small as with those."""
+
 _HEAD = b"\x1f\x8b\x08\0\0\0\0\0\x04\xff"  # RFC 1952: no name, no time, the fastest level
 _LAST = b"\x03\0"  # an empty last block
 
@@ -21,7 +24,7 @@ class Packer:
     """Keeps the compressed parts of the newest page. Not for use from two threads."""
 
     def __init__(self) -> None:
-        self._deflate = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
+        self._deflate = zlib.compressobj(1, zlib.DEFLATED, -WINDOW, MEMORY)
         self._kept: dict[bytes, bytes] = {}  # part -> its compressed bytes
         self._sums: list[tuple[bytes, int]] = []  # each part, and the CRC of the page to its end
 
