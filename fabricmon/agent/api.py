@@ -180,10 +180,13 @@ class AgentApi:
                     self._log.error("stream ended by a defect", exc_info=error)
                     await ws.close(code=WSCloseCode.INTERNAL_ERROR)
         finally:
-            self._streams.remove(stream)
-            if self._assignments is not None:
-                self._assignments.leave(ws)
+            self._forget(stream)
         return ws
+
+    def _forget(self, stream: _Stream) -> None:
+        self._streams.remove(stream)
+        if self._assignments is not None:
+            self._assignments.leave(stream.ws)
 
     async def _read(self, ws: web.WebSocketResponse) -> None:
         """Answer pings and take assignments until the end; disconnect a reader that sends other data or too much."""

@@ -55,7 +55,7 @@ class _Block:
 
 
 @dataclass(slots=True)
-class _Piece:
+class _PagePiece:
     """Consecutive families of the page: their heads, first and last lines; their text in each format, while no line
     changes."""
 
@@ -85,8 +85,8 @@ class MetricsPage:
         self._blocks = self._layout()
         self._place = array("q", [-1]) * inventory.size  # cell -> line
         self._prefix: list[str] = []
-        self._pieces: list[_Piece] = []
-        self._piece_of: list[_Piece] = []  # of each line
+        self._pieces: list[_PagePiece] = []
+        self._piece_of: list[_PagePiece] = []  # of each line
         self._write_heads()
         self._lines = [""] * len(self._prefix)
         self._values = array("d", [math.nan]) * inventory.size
@@ -102,7 +102,7 @@ class MetricsPage:
         pieces = [piece.text.get(format) or self._text(piece, format) for piece in self._pieces]
         return pieces + self._described_text[format]
 
-    def _text(self, piece: _Piece, format: Format) -> bytes:
+    def _text(self, piece: _PagePiece, format: Format) -> bytes:
         """The families of a piece that have values."""
         families = []
         for heads, first, end in piece.heads:
@@ -119,7 +119,7 @@ class MetricsPage:
             heads, prefixes = written(block.family([0.0] * len(block.cells)))
             self._prefix.extend(prefixes)
             if len(self._prefix) - begun > PIECE:
-                self._pieces.append(_Piece())
+                self._pieces.append(_PagePiece())
                 begun = first
             piece = self._pieces[-1]
             for n, cell in enumerate(block.cells):
