@@ -100,7 +100,7 @@ class NodeState:
         return Accepted(True, True)
 
     def travelling(self) -> Snapshot:
-        """A copy for the server, without parts that stay on the node (Part.wire), that nobody changes; the same one
+        """A copy for the server, without parts that stay on the node (Part.wire). It never changes, and is the same one
         until the next reading. The inventory's id is the same; the inventory object is the same while the shape is."""
         s = self.snapshot
         if self._copy is not None and self._copy.seq == s.seq:
