@@ -48,6 +48,9 @@ PAUSES = 0.05
 """Share of time paused above the median that is pressure at all: "none" ends here (docs/methods.md#stall-share)."""
 FORGOTTEN = 300.0
 """Seconds of idleness after which what was seen belongs to another job (design choice)."""
+CHANGED = 0.2
+"""Share by which a port carries more or less than usual when the work of its host changed (design choice): it shows
+nothing about others then."""
 USUAL = 360
 """Windows over which the usual share of a port is averaged, an hour: a lasting change of the work is the usual share
 after that, while fail-slow episodes last minutes (docs/methods.md#straggler)."""
@@ -182,7 +185,7 @@ class Peers(RowState):
             rests[here], jitter[here] = _middle(group[here], pausing[here])
         slow = _of_few(_low(share, usual, spread), group, size)
         changed = (share < (1.0 - GAP) * own * usual) & _low(against, *_middle(group, against), Z_OWN, GAP_OWN)
-        slow |= _of_few(changed, group, size)
+        slow |= changed & _of_few(np.abs(against - 1.0) > CHANGED, group, size, every=True)
         slow |= _of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, size)
         self._learn(rows, share / usual, slow)
         before = np.where(stale, np.uint16(0), self._windows[rows])
@@ -224,9 +227,10 @@ def _small(key: Numbers) -> Bools:
     return np.asarray(size[at] < LEAST)
 
 
-def _of_few(slow: Bools, group: Numbers, size: Numbers) -> Bools:
-    """Those of groups of which MINORITY at most are."""
-    return slow & (np.bincount(group, slow)[group] <= np.maximum(1.0, MINORITY * size[group]))
+def _of_few(slow: Bools, group: Numbers, size: Numbers, every: bool = False) -> Bools:
+    """Those of groups of which MINORITY at most are; `every`: all rows of such groups."""
+    few = np.bincount(group, slow)[group] <= np.maximum(1.0, MINORITY * size[group])
+    return np.asarray(few if every else few & slow)
 
 
 def _middle(group: Numbers, value: Floats) -> tuple[Floats, Floats]:

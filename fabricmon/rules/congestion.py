@@ -89,6 +89,7 @@ def test(view: View, params: CongestionParams) -> Outcome:
     working = pressure.busy[:n] | ((share > 0) & (view.now - pressure.worked[:n] < AFTER))
     lately = view.now - pressure.pressed[:n] < AFTER
     pressed = (share > min(params.medium, params.high)) & working
+    nearing = ~(share <= min(params.medium, params.high))  # also before the first window
     calm = share < params.calm
     if not params.hold:  # between two slots nothing changes, and what is open stays open
         pressed &= _marked(pressure.closed, n)
@@ -106,6 +107,7 @@ def test(view: View, params: CongestionParams) -> Outcome:
         known=host_ports_up(view) & pressure.stalled.known(n, view.now) & (working | lately),
         value=share.astype(np.float64),
         severity=severity,
+        nearing=nearing,
     )
 
 

@@ -42,6 +42,7 @@ class Outcome:
     severity  rank (Severity.rank) per row, or None: the rule's own
     since     wall time of the first evidence per row, or None: the first tick that fired
     confirmed a second reading shows the same; None: all rows
+    nearing   it is on the way to fire, so that it was not seen well; None: no row
     """
 
     fire: NDArray[np.bool_]
@@ -51,6 +52,7 @@ class Outcome:
     severity: NDArray[np.int8] | None = None
     since: NDArray[np.float64] | None = None
     confirmed: NDArray[np.bool_] | None = None
+    nearing: NDArray[np.bool_] | None = None
 
 
 class RuleParams(Struct, frozen=True, forbid_unknown_fields=True):

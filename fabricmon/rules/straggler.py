@@ -8,20 +8,15 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from fabricmon.fleet.peers import EVERY, GAP, GAP_OWN, WINDOWS, Z
+from fabricmon.fleet.peers import CHANGED, EVERY, GAP, GAP_OWN, WINDOWS, Z
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.promql import not_expressible
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
 
-KEEP_UP = 2
-"""Other ports of a host that keep up, from which a slow one is slow by itself (design choice); of a host with one other
-port that one."""
-
-CHANGED = 0.2
-"""Share by which another port of the host carries more or less than usual when the work of the host changed, so that it
-shows nothing about one that carries less (design choice)."""
+KEEP_UP = 0.75
+"""Share of the other ports of a host that keep up, from which a slow one is slow by itself (design choice)."""
 
 
 class StragglerParams(RuleParams, frozen=True):
@@ -57,7 +52,7 @@ def test(view: View, params: StragglerParams) -> Outcome:
     severity = np.where(fire & other & _alone_on_its_host(view, low, params), Severity.WARNING.rank, Severity.INFO.rank)
     return Outcome(
         fire=fire, clear=~fire & (idle | (low <= params.calm)), known=known, value=_ratio(view),
-        severity=severity.astype(np.int8),
+        severity=severity.astype(np.int8), nearing=low > params.calm,
     )  # fmt: skip
 
 
@@ -69,7 +64,7 @@ def _ratio(view: View) -> NDArray[np.float64]:
 
 
 def _alone_on_its_host(view: View, low: NDArray[np.int8], params: StragglerParams) -> NDArray[np.bool_]:
-    """Rows of which at least KEEP_UP other ports of the host keep up with their peers and carry what they usually do:
+    """Rows of which KEEP_UP of the other ports of the host keep up with their peers and carry what they usually do:
     what slows a host slows them all, and what has other work is a host of another job, on all its ports."""
     peers, node = view.tracks.peers, view.node
     at_work = (node >= 0) & view.present & (peers.seen[: view.n] == WINDOWS)
@@ -78,7 +73,7 @@ def _alone_on_its_host(view: View, low: NDArray[np.int8], params: StragglerParam
     unchanged = (low <= params.calm) & (np.abs(peers.of_own[: view.n] - 1.0) <= CHANGED)
     fine = np.bincount(node[at_work & unchanged], minlength=hosts)
     every = np.bincount(node[at_work], minlength=hosts)
-    return np.asarray((node >= 0) & (fine[node] >= np.clip(every[node] - 1, 1, KEEP_UP)))
+    return np.asarray((node >= 0) & (fine[node] >= np.maximum(1.0, KEEP_UP * (every[node] - 1))))
 
 
 def _with_their_host(view: View, fire: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -136,8 +131,8 @@ RULE = Rule(
         "least ten of twelve windows of ten seconds, or clearly less of their median than it usually does. The peers "
         "are the ports of one rail and make, and of one job where jobs are known; idle ports are no peers, and a host "
         "that is low on most of its ports counts as another job's. Most stragglers are no network fault, so this "
-        "alone is information; a warning where two other ports of the host, or its only other one, keep up, and "
-        "the port carried more before, or the job is known. Where a link, a PCIe path or an error of the same "
+        "alone is information; a warning where most other ports of the host keep up and carry what they usually do, "
+        "and the port carried more before, or the job is known. Where a link, a PCIe path or an error of the same "
         "adapter explains it, it is part of that incident."
     ),
     action=(

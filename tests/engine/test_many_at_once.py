@@ -247,12 +247,30 @@ def test_ports_to_which_packets_are_lost_are_effects_of_a_gray_plane_and_no_evid
     assert (found.confidence, found.gain) == (without.confidence, without.gain)
 
 
-def test_a_port_of_a_flapping_group_that_is_down_is_an_effect_of_it() -> None:
-    flapping, mode = SymptomType.LINK_FLAPPING, next(mode for mode in MODES if mode.name == "leaf rebooting")
-    leaf = FaultVerdict((mode,), 0, 0.99, 0.99, 50.0, {flapping: np.array([0, 1, 2])}, 90.0, {}, (), None)
-    inside, outside = broken([1, 7])
-    found = without_falls([inside, leaf, outside])
-    assert [(v.mode.word, v.effects) for v in found] == [("leaf", {DOWN: np.array([1])}), ("link", {})]
+@pytest.mark.parametrize(
+    ("group", "down", "words"),
+    [
+        ("leaf rebooting", [1, 7], ["leaf", "link"]),
+        ("leaf rebooting", [3], ["leaf"]),
+        ("ports of a leaf flapping", [2], ["part"]),
+        ("ports of a leaf flapping", [6], ["part", "link"]),
+    ],
+)
+def test_a_port_of_a_flapping_group_that_is_down_is_an_effect_of_it(
+    group: str, down: list[int], words: list[str]
+) -> None:
+    """Ports 0, 1 and 4 of a leaf with the ports 0 to 6 flap, or those of its part."""
+    domains = of_hosts(4, 2)
+    domains.port.ids["leaf"][:7] = 0
+    domains.assigned.socket[:] = np.arange(8)
+    mode = next(mode for mode in HARD_MODES if mode.name == group)
+    rows = [0, 1, 2, 4] if mode.domain == "leaf" else [0, 1, 4]
+    shown = {SymptomType.LINK_FLAPPING: np.array(rows)}
+    larger = FaultVerdict((mode,), 0, 0.99, 0.99, 50.0, shown, 90.0, {}, (), None)
+    found = without_falls([larger, *broken(down)], domains)
+    assert [v.mode.word for v in found] == words
+    effects = found[0].effects.get(DOWN, np.empty(0)).tolist()
+    assert effects == [row for row in down if row not in [v.explained[DOWN][0] for v in found[1:]]]
 
 
 def test_ports_that_lose_everything_have_lost_their_peers() -> None:
@@ -389,6 +407,12 @@ def of_group(name: str, group: int, rows: Sequence[int], onset: float = 100.0, w
     return FaultVerdict((mode,), group, 0.99, 0.99, 50.0, {DOWN: np.array(rows)}, onset, {DOWN: well}, (), None)
 
 
+def flaps(group: int, rows: Sequence[int]) -> FaultVerdict:
+    """Some ports of a leaf that flap."""
+    verdict = of_group("ports of a leaf flapping", group, rows)
+    return replace(verdict, explained={SymptomType.LINK_FLAPPING: np.array(rows)})
+
+
 TWO_LEAVES = [of_group("leaf down", 0, range(4)), of_group("leaf down", 1, range(4, 8), 104.0)]
 
 
@@ -401,6 +425,7 @@ TWO_LEAVES = [of_group("leaf down", 0, range(4)), of_group("leaf down", 1, range
         ([of_group("leaf down", 0, range(4)), of_group("module down", 1, [8, 9], well=4)], ["leaf", "module"]),
         ([of_group("module down", 0, range(4), well=4), of_group("module down", 1, [8, 9], well=4)], ["common"]),
         ([of_group("ports of a leaf down", 0, range(4)), of_group("ports of a leaf down", 1, [8, 9, 10])], ["common"]),
+        ([flaps(0, range(4)), flaps(1, [8, 9, 10])], ["part", "part"]),
         ([of_group("leaf down", 0, range(4)), of_group("ports of a leaf down", 1, [8, 9, 10])], ["leaf", "part"]),
         ([*TWO_LEAVES, of_group("cable or optic down", 9, [9])], ["leaf", "leaf", "link"]),
         ([*TWO_LEAVES, *(of_group("cable or optic down", at, [at]) for at in (9, 14))], ["common"]),

@@ -59,6 +59,7 @@ class Phenomenon:
     joins: float = 0.0
 
 
+FLAPPING = frozenset({T.LINK_FLAPPING, T.LINK_FELL})
 FRESH = 600.0
 """Seconds after which a beginning is in no new cause (design choice): flaps show within minutes."""
 GATHERING = 5.0
@@ -66,7 +67,7 @@ GATHERING = 5.0
 TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
 PHENOMENA: tuple[Phenomenon, ...] = (
     Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE),
-    Phenomenon(TOGETHER_MODES[1], frozenset({T.LINK_FLAPPING, T.LINK_FELL}), TOGETHER),
+    Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER),
     Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER),
     # heat makes errors begin over many minutes
     Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE, joins=FRESH),
@@ -253,7 +254,8 @@ def _units(
                 loose = phenomenon.table is Kind.PORT and bool((leaves[every] < 0).all())
                 found.append(_Unit(verdict.onset, mine, verdict, wide, known, partly, loose, frozenset(rows)))
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
-    if silent is not None and len(silent.rows) <= CUT_OFF * int(silent.known.sum()):
+    # the server may be cut off where most hosts are silent without a known cause
+    if silent is not None and len(silent.rows) - len(explained) <= CUT_OFF * (int(silent.known.sum()) - len(explained)):
         for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
             if row not in explained and witnessed(T.AGENT_SILENT, np.array([row])):
                 found.append(_Unit(onset, frozenset((row,)), None, types=phenomenon.types))
@@ -320,11 +322,12 @@ def _least(cluster: Sequence[_Unit], domains: RowDomains) -> int:
 
 def _least_groups(units: Iterable[_Unit]) -> int:
     """Beginnings with a group among them that can have an unknown common cause. Two groups of hosts that fall silent
-    together are one segment of the management network or one feed; two parts of groups that fail at one moment are
-    doubtful names for what has cables in both; two whole leaves are two, with one cable beside them, too."""
+    together are one segment of the management network or one feed; two parts of groups that go down at one moment are
+    doubtful names for what has cables in both, which does not flap; two whole leaves are two, with one cable beside
+    them, too."""
     wide = [unit for unit in units if unit.wide]
     whole = [unit for unit in wide if not unit.partly]
-    if all(T.AGENT_SILENT in unit.types for unit in whole):
+    if all(T.AGENT_SILENT in unit.types for unit in whole) and not all(unit.types <= FLAPPING for unit in wide):
         return 2
     return LEAST if len(whole) == len(wide) == 2 else 3
 

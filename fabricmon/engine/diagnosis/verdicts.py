@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabricmon.catalogue.kinds import KINDS
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED, ONE_CAUSE
 from fabricmon.engine.diagnosis.diagnose import MOSTLY, FaultVerdict, diagnose, unexplained
-from fabricmon.engine.diagnosis.group_modes import DEAD_MODES
+from fabricmon.engine.diagnosis.group_modes import DEAD_MODES, RUNS
 from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses
 from fabricmon.engine.diagnosis.lossy_switches import of_lossy_switches
 from fabricmon.engine.diagnosis.observation import Observation, Observations
@@ -43,16 +42,16 @@ def verdicts_of(
     found = diagnosed(hard | ({WITNESS: seen} if seen is not None else {}), silence)
     found = [_without_witness(verdict) for verdict in found if set(verdict.explained) != {WITNESS}]
     found = [_with_unseen(verdict, observations, ports.now) for verdict in found]
-    found = without_falls(found)
+    found = without_falls(found, index.domains)
     found = of_switches_above(with_their_switch(_without_cut_off(found, ports), index.domains), index.domains)
     found, soft = place_losses(observations, found, ports)
     soft = of_lossy_switches(soft, observations.get(SymptomType.FLOW_LOSS), index.domains)
     return found + fallback(index, hard, found) + soft
 
 
-def without_falls(verdicts: Sequence[FaultVerdict]) -> list[FaultVerdict]:
+def without_falls(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> list[FaultVerdict]:
     """Without links that are down, or modules that flap, all of whose ports a larger group has that flaps: what flaps
-    is down at times. They are effects of it."""
+    is down at times. They are effects of it, and so is a link of the group that went down after it began to flap."""
     groups = [at for at, v in enumerate(verdicts) if v.domain in GROUPS and FLAPPING & v.explained.keys()]
     found, gone = list(verdicts), set[int]()
     for at, verdict in enumerate(verdicts):
@@ -61,11 +60,25 @@ def without_falls(verdicts: Sequence[FaultVerdict]) -> list[FaultVerdict]:
             continue
         for larger in groups:
             held = np.concatenate([r for kind, r in found[larger].explained.items() if kind in FLAPPING])
-            if larger not in gone and larger != at and len(rows) < len(held) and np.isin(rows, held).all():
+            inside = np.isin(rows, held) | _later_link(verdict, found[larger], domains)
+            if larger not in gone and larger != at and len(rows) < len(held) and inside.all():
                 found[larger] = with_effects(found[larger], verdict)
                 gone.add(at)
                 break
     return [verdict for at, verdict in enumerate(found) if at not in gone]
+
+
+def _later_link(verdict: FaultVerdict, group: FaultVerdict, domains: RowDomains) -> bool:
+    """Whether a verdict is on one link, of a port of a group that began before: of a part of a switch, a port of that
+    switch between those that showed something."""
+    if verdict.domain != "link" or verdict.onset < group.onset:
+        return False
+    rows, held = (np.concatenate(list(each.explained.values())) for each in (verdict, group))
+    ids, socket = domains.port.ids, domains.assigned.socket
+    if group.domain not in RUNS:
+        return group.domain in ids and bool((ids[group.domain][rows] == group.group).all())
+    within = (socket[rows] >= socket[held].min()) & (socket[rows] <= socket[held].max())
+    return bool(((ids["leaf"][rows] == group.group) & within).all())
 
 
 FLAPPING = frozenset({SymptomType.LINK_FLAPPING, SymptomType.LINK_FELL})
@@ -121,7 +134,7 @@ DARK = 0.5
 """Share of the ports of silent hosts from which these are dead, as of one host (causes.py); and of the hosts."""
 
 
-def _goes_dark(silent: FaultVerdict, links: FaultVerdict, hosts: set[int], of_ports: NDArray[np.int32]) -> bool:
+def _goes_dark(silent: FaultVerdict, links: FaultVerdict, hosts: set[int], of_ports: Ids) -> bool:
     """Whether links go down as their silent hosts die: at that moment, most of them, of several hosts, and others fell
     silent, too. A leaf that fails takes no hosts of others along."""
     together = abs(links.onset - silent.onset) <= ONE_CAUSE and len(hosts) > 1

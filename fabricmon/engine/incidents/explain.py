@@ -90,7 +90,7 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
         identity=f"{mode.family}({name.partition(', ')[0] if mode.word in GROWING else name})",
         component=component,
         kind=kind,
-        severity=_severity(verdict, kind, symptoms, hosts),
+        severity=_severity(verdict, kind, symptoms, hosts, _began(verdict, index)),
         confidence=round(verdict.confidence, 4),
         title=title if verdict.confidence >= SURE else f"Suspected: {title}",
         why=why,
@@ -197,12 +197,20 @@ def _adapters(verdict: FaultVerdict, index: SymptomIndex) -> list[str]:
     return [names[at] for at in ids[rows].tolist() if at >= 0]
 
 
-def _severity(verdict: FaultVerdict, kind: str, symptoms: Sequence[Symptom], hosts: frozenset[str]) -> Severity:
-    """A suspicion is a warning at most; info for loss, and below a probability of one half."""
+def _began(verdict: FaultVerdict, index: SymptomIndex) -> bool:
+    """Whether the beginning of anything that it explains was seen."""
+    return any(index.witnessed(kind, rows, ()) for kind, rows in verdict.explained.items())
+
+
+def _severity(
+    verdict: FaultVerdict, kind: str, symptoms: Sequence[Symptom], hosts: frozenset[str], began: bool
+) -> Severity:
+    """A suspicion is a warning at most; info for loss, below a probability of one half, and where normal work may be
+    the reason and was there at the first reading: nothing changed."""
     severity = _severity_if_sure(verdict, kind, symptoms, hosts)
     if verdict.confidence >= SURE:
         return severity
-    known = verdict.confidence >= SUSPECTED and not verdict.only_losses
+    known = verdict.confidence >= SUSPECTED and not verdict.only_losses and (began or not verdict.mode.harmless)
     return min(severity, Severity.WARNING if known else Severity.INFO, key=lambda s: s.rank)
 
 

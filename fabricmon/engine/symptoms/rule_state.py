@@ -93,7 +93,10 @@ class RuleState:
         self._grow(len(outcome.known))
         self._tested = now
         self.known = outcome.known
-        np.copyto(self._seen_without[: len(self.known)], now, where=outcome.known & ~outcome.fire)
+        without = outcome.known & ~outcome.fire
+        if outcome.nearing is not None:
+            without &= ~outcome.nearing
+        np.copyto(self._seen_without[: len(self.known)], now, where=without)
         rows = (self.known & (outcome.fire | (self.phase != OK))).nonzero()[0]
         if not len(rows):
             return []
