@@ -7,12 +7,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 import pytest
 
 from fabricmon.engine import Engine
 from fabricmon.engine.symptoms.rule_states import ParamsError, RuleStates, parameters
 from fabricmon.fleet.view import View, Views
-from fabricmon.model import Maintenance, Severity
+from fabricmon.model import Kind, Maintenance, Severity
 from fabricmon.rules import RULES
 from fabricmon.rules.link_down import LinkDownParams
 from fabricmon.rules.rule import Outcome, RuleParams, Scope, never
@@ -223,3 +224,25 @@ def test_without_news_a_diagnosis_is_made_once_a_second_and_after_a_clock_that_w
         counts.append(len(made))
     assert counts == [1, 1, 1, 2, 2, 3, 3]
     assert engine.counters()["ticks"] == 7.0
+
+
+def test_a_row_on_the_way_to_fire_was_not_seen_without() -> None:
+    """Ports that wait since the first reading are reported after three windows: that nothing began is known."""
+    ports = Ports(nics=1)
+    state = RuleStates([BY_NAME["link_down"]], {}).by_rule["link_down"]
+
+    def tick(now: float, fire: bool, nearing: bool) -> None:
+        outcome = Outcome(
+            np.array([fire]), np.array([False]), np.array([True]), np.zeros(1), nearing=np.array([nearing])
+        )
+        state.advance(outcome, [ports.fleet.tables[Kind.PORT].ids[0]], now, lambda _row: ((), {}))
+
+    tick(1000.0, fire=False, nearing=True)
+    tick(1010.0, fire=True, nearing=True)
+    tick(1020.0, fire=True, nearing=True)
+    assert not state.open[0].witnessed
+    state.drop([0], 1030.0, "test")
+    tick(1040.0, fire=False, nearing=False)
+    tick(1050.0, fire=True, nearing=True)
+    tick(1060.0, fire=True, nearing=True)
+    assert state.open[0].witnessed

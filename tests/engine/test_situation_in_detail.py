@@ -243,3 +243,19 @@ def test_what_is_applied_between_two_steps_is_the_same_incident() -> None:
 def test_the_severest() -> None:
     assert severest([Severity.WARNING, Severity.CRITICAL, Severity.INFO]) is Severity.CRITICAL
     assert severest([]) is Severity.INFO
+
+
+def test_what_else_the_members_of_a_group_show_does_not_name_another_group_of_them() -> None:
+    """Two ports are a module and all of a leaf: while one also is down, the leaf may explain more than the module."""
+    situation = Situation()
+    module = case("module(leaf-1/1-2)", "a/1", "b/1", group=True, kind="fault_domain", linger=120.0)
+    step(situation, 101.0, module)
+    down = frozenset({key("a/1"), key("b/1"), key("a/1")._replace(rule="link_errors")})
+    leaf = case("leaf(leaf-1)", "a/1", "b/1", group=True, kind="fault_domain", claims=down)
+    assert step(situation, 131.0, leaf) == []
+    assert [incident.component for incident in situation.incidents(131.0)] == ["module(leaf-1/1-2)"]
+    wider = case("leaf(leaf-1)", "a/1", "b/1", "c/1", group=True, kind="fault_domain")
+    changed = step(situation, 141.0, wider)
+    assert {(one.component, one.status) for one in changed} == {
+        ("leaf(leaf-1)", "firing"), ("module(leaf-1/1-2)", "resolved"),
+    }  # fmt: skip
