@@ -103,12 +103,18 @@ def of_module(downs: Sequence[Down], now: float, params: LinkFlappingParams) -> 
     return (penalty * 2.0 ** (-(now - before) / params.half_life) if penalty else 0.0), began
 
 
+def _of_modules(
+    view: View, rows: NDArray[np.intp], penalty: NDArray[np.float64], params: LinkFlappingParams
+) -> list[list[Down]]:
+    return downs_of_modules(view, rows, penalty, params.raise_at / PER_DOWN, params.clear_at, params.window)
+
+
 def _with_modules(
     view: View, rows: NDArray[np.intp], found: Score, params: LinkFlappingParams
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Penalty and beginning of each row; of the ports of a module of which none flaps by itself those of the module."""
     penalty, began = found.penalty.copy(), found.began.copy()
-    for downs in downs_of_modules(view, rows, params.raise_at / PER_DOWN, params.window):
+    for downs in _of_modules(view, rows, found.penalty, params):
         ports = {down.row: [one for one in downs if one.row == down.row] for down in downs}
         if all(of_module(mine, mine[-1].at, params)[0] <= params.raise_at for mine in ports.values()):
             mine = np.isin(rows, list(ports))
@@ -174,7 +180,7 @@ def evidence(view: View, row: int, params: LinkFlappingParams) -> tuple[Evidence
 def _reading_of_module(view: View, row: int, params: LinkFlappingParams) -> Evidence | None:
     """The downs of the module of a port, where that flaps; None where it does not."""
     rows = np.flatnonzero(view.now - view.tracks.downs.last[: view.n] <= params.window)
-    for downs in downs_of_modules(view, rows, params.raise_at / PER_DOWN, params.window):
+    for downs in _of_modules(view, rows, score(view, rows, params).penalty, params):
         penalty, began = of_module(downs, view.now, params)
         if penalty > params.raise_at and any(down.row == row for down in downs):
             recent = [down for down in downs if down.at >= began]
