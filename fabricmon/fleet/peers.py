@@ -210,7 +210,7 @@ class Peers(RowState):
         return np.where(known, recent / own, 1.0), own
 
     def _learn(self, rows: Numbers, ratio: Floats, slow: Bools) -> None:
-        """Take over what share divided by median is now. Of a row that is low, or carries otherwise than usual, it
+        """Take over what share divided by median is now. Of a row that is low, or carries more or less than usual, it
         counts as one of USUAL windows: else a burst of minutes would be usual, and what follows it low."""
         learned = np.minimum(self._learned[rows] + 1, USUAL)
         own = np.where(learned > 1, self.own[rows], ratio)
