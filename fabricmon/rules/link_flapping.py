@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -103,25 +103,32 @@ def of_module(downs: Sequence[Down], now: float, params: LinkFlappingParams) -> 
     return (penalty * 2.0 ** (-(now - before) / params.half_life) if penalty else 0.0), began
 
 
-def _of_modules(
-    view: View, rows: NDArray[np.intp], penalty: NDArray[np.float64], params: LinkFlappingParams
-) -> list[list[Down]]:
-    return downs_of_modules(view, rows, penalty, params.raise_at / PER_DOWN, params.clear_at, params.window)
+def _flapping_modules(
+    view: View, rows: NDArray[np.intp], alone: NDArray[np.float64], params: LinkFlappingParams
+) -> Iterator[tuple[list[Down], float, float]]:
+    """Downs, penalty and beginning of the modules that are not calm and of which no port flaps by itself.
+
+    rows   ports that fell in the window
+    alone  penalty of each by itself
+    """
+    least = params.raise_at / PER_DOWN
+    for downs in downs_of_modules(view, rows, alone, least, params.clear_at, params.window):
+        ports = {down.row: [one for one in downs if one.row == down.row] for down in downs}
+        if all(of_module(mine, mine[-1].at, params)[0] <= params.raise_at for mine in ports.values()):
+            penalty, began = of_module(downs, view.now, params)
+            if penalty >= params.clear_at:
+                yield downs, penalty, began
 
 
 def _with_modules(
     view: View, rows: NDArray[np.intp], found: Score, params: LinkFlappingParams
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Penalty and beginning of each row; of the ports of a module of which none flaps by itself those of the module."""
+    """Penalty and beginning of each row, of the ports of a flapping module those of the module where that is more."""
     penalty, began = found.penalty.copy(), found.began.copy()
-    for downs in _of_modules(view, rows, found.penalty, params):
-        ports = {down.row: [one for one in downs if one.row == down.row] for down in downs}
-        if all(of_module(mine, mine[-1].at, params)[0] <= params.raise_at for mine in ports.values()):
-            mine = np.isin(rows, list(ports))
-            whole, since = of_module(downs, view.now, params)
-            if whole >= params.clear_at:  # below it nothing depends on it
-                began[mine] = np.where(penalty[mine] < whole, since, began[mine])
-                penalty[mine] = np.maximum(penalty[mine], whole)
+    for downs, whole, since in _flapping_modules(view, rows, found.penalty, params):
+        mine = np.isin(rows, [down.row for down in downs])
+        began[mine] = np.where(penalty[mine] < whole, since, began[mine])
+        penalty[mine] = np.maximum(penalty[mine], whole)
     return penalty, began
 
 
@@ -178,11 +185,10 @@ def evidence(view: View, row: int, params: LinkFlappingParams) -> tuple[Evidence
 
 
 def _reading_of_module(view: View, row: int, params: LinkFlappingParams) -> Evidence | None:
-    """The downs of the module of a port, where that flaps; None where it does not."""
+    """The downs of the module of a port, where that flaps or is not calm yet; None where it is."""
     rows = np.flatnonzero(view.now - view.tracks.downs.last[: view.n] <= params.window)
-    for downs in _of_modules(view, rows, score(view, rows, params).penalty, params):
-        penalty, began = of_module(downs, view.now, params)
-        if penalty > params.raise_at and any(down.row == row for down in downs):
+    for downs, penalty, began in _flapping_modules(view, rows, score(view, rows, params).penalty, params):
+        if any(down.row == row for down in downs):
             recent = [down for down in downs if down.at >= began]
             ports = len({down.row for down in recent})
             times = clock_times([down.at for down in recent][-TIMES:])
@@ -190,7 +196,7 @@ def _reading_of_module(view: View, row: int, params: LinkFlappingParams) -> Evid
                 f"{len(recent)} downs of the {ports} ports of its module ({times}), weighted by age "
                 f"{penalty / PER_DOWN:.1f}",
                 f"as of one link: {_formula(params)}", penalty / PER_DOWN, params.raise_at / PER_DOWN,
-                measure="link_flapping.penalty",
+                penalty > params.raise_at, "link_flapping.penalty",
             )  # fmt: skip
     return None
 

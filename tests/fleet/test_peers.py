@@ -224,15 +224,21 @@ def test_many_groups_in_one_turn_have_their_own_medians() -> None:
     assert rails.peers.median[: rails.n].tolist() == pytest.approx(pace, rel=1e-5)
 
 
-@pytest.mark.parametrize(("before", "after", "low"), [(40, 19, 12), (1, 19, 0), (40, 10, 3)])
-def test_a_port_that_changes_among_ports_that_differ_is_low(before: int, after: int, low: int) -> None:
-    """The shares of the others spread more than the change of one, which it needs WINDOWS windows to be known by."""
+def uneven(windows: int) -> tuple[list[float], Rails]:
+    """The shares of eight ports that differ by more than what one of them loses, and their rail after some windows."""
     pace = [0.2 + 0.04 * row for row in range(8)]
     rails = Rails(8, 1)
     rails.set(pace, [0.0] * 8)
     rails.advance()
-    for _ in range(before):
+    for _ in range(windows):
         rails.window()
+    return pace, rails
+
+
+@pytest.mark.parametrize(("before", "after", "low"), [(40, 19, 12), (1, 19, 0), (40, 10, 3)])
+def test_a_port_that_changes_among_ports_that_differ_is_low(before: int, after: int, low: int) -> None:
+    """The shares of the others spread more than the change of one, which it needs WINDOWS windows to be known by."""
+    pace, rails = uneven(before)
     rails.set([0.6 * one if row == 5 else one for row, one in enumerate(pace)], [0.0] * 8)
     for _ in range(after):
         rails.window()
@@ -241,12 +247,7 @@ def test_a_port_that_changes_among_ports_that_differ_is_low(before: int, after: 
 
 
 def test_a_lasting_change_is_the_usual_share_after_hours() -> None:
-    pace = [0.2 + 0.04 * row for row in range(8)]
-    rails = Rails(8, 1)
-    rails.set(pace, [0.0] * 8)
-    rails.advance()
-    for _ in range(40):
-        rails.window()
+    pace, rails = uneven(40)
     rails.set([0.7 * one if row == 5 else one for row, one in enumerate(pace)], [0.0] * 8)
     for _ in range(3 * 360):
         rails.window()
@@ -254,12 +255,7 @@ def test_a_lasting_change_is_the_usual_share_after_hours() -> None:
 
 
 def test_a_port_of_another_job_has_no_usual_share_yet() -> None:
-    pace = [0.2 + 0.04 * row for row in range(8)]
-    rails = Rails(8, 1)
-    rails.set(pace, [0.0] * 8)
-    rails.advance()
-    for _ in range(40):
-        rails.window()
+    pace, rails = uneven(40)
     rails.jobs({(component.node, component.name): 0 for component in rails.table.ids[:8]})
     rails.set([0.6 * one if row == 5 else one for row, one in enumerate(pace)], [0.0] * 8)
     rails.window()

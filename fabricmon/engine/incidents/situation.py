@@ -223,7 +223,10 @@ class Situation:
         """Whether firing groups hold all that the draft claims: one, or several of which it has a minor part, as what
         is left of groups that recover is no new cause. Without evidence a group holds single members only. What else a
         member shows is held by its group, too: two groups of the same members would be named in turn."""
-        owners = {self._owner.get(key) or self._group_of(key.component, draft) for key in draft.claims}
+        owners = {self._owner.get(key) or "" for key in draft.claims}
+        if "" in owners and draft.group:
+            groups = self._groups_of_components()
+            owners = {self._owner.get(key) or groups.get(key.component, "") for key in draft.claims}
         records = [self.firing[owner] for owner in owners if owner in self.firing]
         if not records or len(records) < len(owners) or id in owners:
             return False
@@ -234,12 +237,10 @@ class Situation:
             return False
         return not (_is_wide(draft) and any(record.without_evidence(now) for record in records))
 
-    def _group_of(self, component: ComponentId, draft: IncidentDraft) -> str:
-        """The firing group of which a component of a group's draft is a member, "" none."""
-        if not draft.group:
-            return ""
-        groups = ((id, one) for id, one in self.firing.items() if one.draft is not None and one.draft.group)
-        return next((id for id, one in groups if any(key.component == component for key in one.claims)), "")
+    def _groups_of_components(self) -> dict[ComponentId, str]:
+        """Component -> the first firing group of which it is a member."""
+        groups = [(id, one) for id, one in self.firing.items() if one.draft is not None and one.draft.group]
+        return {key.component: id for id, one in reversed(groups) for key in one.claims}
 
     def _draw(self, id: str, draft: IncidentDraft, now: float) -> Incident | None:
         """Open the incident of a draft, or let it follow; None where nothing changed that is worth storing."""
