@@ -24,8 +24,7 @@ from fabricmon.jobs.model import Jobs
 from fabricmon.model import Severity
 from fabricmon.notify.links import IncidentLinks
 from fabricmon.runtime.exposition import page
-from fabricmon.runtime.http import add_probes, metrics_answer
-from fabricmon.runtime.packing import Packer
+from fabricmon.runtime.http import add_probes, metrics_answer, packed
 
 SECURITY = {
     "Content-Security-Policy": CSP,
@@ -60,7 +59,7 @@ class HttpApplication:
         targets: Handler | None = None,
         doctor: Handler | None = None,
     ) -> None:
-        self._evaluator, self._warnings, self._registry, self._pack = evaluator, warnings, registry, Packer()
+        self._evaluator, self._warnings, self._registry = evaluator, warnings, registry
         self.app = web.Application(client_max_size=api_request.MAX_BODY, middlewares=[secure, errors])
         router = self.app.router
         StatusPage(evaluator, warnings, history, jobs).add_routes(self.app)
@@ -76,7 +75,9 @@ class HttpApplication:
         add_probes(self.app, live, ready)
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        return metrics_answer(request, lambda format: [page(self._registry, format)], self._pack)
+        return metrics_answer(
+            request, lambda format: [page(self._registry, format)], lambda pieces: packed(b"".join(pieces))
+        )
 
     async def _health(self, request: web.Request) -> web.Response:
         """Status pass, warn, critical or unknown, with a reason."""
