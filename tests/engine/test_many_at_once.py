@@ -402,6 +402,22 @@ def test_beginnings_of_groups_are_rare_though_single_hosts_restart() -> None:
     assert [verdict.mode.word for verdict in found] == ["common"]
 
 
+@pytest.mark.parametrize(("known_cause", "others", "together"), [(True, 8, True), (True, 9, False), (False, 8, False)])
+def test_hosts_of_a_known_cause_do_not_count_towards_a_server_that_is_cut_off(
+    known_cause: bool, others: int, together: bool
+) -> None:
+    """Of 32 hosts a half is silent since long, by one cause where it is known, and now some of the others too."""
+    domains, own, silent = of_hosts(32, 2), np.arange(32, dtype=np.int32), SymptomType.AGENT_SILENT
+    rack = next(mode for mode in HARD_MODES if mode.name == "hosts of a rack silent")
+    verdict = FaultVerdict((rack,), 0, 0.99, 0.99, 50.0, {silent: own[:16]}, 100.0, {silent: 0}, (), None)
+    rows = own[: 16 + others]
+    onset = np.where(rows < 16, 100.0, 5000.0)
+    seen = {silent: Observation(Groups({"host": own}), rows, onset, np.ones(32, np.bool_))}
+    found = CommonCauses().joined([verdict] if known_cause else [], seen, domains, lambda _kind, _rows: True, 5003.0)
+    common = [v.explained[silent].tolist() for v in found if v.mode.word == "common"]
+    assert common == ([rows[16:].tolist()] if together else [])
+
+
 def of_group(name: str, group: int, rows: Sequence[int], onset: float = 100.0, well: int = 0) -> FaultVerdict:
     mode = next(mode for mode in HARD_MODES if mode.name == name)
     return FaultVerdict((mode,), group, 0.99, 0.99, 50.0, {DOWN: np.array(rows)}, onset, {DOWN: well}, (), None)
