@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from fabricmon.collect.machine.access import AccessFaults, access_faults
 from fabricmon.collect.machine.files import text
 from fabricmon.collect.machine.rows import filled, known
 from fabricmon.collect.parse import attributes, manifest
-from fabricmon.host.protocol import Host, HostError, reason
+from fabricmon.host.protocol import Host, HostError, Unsupported, reason
 from fabricmon.model import Component, Fault, Kind, Part, Reading
 from fabricmon.units import Duration, Rate
 
@@ -134,7 +134,7 @@ class InventorySession(Session[InventoryConfig]):
 
     def __init__(self, host: Host, config: InventoryConfig) -> None:
         super().__init__(host, config)
-        self._names: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+        self._names: tuple[tuple[str, ...] | None, tuple[str, ...] | None] | None = None
         self._values = array("d")
         self._seen_hcas: set[str] = set()
         self._seen_gpus: set[str] = set()
@@ -143,16 +143,30 @@ class InventorySession(Session[InventoryConfig]):
     def read(self) -> Reading:
         now = self._host.monotonic()
         queries, due = 0, self._discovers(now)
-        names = (tuple(rdma_device.known_devices(self._host)), tuple(rdma_device.gpu_functions(self._host)))
+        unlisted: list[Fault] = []
+        names = self._list(rdma_device.devices, unlisted), self._list(rdma_device.gpu_functions, unlisted)
         if due or names != self._names:
             queries = self._survey(*names)
             self._names = names
             self._settle(now)
-        return Reading(self._parts, self._values[:], now, tuple(self._faults), queries)
+        return Reading(self._parts, self._values[:], now, (*self._faults, *unlisted), queries)
 
-    def _survey(self, rdma: Sequence[str], gpus: Sequence[str]) -> int:
-        """Make rows and values again; returns the firmware commands spent."""
+    def _list(self, what: Callable[[Host], list[str]], unlisted: list[Fault]) -> tuple[str, ...] | None:
+        """None where it is not known what is there; a fault of it too, unless this host cannot tell at all."""
+        try:
+            return tuple(what(self._host))
+        except Unsupported:
+            return None
+        except HostError as error:
+            unlisted.append(Fault(NAME, "", error.path, error.text))
+            return None
+
+    def _survey(self, listed_rdma: Sequence[str] | None, listed_gpus: Sequence[str] | None) -> int:
+        """Make rows and values again; returns the firmware commands spent. None: what is there is not known."""
         self._faults = []
+        rdma, gpus = listed_rdma or (), listed_gpus or ()
+        # which adapters count depends on the GPUs
+        adapters_known, gpus_known = listed_rdma is not None and listed_gpus is not None, listed_gpus is not None
         dmi = [text(self._host, f"{_DMI}/{name}") for name in _DMI_NAMES]
         models = [text(self._host, f"{gpu}/device") for gpu in gpus]
         kind = machine(dmi[0], dmi[1], models, virtualisation.shares_boards(self._host))
@@ -161,12 +175,14 @@ class InventorySession(Session[InventoryConfig]):
         roles, devices = self._devices(rdma, gpus)
         built = wanted.certainty is Certainty.BUILT and len(gpus) >= (wanted.gpus or 0)
         counted, queries = self._counted(devices, wanted.rate, built)
-        self._seen_hcas.update(counted)
+        if adapters_known:
+            self._seen_hcas.update(counted)
         self._seen_gpus.update(gpus)
         # a device that is present and no longer counts (another role or rate) is not lost
         removed = {name.strip() for name in self._config.removed}
-        lost = self._seen_hcas - {d.name for d in devices} - removed
-        lost_gpus = [gpu for gpu in sorted(self._seen_gpus - set(gpus)) if gpu.rsplit("/", 1)[-1] not in removed]
+        lost = self._seen_hcas - {d.name for d in devices} - removed if adapters_known else set[str]()
+        gone = sorted(self._seen_gpus - set(gpus)) if gpus_known else []
+        lost_gpus = [gpu for gpu in gone if gpu.rsplit("/", 1)[-1] not in removed]
         access = self._access(devices)
         own = Component("", filled({
             **dict(zip(("vendor", "product", "board"), dmi, strict=True)),
@@ -181,8 +197,10 @@ class InventorySession(Session[InventoryConfig]):
         node = Part(NAME, Kind.NODE, inventory.COLUMNS, (own,), self._period)
         self._shape_is((node, Part(NAME, Kind.PORT, (), rows, self._period)) if rows else (node,))
         self._values = array("d", [
-            known(wanted.hcas), float(len(counted)), float(len(lost)), float(wanted.certainty),
-            known(wanted.gpus), float(len(gpus)), float(len(lost_gpus)), *_unusable(access),
+            known(wanted.hcas), *(known(len(names) if adapters_known else None) for names in (counted, lost)),
+            float(wanted.certainty),
+            known(wanted.gpus), *(known(len(names) if gpus_known else None) for names in (gpus, lost_gpus)),
+            *_unusable(access),
             _number(*dmi) if dmi[1] or dmi[2] else math.nan,
         ])  # fmt: skip
         return queries

@@ -15,7 +15,7 @@ from fabricmon.host.archive.archived import Archived, as_bytes, as_text
 from fabricmon.host.archive.gpus import ArchivedGpus
 from fabricmon.host.archive.interfaces import ArchivedInterfaces
 from fabricmon.host.archive_file import load
-from fabricmon.host.protocol import BulkReader, Host, HostError, Link, RdmaDevice, RdmaPort
+from fabricmon.host.protocol import BulkReader, Host, HostError, Link, RdmaDevice, RdmaPort, Unsupported
 from fabricmon.host.protocol.gpus import Gpus
 from fabricmon.host.protocol.interfaces import Interfaces
 from fabricmon.host.protocol.not_asked import NoEvents
@@ -84,11 +84,14 @@ class RecordedHost(Archived[Host], NoEvents):
         return self._recorded(field, path) if self._source is None else self._ask(field, path, ask, store)
 
     def _recorded(self, field: str, path: str) -> Any:
-        """A recorded file or directory; one that was not recorded does not exist."""
+        """A recorded file or directory; one that was not recorded does not exist. A recording without any directory, as
+        of nvidia-smi's output, does not show which exist."""
         answers = getattr(self.archive, field)
         if path in answers:
             return answers[path]
         trouble = self.archive.troubles.get(f"{field} {path}")
+        if trouble is None and field == "lists" and not answers:
+            raise Unsupported(path, 0, "not in the recording")
         if trouble is None:
             raise HostError(path, errno.ENOENT, "not in the recording")
         raise HostError(path, trouble.errno, trouble.error)

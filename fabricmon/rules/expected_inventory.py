@@ -102,9 +102,11 @@ def test(view: View, params: ExpectedInventoryParams) -> Outcome:
     guessed = ~few_gpus & ~useless & (~few | by_type)
     bad = few | few_gpus | useless | unmanaged
     known = np.logical_or.reduce([np.isfinite(value) for value in (hcas, gpus, *map(view.value, (*ACCESS, TOOLS)))])
+    # devices that are expected and cannot be listed just now are no sign that all is well again
+    unlisted = (np.isfinite(found.hcas) & np.isnan(hcas)) | (np.isfinite(found.gpus) & np.isnan(gpus))
     return Outcome(
         fire=bad,
-        clear=~bad,
+        clear=~bad & ~unlisted,
         known=(view.node != FREE) & view.fresh("node_hcas_found") & known,
         value=np.fmax(hcas, gpus),
         severity=np.where(guessed, Severity.INFO.rank, Severity.WARNING.rank).astype(np.int8),
@@ -119,7 +121,7 @@ def evidence(view: View, row: int, params: ExpectedInventoryParams) -> tuple[Evi
         ("adapters", found.hcas, found.hcas_found, found.hcas_by_peers),
         ("GPUs", found.gpus, found.gpus_found, found.gpus_by_peers),
     ):
-        if not np.isfinite(wanted[row]) or wanted[row] == there[row] == 0:
+        if not np.isfinite(wanted[row] - there[row]) or wanted[row] == there[row] == 0:
             continue
         origin = "as most nodes of this build" if by_peers[row] else source
         text = f"{what}: expected {wanted[row]:.0f}, found {there[row]:.0f} ({origin})"

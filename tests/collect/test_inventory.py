@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import shutil
@@ -19,6 +20,8 @@ from fabricmon.collect import COLLECTORS
 from fabricmon.collect.inventory import ExpectedHardware
 from fabricmon.collect.machine import storage
 from fabricmon.collect.parse import manifest
+from fabricmon.host.live import LiveHost
+from fabricmon.host.protocol import HostError
 from fabricmon.model import Kind, Reading
 from fabricmon.units import Rate
 from tests.collect.nodes import add_adapter, add_gpu, build_dgx, build_efa, cells, host, labels, name_machine
@@ -132,6 +135,38 @@ def test_an_adapter_that_goes_while_the_agent_looks_on_is_lost_not_missing(tmp_p
     assert (row["node_hcas_found"], row["node_hcas_lost"]) == (7, 1)
     assert (row["node_gpus_found"], row["node_gpus_lost"]) == (7, 1)
     assert labels(reading, Kind.NODE)[""]["missing"] == "mlx5_5, 0000:22:00.0"
+
+
+@pytest.mark.parametrize(("directory", "unknown"), [
+    ("/sys/bus/pci/drivers/nvidia", {"gpus_found", "gpus_lost", "hcas_found", "hcas_lost"}),
+    ("/sys/class/infiniband", {"hcas_found", "hcas_lost"}),
+])  # fmt: skip
+@pytest.mark.parametrize("seen", [True, False])
+def test_what_cannot_be_listed_is_unknown_and_neither_none_nor_lost(
+    tmp_path: Path, directory: str, unknown: set[str], seen: bool
+) -> None:
+    class Refusing(LiveHost):
+        refuses = not seen
+
+        def list(self, path: str) -> list[str]:
+            if self.refuses and path == directory:
+                raise HostError(path, errno.EMFILE, "Too many open files")
+            return super().list(path)
+
+    build_dgx(tmp_path)
+    machine = Refusing(str(tmp_path), str(tmp_path / "proc"))
+    (session,) = inventory.open(machine, inventory.config()).sessions().values()
+    if seen:
+        session.read()
+        machine.refuses = True
+    reading = session.read()
+    row = {name.removeprefix("node_"): value for name, value in cells([reading])[NODE].items()}
+    counts = [*(f"hcas_{word}" for word in ("found", "lost")), *(f"gpus_{word}" for word in ("found", "lost"))]
+    assert {name for name in counts if math.isnan(row[name])} == unknown
+    assert [(fault.source, fault.error) for fault in reading.faults] == [(directory, "Too many open files")]
+    machine.refuses = False
+    row = {name.removeprefix("node_"): value for name, value in cells([session.read()])[NODE].items()}
+    assert [row[name] for name in counts] == [8, 0, 8, 0]
 
 
 def test_a_device_that_was_removed_on_purpose_is_listed_and_not_lost(tmp_path: Path) -> None:

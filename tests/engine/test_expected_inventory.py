@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from fabricmon.collect import COLLECTORS
 from fabricmon.collect.inventory import ExpectedHardware
 from fabricmon.engine import Engine
 from fabricmon.frame import Frame
 from fabricmon.host.live import LiveHost
+from fabricmon.host.protocol import HostError
 from fabricmon.model import Identity, Incident, Inventory, Part, Presence
 from fabricmon.rules.rule import Scope
 from tests.collect.nodes import build_dgx, build_efa, name_machine
@@ -81,6 +84,26 @@ def test_its_own_agent_says_the_same(tmp_path: Path) -> None:
     (symptom,) = nodes.engine.symptoms()
     assert symptom.rule == "expected_inventory"
     assert symptom.evidence[1].text == "GPUs: expected 8, found 7 (machine type DGX H100)"
+
+
+def test_a_node_whose_devices_cannot_be_listed_gains_and_loses_no_incident(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = False
+
+    def refuse(self: LiveHost, path: str) -> list[str]:
+        if refused and path.startswith("/sys/bus/pci/drivers/"):
+            raise HostError(path, errno.EMFILE, "Too many open files")
+        return whole(self, path)
+
+    whole = LiveHost.list
+    monkeypatch.setattr(LiveHost, "list", refuse)
+    build_dgx(tmp_path / "host-001", gpus=7)
+    build_dgx(tmp_path / "host-002")
+    nodes = Nodes(tmp_path / "host-001", tmp_path / "host-002")
+    assert [incident.component for incident in nodes.run(200)] == ["host(host-001)"]
+    refused = True
+    assert [incident.component for incident in nodes.run(600)] == ["host(host-001)"]
 
 
 def test_a_whole_machine_and_an_unknown_one_are_quiet(tmp_path: Path) -> None:

@@ -100,6 +100,12 @@ def test_every_gpu_of_a_captured_query(name: str, require: Callable[..., str]) -
             assert values[column] == 0 if word else math.isnan(values[column])
 
 
+def test_the_devices_of_a_recorded_query_are_unknown_and_not_missing() -> None:
+    query = '<nvidia_smi_log><gpu id="00000000:01:00.0"/></nvidia_smi_log>'
+    ((_, values),) = rows(host(query), COLLECTORS["inventory"]).values()
+    assert all(math.isnan(values[f"node_{device}_found"]) for device in ("hcas", "gpus"))
+
+
 def test_every_link_of_a_captured_status(require: Callable[..., str]) -> None:
     text = captured(require, "nvlink/nvidia-smi-nvlink-status-a100.txt")
     found = nvlink_status(text)

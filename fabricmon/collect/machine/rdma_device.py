@@ -131,7 +131,7 @@ def role_of(host: Host, device: str, port: int, netdev: str, driver: str, link_l
     function = f"{CLASS}/{device}/device"
     if netdev and netdev in default_route_netdevs(host):
         return "management"
-    gpus = gpu_functions(host)
+    gpus = known_gpu_functions(host)
     if driver == "efa" or beside_gpu(host, function, gpus):
         return "compute"
     if storage.hints(host).name(netdev, device, port):
@@ -160,12 +160,21 @@ def default_route_netdevs(host: Host) -> set[str]:
 
 
 def gpu_functions(host: Host) -> list[str]:
-    """Directories of the PCI functions bound to a GPU driver, sorted by address for each driver."""
+    """Directories of the PCI functions bound to a GPU driver, sorted by address for each driver. HostError where they
+    cannot be listed; a driver that is not loaded has none."""
     found = []
     for driver in _GPU_DRIVERS:
         directory = f"/sys/bus/pci/drivers/{driver}"
-        found += [f"{directory}/{name}" for name in names(host, directory) if name.count(":") == 2]
+        found += [f"{directory}/{name}" for name in files.names_if_there(host, directory) if name.count(":") == 2]
     return found
+
+
+def known_gpu_functions(host: Host) -> list[str]:
+    """As `gpu_functions`; empty where they cannot be listed."""
+    try:
+        return gpu_functions(host)
+    except HostError:
+        return []
 
 
 def beside_gpu(host: Host, function: str, gpus: Sequence[str]) -> bool:
