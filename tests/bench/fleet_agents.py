@@ -61,8 +61,16 @@ COLLECTORS = (("infiniband", TRAFFIC, 10.0), ("infiniband_errors", ERRORS, 30.0)
               ("infiniband_state", STATE, 1.0))  # fmt: skip
 SLOTS = 50
 """A second's frames are sent in so many portions."""
+UP = 1e5
+"""Seconds for which the nodes had been up when this machine started: else a fresh machine's would be in their boot
+grace."""
 _GUID = 0x00BB_0000_0000_0000  # of the adapters that `sim.shapes` lays
 _MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+
+def clock() -> float:
+    """The monotonic clock of all nodes."""
+    return time.monotonic() + UP
 
 
 def address(number: int) -> str:
@@ -134,7 +142,7 @@ class Agent:
 
     def __init__(self, number: int, parts: int) -> None:
         self.number, self.changed = number, dict[int, float]()  # place of a value -> what differs from one at rest
-        self.taken, self.events = [1000.0 + number % 97] * parts, 0
+        self.taken, self.events = [clock()] * parts, 0
         self.streams: set[int] = set()
 
 
@@ -176,7 +184,7 @@ class Agents:
     def _beat(self, agent: Agent, second: int) -> None:
         if not agent.streams:
             return
-        now, every = time.monotonic(), max(round(self.shape.period), 1)
+        now, every = clock(), max(round(self.shape.period), 1)
         if (second + agent.number) % every == 0:
             agent.taken = [now] * len(agent.taken)
             self._send(agent, self._full(agent, self._values(agent)))
@@ -325,7 +333,7 @@ class Agents:
     def _report(self, agent: Agent, changed: dict[int, float]) -> None:
         """Send what changed at once, as an agent does whose kernel reported the link."""
         agent.changed |= changed
-        now, agent.events = time.monotonic(), agent.events + 1
+        now, agent.events = clock(), agent.events + 1
         for at in self.shape.states:
             agent.taken[at] = now
         event = Event(int(self.shape.started * 1e3) + agent.events, time.time(), "link", "mlx5_0/1", "port changed")
