@@ -163,20 +163,16 @@ class InventorySession(Session[InventoryConfig]):
 
     def _survey(self, listed_rdma: Sequence[str] | None, listed_gpus: Sequence[str] | None) -> int:
         """Make rows and values again; returns the firmware commands spent. None: what is there is not known."""
-        self._faults = []
-        rdma, gpus = listed_rdma or (), listed_gpus or ()
-        # which adapters count depends on the GPUs
-        adapters_known, gpus_known = listed_rdma is not None and listed_gpus is not None, listed_gpus is not None
+        self._faults, rdma, gpus, gpus_known = [], listed_rdma or (), listed_gpus or (), listed_gpus is not None
+        adapters_known = listed_rdma is not None and gpus_known  # which adapters count depends on the GPUs
         dmi = [text(self._host, f"{_DMI}/{name}") for name in _DMI_NAMES]
         models = [text(self._host, f"{gpu}/device") for gpu in gpus]
-        kind = machine(dmi[0], dmi[1], models, virtualisation.shares_boards(self._host))
-        listed = self._manifest()
+        listed, kind = self._manifest(), machine(dmi[0], dmi[1], models, virtualisation.shares_boards(self._host))
         wanted = _wanted(self._config.expect, listed, kind)
         roles, devices = self._devices(rdma, gpus)
         built = wanted.certainty is Certainty.BUILT and len(gpus) >= (wanted.gpus or 0)
         counted, queries = self._counted(devices, wanted.rate, built)
-        if adapters_known:
-            self._seen_hcas.update(counted)
+        self._seen_hcas.update(counted if adapters_known else ())
         self._seen_gpus.update(gpus)
         # a device that is present and no longer counts (another role or rate) is not lost
         removed = {name.strip() for name in self._config.removed}

@@ -9,12 +9,14 @@ from functools import partial
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.announced import AnnouncedWork, unknown_components
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.last_diagnosis import LastDiagnosis
 from fabricmon.engine.diagnosis.losses import DeadHosts, answering, witnesses
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.row_conditions import (
+    COVERING,
     away,
     cut_off,
     link_state_read_at,
@@ -76,7 +78,7 @@ class Evaluation:
         self._events, self._failures = events, rule_states.failures
         self._lookup = ClaimLookup(fleet, rule_states, placing)
         self._silence, self._common_causes, self._dead = SilenceRate(), CommonCauses(), DeadHosts()
-        self._last_diagnosis, self._parts = LastDiagnosis(), LastParts()
+        self._last_diagnosis, self._parts, self._announced = LastDiagnosis(), LastParts(), AnnouncedWork()
         self._readings = CurrentReadings(rule_states)
         self._notices = Notices(fabric, fleet, self._lookup, self._readings.of)
         self._impacts = JobImpacts(self._lookup)
@@ -222,6 +224,8 @@ class Evaluation:
         placed = self._fleet.tables[Kind.PORT].domains
         jobs = placed.ids.get("job") if placed is not None else None
         verdicts = with_slowed(with_dark_hosts(verdicts, index.domains), index.domains, jobs)
+        unknown = unknown_components(self._windows.named(now), index.domains, COVERING)
+        verdicts = self._announced.applied(verdicts, unknown, index.domains)
         return verdicts, observations, held_up
 
     def _context(self, index: SymptomIndex, observations: Observations, now: float) -> VerdictContext:

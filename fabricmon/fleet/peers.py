@@ -56,6 +56,9 @@ USUAL = 360
 after that, while fail-slow episodes last minutes (docs/methods.md#straggler)."""
 RECENT = 2.0 / (WINDOWS + 1)
 """Weight of a window in an exponential average that is as long as WINDOWS windows."""
+ONE_NAME = 0.8
+"""Share of the ports of a rail with one name from which the others are not of it (design choice): a map that files
+more of them wrongly is no map."""
 ROLES = ("", "unknown", "compute")
 """Roles of ports that carry collectives; storage and management are not synchronous."""
 
@@ -134,6 +137,7 @@ class Peers(RowState):
         rows = np.flatnonzero((rail >= 0) & np.isin(facts.role[:n], roles) & ~facts.swept[:n])
         if not len(rows):
             return
+        rows = rows[_of_its_rail(rail[rows] * facts.makes + facts.make[rows], facts.place[rows])]
         key = self._keys(rows, rail, task, facts)
         self.in_job[:n] = task >= 0
         self._learned[:n][self._task[:n] != task] = 0  # its peers are others
@@ -227,6 +231,16 @@ def _small(key: Numbers) -> Bools:
     """Entries of groups of fewer than LEAST."""
     _, at, size = np.unique(key, return_inverse=True, return_counts=True)
     return np.asarray(size[at] < LEAST)
+
+
+def _of_its_rail(group: NDArray[Any], name: NDArray[Any]) -> Bools:
+    """False for ports of a rail whose others nearly all have one other name: these are probably of another rail, and
+    filed or plugged here wrongly."""
+    _, of = np.unique(group, return_inverse=True)
+    _, same, alike = np.unique(of * (int(name.max()) + 1) + name, return_inverse=True, return_counts=True)
+    every, most = np.bincount(of), np.zeros(int(of.max()) + 1, np.int64)
+    np.maximum.at(most, of, alike[same])
+    return np.asarray((alike[same] == most[of]) | (most[of] < ONE_NAME * every[of]))
 
 
 def _of_few(slow: Bools, group: Numbers, size: Numbers, every: bool = False) -> Bools:

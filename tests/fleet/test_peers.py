@@ -261,3 +261,19 @@ def test_a_port_of_another_job_has_no_usual_share_yet() -> None:
     rails.window()
     rails.window()
     assert rails.peers.low[5] == 0
+
+
+@pytest.mark.parametrize(("strangers", "compared"), [(2, False), (7, True)])
+def test_a_port_filed_on_the_rail_of_ports_with_another_name_is_compared_with_none(
+    strangers: int, compared: bool
+) -> None:
+    """Of 26 ports two are filed wrongly; seven of 31 are too many for that: the rail has ports of two names."""
+    rails = Rails()
+    rails.jobs({})
+    rail, names = rails.table.domains.ids["rail"], [component.name for component in rails.table.ids]
+    others = [row for row in range(rails.n) if names[row] != names[0]][:strangers]
+    rail[others] = rail[0]
+    for _ in range(2):
+        rails.window()
+    assert [bool(np.isfinite(rails.peers.evaluated[row])) for row in others] == [compared] * strangers
+    assert np.isfinite(rails.peers.evaluated[0])

@@ -52,7 +52,9 @@ class Machines:
         """Whether each node is short of something, and how bad that is."""
         found = INVENTORY.test(self.view(), ExpectedInventoryParams(**params))
         assert found.severity is not None
-        assert (found.clear == ~found.fire).all()
+        unlisted = [any(math.isnan(of[f"node_{sort}_found"]) and not math.isnan(of[f"node_{sort}_expected"])
+                        for sort in ("hcas", "gpus")) for of in self.of]  # fmt: skip
+        assert found.clear.tolist() == [not (bad or unseen) for bad, unseen in zip(found.fire, unlisted, strict=True)]
         assert found.known.all()
         words = list(Severity)
         return [(bool(fire), str(words[rank])) for fire, rank in zip(found.fire, found.severity, strict=True)]

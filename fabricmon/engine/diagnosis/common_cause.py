@@ -26,6 +26,9 @@ from fabricmon.model import Kind
 T = SymptomType
 LEAST = 4
 """Beginnings of single parts that can have an unknown common cause (docs/methods.md#learned-groups)."""
+LEAST_UNMAPPED = 2
+"""The same of ports of which no map shows what they share, as the two of a module, and that fail at once: ports of one
+part flap one after the other."""
 USUAL = (
     1.0  # a day: beginnings of a kind in a fabric of which nothing is known yet, the prior of the rate (design choice)
 )
@@ -67,7 +70,8 @@ GATHERING = 5.0
 TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
 PHENOMENA: tuple[Phenomenon, ...] = (
     Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE),
-    Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER),
+    # ports of a switch that flaps show it one after the other, as long as it may take a leaf that restarts
+    Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER, joins=FRESH),
     Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER),
     # heat makes errors begin over many minutes
     Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE, joins=FRESH),
@@ -86,6 +90,7 @@ class _Unit:
     wide    it is on a group; partly: no whole one (`_is_partly`)
     loose   no leaf is known of any of its ports: they may be those of another group
     known   it is a common cause already
+    beside  a part of a cause that is there, and no evidence of one
     types   symptom types that show it
     """
 
@@ -96,6 +101,7 @@ class _Unit:
     known: bool = False
     partly: bool = False
     loose: bool = False
+    beside: bool = False
     types: frozenset[SymptomType] = frozenset()
 
 
@@ -147,7 +153,7 @@ class CommonCauses:
                 self._explained[number].clear()
                 domains.divide(phenomenon.mode.domain, *_empty(domains, phenomenon.table), phenomenon.table)
                 continue
-            self._rates[number].learn([unit.onset for unit in units], now)
+            self._rates[number].learn([unit.onset for unit in units if not unit.beside], now)
             self._rates_of_groups[number].learn([unit.onset for unit in units if unit.wide], now)
             first = self._first[number]
             self._first[number] = {row: first.get(row, now) for unit in units for row in unit.rows}
@@ -161,14 +167,9 @@ class CommonCauses:
         _end(causes, units)
         explained = self._rows_of_groups(number, verdicts, units)
         units = [unit for unit in units if unit.wide or not unit.rows <= explained]
+        _join(phenomenon, causes, units)
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]
-        for unit in free:
-            for cause in causes:
-                near = -phenomenon.within <= unit.onset - cause.onset <= max(phenomenon.within, phenomenon.joins)
-                if near and unit.types & cause.types and (not unit.wide or len(unit.rows) < len(cause.rows)):
-                    cause.rows |= unit.rows
-        free = [unit for unit in free if not any(unit.rows & cause.rows for cause in causes)]
-        fresh = [unit for unit in free if now - unit.onset <= FRESH]
+        fresh = [unit for unit in free if now - unit.onset <= FRESH and not unit.beside]
         for cluster in clusters(fresh, phenomenon.within):
             if _foremost(cluster, domains) is None:
                 cluster = [unit for unit in cluster if not unit.known]
@@ -179,6 +180,7 @@ class CommonCauses:
                 causes.append(_cause(phenomenon, cluster, odds))
             elif len(cluster) > 1 and self._grows(number, cluster, now):
                 verdicts = _gathering(verdicts, cluster)
+        _join(phenomenon, causes, units)
         del causes[:-MOST]
         ids, names = _empty(domains, phenomenon.table)
         found: list[FaultVerdict] = []
@@ -189,7 +191,7 @@ class CommonCauses:
             names.append(cause.name)
             ids[[row for row in cause.rows if row < len(ids)]] = slot
             if mine:
-                first = _foremost(mine, domains)
+                first = _foremost([unit for unit in mine if not unit.beside], domains)
                 found.append(_verdict(phenomenon, slot, cause, mine, first, self._grows(number, mine, now)))
                 taken |= {id(unit.verdict) for unit in mine if unit.verdict is not None}
         domains.divide(phenomenon.mode.domain, ids, names, phenomenon.table)
@@ -210,8 +212,19 @@ class CommonCauses:
         return self._explained[number]
 
 
+def _join(phenomenon: Phenomenon, causes: Sequence[_Cause], units: Iterable[_Unit]) -> None:
+    """What began near a cause that is there, shows the same and is smaller is a part of it."""
+    for unit in [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]:
+        for cause in causes:
+            near = -phenomenon.within <= unit.onset - cause.onset <= max(phenomenon.within, phenomenon.joins)
+            alike = unit.types & cause.types or unit.types | cause.types <= FLAPPING
+            if near and alike and (not unit.wide or len(unit.rows) < len(cause.rows)):
+                cause.rows |= unit.rows
+
+
 def _end(causes: list[_Cause], units: Iterable[_Unit]) -> None:
     """Forget causes without a bad member, and those that a known group explains now."""
+    units = [unit for unit in units if not unit.beside]
     for cause in list(causes):
         mine = [unit for unit in units if unit.rows & cause.rows]
         largest = max((len(unit.rows) for unit in mine if unit.wide), default=0)
@@ -245,20 +258,24 @@ def _units(
         if rows:
             every = np.concatenate(list(rows.values()))
             mine = frozenset(every.tolist())
-            if phenomenon.table is Kind.NODE:
-                explained |= mine
+            explained |= mine
             wide = verdict.domain in GROUPS - {"host"}
             began = any(witnessed(kind, some) for kind, some in rows.items())
             if began and (wide or not phenomenon.only_groups):
                 known, partly = verdict.domain in KNOWN_CAUSES, wide and _is_partly(verdict, rows)
                 loose = phenomenon.table is Kind.PORT and bool((leaves[every] < 0).all())
-                found.append(_Unit(verdict.onset, mine, verdict, wide, known, partly, loose, frozenset(rows)))
+                found.append(_Unit(verdict.onset, mine, verdict, wide, known, partly, loose, types=frozenset(rows)))
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     # the server may be cut off where most hosts are silent without a known cause
     if silent is not None and len(silent.rows) - len(explained) <= CUT_OFF * (int(silent.known.sum()) - len(explained)):
         for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
             if row not in explained and witnessed(T.AGENT_SILENT, np.array([row])):
                 found.append(_Unit(onset, frozenset((row,)), None, types=phenomenon.types))
+    fell = observations.get(T.LINK_FELL) if found and T.LINK_FELL in phenomenon.types else None
+    if fell is not None:
+        for row, onset in zip(fell.rows.tolist(), fell.onset.tolist(), strict=True):
+            if row not in explained:
+                found.append(_Unit(onset, frozenset((row,)), None, beside=True, types=frozenset({T.LINK_FELL})))
     return found
 
 
@@ -312,7 +329,8 @@ def _fits(first: _Unit, units: Iterable[_Unit], domains: RowDomains) -> bool:
 def _least(cluster: Sequence[_Unit], domains: RowDomains) -> int:
     """Beginnings from which a cluster can have a common cause. A group and what may be its ports are two."""
     if not any(unit.wide for unit in cluster):
-        return LEAST
+        sudden = all(unit.loose and not unit.types <= FLAPPING for unit in cluster)
+        return LEAST_UNMAPPED if sudden else LEAST
     first = _foremost(cluster, domains)
     own = [unit for unit in cluster if unit is first or unit.loose or not unit.wide]
     if first is not None and _fits(first, own, domains):
@@ -339,7 +357,8 @@ def _verdict(
     effects: dict[SymptomType, list[Ints]] = {}
     for unit in units:
         if unit.verdict is None:
-            explained.setdefault(T.AGENT_SILENT, []).append(np.array(sorted(unit.rows), np.int64))
+            for kind in unit.types:
+                explained.setdefault(kind, []).append(np.array(sorted(unit.rows), np.int64))
             continue
         for into, parts in ((explained, unit.verdict.explained), (effects, unit.verdict.effects)):
             for kind, rows in parts.items():

@@ -111,7 +111,8 @@ SWITCH_MODES: Mapping[SymptomType, Mode] = {
 TOGETHER_MODES: tuple[Mode, ...] = (
     Mode("hosts silent", "together_silent", "agent_silent", 12.5, {T.AGENT_SILENT: 0.97}, word="common",
          severity=Severity.WARNING),
-    Mode("links flapping", "together_flapping", "fault_domain", 12.5, {T.LINK_FLAPPING: 0.95}, word="common"),
+    Mode("links flapping", "together_flapping", "fault_domain", 12.5, {T.LINK_FLAPPING: 0.95, T.LINK_FELL: 0.95},
+         word="common"),
     Mode("links down", "together_down", "fault_domain", 12.5, {T.LINK_DOWN: 0.97}, word="common"),
     Mode("links with bit errors", "together_errors", "fault_domain", 12.5, {T.LINK_ERRORS: 0.95}, word="common"),
     Mode("ports congested", "together_congested", "fault_domain", 12.5, {T.CONGESTION: 0.95}, word="common",

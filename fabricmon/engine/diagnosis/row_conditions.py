@@ -45,8 +45,8 @@ COVERING = ("leaf", "rail", "feed", "module")
 
 
 def of_components(domains: RowDomains, maintained: Callable[[str], bool], ports: View) -> Mask:
-    """PORT rows in a group whose component, as "leaf(su0/rail1)", is under maintenance; and those without a known cable
-    that fell when its ports did: they are more likely its ports than broken at that moment."""
+    """PORT rows in a group whose component, as "leaf(su0/rail1)", is under maintenance; and those that fell when its
+    ports did and are more likely its ports than broken at that moment: without a known cable, or filed elsewhere."""
     found = np.zeros(len(domains.hosts), np.bool_)
     for domain in COVERING:
         covered = np.array([maintained(f"{domain}({name})") for name in domains.names[domain]] + [False], np.bool_)
@@ -54,11 +54,26 @@ def of_components(domains: RowDomains, maintained: Callable[[str], bool], ports:
             found |= covered[domains.port.ids[domain]]
     fell = ports.tracks.downs.last[: len(found)]
     times = np.sort(fell[found & np.isfinite(fell)])
-    loose = np.flatnonzero((domains.port.ids["leaf"] < 0) & np.isfinite(fell))
-    if len(times) >= FEW and len(loose):
-        near = np.searchsorted(times, fell[loose] + TOGETHER, "right") - np.searchsorted(times, fell[loose] - TOGETHER)
-        found[loose[near >= FEW]] = True
+    others = np.flatnonzero(~found & np.isfinite(fell))
+    if len(times) >= FEW and len(others):
+        since, until = np.searchsorted(times, fell[others] - TOGETHER), np.searchsorted(times, fell[others] + TOGETHER)
+        others = others[until - since >= FEW]
+        loose = domains.port.ids["leaf"][others] < 0
+        found[[*others[loose], *_filed_elsewhere(domains, found, others[~loose], ports)]] = True
     return found
+
+
+def _filed_elsewhere(domains: RowDomains, maintained: Mask, others: Ints, ports: View) -> list[int]:
+    """Which of these ports are those of a group under maintenance: their adapters have the names of its own, and no
+    more of them than members that stayed up, the other halves of wrong records (docs/methods.md#wrong-topology)."""
+    if not len(others):
+        return []
+    n = len(maintained)
+    fell = np.isfinite(ports.tracks.downs.last[:n])
+    stayed = int((maintained & ~fell & (ports.tracks.link[:n] == UP)).sum())
+    own = domains.devices(np.flatnonzero(maintained & fell).tolist())
+    mine = [row for row in others.tolist() if domains.devices([row]) <= own]
+    return mine if len(mine) <= stayed else []
 
 
 FEW = 2

@@ -34,6 +34,10 @@ class Windows:
         active = [patterns for w in self.active(now) if (patterns := self._components[w.id])]
         return (lambda component: any(patterns.match(component) for patterns in active)) if active else None
 
+    def named(self, now: float) -> list[tuple[str, float]]:
+        """The components of active windows by name, each with the start of its window."""
+        return [(name, window.starts) for window in self.active(now) for name in window.components]
+
     def covering(self, now: float, component: str, hosts: frozenset[str]) -> str:
         """Id of the window that covers a component: by its name, or because it covers every host concerned."""
         for window in self.active(now):

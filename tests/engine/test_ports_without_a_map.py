@@ -1,0 +1,179 @@
+"""Ports of which no map, or a wrong one, shows what they share: in maintenance windows, and at one moment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.announced import AnnouncedWork, unknown_components
+from fabricmon.engine.diagnosis.common_cause import CommonCauses
+from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
+from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.model import Maintenance
+from fabricmon.topology.graph import End, Graph, cable
+from tests.engine.conftest import RATE, World
+from tests.engine.test_many_at_once import broken, of_hosts
+
+DOWN, FLAPPING, FELL = SymptomType.LINK_DOWN, SymptomType.LINK_FLAPPING, SymptomType.LINK_FELL
+LEAF = "leaf(su9/rail1)"
+
+
+# --- announced work on what the topology does not have
+
+
+def test_what_fails_in_the_window_of_an_unknown_leaf_is_probably_that_leaf(world: Any) -> None:
+    w = world(hosts=16, topology=False)
+    w.engine.maintenance([Maintenance("m-1", w.now, w.now + 600, components=(LEAF,))])
+    w.run(5)
+    w.break_links(w.ports(w.hosts[:8], 1))
+    w.run(60)
+    assert w.firing("warning") == []
+    (found,) = [incident for incident in w.firing("info") if incident.kind == "fault_domain"]
+    assert found.confidence < 0.5
+    assert found.candidates[0] == LEAF
+    assert LEAF in found.why
+    assert found.members.bad == 8
+
+    w.break_links(w.ports(w.hosts[8:], 2))
+    w.run(60)
+    assert [incident.severity for incident in w.firing("warning")] == ["critical"], "one leaf is one group"
+
+    w.run(600, step=5.0)
+    assert len(w.firing("critical")) == 2, "after the window it is a fault like any other"
+
+
+def test_what_failed_before_the_window_is_not_its_work(world: Any) -> None:
+    w = world(hosts=16, topology=False)
+    w.break_links(w.ports(w.hosts[:8], 1))
+    w.run(3)
+    w.engine.maintenance([Maintenance("m-1", w.now, w.now + 600, components=(LEAF,))])
+    w.run(60)
+    assert [incident.severity for incident in w.firing("warning")] == ["critical"]
+
+
+def verdict(name: str, rows: list[int], onset: float) -> FaultVerdict:
+    mode = next(mode for mode in (*TOGETHER_MODES, *HARD_MODES) if mode.name == name)
+    return FaultVerdict((mode,), 0, 0.99, 0.99, 50.0, {DOWN: np.array(rows)}, onset, {}, (), None)
+
+
+def test_the_first_group_of_a_window_stays_its_work_while_any_of_its_ports_fails() -> None:
+    work, domains = AnnouncedWork(), of_hosts(8, 2)
+    first, second = verdict("links down", [0, 2, 4, 6], 100.0), verdict("links down", [1, 3, 5, 7], 110.0)
+    announced = [v.announced for v in work.applied([second, first], {LEAF: 90.0}, domains)]
+    assert announced == ["", LEAF]
+    assert [v.announced for v in work.applied([second], {LEAF: 90.0}, domains)] == [""]
+    fewer = verdict("links down", [4, 6, 9], 100.0)
+    assert [v.announced for v in work.applied([second, fewer], {LEAF: 90.0}, domains)] == ["", LEAF]
+    assert [v.announced for v in work.applied([second], {}, domains)] == [""], "the window is over"
+    assert [v.announced for v in work.applied([second], {LEAF: 90.0}, domains)] == [LEAF], "another window"
+
+
+def test_a_group_of_which_a_leaf_is_known_is_no_unknown_leaf() -> None:
+    domains = of_hosts(8, 2)
+    domains.port.ids["leaf"][0] = 3
+    (found,) = AnnouncedWork().applied([verdict("links down", [0, 2, 4, 6], 100.0)], {LEAF: 90.0}, domains)
+    assert (found.announced, found.confidence) == ("", 0.99)
+
+
+@pytest.mark.parametrize(("name", "unknown"), [
+    ("leaf(su0/rail1)", False), ("leaf(su9/rail1)", True), ("leaf(su*/rail1)", False), ("link(a/mlx5_0/1)", False),
+    ("host-007", False),
+])  # fmt: skip
+def test_only_whole_names_that_the_topology_does_not_have_are_unknown(name: str, unknown: bool) -> None:
+    domains = of_hosts(2, 2)
+    domains.names["leaf"].append("su0/rail1")
+    assert unknown_components([(name, 5.0)], domains, ("leaf",)) == ({name: 5.0} if unknown else {})
+
+
+# --- filed at the wrong place
+
+
+class Swapped(World):
+    """host-000 and host-008 are each filed with the other's cable of rail 1."""
+
+    swapped = True
+
+    def _graph(self, units: int, rack: int) -> Graph:
+        graph = super()._graph(units, rack)
+        if not self.swapped:
+            return graph
+        mine, other = (f"0x{0xBB0000 + n * 64 + 1:016x}" for n in (0, 8))
+        ends = {near.node: far for c in graph.cables for near, far in ((c.a, c.b), (c.b, c.a))}
+        cables = tuple(c for c in graph.cables if not {c.a.node, c.b.node} & {mine, other})
+        crossed = tuple(cable(End(near, 1), ends[far], RATE, 4) for near, far in ((mine, other), (other, mine)))
+        return type(graph)(graph.switches, graph.adapters, (*cables, *crossed), graph.hosts, "test")
+
+
+@pytest.mark.parametrize("swapped", [True, False])
+def test_a_port_that_fell_with_a_maintained_leaf_is_its_own_if_one_filed_there_stayed_up(swapped: bool) -> None:
+    """Without a wrong record all ports of the leaf fall, and one more cable that falls at that moment is broken."""
+    made = type("Made", (Swapped,), {"swapped": swapped})(units=2)
+    leaf = made.ports(made.hosts[:8], 1)
+    extra = set() if swapped else {("host-008", 1)}
+    made.engine.maintenance([Maintenance("m-1", made.now, made.now + 600, components=("leaf(su0/rail1)",))])
+    made.run(5)
+    made.break_links(leaf | extra)
+    made.run(60)
+    assert [incident.parts for incident in made.firing("warning")] == [("host-008/mlx5_1/1",)] * len(extra)
+
+
+# --- at one moment
+
+
+@pytest.mark.parametrize(("topology", "apart", "words"), [
+    (False, 0.0, ["common"]), (False, 60.0, ["link", "link"]), (True, 0.0, ["link", "link"]),
+])  # fmt: skip
+def test_two_links_of_one_moment_are_one_fault_where_no_map_says_what_they_share(
+    world: Any, topology: bool, apart: float, words: list[str]
+) -> None:
+    w = world(hosts=16, topology=topology)
+    w.break_links([("host-001", 1)])
+    w.run(apart)
+    w.break_links([("host-005", 1)])
+    w.run(60)
+    assert [incident.component.partition("(")[0] for incident in w.firing("warning")] == words
+
+
+def flapping(rows: list[int], onsets: list[float]) -> list[FaultVerdict]:
+    mode = next(mode for mode in HARD_MODES if mode.name == "cable or optic flapping")
+    return [
+        FaultVerdict((mode,), row, 0.99, 0.99, 12.0, {FLAPPING: np.array([row])}, onset, {}, (), None)
+        for row, onset in zip(rows, onsets, strict=True)
+    ]
+
+
+def seen(*_: object) -> bool:
+    return True
+
+
+def test_two_links_that_flap_are_two_as_those_of_one_part_flap_in_turn() -> None:
+    found = CommonCauses().joined(flapping([0, 4], [100.0, 104.0]), {}, of_hosts(8, 2), seen, 160.0)
+    assert [v.mode.word for v in found] == ["link", "link"]
+
+
+def test_a_link_that_flaps_later_or_fell_with_others_is_part_of_a_flapping_group() -> None:
+    causes, domains = CommonCauses(), of_hosts(8, 2)
+    first = flapping([0, 2, 4, 6], [100.0] * 4)
+    known = np.ones(16, np.bool_)
+    fell = {FELL: Observation(domains.port, np.array([8, 10]), np.array([103.0, 130.0]), known)}
+    (found,) = causes.joined(first, fell, domains, seen, 160.0)
+    assert (found.explained[FLAPPING].tolist(), found.explained[FELL].tolist()) == ([0, 2, 4, 6], [8, 10])
+    later = [*first, *flapping([12], [400.0]), *broken([13], [400.0])]
+    left, found = causes.joined(later, fell, domains, seen, 420.0)
+    assert found.explained[FLAPPING].tolist() == [0, 2, 4, 6, 12]
+    assert left.explained[DOWN].tolist() == [13], "a link that stays down does not flap"
+
+
+def test_links_that_fell_with_others_are_no_evidence_of_a_common_cause_and_keep_none() -> None:
+    causes, domains = CommonCauses(), of_hosts(8, 2)
+    known = np.ones(16, np.bool_)
+    fell = {FELL: Observation(domains.port, np.arange(6, 14), np.full(8, 101.0), known)}
+    found = causes.joined(flapping([0, 2], [100.0] * 2), fell, domains, seen, 160.0)
+    assert [v.mode.word for v in found] == ["link", "link"]
+    (found,) = causes.joined(flapping([0, 1, 2, 3], [100.0] * 4), fell, domains, seen, 165.0)
+    assert len(found.explained[FELL]) == 8
+    assert causes.joined([], fell, domains, seen, 170.0) == []
