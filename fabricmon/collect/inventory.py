@@ -152,7 +152,7 @@ class InventorySession(Session[InventoryConfig]):
         return Reading(self._parts, self._values[:], now, (*self._faults, *unlisted), queries)
 
     def _list(self, what: Callable[[Host], list[str]], unlisted: list[Fault]) -> tuple[str, ...] | None:
-        """None where it is not known what is there; a fault of it too, unless this host cannot tell at all."""
+        """None where it is not known what is there; a fault of it too, unless this host cannot list any."""
         try:
             return tuple(what(self._host))
         except Unsupported:

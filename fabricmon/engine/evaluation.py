@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.announced import AnnouncedWork, unknown_components
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.last_diagnosis import LastDiagnosis
@@ -28,6 +27,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
 from fabricmon.engine.diagnosis.runs import LastParts
 from fabricmon.engine.diagnosis.silence_rate import SilenceRate
 from fabricmon.engine.diagnosis.symptom_index import TABLES, SymptomIndex, observations_of, rule_states_by_type
+from fabricmon.engine.diagnosis.unmapped_maintenance import UnmappedMaintenance, unknown_components
 from fabricmon.engine.diagnosis.verdicts import verdicts_of, with_dark_hosts, with_slowed
 from fabricmon.engine.diagnosis.victims import victims, without
 from fabricmon.engine.domains.groups import Floats, Ints
@@ -78,7 +78,7 @@ class Evaluation:
         self._events, self._failures = events, rule_states.failures
         self._lookup = ClaimLookup(fleet, rule_states, placing)
         self._silence, self._common_causes, self._dead = SilenceRate(), CommonCauses(), DeadHosts()
-        self._last_diagnosis, self._parts, self._announced = LastDiagnosis(), LastParts(), AnnouncedWork()
+        self._last_diagnosis, self._parts, self._unmapped = LastDiagnosis(), LastParts(), UnmappedMaintenance()
         self._readings = CurrentReadings(rule_states)
         self._notices = Notices(fabric, fleet, self._lookup, self._readings.of)
         self._impacts = JobImpacts(self._lookup)
@@ -225,7 +225,7 @@ class Evaluation:
         jobs = placed.ids.get("job") if placed is not None else None
         verdicts = with_slowed(with_dark_hosts(verdicts, index.domains), index.domains, jobs)
         unknown = unknown_components(self._windows.named(now), index.domains, COVERING)
-        verdicts = self._announced.applied(verdicts, unknown, index.domains)
+        verdicts = self._unmapped.applied(verdicts, unknown, index.domains)
         return verdicts, observations, held_up
 
     def _context(self, index: SymptomIndex, observations: Observations, now: float) -> VerdictContext:

@@ -8,21 +8,23 @@ import numpy as np
 import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.announced import AnnouncedWork, unknown_components
+from fabricmon.engine.diagnosis.causes import FLOW_MODES
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.diagnosis.unmapped_maintenance import UnmappedMaintenance, unknown_components
 from fabricmon.model import Maintenance
 from fabricmon.topology.graph import End, Graph, cable
 from tests.engine.conftest import RATE, World
 from tests.engine.test_many_at_once import broken, of_hosts
 
 DOWN, FLAPPING, FELL = SymptomType.LINK_DOWN, SymptomType.LINK_FLAPPING, SymptomType.LINK_FELL
+LOSS = SymptomType.FLOW_LOSS
 LEAF = "leaf(su9/rail1)"
 
 
-# --- announced work on what the topology does not have
+# --- maintenance of what the topology does not have
 
 
 def test_what_fails_in_the_window_of_an_unknown_leaf_is_probably_that_leaf(world: Any) -> None:
@@ -61,22 +63,22 @@ def verdict(name: str, rows: list[int], onset: float) -> FaultVerdict:
 
 
 def test_the_first_group_of_a_window_stays_its_work_while_any_of_its_ports_fails() -> None:
-    work, domains = AnnouncedWork(), of_hosts(8, 2)
+    work, domains = UnmappedMaintenance(), of_hosts(8, 2)
     first, second = verdict("links down", [0, 2, 4, 6], 100.0), verdict("links down", [1, 3, 5, 7], 110.0)
-    announced = [v.announced for v in work.applied([second, first], {LEAF: 90.0}, domains)]
-    assert announced == ["", LEAF]
-    assert [v.announced for v in work.applied([second], {LEAF: 90.0}, domains)] == [""]
+    found = [v.maintained for v in work.applied([second, first], {LEAF: 90.0}, domains)]
+    assert found == ["", LEAF]
+    assert [v.maintained for v in work.applied([second], {LEAF: 90.0}, domains)] == [""]
     fewer = verdict("links down", [4, 6, 9], 100.0)
-    assert [v.announced for v in work.applied([second, fewer], {LEAF: 90.0}, domains)] == ["", LEAF]
-    assert [v.announced for v in work.applied([second], {}, domains)] == [""], "the window is over"
-    assert [v.announced for v in work.applied([second], {LEAF: 90.0}, domains)] == [LEAF], "another window"
+    assert [v.maintained for v in work.applied([second, fewer], {LEAF: 90.0}, domains)] == ["", LEAF]
+    assert [v.maintained for v in work.applied([second], {}, domains)] == [""], "the window is over"
+    assert [v.maintained for v in work.applied([second], {LEAF: 90.0}, domains)] == [LEAF], "another window"
 
 
 def test_a_group_of_which_a_leaf_is_known_is_no_unknown_leaf() -> None:
     domains = of_hosts(8, 2)
     domains.port.ids["leaf"][0] = 3
-    (found,) = AnnouncedWork().applied([verdict("links down", [0, 2, 4, 6], 100.0)], {LEAF: 90.0}, domains)
-    assert (found.announced, found.confidence) == ("", 0.99)
+    (found,) = UnmappedMaintenance().applied([verdict("links down", [0, 2, 4, 6], 100.0)], {LEAF: 90.0}, domains)
+    assert (found.maintained, found.confidence) == ("", 0.99)
 
 
 @pytest.mark.parametrize(("name", "unknown"), [
@@ -177,3 +179,19 @@ def test_links_that_fell_with_others_are_no_evidence_of_a_common_cause_and_keep_
     (found,) = causes.joined(flapping([0, 1, 2, 3], [100.0] * 4), fell, domains, seen, 165.0)
     assert len(found.explained[FELL]) == 8
     assert causes.joined([], fell, domains, seen, 170.0) == []
+
+
+@pytest.mark.parametrize(
+    ("links", "apart", "words"), [(4, 0.0, ["common"]), (3, 0.0, ["link"] * 3), (4, 90.0, ["link"] * 4)]
+)
+def test_links_that_begin_to_lose_packets_together_are_one_fault(links: int, apart: float, words: list[str]) -> None:
+    """A gray switch without a map: the connections through each of its links lose packets."""
+    mode = next(mode for mode in FLOW_MODES if mode.name == "cable or optic losing packets")
+    lost = [({LOSS: np.array([2 * at, 2 * at + 1])}, 100.0 + at * apart) for at in range(links)]
+    found = [
+        FaultVerdict((mode,), at, 0.99, 0.99, 12.0, explained, onset, {}, (), None)
+        for at, (explained, onset) in enumerate(lost)
+    ]
+    joined = CommonCauses().joined(found, {}, of_hosts(8, 2), seen, 160.0 + links * apart)
+    assert [v.mode.word for v in joined] == words
+    assert sorted(row for v in joined for row in v.explained[LOSS].tolist()) == list(range(2 * links))

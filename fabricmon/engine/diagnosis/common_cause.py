@@ -80,6 +80,7 @@ PHENOMENA: tuple[Phenomenon, ...] = (
     Phenomenon(TOGETHER_MODES[6], frozenset({T.LINK_DEGRADED}), ONE_CAUSE),
     Phenomenon(TOGETHER_MODES[7], frozenset({T.PAUSING}), ONE_CAUSE),
     Phenomenon(TOGETHER_MODES[8], frozenset({T.NVLINK_DOWN, T.NVLINK_ERRORS, T.GPU_FABRIC}), ONE_CAUSE, Kind.GPU),
+    Phenomenon(TOGETHER_MODES[9], frozenset({T.FLOW_LOSS}), ONE_CAUSE, Kind.FLOW, joins=FRESH),
 )
 
 

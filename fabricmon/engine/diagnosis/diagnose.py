@@ -59,7 +59,7 @@ class FaultVerdict:
     effects     symptom type -> rows outside the component with effects of this cause
     cables      of a switch that loses packets on some of its cables, these (groups of "link"), ...
     observed    ... and how many of its cables are observed
-    announced   a component under maintenance that the topology does not know and that this probably is; "" none
+    maintained  a component under maintenance that the topology does not know and that this probably is; "" none
     """
 
     modes: tuple[Mode, ...]
@@ -80,7 +80,7 @@ class FaultVerdict:
     gathering: bool = False
     cables: tuple[int, ...] = ()
     observed: int = 0
-    announced: str = ""
+    maintained: str = ""
 
     @property
     def mode(self) -> Mode:

@@ -125,6 +125,8 @@ TOGETHER_MODES: tuple[Mode, ...] = (
          severity=Severity.WARNING, harmless=TWO_OF_THREE),
     Mode("GPUs with NVLink faults", "together_nvlink", "fault_domain", 12.5,
          {T.NVLINK_DOWN: 0.95, T.NVLINK_ERRORS: 0.95, T.GPU_FABRIC: 0.95}, word="common"),
+    Mode("connections losing packets", "together_losses", "fault_domain", 12.5, {T.FLOW_LOSS: 0.9}, word="common",
+         severity=Severity.WARNING),
 )  # fmt: skip
 """Of an unknown common cause (common_cause.py); never candidates of the noisy-OR."""
 

@@ -48,7 +48,7 @@ OF_WHOLE_SWITCHES = frozenset(mode.domain for mode in HARD_MODES if mode.whole =
 LASTING = LOSSES | {SymptomType.STRAGGLER}
 """Symptom types of traffic: other faults make them, at others or on their own members, and they end later."""
 
-ANNOUNCED = "it is under maintenance, and the topology does not know it"
+IN_MAINTENANCE = "it is under maintenance, and the topology does not know it"
 
 METHOD = "noisy-OR, most probable set of causes (docs/methods.md#noisy-or)"
 
@@ -95,7 +95,7 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
         severity=_severity(verdict, kind, symptoms, hosts, _began(verdict, index)),
         confidence=round(verdict.confidence, 4),
         title=title if verdict.confidence >= SURE else f"Suspected: {title}",
-        why=f"{why} Probably it is {verdict.announced}: {ANNOUNCED}." if verdict.announced else why,
+        why=f"{why} Probably it is {verdict.maintained}: {IN_MAINTENANCE}." if verdict.maintained else why,
         action=action,
         evidence=_evidence(verdict, context, component, symptoms, of),
         members=Members(bad, of),
@@ -235,7 +235,7 @@ def _severity_if_sure(verdict: FaultVerdict, kind: str, symptoms: Sequence[Sympt
 def _candidates(verdict: FaultVerdict, index: SymptomIndex, component: str, name: str) -> tuple[str, ...]:
     """The rest of the ambiguity group. A link's own evidence cannot separate its cable from the ports at its ends
     (docs/methods.md#limits-of-localization)."""
-    found = [verdict.announced] if verdict.announced else []
+    found = [verdict.maintained] if verdict.maintained else []
     found += [index.named(rival.mode, rival.group) for rival in verdict.rivals]
     found += loss_texts.candidate_switches(verdict, index)
     ids = index.domains.port.ids
@@ -280,8 +280,8 @@ def _evidence(
             found.append(Evidence(component, f"{count} observed members show no {WORDS[kind]}", METHOD, for_it=False))
     if missing := _unobserved(verdict, of):
         found.append(Evidence(component, f"{missing} of {of} members are no evidence: not read, or just back"))
-    if verdict.announced:
-        found.append(Evidence(component, f"{verdict.announced}: {ANNOUNCED}", for_it=False))
+    if verdict.maintained:
+        found.append(Evidence(component, f"{verdict.maintained}: {IN_MAINTENANCE}", for_it=False))
     found.append(_best_cause(verdict, context, component))
     return tuple(found)
 

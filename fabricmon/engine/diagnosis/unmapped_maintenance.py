@@ -1,5 +1,5 @@
 """Groups that fail while something is under maintenance that the topology does not know: probably that
-(docs/methods.md#announced-and-not-in-the-topology). Pure over `now`."""
+(docs/methods.md#maintenance-without-a-map). Pure over `now`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ window's component fails nearly always, another one in few windows. Below one ha
 FAILING = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_FLAPPING, SymptomType.LINK_FELL})
 
 
-class AnnouncedWork:
+class UnmappedMaintenance:
     """Which group each such component is taken for. One component explains one group, the first of its window."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class AnnouncedWork:
     def applied(
         self, verdicts: Sequence[FaultVerdict], unknown: Mapping[str, float], domains: RowDomains
     ) -> list[FaultVerdict]:
-        """The verdicts, with `announced` and a lower confidence where they are probably the announced work.
+        """The verdicts, with `maintained` and a lower confidence where they are probably what is maintained.
 
         unknown  component of a window that is active and that the topology does not know -> start of the window
         """
@@ -44,7 +44,7 @@ class AnnouncedWork:
             free.remove(mine)
             self._rows[name] = self._rows.get(name, frozenset()) | _rows(found[mine])
             sure, alone = found[mine].confidence, found[mine].alone
-            found[mine] = replace(found[mine], confidence=OTHERWISE * sure, alone=OTHERWISE * alone, announced=name)
+            found[mine] = replace(found[mine], confidence=OTHERWISE * sure, alone=OTHERWISE * alone, maintained=name)
         return found
 
     def _is_of(self, verdict: FaultVerdict, name: str, starts: float) -> bool:
