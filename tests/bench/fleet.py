@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ from fabricmon.sim.dump import write
 from fabricmon.sim.shapes.fat_tree import rail_fabric
 from tests.bench import fleet_agents
 from tests.bench.processes import cpu, rss
-from tests.rigs.daemons import fetch, free_port
+from tests.rigs.daemons import fetch, fetch_json, free_port
 from tests.rigs.receiver import posts
 
 HERE = Path(__file__).parents[2]
@@ -63,6 +64,7 @@ class FleetRun(NamedTuple):
     connecting   processor seconds of the server meanwhile
     unreachable  healthy nodes that were called unreachable
     core         share of a core of the server while the fleet is at its usual load
+    oldest       age of the oldest last values of a node at the end of the load, seconds, as the server states it
     loop         processor seconds of the fixed work
     mib          resident memory at the end
     held         what it held meanwhile: seconds since the load began, resident MiB, descriptors
@@ -75,6 +77,7 @@ class FleetRun(NamedTuple):
     connecting: float
     unreachable: int
     core: float
+    oldest: float
     loop: float
     held: list[tuple[float, float, int]]
     mib: float
@@ -173,6 +176,7 @@ def run(tree: Path, topology: Path, args: argparse.Namespace, quota: Path | None
         streams, connecting = time.monotonic() - began - listening, cpu(server.pid) - spent
         time.sleep(SETTLE)
         core, loop, held = _load(server.pid, agents, args)
+        oldest = _oldest(url)
         time.sleep(LAST)
         mib, descriptors = _held(server.pid)
         delays, lost = _delays(faults, got, args.nodes)
@@ -186,8 +190,9 @@ def run(tree: Path, topology: Path, args: argparse.Namespace, quota: Path | None
             shutil.copytree(directory, Path(args.keep) / f"{tree.name}-{time.time():.0f}")
         generator = (directory / "agents.log").read_text().splitlines()[-1]
     return FleetRun(
-        listening, streams, connecting, len(named), core, loop, held, mib, descriptors, delays, lost, back, generator
-    )
+        listening, streams, connecting, len(named), core, oldest, loop, held, mib, descriptors, delays, lost, back,
+        generator,
+    )  # fmt: skip
 
 
 def _server(tree: Path, directory: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
@@ -229,6 +234,12 @@ def _words(post: dict[str, Any]) -> Iterator[str]:
     for incident in post["body"]["incidents"]:
         text = " ".join((incident["component"], *incident["parts"]))
         yield from text.replace("(", " ").replace(")", " ").replace(",", " ").split()
+
+
+def _oldest(url: str) -> float:
+    """Age of the oldest last values of a node, by the server's list of nodes."""
+    times = [node["last_frame"] for node in fetch_json(f"{url}/api/v1/nodes?limit=10000")["nodes"]]
+    return time.time() - min(datetime.fromisoformat(each).timestamp() for each in times if each is not None)
 
 
 def _answers(url: str, server: subprocess.Popen[bytes]) -> bool:
@@ -355,6 +366,7 @@ def main(words: Sequence[str] = ()) -> list[tuple[str, float, str]]:
 def _rows(one: FleetRun, what: str) -> list[tuple[str, float, str]]:
     return [
         (f"{what}, server", one.core * 100, "% of a core"),
+        ("  age of the oldest last values of a node, as the API states it", one.oldest, "s"),
         ("  fixed work beside it", one.loop * 1e3, "ms CPU"),
         ("  memory", one.mib, "MiB RSS"),
         *((f"  memory after {seconds:.0f} s of load, {files} descriptors", mib, "MiB RSS")

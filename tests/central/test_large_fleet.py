@@ -9,3 +9,4 @@ def test_every_fault_is_notified_and_no_healthy_node_is_called_unreachable():
     assert rows["healthy nodes called unreachable"] == 0
     assert rows["faults without a webhook, of 8"] == 0
     assert rows["descriptors"] > 60
+    assert rows["age of the oldest last values of a node, as the API states it"] >= 0
