@@ -45,3 +45,26 @@ def test_a_group_among_alternatives_is_behind_by_nats():
     incident = told("leaf_down", "su0/rail2")["fault_domain"]
     assert all(other.behind is None or other.behind > 2.3 for other in incident.ruled_out)
     assert len(incident.ruled_out) <= 6
+
+
+CONGESTED = """
+name: congested
+about: A rail that waits, before the first reading or from later on.
+fabric: {{shape: rail-optimised, sizes: {{units: 2, hosts: 16, rails: 4, spines: 2}}}}
+duration: 3m
+warmup: {warmup}
+timeline:
+  - fault: rail_congestion
+    where: su0/rail2
+    with: {{ratio: 0.35, share: 0.9, lasts: 5m}}
+expect:
+  only: false
+"""
+
+
+@pytest.mark.parametrize(("warmup", "severity"), [("0s", "info"), ("120s", "warning")])
+def test_what_may_be_normal_work_is_information_where_it_was_there_at_the_first_reading(warmup, severity):
+    seen = watch(parse(CONGESTED.format(warmup=warmup), "congested"), 1)
+    found = {v.incident.component: v.incident for v in seen.versions if v.incident.kind == "fault_domain"}
+    assert {name: incident.severity for name, incident in found.items()} == {"rail(su0/2)": severity}
+    assert found["rail(su0/2)"].confidence == pytest.approx(2 / 3, abs=1e-3)
