@@ -18,6 +18,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
     COVERING,
     away,
     cut_off,
+    fell_and_back,
     link_state_read_at,
     of_components,
     port_health,
@@ -235,6 +236,7 @@ class Evaluation:
             read=LastReads(
                 now=now,
                 links=link_state_read_at(self._views.of(Kind.PORT)),
+                fell=fell_and_back(self._views.of(Kind.PORT)),
                 gpus=now - self._views.of(Kind.GPU).age("gpu_nvlinks"),
                 last_frame=self._fleet.last_frame,
             ),

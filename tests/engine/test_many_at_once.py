@@ -581,7 +581,7 @@ def test_bit_errors_wait_a_minute_for_others_of_one_cause(gathering: bool) -> No
     verdict = FaultVerdict((mode,), 1, 0.99, 0.99, 6.0, rows, 100.0, {}, (), None, gathering=gathering)
     index = SymptomIndex(of_hosts(8, 2), {}, {})
     early = [
-        unsettled(verdict, index, LastReads(now, np.empty(0), np.empty(0), lambda _node: 0.0)).seconds
+        unsettled(verdict, index, LastReads(now, np.empty(0), np.empty(0), np.empty(0), lambda _node: 0.0)).seconds
         for now in (101.0, 159.0, 161.0)
     ]
     assert early == [60.0, 60.0, 12.0 if gathering else 0.0]
@@ -600,7 +600,7 @@ def test_ports_of_one_part_wait_until_the_other_ports_of_their_leaf_were_read(do
 
     def early_of(other: float) -> Unsettled:
         links = np.array([101.0, 101.0, other, other])
-        return unsettled(verdict, index, LastReads(103.0, links, np.empty(0), lambda _node: 0.0))
+        return unsettled(verdict, index, LastReads(103.0, links, np.empty(0), np.empty(0), lambda _node: 0.0))
 
     early = [early_of(other) for other in (95.0, 101.0)]
     assert [one.seconds for one in early if one.reason] == [12.0]

@@ -195,3 +195,18 @@ def test_links_that_begin_to_lose_packets_together_are_one_fault(links: int, apa
     joined = CommonCauses().joined(found, {}, of_hosts(8, 2), seen, 160.0 + links * apart)
     assert [v.mode.word for v in joined] == words
     assert sorted(row for v in joined for row in v.explained[LOSS].tolist()) == list(range(2 * links))
+
+
+# --- a leaf that flaps, seen first by the ports that stay down
+
+
+@pytest.mark.parametrize(("mates", "waits"), [(3, 60.0), (1, 12.0)])
+def test_a_link_that_fell_with_others_of_its_leaf_waits_for_what_those_do(world: Any, mates: int, waits: float) -> None:
+    w = world(hosts=16)
+    others = [(host, 1) for host in w.hosts[1 : 1 + mates]]
+    w.break_links([("host-000", 1), *others])
+    w.run(2)
+    w.mend(others)
+    took = w.run(90, check=lambda: bool(w.firing()))
+    assert took == pytest.approx(waits, abs=8)
+    assert [incident.kind for incident in w.firing()] == ["link_down"]

@@ -182,6 +182,11 @@ def with_parts(domains: RowDomains, observations: Observations, ports: View, par
     return {kind: replace(one, groups=domains.port) if "leaf" in one.groups.ids else one for kind, one in found.items()}
 
 
+def fell_and_back(ports: View) -> Floats:
+    """Per PORT row when it last fell, if it is up again; NaN of others."""
+    return np.where(ports.tracks.link[: ports.n] == UP, ports.tracks.downs.last[: ports.n], np.nan)
+
+
 def link_state_read_at(ports: View) -> Floats:
     """Per PORT row `now` at which its newest link state arrived, NaN unknown."""
     return np.asarray(ports.now - np.fmin(ports.age("state"), ports.age("carrier")))

@@ -12,6 +12,7 @@ from fabricmon.catalogue.kinds import KINDS
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, ONE_CAUSE
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.falls import TOGETHER
 from fabricmon.engine.diagnosis.losses import NEAR
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.domains.groups import Floats, Groups, Ints
@@ -34,6 +35,8 @@ SCARCE_SETTLE = 60.0
 SCARCE = 0.5
 INSIDE = frozenset({"module", "cage", "run_down"})
 """Groups that are part of a leaf or a host, which as a whole may follow."""
+FEW = 2
+"""Other ports of a leaf that fall with one, so that it may be the leaf that fails (design choice)."""
 FRAMES_STOPPED = 3.0  # seconds without a frame: agents send about one a second
 
 
@@ -52,14 +55,20 @@ class LastReads:
     """When what was last read; NaN never.
 
     links       per PORT row, `now` at which its newest link state arrived
+    fell        per PORT row that is up again, when it last fell; NaN of others
     gpus        the same of the NVLinks of each GPU row
     last_frame  node -> `now` of its newest frame
     """
 
     now: float
     links: Floats
+    fell: Floats
     gpus: Floats
     last_frame: Callable[[str], float]
+
+    def fell_with(self, rows: Ints, onset: float) -> int:
+        """Count of rows that fell at a moment and are up again."""
+        return int(np.count_nonzero(np.abs(self.fell[rows[rows < len(self.fell)]] - onset) <= TOGETHER))
 
     def unread(self, read_at: Floats, rows: Ints, since: float) -> int:
         """Count of rows whose last reading is older than `since`; rows that are not read at all do not count."""
@@ -109,6 +118,10 @@ def _link(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Unsett
     for node in sorted({index.component(SymptomType.LINK_DOWN, row).node for row in rows.tolist()}):
         if not read.now - read.last_frame(node) <= FRAMES_STOPPED:
             return Unsettled(f"no frames from {node}", HOST_SETTLE)
+    for leaf in _groups(index.domains.port, "leaf", rows):
+        fell = read.fell_with(index.domains.members(Kind.PORT, "leaf", leaf), verdict.onset)
+        if fell >= FEW:
+            return Unsettled(f"{fell} other ports of its leaf fell when it did and are up: it may flap", ONE_CAUSE)
     return _neighbours(verdict, SymptomType.LINK_DOWN, index, read)
 
 
