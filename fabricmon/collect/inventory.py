@@ -36,6 +36,7 @@ _DMI = "/sys/class/dmi/id"
 _DMI_NAMES = ("sys_vendor", "product_name", "board_name")
 _PCI = "/sys/bus/pci/devices"
 _MANIFEST_BYTES = 1 << 20
+HCAS, GPUS = ("node_hcas_found", "node_hcas_lost"), ("node_gpus_found", "node_gpus_lost")
 _NAMED = 64  # names in one label
 _LISTED = 1000  # characters of the names of removed devices: a label has 1,024 at most
 
@@ -145,6 +146,8 @@ class InventorySession(Session[InventoryConfig]):
         queries, due = 0, self._discovers(now)
         unlisted: list[Fault] = []
         names = self._list(rdma_device.devices, unlisted), self._list(rdma_device.gpu_functions, unlisted)
+        if None in names and self._names is not None:
+            return Reading(self._parts, self._uncounted(*names), now, (*self._faults, *unlisted), 0)
         if due or names != self._names:
             queries = self._survey(*names)
             self._names = names
@@ -160,6 +163,13 @@ class InventorySession(Session[InventoryConfig]):
         except HostError as error:
             unlisted.append(Fault(NAME, "", error.path, error.text))
             return None
+
+    def _uncounted(self, rdma: Sequence[str] | None, gpus: Sequence[str] | None) -> array[float]:
+        """The last values without the counts that are unknown now; rows and labels stay as they were."""
+        values = self._values[:]
+        for column in (*(HCAS if None in (rdma, gpus) else ()), *(GPUS if gpus is None else ())):
+            values[inventory.COLUMNS.index(column)] = math.nan
+        return values
 
     def _survey(self, listed_rdma: Sequence[str] | None, listed_gpus: Sequence[str] | None) -> int:
         """Make rows and values again; returns the firmware commands spent. None: what is there is not known."""

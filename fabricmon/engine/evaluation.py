@@ -31,8 +31,9 @@ from fabricmon.engine.diagnosis.symptom_index import TABLES, SymptomIndex, obser
 from fabricmon.engine.diagnosis.unmapped_maintenance import UnmappedMaintenance, unknown_components
 from fabricmon.engine.diagnosis.verdicts import verdicts_of, with_dark_hosts, with_slowed
 from fabricmon.engine.diagnosis.victims import victims, without
-from fabricmon.engine.domains.groups import Floats, Ints
+from fabricmon.engine.domains.groups import Floats, Ints, Mask
 from fabricmon.engine.domains.placing import Placing
+from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.engine.incidents.claim_lookup import ClaimLookup
 from fabricmon.engine.incidents.current_readings import CurrentReadings
 from fabricmon.engine.incidents.explain import VerdictContext, draft_of, with_victims
@@ -52,6 +53,7 @@ from fabricmon.fleet.tracks import FlowTracks
 from fabricmon.fleet.view import Views
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Change, ComponentId, Event, Incident, Kind, Maintenance, SymptomChange
+from fabricmon.topology.graph import Role
 
 DIAGNOSE_EVERY = 1.0  # seconds between two diagnoses while no symptom changed
 Timer = Callable[[], AbstractContextManager[object]]
@@ -88,6 +90,7 @@ class Evaluation:
         self._views = Views(fleet.tables, -np.inf)
         self._diagnosed_at = -np.inf
         self._seen: frozenset[str] = frozenset()
+        self._in_windows: Mask | None = None
         self.maintained: dict[str, str] = {}
         self.counts = dict.fromkeys(COUNTS, 0)
         self.timer: Timer = nullcontext
@@ -117,6 +120,8 @@ class Evaluation:
         if any(moved.values()):
             self._situation.drop_claims(self._lookup.exists)
             self._last_diagnosis.clear()
+            self._common_causes.displace(moved)
+            self._unmapped.displace(moved.get(Kind.PORT, ()))
         self._failures.guard("placing", None, self._place, symptoms, moved, now)
         return symptoms
 
@@ -191,20 +196,30 @@ class Evaluation:
         flows, _ = away(index.domains, self._fleet.tables[Kind.NODE], now)
         if len(flows) == len(aside[Kind.FLOW]):
             aside[Kind.FLOW] = aside[Kind.FLOW] | flows
-        if (covers := self._windows.of_components(now)) is not None:
-            aside[Kind.PORT][: len(index.domains.hosts)] |= of_components(
-                index.domains, covers, self._views.of(Kind.PORT)
-            )
+        self._in_windows = self._ports_in_windows(index.domains, now)
+        if self._in_windows is not None:
+            aside[Kind.PORT][: len(self._in_windows)] |= self._in_windows
         claimed, onsets = self._situation.claimed, self._situation.onsets()
         return observations_of(index, aside, claimed, onsets, self._rule_states.yielded(), now)
+
+    def _ports_in_windows(self, domains: RowDomains, now: float) -> Mask | None:
+        """PORT rows of the components that windows name, None where none does."""
+        if (named := self._windows.of_components(now)) is None:
+            return None
+        graph = self._placing.graph
+        measured = graph is not None and any(origin.role is Role.LIVE for origin in graph.origins)
+        covers, since = named
+        return of_components(domains, covers, self._views.of(Kind.PORT), since, measured)
 
     def _diagnosed(
         self, index: SymptomIndex, observations: Observations, now: float
     ) -> tuple[list[FaultVerdict], Observations, dict[tuple[SymptomType, int], Ints]]:
         """The verdicts, their observations, and the congested ports that a culprit explains."""
+        unknown = unknown_components(self._windows.named(now), index.domains, COVERING)
         if not any(len(found.rows) for found in observations.values()):
             self._seen = frozenset()
             self._common_causes.clear()
+            self._unmapped.applied([], unknown, index.domains)
             return [], observations, {}
         self.counts["diagnoses"] += 1
         storms = self._rule_states.by_rule["pfc_storm"].open if "pfc_storm" in self._rule_states.by_rule else ()
@@ -213,8 +228,8 @@ class Evaluation:
         ports_now = self._views.of(Kind.PORT)
         observations = with_parts(index.domains, observations, ports_now, self._parts)
         _, absent = away(index.domains, self._fleet.tables[Kind.NODE], now)
-        if (covers := self._windows.of_components(now)) is not None:
-            absent = np.fmin(absent, cut_off(ports_now, of_components(index.domains, covers, ports_now)))
+        if self._in_windows is not None:
+            absent = np.fmin(absent, cut_off(ports_now, self._in_windows))
         ports = port_health(index.domains, observations, ports_now, absent, _read(self._fleet.tables[Kind.FLOW]))
         silence = self._silence.leak(observations, now)
         seen = self._dead.with_earlier(witnesses(observations, ports), observations)
@@ -225,7 +240,6 @@ class Evaluation:
         placed = self._fleet.tables[Kind.PORT].domains
         jobs = placed.ids.get("job") if placed is not None else None
         verdicts = with_slowed(with_dark_hosts(verdicts, index.domains), index.domains, jobs)
-        unknown = unknown_components(self._windows.named(now), index.domains, COVERING)
         verdicts = self._unmapped.applied(verdicts, unknown, index.domains)
         return verdicts, observations, held_up
 

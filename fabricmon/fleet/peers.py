@@ -137,7 +137,8 @@ class Peers(RowState):
         rows = np.flatnonzero((rail >= 0) & np.isin(facts.role[:n], roles) & ~facts.swept[:n])
         if not len(rows):
             return
-        rows = rows[_of_its_rail(rail[rows] * facts.makes + facts.make[rows], facts.place[rows])]
+        others = _of_other_rails(rail[rows] * facts.makes + facts.make[rows], facts.place[rows], table.node[rows])
+        rows = rows[~others]
         key = self._keys(rows, rail, task, facts)
         self.in_job[:n] = task >= 0
         self._learned[:n][self._task[:n] != task] = 0  # its peers are others
@@ -233,14 +234,16 @@ def _small(key: Numbers) -> Bools:
     return np.asarray(size[at] < LEAST)
 
 
-def _of_its_rail(group: NDArray[Any], name: NDArray[Any]) -> Bools:
-    """False for ports of a rail whose others nearly all have one other name: these are probably of another rail, and
-    filed or plugged here wrongly."""
+def _of_other_rails(group: NDArray[Any], name: NDArray[Any], node: NDArray[Any]) -> Bools:
+    """Ports of a rail whose others nearly all have one other name, of hosts most of whose ports have the names of their
+    rails: they are probably of another rail, and filed or plugged here wrongly."""
     _, of = np.unique(group, return_inverse=True)
     _, same, alike = np.unique(of * (int(name.max()) + 1) + name, return_inverse=True, return_counts=True)
     every, most = np.bincount(of), np.zeros(int(of.max()) + 1, np.int64)
     np.maximum.at(most, of, alike[same])
-    return np.asarray((alike[same] == most[of]) | (most[of] < ONE_NAME * every[of]))
+    strange = (alike[same] < most[of]) & (most[of] >= ONE_NAME * every[of])
+    _, host = np.unique(node, return_inverse=True)
+    return np.asarray(strange & (2 * np.bincount(host, strange)[host] < np.bincount(host)[host]))
 
 
 def _of_few(slow: Bools, group: Numbers, size: Numbers, every: bool = False) -> Bools:

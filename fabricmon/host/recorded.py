@@ -84,17 +84,14 @@ class RecordedHost(Archived[Host], NoEvents):
         return self._recorded(field, path) if self._source is None else self._ask(field, path, ask, store)
 
     def _recorded(self, field: str, path: str) -> Any:
-        """A recorded file or directory; one that was not recorded does not exist. A recording without any directory, as
-        of nvidia-smi's output, does not show which exist."""
+        """A recorded file or directory; one that was not recorded does not exist."""
         answers = getattr(self.archive, field)
         if path in answers:
             return answers[path]
         trouble = self.archive.troubles.get(f"{field} {path}")
-        if trouble is None and field == "lists" and not answers:
-            raise Unsupported(path, 0, "not in the recording")
         if trouble is None:
             raise HostError(path, errno.ENOENT, "not in the recording")
-        raise HostError(path, trouble.errno, trouble.error)
+        raise (Unsupported if trouble.unsupported else HostError)(path, trouble.errno, trouble.error)
 
 
 class RecordedBulk:

@@ -146,9 +146,10 @@ def missing_names(view: View, row: int) -> str:
     """Names of the missing devices: as the node reports, else the adapters that most of its peers have."""
     if reported := view.label(row, "missing"):
         return reported
-    build = view.value("node_machine")
-    peers = [int(peer) for peer in np.flatnonzero(build == build[row])[:_ASKED] if peer != row]
-    if not peers:
+    build, found = view.value("node_machine"), view.value("node_hcas_found")
+    alike = np.flatnonzero((build == build[row]) & np.isfinite(found))[:_ASKED]
+    peers = [int(peer) for peer in alike if peer != row]
+    if not peers or np.isnan(found[row]):  # what is not listed is not missing
         return ""
     mine = set(_devices(view, row))
     have = Counter(device for peer in peers for device in _devices(view, peer))

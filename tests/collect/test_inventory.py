@@ -157,9 +157,11 @@ def test_what_cannot_be_listed_is_unknown_and_neither_none_nor_lost(
     machine = Refusing(str(tmp_path), str(tmp_path / "proc"))
     (session,) = inventory.open(machine, inventory.config()).sessions().values()
     if seen:
-        session.read()
+        before = session.read()
         machine.refuses = True
     reading = session.read()
+    if seen:
+        assert reading.parts == before.parts, "rows, roles and names stay"
     row = {name.removeprefix("node_"): value for name, value in cells([reading])[NODE].items()}
     counts = [*(f"hcas_{word}" for word in ("found", "lost")), *(f"gpus_{word}" for word in ("found", "lost"))]
     assert {name for name in counts if math.isnan(row[name])} == unknown

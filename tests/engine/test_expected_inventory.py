@@ -106,6 +106,36 @@ def test_a_node_whose_devices_cannot_be_listed_gains_and_loses_no_incident(
     assert [incident.component for incident in nodes.run(600)] == ["host(host-001)"]
 
 
+def test_adapters_that_cannot_be_listed_are_not_named_as_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: LiveHost, path: str) -> list[str]:
+        if path == "/sys/class/infiniband" and self.name == "host-000":
+            raise HostError(path, errno.EACCES, "Permission denied")
+        return whole(self, path)
+
+    whole = LiveHost.list
+    monkeypatch.setattr(LiveHost, "list", refuse)
+    roots = [tmp_path / f"host-00{n}" for n in range(5)]
+    for n, root in enumerate(roots):
+        build_dgx(root, gpus=7 if n == 0 else 8)
+    nodes = Nodes(*roots[1:])
+    host = LiveHost(str(roots[0]), str(roots[0] / "proc"), roots[0].name)
+    nodes.sessions[roots[0].name] = [_NoDevices(), *inventory.open(host, nodes.config).sessions().values()]
+    (incident,) = nodes.run(300)
+    texts = [evidence.text for evidence in incident.evidence]
+    assert any(text.startswith("GPUs: expected 8, found 7") for text in texts)
+    assert not any("missing" in text for text in texts)
+    assert "missing" not in incident.labels
+
+
+class _NoDevices:
+    """A collector of RDMA devices that has none."""
+
+    def sessions(self) -> dict[str, Any]:
+        return {}
+
+
 def test_a_whole_machine_and_an_unknown_one_are_quiet(tmp_path: Path) -> None:
     build_dgx(tmp_path / "host-001")
     build_dgx(tmp_path / "host-002", adapters=3, gpus=0, product="R760")

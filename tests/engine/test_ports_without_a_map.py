@@ -14,7 +14,7 @@ from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.unmapped_maintenance import UnmappedMaintenance, unknown_components
-from fabricmon.model import Maintenance
+from fabricmon.model import Kind, Maintenance
 from fabricmon.topology.graph import End, Graph, cable
 from tests.engine.conftest import RATE, World
 from tests.engine.test_many_at_once import broken, of_hosts
@@ -57,6 +57,27 @@ def test_what_failed_before_the_window_is_not_its_work(world: Any) -> None:
     assert [incident.severity for incident in w.firing("warning")] == ["critical"]
 
 
+def test_links_of_one_host_are_no_unknown_leaf(world: Any) -> None:
+    w = world(hosts=16, topology=False)
+    w.engine.maintenance([Maintenance("m-1", w.now, w.now + 600, components=(LEAF,))])
+    w.run(5)
+    w.break_links(w.ports(["host-003"]))
+    w.run(90)
+    assert [incident.component for incident in w.firing("warning")] == ["host(host-003)"]
+
+
+def test_a_second_window_of_a_name_has_a_first_group_of_its_own(world: Any) -> None:
+    w = world(hosts=16, topology=False)
+    for rail in (1, 2):
+        w.engine.maintenance([Maintenance(f"m-{rail}", w.now, w.now + 200, components=(LEAF,))])
+        w.run(5)
+        w.break_links(w.ports(w.hosts[:8], rail))
+        w.run(60)
+        w.mend(w.ports(w.hosts[:8], rail))
+        w.run(300, step=2.0)
+    assert w.told("warning") == set()
+
+
 def verdict(name: str, rows: list[int], onset: float) -> FaultVerdict:
     mode = next(mode for mode in (*TOGETHER_MODES, *HARD_MODES) if mode.name == name)
     return FaultVerdict((mode,), 0, 0.99, 0.99, 50.0, {DOWN: np.array(rows)}, onset, {}, (), None)
@@ -70,6 +91,8 @@ def test_the_first_group_of_a_window_stays_its_work_while_any_of_its_ports_fails
     assert [v.maintained for v in work.applied([second], {LEAF: 90.0}, domains)] == [""]
     fewer = verdict("links down", [4, 6, 9], 100.0)
     assert [v.maintained for v in work.applied([second, fewer], {LEAF: 90.0}, domains)] == ["", LEAF]
+    other = verdict("links down", [1, 6, 11, 13], 130.0)
+    assert [v.maintained for v in work.applied([second, other], {LEAF: 90.0}, domains)] == ["", ""]
     assert [v.maintained for v in work.applied([second], {}, domains)] == [""], "the window is over"
     assert [v.maintained for v in work.applied([second], {LEAF: 90.0}, domains)] == [LEAF], "another window"
 
@@ -123,6 +146,42 @@ def test_a_port_that_fell_with_a_maintained_leaf_is_its_own_if_one_filed_there_s
     assert [incident.parts for incident in made.firing("warning")] == [("host-008/mlx5_1/1",)] * len(extra)
 
 
+def windows(w: World, *leaves: str) -> None:
+    w.engine.maintenance([Maintenance("m-1", w.now, w.now + 600, components=leaves)])
+    w.run(5)
+
+
+def test_a_leaf_that_fails_beside_a_maintained_one_is_no_wrong_record_of_it(world: Any) -> None:
+    """Healthy ports of a third leaf in the same window are no other halves of wrong records."""
+    w = world(units=3)
+    windows(w, "leaf(su0/rail1)", "leaf(su2/rail1)")
+    w.break_links(w.ports(w.hosts[:16], 1))
+    w.run(60)
+    assert w.kinds() == [("fault_domain", "leaf(su1/rail1)")]
+
+
+def test_half_of_a_leaf_that_fails_with_half_of_a_maintained_one_is_no_wrong_record(world: Any) -> None:
+    w = world(units=2)
+    windows(w, "leaf(su0/rail1)")
+    w.break_links(w.ports([*w.hosts[:4], *w.hosts[8:12]], 1))
+    w.run(60)
+    assert {part for incident in w.firing() for part in incident.parts} == {f"{h}/mlx5_1/1" for h in w.hosts[8:12]}
+
+
+def test_what_fell_before_the_window_is_no_port_of_what_is_maintained(world: Any) -> None:
+    w = world(units=2)
+    once = w.ports([*w.hosts[:3], "host-008"], 1)
+    w.break_links(once)
+    w.run(3)
+    w.mend(once)
+    w.run(1200, step=5.0)
+    windows(w, "leaf(su0/rail1)")
+    for _ in range(60):
+        w.errors["host-008", 1] = w.errors.get(("host-008", 1), 0.0) + 5e3
+        w.run(5)
+    assert ("link_errors", "link(host-008/mlx5_1/1, leaf-1-1/9)") in w.kinds()
+
+
 # --- at one moment
 
 
@@ -164,10 +223,31 @@ def test_a_link_that_flaps_later_or_fell_with_others_is_part_of_a_flapping_group
     fell = {FELL: Observation(domains.port, np.array([8, 10]), np.array([103.0, 130.0]), known)}
     (found,) = causes.joined(first, fell, domains, seen, 160.0)
     assert (found.explained[FLAPPING].tolist(), found.explained[FELL].tolist()) == ([0, 2, 4, 6], [8, 10])
-    later = [*first, *flapping([12], [400.0]), *broken([13], [400.0])]
-    left, found = causes.joined(later, fell, domains, seen, 420.0)
+    domains.port.ids["leaf"][14] = 5
+    later = [*first, *flapping([12, 14], [400.0, 401.0]), *broken([13], [400.0])]
+    located, down, found = causes.joined(later, fell, domains, seen, 420.0)
     assert found.explained[FLAPPING].tolist() == [0, 2, 4, 6, 12]
-    assert left.explained[DOWN].tolist() == [13], "a link that stays down does not flap"
+    assert located.explained[FLAPPING].tolist() == [14], "its leaf is known: it has another cause"
+    assert down.explained[DOWN].tolist() == [13], "a link that stays down does not flap"
+
+
+def test_a_row_that_stands_for_something_else_now_is_in_no_cause() -> None:
+    causes, domains = CommonCauses(), of_hosts(8, 2)
+    (found,) = causes.joined(broken([0, 2, 4, 6], [100.0] * 4), {}, domains, seen, 106.0)
+    assert found.mode.word == "common"
+    causes.displace({Kind.PORT: [6]})
+    found = causes.joined(broken([0, 2, 4, 6], [100.0] * 3 + [900.0]), {}, domains, seen, 906.0)
+    assert [v.mode.word for v in found] == ["link", "common"]
+
+
+@pytest.mark.parametrize(("name", "kind"), [
+    ("NIC pausing its senders", SymptomType.PAUSING), ("link trained below its rate", SymptomType.LINK_DEGRADED),
+])  # fmt: skip
+def test_two_ports_that_show_something_else_together_stay_two(name: str, kind: SymptomType) -> None:
+    mode = next(mode for mode in HARD_MODES if mode.name == name)
+    both = [FaultVerdict((mode,), at, 0.9, 0.9, 9.0, {kind: np.array([at])}, 100.0 + at, {}, (), None) for at in (0, 4)]
+    found = CommonCauses().joined(both, {}, of_hosts(8, 2), seen, 130.0)
+    assert [v.mode.name for v in found] == [name, name]
 
 
 def test_links_that_fell_with_others_are_no_evidence_of_a_common_cause_and_keep_none() -> None:
@@ -192,6 +272,9 @@ def test_links_that_begin_to_lose_packets_together_are_one_fault(links: int, apa
         FaultVerdict((mode,), at, 0.99, 0.99, 12.0, explained, onset, {}, (), None)
         for at, (explained, onset) in enumerate(lost)
     ]
+    mapped = of_hosts(8, 2)
+    mapped.port.ids["leaf"][:] = 0
+    assert CommonCauses().joined(found, {}, mapped, seen, 160.0 + links * apart) == found, "a map locates them"
     joined = CommonCauses().joined(found, {}, of_hosts(8, 2), seen, 160.0 + links * apart)
     assert [v.mode.word for v in joined] == words
     assert sorted(row for v in joined for row in v.explained[LOSS].tolist()) == list(range(2 * links))

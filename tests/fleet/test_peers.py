@@ -268,12 +268,24 @@ def test_a_port_filed_on_the_rail_of_ports_with_another_name_is_compared_with_no
     strangers: int, compared: bool
 ) -> None:
     """Of 26 ports two are filed wrongly; seven of 31 are too many for that: the rail has ports of two names."""
-    rails = Rails()
+    rails = Rails(nics=4)
     rails.jobs({})
     rail, names = rails.table.domains.ids["rail"], [component.name for component in rails.table.ids]
-    others = [row for row in range(rails.n) if names[row] != names[0]][:strangers]
-    rail[others] = rail[0]
+    others = [row for row in range(rails.n) if names[row] == "mlx5_1/1"][:strangers]
+    rail[others] = rail[names.index("mlx5_0/1")]
     for _ in range(2):
         rails.window()
     assert [bool(np.isfinite(rails.peers.evaluated[row])) for row in others] == [compared] * strangers
-    assert np.isfinite(rails.peers.evaluated[0])
+    assert np.isfinite(rails.peers.evaluated[names.index("mlx5_0/1")])
+
+
+def test_a_host_that_numbers_its_ports_otherwise_is_compared() -> None:
+    rails = Rails(nics=4)
+    rails.jobs({})
+    rail, ids = rails.table.domains.ids["rail"], rails.table.ids
+    of = {ids[row].name: int(rail[row]) for row in range(rails.n)}
+    mine = [row for row in range(rails.n) if ids[row].node == ids[0].node]
+    rail[mine] = [of[f"mlx5_{(int(ids[row].name[5]) + 1) % 4}/1"] for row in mine]
+    for _ in range(2):
+        rails.window()
+    assert np.isfinite(rails.peers.evaluated[mine]).all()

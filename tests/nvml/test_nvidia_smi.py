@@ -106,6 +106,17 @@ def test_the_devices_of_a_recorded_query_are_unknown_and_not_missing() -> None:
     assert all(math.isnan(values[f"node_{device}_found"]) for device in ("hcas", "gpus"))
 
 
+def test_a_captured_query_is_checked_and_what_it_does_not_have_is_no_error(
+    tmp_path: Path, require: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    require("captures")
+    archive, query = str(tmp_path / "smi.gz"), str(shared() / "captures/nvidia-smi/qx-h100.xml")
+    assert main(["capture", "-o", archive, "--nvidia-smi", query]) == 0
+    capsys.readouterr()
+    assert main(["check", "--host", archive]) == 0
+    assert "checked 8 GPUs" in capsys.readouterr().out
+
+
 def test_every_link_of_a_captured_status(require: Callable[..., str]) -> None:
     text = captured(require, "nvlink/nvidia-smi-nvlink-status-a100.txt")
     found = nvlink_status(text)

@@ -17,7 +17,7 @@ from fabricmon.engine.diagnosis.causes import GROUPS, ONE_CAUSE, Mode
 from fabricmon.engine.diagnosis.coincidence import DAY, UNLIKELY, BeginningRate, chance
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.group_modes import RUNS, TOGETHER_MODES
-from fabricmon.engine.diagnosis.observation import Observations
+from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.silence_rate import CUT_OFF
 from fabricmon.engine.domains.groups import Ids, Ints
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -27,8 +27,7 @@ T = SymptomType
 LEAST = 4
 """Beginnings of single parts that can have an unknown common cause (docs/methods.md#learned-groups)."""
 LEAST_UNMAPPED = 2
-"""The same of ports of which no map shows what they share, as the two of a module, and that fail at once: ports of one
-part flap one after the other."""
+"""The same of ports of which no map shows what they share, as the two of a module, where `Phenomenon.pairs`."""
 USUAL = (
     1.0  # a day: beginnings of a kind in a fabric of which nothing is known yet, the prior of the rate (design choice)
 )
@@ -51,7 +50,10 @@ class Phenomenon:
     types   symptom types that show it; a verdict with one of an earlier row belongs there
     within  seconds
     joins   seconds after the first beginning until which later ones join: of a setting at any time
+    trails  the same of parts of which no map shows the leaf
     only_groups  single parts show it for reasons of no fault
+    unmapped  only such parts: where a map locates it, a known cause explains it or it is many
+    pairs     two of such parts are enough: they fail at once
     """
 
     mode: Mode
@@ -60,6 +62,9 @@ class Phenomenon:
     table: Kind = Kind.PORT
     only_groups: bool = False
     joins: float = 0.0
+    trails: float = 0.0
+    unmapped: bool = False
+    pairs: bool = False
 
 
 FLAPPING = frozenset({T.LINK_FLAPPING, T.LINK_FELL})
@@ -71,16 +76,16 @@ TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
 PHENOMENA: tuple[Phenomenon, ...] = (
     Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE),
     # ports of a switch that flaps show it one after the other, as long as it may take a leaf that restarts
-    Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER, joins=FRESH),
-    Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER),
+    Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER, trails=FRESH),
+    Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER, pairs=True),
     # heat makes errors begin over many minutes
-    Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE, joins=FRESH),
+    Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE, joins=FRESH, pairs=True),
     Phenomenon(TOGETHER_MODES[4], frozenset({T.CONGESTION}), ONE_CAUSE, only_groups=True),
     Phenomenon(TOGETHER_MODES[5], frozenset({T.PCIE_DEGRADED}), ONE_CAUSE, Kind.PCIE, joins=inf),
     Phenomenon(TOGETHER_MODES[6], frozenset({T.LINK_DEGRADED}), ONE_CAUSE),
     Phenomenon(TOGETHER_MODES[7], frozenset({T.PAUSING}), ONE_CAUSE),
     Phenomenon(TOGETHER_MODES[8], frozenset({T.NVLINK_DOWN, T.NVLINK_ERRORS, T.GPU_FABRIC}), ONE_CAUSE, Kind.GPU),
-    Phenomenon(TOGETHER_MODES[9], frozenset({T.FLOW_LOSS}), ONE_CAUSE, Kind.FLOW, joins=FRESH),
+    Phenomenon(TOGETHER_MODES[9], frozenset({T.FLOW_LOSS}), ONE_CAUSE, Kind.FLOW, trails=FRESH, unmapped=True),
 )
 
 
@@ -91,7 +96,6 @@ class _Unit:
     wide    it is on a group; partly: no whole one (`_is_partly`)
     loose   no leaf is known of any of its ports: they may be those of another group
     known   it is a common cause already
-    beside  a part of a cause that is there, and no evidence of one
     types   symptom types that show it
     """
 
@@ -102,7 +106,6 @@ class _Unit:
     known: bool = False
     partly: bool = False
     loose: bool = False
-    beside: bool = False
     types: frozenset[SymptomType] = frozenset()
 
 
@@ -137,6 +140,15 @@ class CommonCauses:
             causes.clear()
             explained.clear()
 
+    def displace(self, moved: Mapping[Kind, Sequence[int]]) -> None:
+        """Forget rows that stand for something else now."""
+        for number, phenomenon in enumerate(PHENOMENA):
+            rows = set(moved.get(phenomenon.table, ()))
+            self._explained[number] -= rows
+            for cause in self._causes[number] if rows else ():
+                cause.rows -= rows
+            self._first[number] = {row: at for row, at in self._first[number].items() if row not in rows}
+
     def joined(
         self,
         verdicts: Sequence[FaultVerdict],
@@ -154,11 +166,13 @@ class CommonCauses:
                 self._explained[number].clear()
                 domains.divide(phenomenon.mode.domain, *_empty(domains, phenomenon.table), phenomenon.table)
                 continue
-            self._rates[number].learn([unit.onset for unit in units if not unit.beside], now)
+            self._rates[number].learn([unit.onset for unit in units], now)
             self._rates_of_groups[number].learn([unit.onset for unit in units if unit.wide], now)
             first = self._first[number]
             self._first[number] = {row: first.get(row, now) for unit in units for row in unit.rows}
             left = self._of(number, units, left, domains, now)
+            if T.LINK_FELL in phenomenon.types and (fell := observations.get(T.LINK_FELL)) is not None:
+                left = [_with_fallen(v, phenomenon, fell, left, domains) for v in left]
         return left
 
     def _of(
@@ -170,18 +184,17 @@ class CommonCauses:
         units = [unit for unit in units if unit.wide or not unit.rows <= explained]
         _join(phenomenon, causes, units)
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]
-        fresh = [unit for unit in free if now - unit.onset <= FRESH and not unit.beside]
+        fresh = [unit for unit in free if now - unit.onset <= FRESH]
         for cluster in clusters(fresh, phenomenon.within):
             if _foremost(cluster, domains) is None:
                 cluster = [unit for unit in cluster if not unit.known]
-            least = _least(cluster, domains)
+            least = _least(phenomenon, cluster, domains)
             rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
             odds = chance(len(cluster), rates[number].before(cluster[0].onset), phenomenon.within)
             if len(cluster) >= least and odds < UNLIKELY:
                 causes.append(_cause(phenomenon, cluster, odds))
             elif len(cluster) > 1 and self._grows(number, cluster, now):
                 verdicts = _gathering(verdicts, cluster)
-        _join(phenomenon, causes, units)
         del causes[:-MOST]
         ids, names = _empty(domains, phenomenon.table)
         found: list[FaultVerdict] = []
@@ -192,7 +205,7 @@ class CommonCauses:
             names.append(cause.name)
             ids[[row for row in cause.rows if row < len(ids)]] = slot
             if mine:
-                first = _foremost([unit for unit in mine if not unit.beside], domains)
+                first = _foremost(mine, domains)
                 found.append(_verdict(phenomenon, slot, cause, mine, first, self._grows(number, mine, now)))
                 taken |= {id(unit.verdict) for unit in mine if unit.verdict is not None}
         domains.divide(phenomenon.mode.domain, ids, names, phenomenon.table)
@@ -216,16 +229,35 @@ class CommonCauses:
 def _join(phenomenon: Phenomenon, causes: Sequence[_Cause], units: Iterable[_Unit]) -> None:
     """What began near a cause that is there, shows the same and is smaller is a part of it."""
     for unit in [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]:
+        latest = max(phenomenon.within, phenomenon.joins, phenomenon.trails if unit.loose else 0.0)
         for cause in causes:
-            near = -phenomenon.within <= unit.onset - cause.onset <= max(phenomenon.within, phenomenon.joins)
+            near = -phenomenon.within <= unit.onset - cause.onset <= latest
             alike = unit.types & cause.types or unit.types | cause.types <= FLAPPING
             if near and alike and (not unit.wide or len(unit.rows) < len(cause.rows)):
                 cause.rows |= unit.rows
 
 
+def _with_fallen(
+    verdict: FaultVerdict, phenomenon: Phenomenon, fell: Observation, verdicts: Iterable[FaultVerdict],
+    domains: RowDomains,
+) -> FaultVerdict:  # fmt: skip
+    """A cause of flaps with the ports that fell with flapping ones as its members, where no other verdict has them;
+    they are no evidence of it."""
+    if verdict.domain != phenomenon.mode.domain:
+        return verdict
+    after = fell.onset - verdict.onset
+    loose = domains.port.ids["leaf"][fell.rows] < 0
+    near = (after >= -phenomenon.within) & (after <= np.where(loose, phenomenon.trails, phenomenon.within))
+    taken = [rows for v in verdicts for kind, rows in v.explained.items() if kind in FLAPPING]
+    rows = fell.rows[near & ~np.isin(fell.rows, np.concatenate(taken))]
+    if not len(rows):
+        return verdict
+    every = np.concatenate((verdict.explained.get(T.LINK_FELL, rows[:0]), rows))
+    return replace(verdict, explained={**verdict.explained, T.LINK_FELL: np.sort(every)})
+
+
 def _end(causes: list[_Cause], units: Iterable[_Unit]) -> None:
     """Forget causes without a bad member, and those that a known group explains now."""
-    units = [unit for unit in units if not unit.beside]
     for cause in list(causes):
         mine = [unit for unit in units if unit.rows & cause.rows]
         largest = max((len(unit.rows) for unit in mine if unit.wide), default=0)
@@ -253,18 +285,20 @@ def _units(
 ) -> list[_Unit]:  # fmt: skip
     found: list[_Unit] = []
     explained: set[int] = set()
-    leaves = domains.port.ids["leaf"]
     for verdict in verdicts:
         rows = {kind: rows for kind, rows in verdict.explained.items() if kind in phenomenon.types}
         if rows:
             every = np.concatenate(list(rows.values()))
             mine = frozenset(every.tolist())
-            explained |= mine
+            if phenomenon.table is Kind.NODE:
+                explained |= mine
             wide = verdict.domain in GROUPS - {"host"}
             began = any(witnessed(kind, some) for kind, some in rows.items())
             if began and (wide or not phenomenon.only_groups):
                 known, partly = verdict.domain in KNOWN_CAUSES, wide and _is_partly(verdict, rows)
-                loose = phenomenon.table is Kind.PORT and bool((leaves[every] < 0).all())
+                loose = _is_loose(phenomenon, verdict, every, domains)
+                if phenomenon.unmapped and not loose:
+                    continue
                 found.append(_Unit(verdict.onset, mine, verdict, wide, known, partly, loose, types=frozenset(rows)))
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     # the server may be cut off where most hosts are silent without a known cause
@@ -272,12 +306,17 @@ def _units(
         for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
             if row not in explained and witnessed(T.AGENT_SILENT, np.array([row])):
                 found.append(_Unit(onset, frozenset((row,)), None, types=phenomenon.types))
-    fell = observations.get(T.LINK_FELL) if found and T.LINK_FELL in phenomenon.types else None
-    if fell is not None:
-        for row, onset in zip(fell.rows.tolist(), fell.onset.tolist(), strict=True):
-            if row not in explained:
-                found.append(_Unit(onset, frozenset((row,)), None, beside=True, types=frozenset({T.LINK_FELL})))
     return found
+
+
+def _is_loose(phenomenon: Phenomenon, verdict: FaultVerdict, rows: Ints, domains: RowDomains) -> bool:
+    """Whether the leaf is known of none of its ports: those with the symptoms, or of flows the ends of its link."""
+    leaves = domains.port.ids["leaf"]
+    if phenomenon.table is Kind.FLOW and verdict.domain in ("link", "nic"):
+        rows = np.flatnonzero(domains.port.ids[verdict.domain] == verdict.group)
+    elif phenomenon.table is not Kind.PORT:
+        return False
+    return len(rows) > 0 and bool((leaves[rows] < 0).all())
 
 
 def _is_partly(verdict: FaultVerdict, rows: Mapping[SymptomType, Ints]) -> bool:
@@ -327,11 +366,10 @@ def _fits(first: _Unit, units: Iterable[_Unit], domains: RowDomains) -> bool:
     return bool(rest) and all(unit.loose for unit in rest) and domains.devices(rows) <= domains.devices(first.rows)
 
 
-def _least(cluster: Sequence[_Unit], domains: RowDomains) -> int:
+def _least(phenomenon: Phenomenon, cluster: Sequence[_Unit], domains: RowDomains) -> int:
     """Beginnings from which a cluster can have a common cause. A group and what may be its ports are two."""
     if not any(unit.wide for unit in cluster):
-        sudden = all(unit.loose and not unit.types <= FLAPPING for unit in cluster)
-        return LEAST_UNMAPPED if sudden else LEAST
+        return LEAST_UNMAPPED if phenomenon.pairs and all(unit.loose for unit in cluster) else LEAST
     first = _foremost(cluster, domains)
     own = [unit for unit in cluster if unit is first or unit.loose or not unit.wide]
     if first is not None and _fits(first, own, domains):
@@ -358,8 +396,7 @@ def _verdict(
     effects: dict[SymptomType, list[Ints]] = {}
     for unit in units:
         if unit.verdict is None:
-            for kind in unit.types:
-                explained.setdefault(kind, []).append(np.array(sorted(unit.rows), np.int64))
+            explained.setdefault(T.AGENT_SILENT, []).append(np.array(sorted(unit.rows), np.int64))
             continue
         for into, parts in ((explained, unit.verdict.explained), (effects, unit.verdict.effects)):
             for kind, rows in parts.items():

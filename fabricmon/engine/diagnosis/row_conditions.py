@@ -44,40 +44,58 @@ COVERING = ("leaf", "rail", "feed", "module")
 """Domains that are maintained as a whole: their ports are set aside. Single links are covered by their names."""
 
 
-def of_components(domains: RowDomains, maintained: Callable[[str], bool], ports: View) -> Mask:
-    """PORT rows in a group whose component, as "leaf(su0/rail1)", is under maintenance; and those that fell when its
-    ports did and are more likely its ports than broken at that moment: without a known cable, or filed elsewhere."""
-    found = np.zeros(len(domains.hosts), np.bool_)
+def of_components(
+    domains: RowDomains, maintained: Callable[[str], bool], ports: View, since: float, measured: bool
+) -> Mask:
+    """PORT rows in a group whose component, as "leaf(su0/rail1)", is under maintenance; and those that fell since then
+    when its ports did and are more likely its ports than broken at that moment: without a known cable, or filed
+    elsewhere.
+
+    since     begin of the maintenance; what fell before is no sign of it
+    measured  a source saw cables on the wire: none of them is filed wrongly
+    """
+    n = len(domains.hosts)
+    found, fell = np.zeros(n, np.bool_), ports.tracks.downs.last[:n]
+    groups: list[Mask] = []
     for domain in COVERING:
         covered = np.array([maintained(f"{domain}({name})") for name in domains.names[domain]] + [False], np.bool_)
         if covered.any() and domain in domains.port.ids:
-            found |= covered[domains.port.ids[domain]]
-    fell = ports.tracks.downs.last[: len(found)]
-    times = np.sort(fell[found & np.isfinite(fell)])
-    others = np.flatnonzero(~found & np.isfinite(fell))
-    if len(times) >= FEW and len(others):
-        since, until = np.searchsorted(times, fell[others] - TOGETHER), np.searchsorted(times, fell[others] + TOGETHER)
-        others = others[until - since >= FEW]
-        loose = domains.port.ids["leaf"][others] < 0
-        found[[*others[loose], *_filed_elsewhere(domains, found, others[~loose], ports)]] = True
+            ids = domains.port.ids[domain]
+            groups += [ids == group for group in np.flatnonzero(covered).tolist()]
+            found |= covered[ids]
+    with np.errstate(invalid="ignore"):
+        lately = fell >= since
+    others = np.flatnonzero(~found & lately)
+    for group in groups if len(others) else ():
+        times = np.sort(fell[group & lately])
+        first, last = np.searchsorted(times, fell[others] - TOGETHER), np.searchsorted(times, fell[others] + TOGETHER)
+        near = others[last - first >= FEW]
+        loose = domains.port.ids["leaf"][near] < 0
+        filed = [] if measured else _filed_elsewhere(domains, group, near[~loose], lately, ports)
+        found[[*near[loose].tolist(), *filed]] = True
     return found
 
 
-def _filed_elsewhere(domains: RowDomains, maintained: Mask, others: Ints, ports: View) -> list[int]:
-    """Which of these ports are those of a group under maintenance: their adapters have the names of its own, and no
-    more of them than members that stayed up, the other halves of wrong records (docs/methods.md#wrong-topology)."""
-    if not len(others):
+def _filed_elsewhere(domains: RowDomains, group: Mask, others: Ints, fell: Mask, ports: View) -> list[int]:
+    """Which of these ports are those of a group under maintenance: one or few of any other leaf, no more of them than
+    members that stayed up (the other halves of wrong records), and with the names of its adapters
+    (docs/methods.md#wrong-topology)."""
+    up = ports.tracks.link[: len(group)] == UP
+    if not 0 < len(others) <= np.count_nonzero(group & ~fell & up):
         return []
-    n = len(maintained)
-    fell = np.isfinite(ports.tracks.downs.last[:n])
-    stayed = int((maintained & ~fell & (ports.tracks.link[:n] == UP)).sum())
-    own = domains.devices(np.flatnonzero(maintained & fell).tolist())
-    mine = [row for row in others.tolist() if domains.devices([row]) <= own]
-    return mine if len(mine) <= stayed else []
+    leaf = domains.port.ids["leaf"]
+    _, at, here = np.unique(leaf[others], return_inverse=True, return_counts=True)
+    whole = np.bincount(leaf[leaf >= 0])[leaf[others]]
+    few = others[here[at] <= np.maximum(1.0, WRONG * whole)]
+    own = domains.devices(np.flatnonzero(group & fell).tolist())
+    return [row for row in few.tolist() if (names := domains.devices([row])) and names <= own]
 
 
+WRONG = 0.1
+"""Share of the ports of a leaf that may be filed wrongly: a map that is worse is no evidence (design choice).
+"""
 FEW = 2
-"""Ports of a maintained group that must fall with one without a known cable (design choice)."""
+"""Ports of a maintained group that must fall with one that is not filed in it (design choice)."""
 
 
 def cut_off(ports: View, maintained: Mask) -> Floats:

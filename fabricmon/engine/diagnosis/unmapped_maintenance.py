@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import GROUPS
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.domains.row_domains import RowDomains
 
@@ -19,11 +18,20 @@ window's component fails nearly always, another one in few windows. Below one ha
 FAILING = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_FLAPPING, SymptomType.LINK_FELL})
 
 
+GROUPS_WITHOUT_A_LEAF = frozenset({"rail", "learned", "together_down", "together_flapping"})
+"""Domains of ports that may be a leaf, rail, feed or module which the topology does not know."""
+
+
 class UnmappedMaintenance:
     """Which group each such component is taken for. One component explains one group, the first of its window."""
 
     def __init__(self) -> None:
         self._rows: dict[str, frozenset[int]] = {}
+
+    def displace(self, rows: Iterable[int]) -> None:
+        """Forget PORT rows that stand for something else now."""
+        gone = frozenset(rows)
+        self._rows = {name: taken - gone for name, taken in self._rows.items()} if gone else self._rows
 
     def applied(
         self, verdicts: Sequence[FaultVerdict], unknown: Mapping[str, float], domains: RowDomains
@@ -33,23 +41,25 @@ class UnmappedMaintenance:
         unknown  component of a window that is active and that the topology does not know -> start of the window
         """
         self._rows = {name: rows for name, rows in self._rows.items() if name in unknown}
-        if not unknown:
-            return list(verdicts)
         found = list(verdicts)
-        free = sorted((at for at, v in enumerate(found) if _may_be(v, domains)), key=lambda at: found[at].onset)
+        free = {at: _rows(v) for at, v in enumerate(found) if unknown and _may_be(v, domains)}
+        in_turn = sorted(free, key=lambda at: found[at].onset)
         for name, starts in sorted(unknown.items(), key=lambda each: each[::-1]):
-            mine = next((at for at in free if self._is_of(found[at], name, starts)), None)
-            if mine is None:
-                continue
-            free.remove(mine)
-            self._rows[name] = self._rows.get(name, frozenset()) | _rows(found[mine])
-            sure, alone = found[mine].confidence, found[mine].alone
-            found[mine] = replace(found[mine], confidence=OTHERWISE * sure, alone=OTHERWISE * alone, maintained=name)
+            taken = self._rows.get(name)
+            mine = next((
+                at for at in in_turn if at in free
+                and (found[at].onset >= starts if taken is None else _is_of(free[at], taken))
+            ), None)  # fmt: skip
+            if mine is not None:
+                self._rows[name] = free.pop(mine)
+                sure, alone = OTHERWISE * found[mine].confidence, OTHERWISE * found[mine].alone
+                found[mine] = replace(found[mine], confidence=sure, alone=alone, maintained=name)
         return found
 
-    def _is_of(self, verdict: FaultVerdict, name: str, starts: float) -> bool:
-        taken = self._rows.get(name)
-        return verdict.onset >= starts if taken is None else bool(taken & _rows(verdict))
+
+def _is_of(rows: frozenset[int], taken: frozenset[int]) -> bool:
+    """Whether a group is the one that was taken: half of the smaller one's ports."""
+    return 2 * len(rows & taken) >= max(1, min(len(rows), len(taken)))
 
 
 def _rows(verdict: FaultVerdict) -> frozenset[int]:
@@ -58,7 +68,7 @@ def _rows(verdict: FaultVerdict) -> frozenset[int]:
 
 def _may_be(verdict: FaultVerdict, domains: RowDomains) -> bool:
     """Whether a group of ports of which no leaf is known fails."""
-    if verdict.domain not in GROUPS or not verdict.explained.keys() <= FAILING:
+    if verdict.domain not in GROUPS_WITHOUT_A_LEAF or not verdict.explained.keys() <= FAILING:
         return False
     leaf = domains.port.ids["leaf"]
     return all((leaf[rows] < 0).all() for rows in verdict.explained.values())

@@ -29,10 +29,13 @@ class Windows:
             return {}
         return {node: id for node in nodes for id, patterns in active if patterns.match(node)}
 
-    def of_components(self, now: float) -> Callable[[str], bool] | None:
-        """Whether a window covers a component by its name; None where none covers any."""
-        active = [patterns for w in self.active(now) if (patterns := self._components[w.id])]
-        return (lambda component: any(patterns.match(component) for patterns in active)) if active else None
+    def of_components(self, now: float) -> tuple[Callable[[str], bool], float] | None:
+        """Whether a window covers a component by its name, and the start of the first such window; None where none
+        covers any."""
+        active = [(w.starts, patterns) for w in self.active(now) if (patterns := self._components[w.id])]
+        if not active:
+            return None
+        return lambda component: any(patterns.match(component) for _, patterns in active), min(at for at, _ in active)
 
     def named(self, now: float) -> list[tuple[str, float]]:
         """The components of active windows by name, each with the start of its window."""

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from fabricmon.forms.decoding import Undecodable, xml_root
-from fabricmon.host.archive import Archive, FieldAnswer
+from fabricmon.host.archive import Archive, FieldAnswer, Trouble
 from fabricmon.host.protocol.gpus import SUCCESS, Gpu, GpuFabric, GpuPcie, NvLink, pci_address
 
+_DRIVER = "/sys/bus/pci/drivers/nvidia"
+"""Lists the GPUs with a driver, also those that NVML does not have any more: unknown from nvidia-smi's output."""
 MOST_BYTES = 16 << 20  # 8 GPUs print 220 KiB
 _STATE, _SPEED, _REPLAYS, _ROLLOVERS, _ACTION = 165, 164, 94, 95, 230  # NVML field ids
 _NOTHING = frozenset({"", "N/A", "Requested functionality has been deprecated"})
@@ -75,6 +77,7 @@ def recorded(archive: Archive, query: str, links: str = "") -> Archive:
     driver = _text(root, "driver_version")
     status = {one.uuid: one for one in nvlink_status(links)} if links else {}
     archive.gpus = []
+    archive.troubles[f"lists {_DRIVER}"] = Trouble(0, "not in the output of nvidia-smi", unsupported=True)
     for index, each in enumerate(root.findall("gpu")):
         gpu = _gpu(index, each, driver)
         key = str(index)
