@@ -118,7 +118,7 @@ def _link(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Unsett
     for node in sorted({index.component(SymptomType.LINK_DOWN, row).node for row in rows.tolist()}):
         if not read.now - read.last_frame(node) <= FRAMES_STOPPED:
             return Unsettled(f"no frames from {node}", HOST_SETTLE)
-    for leaf in _groups(index.domains.port, "leaf", rows):
+    for leaf in _groups(index.domains.port, "leaf", rows) if read.now - verdict.onset < ONE_CAUSE else ():
         fell = read.fell_with(index.domains.members(Kind.PORT, "leaf", leaf), verdict.onset)
         if fell >= FEW:
             return Unsettled(f"{fell} other ports of its leaf fell when it did and are up: it may flap", ONE_CAUSE)
