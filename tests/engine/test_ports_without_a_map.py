@@ -185,16 +185,17 @@ def test_what_fell_before_the_window_is_no_port_of_what_is_maintained(world: Any
 # --- at one moment
 
 
-@pytest.mark.parametrize(("topology", "apart", "words"), [
-    (False, 0.0, ["common"]), (False, 60.0, ["link", "link"]), (True, 0.0, ["link", "link"]),
+@pytest.mark.parametrize(("topology", "apart", "other", "words"), [
+    (False, 0.0, "host-005", ["common"]), (False, 60.0, "host-005", ["link", "link"]),
+    (True, 0.0, "host-005", ["link", "link"]), (False, 0.0, "host-001", ["host"]),
 ])  # fmt: skip
-def test_two_links_of_one_moment_are_one_fault_where_no_map_says_what_they_share(
-    world: Any, topology: bool, apart: float, words: list[str]
+def test_two_links_of_one_moment_are_one_fault_where_nothing_says_what_they_share(
+    world: Any, topology: bool, apart: float, other: str, words: list[str]
 ) -> None:
     w = world(hosts=16, topology=topology)
     w.break_links([("host-001", 1)])
     w.run(apart)
-    w.break_links([("host-005", 1)])
+    w.break_links([(other, 2 if other == "host-001" else 1)])
     w.run(60)
     assert [incident.component.partition("(")[0] for incident in w.firing("warning")] == words
 

@@ -369,7 +369,10 @@ def _fits(first: _Unit, units: Iterable[_Unit], domains: RowDomains) -> bool:
 def _least(phenomenon: Phenomenon, cluster: Sequence[_Unit], domains: RowDomains) -> int:
     """Beginnings from which a cluster can have a common cause. A group and what may be its ports are two."""
     if not any(unit.wide for unit in cluster):
-        return LEAST_UNMAPPED if phenomenon.pairs and all(unit.loose for unit in cluster) else LEAST
+        rows = [row for unit in cluster for row in unit.rows]
+        unmapped = phenomenon.pairs and all(unit.loose for unit in cluster)
+        # what ports of one host share is known
+        return LEAST_UNMAPPED if unmapped and len(np.unique(domains.port.ids["host"][rows])) > 1 else LEAST
     first = _foremost(cluster, domains)
     own = [unit for unit in cluster if unit is first or unit.loose or not unit.wide]
     if first is not None and _fits(first, own, domains):
