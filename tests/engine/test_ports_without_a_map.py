@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import FLOW_MODES
+from fabricmon.engine.diagnosis.causes import FLOW_MODES, Mode
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
@@ -230,6 +230,21 @@ def test_a_link_that_flaps_later_or_fell_with_others_is_part_of_a_flapping_group
     assert found.explained[FLAPPING].tolist() == [0, 2, 4, 6, 12]
     assert located.explained[FLAPPING].tolist() == [14], "its leaf is known: it has another cause"
     assert down.explained[DOWN].tolist() == [13], "a link that stays down does not flap"
+
+
+def test_a_cause_keeps_members_that_another_group_explained_meanwhile() -> None:
+    """Two links of a host are the host or its cage, as probable; the verdict changes between them."""
+    causes, domains = CommonCauses(), of_hosts(8, 2)
+    names = "all links of a host down", "module of a host down"
+    host, cage = (next(mode for mode in HARD_MODES if mode.name == name) for name in names)
+
+    def of(mode: Mode, at: int) -> FaultVerdict:
+        return FaultVerdict((mode,), at, 0.99, 0.99, 20.0, {DOWN: np.array([2 * at, 2 * at + 1])}, 100.0, {}, (), None)
+
+    others = [of(host, at) for at in range(1, 6)]
+    for first, now in ((host, 106.0), (cage, 107.0), (host, 108.0)):
+        (found,) = causes.joined([of(first, 0), *others], {}, domains, seen, now)
+        assert found.explained[DOWN].tolist() == list(range(12))
 
 
 def test_a_row_that_stands_for_something_else_now_is_in_no_cause() -> None:

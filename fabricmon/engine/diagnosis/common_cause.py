@@ -181,7 +181,8 @@ class CommonCauses:
         phenomenon, causes = PHENOMENA[number], self._causes[number]
         _end(causes, units)
         explained = self._rows_of_groups(number, verdicts, units)
-        units = [unit for unit in units if unit.wide or not unit.rows <= explained]
+        held = {row for cause in causes for row in cause.rows}
+        units = [unit for unit in units if unit.wide or unit.rows & held or not unit.rows <= explained]
         _join(phenomenon, causes, units)
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]
         fresh = [unit for unit in free if now - unit.onset <= FRESH]
