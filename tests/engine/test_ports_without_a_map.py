@@ -266,6 +266,18 @@ def test_two_ports_that_show_something_else_together_stay_two(name: str, kind: S
     assert [v.mode.name for v in found] == [name, name]
 
 
+def test_a_link_that_fell_with_two_causes_is_a_member_of_one() -> None:
+    causes, domains = CommonCauses(), of_hosts(16, 2)
+    first, second = flapping([0, 2, 4, 6], [100.0] * 4), flapping([8, 10, 12, 14], [130.0] * 4)
+    fell = {FELL: Observation(domains.port, np.array([20]), np.array([140.0]), np.ones(32, np.bool_))}
+    causes.joined(first, fell, domains, seen, 120.0)
+    for row in range(16):
+        domains.port.ids["leaf"][row] = row // 8  # known since: what flaps later is a cause of its own
+    found = causes.joined([*first, *second], fell, domains, seen, 150.0)
+    assert [v.mode.word for v in found] == ["common", "common"]
+    assert [v.explained.get(FELL, np.empty(0)).tolist() for v in found].count([20]) == 1
+
+
 def test_links_that_fell_with_others_are_no_evidence_of_a_common_cause_and_keep_none() -> None:
     causes, domains = CommonCauses(), of_hosts(8, 2)
     known = np.ones(16, np.bool_)

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from math import inf, log
+from math import log
 
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import GROUPS, ONE_CAUSE, Mode
+from fabricmon.engine.diagnosis.causes import GROUPS
 from fabricmon.engine.diagnosis.coincidence import DAY, UNLIKELY, BeginningRate, chance
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
-from fabricmon.engine.diagnosis.group_modes import RUNS, TOGETHER_MODES
+from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.observation import Observation, Observations
+from fabricmon.engine.diagnosis.phenomena import FLAPPING, FRESH, PHENOMENA, Phenomenon
 from fabricmon.engine.diagnosis.silence_rate import CUT_OFF
 from fabricmon.engine.domains.groups import Ids, Ints
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -43,50 +44,8 @@ MOSTLY = 0.8
 filed at the wrong place, or unknown to the topology (design choice, as for a power domain)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Phenomenon:
-    """One way in which things begin together.
-
-    types   symptom types that show it; a verdict with one of an earlier row belongs there
-    within  seconds
-    joins   seconds after the first beginning until which later ones join: of a setting at any time
-    trails  the same of parts of which no map shows the leaf
-    only_groups  single parts show it for reasons of no fault
-    unmapped  only such parts: where a map locates it, a known cause explains it or it is many
-    pairs     two of such parts are enough: they fail at once
-    """
-
-    mode: Mode
-    types: frozenset[SymptomType]
-    within: float
-    table: Kind = Kind.PORT
-    only_groups: bool = False
-    joins: float = 0.0
-    trails: float = 0.0
-    unmapped: bool = False
-    pairs: bool = False
-
-
-FLAPPING = frozenset({T.LINK_FLAPPING, T.LINK_FELL})
-FRESH = 600.0
-"""Seconds after which a beginning is in no new cause (design choice): flaps show within minutes."""
 GATHERING = 5.0
 """Seconds without a further member after which none is awaited (design choice): a hold and the spread of reads."""
-TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
-PHENOMENA: tuple[Phenomenon, ...] = (
-    Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE),
-    # ports of a switch that flaps show it one after the other, as long as it may take a leaf that restarts
-    Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER, trails=FRESH),
-    Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER, pairs=True),
-    # heat makes errors begin over many minutes
-    Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE, joins=FRESH, pairs=True),
-    Phenomenon(TOGETHER_MODES[4], frozenset({T.CONGESTION}), ONE_CAUSE, only_groups=True),
-    Phenomenon(TOGETHER_MODES[5], frozenset({T.PCIE_DEGRADED}), ONE_CAUSE, Kind.PCIE, joins=inf),
-    Phenomenon(TOGETHER_MODES[6], frozenset({T.LINK_DEGRADED}), ONE_CAUSE),
-    Phenomenon(TOGETHER_MODES[7], frozenset({T.PAUSING}), ONE_CAUSE),
-    Phenomenon(TOGETHER_MODES[8], frozenset({T.NVLINK_DOWN, T.NVLINK_ERRORS, T.GPU_FABRIC}), ONE_CAUSE, Kind.GPU),
-    Phenomenon(TOGETHER_MODES[9], frozenset({T.FLOW_LOSS}), ONE_CAUSE, Kind.FLOW, trails=FRESH, unmapped=True),
-)
 
 
 @dataclass(slots=True)
@@ -144,8 +103,10 @@ class CommonCauses:
         """Forget rows that stand for something else now."""
         for number, phenomenon in enumerate(PHENOMENA):
             rows = set(moved.get(phenomenon.table, ()))
+            if not rows:
+                continue
             self._explained[number] -= rows
-            for cause in self._causes[number] if rows else ():
+            for cause in self._causes[number]:
                 cause.rows -= rows
             self._first[number] = {row: at for row, at in self._first[number].items() if row not in rows}
 
@@ -172,7 +133,7 @@ class CommonCauses:
             self._first[number] = {row: first.get(row, now) for unit in units for row in unit.rows}
             left = self._of(number, units, left, domains, now)
             if T.LINK_FELL in phenomenon.types and (fell := observations.get(T.LINK_FELL)) is not None:
-                left = [_with_fallen(v, phenomenon, fell, left, domains) for v in left]
+                left = _with_fallen(left, phenomenon, fell, domains)
         return left
 
     def _of(
@@ -233,28 +194,29 @@ def _join(phenomenon: Phenomenon, causes: Sequence[_Cause], units: Iterable[_Uni
         latest = max(phenomenon.within, phenomenon.joins, phenomenon.trails if unit.loose else 0.0)
         for cause in causes:
             near = -phenomenon.within <= unit.onset - cause.onset <= latest
-            alike = unit.types & cause.types or unit.types | cause.types <= FLAPPING
-            if near and alike and (not unit.wide or len(unit.rows) < len(cause.rows)):
+            if near and unit.types & cause.types and (not unit.wide or len(unit.rows) < len(cause.rows)):
                 cause.rows |= unit.rows
 
 
 def _with_fallen(
-    verdict: FaultVerdict, phenomenon: Phenomenon, fell: Observation, verdicts: Iterable[FaultVerdict],
-    domains: RowDomains,
-) -> FaultVerdict:  # fmt: skip
-    """A cause of flaps with the ports that fell with flapping ones as its members, where no other verdict has them;
-    they are no evidence of it."""
-    if verdict.domain != phenomenon.mode.domain:
-        return verdict
-    after = fell.onset - verdict.onset
-    loose = domains.port.ids["leaf"][fell.rows] < 0
-    near = (after >= -phenomenon.within) & (after <= np.where(loose, phenomenon.trails, phenomenon.within))
-    taken = [rows for v in verdicts for kind, rows in v.explained.items() if kind in FLAPPING]
-    rows = fell.rows[near & ~np.isin(fell.rows, np.concatenate(taken))]
-    if not len(rows):
-        return verdict
-    every = np.concatenate((verdict.explained.get(T.LINK_FELL, rows[:0]), rows))
-    return replace(verdict, explained={**verdict.explained, T.LINK_FELL: np.sort(every)})
+    verdicts: Sequence[FaultVerdict], phenomenon: Phenomenon, fell: Observation, domains: RowDomains
+) -> list[FaultVerdict]:
+    """The verdicts; causes of flaps with the ports that fell with flapping ones as their members, each in one, where no
+    other verdict has it. They are no evidence of a cause."""
+    taken = np.zeros(domains.by_table[Kind.PORT].rows, np.bool_)
+    for rows in (rows for v in verdicts for kind, rows in v.explained.items() if kind in FLAPPING):
+        taken[rows] = True
+    latest = np.where(domains.port.ids["leaf"][fell.rows] < 0, phenomenon.trails, phenomenon.within)
+    found = list(verdicts)
+    for at, verdict in enumerate(verdicts):
+        if verdict.domain == phenomenon.mode.domain:
+            after = fell.onset - verdict.onset
+            rows = fell.rows[(after >= -phenomenon.within) & (after <= latest) & ~taken[fell.rows]]
+            taken[rows] = True
+            if len(rows):
+                every = np.union1d(verdict.explained.get(T.LINK_FELL, rows), rows)
+                found[at] = replace(verdict, explained={**verdict.explained, T.LINK_FELL: every})
+    return found
 
 
 def _end(causes: list[_Cause], units: Iterable[_Unit]) -> None:

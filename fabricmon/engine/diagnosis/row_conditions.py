@@ -14,7 +14,7 @@ from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import AFTER, STALLED, PortHealth, Unwell, unwell
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.runs import LastParts
-from fabricmon.engine.domains.groups import Floats, Ints, Mask
+from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.fleet.fleet import PRESENCES
 from fabricmon.fleet.link import UP
@@ -56,17 +56,19 @@ def of_components(
     """
     n = len(domains.hosts)
     found, fell = np.zeros(n, np.bool_), ports.tracks.downs.last[:n]
-    groups: list[Mask] = []
+    with np.errstate(invalid="ignore"):
+        lately = fell >= since
+    falling: list[tuple[Ids, int]] = []
     for domain in COVERING:
         covered = np.array([maintained(f"{domain}({name})") for name in domains.names[domain]] + [False], np.bool_)
         if covered.any() and domain in domains.port.ids:
             ids = domains.port.ids[domain]
-            groups += [ids == group for group in np.flatnonzero(covered).tolist()]
             found |= covered[ids]
-    with np.errstate(invalid="ignore"):
-        lately = fell >= since
+            fallen = np.bincount(ids[lately & covered[ids]], minlength=1)
+            falling += [(ids, group) for group in np.flatnonzero(fallen >= FEW).tolist()]
     others = np.flatnonzero(~found & lately)
-    for group in groups if len(others) else ():
+    for ids, number in falling if len(others) else ():
+        group = ids == number
         times = np.sort(fell[group & lately])
         first, last = np.searchsorted(times, fell[others] - TOGETHER), np.searchsorted(times, fell[others] + TOGETHER)
         near = others[last - first >= FEW]
