@@ -125,8 +125,9 @@ def _due(
         if not reason and entry is not None:
             reason = "" if incident.status == "firing" else reasons.of_withheld(incident)
             last = reasons.last(incident)
-            # one that ended and fires again as the receiver knows it has nothing to wait for
-            if not reason and (incident.status != "firing" or (last is not None and last.covers(incident))):
+            # one that ended and fires again as the receiver knows it, or as it does not take, has nothing to wait for
+            known = last is not None and last.covers(incident)
+            if not reason and (incident.status != "firing" or known or not reasons.receiver.takes(incident)):
                 released.append(entry)
         if reason:
             since = entry.at if entry is not None else reasons.now
