@@ -11,6 +11,7 @@ Units and time, everywhere in fabricmon:
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -47,6 +48,21 @@ class ComponentId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.node}/{self.name}" if self.name else self.node
+
+
+class SweptId(ComponentId):
+    """Name of a row that a sweep reads, a port elsewhere: ("port", "host-007", "leaf-3/12"), equal to the same as a
+    `ComponentId`. A reader sees the port, "leaf-3/12": the node only read it."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def row_id(kind: Kind, node: str, name: str, labels: Mapping[str, str]) -> ComponentId:
+    """The name of a row with these labels."""
+    return (SweptId if labels.get("swept") else ComponentId)(kind, node, name)
 
 
 class Sample(NamedTuple):

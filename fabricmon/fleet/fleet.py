@@ -6,7 +6,7 @@ computed before `advance`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median_low
@@ -33,6 +33,8 @@ again. The store forgets such a node as soon."""
 LISTED = 0.125
 """Share of the nodes whose inventories are there, from which on the others are expected to have as many rows as the
 median of these: no node can have a table grow for rows that it does not send."""
+NAMED_KINDS = (Kind.PORT, Kind.GPU, Kind.PCIE, Kind.NVLINK, Kind.FLOW)
+"""In which tables a part of an incident is looked for, in this order."""
 NODE_COLUMNS = ("presence", "last_frame", "first_seen", "interval", "booted")
 
 
@@ -274,6 +276,34 @@ class Fleet:
         if not name or known.inventory is None or any(name in mine for mine in known.rows.values()):
             return True
         return not is_removed(name, {}, known.removed) and now - max(since, known.listed) < GONE_TIME
+
+    def find(self, part: str, kinds: Iterable[Kind] = NAMED_KINDS) -> ComponentId | None:
+        """The row that an incident speaks of: "host-007" or "host-007/mlx5_3/1"; the near end of a link's name,
+        "host-007/mlx5_3/1, leaf-3/12"; a port elsewhere that a sweep reads, "leaf-3/12". Names of nodes may have a "/"
+        themselves. None where there is none."""
+        node, name = self.split(part)
+        if not name and node in self.nodes:
+            return self.tables[Kind.NODE].ids[self.nodes[node].row]
+        for kind in kinds:
+            table = self.tables[kind]
+            row = table.row(ComponentId(kind, node, name))
+            row = table.swept(part.partition(", ")[0]) if row is None else row
+            if row is not None:
+                return table.ids[row]
+        return None
+
+    def port(self, part: str) -> int | None:
+        """The PORT row that an incident speaks of, None where there is none."""
+        found = self.find(part, (Kind.PORT,))
+        return self.tables[Kind.PORT].row(found) if found is not None and found.kind is Kind.PORT else None
+
+    def split(self, part: str) -> tuple[str, str]:
+        """Node and component of a part, whether it is known or not."""
+        words = part.partition(", ")[0].split("/")
+        for count in range(1, len(words) + 1):
+            if (node := "/".join(words[:count])) in self.nodes:
+                return node, "/".join(words[count:])
+        return words[0], "/".join(words[1:])
 
     # --- the tick
 

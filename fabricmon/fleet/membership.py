@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fabricmon.fleet.layout import KindLayout, Landing
 from fabricmon.fleet.table import Table
-from fabricmon.model import ComponentId, Kind, Part
+from fabricmon.model import Kind, Part, row_id
 
 GONE_ROWS = 256
 """Rows of one node and kind that are kept after they left its inventory; the oldest go first."""
@@ -72,7 +72,7 @@ def enter(
     new = [name for name in labels if name not in mine] if former else list(labels)
     if new:
         kind = table.kind
-        mine.update(zip(new, table.add(number, [ComponentId(kind, node, name) for name in new],
+        mine.update(zip(new, table.add(number, [row_id(kind, node, name, labels[name]) for name in new],
                                        [labels[name] for name in new]), strict=True))  # fmt: skip
     if former:
         table.part_of[:, np.array(list(mine.values()), np.intp)] = 0
@@ -155,7 +155,7 @@ def _follow_names(table: Table, node: str, mine: dict[str, int], labels: Mapping
         former = lost.get(serial(facts)) if name not in mine else None
         if former is not None and former in mine:
             row = mine[name] = mine.pop(former)
-            table.rename(row, ComponentId(table.kind, node, name))
+            table.rename(row, row_id(table.kind, node, name, facts))
 
 
 def _epoch(table: Table, row: int, facts: dict[str, str]) -> bool:

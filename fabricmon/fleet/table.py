@@ -18,7 +18,7 @@ from fabricmon.fleet import freshness
 from fabricmon.fleet.arithmetic import NO_RATE, Mark, Marks
 from fabricmon.fleet.clocks import PartClocks, ReadTimes
 from fabricmon.fleet.row_state import Floats, Numbers, Rows, RowState, numbers, per_row
-from fabricmon.model import ComponentId, Kind
+from fabricmon.model import ComponentId, Kind, SweptId
 from fabricmon.topology.groups import Domains
 
 LARGE = 4096
@@ -98,6 +98,7 @@ class Table(RowState):
         self._spare_counted: list[int] = []
         self._free: list[int] = []
         self._row: dict[ComponentId, int] = {}
+        self._swept: dict[str, dict[int, None]] = {}  # name of a port elsewhere -> rows: several may sweep it
         self.flat = self.cells.reshape(-1)
         self._counting: Mapping[ReadTimes, Sequence[tuple[Counter, int, int]]] = {}
         self._counting_of = -1  # `shape` that it was made of
@@ -114,6 +115,10 @@ class Table(RowState):
     def row(self, component: ComponentId) -> int | None:
         return self._row.get(component)
 
+    def swept(self, name: str) -> int | None:
+        """The first row of those that sweeps have of a port elsewhere, "leaf-3/12"."""
+        return next(iter(self._swept.get(name, ())), None)
+
     def reserve(self, rows: int) -> None:
         """Make room for so many more rows, at once."""
         needed = self.n + rows - len(self._free)
@@ -129,13 +134,13 @@ class Table(RowState):
         for component, facts in zip(components, labels, strict=True):
             if self._free:
                 row = self._free.pop()
-                self.ids[row], self.labels[row] = component, facts
+                self.labels[row] = facts
             else:
                 row = self.n
                 self.n += 1
                 self.ids.append(component)
                 self.labels.append(facts)
-            self._row[component] = row
+            self._name(row, component)
             rows.append(row)
         at = np.array(rows, np.intp)
         self.node[at], self.present[at] = node, True
@@ -165,9 +170,8 @@ class Table(RowState):
 
     def rename(self, row: int, component: ComponentId) -> None:
         """Rename hardware: its counters go on, state kept by generation begins anew."""
-        del self._row[self.ids[row]]
-        self._row[component] = row
-        self.ids[row] = component
+        self._unname(row)
+        self._name(row, component)
         self.generation[row] += 1
         self._unplace((row,))
         self.changes += 1
@@ -175,13 +179,28 @@ class Table(RowState):
     def drop(self, rows: Numbers) -> None:
         """Free rows whose node or component is forgotten."""
         for row in rows.tolist():
-            del self._row[self.ids[row]]
+            self._unname(row)
             self.ids[row], self.labels[row] = ComponentId(self.kind, "", ""), {}
             self._free.append(row)
         self._unplace(rows.tolist())
         self.forget(rows)
         self.generation[rows] += 1
         self.changes += 1
+
+    def _name(self, row: int, component: ComponentId) -> None:
+        self.ids[row] = component
+        self._row[component] = row
+        if isinstance(component, SweptId):
+            self._swept.setdefault(component.name, {})[row] = None
+
+    def _unname(self, row: int) -> None:
+        component = self.ids[row]
+        del self._row[component]
+        if isinstance(component, SweptId):
+            rows = self._swept[component.name]
+            del rows[row]
+            if not rows:
+                del self._swept[component.name]
 
     def _unplace(self, rows: Iterable[int]) -> None:
         if self.kind is Kind.PORT:  # the only ones that are placed one by one

@@ -13,6 +13,7 @@ from fabricmon.collect import COLLECTORS
 from fabricmon.engine.engine import Engine
 from fabricmon.fabric.subnet import At
 from fabricmon.model import Component, Identity, Incident, Inventory, Kind, Part, Presence, Reading, Snapshot
+from fabricmon.notify.node_condition import nodes_in
 from fabricmon.rules.rule import Scope
 from fabricmon.sim.layout import Layout, sysfs_guid
 from fabricmon.sim.shapes import rail_fabric
@@ -151,6 +152,24 @@ def test_a_cut_cable_between_switches(site: Site) -> None:
     assert {site.words(a), site.words(b)} == set(found.component.removeprefix("link(").removesuffix(")").split(", "))
     assert "node" not in found.labels  # no host: nobody may drain the one that swept
     assert all(not word.startswith("nic(") for word in found.candidates)
+    assert found.parts in ((site.words(a),), (site.words(b),), (site.words(a), site.words(b)))
+    assert "sweeper" not in {e.component.partition("/")[0] for e in found.evidence}
+    assert "sweeper" not in nodes_in(found), "the node that swept has no fault"
+    part = site.engine.fleet.find(found.parts[0])
+    assert part is not None
+    assert (part.node, str(part)) == ("sweeper", found.parts[0])
+
+
+def test_the_cables_of_a_dead_spine_are_named_by_their_ports(site: Site) -> None:
+    spine = next(guid for guid, s in site.played.switches.items() if s.level == 1)
+    cut = [at for at in site.played.far if at.node == spine]
+    for at in cut:
+        site.played.pull(at)
+    site.run(150)
+    found = only(site.firing())
+    ends = {site.words(end) for at in cut for end in (at, site.played.far[at])}
+    assert len(found.parts) == found.members.bad
+    assert set(found.parts) <= ends
 
 
 @pytest.mark.parametrize("of_adapter", [True, False])

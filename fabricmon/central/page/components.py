@@ -63,7 +63,7 @@ def link_of(around: Surroundings, word: str) -> str:
     if thing is not None:
         return named_link(thing.kind, thing.name, word)
     inside = inside.partition(",")[0].strip()
-    found = find(around.fleet, inside)
+    found = around.fleet.find(inside)
     if found is None:
         switch = find_named("switch", inside.partition("/")[0], around)
         return f"<code>{e(word)}</code>" if switch is None else named_link("switch", switch.name, word)
@@ -72,18 +72,6 @@ def link_of(around: Surroundings, word: str) -> str:
 
 def _to(found: ComponentId, word: str) -> str:
     return node_link(found.node).replace(f"<code>{e(found.node)}</code>", f"<code>{e(word)}</code>")
-
-
-def find(fleet: Fleet, word: str) -> ComponentId | None:
-    """The row that "node/name" or "node" names; None where there is none."""
-    node, _, name = word.partition("/")
-    if not name:
-        return ComponentId(Kind.NODE, node, "") if node in fleet.nodes else None
-    for kind in (Kind.PORT, Kind.GPU, Kind.PCIE, Kind.NVLINK, Kind.FLOW):
-        component = ComponentId(kind, node, name)
-        if fleet.tables[kind].row(component) is not None:
-            return component
-    return None
 
 
 def ports_of(of: Utilisation, fleet: Fleet, node: str) -> list[PortRow]:

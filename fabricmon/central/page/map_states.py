@@ -86,7 +86,7 @@ def _ports(
         state_of = OF_SEVERITY[incident.severity]
         if state_of == SYMPTOM:
             continue
-        hit = [row for part in incident.parts if (row := _row(fleet, part)) is not None and row < view.n]
+        hit = [row for part in incident.parts if (row := fleet.port(part)) is not None and row < view.n]
         found[hit] = np.maximum(found[hit], state_of)
         domain, names = _component(incident.component)
         if domain in DOMAINS and incident.members.bad > len(incident.parts):
@@ -95,12 +95,6 @@ def _ports(
                 inside = struck & (view.group(domain) == group)
                 found[inside] = np.maximum(found[inside], state_of)
     return found
-
-
-def _row(fleet: Fleet, part: str) -> int | None:
-    node, _, name = part.partition("/")
-    known = fleet.nodes.get(node)
-    return known.rows.get(Kind.PORT, {}).get(name) if known is not None else None
 
 
 def _group(view: View, domain: str, names: Sequence[str]) -> int | None:

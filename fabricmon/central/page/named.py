@@ -57,11 +57,7 @@ class NamedThing:
             return True
         if self.switch is not None and self.switch.name and f"{self.switch.name}/" in inside:
             return True
-        for node, _, name in (part.partition("/") for part in incident.parts):
-            known = fleet.nodes.get(node)
-            if node in self.nodes or (known is not None and known.rows.get(Kind.PORT, {}).get(name, -1) in rows):
-                return True
-        return False
+        return any(part.partition("/")[0] in self.nodes or fleet.port(part) in rows for part in incident.parts)
 
 
 class NamedKind(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from fabricmon.fleet.fleet import Fleet
-from fabricmon.model import ComponentId, Incident, Kind
+from fabricmon.model import Incident, Kind
 from fabricmon.notify.matchers import nodes_of
 
 
@@ -66,8 +66,7 @@ def _found(incident: Incident, fleet: Fleet) -> Whereabouts:
     named, table = by_labels(incident), fleet.tables[Kind.PORT]
     rails, leaves = set(named.rails), set(named.leaves)
     for part in incident.parts:
-        node, _, name = part.partition("/")
-        row = table.row(ComponentId(Kind.PORT, node, name)) if name else None
+        row = fleet.port(part)
         if row is None or table.domains is None:
             continue
         for domain, found in (("rail", rails), ("leaf", leaves)):

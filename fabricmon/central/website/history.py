@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Category, Counter
 from fabricmon.central.documents.past import LimitDocument, MarkDocument, PastDocument, SeriesDocument
-from fabricmon.central.page.components import as_shown, column_title, find
+from fabricmon.central.page.components import as_shown, column_title
 from fabricmon.central.page.rule_limits import readings_of, rule_limits
 from fabricmon.central.store.database import StoreError
 from fabricmon.central.store.reads import DAY
@@ -84,7 +84,7 @@ class History:
         firing = [i for i in self._engine.incidents() if i.status == "firing"]
         for place in range(max((len(i.parts) for i in firing), default=0)):
             for incident in firing:
-                if place < len(incident.parts) and (found := find(fleet, incident.parts[place])) is not None:
+                if place < len(incident.parts) and (found := fleet.find(incident.parts[place])) is not None:
                     yield found
 
     async def day_document(self, component: ComponentId) -> PastDocument:

@@ -170,7 +170,7 @@ class StatusPage:
             silenced_by(found, self._evaluator.silences.active(now), now),
             clock,
             self._named.link,
-            [member for part in found.parts[:MAX_DRAWN] if (member := known.find(fleet, part)) is not None],
+            [member for part in found.parts[:MAX_DRAWN] if (member := fleet.find(part)) is not None],
         )
         return self._detail(request, found.title, html)
 
@@ -207,6 +207,7 @@ class StatusPage:
         row = engine.fleet.tables[component.kind].row(component) if component else None
         if component is None or row is None:
             return self._missing(request, "No such component", "No agent has reported it.")
+        component = engine.fleet.tables[component.kind].ids[row]
         now, _, nodes, incidents = self._evaluator.current()
         html = component_detail(
             component,
@@ -247,8 +248,11 @@ class StatusPage:
         day = api_request.one_of(query, "span", ("hours", "day")) == "day"
         if component is None:
             raise api_request.Refused(400, "kind, node and name of a component are required")
-        if self._history is None or self._evaluator.engine.fleet.tables[component.kind].row(component) is None:
+        table = self._evaluator.engine.fleet.tables[component.kind]
+        row = table.row(component)
+        if self._history is None or row is None:
             raise api_request.Refused(404, f"no {component.kind} {str(component)!r}")
+        component = table.ids[row]
         found = await self._history.day_document(component) if day else self._history.series_document(component)
         if form != "csv":
             return api.answer(found)

@@ -52,11 +52,11 @@ class ClaimLookup:
 
     def part_state(self, part: str, kind: str, since: float, now: float) -> PartState:
         """State of a part that an incident of this kind names since before `since`."""
-        node, name = self._named(part)
-        for table in (Kind.PORT, Kind.GPU, Kind.PCIE, Kind.FLOW) if name else (Kind.NODE,):
-            row = self._row(ComponentId(table, node, name))
-            if row is not None:
-                return PartState.HEALTHY if self._rule_states.healthy(row, table, kind) else PartState.UNCONFIRMED
+        found = self._fleet.find(part)
+        row = self._row(found) if found is not None else None
+        if found is not None and row is not None:
+            return PartState.HEALTHY if self._rule_states.healthy(row, found.kind, kind) else PartState.UNCONFIRMED
+        node, name = self._fleet.split(part)
         return PartState.UNCONFIRMED if self._fleet.exists(node, name, since, now) else PartState.LEFT
 
     def exists(self, component: ComponentId) -> bool:
@@ -66,15 +66,6 @@ class ClaimLookup:
     def expected(self, node: str) -> bool:
         """Whether a target leads to the node."""
         return node in self._fleet.nodes
-
-    def _named(self, part: str) -> tuple[str, str]:
-        """Node and component of a part, "host-007/mlx5_3/1"; of a link's name, "host-007/mlx5_3/1, leaf-3/12", its
-        near end. Names of nodes may have a "/" themselves."""
-        words = part.partition(", ")[0].split("/")
-        for count in range(1, len(words) + 1):
-            if (node := "/".join(words[:count])) in self._fleet.nodes:
-                return node, "/".join(words[count:])
-        return words[0], "/".join(words[1:])
 
     def swept_link(self, component: ComponentId) -> tuple[str, str] | None:
         """Name and host ("" none) of the link of a port that a sweep reports; None for any other component."""
