@@ -35,7 +35,9 @@ LISTED = 0.125
 median of these: no node can have a table grow for rows that it does not send."""
 NAMED_KINDS = (Kind.PORT, Kind.GPU, Kind.PCIE, Kind.NVLINK, Kind.FLOW)
 """In which tables a part of an incident is looked for, in this order."""
-NODE_COLUMNS = ("presence", "last_frame", "first_seen", "interval", "booted")
+ANSWERS = frozenset({Presence.REFUSED, Presence.CLONED, Presence.INCOMPATIBLE})
+"""States of a node that answers and sends no frames."""
+NODE_COLUMNS = ("presence", "last_frame", "first_seen", "answered", "interval", "booted")
 
 
 @dataclass(slots=True)
@@ -235,6 +237,8 @@ class Fleet:
     def presence(self, node: str, presence: Presence, detail: str, now: float) -> None:
         """Set the state of a node's pull; adds the node when it is new."""
         known = self._node(node, now)
+        if presence is Presence.UNREACHABLE and known.presence in ANSWERS:
+            self._put(known, "answered", now)
         known.presence, known.detail = presence, detail
         self._put(known, "presence", float(PRESENCES.index(presence)))
         self.tables[Kind.NODE].labels[known.row]["detail"] = detail

@@ -45,8 +45,10 @@ class AgentSilentParams(RuleParams, frozen=True):
 
 
 def silence(view: View) -> NDArray[np.float64]:
-    """Seconds since the last frame; since the node became known where none ever came."""
-    return view.now - np.fmax(view.value("last_frame"), view.value("first_seen"))
+    """Seconds since the last frame; since the node became known where none ever came; of a node that does not answer,
+    since it last did: a host that refused connections, because no agent ran on it, was up."""
+    since = np.fmax(view.value("last_frame"), view.value("first_seen"))
+    return view.now - np.where(_unanswered(view), np.fmax(since, view.value("answered")), since)
 
 
 def limits(view: View, params: AgentSilentParams) -> NDArray[np.float64]:
@@ -73,8 +75,12 @@ def test(view: View, params: AgentSilentParams) -> Outcome:
 
 
 def _vanished(view: View) -> NDArray[np.bool_]:
-    """Nodes that reported and do not answer at all now: down, or cut off."""
-    return (view.value("presence") == PRESENCES.index(Presence.UNREACHABLE)) & np.isfinite(view.value("last_frame"))
+    """Nodes that reported or answered and do not answer at all now: down, or cut off."""
+    return _unanswered(view) & (np.isfinite(view.value("last_frame")) | np.isfinite(view.value("answered")))
+
+
+def _unanswered(view: View) -> NDArray[np.bool_]:
+    return np.asarray(view.value("presence") == PRESENCES.index(Presence.UNREACHABLE))
 
 
 def _presence(view: View, row: int) -> Presence:
@@ -85,7 +91,10 @@ def evidence(view: View, row: int, params: AgentSilentParams) -> tuple[Evidence,
     quiet_for = float(silence(view)[row])
     limit = float(limits(view, params)[row])
     detail = view.label(row, "detail")
-    text = f"{WORDS[_presence(view, row)]}; last frame at {clock_time(view.now - quiet_for)}"
+    last, answered = float(view.value("last_frame")[row]), float(view.value("answered")[row])
+    text = f"{WORDS[_presence(view, row)]}; {f'last frame at {clock_time(last)}' if last == last else 'no frame yet'}"
+    if _unanswered(view)[row] and answered > np.fmax(last, 0.0):
+        text += f"; without an agent it answered until {clock_time(answered)}"
     text += f" ({detail})" if detail else ""
     formula = f"no frame in max({params.intervals:g} intervals, {params.after:g} s); unanswered {params.unanswered:g} s"
     return (reading(text, formula, quiet_for, limit, measure="agent_silent.quiet"),)
@@ -120,7 +129,8 @@ RULE = Rule(
     ),
     decision=(
         "No frame came from this node for 30 seconds, or three of its intervals if that is longer; for 20 seconds if "
-        "it does not answer either. A silent agent is "
+        "it does not answer either, which counts from its last answer: a node that refuses connections is up. A silent "
+        "agent is "
         "not a dead node: agents are restarted, upgraded and starved. So this is information; it becomes a fault "
         "of the host or of its power domain only with evidence from other nodes. Meanwhile the node's ports keep "
         "their last known state: silence is never recovery. Two agents under one name are a warning: neither of "

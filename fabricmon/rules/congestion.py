@@ -95,6 +95,8 @@ def test(view: View, params: CongestionParams) -> Outcome:
         pressed &= _marked(pressure.closed, n)
     rows = np.flatnonzero(pressed)
     compared = _compared(view, params)
+    # an estimate is compared with the port's own past: before it has one, nothing shows that something began
+    nearing |= compared & ~pressure.usual.of(view.table.whole, RAISING * WINDOW)
     if len(rows) and compared.any():
         rows = rows[~compared[rows] | stands_out(view, rows, params.apart)]
     if len(rows):

@@ -24,7 +24,7 @@ def others_wait(view: View, rows: Rows) -> Floats:
 
 
 def stands_out(view: View, rows: Rows, apart: float) -> Bools:
-    """Rows that wait `apart` times as long as those others and as in their own last hour."""
+    """Rows that wait `apart` times as long as those others and as in their own last hour, where it is known."""
     pressure = view.tracks.pressure
     recent = pressure.stalled.recent[0, rows]
     found = np.asarray((recent >= PRESSED) & (recent >= apart * others_wait(view, rows)))

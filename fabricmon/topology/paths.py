@@ -1,9 +1,9 @@
 """Parts of the fabric that every flow passes: many groups a row. Pure, NumPy.
 
 A flow row names its two ports and, where it is known, the switches between them (model.Component). It is a member of
-both ends' links, adapters, of the leaves, spines and cores of its path and of the cables between them. A flow without a
-path between two leaves is a member of its plane, or where all switches carry hosts of its network: any switch of it may
-have carried any of its packets.
+both ends' links, adapters, of the far host, of the leaves, spines and cores of its path and of the cables between them.
+A flow without a path between two leaves is a member of its plane, or where all switches carry hosts of its network: any
+switch of it may have carried any of its packets. A far end of which no agent has reported is placed by the topology.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricmon.model import ComponentId
+from fabricmon.model import ComponentId, Kind, SweptId
 from fabricmon.topology.graph import End, Graph
 from fabricmon.topology.graph_index import GraphIndex
 from fabricmon.topology.groups import Domains, GroupNumbers, Ints, Many, spans
@@ -23,6 +23,8 @@ from fabricmon.topology.stages import level_word
 
 FLOW_DOMAINS = ("link", "nic", "host", "leaf", "spine", "core", "plane", "network")
 BY_PATH = ("link", "leaf", "spine", "core")
+UNSEEN = 2**16
+"""Names of far ends without a row that are remembered: agents say them."""
 
 
 class FlowPaths:
@@ -40,6 +42,7 @@ class FlowPaths:
         self._ends: list[tuple[str, str]] = []
         self._path: list[int] = []
         self._between = _between(index.graph) if index is not None else {}
+        self._unseen: dict[str, dict[str, int]] = {}
         self.near: Ints = np.zeros(0, np.int64)
 
     def assign(
@@ -58,7 +61,10 @@ class FlowPaths:
             self.near = np.zeros(0, np.int64)
             empty = Many(np.zeros(1, np.int64), np.zeros(0, np.int32))
             return dict.fromkeys(FLOW_DOMAINS, empty)
-        at = {str(component): row for row, component in enumerate(ports) if component.node}
+        at: dict[str, int] = {}
+        for row, component in enumerate(ports):
+            if component.node and (str(component) not in at or not isinstance(component, SweptId)):
+                at[str(component)] = row
         near = np.array([at.get(ends[0], -1) for ends in self._ends], np.int64)
         far = np.array([at.get(ends[1], -1) for ends in self._ends], np.int64)
         self.near = near
@@ -67,8 +73,14 @@ class FlowPaths:
     def _join_up(self, near: Ints, far: Ints, path: Ints, domains: Domains) -> dict[str, Many]:
         def ids_of(domain: str, row: Ints) -> NDArray[np.int32]:
             ids = domains.ids[domain]
-            return np.where(row >= 0, ids[row], -1).astype(np.int32) if len(ids) else np.full(len(row), -1, np.int32)
+            found = np.where(row >= 0, ids[row], -1).astype(np.int32) if len(ids) else np.full(len(row), -1, np.int32)
+            if row is far:
+                for flow, of in unseen:
+                    found[flow] = of.get(domain, -1)
+            return found
 
+        strangers = np.flatnonzero((far < 0) & (near >= 0)).tolist()
+        unseen = [(flow, self._placed_by_graph(self._ends[flow][1])) for flow in strangers]
         pathless = path < 0
         leaves = ids_of("leaf", near), ids_of("leaf", far)
         apart = pathless & (leaves[0] != leaves[1])
@@ -96,6 +108,27 @@ class FlowPaths:
                 row.append(known[position])
                 group.append(flat[entries])
             found[domain] = _compressed(row, group, len(near))
+        return found
+
+    def _placed_by_graph(self, peer: str) -> dict[str, int]:
+        """Groups of a port without a row, "host-007/mlx5_3/1", empty where the topology does not have it."""
+        known = self._unseen.get(peer)
+        if known is not None or self._index is None:
+            return known or {}
+        if len(self._unseen) >= UNSEEN:
+            self._unseen.clear()
+        node, device, port = (*peer.rsplit("/", 2), "", "")[:3]
+        place = self._index.find(ComponentId(Kind.PORT, node, f"{device}/{port}"), {}, device, port)
+        found = self._unseen[peer] = {}
+        if place is not None:
+            found |= {
+                "link": self._groups["link"].number(place.cable, place.title),
+                "nic": self._groups["nic"].number((node, device), f"{node}/{device}"),
+                "host": self._groups["host"].number(node, node),
+            }
+            if place.leaf is not None:
+                about = {"switch": place.leaf.name or place.leaf.id, "guid": place.leaf.id, "ports": str(place.ports)}
+                found["leaf"] = self._groups["leaf"].number(place.leaf.id, place.leaf_name, about)
         return found
 
     def _parse_row(self, component: ComponentId, labels: Mapping[str, str]) -> tuple[tuple[str, str], int]:

@@ -445,6 +445,9 @@ TWO_LEAVES = [of_group("leaf down", 0, range(4)), of_group("leaf down", 1, range
         ([of_group("leaf down", 0, range(4)), of_group("ports of a leaf down", 1, [8, 9, 10])], ["leaf", "part"]),
         ([*TWO_LEAVES, of_group("cable or optic down", 9, [9])], ["leaf", "leaf", "link"]),
         ([*TWO_LEAVES, *(of_group("cable or optic down", at, [at]) for at in (9, 14))], ["common"]),
+        ([of_group("rail down", 0, range(8)), of_group("leaf down", 2, range(8, 12), 101.0)], ["common"]),
+        ([of_group("rail down", 0, range(4)), of_group("leaf down", 2, range(8, 12), 101.0)], ["rail", "leaf"]),
+        ([of_group("rail down", 0, range(16))], ["rail"]),
     ],
 )
 def test_two_parts_of_groups_or_three_groups_at_one_moment_have_a_common_cause_two_whole_ones_have_not(

@@ -62,7 +62,7 @@ expect:
 """
 
 
-@pytest.mark.parametrize(("warmup", "severity"), [("0s", "info"), ("120s", "warning")])
+@pytest.mark.parametrize(("warmup", "severity"), [("0s", "info"), ("60s", "info"), ("120s", "warning")])
 def test_what_may_be_normal_work_is_information_where_it_was_there_at_the_first_reading(warmup, severity):
     seen = watch(parse(CONGESTED.format(warmup=warmup), "congested"), 1)
     found = {v.incident.component: v.incident for v in seen.versions if v.incident.kind == "fault_domain"}

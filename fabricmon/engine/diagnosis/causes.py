@@ -177,6 +177,8 @@ NOTED = frozenset(kind.symptom for kind in KINDS.values() if kind.symptom and ki
 FLOW_MODES: tuple[Mode, ...] = (
     Mode("cable or optic losing packets", "link", "packet_loss", 8.0, {T.FLOW_LOSS: 0.9}),
     Mode("NIC losing packets", "nic", "packet_loss", 8.9, {T.FLOW_LOSS: 0.9}),
+    # Whose agent has never reported: without it, it is no silent host.
+    Mode("host losing packets", "host", "packet_loss", 9.2, {T.FLOW_LOSS: 0.9}, 2),
     Mode("leaf losing packets", "leaf", "fault_domain", 9.2, {T.FLOW_LOSS: 0.9}, 2, severity=Severity.CRITICAL),
     Mode("half of a leaf losing packets", "leaf", "fault_domain", 9.9,
          {T.FLOW_LOSS: 0.5}, 2, severity=Severity.CRITICAL),

@@ -28,7 +28,8 @@ T = SymptomType
 LEAST = 4
 """Beginnings of single parts that can have an unknown common cause (docs/methods.md#learned-groups)."""
 LEAST_UNMAPPED = 2
-"""The same of ports of which no map shows what they share, as the two of a module, where `Phenomenon.pairs`."""
+"""The same of ports and hosts of which no map shows what they share, as the two of a module or a chassis, where
+`Phenomenon.pairs`."""
 USUAL = (
     1.0  # a day: beginnings of a kind in a fabric of which nothing is known yet, the prior of the rate (design choice)
 )
@@ -54,8 +55,10 @@ class _Unit:
 
     wide    it is on a group; partly: no whole one (`_is_partly`)
     loose   no leaf is known of any of its ports: they may be those of another group
+    unplaced  no map shows what it shares with others: no leaf of its ports, no chassis of its host
     known   it is a common cause already
     types   symptom types that show it
+    counts  as so many beginnings: the leaves of a rail
     """
 
     onset: float
@@ -66,6 +69,8 @@ class _Unit:
     partly: bool = False
     loose: bool = False
     types: frozenset[SymptomType] = frozenset()
+    counts: int = 1
+    unplaced: bool = False
 
 
 @dataclass(slots=True)
@@ -152,8 +157,9 @@ class CommonCauses:
                 cluster = [unit for unit in cluster if not unit.known]
             least = _least(phenomenon, cluster, domains)
             rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
-            odds = chance(len(cluster), rates[number].before(cluster[0].onset), phenomenon.within)
-            if len(cluster) >= least and odds < UNLIKELY:
+            count = sum(unit.counts for unit in cluster)
+            odds = chance(count, rates[number].before(cluster[0].onset), phenomenon.within)
+            if len(cluster) > 1 and count >= least and odds < UNLIKELY:
                 causes.append(_cause(phenomenon, cluster, odds))
             elif len(cluster) > 1 and self._grows(number, cluster, now):
                 verdicts = _gathering(verdicts, cluster)
@@ -225,7 +231,7 @@ def _end(causes: list[_Cause], units: Iterable[_Unit]) -> None:
         mine = [unit for unit in units if unit.rows & cause.rows]
         largest = max((len(unit.rows) for unit in mine if unit.wide), default=0)
         absorbed = largest > ABSORBED * sum(len(unit.rows) for unit in mine)
-        if not mine or (len(mine) < _least_groups(mine) and absorbed):
+        if not mine or (absorbed and sum(unit.counts for unit in mine) < _least_groups(mine)):
             causes.remove(cause)
 
 
@@ -262,14 +268,31 @@ def _units(
                 loose = _is_loose(phenomenon, verdict, every, domains)
                 if phenomenon.unmapped and not loose:
                     continue
-                found.append(_Unit(verdict.onset, mine, verdict, wide, known, partly, loose, types=frozenset(rows)))
+                types, counts = frozenset(rows), _leaves(verdict, every, domains)
+                unplaced = loose or _in_no_chassis(phenomenon, every, domains)
+                found.append(_Unit(verdict.onset, mine, verdict, wide, known, partly, loose, types, counts, unplaced))
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     # the server may be cut off where most hosts are silent without a known cause
     if silent is not None and len(silent.rows) - len(explained) <= CUT_OFF * (int(silent.known.sum()) - len(explained)):
         for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
-            if row not in explained and witnessed(T.AGENT_SILENT, np.array([row])):
-                found.append(_Unit(onset, frozenset((row,)), None, types=phenomenon.types))
+            one = np.array([row])
+            if row not in explained and witnessed(T.AGENT_SILENT, one):
+                unplaced = _in_no_chassis(phenomenon, one, domains)
+                found.append(_Unit(onset, frozenset((row,)), None, types=phenomenon.types, unplaced=unplaced))
     return found
+
+
+def _leaves(verdict: FaultVerdict, rows: Ints, domains: RowDomains) -> int:
+    """Leaves of a rail that fail, 1 for anything else."""
+    return max(1, len(np.unique(domains.port.ids["leaf"][rows]))) if verdict.domain == "rail" else 1
+
+
+def _in_no_chassis(phenomenon: Phenomenon, rows: Ints, domains: RowDomains) -> bool:
+    """Whether the chassis is known of none of these hosts."""
+    if phenomenon.table is not Kind.NODE:
+        return False
+    chassis = domains.by_table[Kind.NODE].ids.get("chassis")
+    return chassis is None or bool((chassis[rows] < 0).all())
 
 
 def _is_loose(phenomenon: Phenomenon, verdict: FaultVerdict, rows: Ints, domains: RowDomains) -> bool:
@@ -333,9 +356,10 @@ def _least(phenomenon: Phenomenon, cluster: Sequence[_Unit], domains: RowDomains
     """Beginnings from which a cluster can have a common cause. A group and what may be its ports are two."""
     if not any(unit.wide for unit in cluster):
         rows = [row for unit in cluster for row in unit.rows]
-        unmapped = phenomenon.pairs and all(unit.loose for unit in cluster)
+        unmapped = phenomenon.pairs and all(unit.unplaced for unit in cluster)
         # what ports of one host share is known
-        return LEAST_UNMAPPED if unmapped and len(np.unique(domains.port.ids["host"][rows])) > 1 else LEAST
+        several = unmapped and len(np.unique(domains.by_table[phenomenon.table].ids["host"][rows])) > 1
+        return LEAST_UNMAPPED if several else LEAST
     first = _foremost(cluster, domains)
     own = [unit for unit in cluster if unit is first or unit.loose or not unit.wide]
     if first is not None and _fits(first, own, domains):
@@ -352,7 +376,7 @@ def _least_groups(units: Iterable[_Unit]) -> int:
     whole = [unit for unit in wide if not unit.partly]
     if all(T.AGENT_SILENT in unit.types for unit in whole) and not all(unit.types <= FLAPPING for unit in wide):
         return 2
-    return LEAST if len(whole) == len(wide) == 2 else 3
+    return LEAST if len(whole) == len(wide) and sum(unit.counts for unit in wide) == 2 else 3
 
 
 def _verdict(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import FLOW_MODES, PEERS
+from fabricmon.engine.diagnosis.dead_before import never_reported
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
 from fabricmon.engine.diagnosis.gray import WEAK, gray
 from fabricmon.engine.diagnosis.observation import Observation, Observations
@@ -322,6 +323,8 @@ def _struck(verdict: FaultVerdict, flows: Groups, observations: Observations) ->
         domain = "link" if kind in TEARING else "host" if kind == SymptomType.AGENT_SILENT else ""
         if domain:
             found.setdefault(domain, []).extend(_groups(observations[kind].groups, domain, rows))
+    if len(hosts := never_reported(verdict, observations)):
+        found.setdefault("host", []).extend(hosts.tolist())
     return found
 
 

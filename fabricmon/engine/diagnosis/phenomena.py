@@ -42,7 +42,7 @@ FRESH = 600.0
 """Seconds after which a beginning is in no new cause (design choice): flaps show within minutes."""
 TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
 PHENOMENA: tuple[Phenomenon, ...] = (
-    Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE),
+    Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE, pairs=True),
     # ports of a switch that flaps show it one after the other, as long as it may take a leaf that restarts
     Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER, trails=FRESH),
     Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER, pairs=True),

@@ -16,26 +16,25 @@ from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.runs import LastParts
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
-from fabricmon.fleet.fleet import PRESENCES
+from fabricmon.fleet.fleet import ANSWERS, PRESENCES
 from fabricmon.fleet.link import UP
 from fabricmon.fleet.losses import IDLE
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View
-from fabricmon.model import Kind, Presence
+from fabricmon.model import Kind
 
 GRACE = 120.0  # seconds after a boot or driver load in which symptoms do not count (docs/methods.md#boot-grace)
-ANSWERS = frozenset({Presence.REFUSED, Presence.CLONED, Presence.INCOMPATIBLE})
-"""The node answered and only its agent is silent: no evidence about its power or its host."""
 
 
 def set_aside(table: Table, now: float) -> Mask:
     """Rows under maintenance, or soon after a boot or driver load; of nodes also those that answer although their agent
-    is silent, and those from which nothing ever came, which cannot have fallen silent."""
+    is silent, and those that never answered, which cannot have fallen silent."""
     quiet = table.quiet[: table.n]
     if table.kind is Kind.NODE:
         nodes = View(table, now)
         answers = np.isin(nodes.value("presence"), [PRESENCES.index(p) for p in ANSWERS])
-        return np.asarray(quiet | answers | np.isnan(nodes.value("last_frame")))
+        never = np.isnan(nodes.value("last_frame")) & np.isnan(nodes.value("answered"))
+        return np.asarray(quiet | answers | never)
     with np.errstate(invalid="ignore"):
         return np.asarray(quiet | (now - table.begun[: table.n] < GRACE))
 

@@ -162,6 +162,12 @@ TEXTS: Mapping[str, ModeText] = {
         "All connections that lose packets use this adapter; others lose none. Jobs that use it slow down or fail.",
         "Check the errors of its links first; move the jobs, reset the adapter, then replace it.",
     ),
+    "host losing packets": ModeText(
+        "Packets to host {name} are lost: {bad} of {of} flows",
+        "All connections that lose packets go to this host, on several of its adapters: the host is down or hangs, or "
+        "what its adapters share is faulty. Jobs on it stall or fail.",
+        "Check that the host is up, then its kernel log and its PCIe switches.",
+    ),
     "link losing packets": ModeText(
         "Link {name} loses packets",
         "This port loses more packets than any of its neighbours: its own cable or adapter is faulty, not a shared "

@@ -1,0 +1,168 @@
+"""Hosts whose agents were silent for reasons of their own, or never reported, when they died."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine import Engine
+from fabricmon.engine.diagnosis.common_cause import CommonCauses
+from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.domains.groups import Groups
+from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.model import Kind, Members, Presence, Severity
+from fabricmon.sim import shapes
+from fabricmon.sim.layout import Layout
+from tests.engine.test_loss_of_packets import Run
+from tests.engine.test_many_at_once import of_hosts
+
+DOMAIN = range(8, 16)
+"""Hosts of the second power domain."""
+
+
+class Silent(Run):
+    """Some agents never report, and their hosts do not answer the server."""
+
+    def __init__(self, never: list[int]) -> None:
+        self.never = np.array(never, np.intp)
+        graph = shapes.rail_optimised(4, 8, 2, 4, planes=True)
+        super().__init__(flows=True, layout=Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=8))
+
+    def run(self, seconds: float) -> None:
+        if self.world.now == 0.0:
+            self.world.hosts.stop_agents(self.never, False)
+        super().run(seconds)
+
+    @property
+    def power(self) -> str:
+        return self.layout.graph.hosts[self.layout.hosts[DOMAIN[0]]]["power"]
+
+
+def test_what_was_silent_or_never_reported_dies_with_its_power_domain() -> None:
+    run = Silent([8])
+    run.world.hosts.stop_agents(np.array([9]), False)
+    run.run(120)
+    assert [(i.kind, i.component) for i in run.told()] == [("agent_silent", f"host({run.layout.hosts[9]})")]
+    run.strike("power_loss", run.power)
+    run.run(240)
+    (found,) = run.told()
+    assert (found.kind, found.component) == ("fault_domain", f"power({run.power})")
+    assert found.members == Members(7, 8), "of the one that never reported nothing is read"
+
+
+def test_a_host_that_stays_up_in_a_dead_domain_is_not_of_it() -> None:
+    run = Silent([])
+    hosts = run.layout.hosts
+    run.world.hosts.stop_agents(np.array([9]), False)
+    run.run(120)
+    for host in set(DOMAIN) - {9}:
+        run.strike("host_crash", hosts[host])
+    run.run(240)
+    dead, still = sorted(run.told(), key=lambda i: i.kind, reverse=True)
+    assert (still.kind, still.component) == ("agent_silent", f"host({hosts[9]})")
+    assert (dead.kind, dead.component, dead.members.bad) == ("fault_domain", f"power({run.power})", 7)
+
+
+def test_peers_of_a_host_that_never_reported_show_that_it_died() -> None:
+    run = Silent([8])
+    assert run.told() == []
+    run.strike("host_crash", run.layout.hosts[8])
+    run.run(120)
+    (found,) = run.told()
+    assert (found.kind, found.component) == ("host_unreachable", f"host({run.layout.hosts[8]})")
+
+
+def test_packets_towards_a_host_that_no_server_follows_name_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, gone = Engine.presence, "host-008"
+
+    def presence(self: Engine, node: str, *state: Any) -> None:
+        if node != gone:
+            told(self, node, *state)
+
+    monkeypatch.setattr(Engine, "presence", presence)
+    run = Silent([8])
+    run.strike("host_crash", gone)
+    run.run(120)
+    (found,) = run.told(Severity.INFO)
+    assert (found.kind, found.component, found.severity) == ("packet_loss", f"host({gone})", "warning")
+    assert found.confidence >= 0.9
+    assert all(f">{gone}/" in part for part in found.parts)
+
+
+def test_a_host_without_an_agent_that_stops_answering_died(world: Any) -> None:
+    w = world()
+    w.engine.presence("host-new", Presence.REFUSED, "connection refused", w.now)
+    w.run(60)
+    assert w.kinds("info") == [("agent_silent", "host(host-new)")]
+    assert w.firing("warning") == []
+    w.engine.presence("host-new", Presence.UNREACHABLE, "timed out", w.now)
+    stopped = w.now
+    w.run(25)
+    (found,) = w.firing("warning")
+    assert (found.kind, found.component) == ("agent_silent", "host(host-new)")
+    assert found.since == pytest.approx(stopped, abs=1)
+    assert "no frame yet; without an agent it answered until" in found.evidence[0].text
+    w.engine.presence("host-new", Presence.REFUSED, "connection refused", w.now)
+    w.run(30)
+    assert [i for i in w.firing("warning") if i.evidence[0].text.startswith("no answer")] == []
+
+
+def test_a_host_that_never_answered_has_not_died(world: Any) -> None:
+    w = world()
+    w.engine.presence("host-new", Presence.UNREACHABLE, "timed out", w.now)
+    w.run(300, step=5.0)
+    assert w.firing("warning") == []
+
+
+def test_an_agent_that_stops_and_a_host_that_dies_later_are_two_times(world: Any) -> None:
+    w = world()
+    w.silence(["host-003"], Presence.REFUSED)
+    w.run(120)
+    assert w.firing("warning") == []
+    w.silence(["host-003"])
+    at = w.now
+    w.run(30)
+    (found,) = w.firing("warning")
+    assert found.since == pytest.approx(at, abs=1)
+    w.speak(["host-003"])
+    w.run(60)
+    assert w.firing("info") == []
+
+
+def test_two_hosts_of_no_known_chassis_that_fall_silent_together_are_one(world: Any) -> None:
+    w = world(hosts=32)
+    w.silence(["host-003", "host-004"])
+    w.run(60)
+    (found,) = w.firing("warning")
+    assert (found.kind, found.component.partition("(")[0], found.members.bad) == ("agent_silent", "common", 2)
+
+
+def test_two_hosts_that_fall_silent_half_a_minute_apart_are_two(world: Any) -> None:
+    w = world(hosts=32)
+    w.silence(["host-003"])
+    w.run(30)
+    w.silence(["host-004"])
+    w.run(60)
+    assert [i.component for i in w.firing("warning")] == ["host(host-003)", "host(host-004)"]
+
+
+def silent(rows: list[int], chassis: list[int]) -> tuple[dict[SymptomType, Observation], RowDomains]:
+    domains = of_hosts(8, 2)
+    nodes = domains.by_table[Kind.NODE]
+    ids = {**nodes.ids, "chassis": np.array(chassis, np.int32)}
+    domains.by_table[Kind.NODE] = Groups(ids, nodes.many)
+    known = np.ones(8, np.bool_)
+    seen = Observation(domains.by_table[Kind.NODE], np.array(rows), np.full(len(rows), 100.0), known)
+    return {SymptomType.AGENT_SILENT: seen}, domains
+
+
+@pytest.mark.parametrize(("chassis", "words"), [
+    ([-1] * 8, ["common"]), ([0, 0, 1, 1, -1, -1, -1, -1], []), ([0, -1, -1, -1, -1, -1, -1, -1], []),
+])  # fmt: skip
+def test_two_hosts_of_which_a_chassis_is_known_share_no_unknown_one(chassis: list[int], words: list[str]) -> None:
+    observations, domains = silent([0, 2], chassis)
+    found = CommonCauses().joined([], observations, domains, lambda _kind, _rows: True, 125.0)
+    assert [verdict.mode.word for verdict in found] == words
