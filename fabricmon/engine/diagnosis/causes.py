@@ -156,9 +156,9 @@ MODES: tuple[Mode, ...] = (
     Mode("NVLink domain unhealthy", "nvlink_domain", "fault_domain", 9.2, {T.GPU_FABRIC: 0.9}, 2, 0.5, ONE_CAUSE),
     Mode("PCIe link of a NIC degraded", "adapter", "pcie_degraded", 8.5,
          {T.PCIE_DEGRADED: 0.97, T.STRAGGLER: 0.5}, word="nic"),
-    # A PCIe link below its width leads to pause under load: a mode of its own.
+    # A PCIe link below its width leads to pause under load: a mode of its own. Two ports that pause are no PCIe link.
     Mode("PCIe link of a NIC too slow for what it receives", "adapter", "pcie_degraded", 8.5,
-         {T.PCIE_DEGRADED: 0.97, T.PAUSING: 0.9, T.STRAGGLER: 0.5}, 2, sign=T.PAUSING, word="nic"),
+         {T.PCIE_DEGRADED: 0.97, T.PAUSING: 0.9, T.STRAGGLER: 0.5}, 2, sign=T.PCIE_DEGRADED, word="nic"),
     Mode("NIC pausing its senders", "nic", "slow_receiver", 8.5, {T.PAUSING: 0.95, T.STRAGGLER: 0.5}),
     Mode("receiver overrun by its senders", "link", "incast", 8.5, {T.INCAST: 0.95}),
     # At least half of the active ports of a rail or leaf, without the victims of receivers (victims.py).
