@@ -282,7 +282,7 @@ class Fleet:
         return not is_removed(name, {}, known.removed) and now - max(since, known.listed) < GONE_TIME
 
     def find(self, part: str, kinds: Iterable[Kind] = NAMED_KINDS) -> ComponentId | None:
-        """The row that an incident speaks of: "host-007" or "host-007/mlx5_3/1"; the near end of a link's name,
+        """The row that an incident names: "host-007" or "host-007/mlx5_3/1"; the near end of a link's name,
         "host-007/mlx5_3/1, leaf-3/12"; a port elsewhere that a sweep reads, "leaf-3/12". Names of nodes may have a "/"
         themselves. None where there is none."""
         node, name = self.split(part)
@@ -297,7 +297,7 @@ class Fleet:
         return None
 
     def port(self, part: str) -> int | None:
-        """The PORT row that an incident speaks of, None where there is none."""
+        """The PORT row that an incident names, None where there is none."""
         found = self.find(part, (Kind.PORT,))
         return self.tables[Kind.PORT].row(found) if found is not None and found.kind is Kind.PORT else None
 

@@ -24,7 +24,7 @@ from fabricmon.topology.stages import level_word
 FLOW_DOMAINS = ("link", "nic", "host", "leaf", "spine", "core", "plane", "network")
 BY_PATH = ("link", "leaf", "spine", "core")
 UNSEEN = 2**16
-"""Names of far ends without a row that are remembered: agents say them."""
+"""Names of far ends without a row that are remembered: agents report them."""
 
 
 class FlowPaths:

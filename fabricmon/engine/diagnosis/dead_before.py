@@ -22,7 +22,7 @@ OF_HOSTS = frozenset({"power", "chassis", "rack"})
 """Domains of hosts that die together."""
 BEFORE, AFTER = 30.0, 60.0
 """Seconds before and after the group's last frames in which losses towards a host of it began with it: as of any dead
-host (docs/methods.md#dead-hosts)."""
+host (docs/methods.md#missing-agents)."""
 
 
 def never_reported(verdict: FaultVerdict, observations: Observations) -> Ints:

@@ -1,4 +1,4 @@
-"""Rows that fell when a flapping link did, or that share a module with one (docs/methods.md#falls-together). Pure.
+"""Rows that fell when flapping links did, or that share a module with one (docs/methods.md#falls-together). Pure.
 
 A part that fails again and again takes other members along each time; a member that has not fallen often enough to flap
 by itself is evidence all the same.
@@ -20,6 +20,10 @@ SINCE = (
 )
 MODULES = ("module", "cage")
 """Domains of two or so ports, of which one fall is evidence beside a port that flaps."""
+LARGER = ("leaf", "feed", "firmware", "board")
+"""Domains of which one fall is evidence at a moment at which most of the ports that flap fell."""
+LEAST = 3  # ports that flap in such a group, as of a part of a leaf
+MOST = 0.5  # share of them (design choice)
 ALONE = 2
 """Ports, of any place, that fell at a moment, so that it may have been one module's: more are of something larger."""
 
@@ -43,11 +47,28 @@ def fell_with_others(observations: Observations, downs: Downs, now: float) -> Ob
         fell = (count > 0) & (now - at <= SINCE)
         together += fell & (_near(times, at) > 0)
         alone |= fell & (_near(every, at) <= ALONE)
-    alone &= _up(observations, rows) & _mates(flapping.groups, rows, flapping.rows)
-    rows = rows[(together >= TIMES) | alone]
+    alone &= _mates(flapping.groups, rows, flapping.rows)
+    once = (alone | _with_most(flapping.groups, rows, flapping.rows, downs, now)) & _up(observations, rows)
+    rows = rows[(together >= TIMES) | once]
     known = np.zeros(n, np.bool_)
     known[rows] = True
     return Observation(flapping.groups, rows, downs.last[rows], known)
+
+
+def _with_most(groups: Groups, rows: Ints, flapping: Ints, downs: Downs, now: float) -> Mask:
+    """Which of some rows fell at a moment at which most of the ports of their group that flap fell."""
+    found = np.zeros(len(rows), np.bool_)
+    for domain in LARGER:
+        if domain not in groups.ids:
+            continue
+        ids = groups.ids[domain]
+        numbers, counts = np.unique(ids[flapping][ids[flapping] >= 0], return_counts=True)
+        for group, count in zip(numbers[counts >= LEAST].tolist(), counts[counts >= LEAST].tolist(), strict=True):
+            times = _falls(downs, flapping[ids[flapping] == group], now)
+            mine = np.flatnonzero((ids[rows] == group) & ~found)
+            for at, falls in downs.oldest_first(rows[mine]):
+                found[mine] |= (falls > 0) & (now - at <= SINCE) & (_near(times, at) >= MOST * count)
+    return found
 
 
 def _falls(downs: Downs, rows: Ints, now: float) -> Floats:

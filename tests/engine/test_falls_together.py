@@ -1,0 +1,74 @@
+"""Ports that fell once or twice with ports that flap: members of what flaps, or chance."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.falls import fell_with_others
+from fabricmon.engine.diagnosis.observation import Observation, Observations
+from fabricmon.engine.domains.groups import Groups
+from fabricmon.fleet.downs import SOURCES, Downs
+
+NOW, PORTS = 10_000.0, 24
+LEAF = np.repeat(np.arange(3, dtype=np.int32), 8)
+FLAPS = (9_700.0, 9_760.0, 9_820.0)
+
+
+def downs_of(falls: dict[int, tuple[float, ...]]) -> Downs:
+    downs = Downs(PORTS)
+    for at, row in sorted((at, row) for row, times in falls.items() for at in times):
+        rows, counts = np.array([row]), np.zeros((SOURCES, 1))
+        counts[0] = 1
+        downs.add(rows, counts, np.array([at]), np.zeros(1, np.bool_), at, 1.0)
+    return downs
+
+
+def observed(flapping: list[int], **more: list[int]) -> Observations:
+    groups, known = Groups({"leaf": LEAF, "module": np.full(PORTS, -1, np.int32)}), np.ones(PORTS, np.bool_)
+    found = {SymptomType.LINK_FLAPPING: Observation(groups, np.array(flapping), np.full(len(flapping), 9_820.0), known)}
+    if down := more.get("down"):
+        found[SymptomType.LINK_DOWN] = Observation(groups, np.array(down), np.full(len(down), 9_820.0), known)
+    return found
+
+
+def fell(observations: Observations, falls: dict[int, tuple[float, ...]]) -> list[int]:
+    found = fell_with_others(observations, downs_of(falls), NOW)
+    return [] if found is None else found.rows.tolist()
+
+
+FLAPPING = [0, 1, 2]
+FALLS = dict.fromkeys(FLAPPING, FLAPS)
+
+
+def test_one_fall_with_most_of_the_flapping_ports_of_its_leaf_is_evidence() -> None:
+    falls = {**FALLS, 3: (9_764.0,), 4: (9_790.0,), 11: (9_764.0,), 12: (9_701.0, 9_825.0)}
+    assert fell(observed(FLAPPING), falls) == [3, 12], "4 fell at another moment, 11 is of another leaf and fell once"
+
+
+def test_two_flapping_ports_of_a_leaf_are_too_few_for_one_fall() -> None:
+    assert fell(observed([0, 1]), {0: FLAPS, 1: FLAPS, 3: (9_764.0,)}) == []
+
+
+def test_a_fall_with_a_minority_of_them_may_be_chance() -> None:
+    turns = {row: tuple(at + 20.0 * row for at in FLAPS) for row in FLAPPING}
+    assert fell(observed(FLAPPING), {**turns, 3: (9_760.0,)}) == []
+
+
+def test_a_port_that_stays_down_did_not_flap() -> None:
+    assert fell(observed(FLAPPING, down=[3]), {**FALLS, 3: (9_764.0,)}) == []
+
+
+def test_falls_of_long_ago_are_no_evidence() -> None:
+    early = tuple(at - 700.0 for at in FLAPS)
+    assert fell(observed(FLAPPING), dict.fromkeys(FLAPPING, (*early, *FLAPS)) | {3: (early[1],)}) == []
+
+
+@given(st.sets(st.integers(0, PORTS - 1), max_size=8), st.sampled_from([*FLAPS, 9_730.0]))
+def test_a_further_fall_takes_no_evidence_away(others: set[int], at: float) -> None:
+    before = fell(observed(FLAPPING), {**FALLS, 3: (9_764.0,)})
+    after = fell(observed(FLAPPING), {**FALLS, 3: (9_764.0,), **dict.fromkeys(others - {0, 1, 2, 3}, (at,))})
+    assert set(before) <= set(after)
+    assert not set(after) & set(FLAPPING)
