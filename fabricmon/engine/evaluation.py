@@ -31,6 +31,7 @@ from fabricmon.engine.diagnosis.symptom_index import TABLES, SymptomIndex, obser
 from fabricmon.engine.diagnosis.unmapped_maintenance import UnmappedMaintenance, unknown_components
 from fabricmon.engine.diagnosis.verdicts import verdicts_of, with_dark_hosts, with_slowed
 from fabricmon.engine.diagnosis.victims import victims, without
+from fabricmon.engine.diagnosis.warm_air import of_warm_air
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
 from fabricmon.engine.domains.placing import Placing
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -235,6 +236,7 @@ class Evaluation:
         seen = self._dead.with_earlier(witnesses(observations, ports), observations)
         verdicts = verdicts_of(observations, seen, silence, ports, index, self._last_diagnosis.of)
         self._seen = index.hosts(SymptomType.AGENT_SILENT, answering(observations, seen))
+        verdicts = of_warm_air(verdicts, index.domains, ports_now)
         witnessed = partial(index.witnessed, restored=self._situation.together)
         verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now)
         placed = self._fleet.tables[Kind.PORT].domains

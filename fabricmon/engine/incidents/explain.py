@@ -16,6 +16,7 @@ from fabricmon.engine.diagnosis.diagnose import FaultVerdict, odds_text
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.victims import CULPRITS, VICTIM
+from fabricmon.engine.diagnosis.warm_air import HOTTER
 from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.incidents import loss_texts
 from fabricmon.engine.incidents.episode import severest
@@ -50,6 +51,7 @@ LASTING = LOSSES | {SymptomType.STRAGGLER}
 
 IN_MAINTENANCE = "it is under maintenance, and the topology does not know it"
 
+WARM_AIR = f"> {HOTTER:g} °C, and 3.5 times their spread (docs/methods.md#warm-air)"
 METHOD = "noisy-OR, most probable set of causes (docs/methods.md#noisy-or)"
 
 
@@ -274,6 +276,9 @@ def _evidence(
         event = context.events.get(symptom.component)
         if event is not None and abs(event.wall - symptom.since) <= EVENT_NEAR:
             found.append(Evidence(str(symptom.component), f"kernel: {event.text}"))
+    if verdict.warmer:
+        text = f"the modules of its members are {verdict.warmer:.0f} °C warmer than the median of all modules"
+        found.append(Evidence(component, text, WARM_AIR, verdict.warmer, HOTTER, unit="celsius"))
     found.extend(loss_texts.loss_evidence(verdict, component, index))
     for kind, count in verdict.silent.items():
         if count:

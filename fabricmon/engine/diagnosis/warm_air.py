@@ -1,0 +1,68 @@
+"""Bit errors in warm air: a leaf's ports, or ports that nothing else joins, whose modules are hot are a rack or a row.
+
+The modules are those of the hosts: a leaf that is too warm heats the modules at its own end (docs/methods.md#warm-air).
+Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.diagnose import MOSTLY, FaultVerdict
+from fabricmon.engine.diagnosis.group_modes import PARTIAL_MODES
+from fabricmon.engine.domains.groups import Floats, Ints
+from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.fleet.view import View
+
+LEAST = 3  # members whose modules are read, as of a rack (group_modes.py)
+HOTTER = 10.0
+"""Degrees above the median of all modules: the recommended range of what hosts breathe in is 9 wide (ASHRAE)."""
+Z = 3.5  # as of peers (docs/methods.md#peer-comparison)
+NAMES = frozenset({"part of a leaf with bit errors", "ports of a leaf with bit errors"})
+COOLED = ("rack", "row")
+"""Domains that share their air, the smallest first."""
+MODES = {mode.domain: mode for mode in PARTIAL_MODES if mode.domain in COOLED and SymptomType.LINK_ERRORS in mode.q}
+
+
+def of_warm_air(verdicts: Sequence[FaultVerdict], domains: RowDomains, ports: View) -> list[FaultVerdict]:
+    """The verdicts, those on bit errors of ports of one rack or row with hot modules as verdicts on that."""
+    mine = [at for at, verdict in enumerate(verdicts) if verdict.mode.name in NAMES]
+    if not mine:
+        return list(verdicts)
+    above = _above_others(ports)
+    found = list(verdicts)
+    for at in mine:
+        rows = found[at].explained[SymptomType.LINK_ERRORS]
+        rows = rows[rows < len(above)]
+        read = np.isfinite(above[rows])
+        if read.sum() >= LEAST and (above[rows][read] > HOTTER).mean() >= MOSTLY:
+            warmer = float(np.median(above[rows][read]))
+            found[at] = next((_cooled(found[at], d, rows, warmer, domains) for d in COOLED if _one(d, rows, domains)),
+                             found[at])  # fmt: skip
+    return found
+
+
+def _above_others(ports: View) -> Floats:
+    """Degrees of each row's module above the median of all; 0 where that is within their spread, NaN unknown."""
+    degrees = ports.value("module_temperature")[: ports.n]
+    known = degrees[np.isfinite(degrees)]
+    if not len(known):
+        return np.full(ports.n, np.nan)
+    middle = float(np.median(known))
+    spread = 1.4826 * float(np.median(np.abs(known - middle)))
+    above = degrees - middle
+    return np.where(np.isnan(above) | (above > Z * spread), above, 0.0)
+
+
+def _one(domain: str, rows: Ints, domains: RowDomains) -> bool:
+    """Whether nearly all rows are in one group of a domain."""
+    ids = domains.port.ids.get(domain)
+    return ids is not None and np.bincount(ids[rows] + 1)[1:].max(initial=0) >= MOSTLY * len(rows)
+
+
+def _cooled(verdict: FaultVerdict, domain: str, rows: Ints, warmer: float, domains: RowDomains) -> FaultVerdict:
+    group = int(np.argmax(np.bincount(domains.port.ids[domain][rows] + 1)[1:]))
+    return replace(verdict, modes=(MODES[domain],), group=group, warmer=warmer)

@@ -1,0 +1,67 @@
+"""Bit errors of ports whose modules are hot: their rack or row, not their leaf."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.warm_air import HOTTER, of_warm_air
+from tests.engine.test_many_at_once import of_group, of_hosts
+
+ROWS = [0, 2, 4, 6]
+
+
+def errors(name: str = "part of a leaf with bit errors", rows: list[int] | None = None) -> FaultVerdict:
+    verdict = of_group(name, 0, ROWS if rows is None else rows)
+    return replace(verdict, explained={SymptomType.LINK_ERRORS: np.array(ROWS if rows is None else rows)})
+
+
+def found(verdict: FaultVerdict, degrees: dict[int, float], rack: list[int], row: list[int] | None = None) -> Any:
+    """hosts 0 to 7 with two ports each; `rack` and `row` of each host."""
+    domains = of_hosts(8, 2)
+    for domain, of in (("rack", rack), ("row", row or [-1] * 8)):
+        domains.divide(domain, np.repeat(np.array(of, np.int32), 2), [f"{domain}-{n}" for n in range(4)])
+    warm = np.full(16, 50.0) + np.tile([-1.0, 0.0, 0.0, 1.0], 4)
+    for at, degree in degrees.items():
+        warm[at] = degree
+    view = SimpleNamespace(n=16, value=lambda _: warm)
+    (one,) = of_warm_air([verdict], domains, view)  # type: ignore[arg-type]
+    return one.domain, one.group, one.warmer
+
+
+HOT = dict.fromkeys(ROWS, 72.0)
+RACK = [1, 1, 1, 1, 2, 2, 2, 2]
+
+
+def test_hot_modules_of_one_rack_are_the_rack() -> None:
+    assert found(errors(), HOT, RACK) == ("rack", 1, pytest.approx(21.5)), "the median has the hot ones, too"
+    assert found(errors("ports of a leaf with bit errors"), HOT, RACK)[0] == "rack"
+
+
+def test_of_several_racks_of_one_row_it_is_the_row() -> None:
+    racks = [0, 1, 2, 3, 0, 1, 2, 3]
+    assert found(errors(), HOT, racks, [3, 3, 3, 3, 0, 0, 0, 0])[:2] == ("row", 3)
+    assert found(errors(), HOT, racks)[0] == "leaf", "no row is known"
+
+
+@pytest.mark.parametrize("degrees", [
+    {}, dict.fromkeys(ROWS, 50.0 + HOTTER - 1), dict.fromkeys(ROWS[:2], 72.0), dict.fromkeys(ROWS, np.nan),
+    dict.fromkeys(range(16), 72.0),
+])  # fmt: skip
+def test_modules_that_are_no_hotter_than_the_others_or_are_not_read_leave_the_leaf(degrees: dict[int, float]) -> None:
+    assert found(errors(), degrees, RACK) == ("leaf", 0, 0.0)
+
+
+def test_of_members_that_are_not_read_the_others_decide() -> None:
+    assert found(errors(), {**HOT, 6: np.nan}, RACK)[0] == "rack"
+    assert found(errors(), {**HOT, 4: np.nan, 6: np.nan}, RACK)[0] == "leaf", "two are too few"
+
+
+def test_a_leaf_that_is_down_stays_one_however_warm_its_ports_are() -> None:
+    assert found(of_group("leaf down", 0, ROWS), HOT, RACK)[0] == "leaf"
