@@ -384,6 +384,11 @@ def test_a_job_that_lost_a_peer_is_slow_by_that() -> None:
     other = replace(late, explained={SymptomType.STRAGGLER: np.array([12])})
     assert len(with_slowed([down, other], domains, jobs)) == 2, "another job"
     assert len(with_slowed([down, replace(late, onset=500.0)], domains, jobs)) == 2, "long after"
+    assert len(with_slowed([down, replace(late, onset=180.0)], domains, jobs)) == 2, "it was slow before"
+    domains.assigned.ids["rail"][:] = np.arange(16) % 2
+    domains.assigned.about["rail"] = [{"rail": "0"}, {"rail": "1"}]
+    assert len(with_slowed([down, late], domains, jobs)) == 2, "another rail of the job"
+    assert len(with_slowed([down, replace(late, explained={SymptomType.STRAGGLER: np.array([3])})], domains, jobs)) == 1
 
 
 def test_beginnings_of_groups_are_rare_though_single_hosts_restart() -> None:

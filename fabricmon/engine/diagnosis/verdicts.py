@@ -146,8 +146,8 @@ def _goes_dark(silent: FaultVerdict, links: FaultVerdict, hosts: set[int], of_po
 
 
 def with_slowed(verdicts: Sequence[FaultVerdict], domains: RowDomains, jobs: Ids | None) -> list[FaultVerdict]:
-    """The verdicts, without adapters that became slow after ports of their job, or of their rail where no job is known,
-    failed: who talked to those has less to do. They are effects.
+    """The verdicts, without adapters that became slow after ports of their rail failed, of their job where it is known:
+    who talked to those has less to do. They are effects.
 
     jobs  of the PORT rows, -1 none; None: no job is known
     """
@@ -161,16 +161,22 @@ def with_slowed(verdicts: Sequence[FaultVerdict], domains: RowDomains, jobs: Ids
             continue
         mine = verdict.explained[SymptomType.STRAGGLER]
         known = jobs is not None and len(jobs) == len(rails) and bool((jobs[mine] >= 0).all())
-        of = jobs if jobs is not None and known else rails
         for other, rows in failed:
-            before = 0.0 <= verdict.onset - found[other].onset <= SLOWED
-            if before and np.isin(of[rows[rows < len(of)]], of[mine][of[mine] >= 0]).any():
+            after = SLOWED_BY <= verdict.onset - found[other].onset <= SLOWED
+            rows = rows[rows < len(rails)]
+            alike = np.isin(rails[rows], rails[mine]) & (rails[rows] >= 0)
+            if jobs is not None and known:
+                alike = np.isin(jobs[rows], jobs[mine]) & (alike | (rails[rows] < 0))
+            if after and alike.any():
                 found[other] = with_effects(found[other], verdict)
                 gone.add(at)
                 break
     return [verdict for at, verdict in enumerate(found) if at not in gone]
 
 
+SLOWED_BY = 90.0
+"""Seconds after a failure from which a port may count as slow by it: the least low windows of the rule
+(docs/methods.md#straggler), less a poll. One that counts before was slow before."""
 SLOWED = 300.0
 """Seconds after a failure in which a port that has less to do by it counts as slow: the average over the windows of the
 rule, these windows once more and its hold (docs/methods.md#straggler), and two polls."""
