@@ -11,7 +11,7 @@ Units and time, everywhere in fabricmon:
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -62,7 +62,16 @@ class SweptId(ComponentId):
 
 def row_id(kind: Kind, node: str, name: str, labels: Mapping[str, str]) -> ComponentId:
     """The name of a row with these labels."""
-    return (SweptId if labels.get("swept") else ComponentId)(kind, node, name)
+    return (SweptId if kind is Kind.PORT and labels.get("swept") else ComponentId)(kind, node, name)
+
+
+def rows_by_name(ids: Iterable[ComponentId]) -> dict[str, int]:
+    """Row by the name that a reader sees; where a sweep reads a host's own port, too, the host's row."""
+    found: dict[str, int] = {}
+    for row, component in enumerate(ids):
+        if component.node and (str(component) not in found or not isinstance(component, SweptId)):
+            found[str(component)] = row
+    return found
 
 
 class Sample(NamedTuple):

@@ -116,8 +116,9 @@ class Evaluation:
         symptoms, moved = self._rule_states.run(self._views)
         for change in symptoms:
             self.counts["symptoms_opened" if change.opened else "symptoms_closed"] += 1
-            if not change.opened:
-                self._situation.recovered(str(change.symptom.component))
+            part = str(change.symptom.component)
+            if not change.opened and self._fleet.find(part) in (None, change.symptom.component):  # not its other row
+                self._situation.recovered(part)
         if any(moved.values()):
             self._situation.drop_claims(self._lookup.exists)
             self._last_diagnosis.clear()

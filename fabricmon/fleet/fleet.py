@@ -99,6 +99,7 @@ class Fleet:
         self._numbers = 0  # that were given
         self._beating = np.full((4, 64), -1)  # by node number: inventory, its parts, the first of them, row of the node
         self._swept = -np.inf
+        self._awaited = -np.inf, False
         self._spare: list[int] = []
         self._layouts = Layouts(self.tables)
         self._maintained: frozenset[str] = frozenset()
@@ -289,12 +290,26 @@ class Fleet:
         if not name and node in self.nodes:
             return self.tables[Kind.NODE].ids[self.nodes[node].row]
         for kind in kinds:
-            table = self.tables[kind]
-            row = table.row(ComponentId(kind, node, name))
-            row = table.swept(part.partition(", ")[0]) if row is None else row
-            if row is not None:
-                return table.ids[row]
+            if (row := self.tables[kind].row(ComponentId(kind, node, name))) is not None:
+                return self.tables[kind].ids[row]
+        ports = self.tables[Kind.PORT]
+        for word in (part, part.partition(", ")[0]) if Kind.PORT in kinds else ():  # a switch's name may have a ", "
+            if (row := ports.swept(word)) is not None:
+                return ports.ids[row]
         return None
+
+    def may_return(self, part: str, since: float, now: float) -> bool:
+        """Whether a part that has no row may have one again: `exists`, or a port elsewhere of which the node that
+        swept it has not reported yet."""
+        node, name = self.split(part)
+        if self.exists(node, name, since, now):
+            return True
+        if node in self.nodes or not name or now - since >= GONE_TIME:
+            return False
+        if self._awaited[0] != now:
+            awaited = any(known.inventory is None or now - known.listed < EXPECTED_FOR for known in self.nodes.values())
+            self._awaited = now, awaited
+        return self._awaited[1]
 
     def port(self, part: str) -> int | None:
         """The PORT row that an incident names, None where there is none."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet.pooled_losses import LEAST, pooled
 from fabricmon.fleet.row_state import Bools, Floats, RowState, per_row
 from fabricmon.fleet.table import Table
+from fabricmon.model import rows_by_name
 from fabricmon.topology.groups import Many
 
 TURN = 10.0
@@ -203,7 +204,7 @@ class Probes(RowState):
         """Of each flow, found anew where rows or labels changed."""
         state = hash((flows.changes, ports.changes))
         if self._ends is None or self._ends[0] != state:
-            at = {str(component): row for row, component in enumerate(ports.ids) if component.node}
+            at = rows_by_name(ports.ids)
             near = [at.get(f"{c.node}/{flows.labels[row].get('port', '')}", -1) for row, c in enumerate(flows.ids)]
             far = [at.get(labels.get("peer", ""), -1) for labels in flows.labels]
             of_pair = {pair: row for row, pair in enumerate(zip(near, far, strict=True))}

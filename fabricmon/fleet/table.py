@@ -18,7 +18,7 @@ from fabricmon.fleet import freshness
 from fabricmon.fleet.arithmetic import NO_RATE, Mark, Marks
 from fabricmon.fleet.clocks import PartClocks, ReadTimes
 from fabricmon.fleet.row_state import Floats, Numbers, Rows, RowState, numbers, per_row
-from fabricmon.model import ComponentId, Kind, SweptId
+from fabricmon.model import ComponentId, Kind, SweptId, row_id
 from fabricmon.topology.groups import Domains
 
 LARGE = 4096
@@ -116,8 +116,10 @@ class Table(RowState):
         return self._row.get(component)
 
     def swept(self, name: str) -> int | None:
-        """The first row of those that sweeps have of a port elsewhere, "leaf-3/12"."""
-        return next(iter(self._swept.get(name, ())), None)
+        """The first row of those that sweeps have of a port elsewhere, "leaf-3/12": of those that read it now, where
+        any does."""
+        rows = self._swept.get(name, {})
+        return next((row for row in rows if self.present[row]), next(iter(rows), None))
 
     def reserve(self, rows: int) -> None:
         """Make room for so many more rows, at once."""
@@ -153,6 +155,10 @@ class Table(RowState):
 
     def relabel(self, row: int, labels: dict[str, str]) -> None:
         self.labels[row] = labels
+        component = row_id(*self.ids[row], labels)
+        if type(component) is not type(self.ids[row]):
+            self._unname(row)
+            self._name(row, component)
         if self.tracks is not None:
             self.relabelled.append(row)
         self._unplace((row,))

@@ -45,16 +45,14 @@ class AgentSilentParams(RuleParams, frozen=True):
 
 
 def silence(view: View) -> NDArray[np.float64]:
-    """Seconds since the last frame; since the node became known where none ever came; of a node that does not answer,
-    since it last did: a host that refused connections, because no agent ran on it, was up."""
-    since = np.fmax(view.value("last_frame"), view.value("first_seen"))
-    return view.now - np.where(_unanswered(view), np.fmax(since, view.value("answered")), since)
+    """Seconds since the last frame; since the node became known where none ever came."""
+    return view.now - np.fmax(view.value("last_frame"), view.value("first_seen"))
 
 
 def limits(view: View, params: AgentSilentParams) -> NDArray[np.float64]:
     """Seconds without a frame from which each node is silent."""
     late = np.fmax(params.after, params.intervals * view.value("interval"))
-    return np.where(_vanished(view), np.fmin(params.unanswered, late), late)
+    return np.where(_vanished(view, params), np.fmin(params.unanswered, late), late)
 
 
 def test(view: View, params: AgentSilentParams) -> Outcome:
@@ -62,25 +60,34 @@ def test(view: View, params: AgentSilentParams) -> Outcome:
     limit = limits(view, params)
     presence = view.value("presence")
     refused = np.isin(presence, _REFUSED_AT_ONCE)
-    warned = (presence == _CLONED) | _vanished(view)
-    fire = (quiet_for >= limit) | refused
+    vanished = _vanished(view, params)
+    died = vanished & _answered_last(view)
+    fire = (quiet_for >= limit) | refused | died
     return Outcome(
         fire=fire,
         clear=~fire,
         known=(view.node != FREE) & np.isfinite(quiet_for),
         value=quiet_for,
-        severity=np.where(warned, Severity.WARNING.rank, Severity.INFO.rank).astype(np.int8),
-        since=np.where(refused, np.nan, view.now - quiet_for),
+        severity=np.where((presence == _CLONED) | vanished, Severity.WARNING.rank, Severity.INFO.rank).astype(np.int8),
+        since=np.where(refused, np.nan, np.where(died, view.value("answered"), view.now - quiet_for)),
+        anew=died,
     )
 
 
-def _vanished(view: View) -> NDArray[np.bool_]:
-    """Nodes that reported or answered and do not answer at all now: down, or cut off."""
-    return _unanswered(view) & (np.isfinite(view.value("last_frame")) | np.isfinite(view.value("answered")))
+def _answered_last(view: View) -> NDArray[np.bool_]:
+    """Nodes that answered without an agent after their last frame: a host that refuses connections is up."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(view.value("answered") > view.now - silence(view))
 
 
-def _unanswered(view: View) -> NDArray[np.bool_]:
-    return np.asarray(view.value("presence") == PRESENCES.index(Presence.UNREACHABLE))
+def _vanished(view: View, params: AgentSilentParams) -> NDArray[np.bool_]:
+    """Nodes that reported or answered and do not answer at all now: down, or cut off. One that answered without an
+    agent has to be gone for as long as one that reported."""
+    unanswered = view.value("presence") == PRESENCES.index(Presence.UNREACHABLE)
+    answered = view.value("answered")
+    with np.errstate(invalid="ignore"):
+        just = _answered_last(view) & (view.now - answered < params.unanswered)
+    return np.asarray(unanswered & (np.isfinite(view.value("last_frame")) | np.isfinite(answered)) & ~just)
 
 
 def _presence(view: View, row: int) -> Presence:
@@ -93,7 +100,7 @@ def evidence(view: View, row: int, params: AgentSilentParams) -> tuple[Evidence,
     detail = view.label(row, "detail")
     last, answered = float(view.value("last_frame")[row]), float(view.value("answered")[row])
     text = f"{WORDS[_presence(view, row)]}; {f'last frame at {clock_time(last)}' if last == last else 'no frame yet'}"
-    if _unanswered(view)[row] and answered > np.fmax(last, 0.0):
+    if _vanished(view, params)[row] and _answered_last(view)[row]:
         text += f"; without an agent it answered until {clock_time(answered)}"
     text += f" ({detail})" if detail else ""
     formula = f"no frame in max({params.intervals:g} intervals, {params.after:g} s); unanswered {params.unanswered:g} s"

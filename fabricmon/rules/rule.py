@@ -43,6 +43,7 @@ class Outcome:
     since     wall time of the first evidence per row, or None: the first tick that fired
     confirmed a second reading shows the same; None: all rows
     nearing   it is on the way to fire, so that it was not seen well; None: no row
+    anew      what fires began at `since`, whatever was open before began elsewhere; None: no row
     """
 
     fire: NDArray[np.bool_]
@@ -53,6 +54,7 @@ class Outcome:
     since: NDArray[np.float64] | None = None
     confirmed: NDArray[np.bool_] | None = None
     nearing: NDArray[np.bool_] | None = None
+    anew: NDArray[np.bool_] | None = None
 
 
 class RuleParams(Struct, frozen=True, forbid_unknown_fields=True):

@@ -126,11 +126,16 @@ class Assigner:
             self._socket = np.concatenate((self._socket, np.full(more, -1, np.int32)))
 
     def flows(
-        self, rows: Sequence[tuple[ComponentId, Labels]], domains: Domains
+        self, rows: Sequence[tuple[ComponentId, Labels]], domains: Domains, nodes: Iterable[str] = ()
     ) -> tuple[dict[str, Many], NDArray[np.int64]]:
         """The groups of every FLOW row, numbered as in `domains`, the last result of `assign`; and the PORT row each
-        starts from, -1 unknown."""
-        return self._paths.assign(rows, [component for component, _ in self._seen], domains), self._paths.near
+        starts from, -1 unknown. `nodes`: names of all nodes."""
+        return self._paths.assign(rows, [component for component, _ in self._seen], domains, nodes), self._paths.near
+
+    @property
+    def links_without_rows(self) -> int:
+        """Links that only flows gave a number."""
+        return self._paths.named
 
     def _put(self, row: int, component: ComponentId, labels: Labels) -> str:
         """Place a row of an agent's own node; returns its adapter in the graph, "" for none."""

@@ -9,16 +9,17 @@ switch of it may have carried any of its packets. A far end of which no agent ha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricmon.model import ComponentId, Kind, SweptId
+from fabricmon.model import ComponentId, Kind, rows_by_name
 from fabricmon.topology.graph import End, Graph
 from fabricmon.topology.graph_index import GraphIndex
 from fabricmon.topology.groups import Domains, GroupNumbers, Ints, Many, spans
+from fabricmon.topology.identity import short
 from fabricmon.topology.stages import level_word
 
 FLOW_DOMAINS = ("link", "nic", "host", "leaf", "spine", "core", "plane", "network")
@@ -30,7 +31,8 @@ UNSEEN = 2**16
 class FlowPaths:
     """Assigns flows to groups. Each path is parsed once, a row only when it changed.
 
-    near  per row of the last answer, the PORT row that the flow goes from; -1 unknown
+    near   per row of the last answer, the PORT row that the flow goes from; -1 unknown
+    named  links without a row that were given a number: as many as the topology has at most
     """
 
     def __init__(self, groups: Mapping[str, GroupNumbers], index: GraphIndex | None) -> None:
@@ -43,12 +45,20 @@ class FlowPaths:
         self._path: list[int] = []
         self._between = _between(index.graph) if index is not None else {}
         self._unseen: dict[str, dict[str, int]] = {}
+        self._called: dict[str, str] = {}
+        self.named = 0
         self.near: Ints = np.zeros(0, np.int64)
 
     def assign(
-        self, rows: Sequence[tuple[ComponentId, Mapping[str, str]]], ports: Sequence[ComponentId], domains: Domains
-    ) -> dict[str, Many]:
-        """ports  components of the PORT rows, in the order of the ids of `domains`"""
+        self, rows: Sequence[tuple[ComponentId, Mapping[str, str]]], ports: Sequence[ComponentId], domains: Domains,
+        nodes: Iterable[str] = (),
+    ) -> dict[str, Many]:  # fmt: skip
+        """ports  components of the PORT rows, in the order of the ids of `domains`
+        nodes  names of all nodes, which the topology may write without their domain"""
+        called = {short(node): node for node in nodes}
+        if called != self._called:
+            self._called = called
+            self._unseen.clear()
         del self._seen[len(rows) :], self._ends[len(rows) :], self._path[len(rows) :]
         for row, (component, labels) in enumerate(rows):
             old = row < len(self._seen)
@@ -61,10 +71,7 @@ class FlowPaths:
             self.near = np.zeros(0, np.int64)
             empty = Many(np.zeros(1, np.int64), np.zeros(0, np.int32))
             return dict.fromkeys(FLOW_DOMAINS, empty)
-        at: dict[str, int] = {}
-        for row, component in enumerate(ports):
-            if component.node and (str(component) not in at or not isinstance(component, SweptId)):
-                at[str(component)] = row
+        at = rows_by_name(ports)
         near = np.array([at.get(ends[0], -1) for ends in self._ends], np.int64)
         far = np.array([at.get(ends[1], -1) for ends in self._ends], np.int64)
         self.near = near
@@ -120,15 +127,20 @@ class FlowPaths:
         node, device, port = (*peer.rsplit("/", 2), "", "")[:3]
         place = self._index.find(ComponentId(Kind.PORT, node, f"{device}/{port}"), {}, device, port)
         found = self._unseen[peer] = {}
-        if place is not None:
-            found |= {
-                "link": self._groups["link"].number(place.cable, place.title),
-                "nic": self._groups["nic"].number((node, device), f"{node}/{device}"),
-                "host": self._groups["host"].number(node, node),
-            }
-            if place.leaf is not None:
-                about = {"switch": place.leaf.name or place.leaf.id, "guid": place.leaf.id, "ports": str(place.ports)}
-                found["leaf"] = self._groups["leaf"].number(place.leaf.id, place.leaf_name, about)
+        adapter = self._index.graph.adapters.get(place.adapter) if place is not None and place.near else None
+        if place is None or adapter is None:
+            return found
+        host = self._called.get(short(adapter.host), adapter.host)  # never what the agent wrote: it may write anything
+        before = len(self._groups["link"].names)
+        found |= {
+            "link": self._groups["link"].number(place.cable, place.title),
+            "nic": self._groups["nic"].number((host, adapter.name), f"{host}/{adapter.name}"),
+            "host": self._groups["host"].number(host, host),
+        }
+        self.named += len(self._groups["link"].names) - before
+        if place.leaf is not None:
+            about = {"switch": place.leaf.name or place.leaf.id, "guid": place.leaf.id, "ports": str(place.ports)}
+            found["leaf"] = self._groups["leaf"].number(place.leaf.id, place.leaf_name, about)
         return found
 
     def _parse_row(self, component: ComponentId, labels: Mapping[str, str]) -> tuple[tuple[str, str], int]:

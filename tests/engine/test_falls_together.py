@@ -57,6 +57,12 @@ def test_a_fall_with_a_minority_of_them_may_be_chance() -> None:
     assert fell(observed(FLAPPING), {**turns, 3: (9_760.0,)}) == []
 
 
+def test_one_port_that_falls_again_and_again_is_not_most_of_them() -> None:
+    falls = {0: (9_755.0, 9_760.0, 9_765.0), 1: (9_500.0, 9_560.0, 9_620.0), 2: (9_510.0, 9_570.0, 9_900.0)}
+    assert fell(observed(FLAPPING), {**falls, 3: (9_764.0,)}) == []
+    assert fell(observed(FLAPPING), {**falls, 1: (9_500.0, 9_560.0, 9_772.0), 3: (9_764.0,)}) == [3]
+
+
 def test_a_port_that_stays_down_did_not_flap() -> None:
     assert fell(observed(FLAPPING, down=[3]), {**FALLS, 3: (9_764.0,)}) == []
 

@@ -63,5 +63,19 @@ def test_of_members_that_are_not_read_the_others_decide() -> None:
     assert found(errors(), {**HOT, 4: np.nan, 6: np.nan}, RACK)[0] == "leaf", "two are too few"
 
 
+def test_two_leaves_of_one_warm_rack_are_one_rack() -> None:
+    domains = of_hosts(8, 2)
+    domains.divide("rack", np.repeat(np.array(RACK, np.int32), 2), ["rack-0", "rack-1", "rack-2"])
+    degrees = np.full(16, 50.0) + np.tile([-1.0, 0.0, 0.0, 1.0], 4)
+    degrees[:6] = 72.0
+    view = SimpleNamespace(n=16, value=lambda _: degrees)
+    both = [errors(rows=[0, 2, 4]), replace(errors(rows=[1, 3, 5]), group=1, onset=90.0), errors(rows=[9, 11, 13])]
+    rack, cool = of_warm_air(both, domains, view)  # type: ignore[arg-type]
+    assert (rack.domain, rack.group, rack.onset) == ("rack", 1, 90.0)
+    assert rack.explained[SymptomType.LINK_ERRORS].tolist() == list(range(6))
+    assert not rack.silent
+    assert cool.domain == "leaf"
+
+
 def test_a_leaf_that_is_down_stays_one_however_warm_its_ports_are() -> None:
     assert found(of_group("leaf down", 0, ROWS), HOT, RACK)[0] == "leaf"

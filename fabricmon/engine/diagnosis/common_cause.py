@@ -58,7 +58,7 @@ class _Unit:
     unplaced  no map shows what it shares with others: no leaf of its ports, no chassis of its host
     known   it is a common cause already
     types   symptom types that show it
-    counts  as so many beginnings: the leaves of a rail
+    leaves  of which it consists: 1 of a leaf, those of a rail, 0 of anything else
     """
 
     onset: float
@@ -69,7 +69,7 @@ class _Unit:
     partly: bool = False
     loose: bool = False
     types: frozenset[SymptomType] = frozenset()
-    counts: int = 1
+    leaves: int = 0
     unplaced: bool = False
 
 
@@ -157,9 +157,8 @@ class CommonCauses:
                 cluster = [unit for unit in cluster if not unit.known]
             least = _least(phenomenon, cluster, domains)
             rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
-            count = sum(unit.counts for unit in cluster)
-            odds = chance(count, rates[number].before(cluster[0].onset), phenomenon.within)
-            if len(cluster) > 1 and count >= least and odds < UNLIKELY:
+            odds = chance(len(cluster), rates[number].before(cluster[0].onset), phenomenon.within)
+            if _count(cluster) >= least and odds < UNLIKELY:
                 causes.append(_cause(phenomenon, cluster, odds))
             elif len(cluster) > 1 and self._grows(number, cluster, now):
                 verdicts = _gathering(verdicts, cluster)
@@ -231,7 +230,7 @@ def _end(causes: list[_Cause], units: Iterable[_Unit]) -> None:
         mine = [unit for unit in units if unit.rows & cause.rows]
         largest = max((len(unit.rows) for unit in mine if unit.wide), default=0)
         absorbed = largest > ABSORBED * sum(len(unit.rows) for unit in mine)
-        if not mine or (absorbed and sum(unit.counts for unit in mine) < _least_groups(mine)):
+        if not mine or (absorbed and _count(mine) < _least_groups(mine)):
             causes.remove(cause)
 
 
@@ -268,9 +267,9 @@ def _units(
                 loose = _is_loose(phenomenon, verdict, every, domains)
                 if phenomenon.unmapped and not loose:
                     continue
-                types, counts = frozenset(rows), _leaves(verdict, every, domains)
+                types, leaves = frozenset(rows), _leaves(verdict, every, domains)
                 unplaced = loose or _in_no_chassis(phenomenon, every, domains)
-                found.append(_Unit(verdict.onset, mine, verdict, wide, known, partly, loose, types, counts, unplaced))
+                found.append(_Unit(verdict.onset, mine, verdict, wide, known, partly, loose, types, leaves, unplaced))
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     # the server may be cut off where most hosts are silent without a known cause
     if silent is not None and len(silent.rows) - len(explained) <= CUT_OFF * (int(silent.known.sum()) - len(explained)):
@@ -283,8 +282,16 @@ def _units(
 
 
 def _leaves(verdict: FaultVerdict, rows: Ints, domains: RowDomains) -> int:
-    """Leaves of a rail that fail, 1 for anything else."""
-    return max(1, len(np.unique(domains.port.ids["leaf"][rows]))) if verdict.domain == "rail" else 1
+    if verdict.domain != "rail":
+        return int(verdict.domain == "leaf")
+    leaves = domains.port.ids["leaf"][rows]
+    return max(1, len(np.unique(leaves[leaves >= 0])))
+
+
+def _count(units: Sequence[_Unit]) -> int:
+    """Beginnings of some units: of whole leaves and rails alone their leaves, else the units."""
+    alike = len(units) > 1 and all(unit.leaves and not unit.partly for unit in units)
+    return sum(unit.leaves for unit in units) if alike else len(units)
 
 
 def _in_no_chassis(phenomenon: Phenomenon, rows: Ints, domains: RowDomains) -> bool:
@@ -376,7 +383,7 @@ def _least_groups(units: Iterable[_Unit]) -> int:
     whole = [unit for unit in wide if not unit.partly]
     if all(T.AGENT_SILENT in unit.types for unit in whole) and not all(unit.types <= FLAPPING for unit in wide):
         return 2
-    return LEAST if len(whole) == len(wide) and sum(unit.counts for unit in wide) == 2 else 3
+    return LEAST if len(whole) == len(wide) == 2 and _count(wide) == 2 else 3
 
 
 def _verdict(

@@ -61,14 +61,44 @@ def _with_most(groups: Groups, rows: Ints, flapping: Ints, downs: Downs, now: fl
     for domain in LARGER:
         if domain not in groups.ids:
             continue
-        ids = groups.ids[domain]
-        numbers, counts = np.unique(ids[flapping][ids[flapping] >= 0], return_counts=True)
-        for group, count in zip(numbers[counts >= LEAST].tolist(), counts[counts >= LEAST].tolist(), strict=True):
-            times = _falls(downs, flapping[ids[flapping] == group], now)
-            mine = np.flatnonzero((ids[rows] == group) & ~found)
-            for at, falls in downs.oldest_first(rows[mine]):
-                found[mine] |= (falls > 0) & (now - at <= SINCE) & (_near(times, at) >= MOST * count)
+        ids = groups.ids[domain].astype(np.int64)
+        flap = np.bincount(ids[flapping] + 1, minlength=int(ids.max(initial=-1)) + 2)[1:]
+        mine = np.flatnonzero((ids[rows] >= 0) & (flap[ids[rows]] >= LEAST))
+        own = flapping[(ids[flapping] >= 0) & (flap[ids[flapping]] >= LEAST)]
+        if not len(mine):
+            continue
+        of, begins, ends = _windows(downs, own, ids, now)
+        group = ids[rows[mine]]
+        for at, falls in downs.oldest_first(rows[mine]):
+            moment = _key(group, at, now)
+            fell = np.searchsorted(_key(of, begins, now), moment, "right") - np.searchsorted(ends, moment)
+            found[mine] |= (falls > 0) & (now - at <= SINCE) & (fell >= MOST * flap[group])
     return found
+
+
+def _windows(downs: Downs, rows: Ints, ids: Ints, now: float) -> tuple[Ints, Floats, Floats]:
+    """The times within TOGETHER of a fall of each of some rows, as windows that do not overlap: a row that falls again
+    and again counts once. Group and begin of each window in their order, and all ends as keys in theirs."""
+    every = [(rows[fell], at[fell]) for at, count in downs.oldest_first(rows) if (fell := count > 0).any()]
+    row = np.concatenate([of for of, _ in every]) if every else rows[:0]
+    at = np.concatenate([times for _, times in every]) if every else np.zeros(0)
+    lately = now - at <= SINCE + TOGETHER
+    order = np.lexsort((at[lately], row[lately]))
+    row, at = row[lately][order], at[lately][order]
+    first = np.append(True, (row[1:] != row[:-1]) | (at[1:] - at[:-1] > 2 * TOGETHER))[: len(row)]
+    last = np.append(first[1:], True)[: len(row)]
+    of, begins, ends = ids[row[first]], at[first] - TOGETHER, at[last] + TOGETHER
+    order = np.lexsort((begins, of))
+    return of[order], begins[order], np.sort(_key(ids[row[last]], ends, now))
+
+
+def _key(group: Ints, at: Floats, now: float) -> Floats:
+    """A number that orders moments by group, then by time; exact to the millisecond for a million groups."""
+    return np.asarray(group * SPAN + np.clip(at - now + SINCE + 4 * TOGETHER, 0.0, SPAN - 1.0))
+
+
+SPAN = SINCE + 8 * TOGETHER
+"""Seconds that the moments of one group take in `_key`."""
 
 
 def _falls(downs: Downs, rows: Ints, now: float) -> Floats:

@@ -166,7 +166,8 @@ def with_slowed(verdicts: Sequence[FaultVerdict], domains: RowDomains, jobs: Ids
             rows = rows[rows < len(rails)]
             alike = np.isin(rails[rows], rails[mine]) & (rails[rows] >= 0)
             if jobs is not None and known:
-                alike = np.isin(jobs[rows], jobs[mine]) & (alike | (rails[rows] < 0))
+                alike |= (rails[rows] < 0) | (rails[mine] < 0).all()
+                alike &= np.isin(jobs[rows], jobs[mine])
             if after and alike.any():
                 found[other] = with_effects(found[other], verdict)
                 gone.add(at)
@@ -175,7 +176,7 @@ def with_slowed(verdicts: Sequence[FaultVerdict], domains: RowDomains, jobs: Ids
 
 
 SLOWED_BY = 90.0
-"""Seconds after a failure from which a port may count as slow by it: the least low windows of the rule
+"""Seconds after a failure from which a port may count as slow by it: the least low windows of the rule by default
 (docs/methods.md#straggler), less a poll. One that counts before was slow before."""
 SLOWED = 300.0
 """Seconds after a failure in which a port that has less to do by it counts as slow: the average over the windows of the

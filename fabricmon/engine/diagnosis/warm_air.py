@@ -42,6 +42,28 @@ def of_warm_air(verdicts: Sequence[FaultVerdict], domains: RowDomains, ports: Vi
             warmer = float(np.median(above[rows][read]))
             found[at] = next((_cooled(found[at], d, rows, warmer, domains) for d in COOLED if _one(d, rows, domains)),
                              found[at])  # fmt: skip
+    return _merged(found)
+
+
+def _merged(verdicts: Sequence[FaultVerdict]) -> list[FaultVerdict]:
+    """Those on one rack or row as one: a rack hangs on several leaves."""
+    kept: dict[tuple[str, int], int] = {}
+    found: list[FaultVerdict] = []
+    for verdict in verdicts:
+        key = verdict.mode.name, verdict.group
+        if verdict.mode not in MODES.values() or key not in kept:
+            kept.setdefault(key, len(found))
+            found.append(verdict)
+            continue
+        first = found[kept[key]]
+        explained, effects = dict(first.explained), dict(first.effects)
+        for into, parts in ((explained, verdict.explained), (effects, verdict.effects)):
+            for kind, rows in parts.items():
+                into[kind] = np.union1d(into.get(kind, rows[:0]), rows)
+        found[kept[key]] = replace(
+            first, explained=explained, effects=effects, onset=min(first.onset, verdict.onset),
+            warmer=max(first.warmer, verdict.warmer),
+        )  # fmt: skip
     return found
 
 
@@ -65,4 +87,5 @@ def _one(domain: str, rows: Ints, domains: RowDomains) -> bool:
 
 def _cooled(verdict: FaultVerdict, domain: str, rows: Ints, warmer: float, domains: RowDomains) -> FaultVerdict:
     group = int(np.argmax(np.bincount(domains.port.ids[domain][rows] + 1)[1:]))
-    return replace(verdict, modes=(MODES[domain],), group=group, warmer=warmer)
+    own = replace(verdict, silent={}, rivals=(), best_other=None, unlikely=(), apart=None)  # those were of the leaf
+    return replace(own, modes=(MODES[domain],), group=group, warmer=warmer)

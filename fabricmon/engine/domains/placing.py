@@ -124,7 +124,7 @@ class Placing:
         tables = self._fleet.tables
         ports, nodes, inside = tables[Kind.PORT], tables[Kind.NODE], [tables[kind] for kind in HOST_TABLES]
         assigned = self._assign(ports)
-        paths = self._assigner.flows(TableRows(tables[Kind.FLOW]), assigned)
+        paths = self._assigner.flows(TableRows(tables[Kind.FLOW]), assigned, self._fleet.nodes)
         groups = self._host_domains.groups_of(inside)
         apart = _apart(View(ports, now))
         self.domains = RowDomains(
@@ -190,7 +190,8 @@ class Placing:
     def _assign(self, ports: Table) -> Domains:
         rows = TableRows(ports)
         domains = self._assigner.assign(rows, self._changed(ports))
-        if len(domains.names["link"]) > 2 * ports.n + SPARE_NAMES:  # mostly names of what has left
+        of_flows = self._assigner.links_without_rows
+        if len(domains.names["link"]) - of_flows > 2 * ports.n + SPARE_NAMES:  # mostly names of what has left
             self._renumber()
             domains = self._assigner.assign(rows)
         return domains

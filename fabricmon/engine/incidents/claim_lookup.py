@@ -56,8 +56,7 @@ class ClaimLookup:
         row = self._row(found) if found is not None else None
         if found is not None and row is not None:
             return PartState.HEALTHY if self._rule_states.healthy(row, found.kind, kind) else PartState.UNCONFIRMED
-        node, name = self._fleet.split(part)
-        return PartState.UNCONFIRMED if self._fleet.exists(node, name, since, now) else PartState.LEFT
+        return PartState.UNCONFIRMED if self._fleet.may_return(part, since, now) else PartState.LEFT
 
     def exists(self, component: ComponentId) -> bool:
         """Whether the component has a row."""

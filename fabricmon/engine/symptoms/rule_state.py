@@ -116,7 +116,21 @@ class RuleState:
             changes.append(SymptomChange(opened.symptom, True, now, f"raise condition met{held}", opened.witnessed))
         held = f" for {self.clear:g} s" if self.clear else ""
         changes += [self._close(row, now, f"clear condition met{held}") for row in closing]
-        return changes + self._risen(outcome, symptom, now)
+        return changes + self._begun_anew(outcome, symptom, now) + self._risen(outcome, symptom, now)
+
+    def _begun_anew(
+        self, outcome: Outcome, symptom: Callable[[int, float], Symptom], now: float
+    ) -> list[SymptomChange]:
+        """Open symptoms that are another one now, which began later: seen, as the former was no such."""
+        if outcome.anew is None or outcome.since is None:
+            return []
+        changes: list[SymptomChange] = []
+        for row in [row for row in self.open if outcome.anew[row] and outcome.fire[row] and self.known[row]]:
+            since, held = float(outcome.since[row]), self.open[row]
+            if since > held.symptom.since + EDGE:
+                self.open[row] = OpenSymptom(symptom(row, since), now, since)
+                changes.append(SymptomChange(self.open[row].symptom, True, now, "began anew"))
+        return changes
 
     def _move(self, rows: NDArray[np.int64], outcome: Outcome, now: float) -> tuple[list[int], list[int]]:
         """Advance the phases of some known rows; the rows that open and those that close."""
