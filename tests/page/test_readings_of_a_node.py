@@ -8,7 +8,7 @@ import pytest
 
 from fabricmon.catalogue.counter import Category
 from fabricmon.central.page import components
-from fabricmon.central.page.components import PortRow, find, link_of, others_of, places_of, ports_of, values_of
+from fabricmon.central.page.components import PortRow, link_of, others_of, places_of, ports_of, values_of
 from fabricmon.central.page.named import Surroundings
 from fabricmon.fleet.utilisation import utilisation
 from fabricmon.fleet.view import View
@@ -129,10 +129,10 @@ def test_places_are_those_that_have_a_name() -> None:
 def test_names_in_texts_lead_to_what_they_name() -> None:
     made = site()
     made.fleet.presence("a", Presence.LIVE, "", made.now)
-    assert find(made.fleet, "a") == ComponentId(Kind.NODE, "a", "")
-    assert find(made.fleet, "a/gpu0") == ComponentId(Kind.GPU, "a", "gpu0")
-    assert find(made.fleet, "a/active/1") == ComponentId(Kind.PORT, "a", "active/1")
-    assert (find(made.fleet, "z"), find(made.fleet, "a/missing"), find(made.fleet, "")) == (None, None, None)
+    assert made.fleet.find("a") == ComponentId(Kind.NODE, "a", "")
+    assert made.fleet.find("a/gpu0") == ComponentId(Kind.GPU, "a", "gpu0")
+    assert made.fleet.find("a/active/1") == ComponentId(Kind.PORT, "a", "active/1")
+    assert (made.fleet.find("z"), made.fleet.find("a/missing"), made.fleet.find("")) == (None, None, None)
     port, around = "component?kind=port&amp;node=a&amp;name=active%2F1", Surroundings(made.fleet, None)
     assert link_of(around, "a/active/1") == f'<a href="{port}"><code>a/active/1</code></a>'
     cable = "link(a/active/1, leaf-3/12)"

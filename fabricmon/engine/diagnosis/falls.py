@@ -62,9 +62,9 @@ def _with_most(groups: Groups, rows: Ints, flapping: Ints, downs: Downs, now: fl
         if domain not in groups.ids:
             continue
         ids = groups.ids[domain].astype(np.int64)
-        flap = np.bincount(ids[flapping] + 1, minlength=int(ids.max(initial=-1)) + 2)[1:]
-        mine = np.flatnonzero((ids[rows] >= 0) & (flap[ids[rows]] >= LEAST))
-        own = flapping[(ids[flapping] >= 0) & (flap[ids[flapping]] >= LEAST)]
+        flap = np.bincount(ids[flapping] + 1, minlength=int(ids.max(initial=-1)) + 2)
+        flap[0] = 0  # of no group
+        mine, own = np.flatnonzero(flap[ids[rows] + 1] >= LEAST), flapping[flap[ids[flapping] + 1] >= LEAST]
         if not len(mine):
             continue
         of, begins, ends = _windows(downs, own, ids, now)
@@ -72,7 +72,7 @@ def _with_most(groups: Groups, rows: Ints, flapping: Ints, downs: Downs, now: fl
         for at, falls in downs.oldest_first(rows[mine]):
             moment = _key(group, at, now)
             fell = np.searchsorted(_key(of, begins, now), moment, "right") - np.searchsorted(ends, moment)
-            found[mine] |= (falls > 0) & (now - at <= SINCE) & (fell >= MOST * flap[group])
+            found[mine] |= (falls > 0) & (now - at <= SINCE) & (fell >= MOST * flap[group + 1])
     return found
 
 
