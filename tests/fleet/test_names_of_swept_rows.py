@@ -10,6 +10,7 @@ import pytest
 from fabricmon.engine.incidents.claim_lookup import ClaimLookup
 from fabricmon.engine.incidents.restored import PartState
 from fabricmon.fleet.fleet import Fleet
+from fabricmon.fleet.tracks import FlowTracks
 from fabricmon.model import (
     Component,
     ComponentId,
@@ -118,3 +119,19 @@ def test_a_port_elsewhere_is_awaited_while_a_node_may_yet_sweep_it() -> None:
     fleet.inventory("host-b", inventory(1, "host-b", swept("leaf-3/12")), 4_400.0)
     assert lookup(fleet).part_state(*PORT, "link_down", 0.0, 4_400.0) is PartState.HEALTHY
     assert lookup(fleet, lambda *_: False).part_state(*PORT, "link_down", 0.0, 4_400.0) is PartState.UNCONFIRMED
+
+
+def test_a_sweep_of_the_hosts_does_not_take_their_probes_over() -> None:
+    fleet, hosts = Fleet(), [f"host-{n}" for n in range(4)]
+    counted = ("state", "rdma_tx_packets")
+    for number, host in enumerate(hosts, 1):
+        others = [other for other in hosts if other != host]
+        flows = [Component(f"mlx5_0/1>{o}", {"port": "mlx5_0/1", "peer": f"{o}/mlx5_0/1"}) for o in others]
+        parts = (Part("roce", Kind.PORT, counted, (own("mlx5_0/1"),), 10.0),
+                 Part("probe", Kind.FLOW, ("flow_packets", "flow_lost", "flow_rtt"), tuple(flows), 10.0))  # fmt: skip
+        fleet.inventory(host, Inventory(number, Identity(host, "boot", f"agent-{host}", "1", 1.0), parts), 1.0)
+    fleet.inventory("sweeper", inventory(9, "sweeper", *(swept(f"{host}/mlx5_0/1") for host in hosts)), 2.0)
+    flows, ports = fleet.tables[Kind.FLOW], fleet.tables[Kind.PORT]
+    assert isinstance(flows.tracks, FlowTracks)
+    ends = flows.tracks.probes.ends(flows, ports)
+    assert {ports.ids[row].node for row in (*ends.near.tolist(), *ends.far.tolist())} == set(hosts)
