@@ -12,7 +12,6 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.last_diagnosis import LastDiagnosis
-from fabricmon.engine.diagnosis.losses import DeadHosts, answering, witnesses
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.row_conditions import (
     COVERING,
@@ -32,6 +31,7 @@ from fabricmon.engine.diagnosis.unmapped_maintenance import UnmappedMaintenance,
 from fabricmon.engine.diagnosis.verdicts import verdicts_of, with_dark_hosts, with_slowed
 from fabricmon.engine.diagnosis.victims import victims, without
 from fabricmon.engine.diagnosis.warm_air import of_warm_air
+from fabricmon.engine.diagnosis.witnesses import DeadHosts, answering, witnesses
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
 from fabricmon.engine.domains.placing import Placing
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -116,9 +116,9 @@ class Evaluation:
         symptoms, moved = self._rule_states.run(self._views)
         for change in symptoms:
             self.counts["symptoms_opened" if change.opened else "symptoms_closed"] += 1
-            part = str(change.symptom.component)
-            if not change.opened and self._fleet.find(part) in (None, change.symptom.component):  # not its other row
-                self._situation.recovered(part)
+            part = str(change.symptom.component) if not change.opened else ""
+            if self._situation.awaits(part) and self._fleet.find(part) in (None, change.symptom.component):
+                self._situation.recovered(part)  # and not the other row of that name
         if any(moved.values()):
             self._situation.drop_claims(self._lookup.exists)
             self._last_diagnosis.clear()

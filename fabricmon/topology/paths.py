@@ -55,10 +55,6 @@ class FlowPaths:
     ) -> dict[str, Many]:  # fmt: skip
         """ports  components of the PORT rows, in the order of the ids of `domains`
         nodes  names of all nodes, which the topology may write without their domain"""
-        called = {short(node): node for node in nodes}
-        if called != self._called:
-            self._called = called
-            self._unseen.clear()
         del self._seen[len(rows) :], self._ends[len(rows) :], self._path[len(rows) :]
         for row, (component, labels) in enumerate(rows):
             old = row < len(self._seen)
@@ -71,6 +67,10 @@ class FlowPaths:
             self.near = np.zeros(0, np.int64)
             empty = Many(np.zeros(1, np.int64), np.zeros(0, np.int32))
             return dict.fromkeys(FLOW_DOMAINS, empty)
+        called = {short(node): node for node in nodes}
+        if called != self._called:
+            self._called = called
+            self._unseen.clear()
         at = rows_by_name(ports)
         near = np.array([at.get(ends[0], -1) for ends in self._ends], np.int64)
         far = np.array([at.get(ends[1], -1) for ends in self._ends], np.int64)

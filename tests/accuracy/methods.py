@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.losses import witnesses
 from fabricmon.engine.diagnosis.verdicts import verdicts_of
+from fabricmon.engine.diagnosis.witnesses import witnesses
 from tests.accuracy.evidence import Trial
 from tests.accuracy.fabrics import Fabric
 

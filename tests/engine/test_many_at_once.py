@@ -14,11 +14,11 @@ from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
 from fabricmon.engine.diagnosis.gray import gray
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, PARTIAL_MODES, TOGETHER_MODES
-from fabricmon.engine.diagnosis.losses import DeadHosts
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain, with_their_switch
 from fabricmon.engine.diagnosis.verdicts import with_dark_hosts, with_slowed, without_falls
+from fabricmon.engine.diagnosis.witnesses import DeadHosts
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.engine.incidents.settling import LastReads, Unsettled, unsettled

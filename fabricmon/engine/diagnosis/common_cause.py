@@ -5,7 +5,7 @@ group explains most of them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import log
@@ -13,13 +13,12 @@ from math import log
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.beginnings import MOSTLY, Beginning, Witnessed, beginnings
 from fabricmon.engine.diagnosis.causes import GROUPS
 from fabricmon.engine.diagnosis.coincidence import DAY, UNLIKELY, BeginningRate, chance
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
-from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.phenomena import FLAPPING, FRESH, PHENOMENA, Phenomenon
-from fabricmon.engine.diagnosis.silence_rate import CUT_OFF
 from fabricmon.engine.domains.groups import Ids, Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
@@ -40,37 +39,10 @@ SMALLEST = 1e-6
 that is read (causes.py)."""
 MOST = 64  # causes that are remembered; the oldest go
 ABSORBED = 0.5  # share of the members that a known group must explain to end a cause
-MOSTLY = 0.8
-"""Share of what began together from which it is the fault of the one known group that explains so much: the rest is
-filed at the wrong place, or unknown to the topology (design choice, as for a power domain)."""
 
 
 GATHERING = 5.0
 """Seconds without a further member after which none is awaited (design choice): a hold and the spread of reads."""
-
-
-@dataclass(slots=True)
-class _Unit:
-    """Something that began: a verdict, or a silent host that no verdict explains (None).
-
-    wide    it is on a group; partly: no whole one (`_is_partly`)
-    loose   no leaf is known of any of its ports: they may be those of another group
-    unplaced  no map shows what it shares with others: no leaf of its ports, no chassis of its host
-    known   it is a common cause already
-    types   symptom types that show it
-    leaves  of which it consists: 1 of a leaf, those of a rail, 0 of anything else
-    """
-
-    onset: float
-    rows: frozenset[int]
-    verdict: FaultVerdict | None
-    wide: bool = False
-    known: bool = False
-    partly: bool = False
-    loose: bool = False
-    types: frozenset[SymptomType] = frozenset()
-    leaves: int = 0
-    unplaced: bool = False
 
 
 @dataclass(slots=True)
@@ -82,10 +54,6 @@ class _Cause:
     rows: set[int] = field(default_factory=set)
     types: frozenset[SymptomType] = frozenset()
     seen: bool = False
-
-
-Witnessed = Callable[[SymptomType, Ints], bool]
-"""Whether the beginning of a symptom on one of some rows was seen."""
 
 
 class CommonCauses:
@@ -126,7 +94,7 @@ class CommonCauses:
         """The verdicts, those that began together as one. What was there at a first look began at an unknown time."""
         left = list(verdicts)
         for number, phenomenon in enumerate(PHENOMENA):
-            units = _units(phenomenon, left, observations, domains, witnessed)
+            units = beginnings(phenomenon, left, observations, domains, witnessed)
             if not units:
                 self._causes[number].clear()
                 self._explained[number].clear()
@@ -142,7 +110,7 @@ class CommonCauses:
         return left
 
     def _of(
-        self, number: int, units: list[_Unit], verdicts: list[FaultVerdict], domains: RowDomains, now: float
+        self, number: int, units: list[Beginning], verdicts: list[FaultVerdict], domains: RowDomains, now: float
     ) -> list[FaultVerdict]:
         phenomenon, causes = PHENOMENA[number], self._causes[number]
         _end(causes, units)
@@ -178,12 +146,12 @@ class CommonCauses:
         domains.divide(phenomenon.mode.domain, ids, names, phenomenon.table)
         return [verdict for verdict in verdicts if id(verdict) not in taken] + found
 
-    def _grows(self, number: int, units: Iterable[_Unit], now: float) -> bool:
+    def _grows(self, number: int, units: Iterable[Beginning], now: float) -> bool:
         """Whether one of them was first seen a moment ago."""
         newest = max(self._first[number].get(row, now) for unit in units for row in unit.rows)
         return now - newest < GATHERING
 
-    def _rows_of_groups(self, number: int, verdicts: Sequence[FaultVerdict], units: Iterable[_Unit]) -> set[int]:
+    def _rows_of_groups(self, number: int, verdicts: Sequence[FaultVerdict], units: Iterable[Beginning]) -> set[int]:
         """Rows that a known group explains or has explained in this episode: what is left of it is no new cause."""
         types = PHENOMENA[number].types
         mine = [v for v in verdicts if v.domain in GROUPS - {"host"}]
@@ -193,7 +161,7 @@ class CommonCauses:
         return self._explained[number]
 
 
-def _join(phenomenon: Phenomenon, causes: Sequence[_Cause], units: Iterable[_Unit]) -> None:
+def _join(phenomenon: Phenomenon, causes: Sequence[_Cause], units: Iterable[Beginning]) -> None:
     """What began near a cause that is there, shows the same and is smaller is a part of it."""
     for unit in [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]:
         latest = max(phenomenon.within, phenomenon.joins, phenomenon.trails if unit.loose else 0.0)
@@ -224,7 +192,7 @@ def _with_fallen(
     return found
 
 
-def _end(causes: list[_Cause], units: Iterable[_Unit]) -> None:
+def _end(causes: list[_Cause], units: Iterable[Beginning]) -> None:
     """Forget causes without a bad member, and those that a known group explains now."""
     for cause in list(causes):
         mine = [unit for unit in units if unit.rows & cause.rows]
@@ -234,10 +202,10 @@ def _end(causes: list[_Cause], units: Iterable[_Unit]) -> None:
             causes.remove(cause)
 
 
-def clusters(units: Sequence[_Unit], within: float) -> list[list[_Unit]]:
+def clusters(units: Sequence[Beginning], within: float) -> list[list[Beginning]]:
     """Units by windows of so many seconds: the fullest window first, each unit in one."""
     rest = sorted(units, key=lambda unit: unit.onset)
-    found: list[list[_Unit]] = []
+    found: list[list[Beginning]] = []
     while rest:
         onsets = np.array([unit.onset for unit in rest])
         ends = np.searchsorted(onsets, onsets + within, side="right")
@@ -247,84 +215,13 @@ def clusters(units: Sequence[_Unit], within: float) -> list[list[_Unit]]:
     return found
 
 
-def _units(
-    phenomenon: Phenomenon, verdicts: Sequence[FaultVerdict], observations: Observations, domains: RowDomains,
-    witnessed: Witnessed,
-) -> list[_Unit]:  # fmt: skip
-    found: list[_Unit] = []
-    explained: set[int] = set()
-    for verdict in verdicts:
-        rows = {kind: rows for kind, rows in verdict.explained.items() if kind in phenomenon.types}
-        if rows:
-            every = np.concatenate(list(rows.values()))
-            mine = frozenset(every.tolist())
-            if phenomenon.table is Kind.NODE:
-                explained |= mine
-            wide = verdict.domain in GROUPS - {"host"}
-            began = any(witnessed(kind, some) for kind, some in rows.items())
-            if began and (wide or not phenomenon.only_groups):
-                known, partly = verdict.domain in KNOWN_CAUSES, wide and _is_partly(verdict, rows)
-                loose = _is_loose(phenomenon, verdict, every, domains)
-                if phenomenon.unmapped and not loose:
-                    continue
-                types, leaves = frozenset(rows), _leaves(verdict, every, domains)
-                unplaced = loose or _in_no_chassis(phenomenon, every, domains)
-                found.append(_Unit(verdict.onset, mine, verdict, wide, known, partly, loose, types, leaves, unplaced))
-    silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
-    # the server may be cut off where most hosts are silent without a known cause
-    if silent is not None and len(silent.rows) - len(explained) <= CUT_OFF * (int(silent.known.sum()) - len(explained)):
-        for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
-            one = np.array([row])
-            if row not in explained and witnessed(T.AGENT_SILENT, one):
-                unplaced = _in_no_chassis(phenomenon, one, domains)
-                found.append(_Unit(onset, frozenset((row,)), None, types=phenomenon.types, unplaced=unplaced))
-    return found
-
-
-def _leaves(verdict: FaultVerdict, rows: Ints, domains: RowDomains) -> int:
-    if verdict.domain != "rail":
-        return int(verdict.domain == "leaf")
-    leaves = domains.port.ids["leaf"][rows]
-    return max(1, len(np.unique(leaves[leaves >= 0])))
-
-
-def _count(units: Sequence[_Unit]) -> int:
+def _count(units: Sequence[Beginning]) -> int:
     """Beginnings of some units: of whole leaves and rails alone their leaves, else the units."""
     alike = len(units) > 1 and all(unit.leaves and not unit.partly for unit in units)
     return sum(unit.leaves for unit in units) if alike else len(units)
 
 
-def _in_no_chassis(phenomenon: Phenomenon, rows: Ints, domains: RowDomains) -> bool:
-    """Whether the chassis is known of none of these hosts."""
-    if phenomenon.table is not Kind.NODE:
-        return False
-    chassis = domains.by_table[Kind.NODE].ids.get("chassis")
-    return chassis is None or bool((chassis[rows] < 0).all())
-
-
-def _is_loose(phenomenon: Phenomenon, verdict: FaultVerdict, rows: Ints, domains: RowDomains) -> bool:
-    """Whether the leaf is known of none of its ports: those with the symptoms, or of flows the ends of its link."""
-    leaves = domains.port.ids["leaf"]
-    if phenomenon.table is Kind.FLOW and verdict.domain in ("link", "nic"):
-        rows = np.flatnonzero(domains.port.ids[verdict.domain] == verdict.group)
-    elif phenomenon.table is not Kind.PORT:
-        return False
-    return len(rows) > 0 and bool((leaves[rows] < 0).all())
-
-
-def _is_partly(verdict: FaultVerdict, rows: Mapping[SymptomType, Ints]) -> bool:
-    """Whether less than MOSTLY of the observed members show it. A part of a switch is no whole one: its members were
-    chosen by what they show."""
-    if verdict.domain in RUNS:
-        return True
-    return all(len(found) < MOSTLY * (len(found) + verdict.silent.get(kind, 0)) for kind, found in rows.items())
-
-
-KNOWN_CAUSES = frozenset({"feed", "firmware", "board", "row", "network", "plane", "pod"})
-"""Domains whose verdicts are a common cause already."""
-
-
-def _cause(phenomenon: Phenomenon, cluster: Sequence[_Unit], odds: float) -> _Cause:
+def _cause(phenomenon: Phenomenon, cluster: Sequence[Beginning], odds: float) -> _Cause:
     onset = min(unit.onset for unit in cluster)
     begin = datetime.fromtimestamp(onset, UTC).strftime("%H:%M:%S")
     against = max(odds, SMALLEST) * A_MONTH  # chance a day against one common cause in so many days
@@ -334,13 +231,13 @@ def _cause(phenomenon: Phenomenon, cluster: Sequence[_Unit], odds: float) -> _Ca
     return _Cause(f"{phenomenon.mode.name} since {begin}", onset, confidence, -log(against), rows, types)
 
 
-def _gathering(verdicts: Sequence[FaultVerdict], cluster: Sequence[_Unit]) -> list[FaultVerdict]:
+def _gathering(verdicts: Sequence[FaultVerdict], cluster: Sequence[Beginning]) -> list[FaultVerdict]:
     """The verdicts, with those of a cluster marked: more may follow."""
     mine = {id(unit.verdict) for unit in cluster if unit.verdict is not None}
     return [replace(verdict, gathering=True) if id(verdict) in mine else verdict for verdict in verdicts]
 
 
-def _foremost(units: Sequence[_Unit], domains: RowDomains) -> _Unit | None:
+def _foremost(units: Sequence[Beginning], domains: RowDomains) -> Beginning | None:
     """The known group that explains most of what began together, None where none does. Another group that fails as a
     whole is no part of it that is filed at the wrong place. More than half is most where all else may be its ports."""
     wide = sorted((unit for unit in units if unit.wide), key=lambda unit: -len(unit.rows))
@@ -351,7 +248,7 @@ def _foremost(units: Sequence[_Unit], domains: RowDomains) -> _Unit | None:
     return first if mine >= MOSTLY * every or (mine > ABSORBED * every and _fits(first, units, domains)) else None
 
 
-def _fits(first: _Unit, units: Iterable[_Unit], domains: RowDomains) -> bool:
+def _fits(first: Beginning, units: Iterable[Beginning], domains: RowDomains) -> bool:
     """Whether all others may be ports of the first: no leaf is known of them, and their adapters have the names of its
     own (one rail)."""
     rest = [unit for unit in units if unit is not first]
@@ -359,7 +256,7 @@ def _fits(first: _Unit, units: Iterable[_Unit], domains: RowDomains) -> bool:
     return bool(rest) and all(unit.loose for unit in rest) and domains.devices(rows) <= domains.devices(first.rows)
 
 
-def _least(phenomenon: Phenomenon, cluster: Sequence[_Unit], domains: RowDomains) -> int:
+def _least(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> int:
     """Beginnings from which a cluster can have a common cause. A group and what may be its ports are two."""
     if not any(unit.wide for unit in cluster):
         rows = [row for unit in cluster for row in unit.rows]
@@ -374,7 +271,7 @@ def _least(phenomenon: Phenomenon, cluster: Sequence[_Unit], domains: RowDomains
     return _least_groups(cluster)
 
 
-def _least_groups(units: Iterable[_Unit]) -> int:
+def _least_groups(units: Iterable[Beginning]) -> int:
     """Beginnings with a group among them that can have an unknown common cause. Two groups of hosts that fall silent
     together are one segment of the management network or one feed; two parts of groups that go down at one moment are
     doubtful names for what has cables in both, which does not flap; two whole leaves are two, with one cable beside
@@ -387,7 +284,7 @@ def _least_groups(units: Iterable[_Unit]) -> int:
 
 
 def _verdict(
-    phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[_Unit], first: _Unit | None, grows: bool
+    phenomenon: Phenomenon, slot: int, cause: _Cause, units: Sequence[Beginning], first: Beginning | None, grows: bool
 ) -> FaultVerdict:
     explained: dict[SymptomType, list[Ints]] = {}
     effects: dict[SymptomType, list[Ints]] = {}

@@ -12,28 +12,12 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.losses import BEFORE, NEAR, OF_HOSTS
 from fabricmon.engine.diagnosis.observation import Observations
-from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
 
 T = SymptomType
-OF_HOSTS = frozenset({"power", "chassis", "rack"})
-"""Domains of hosts that die together."""
-BEFORE, AFTER = 30.0, 60.0
-"""Seconds before and after the group's last frames in which losses towards a host of it began with it: as of any dead
-host (docs/methods.md#missing-agents)."""
-
-
-def never_reported(verdict: FaultVerdict, observations: Observations) -> Ints:
-    """Hosts, by their number, of the group of a verdict of which nothing is known: flows to them count for nothing."""
-    silent = observations.get(T.AGENT_SILENT)
-    ids = silent.groups.ids.get(verdict.domain) if silent is not None else None
-    if silent is None or ids is None or verdict.domain not in OF_HOSTS or T.AGENT_SILENT not in verdict.explained:
-        return np.empty(0, np.int64)
-    rows = np.flatnonzero((ids == verdict.group) & ~silent.known)
-    hosts = silent.groups.ids["host"][rows].astype(np.int64)
-    return hosts[hosts >= 0]
 
 
 def with_hosts_silent_before(
@@ -55,7 +39,7 @@ def with_hosts_silent_before(
         for group in groups:
             mine = found[group]
             inside = mine.domain in ids and (ids[mine.domain][rows] == mine.group).all()
-            if inside and -BEFORE <= min(lost) - mine.onset <= AFTER:
+            if inside and -BEFORE <= min(lost) - mine.onset <= NEAR:
                 found[group] = _with_member(mine, verdict)
                 gone.add(at)
                 break

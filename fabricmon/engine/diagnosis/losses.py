@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import FLOW_MODES, PEERS
-from fabricmon.engine.diagnosis.dead_before import never_reported
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
 from fabricmon.engine.diagnosis.gray import WEAK, gray
 from fabricmon.engine.diagnosis.observation import Observation, Observations
@@ -92,12 +90,12 @@ def place_losses(
         verdicts, left = _set_flows_aside(flows, verdicts, observations, ports)
         soft = _apart([v for v in diagnose({SymptomType.FLOW_LOSS: left}, 0.0, FLOW_MODES) if v.confidence >= SUSPECT])
     if lossy is not None and len(lossy.rows):
-        verdicts, left = _set_ports_aside(lossy, verdicts, ports)
+        verdicts, left = set_ports_aside(lossy, verdicts, ports)
         covered = np.zeros(len(ports.ratio), np.bool_)
         if flows is not None:
             covered = _ends(ports, flows.known)
             for at, verdict in enumerate(soft):
-                mine = _ends(ports, _mask(verdict.explained[SymptomType.FLOW_LOSS], len(flows.known)))
+                mine = _ends(ports, mask_of(verdict.explained[SymptomType.FLOW_LOSS], len(flows.known)))
                 rows = left.rows[mine[left.rows]]
                 soft[at] = replace(verdict, effects={SymptomType.PACKET_LOSS: rows}) if len(rows) else verdict
                 left = _without(left, mine)
@@ -162,117 +160,12 @@ def waits(ratio: Floats) -> Mask:
         return np.asarray(~((ratio >= WEAK) & (ratio < STALLED)))
 
 
-def witnesses(observations: Observations, ports: PortHealth) -> Observation | None:
-    """Whether the peers of silent hosts lose packets towards them: a symptom of NODE rows, known of silent ones only.
-
-    With flows: those towards the host; where they lose none after the time in which it would show, the host is up.
-    Without: ports of at least two other hosts began to lose when it fell silent, and not more of them than the silent
-    hosts account for. That no port loses is no evidence then: who sends to a host is not known.
-    """
-    silent = observations.get(SymptomType.AGENT_SILENT)
-    if silent is None or not len(silent.rows):
-        return None
-    hosts = silent.groups.ids["host"]
-    shown, known = np.zeros(len(hosts), np.bool_), np.zeros(len(hosts), np.bool_)
-    lossy, flows = observations.get(SymptomType.PACKET_LOSS), observations.get(SymptomType.FLOW_LOSS)
-    if flows is not None and len(flows.known):
-        shown[silent.rows], known[silent.rows] = _witnessed_by_flows(silent, flows, ports)
-    if lossy is not None and len(lossy.rows):
-        found = _witnessed_by_ports(silent, lossy, ports, known)
-        shown[found] = known[found] = True
-    at = np.flatnonzero(shown[silent.rows])
-    known &= shown | _mask(silent.rows[ports.now - silent.onset > NEAR], len(known))
-    return Observation(silent.groups, silent.rows[at], silent.onset[at], known)
-
-
-class DeadHosts:
-    """Silent hosts towards which peers lost packets. They stay dead while they are silent: peers give a dead host up,
-    and lose nothing towards it any more. Flows that reach it show that it is up."""
-
-    def __init__(self) -> None:
-        self._silent_since: dict[int, float] = {}
-
-    def with_earlier(self, seen: Observation | None, observations: Observations) -> Observation | None:
-        """The witnesses, with those of earlier diagnoses in the same silence."""
-        silent = observations.get(SymptomType.AGENT_SILENT)
-        if seen is None or silent is None:
-            self._silent_since = {}
-            return None
-        since = dict(zip(silent.rows.tolist(), silent.onset.tolist(), strict=True))
-        kept = [row for row, at in self._silent_since.items() if since.get(row) == at and not seen.known[row]]
-        rows = np.union1d(seen.rows, np.array(kept, np.int64))
-        self._silent_since = {row: since[row] for row in rows.tolist()}
-        known = seen.known | _mask(rows, len(seen.known))
-        return Observation(seen.groups, rows, np.array([since[row] for row in rows.tolist()]), known)
-
-
-def answering(observations: Observations, seen: Observation | None) -> Ints:
-    """NODE rows of silent hosts towards which no peer loses packets although it would show."""
-    silent = observations.get(SymptomType.AGENT_SILENT)
-    if seen is None or silent is None:
-        return np.empty(0, np.int64)
-    return np.asarray(silent.rows[seen.known[silent.rows] & ~np.isin(silent.rows, seen.rows)])
-
-
-def _witnessed_by_flows(silent: Observation, flows: Observation, ports: PortHealth) -> tuple[Mask, Mask]:
-    """Of each silent host whether the flows towards it are lossy, and whether any is known."""
-    towards = flows.groups.many["host"]
-    mine = silent.groups.ids["host"][silent.rows].astype(np.int64)
-    fine = ~_through_sick(flows, ports)
-    senders = np.append(ports.groups.ids["host"], -1)[ports.near[: len(fine)]]
-    fine[: len(senders)] &= ~np.isin(senders, mine[mine >= 0])  # what a silent host sends is not reported any more
-    bad = towards.count(mine, fine & _mask(flows.rows, len(flows.known)))
-    seen = towards.count(mine, fine & flows.known)
-    return (bad >= 1) & (bad >= FLOWS_SHARE * seen), seen > 0
-
-
-def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHealth, known: Mask) -> Ints:
-    """The silent hosts, without those known by flows, that the losses of other ports point to."""
-    hosts, power = silent.groups.ids["host"], silent.groups.ids["power"]
-    alone = replace(ports.unwell, silent=np.full_like(ports.unwell.silent, np.nan))
-    _, left = _set_ports_aside(lossy, (), replace(ports, unwell=alone))
-    waiting = waits(ports.ratio[left.rows])
-    rows, began = left.rows[waiting], left.onset[waiting]
-    found: list[int] = []
-    for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
-        together = silent.rows[np.abs(silent.onset - onset) <= BEFORE + NEAR]
-        near = (began >= onset - BEFORE) & (began <= onset + NEAR)
-        others = np.setdiff1d(lossy.groups.ids["host"][rows[near]], hosts[together])
-        most = SLACK * 2 * PEERS * _ports_of(lossy, hosts[together])
-        if not known[row] and len(others) >= 2 and near.sum() <= most and _foremost(row, together, power):
-            found.append(row)
-    return np.array(found, np.int64)
-
-
-FLOWS_SHARE = 0.5
-"""Share of the flows towards a host that must be lossy, where they are known (design choice)."""
-
-
-def _foremost(row: int, together: Ints, power: NDArray[np.int32]) -> bool:
-    """Of the hosts that fell silent together, this one or its power domain is the one that the ports lose packets
-    towards: it is alone, or more of its domain fell silent than of any other."""
-    if len(together) == 1:
-        return True
-    domains = power[together]
-    numbers, counts = np.unique(domains[domains >= 0], return_counts=True)
-    if power[row] < 0 or not len(numbers):
-        return False
-    mine = int(counts[numbers == power[row]][0])
-    rest = int(counts[numbers != power[row]].max(initial=0))
-    return mine > 1 and mine > rest
-
-
 NEAR = 60.0
 """Seconds between a host's last frame and the first loss of its peers, either way: an agent counts as silent after 30 s
 (docs/methods.md#agent-silent), a loss after two windows of 10 s or two readings of 30 s."""
 
 
-def _ports_of(ports: Observation, hosts: NDArray[np.int32]) -> int:
-    ids = ports.groups.ids["host"]
-    return int(np.isin(ids, hosts[hosts >= 0]).sum())
-
-
-def _mask(rows: Ints, n: int) -> Mask:
+def mask_of(rows: Ints, n: int) -> Mask:
     found = np.zeros(n, np.bool_)
     found[rows] = True
     return found
@@ -289,7 +182,7 @@ def _set_flows_aside(
     """Flows that touch what failed: lossy ones are its effects, the others count for nothing."""
     n = len(flows.known)
     gone = np.zeros(n, np.bool_)
-    lossy = _mask(flows.rows, n)
+    lossy = mask_of(flows.rows, n)
     found: list[FaultVerdict] = []
     for verdict in hard:
         touched = np.zeros(n, np.bool_)
@@ -300,10 +193,10 @@ def _set_flows_aside(
         gone |= touched
         effects = {**verdict.effects, SymptomType.FLOW_LOSS: rows}
         found.append(replace(verdict, effects=effects) if len(rows) else verdict)
-    return found, _without(flows, gone | _through_sick(flows, ports))
+    return found, _without(flows, gone | through_sick(flows, ports))
 
 
-def _through_sick(flows: Observation, ports: PortHealth) -> Mask:
+def through_sick(flows: Observation, ports: PortHealth) -> Mask:
     """Flows on whose way a link fails, or failed when they were read last: idle ones show their last windows long."""
     found = np.zeros(len(flows.known), np.bool_)
     read, links = np.where(np.isfinite(ports.flows_read), ports.flows_read, ports.now), flows.groups.many["link"]
@@ -323,16 +216,30 @@ def _struck(verdict: FaultVerdict, flows: Groups, observations: Observations) ->
         domain = "link" if kind in TEARING else "host" if kind == SymptomType.AGENT_SILENT else ""
         if domain:
             found.setdefault(domain, []).extend(_groups(observations[kind].groups, domain, rows))
-    if len(hosts := never_reported(verdict, observations)):
+    if len(hosts := _never_reported(verdict, observations)):
         found.setdefault("host", []).extend(hosts.tolist())
     return found
 
 
+def _never_reported(verdict: FaultVerdict, observations: Observations) -> Ints:
+    """Hosts, by their number, of the group of a verdict of which nothing is known: flows to them count for nothing."""
+    silent = observations.get(SymptomType.AGENT_SILENT)
+    ids = silent.groups.ids.get(verdict.domain) if silent is not None else None
+    fell_silent = verdict.domain in OF_HOSTS and SymptomType.AGENT_SILENT in verdict.explained
+    if silent is None or ids is None or not fell_silent:
+        return np.empty(0, np.int64)
+    rows = np.flatnonzero((ids == verdict.group) & ~silent.known)
+    hosts = silent.groups.ids["host"][rows].astype(np.int64)
+    return hosts[hosts >= 0]
+
+
+OF_HOSTS = frozenset({"power", "chassis", "rack"})
+"""Domains of hosts that die together."""
 TEARING = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_FLAPPING, SymptomType.LINK_ERRORS, SymptomType.NIC_FAULT})
 """Types of PORT rows that show that a link or its adapter does not carry all that it should."""
 
 
-def _set_ports_aside(
+def set_ports_aside(
     lossy: Observation, hard: Sequence[FaultVerdict], ports: PortHealth
 ) -> tuple[list[FaultVerdict], Observation]:
     """Ports that lose because a peer failed. Peers are unknown: in the plane of `k` failed ports up to

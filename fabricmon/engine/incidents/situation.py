@@ -146,6 +146,10 @@ class Situation:
             elif now - (incident.resolved or now) <= REMEMBER:
                 self.resolved[incident.id] = incident
 
+    def awaits(self, part: str) -> bool:
+        """Whether a part is remembered from before a restart."""
+        return part in self._onsets or part in self.together
+
     def recovered(self, part: str) -> None:
         """A symptom of a part closed: what it shows later begins later."""
         self._onsets.pop(part, None)

@@ -1,0 +1,125 @@
+"""What began, as the unknown common causes compare it (common_cause.py): a verdict, or a silent host. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import GROUPS
+from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.group_modes import RUNS
+from fabricmon.engine.diagnosis.observation import Observations
+from fabricmon.engine.diagnosis.phenomena import Phenomenon
+from fabricmon.engine.diagnosis.silence_rate import CUT_OFF
+from fabricmon.engine.domains.groups import Ints
+from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.model import Kind
+
+T = SymptomType
+MOSTLY = 0.8
+"""Share of what began together from which it is the fault of the one known group that explains so much: the rest is
+filed at the wrong place, or unknown to the topology (design choice, as for a power domain)."""
+Witnessed = Callable[[SymptomType, Ints], bool]
+"""Whether the beginning of a symptom on one of some rows was seen."""
+
+
+@dataclass(slots=True)
+class Beginning:
+    """Something that began: a verdict, or a silent host that no verdict explains (None).
+
+    wide    it is on a group; partly: no whole one (`_is_partly`)
+    loose   no leaf is known of any of its ports: they may be those of another group
+    unplaced  no map shows what it shares with others: no leaf of its ports, no chassis of its host
+    known   it is a common cause already
+    types   symptom types that show it
+    leaves  of which it consists: 1 of a leaf, those of a rail, 0 of anything else
+    """
+
+    onset: float
+    rows: frozenset[int]
+    verdict: FaultVerdict | None
+    wide: bool = False
+    known: bool = False
+    partly: bool = False
+    loose: bool = False
+    types: frozenset[SymptomType] = frozenset()
+    leaves: int = 0
+    unplaced: bool = False
+
+
+def beginnings(
+    phenomenon: Phenomenon, verdicts: Sequence[FaultVerdict], observations: Observations, domains: RowDomains,
+    witnessed: Witnessed,
+) -> list[Beginning]:  # fmt: skip
+    """What began of a phenomenon: its verdicts, and of hosts that fell silent those that no verdict explains, unless so
+    many did that the server may be cut off."""
+    found: list[Beginning] = []
+    explained: set[int] = set()
+    for verdict in verdicts:
+        rows = {kind: rows for kind, rows in verdict.explained.items() if kind in phenomenon.types}
+        if rows:
+            every = np.concatenate(list(rows.values()))
+            mine = frozenset(every.tolist())
+            if phenomenon.table is Kind.NODE:
+                explained |= mine
+            wide = verdict.domain in GROUPS - {"host"}
+            began = any(witnessed(kind, some) for kind, some in rows.items())
+            if began and (wide or not phenomenon.only_groups):
+                known, partly = verdict.domain in KNOWN_CAUSES, wide and _is_partly(verdict, rows)
+                loose = _is_loose(phenomenon, verdict, every, domains)
+                if phenomenon.unmapped and not loose:
+                    continue
+                types, leaves = frozenset(rows), _leaves(verdict, every, domains)
+                unplaced = loose or _in_no_chassis(phenomenon, every, domains)
+                found.append(
+                    Beginning(verdict.onset, mine, verdict, wide, known, partly, loose, types, leaves, unplaced)
+                )
+    silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
+    # the server may be cut off where most hosts are silent without a known cause
+    if silent is not None and len(silent.rows) - len(explained) <= CUT_OFF * (int(silent.known.sum()) - len(explained)):
+        for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
+            one = np.array([row])
+            if row not in explained and witnessed(T.AGENT_SILENT, one):
+                unplaced = _in_no_chassis(phenomenon, one, domains)
+                found.append(Beginning(onset, frozenset((row,)), None, types=phenomenon.types, unplaced=unplaced))
+    return found
+
+
+def _leaves(verdict: FaultVerdict, rows: Ints, domains: RowDomains) -> int:
+    if verdict.domain != "rail":
+        return int(verdict.domain == "leaf")
+    leaves = domains.port.ids["leaf"][rows]
+    return max(1, len(np.unique(leaves[leaves >= 0])))
+
+
+def _in_no_chassis(phenomenon: Phenomenon, rows: Ints, domains: RowDomains) -> bool:
+    """Whether the chassis is known of none of these hosts."""
+    if phenomenon.table is not Kind.NODE:
+        return False
+    chassis = domains.by_table[Kind.NODE].ids.get("chassis")
+    return chassis is None or bool((chassis[rows] < 0).all())
+
+
+def _is_loose(phenomenon: Phenomenon, verdict: FaultVerdict, rows: Ints, domains: RowDomains) -> bool:
+    """Whether the leaf is known of none of its ports: those with the symptoms, or of flows the ends of its link."""
+    leaves = domains.port.ids["leaf"]
+    if phenomenon.table is Kind.FLOW and verdict.domain in ("link", "nic"):
+        rows = np.flatnonzero(domains.port.ids[verdict.domain] == verdict.group)
+    elif phenomenon.table is not Kind.PORT:
+        return False
+    return len(rows) > 0 and bool((leaves[rows] < 0).all())
+
+
+def _is_partly(verdict: FaultVerdict, rows: Mapping[SymptomType, Ints]) -> bool:
+    """Whether less than MOSTLY of the observed members show it. A part of a switch is no whole one: its members were
+    chosen by what they show."""
+    if verdict.domain in RUNS:
+        return True
+    return all(len(found) < MOSTLY * (len(found) + verdict.silent.get(kind, 0)) for kind, found in rows.items())
+
+
+KNOWN_CAUSES = frozenset({"feed", "firmware", "board", "row", "network", "plane", "pod"})
+"""Domains whose verdicts are a common cause already."""
