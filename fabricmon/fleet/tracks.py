@@ -13,6 +13,7 @@ from fabricmon.fleet.device_errors import DeviceErrors
 from fabricmon.fleet.errors import Errors
 from fabricmon.fleet.link_states import LinkStates
 from fabricmon.fleet.losses import FLOWS, PORTS, Losses
+from fabricmon.fleet.movement import Movement
 from fabricmon.fleet.peers import Peers
 from fabricmon.fleet.pressure import Pressure
 from fabricmon.fleet.probes import Probes, Reach
@@ -22,22 +23,18 @@ from fabricmon.fleet.table import Table
 from fabricmon.fleet.trend import ModuleTrend
 from fabricmon.model import ComponentId, Kind
 
-TRAFFIC = ("xmit", "rcv", "rdma_tx_bytes", "rdma_rx_bytes")
-"""Counters that move when a port carries traffic."""
-
 
 class Tracks(LinkStates):
     """Per row of the PORT table, besides the state of its link.
 
-    moved  `now` when a traffic counter last rose, NaN never
     first  `now` of the first tick that knew the row
     """
 
-    moved = per_row(np.float64, np.nan)
     first = per_row(np.float64, np.nan)
 
     def __init__(self, capacity: int, settings: TrackSettings) -> None:
         super().__init__(capacity)
+        self.movement = Movement(capacity)
         self.errors = Errors(capacity, settings)
         self.devices = DeviceErrors(capacity)
         self.pressure = Pressure(capacity)
@@ -56,9 +53,7 @@ class Tracks(LinkStates):
         self.devices.advance(table, now)
         self.losses.advance(table, now, self.facts.role)
         self.modules.advance(table, self.link, now)
-        for column in TRAFFIC:
-            rows, _ = table.risen(column)
-            self.moved[rows] = now
+        self.movement.advance(table, now)
         self.pressure.advance(table, self.facts, now)
         self.peers.advance(table, self, self.pressure, now)
 

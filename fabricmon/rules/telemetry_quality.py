@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Growth
 from fabricmon.fleet import freshness, link
 from fabricmon.fleet.arithmetic import Mark
-from fabricmon.fleet.tracks import TRAFFIC
+from fabricmon.fleet.movement import TRAFFIC
 from fabricmon.fleet.view import View
+from fabricmon.forms.quantities import quantity
 from fabricmon.forms.times import clock_time
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.neighbours import host_ports_up, others_mean
+from fabricmon.rules.neighbours import Bools, host_ports_up
 from fabricmon.rules.promql import Alert, Translation
-from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, Share, reading
+from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
 
 FULL, LOST, LATE, FROZEN, RESET = 1, 2, 4, 8, 16
+ALONE = 32
+"""Besides FROZEN: the port carried what the others of its host carry still."""
 UNUSED = 1 << 20
 """Bytes below which a port has never been used (design choice; management datagrams make some)."""
 WORDS = {FULL: "saturated", LOST: "unreadable", LATE: "not refreshed", FROZEN: "frozen", RESET: "reset"}
@@ -31,8 +37,9 @@ class TelemetryQualityParams(RuleParams, frozen=True):
     frozen  time without a change of any traffic counter after which a port is frozen, if ...
     moving  ... at least this share of the other ports of its role on its host changed, of ...
     peers   ... at least so many
-    load    mean share of the line rate on those others from which a frozen port is a warning: the job of the host uses
-            its ports alike
+    alone   the same time for a port that carried what the others of its role on its host carry now, all of them within
+            a factor of `alike`: one job used them alike, and uses the others still. A warning
+    alike   factor within which ports of one job carry alike
     shown   time for which a counter reset is reported
     hold    time for which a problem must last
     clear   time for which it must be over
@@ -42,7 +49,8 @@ class TelemetryQualityParams(RuleParams, frozen=True):
     frozen: Duration = Duration(600)
     moving: float = 0.75
     peers: int = 3
-    load: Share = 0.5
+    alone: Duration = Duration(120)
+    alike: Annotated[float, Meta(gt=1, le=10)] = 2.0
     shown: Duration = Duration(300)
     hold: Duration = Duration(30)
 
@@ -62,25 +70,25 @@ def problems(view: View, params: TelemetryQualityParams) -> NDArray[np.uint8]:
     reporting = view.reporting()
     for times in table.by_supply.values():
         found[reporting & (view.age_of(times) > view.age_limit_of(times))] |= np.uint8(LATE)
-    found[_frozen(view, params)] |= np.uint8(FROZEN)
+    still = _frozen(view, params)
+    found[still.long] |= np.uint8(FROZEN)
+    found[still.alone] |= np.uint8(FROZEN | ALONE)
     return found
 
 
-def _under_load(view: View, rows: NDArray[np.intp], params: TelemetryQualityParams) -> NDArray[np.bool_]:
-    """Which of these ports have other ports of their role on their host that carry much traffic."""
-    tracks, n = view.tracks, view.n
-    used = np.fmax(*tracks.pressure.traffic.recent[:2, :n]).astype(np.float64)
-    group = (view.node.astype(np.int64) * len(tracks.facts.role_names) + tracks.facts.role[:n]).astype(np.int64)
-    group[~host_ports_up(view)] = -1
-    others = others_mean(used, tracks.pressure.busy[:n], group, rows, params.peers)
-    return np.asarray(others >= params.load)
+class Still(NamedTuple):
+    """Rows whose counters stand still while those of the host's other ports move.
 
-
-def _frozen(view: View, params: TelemetryQualityParams) -> NDArray[np.bool_]:
-    """Ports whose counters stand still while those of the host's other ports move: frozen, or left idle.
-
-    A port without traffic since its reset belongs to a plane that is not in use.
+    long   for `frozen`, or for `alone` and so
+    alone  of a port that carried what the others carry still: the work of its host goes on
     """
+
+    long: Bools
+    alone: Bools
+
+
+def _frozen(view: View, params: TelemetryQualityParams) -> Still:
+    """A port without traffic since its reset belongs to a plane that is not in use."""
     tracks, n = view.tracks, view.n
     countable = np.zeros(n, np.bool_)
     carried = np.zeros(n)
@@ -90,26 +98,37 @@ def _frozen(view: View, params: TelemetryQualityParams) -> NDArray[np.bool_]:
             carried = np.fmax(carried, view.value(column))
     # a link between switches may be idle while other ports carry traffic
     watched = host_ports_up(view) & countable
-    moving = watched & (view.now - tracks.moved[:n] < freshness.LEAST * 2)
-    used = (carried > UNUSED) | np.isfinite(tracks.moved[:n])
-    still = watched & used & ~(view.now - tracks.moved[:n] < params.frozen)
-    still &= view.now - np.fmax(tracks.first[:n], tracks.since[:n]) >= params.frozen
+    age = view.now - tracks.movement.moved[:n]
+    moving = watched & (age < freshness.LEAST * 2)
+    used = (carried > UNUSED) | np.isfinite(age)
+    known = view.now - np.fmax(tracks.first[:n], tracks.since[:n])
+    still = watched & used & ~(age < params.alone) & (known >= params.alone)
     if not still.any():
-        return still
+        return Still(still, still)
     roles = len(tracks.facts.role_names)
     group = np.where(watched, view.node.astype(np.int64) * roles + tracks.facts.role[:n], 0)
     size = np.bincount(group[watched])
     active = np.bincount(group[moving], minlength=len(size))
     others = size[group] - 1
-    return still & (others >= params.peers) & (active[group] >= params.moving * others)
+    still &= (others >= params.peers) & (active[group] >= params.moving * others)
+    alone = still & _carried_alike(tracks.movement.pace(n), group, moving, len(size), params.alike)
+    return Still(alone | (still & ~(age < params.frozen) & (known >= params.frozen)), alone)
+
+
+def _carried_alike(
+    pace: NDArray[np.float64], group: NDArray[np.int64], moving: Bools, groups: int, alike: float
+) -> Bools:
+    """Rows that carried what every moving row of their group carries, within a factor of `alike`."""
+    least, most = np.full(groups, np.inf), np.zeros(groups)
+    np.minimum.at(least, group[moving], pace[moving])
+    np.maximum.at(most, group[moving], pace[moving])
+    return np.asarray((pace > 0) & (least[group] * alike >= pace) & (most[group] <= alike * pace))
 
 
 def test(view: View, params: TelemetryQualityParams) -> Outcome:
     found = problems(view, params)
     severity = np.full(view.n, Severity.INFO.rank, np.int8)
-    frozen = np.flatnonzero(found & np.uint8(FROZEN))
-    if len(frozen):
-        severity[frozen[_under_load(view, frozen, params)]] = Severity.WARNING.rank
+    severity[(found & np.uint8(ALONE)) != 0] = Severity.WARNING.rank
     return Outcome(
         fire=found != 0,
         clear=found == 0,
@@ -139,13 +158,22 @@ def evidence(view: View, row: int, params: TelemetryQualityParams) -> tuple[Evid
         at = clock_time(float(view.table.reset[row]))
         readings.append(reading(f"counters were reset at {at}; differences start there"))
     if found & FROZEN:
-        text = f"no traffic counter moved for {params.frozen:g} s while those of the host's other ports do"
-        if _under_load(view, np.array([row]), params)[0]:
-            text += f", at {params.load:.0%} of their line rate or more: the port is not used, or has stopped counting"
-        readings.append(reading(text, "frozen is not zero (docs/methods.md#freshness)"))
+        readings.append(_stands_still(view, row, bool(found & ALONE)))
     if found & LATE:
         readings.append(reading("some readings are stale although the agent reports"))
     return tuple(readings) or (reading("readings are complete and fresh", for_it=False),)
+
+
+def _stands_still(view: View, row: int, alone: bool) -> Evidence:
+    movement = view.tracks.movement
+    at = float(movement.moved[row])
+    since = "while it was watched" if np.isnan(at) else f"since {clock_time(at)}"
+    text = f"no traffic counter moved {since}, while those of the host's other ports do"
+    if alone:
+        pace = float(movement.pace(view.n)[row])
+        carried = quantity(pace, "bytes_per_second")
+        text += f": it carried {carried}, as they do still; the port is not used, or has stopped counting"
+    return reading(text, "frozen is not zero (docs/methods.md#freshness)")
 
 
 def info(view: View, row: int, params: TelemetryQualityParams) -> dict[str, str]:
@@ -189,8 +217,8 @@ RULE = Rule(
         "bits) and cannot count another error. Unreadable: a counter that was readable returns an error. Not "
         "refreshed: the agent reports, but some readings are stale. Frozen: the traffic counters stand still while "
         "those of the host's other ports move (a port that was used and is left idle looks the same); a "
-        "warning if these carry half of what they can. Reset: counters started from 0; differences over that moment "
-        "are not formed."
+        "warning if it carried what these carry still, as the ports of one job do. Reset: counters started from 0; "
+        "differences over that moment are not formed."
     ),
     action=(
         "Saturated: note the values, then clear the port's counters (`perfquery -R LID PORT`), so that new errors "

@@ -84,25 +84,35 @@ def test_incast_is_a_full_or_marked_receiver_apart_from_its_peers_with_senders_s
 @seeds
 def test_counters_are_frozen_if_they_stand_still_while_most_of_their_role_on_the_host_move(seed: int) -> None:
     rows = Rows(seed)
-    params = telemetry_quality.TelemetryQualityParams(frozen=Duration(600), moving=0.75, peers=1 + seed % 3)
+    params = telemetry_quality.TelemetryQualityParams(
+        frozen=Duration(600), alone=Duration(120), alike=2.0, moving=0.75, peers=1 + seed % 3
+    )
     tracks, n, lately = rows.tracks, rows.n, 2 * freshness.LEAST
     role = roles_of(rows, "compute", "compute", "storage")
-    moved = rows.ago(0.0, 0.0, lately - 1, lately, 599.0, 600.0, 900.0, NAN)
-    first, since = rows.ago(9000.0, 9000.0, 600.0, 599.0), rows.ago(9000.0, 9000.0, 600.0, 599.0, NAN)
-    tracks.moved[:n], tracks.first[:n], tracks.since[:n] = moved, first, since
+    moved = rows.ago(0.0, 0.0, lately - 1, lately, 119.0, 120.0, 599.0, 600.0, NAN)
+    first, since = rows.ago(9000.0, 9000.0, 600.0, 119.0), rows.ago(9000.0, 9000.0, 600.0, 599.0, NAN)
+    pace = rows.some(1e9, 1e9, 1e9, 1.5e9, *((0.0, 2.5e9) if seed % 2 else ()))
+    tracks.movement.moved[:n], tracks.first[:n], tracks.since[:n] = moved, first, since
+    tracks.movement.paces[0, :n] = pace
     tracks.facts.swept[:n] = swept = rows.some(False, False, False, True)
     watched = [rows.present[r] and rows.up[r] and not swept[r] for r in range(n)]
 
-    def told(r: int) -> bool:
-        old = [rows.now - at >= 600.0 for at in (first[r], since[r]) if at == at]
-        if not (watched[r] and not rows.now - moved[r] < 600.0 and all(old)):
-            return False
+    def still(r: int, seconds: float) -> bool:
+        old = [rows.now - at >= seconds for at in (first[r], since[r]) if at == at]
+        return watched[r] and not rows.now - moved[r] < seconds and all(old)
+
+    def told(r: int) -> tuple[bool, bool]:
         others = [o for o in range(n) if o != r and watched[o] and (rows.node[o], role[o]) == (rows.node[r], role[r])]
-        moving = sum(rows.now - moved[o] < lately for o in others)
-        return len(others) >= params.peers and moving >= 0.75 * len(others)
+        moving = [o for o in others if rows.now - moved[o] < lately]
+        if len(others) < params.peers or len(moving) < 0.75 * len(others):
+            return False, False
+        alike = pace[r] > 0 and all(pace[o] <= 2 * pace[r] and pace[r] <= 2 * pace[o] for o in moving)
+        alone = still(r, 120.0) and alike
+        return still(r, 600.0) or alone, alone
 
     found = telemetry_quality.problems(rows.view, params)
-    assert [bool(found[r] & telemetry_quality.FROZEN) for r in range(n)] == [told(r) for r in range(n)]
+    bits = telemetry_quality.FROZEN, telemetry_quality.ALONE
+    assert [tuple(bool(found[r] & bit) for bit in bits) for r in range(n)] == [told(r) for r in range(n)]
 
 
 @seeds

@@ -90,23 +90,30 @@ def test_the_width_of_an_idle_adapter_is_judged() -> None:
 # --- telemetry that nobody was told of
 
 
-def frozen(load: float) -> Severity:
+def frozen(load: float, others: float | None = None, polls: int = 75) -> Severity | None:
+    """Of a port that carried `load` and stands still while the others carry `others`."""
     ports = Pressed(nics=8, layer="InfiniBand")
-    ports.work(ports.rates, load)
-    ports.polls(6)
+    ports.work(ports.rates, load if others is None else others)
+    ports.work([(3, 5)], load)
+    ports.polls(40)
     ports.work([(3, 5)], 0.0)
-    ports.polls(75)
-    (symptom,) = [held.symptom for held in ports.rule_states.by_rule["telemetry_quality"].open.values()]
-    assert symptom.info["problem"] == "frozen"
-    return symptom.severity
+    ports.polls(polls)
+    held = [held.symptom for held in ports.rule_states.by_rule["telemetry_quality"].open.values()]
+    if not held:
+        return None
+    assert [symptom.info["problem"] for symptom in held] == ["frozen"]
+    return held[0].severity
 
 
-def test_counters_that_stand_still_at_full_load_are_a_warning() -> None:
-    assert frozen(load=0.8) is Severity.WARNING
+@pytest.mark.parametrize("load", [0.02, 0.1, 0.8])
+def test_counters_that_stand_still_while_the_others_carry_on_are_a_warning(load: float) -> None:
+    assert frozen(load, polls=17) is Severity.WARNING
 
 
-def test_counters_that_stand_still_at_little_load_are_information() -> None:
-    assert frozen(load=0.1) is Severity.INFO
+@pytest.mark.parametrize("others", [0.04, 0.25])
+def test_counters_of_a_port_with_work_of_its_own_that_stand_still_are_information(others: float) -> None:
+    assert frozen(0.1, others, polls=17) is None
+    assert frozen(0.1, others) is Severity.INFO
 
 
 def test_two_agents_under_one_name_are_a_warning_and_a_silent_agent_is_none() -> None:

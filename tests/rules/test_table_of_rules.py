@@ -171,9 +171,9 @@ def test_prometheus_accepts_every_expression(tmp_path: Path) -> None:
 
 
 def test_columns_that_rules_and_tracks_take_differences_of_are_kept() -> None:
-    from fabricmon.fleet import errors, link, tracks
+    from fabricmon.fleet import errors, link, movement
 
-    differences = {name for group in errors.SOURCES for name in group} | set(errors.HARD) | set(tracks.TRAFFIC)
+    differences = {name for group in errors.SOURCES for name in group} | set(errors.HARD) | set(movement.TRAFFIC)
     differences |= {"link_downed", "carrier_down_changes"}
     for name in differences:
         assert CATALOGUE[name].window, name

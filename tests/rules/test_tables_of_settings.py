@@ -246,6 +246,7 @@ def test_a_port_is_frozen_while_most_of_the_others_move(others: int, moving: int
     ports.polls(4)
     tracks, n = ports.view().tracks, others + 1
     tracks.first[:n] = tracks.since[:n] = ports.now - 86_400.0
-    tracks.moved[:n] = [ports.now - still, *[ports.now] * moving, *[ports.now - 60.0] * (others - moving)]
+    tracks.movement.moved[:n] = [ports.now - still, *[ports.now] * moving, *[ports.now - 60.0] * (others - moving)]
+    tracks.movement.paces[:, 0] = 0.0  # what it carried is not known
     assert problem(ports, 0, 0) == ("frozen" if frozen else "")
     assert all(problem(ports, 0, nic) == "" for nic in range(1, n))
