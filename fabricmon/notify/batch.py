@@ -2,7 +2,9 @@
 
 What fits is sent at once, one notification for each reason. Of what does not fit the budget, the last free message
 lists everything in one digest; without a free message it waits. The last message of a budget is kept for critical
-incidents. So nothing waits longer than `pacing.PERIOD` for each MAX_DIGEST incidents before it.
+incidents, half of it for incidents that fire: what has ended joins the next message that lists several, or waits until
+less than half is used. So nothing that fires waits longer than `pacing.PERIOD` for each MAX_DIGEST incidents before it,
+and what ended waits one period more.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fabricmon.model import Incident, Severity
+from fabricmon.notify.pacing import PERIOD
 from fabricmon.notify.route import Receiver
 
 DIGEST = "digest"
@@ -32,6 +35,10 @@ class DueIncident(NamedTuple):
     def critical(self) -> bool:
         return self.incident.severity is Severity.CRITICAL
 
+    def calm(self, now: float) -> bool:
+        """Whether it leaves half of the budget to others: it ended, and has not waited for a period."""
+        return self.incident.status != "firing" and now - self.since < PERIOD
+
     @property
     def urgent(self) -> bool:
         """Whether it may use the reserve."""
@@ -45,24 +52,38 @@ class Batch(NamedTuple):
     due: Sequence[DueIncident]
 
 
-def batches(receiver: Receiver, due: Sequence[DueIncident], used: int) -> list[Batch]:
-    """The notifications to make now of what is due, `used` messages of the budget being in use.
+def batches(receiver: Receiver, due: Sequence[DueIncident], used: int, now: float) -> list[Batch]:
+    """The notifications to make at wall time `now` of what is due, `used` messages of the budget being in use.
 
     due  in the order of importance; what is in no notification waits
     """
-    whole = _whole(receiver, due)
     if not receiver.budget:
-        return whole
+        return _whole(receiver, due)
     free = receiver.budget - used
     if receiver.budget > RESERVE and not any(item.urgent for item in due):
         free -= RESERVE
+    calm = [] if receiver.digest else [item for item in due if item.calm(now)]
+    pressing = [item for item in due if receiver.digest or not item.calm(now)]
+    made = _within(receiver, pressing, [*pressing, *calm], free) if pressing else []
+    if not calm or any(item.calm(now) for batch in made for item in batch.due):
+        return made
+    free = receiver.budget - used - sum(messages(receiver, batch) for batch in made) - receiver.budget // 2
+    rest = _within(receiver, calm, calm, free)
+    if not rest and made and len(made[-1].due) > 1:
+        return [*made[:-1], Batch(DIGEST, [*made[-1].due, *calm][:MAX_DIGEST])]
+    return made + rest
+
+
+def _within(receiver: Receiver, some: Sequence[DueIncident], every: Sequence[DueIncident], free: int) -> list[Batch]:
+    """Notifications of `some`, in `free` messages; the last is a digest of what is left of `every` if they are more."""
+    whole = _whole(receiver, some)
     if sum(messages(receiver, batch) for batch in whole) <= free:
         return whole
     if free <= 0:
         return []
     made = _fitting(receiver, whole, free - 1)
     taken = {item.incident.id for batch in made for item in batch.due}
-    left = [item for item in due if item.incident.id not in taken][:MAX_DIGEST]
+    left = [item for item in every if item.incident.id not in taken][:MAX_DIGEST]
     return [*made, Batch(left[0].reason if len(left) == 1 else DIGEST, left)]
 
 

@@ -75,7 +75,7 @@ def plan_notifications(
         due = _due(reasons, everything, waiting, plan.released)
         left = MAX_AT_ONCE - sum(len(note.incidents) for note in plan.notifications)
         sendable = [item for item in due if not _waits(item, reasons)][:left]
-        made = batches(receiver, sendable, pacing.used(receiver.name, now))
+        made = batches(receiver, sendable, pacing.used(receiver.name, now), now)
         sent = {item.incident.id for batch in made for item in batch.due}
         plan.notifications.extend(_notification(reasons, batch, len(due) - len(sent)) for batch in made)
         held = [item for item in due if item.incident.id not in sent and item.incident.id not in waiting]

@@ -51,7 +51,7 @@ def notification_key(receiver: str, states: Iterable[NotifiedState]) -> str:
 
 
 def _episode(incident: Incident, last: LastNotification | None) -> str:
-    """"29666670", the minute of the onset; "29666670.2" for the second episode of this incident in that minute, or for
+    """ "29666670", the minute of the onset; "29666670.2" for the second episode of this incident in that minute, or for
     one with an onset before it: no later episode has the name of an earlier one."""
     minute = str(int(incident.since // MINUTE)) if math.isfinite(incident.since) else "0"
     if last is None:

@@ -56,7 +56,13 @@ def test_a_kind_that_is_not_listed_is_no_reason(kind):
 
 
 NEVER = [
-    "agent_silent", "fault_domain", "host_unreachable", "latency", "maintenance", "mass_alarm", "telemetry_quality",
+    "agent_silent",
+    "fault_domain",
+    "host_unreachable",
+    "latency",
+    "maintenance",
+    "mass_alarm",
+    "telemetry_quality",
 ]
 
 

@@ -55,9 +55,7 @@ class Site:
     def plan(self) -> list[Notification]:
         given = [i for i in self.world.values() if i.status == "firing"]
         given += [self.world[id] for id in owed_resolutions(self.told, given, self.receivers, self.pacing)]
-        plan = plan_notifications(
-            given, self.told, self.receivers, self.silences, self.now, pacing=self.pacing
-        )
+        plan = plan_notifications(given, self.told, self.receivers, self.silences, self.now, pacing=self.pacing)
         for note in plan.notifications:
             self.told.add(note)
             self.pacing.add(note)
@@ -126,6 +124,48 @@ def test_what_is_over_comes_in_one_digest_within_five_minutes() -> None:
     assert digest.incidents[-1].status == "resolved"
     assert at - T0 <= PERIOD + 20
     assert more == []
+
+
+def test_what_ends_leaves_half_of_the_budget_to_what_fires() -> None:
+    site = Site(OPS)
+    for n in range(3):
+        site.see(incident(f"i-{n}"))
+        site.run(10)
+    for n in range(3):
+        assert site.see(ended(site.world[f"i-{n}"], site.now)) == [], "three of six are used"
+        site.run(10)
+    for n in (3, 4):
+        (note,) = site.see(incident(f"i-{n}"))
+        assert (note.reason, note.waiting) == ("new incident", 3)
+        site.run(10)
+    site.run(PERIOD)
+    (at, last), *more = site.heard[5:]
+    assert ([i.id for i in last.incidents], last.reason) == (["i-0", "i-1", "i-2"], "resolved")
+    assert at - T0 <= PERIOD + 30
+    assert more == []
+
+
+def test_what_ends_joins_a_message_that_lists_several() -> None:
+    site = Site(OPS)
+    for n in range(4):
+        site.see(incident(f"i-{n}"))
+    site.see(ended(site.world["i-0"], site.now))
+    (note,) = site.see(incident("i-8"), incident("i-9"))
+    assert [(i.id, i.status) for i in note.incidents] == [("i-8", "firing"), ("i-9", "firing"), ("i-0", "resolved")]
+    assert (note.reason, note.waiting) == (DIGEST, 0)
+
+
+def test_what_ends_waits_two_periods_at_most() -> None:
+    site = Site(OPS)
+    for n in range(3):
+        site.see(incident(f"i-{n}"))
+    site.see(ended(site.world["i-0"], site.now))
+    since = site.now
+    for n in range(3, 40):  # never more than five in a period, never less than three
+        site.run(70.0)
+        site.see(incident(f"i-{n}"))
+    (at,) = [at for at, note in site.heard if any(i.status == "resolved" for i in note.incidents)]
+    assert at - since <= 2 * PERIOD
 
 
 def test_a_critical_incident_has_a_message_left_and_takes_along_what_waits() -> None:

@@ -107,7 +107,7 @@ def due(count: int, reason: str = "new incident", **changes: object) -> list[Due
 
 
 def sizes(receiver: Receiver, what: list[DueIncident], used: int = 0) -> list[tuple[str, int]]:
-    return [(batch.reason, len(batch.due)) for batch in batches(receiver, what, used)]
+    return [(batch.reason, len(batch.due)) for batch in batches(receiver, what, used, T0)]
 
 
 def test_a_notification_has_as_many_incidents_as_the_receiver_takes() -> None:
@@ -119,7 +119,7 @@ def test_a_notification_has_as_many_incidents_as_the_receiver_takes() -> None:
 
 def test_a_receiver_that_sends_each_incident_makes_that_many_messages_up_to_its_limit() -> None:
     ops = Receiver("ops", each=3)
-    made = [batches(ops, due(count), 0)[0] for count in (1, 3, 4)]
+    made = [batches(ops, due(count), 0, T0)[0] for count in (1, 3, 4)]
     assert [messages(ops, batch) for batch in made] == [1, 3, 1]
     assert messages(ops, made[1]._replace(reason=DIGEST)) == 1
 

@@ -77,9 +77,7 @@ def test_the_defaults_say_what_a_person_needs():
 
 
 def test_jobs_nobody_knows_are_not_none():
-    assert rendered("{jobs}", impact=Impact("unknown", "slurm", None)) == (
-        "unknown: no answer of slurm for too long"
-    )
+    assert rendered("{jobs}", impact=Impact("unknown", "slurm", None)) == ("unknown: no answer of slurm for too long")
     assert rendered("{jobs}", impact=Impact("known", "slurm", T0)) == "none"
     assert rendered("Jobs: {jobs}", impact=None) == ""
     job = JobImpact("4711", "train", "mara", "slurm", JobVerdict.CRASH, "out for 40 s", ("a",), 1, 64, T0)
