@@ -15,7 +15,7 @@ from fabricmon.sim.layout import Layout
 from fabricmon.sim.script import InjectedFault
 
 DEGRADE_AT, DEGRADE_RAMP = 15.0, 60.0
-FLAP_AT, FLAP_DOWNS, FLAP_DOWN_FOR = 20.0, (0.0, 45.0, 80.0), 3.0
+FLAP_AT, FLAP_DOWNS, FLAP_DOWN_FOR = 5.0, (0.0, 15.0, 30.0), 3.0
 REBOOT_AT, REBOOT_LASTS = 60.0, 90.0
 LEAF_AT, LEAF_LASTS = 130.0, 90.0
 TAIL = 12.0
