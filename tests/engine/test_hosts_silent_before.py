@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine import Engine
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
-from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind, Members, Presence, Severity
@@ -147,7 +148,7 @@ def test_an_agent_that_stops_and_a_host_that_dies_later_are_two_times(world: Any
 
 def test_two_hosts_of_no_known_chassis_that_fall_silent_together_are_one(world: Any) -> None:
     w = world(hosts=32)
-    w.silence(["host-003", "host-004"])
+    w.silence(["host-004", "host-005"])
     w.run(60)
     (found,) = w.firing("warning")
     assert (found.kind, found.component.partition("(")[0], found.members.bad) == ("agent_silent", "common", 2)
@@ -162,10 +163,11 @@ def test_two_hosts_that_fall_silent_half_a_minute_apart_are_two(world: Any) -> N
     assert [i.component for i in w.firing("warning")] == ["host(host-003)", "host(host-004)"]
 
 
-def silent(rows: list[int], chassis: list[int]) -> tuple[dict[SymptomType, Observation], RowDomains]:
+def silent(rows: list[int], chassis: list[int], **places: list[int]) -> tuple[Observations, RowDomains]:
     domains = of_hosts(8, 2)
     nodes = domains.by_table[Kind.NODE]
-    ids = {**nodes.ids, "chassis": np.array(chassis, np.int32)}
+    stated = {place: np.array(ids, np.int32) for place, ids in places.items()}
+    ids = {**nodes.ids, "chassis": np.array(chassis, np.int32), **stated}
     domains.by_table[Kind.NODE] = Groups(ids, nodes.many)
     known = np.ones(8, np.bool_)
     seen = Observation(domains.by_table[Kind.NODE], np.array(rows), np.full(len(rows), 100.0), known)
@@ -178,4 +180,32 @@ def silent(rows: list[int], chassis: list[int]) -> tuple[dict[SymptomType, Obser
 def test_two_hosts_of_which_a_chassis_is_known_share_no_unknown_one(chassis: list[int], words: list[str]) -> None:
     observations, domains = silent([0, 2], chassis)
     found = CommonCauses().joined([], observations, domains, lambda _kind, _rows: True, 125.0)
+    assert [verdict.mode.word for verdict in found] == words
+
+
+@pytest.mark.parametrize(("places", "words"), [
+    ({"rack": [0, 0, 0, 0, 1, 1, 1, 1]}, ["common"]),
+    ({"rack": [0, 0, 1, 1, 2, 2, 3, 3]}, []),
+    ({"rack": [0] * 8, "power": [0, 0, 1, 1, 2, 2, 3, 3]}, []),
+    ({"row": [0, 0, -1, -1, 1, 1, 1, 1]}, ["common"]),
+])  # fmt: skip
+def test_two_hosts_in_different_places_share_no_chassis(places: dict[str, list[int]], words: list[str]) -> None:
+    observations, domains = silent([0, 2], [-1] * 8, **places)
+    found = CommonCauses().joined([], observations, domains, lambda _kind, _rows: True, 125.0)
+    assert [verdict.mode.word for verdict in found] == words
+
+
+@pytest.mark.parametrize(("racks", "words"), [([-1] * 8, []), ([0, 1, 0, 1, 2, 2, 3, 3], ["common"])])
+def test_where_agents_fall_silent_often_two_of_one_small_place_are_one(racks: list[int], words: list[str]) -> None:
+    """After four single ones in seven minutes, two within 10 s may be chance; both in one rack of four less."""
+    causes = CommonCauses()
+    for at in range(0, 400, 100):
+        observations, domains = silent([1], [-1] * 8, rack=racks)
+        one = observations[SymptomType.AGENT_SILENT]
+        began = {SymptomType.AGENT_SILENT: replace(one, onset=np.array([float(at)]))}
+        causes.joined([], began, domains, lambda _kind, _rows: True, at + 25.0)
+    observations, domains = silent([0, 2], [-1] * 8, rack=racks)
+    both = observations[SymptomType.AGENT_SILENT]
+    began = {SymptomType.AGENT_SILENT: replace(both, onset=np.array([500.0, 502.0]))}
+    found = causes.joined([], began, domains, lambda _kind, _rows: True, 525.0)
     assert [verdict.mode.word for verdict in found] == words

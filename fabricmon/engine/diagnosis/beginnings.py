@@ -49,6 +49,11 @@ class Beginning:
     leaves: int = 0
     unplaced: bool = False
 
+    @property
+    def of_hosts(self) -> bool:
+        """Its rows are those of hosts that fell silent."""
+        return T.AGENT_SILENT in self.types
+
 
 def beginnings(
     phenomenon: Phenomenon, verdicts: Sequence[FaultVerdict], observations: Observations, domains: RowDomains,

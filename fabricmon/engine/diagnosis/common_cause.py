@@ -19,6 +19,7 @@ from fabricmon.engine.diagnosis.coincidence import DAY, UNLIKELY, BeginningRate,
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.phenomena import FLAPPING, FRESH, PHENOMENA, Phenomenon
+from fabricmon.engine.diagnosis.places import are_apart, share_of_place
 from fabricmon.engine.domains.groups import Ids, Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
@@ -126,6 +127,7 @@ class CommonCauses:
             least = _least(phenomenon, cluster, domains)
             rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
             odds = chance(len(cluster), rates[number].before(cluster[0].onset), phenomenon.within)
+            odds *= share_of_place(cluster, domains) ** (len(cluster) - 1)
             if _count(cluster) >= least and odds < UNLIKELY:
                 causes.append(_cause(phenomenon, cluster, odds))
             elif len(cluster) > 1 and self._grows(number, cluster, now):
@@ -263,7 +265,7 @@ def _least(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDom
         unmapped = phenomenon.pairs and all(unit.unplaced for unit in cluster)
         # what ports of one host share is known
         several = unmapped and len(np.unique(domains.by_table[phenomenon.table].ids["host"][rows])) > 1
-        return LEAST_UNMAPPED if several else LEAST
+        return LEAST_UNMAPPED if several and not are_apart(cluster, domains) else LEAST
     first = _foremost(cluster, domains)
     own = [unit for unit in cluster if unit is first or unit.loose or not unit.wide]
     if first is not None and _fits(first, own, domains):

@@ -1,0 +1,41 @@
+"""Where hosts are that fell silent together (docs/methods.md#unknown-common-cause). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from fabricmon.engine.diagnosis.beginnings import Beginning
+from fabricmon.engine.domains.groups import Ids
+from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.model import Kind
+
+PLACES = ("chassis", "rack", "row", "power")
+"""Places of hosts; those of one chassis are in one of each."""
+
+
+def are_apart(units: Sequence[Beginning], domains: RowDomains) -> bool:
+    """Whether some of these hosts are known to be in different places: no chassis has them all."""
+    return any(len(np.unique(mine[mine >= 0])) > 1 for _, mine in _places(units, domains))
+
+
+def share_of_place(units: Sequence[Beginning], domains: RowDomains) -> float:
+    """Share of the hosts with a known place that are in the smallest place which has all of these: the chance that
+    another host that falls silent is there, too. 1.0 where none is known to have them all, or these are no hosts."""
+    shares = [
+        float((ids == mine[0]).sum() / (ids >= 0).sum())
+        for ids, mine in _places(units, domains) if mine[0] >= 0 and (mine == mine[0]).all()
+    ]  # fmt: skip
+    return min(shares, default=1.0)
+
+
+def _places(units: Sequence[Beginning], domains: RowDomains) -> Iterator[tuple[Ids, Ids]]:
+    """Group of every host, and of those of some single hosts, for each sort of place."""
+    if any(unit.wide or not unit.of_hosts for unit in units):
+        return
+    rows = [row for unit in units for row in unit.rows]
+    of_nodes = domains.by_table[Kind.NODE].ids
+    for place in PLACES:
+        if place in of_nodes and rows:
+            yield of_nodes[place], of_nodes[place][rows]
