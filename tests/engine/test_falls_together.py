@@ -52,6 +52,13 @@ def test_two_flapping_ports_of_a_leaf_are_too_few_for_one_fall() -> None:
     assert fell(observed([0, 1]), {0: FLAPS, 1: FLAPS, 3: (9_764.0,)}) == []
 
 
+def test_ports_that_fell_twice_with_flapping_ones_are_counted_as_well() -> None:
+    falls = {0: FLAPS, 1: FLAPS, 2: FLAPS[:2], 3: (9_764.0,), 4: (9_790.0,), 11: (9_764.0,)}
+    assert fell(observed([0, 1]), falls) == [2, 3], "4 fell at another moment, 11 is of another leaf"
+    elsewhere = {8: FLAPS, 0: FLAPS[:2], 1: FLAPS[:2], 2: FLAPS[:2], 3: (9_764.0,)}
+    assert fell(observed([8]), elsewhere) == [0, 1, 2], "none of their leaf flaps"
+
+
 def test_a_fall_with_a_minority_of_them_may_be_chance() -> None:
     turns = {row: tuple(at + 20.0 * row for at in FLAPS) for row in FLAPPING}
     assert fell(observed(FLAPPING), {**turns, 3: (9_760.0,)}) == []

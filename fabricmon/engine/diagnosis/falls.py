@@ -21,8 +21,8 @@ SINCE = (
 MODULES = ("module", "cage")
 """Domains of two or so ports, of which one fall is evidence beside a port that flaps."""
 LARGER = ("leaf", "feed", "firmware", "board")
-"""Domains of which one fall is evidence at a moment at which most of the ports that flap fell."""
-LEAST = 3  # ports that flap in such a group, as of a part of a leaf
+"""Domains of which one fall is evidence at a moment at which most of their members fell."""
+LEAST = 3  # members that are known of such a group, as of a part of a leaf
 MOST = 0.5  # share of them (design choice)
 ALONE = 2
 """Ports, of any place, that fell at a moment, so that it may have been one module's: more are of something larger."""
@@ -48,32 +48,44 @@ def fell_with_others(observations: Observations, downs: Downs, now: float) -> Ob
         together += fell & (_near(times, at) > 0)
         alone |= fell & (_near(every, at) <= ALONE)
     alone &= _mates(flapping.groups, rows, flapping.rows)
-    once = (alone | _with_most(flapping.groups, rows, flapping.rows, downs, now)) & _up(observations, rows)
-    rows = rows[(together >= TIMES) | once]
+    twice = together >= TIMES
+    most = _with_most(flapping.groups, rows, flapping.rows, flapping.rows, downs, now)
+    if twice.any():
+        sure = np.concatenate([flapping.rows, rows[twice]])
+        most |= _with_most(flapping.groups, rows, flapping.rows, sure, downs, now)
+    rows = rows[twice | ((alone | most) & _up(observations, rows))]
     known = np.zeros(n, np.bool_)
     known[rows] = True
     return Observation(flapping.groups, rows, downs.last[rows], known)
 
 
-def _with_most(groups: Groups, rows: Ints, flapping: Ints, downs: Downs, now: float) -> Mask:
-    """Which of some rows fell at a moment at which most of the ports of their group that flap fell."""
+def _with_most(groups: Groups, rows: Ints, flapping: Ints, sure: Ints, downs: Downs, now: float) -> Mask:
+    """Which of some rows fell at a moment at which most of the sure members of their group fell, of which one at least
+    flaps."""
     found = np.zeros(len(rows), np.bool_)
     for domain in LARGER:
         if domain not in groups.ids:
             continue
         ids = groups.ids[domain].astype(np.int64)
-        flap = np.bincount(ids[flapping] + 1, minlength=int(ids.max(initial=-1)) + 2)
-        flap[0] = 0  # of no group
-        mine, own = np.flatnonzero(flap[ids[rows] + 1] >= LEAST), flapping[flap[ids[flapping] + 1] >= LEAST]
+        members = _of_groups(ids, sure)
+        members[_of_groups(ids, flapping) == 0] = 0
+        mine, own = np.flatnonzero(members[ids[rows] + 1] >= LEAST), sure[members[ids[sure] + 1] >= LEAST]
         if not len(mine):
             continue
         of, begins, ends = _windows(downs, own, ids, now)
         group = ids[rows[mine]]
         for at, falls in downs.oldest_first(rows[mine]):
             moment = _key(group, at, now)
-            fell = np.searchsorted(_key(of, begins, now), moment, "right") - np.searchsorted(ends, moment)
-            found[mine] |= (falls > 0) & (now - at <= SINCE) & (fell >= MOST * flap[group + 1])
+            near = np.searchsorted(_key(of, begins, now), moment, "right") - np.searchsorted(ends, moment)
+            found[mine] |= (falls > 0) & (now - at <= SINCE) & (near >= MOST * members[group + 1])
     return found
+
+
+def _of_groups(ids: Ints, rows: Ints) -> Ints:
+    """How many of some rows are in each group, from its number + 1; 0 of no group."""
+    count = np.bincount(ids[rows] + 1, minlength=int(ids.max(initial=-1)) + 2)
+    count[0] = 0
+    return count
 
 
 def _windows(downs: Downs, rows: Ints, ids: Ints, now: float) -> tuple[Ints, Floats, Floats]:
