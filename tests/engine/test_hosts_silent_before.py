@@ -10,7 +10,9 @@ import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine import Engine
+from fabricmon.engine.diagnosis.causes import MODES
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
+from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -209,3 +211,19 @@ def test_where_agents_fall_silent_often_two_of_one_small_place_are_one(racks: li
     began = {SymptomType.AGENT_SILENT: replace(both, onset=np.array([500.0, 502.0]))}
     found = causes.joined([], began, domains, lambda _kind, _rows: True, 525.0)
     assert [verdict.mode.word for verdict in found] == words
+
+
+@pytest.mark.parametrize(("power", "hidden"), [([0, 0, 0, 0, 0, 0, 0, 1], 0), ([0, 0, 0, 0, 0, 0, 0, -1], 1)])
+def test_a_host_of_another_power_domain_is_not_hidden_in_one_that_lost_power(power: list[int], hidden: int) -> None:
+    """Six of seven hosts and one beside them: an effect, which no incident lists, only where its place is unknown."""
+    observations, domains = silent([*range(6), 7], [-1] * 8, power=power)
+    lost = next(mode for mode in MODES if mode.name == "power lost")
+    rows = {SymptomType.AGENT_SILENT: np.arange(6)}
+    verdict = FaultVerdict((lost,), 0, 0.99, 0.99, 50.0, rows, 100.0, {SymptomType.AGENT_SILENT: 1}, (), None)
+    both = observations[SymptomType.AGENT_SILENT]
+    many = replace(both, known=np.append(both.known, np.ones(8, np.bool_)))  # no cut of the server itself
+    (found,) = CommonCauses().joined(
+        [verdict], {SymptomType.AGENT_SILENT: many}, domains, lambda _kind, _rows: True, 125.0
+    )
+    assert (found.mode.word, found.explained[SymptomType.AGENT_SILENT].tolist()) == ("power", list(range(6)))
+    assert len(found.effects.get(SymptomType.AGENT_SILENT, [])) == hidden

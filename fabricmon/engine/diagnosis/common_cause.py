@@ -19,7 +19,7 @@ from fabricmon.engine.diagnosis.coincidence import DAY, UNLIKELY, BeginningRate,
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.phenomena import FLAPPING, FRESH, PHENOMENA, Phenomenon
-from fabricmon.engine.diagnosis.places import are_apart, share_of_place
+from fabricmon.engine.diagnosis.places import are_apart, share_of_place, without_strangers
 from fabricmon.engine.domains.groups import Ids, Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
@@ -122,8 +122,10 @@ class CommonCauses:
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]
         fresh = [unit for unit in free if now - unit.onset <= FRESH]
         for cluster in clusters(fresh, phenomenon.within):
-            if _foremost(cluster, domains) is None:
+            if (first := _foremost(cluster, domains)) is None:
                 cluster = [unit for unit in cluster if not unit.known]
+            else:
+                cluster = without_strangers(first, cluster, domains)
             least = _least(phenomenon, cluster, domains)
             rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
             odds = chance(len(cluster), rates[number].before(cluster[0].onset), phenomenon.within)

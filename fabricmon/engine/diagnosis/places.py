@@ -30,6 +30,17 @@ def share_of_place(units: Sequence[Beginning], domains: RowDomains) -> float:
     return min(shares, default=1.0)
 
 
+def without_strangers(first: Beginning, units: Sequence[Beginning], domains: RowDomains) -> list[Beginning]:
+    """The units, without single hosts that are known to be in another group of the sort of the first: as effects of it
+    they would be in no incident."""
+    domain = first.verdict.domain if first.verdict is not None else ""
+    ids = domains.by_table[Kind.NODE].ids.get(domain) if first.of_hosts else None
+    if ids is None or first.verdict is None:
+        return list(units)
+    own = (-1, first.verdict.group)
+    return [unit for unit in units if unit is first or unit.wide or any(int(ids[row]) in own for row in unit.rows)]
+
+
 def _places(units: Sequence[Beginning], domains: RowDomains) -> Iterator[tuple[Ids, Ids]]:
     """Group of every host, and of those of some single hosts, for each sort of place."""
     if any(unit.wide or not unit.of_hosts for unit in units):
