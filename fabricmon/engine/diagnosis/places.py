@@ -13,6 +13,8 @@ from fabricmon.model import Kind
 
 PLACES = ("chassis", "rack", "row", "power")
 """Places of hosts; those of one chassis are in one of each."""
+SUPPLIED = ("power", "chassis")
+"""Groups of hosts that are exactly what one supply feeds. A rack is only near to what one management switch serves."""
 
 
 def are_apart(units: Sequence[Beginning], domains: RowDomains) -> bool:
@@ -31,13 +33,11 @@ def share_of_place(units: Sequence[Beginning], domains: RowDomains) -> float:
 
 
 def without_strangers(first: Beginning, units: Sequence[Beginning], domains: RowDomains) -> list[Beginning]:
-    """The units, without single hosts that are known to be in another group of the sort of the first: as effects of it
-    they would be in no incident."""
-    domain = first.verdict.domain if first.verdict is not None else ""
-    ids = domains.by_table[Kind.NODE].ids.get(domain) if first.of_hosts else None
-    if ids is None or first.verdict is None:
+    """The units, without single hosts that are known to be on another supply than the first: as effects of it they
+    would be in no incident."""
+    if not first.of_hosts or first.verdict is None or first.verdict.domain not in SUPPLIED:
         return list(units)
-    own = (-1, first.verdict.group)
+    ids, own = domains.by_table[Kind.NODE].ids[first.verdict.domain], (-1, first.verdict.group)
     return [unit for unit in units if unit is first or unit.wide or any(int(ids[row]) in own for row in unit.rows)]
 
 
