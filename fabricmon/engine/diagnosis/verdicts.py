@@ -11,6 +11,7 @@ from fabricmon.catalogue.kinds import KINDS
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED, ONE_CAUSE
 from fabricmon.engine.diagnosis.dead_before import with_hosts_silent_before
+from fabricmon.engine.diagnosis.dead_chassis import of_dead_chassis
 from fabricmon.engine.diagnosis.diagnose import MOSTLY, FaultVerdict, diagnose, unexplained
 from fabricmon.engine.diagnosis.group_modes import DEAD_MODES, RUNS
 from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses
@@ -44,7 +45,8 @@ def verdicts_of(
     found = [_without_witness(verdict) for verdict in found if set(verdict.explained) != {WITNESS}]
     found = [_with_unseen(verdict, observations, ports.now) for verdict in found]
     found = without_falls(found, index.domains)
-    found = of_switches_above(with_their_switch(_without_cut_off(found, ports), index.domains), index.domains)
+    found = of_dead_chassis(_without_cut_off(found, ports), observations)
+    found = of_switches_above(with_their_switch(found, index.domains), index.domains)
     found, soft = place_losses(observations, found, ports)
     found = with_hosts_silent_before(found, observations, index.domains)
     soft = of_lossy_switches(soft, observations.get(SymptomType.FLOW_LOSS), index.domains)
