@@ -62,16 +62,28 @@ def batches(receiver: Receiver, due: Sequence[DueIncident], used: int, now: floa
     free = receiver.budget - used
     if receiver.budget > RESERVE and not any(item.urgent for item in due):
         free -= RESERVE
-    calm = [] if receiver.digest else [item for item in due if item.calm(now)]
-    pressing = [item for item in due if receiver.digest or not item.calm(now)]
+    calm, pressing = _calm_and_pressing(receiver, due, now)
     made = _within(receiver, pressing, [*pressing, *calm], free) if pressing else []
-    if not calm or any(item.calm(now) for batch in made for item in batch.due):
+    taken = {item.incident.id for batch in made for item in batch.due}
+    if not calm or any(item.incident.id in taken for item in calm):
         return made
     free = receiver.budget - used - sum(messages(receiver, batch) for batch in made) - receiver.budget // 2
     rest = _within(receiver, calm, calm, free)
     if not rest and made and len(made[-1].due) > 1:
         return [*made[:-1], Batch(DIGEST, [*made[-1].due, *calm][:MAX_DIGEST])]
     return made + rest
+
+
+def _calm_and_pressing(
+    receiver: Receiver, due: Sequence[DueIncident], now: float
+) -> tuple[list[DueIncident], list[DueIncident]]:
+    """What may wait for its half of the budget, and the rest: what fires, and what is now part of that."""
+    if receiver.digest:
+        return [], list(due)
+    fires = {item.incident.id for item in due if not item.calm(now)}
+    waits = [item.calm(now) and item.incident.labels.get("absorbed_by") not in fires for item in due]
+    calm = [item for item, may in zip(due, waits, strict=True) if may]
+    return calm, [item for item, may in zip(due, waits, strict=True) if not may]
 
 
 def _within(receiver: Receiver, some: Sequence[DueIncident], every: Sequence[DueIncident], free: int) -> list[Batch]:
@@ -96,8 +108,11 @@ def messages(receiver: Receiver, batch: Batch) -> int:
 def _whole(receiver: Receiver, due: Sequence[DueIncident]) -> list[Batch]:
     """A notification for each reason; one for all that waited for a digest of `Receiver.digest`."""
     groups: dict[str, list[DueIncident]] = {}
+    reasons = {item.incident.id: item.reason for item in due}
     for item in due:
-        groups.setdefault(DIGEST if receiver.digest and not item.critical else item.reason, []).append(item)
+        # one that is now part of another goes with the message about that
+        reason = reasons.get(item.incident.labels.get("absorbed_by", ""), item.reason)
+        groups.setdefault(DIGEST if receiver.digest and not item.critical else reason, []).append(item)
     made = []
     for reason, group in groups.items():
         most = MAX_DIGEST if reason == DIGEST else receiver.batch

@@ -155,6 +155,15 @@ def test_what_ends_joins_a_message_that_lists_several() -> None:
     assert (note.reason, note.waiting) == (DIGEST, 0)
 
 
+def test_what_is_now_part_of_another_comes_with_the_message_about_that() -> None:
+    site = Site(OPS)
+    site.see(incident("i-link"))
+    part = ended(site.world["i-link"], site.now)
+    (note,) = site.see(replace(part, labels={**part.labels, "absorbed_by": "i-leaf"}), critical("i-leaf"))
+    assert [(i.id, i.status) for i in note.incidents] == [("i-leaf", "firing"), ("i-link", "resolved")]
+    assert note.reason == "new incident"
+
+
 def test_what_ends_waits_two_periods_at_most() -> None:
     site = Site(OPS)
     for n in range(3):
