@@ -38,6 +38,8 @@ CEILING = 1e-5  # share of packets above which a loss teaches nothing: it is a f
 LEARN_EVERY = 6  # windows
 LEAST_TWICE = 3.0
 """Requests that arrived twice from which packets to a port count as lost: as `Limits.least`."""
+SHARE_TWICE = 1e-6
+"""The same, as a share of the packets that the port sends: `Limits.elevated` times `Limits.usual`."""
 USUAL_TIMEOUTS = 0.1
 """Timers that fire in a window of a healthy port, at most: one port in ten has one (design choice)."""
 
@@ -188,9 +190,13 @@ class Losses(RowState):
         self._learn(table.n)
 
     def received_twice(self, n: int, now: float) -> Bools:
-        """Rows to which packets were lost of late: requests arrived a second time."""
+        """Rows to which packets were lost of late: more requests than usual arrived a second time (a port sends about
+        as many packets as it receives)."""
         with np.errstate(invalid="ignore"):
-            return np.asarray((self.twice[:n] >= LEAST_TWICE) & (now - self.twice_at[:n] <= IDLE))
+            found = (self.twice[:n] >= LEAST_TWICE) & (now - self.twice_at[:n] <= IDLE)
+        rows = np.flatnonzero(found)
+        found[rows] = self.twice[rows] >= SHARE_TWICE * np.nansum(self.sent[:, rows], axis=0)
+        return np.asarray(found)
 
     def _add(self, table: Table, name: str, at: int) -> None:
         rows, counts = _risen(table, name)

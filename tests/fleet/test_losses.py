@@ -226,11 +226,23 @@ def test_packets_to_a_port_were_lost_where_three_requests_arrived_twice_of_late(
     for count, wait in (
         (0, 10.0), (0, 10.0), (2, 10.0), (LEAST_TWICE, 10.0), (LEAST_TWICE, IDLE), (LEAST_TWICE + 2, 10.0)
     ):
-        site.now, sent = site.now + wait, sent + 1e6
+        site.now, sent = site.now + wait, sent + 1e4
         cells = {"duplicate_request": count, "seq_nak_rx": 0.0, "rdma_tx_packets": sent}
         site.send("n", {("p/1", name): value for name, value in cells.items()}, site.now)
         told.extend(site.tick().losses.received_twice(1, site.now).tolist())
     assert told == [False, False, False, True, True, False]  # the last: older than IDLE does not count any more
+
+
+def test_a_few_requests_of_very_many_that_arrive_twice_are_no_loss() -> None:
+    """Ten times what is usual is 1e-6 of the packets."""
+    site, sent, count, told = Site(), 0.0, 0.0, list[bool]()
+    site.inventory("n", port_part("c", ("duplicate_request", "seq_nak_rx", "rdma_tx_packets"), "p/1"))
+    for twice in (0, 0, 0, 4, 4, 5000):
+        site.now, sent, count = site.now + WINDOW, sent + 1e8, count + twice
+        cells = {"duplicate_request": count, "seq_nak_rx": 0.0, "rdma_tx_packets": sent}
+        site.send("n", {("p/1", name): value for name, value in cells.items()}, site.now)
+        told.extend(site.tick().losses.received_twice(1, site.now).tolist())
+    assert told == [False, False, False, False, False, True]
 
 
 def test_requests_that_arrive_twice_while_traffic_begins_are_no_loss() -> None:
