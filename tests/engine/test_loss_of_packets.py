@@ -23,10 +23,11 @@ START = 1_800_000_000.0
 class Run:
     """Four units of eight hosts with two rails, each rail a plane of four spines; every port sends to ten peers."""
 
-    def __init__(self, *, flows: bool, spray: bool = False, layout: Layout | None = None, seed: int = 1) -> None:
+    def __init__(self, *, flows: bool, spray: bool = False, layout: Layout | None = None, seed: int = 1,
+                 peers: int = 10) -> None:
         graph = shapes.rail_optimised(4, 8, 2, 4, planes=True)
         self.layout = layout or Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=4)
-        job = TrafficJob("train", self.layout.hosts, "all_to_all", peers=10)
+        job = TrafficJob("train", self.layout.hosts, "all_to_all", peers=peers)
         self.world = World(self.layout, seed, jobs=[job], flows=flows, spray=spray)
         self.engine = Engine(Scope.FLEET, self.layout.graph, {}, "test")
         self.inlet = BulkInlet(self.world)
@@ -200,3 +201,15 @@ def test_groups_of_rows_in_many() -> None:
     assert many.count(np.array([0, 1, 3, 7]), known).tolist() == [0.0, 1.0, 1.0, 0.0]
     at, entries = spans(np.array([0, 2, 2, 5]), np.array([1]))
     assert len(at) == len(entries) == 0
+
+
+def test_a_loss_that_is_of_some_part_for_sure_is_a_warning_though_not_sure_which() -> None:
+    graph = shapes.rail_optimised(8, 8, 4, 4, planes=False)
+    layout = Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=4)
+    run = Run(flows=False, layout=layout, seed=2, peers=1)
+    run.strike("switch_gray", "spine-000", ratio=0.03, pairs=0.03)
+    run.run(70)
+    (incident,) = run.told(Severity.INFO)
+    assert 0.5 <= incident.confidence < 0.9
+    assert incident.title.startswith("Suspected:")
+    assert incident.severity is Severity.WARNING

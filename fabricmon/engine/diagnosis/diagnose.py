@@ -60,6 +60,7 @@ class FaultVerdict:
     cables      of a switch that loses packets on some of its cables, these (groups of "link"), ...
     observed    ... and how many of its cables are observed
     maintained  a component under maintenance that the topology does not know and that this probably is; "" none
+    some        of losses that ports alone see: probability that there is a fault at all, whichever it is
     warmer      degrees by which the modules of its members are hotter than the median of all, 0 not or unknown
     """
 
@@ -83,6 +84,7 @@ class FaultVerdict:
     observed: int = 0
     maintained: str = ""
     warmer: float = 0.0
+    some: float = 0.0
 
     @property
     def mode(self) -> Mode:

@@ -17,7 +17,8 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GRAY_MODES, LEAK, PEERS, Mode
 from fabricmon.engine.diagnosis.diagnose import AMBIGUOUS, Alternative, FaultVerdict
 from fabricmon.engine.diagnosis.observation import Observation
-from fabricmon.engine.domains.groups import Floats, Ints, Mask
+from fabricmon.engine.diagnosis.rails_of_losses import accounted, on_one_rail, shared, spread
+from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 
 WEAK = 1e-5
 """Share of packets from which a loss may be of the fabric: timeouts below it are of dead peers."""
@@ -29,6 +30,8 @@ STRONG = 5e-3
 """Share of packets of a strong loss (docs/methods.md#packet-loss)."""
 BACKGROUND = 5e-4
 """Share of lossy ports that may be mere background: five times the false rate of the detector."""
+FALSE = 0.01
+"""Share of false ones among all ports that the detector finds lossy (docs/methods.md#packet-loss, `discovery`)."""
 LEAST = {"link": 1, "nic": 2, "leaf": 2, "pod": 3, "plane": 3, "network": 6}
 """Lossy ports from which a part is considered."""
 NOMINAL = 1e-4
@@ -46,9 +49,6 @@ explain them as well."""
 DISTINCT = {"leaf": 0.25, "pod": 0.4}
 """A part that has a larger share of its plane's ports cannot be separated from the plane: of two leaves, either is at
 one end of every flow that crosses."""
-SPREAD = 10.0
-"""How evenly lossy ports are spread over parts that have nothing to do with the fault (concentration of a Dirichlet
-distribution). Jobs clump: their hosts are neighbours and talk with one another."""
 CERTAIN = 40.0
 """The same of the share INSIDE."""
 ALL = 0.9
@@ -84,6 +84,8 @@ MOST = 25.0
 ABOVE = ("pod", "plane")
 """Domains above the leaves."""
 WHOLE = ("plane", "network")
+WITHIN_A_RAIL = ("link", "nic", "leaf")
+"""Domains below one leaf, whose traffic stays in their rail where leaves have one rail each."""
 ENDS = ("link", "nic")
 """One port: its losses do not separate its cable from its adapter."""
 SURE = 0.9  # docs/methods.md#confidence
@@ -97,12 +99,13 @@ class _Hypothesis:
     rows: Ints
 
 
-def gray(lossy: Observation, ratio: Floats, towards: Mask) -> list[FaultVerdict]:
-    """At most one verdict for each network.
+def gray(lossy: Observation, ratio: Floats, towards: Mask, rails: Ids | None = None) -> list[FaultVerdict]:
+    """At most one verdict for each network; another one for rails that have nothing to do with a lossy port.
 
     lossy    losses of PORT rows, less what hard faults explain
     ratio    per row share of packets lost
     towards  rows to which packets were lost
+    rails    per row the number of its rail, the same in all units, -1 unknown
     """
     parts = ("link", "nic", "leaf", "pod", "plane", "network")
     ids = {domain: np.asarray(lossy.groups.ids[domain]) for domain in parts}
@@ -110,23 +113,43 @@ def gray(lossy: Observation, ratio: Floats, towards: Mask) -> list[FaultVerdict]
     with np.errstate(invalid="ignore"):
         bad[lossy.rows] = ratio[lossy.rows] >= WEAK
     sizes = np.bincount(ids["leaf"] + 1)[1:]
+    rail = np.full(len(bad), -1, np.int32) if rails is None else rails
+    false = FALSE * int(bad.sum()) / max(1, int((lossy.known | bad).sum()))
     found: list[FaultVerdict] = []
     for network in np.unique(ids["network"][bad]).tolist():
-        if network >= 0:
-            rows = np.flatnonzero((ids["network"] == network) & (lossy.known | bad))
+        rows = np.flatnonzero((ids["network"] == network) & (lossy.known | bad)) if network >= 0 else np.empty(0, int)
+        while bad[rows].any():
             places = {domain: of[rows] for domain, of in ids.items()}
-            here = _Here(rows, bad[rows], ratio[rows], places, sizes, towards[rows])
+            here = _Here(rows, bad[rows], ratio[rows], places, sizes, towards[rows], rail[rows], false)
             verdict = _verdict(lossy, here)
-            if verdict is not None and verdict.domain in (*ABOVE, *WHOLE):
+            if verdict is None:
+                break
+            if verdict.domain in (*ABOVE, *WHOLE):
                 verdict = _with_receivers(verdict, ids[verdict.domain] == verdict.group, towards)
-            found += [verdict] if verdict is not None else []
+            rows = _elsewhere(verdict, here)
+            found.append(_of_its_rails(verdict, rows))
     return found
+
+
+def _elsewhere(verdict: FaultVerdict, here: _Here) -> Ints:
+    """Rows of other rails than that of a lossy port whose peers on its rail account for it: who else loses packets
+    loses them by something else."""
+    mine = np.isin(here.rows, verdict.explained[SymptomType.PACKET_LOSS])
+    if verdict.domain in ENDS and verdict.confidence >= SURE and accounted(here.rails, here.ratio, mine, here.shows):
+        return here.rows[~np.isin(here.rails, here.rails[mine])]
+    return np.empty(0, np.int64)
+
+
+def _of_its_rails(verdict: FaultVerdict, elsewhere: Ints) -> FaultVerdict:
+    effects = np.setdiff1d(verdict.effects[SymptomType.PACKET_LOSS], elsewhere)
+    return replace(verdict, effects={SymptomType.PACKET_LOSS: effects}) if len(elsewhere) else verdict
 
 
 @dataclass(slots=True)
 class _Here:
     """The observed ports of one network: PORT rows, whether they lose, how much, and their groups; of every leaf how
-    many ports it has, observed or not; and to which of the ports packets were lost."""
+    many ports it has, observed or not; to which of the ports packets were lost; their rails; and the share of all ports
+    that may be found lossy by error."""
 
     rows: Ints
     shows: Mask
@@ -134,6 +157,8 @@ class _Here:
     ids: dict[str, NDArray[np.int32]]
     sizes: Ints
     towards: Mask
+    rails: Ids
+    false: float
 
 
 def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
@@ -167,6 +192,7 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
         confidence=min(1.0, sum(exp(h.score - top) for h in (mine if best.mode.domain in WHOLE else same_end)) / total),
         alone=min(1.0, sum(exp(h.score - top) for h in mine) / total),
         gain=best.score,
+        some=1.0 - exp(-top) / total,
         explained={SymptomType.PACKET_LOSS: best.rows},
         onset=float(lossy.onset[np.isin(lossy.rows, best.rows)].min()),
         silent={SymptomType.PACKET_LOSS: int((here.ids[best.mode.domain] == best.group).sum()) - len(best.rows)},
@@ -210,7 +236,7 @@ def _whole(here: _Here) -> list[_Hypothesis]:
     if count < LEAST["network"]:
         return []
     mode = next(mode for mode in GRAY_MODES if mode.domain == "network")
-    score = _surprise(count, len(here.rows), BACKGROUND) - mode.cost
+    score = _surprise(count, len(here.rows), min(BACKGROUND, 5 * here.false)) - mode.cost
     return [_Hypothesis(mode, int(here.ids["network"][0]), score, here.rows[shows])]
 
 
@@ -222,13 +248,15 @@ def _of_plane(here: _Here, scope: Mask) -> list[_Hypothesis]:
         count, size = int(shows.sum()), int(scope.sum())
         if mode.domain == "network" or count < LEAST[mode.domain]:
             continue
-        surprise, most = _surprise(count, size, BACKGROUND), _surprise(count, size, NOMINAL)
+        surprise = _surprise(count, size, min(BACKGROUND, 5 * here.false))
+        most = _surprise(count, size, min(NOMINAL, here.false))
         for group in np.unique(here.ids[mode.domain][shows]).tolist():
             if group < 0:
                 continue
             mine = (here.ids[mode.domain] == group) & scope
             where = _where(mode, here, mine, scope, shows)
             if where is not None:
+                where += on_one_rail(here.rails, mine & shows, scope, shows) if mode.domain in WITHIN_A_RAIL else 0.0
                 score = max(surprise, _strong(mode, here, mine)) + min(where, most) - mode.cost
                 found.append(_Hypothesis(mode, group, score, here.rows[mine & shows]))
     return found
@@ -258,8 +286,8 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
         return None
     inside = _inside(k, m, count - k, size - m, INSIDE["uplinks" if partly else mode.word])
     parts = here.ids[mode.domain]
-    where = _shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
-    where += _spread(parts, scope & ~mine, shows) - _spread(parts, scope, shows)
+    where = shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
+    where += spread(parts, scope & ~mine, shows) - spread(parts, scope, shows)
     if mode.domain != "leaf":
         return where
     # what a switch that carries others' packets, too, makes lose is not around it
@@ -308,7 +336,7 @@ def _both_inside(senders: tuple[int, int], receivers: tuple[int, int], ports: in
 def _ends_inside(k: int, outside: int, ports: int, rest: int, even: float) -> float:
     """Log-likelihood of so many ports at one end of the lossy flows, of which the share `even` is inside."""
     share = _inside(k, ports, outside, rest, even) if k else even
-    return _shared((k, outside), (share, 1.0 - share), CERTAIN)
+    return shared((k, outside), (share, 1.0 - share), CERTAIN)
 
 
 def _of_all_ports(ratio: Floats, inside: Mask, outside: Mask) -> float:
@@ -336,9 +364,20 @@ def _of_one_port(here: _Here, mine: Mask, shows: Mask, size: int) -> float:
         share = float(here.ratio[mine].sum() / here.ratio[shows].sum())
         half = _beta(share, HALF, HALF) - _beta(share, 1.0, float(others.sum()))
         where += max(half, _contrast(here.ratio, mine, others, LINK_STANDS_OUT))
+        where -= _single_peers(here.ratio, mine, others)
     if (here.towards & shows).any():
         where += log((BOTH_ENDS if here.towards[mine].any() else 1.0 - BOTH_ENDS) / 0.5)
     return where
+
+
+def _single_peers(ratio: Floats, mine: Mask, others: Mask) -> float:
+    """Nats against one port by others that lose as much as it does: they would send all their packets to it, so it is
+    their only peer, where it has several. From 1 to 2 x PEERS peers are equally likely; what a port loses by a part
+    above is as likely to be in any tenth."""
+    if others.sum() < 2:
+        return 0.0
+    alike = int((ratio[others] >= ALIKE * float(np.median(ratio[mine]))).sum())
+    return alike * log((1.0 - ALIKE) * 2 * PEERS)
 
 
 def _beta(share: float, a: float, b: float) -> float:
@@ -364,24 +403,9 @@ def _flows(hit: float, ports: int) -> float:
     return -ports * log1p(-min(hit, ports - 0.25) / ports)
 
 
-def _spread(parts: NDArray[np.int32], scope: Mask, shows: Mask) -> float:
-    """Log-likelihood of how the lossy ports of some leaves or pods are spread over these."""
-    numbers, size = np.unique(parts[scope], return_counts=True)
-    if len(numbers) < 2:
-        return 0.0
-    count = np.bincount(np.searchsorted(numbers, parts[scope & shows]), minlength=len(numbers))
-    return _shared(count.tolist(), (size / size.sum()).tolist())
-
-
 def _log_mean(logs: Sequence[float]) -> float:
     most = max(logs)
     return most + log(sum(exp(each - most) for each in logs) / len(logs))
-
-
-def _shared(counts: Sequence[int], shares: Sequence[float], even: float = SPREAD) -> float:
-    """Log-likelihood of counts among parts that have these shares on average: Dirichlet-multinomial."""
-    each = sum(lgamma(even * a + k) - lgamma(even * a) for a, k in zip(shares, counts, strict=True) if k)
-    return each + lgamma(even) - lgamma(even + sum(counts))
 
 
 def _contrast(ratio: Floats, inside: Mask, outside: Mask, needed: float) -> float:

@@ -15,7 +15,7 @@ from fabricmon.engine.diagnosis.causes import FLOW_MODES, PEERS
 from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
 from fabricmon.engine.diagnosis.gray import WEAK, gray
 from fabricmon.engine.diagnosis.observation import Observation, Observations
-from fabricmon.engine.domains.groups import Floats, Groups, Ints, Mask
+from fabricmon.engine.domains.groups import Floats, Groups, Ids, Ints, Mask
 from fabricmon.fleet.losses import IDLE
 
 SLACK = 1.5
@@ -39,6 +39,7 @@ class PortHealth:
     towards bool[n], packets to it were lost: requests arrived a second time
     read    float[n], wall time of the newest window of its losses, NaN unknown
     flows_read  float[flows], the same of the flows
+    rails   int[n], number of its rail, the same in all units, -1 unknown; None: of no port is it known
     """
 
     groups: Groups
@@ -49,6 +50,7 @@ class PortHealth:
     towards: Mask
     read: Floats
     flows_read: Floats
+    rails: Ids | None = None
 
 
 @dataclass(slots=True)
@@ -100,7 +102,7 @@ def place_losses(
                 soft[at] = replace(verdict, effects={SymptomType.PACKET_LOSS: rows}) if len(rows) else verdict
                 left = _without(left, mine)
         if len(left.rows) and np.count_nonzero(covered[left.rows]) < COVER * len(left.rows):
-            soft += [v for v in gray(left, ports.ratio, ports.towards) if v.confidence >= SUSPECT]
+            soft += [v for v in gray(left, ports.ratio, ports.towards, ports.rails) if v.confidence >= SUSPECT]
     return verdicts, soft
 
 

@@ -150,7 +150,7 @@ def port_health(
     found.damaged[vanished] = np.nan
     losses = ports.tracks.losses
     towards, read = losses.received_twice(len(ratio), ports.now), losses.ended[: len(ratio)]
-    return PortHealth(domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read)
+    return PortHealth(domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read, domains.rails())
 
 
 BOOT = 600.0

@@ -157,7 +157,7 @@ def with_slowed(verdicts: Sequence[FaultVerdict], domains: RowDomains, jobs: Ids
         return list(verdicts)
     found, gone = list(verdicts), set[int]()
     failed = [(at, _failed_ports(verdict, domains)) for at, verdict in enumerate(verdicts) if not _only_slow(verdict)]
-    rails = _rail_numbers(domains)
+    rails = domains.rails()
     for at, verdict in enumerate(verdicts):
         if not _only_slow(verdict):
             continue
@@ -183,15 +183,6 @@ SLOWED_BY = 90.0
 SLOWED = 300.0
 """Seconds after a failure in which a port that has less to do by it counts as slow: the average over the windows of the
 rule, these windows once more and its hold (docs/methods.md#straggler), and two polls."""
-
-
-def _rail_numbers(domains: RowDomains) -> Ids:
-    """Per PORT row a number of its rail, one for the rail of all units where these are named; -1 none."""
-    about = domains.assigned.about.get("rail", [])
-    known: dict[str, int] = {}
-    numbers = [known.setdefault(facts.get("rail") or str(at), len(known)) for at, facts in enumerate(about)]
-    rails = domains.assigned.ids["rail"]
-    return np.append(np.array(numbers, np.int32), np.int32(-1))[rails] if len(numbers) else rails
 
 
 def _only_slow(verdict: FaultVerdict) -> bool:

@@ -101,6 +101,14 @@ class RowDomains:
         for row, first in self.echo.items():
             self.reported_by.setdefault(first, [first]).append(row)
 
+    def rails(self) -> Ids:
+        """Per PORT row a number of its rail, one for the rail of all units where these are named; -1 none."""
+        about = self.assigned.about.get("rail", [])
+        known: dict[str, int] = {}
+        numbers = [known.setdefault(facts.get("rail") or str(at), len(known)) for at, facts in enumerate(about)]
+        rails = self.assigned.ids["rail"]
+        return np.append(np.array(numbers, np.int32), np.int32(-1))[rails] if len(numbers) else rails
+
     def learn(self, ids: Ids, names: list[str]) -> None:
         """Groups of PORT rows that were learned from what fails together (learned_groups.py)."""
         self.divide("learned", ids, names)

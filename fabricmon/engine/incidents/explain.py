@@ -209,13 +209,13 @@ def _began(verdict: FaultVerdict, index: SymptomIndex) -> bool:
 def _severity(
     verdict: FaultVerdict, kind: str, symptoms: Sequence[Symptom], hosts: frozenset[str], began: bool
 ) -> Severity:
-    """A suspicion is a warning at most; info for loss of a group, below a probability of one half, and where normal
-    work may be the reason and was there at the first reading: nothing changed. Loss of one port lasts at that port,
-    whichever of its cable and adapter makes it, so it is worth a look."""
+    """A suspicion is a warning at most; info below a probability of one half, where normal work may be the reason and
+    was there at the first reading (nothing changed), and for loss that may be of no fault at all. Loss of one port
+    lasts at that port, whichever of its cable and adapter makes it, so it is worth a look."""
     severity = _severity_if_sure(verdict, kind, symptoms, hosts)
     if verdict.confidence >= SURE:
         return severity
-    located = not verdict.only_losses or verdict.domain in ("link", "nic")
+    located = not verdict.only_losses or verdict.domain in ("link", "nic") or verdict.some >= SURE
     known = verdict.confidence >= SUSPECTED and located and (began or not verdict.mode.harmless)
     return min(severity, Severity.WARNING if known else Severity.INFO, key=lambda s: s.rank)
 
