@@ -94,3 +94,27 @@ def test_many_ports_that_lose_alike_and_most_are_of_a_part_of_a_leaf() -> None:
     found = verdict({4: (2e-3,) * 10, 3: spread(SOME, 1e-3)})
     assert (found.mode.name, found.group) == ("part of a leaf losing packets", 4)
     assert found.confidence >= 0.9
+
+
+def of_two_leaves(inside: Sequence[float], outside: Sequence[float]) -> FaultVerdict:
+    """The verdict on a plane of two leaves: what ports of the first lose, and of the second."""
+    n = 2 * PORTS
+    rows, zero = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    ids = {"link": rows, "nic": rows, "leaf": rows // PORTS, "pod": zero - 1, "plane": zero, "network": zero}
+    ratio = np.full(n, np.nan)
+    ratio[: len(inside)], ratio[PORTS : PORTS + len(outside)] = inside, outside
+    lossy = np.flatnonzero(np.isfinite(ratio))
+    observation = Observation(Groups(ids), lossy, np.zeros(len(lossy)), np.ones(n, np.bool_))
+    (found,) = gray(observation, ratio, np.zeros(n, np.bool_))
+    return found
+
+
+def test_a_leaf_that_is_half_of_its_plane_is_gray_where_all_of_it_loses_more_than_the_rest() -> None:
+    found = of_two_leaves([2e-3] * PORTS, spread((0.25, 0.5, 0.5), 2e-3))
+    assert (found.mode.name, found.group) == ("leaf losing packets", 0)
+    assert found.confidence >= 0.9
+
+
+def test_two_leaves_whose_ports_lose_as_much_are_their_plane() -> None:
+    assert of_two_leaves(spread(SOME, 2e-3), spread(SOME, 2e-3)).domain == "plane"
+    assert of_two_leaves([2e-3] * PORTS, [2e-3] * PORTS).domain == "plane"

@@ -47,8 +47,8 @@ PART_LEAST = 3
 """A leaf of which a part loses packets has one in so many of the lossy ports of its plane; with fewer its uplinks
 explain them as well."""
 DISTINCT = {"leaf": 0.25, "pod": 0.4}
-"""A part that has a larger share of its plane's ports cannot be separated from the plane: of two leaves, either is at
-one end of every flow that crosses."""
+"""A part that has a larger share of its plane's ports cannot be separated from the plane by places: of two leaves,
+either is at one end of every flow that crosses. A leaf all of whose ports lose may be so by amounts."""
 CERTAIN = 40.0
 """The same of the share INSIDE."""
 ALL = 0.9
@@ -282,7 +282,8 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
         where = _of_one_port(here, mine & shows, shows, size)
         return where if where >= 0.0 else None  # it does not stand out
     part = partly and mode.word == "leaf"
-    if k < LEAST[mode.domain] or m > DISTINCT[mode.domain] * size or (part and k * PART_LEAST < count):
+    large = m > DISTINCT[mode.domain] * size
+    if k < LEAST[mode.domain] or (large and (partly or mode.domain != "leaf")) or (part and k * PART_LEAST < count):
         return None
     inside = _inside(k, m, count - k, size - m, INSIDE["uplinks" if partly else mode.word])
     parts = here.ids[mode.domain]
@@ -302,7 +303,10 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
         least = ports
     if k < least or k < int(GRAY_LEAF * m) or not _alike(here.ratio[mine & shows]):
         return None
-    return max(where, 0.0) + _of_all_ports(here.ratio, mine & shows, shows & ~mine)
+    amounts = _of_all_ports(here.ratio, mine & shows, shows & ~mine)
+    if large:
+        return amounts if amounts > 0.0 else None
+    return max(where, 0.0) + amounts
 
 
 def _alike(ratio: Floats) -> bool:
