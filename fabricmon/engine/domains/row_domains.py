@@ -79,7 +79,7 @@ class RowDomains:
             **assigned,
             "rail": _across_leaves(rail, leaf),
             "rail_traffic": np.where(aside, -1, rail).astype(np.int32),
-            "leaf_traffic": np.where(aside, -1, _across_leaves(leaf, rail)).astype(np.int32),
+            "leaf_traffic": np.where(aside, -1, _other_than(leaf, rail)).astype(np.int32),
             "adapter": adapter,
             **{batch: minority(assigned[batch], self.hosts >= 0) for batch in BATCHES},
         }
@@ -208,16 +208,28 @@ def _echoes(link: Ids, swept: Mask) -> dict[int, int]:
 
 def _across_leaves(rail: Ids, leaf: Ids) -> Ids:
     """Rail ids without those rails whose rows are all on one leaf."""
-    known = (rail >= 0) & (leaf >= 0)
+    return np.where(_within_one(rail, leaf), -1, rail).astype(np.int32)
+
+
+def _other_than(leaf: Ids, rail: Ids) -> Ids:
+    """Leaf ids without those leaves that have the rows of one rail and all of them: not so one of two leaves of a
+    rail."""
+    here, there = _within_one(leaf, rail), _within_one(rail, leaf)
+    apart = np.zeros(int(leaf.max(initial=-1)) + 2, np.bool_)
+    apart[leaf[(leaf >= 0) & ~there]] = True
+    return np.where(here & ~apart[leaf], -1, leaf).astype(np.int32)
+
+
+def _within_one(group: Ids, other: Ids) -> Mask:
+    """Rows of a group all of whose rows are in one other group, as far as that is known."""
+    known = (group >= 0) & (other >= 0)
     if not known.any():
-        return rail
-    number = int(rail.max()) + 1
-    low = np.full(number, np.iinfo(np.int32).max)
-    high = np.full(number, -1)
-    np.minimum.at(low, rail[known], leaf[known])
-    np.maximum.at(high, rail[known], leaf[known])
-    single = low == high
-    return np.where((rail >= 0) & ~single[rail], rail, -1).astype(np.int32)
+        return np.zeros(len(group), np.bool_)
+    number = int(group.max()) + 1
+    low, high = np.full(number, np.iinfo(np.int32).max), np.full(number, -1)
+    np.minimum.at(low, group[known], other[known])
+    np.maximum.at(high, group[known], other[known])
+    return np.asarray((group >= 0) & (low == high)[group])
 
 
 def _renumbered(ids: Ids, names: Sequence[str], others: Sequence[str]) -> Ids:
