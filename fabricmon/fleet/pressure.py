@@ -64,6 +64,9 @@ def _interval(table: Table, column: str, among: Bools | None = None) -> Interval
 
 SLOWEST = 1.0
 """Bytes per second: a line rate below is no rate, and shares of it could leave the range of a float32."""
+FALLEN = 0.5
+"""Share of its usual traffic below which a port carries so little that it does not become usual in minutes: what one of
+two senders leaves (docs/methods.md#credits-withheld)."""
 BUSY = 1e-3
 """Share of the line rate from which on a port is at work (design choice): management and keep-alives are below."""
 
@@ -145,8 +148,8 @@ class Pressure(RowState):
     pausing    share of time in which it paused its switch
     storm      `now` at which the adapter's own count of pause storms last rose, NaN never
     traffic    RECEIVE, TRANSMIT: share of the line rate
-    received   mean of RECEIVE over the last hour of work
-    sent       mean of TRANSMIT over the last hour of work
+    received   mean of RECEIVE over the last hour of work; a slot of less than FALLEN of it is one of a whole hour
+    sent       mean of TRANSMIT over the last hour of work, likewise
     busy       the port carried traffic in its newest slot
     worked     `now` of the newest slot in which it did, NaN never
     line       line rate in bytes per second as of this tick, NaN unknown
@@ -166,7 +169,7 @@ class Pressure(RowState):
         super().__init__(capacity)
         self.stalled = Slots(1, capacity, LONG)
         self.pausing = Slots(1, capacity)
-        self.traffic = Slots(2, capacity)
+        self.traffic = Slots(2, capacity, 3 * WINDOW)
         self.arrivals = Slots(3, capacity)
         self.missed = Slots(1, capacity, 3 * WINDOW)
         self.received = HourMean(capacity)
@@ -225,7 +228,7 @@ class Pressure(RowState):
                 self._note_work(closed, np.fmax(*self.traffic.latest[:, closed]) >= BUSY, now)
                 working = self.busy[closed]
                 for mean, way in ((self.received, RECEIVE), (self.sent, TRANSMIT)):
-                    mean.add(closed[working], fills[working], self.traffic.latest[way, closed[working]])
+                    mean.add(closed[working], fills[working], self.traffic.latest[way, closed[working]], least=FALLEN)
                 if len(at := np.flatnonzero(np.isnan(line))):
                     least = BUSY * FASTEST_BYTES * read.seconds[at]
                     self._note_work(numbers(read.rows, at), np.fmax(*moved)[at] >= least, now)

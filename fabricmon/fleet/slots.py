@@ -163,14 +163,19 @@ class HourMean(RowState):
     mean = per_row(np.float32, np.nan)
     _slots = per_row(np.int16)
 
-    def add(self, rows: Numbers, fills: NDArray[np.int16], value: Singles) -> None:
-        """Take over values that hold for `fills` slots each; NaN is left out."""
+    def add(self, rows: Numbers, fills: NDArray[np.int16], value: Singles, *, least: float = 0.0) -> None:
+        """Take over values that hold for `fills` slots each; NaN is left out.
+
+        least  share of the mean below which a slot counts as one of a whole hour, also while there are fewer: what
+               falls does not become usual in minutes
+        """
         known = ~np.isnan(value)
         if not known.all():
             rows, fills, value = rows[known], fills[known], value[known]
         before, former = self._slots[rows], self.mean[rows]
         number = before + fills
-        self.mean[rows] = np.where(before == 0, value, former + (value - former) * (fills / number).astype(np.float32))
+        of = np.where(value < least * former, _FULL, number) if least else number
+        self.mean[rows] = np.where(before == 0, value, former + (value - former) * (fills / of).astype(np.float32))
         self._slots[rows] = np.minimum(number, _FULL)
 
     def before(self, rows: Numbers, newest: Singles) -> Floats:

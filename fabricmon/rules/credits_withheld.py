@@ -10,6 +10,7 @@ from msgspec import Meta
 from fabricmon.fleet.peers import MINORITY
 from fabricmon.fleet.pressure import PRESSED, RECEIVE, TRANSMIT
 from fabricmon.fleet.row_state import Singles
+from fabricmon.fleet.slots import WINDOW
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.congestion import AFTER
@@ -29,7 +30,8 @@ LEARNED = 12
 class CreditsWithheldParams(RuleParams, frozen=True):
     """Limits of credits_withheld (docs/methods.md#credits-withheld).
 
-    less     share of its usual Rx, and of its usual ratio of Rx to Tx, below which a port receives too little
+    less     share of its usual Rx, and of its usual ratio of Rx to Tx, below which a port receives too little: half,
+             which one of two senders leaves, less what a mean of 90 s of the pulses of a job may be off
     calm     share of its usual ratio from which it receives again
     waiting  other ports of its rail or leaf that wait
     apart    times their usual wait, and the wait of the other ports of their hosts; as congestion
@@ -37,7 +39,7 @@ class CreditsWithheldParams(RuleParams, frozen=True):
     clear    time for which it must be calm; as slow_receiver
     """
 
-    less: Ratio = 0.33
+    less: Ratio = 0.45
     calm: Ratio = 0.5
     waiting: Annotated[int, Meta(ge=1)] = 2
     apart: Annotated[float, Meta(ge=1)] = 3.0
@@ -59,6 +61,16 @@ def _of_usual(view: View) -> tuple[Singles, Singles]:
         of_rx: Singles = receive / usual
         of_ratio: Singles = of_rx / (transmit / pressure.sent.mean[:n])
     return of_rx, np.where(np.isfinite(of_ratio), of_ratio, np.float32(np.nan))
+
+
+def _lasts(view: View, rows: Rows, params: CreditsWithheldParams) -> Rows:
+    """Those of `rows` that received too little over all windows in which the others must have waited."""
+    pressure = view.tracks.pressure
+    receive, transmit = (pressure.traffic.history(way, rows, RAISING * WINDOW) for way in (RECEIVE, TRANSMIT))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_rx = receive.mean(axis=0) / pressure.received.mean[rows]
+        of_ratio = of_rx / (transmit.mean(axis=0) / pressure.sent.mean[rows])
+    return np.asarray(rows[(of_rx < params.less) & (of_ratio < params.less)])
 
 
 def _compute(view: View) -> Bools:
@@ -109,6 +121,7 @@ def test(view: View, params: CreditsWithheldParams) -> Outcome:
     fell = at_work & (of_rx < params.less) & (of_ratio < params.less)
     if fell.any() and len(rows := _alone(view, fell, at_work)):
         rows = rows[np.isnan(pressure.pausing.recent[0, rows])]  # pause that is counted decides by itself
+        rows = _lasts(view, rows, params)
         rows, waiting = _waiting(view, rows, params)
         fire[rows[waiting >= params.waiting]] = True
     return Outcome(
@@ -158,7 +171,7 @@ RULE = Rule(
         "too slowly. The jobs of its senders slow down too."
     ),
     decision=(
-        "Rx of the port fell below a third of its mean of the last hour of work, also in relation to its Tx, and at "
+        "Rx of the port fell below 45 % of its mean of the last hour of work, also in relation to its Tx, and at "
         "least two other ports of its rail or leaf wait for credits, or are PFC-paused, three times as long as usual "
         "and as the other ports of their hosts, while this port does not. A port that falls with most ports of its "
         "host, or with a tenth of its rail, has other work and is no receiver that is slow. A synchronous job that "

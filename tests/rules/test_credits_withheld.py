@@ -43,6 +43,17 @@ def test_a_port_that_receives_less_while_its_rail_waits_is_the_slow_receiver_and
     assert not ports.firing()
 
 
+def test_a_port_that_keeps_two_fifths_is_found_and_stays_although_the_server_has_seen_it_for_minutes_only() -> None:
+    ports = fabric()
+    receive(ports, ONE, 0.4)
+    ports.rate(SENDERS, xmit_wait_ticks=WAIT)
+    took = ports.until("credits_withheld", 12)
+    assert took is not None
+    assert 9 <= took <= 10  # the mean of 90 s
+    ports.polls(60)
+    assert ports.open("credits_withheld") == set(ONE), "what fell is not usual after minutes"
+
+
 def test_less_traffic_without_waiting_senders_is_a_sender_that_sends_less() -> None:
     ports = fabric()
     receive(ports, ONE, 0.0)
