@@ -18,6 +18,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
     away,
     cut_off,
     fell_and_back,
+    fell_in_windows,
     link_state_read_at,
     of_components,
     port_health,
@@ -26,9 +27,10 @@ from fabricmon.engine.diagnosis.row_conditions import (
 )
 from fabricmon.engine.diagnosis.runs import LastParts
 from fabricmon.engine.diagnosis.silence_rate import SilenceRate
+from fabricmon.engine.diagnosis.slowed import with_slowed
 from fabricmon.engine.diagnosis.symptom_index import TABLES, SymptomIndex, observations_of, rule_states_by_type
 from fabricmon.engine.diagnosis.unmapped_maintenance import UnmappedMaintenance, unknown_components
-from fabricmon.engine.diagnosis.verdicts import verdicts_of, with_dark_hosts, with_slowed
+from fabricmon.engine.diagnosis.verdicts import verdicts_of, with_dark_hosts
 from fabricmon.engine.diagnosis.victims import victims, without
 from fabricmon.engine.diagnosis.warm_air import of_warm_air
 from fabricmon.engine.diagnosis.witnesses import DeadHosts, answering, witnesses
@@ -242,7 +244,8 @@ class Evaluation:
         verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now)
         placed = self._fleet.tables[Kind.PORT].domains
         jobs = placed.ids.get("job") if placed is not None else None
-        verdicts = with_slowed(with_dark_hosts(verdicts, index.domains), index.domains, jobs)
+        announced = fell_in_windows(ports_now, self._in_windows, absent)
+        verdicts = with_slowed(with_dark_hosts(verdicts, index.domains), index.domains, jobs, announced)
         verdicts = self._unmapped.applied(verdicts, unknown, index.domains)
         return verdicts, observations, held_up
 

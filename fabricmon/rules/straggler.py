@@ -48,8 +48,7 @@ def test(view: View, params: StragglerParams) -> Outcome:
     read = view.tracks.pressure.traffic.known(n, view.now)
     compared = (peers.seen[:n] == WINDOWS) & (view.now - peers.evaluated[:n] <= 2 * EVERY)
     known = view.present & read & (compared | idle)
-    other = peers.in_job[:n] | (peers.of_own[:n] < 1.0 - GAP_OWN)  # else what it carries may be its usual work
-    severity = np.where(fire & other & _alone_on_its_host(view, low, params), Severity.WARNING.rank, Severity.INFO.rank)
+    severity = np.where(fire & _alone_on_its_host(view, low, params), Severity.WARNING.rank, Severity.INFO.rank)
     return Outcome(
         fire=fire, clear=~fire & (idle | (low <= params.calm)), known=known, value=_ratio(view),
         severity=severity.astype(np.int8), nearing=low > params.calm,
@@ -64,16 +63,22 @@ def _ratio(view: View) -> NDArray[np.float64]:
 
 
 def _alone_on_its_host(view: View, low: NDArray[np.int8], params: StragglerParams) -> NDArray[np.bool_]:
-    """Rows of which KEEP_UP of the other ports of the host keep up with their peers and carry what they usually do:
-    what slows a host slows them all, and what has other work is a host of another job, on all its ports."""
-    peers, node = view.tracks.peers, view.node
-    at_work = (node >= 0) & view.present & (peers.seen[: view.n] == WINDOWS)
-    at_work &= view.now - peers.evaluated[: view.n] <= 2 * EVERY
+    """Rows of which KEEP_UP of the other ports of the host keep up with their peers and carry what they usually do, and
+    that carry less than usual themselves, in relation to how those changed, or have a known job: what slows a host
+    slows them all, and what has other work is a host of another job, on all its ports."""
+    peers, node, n = view.tracks.peers, view.node, view.n
+    of_own = peers.of_own[:n]
+    at_work = (node >= 0) & view.present & (peers.seen[:n] == WINDOWS)
+    at_work &= view.now - peers.evaluated[:n] <= 2 * EVERY
     hosts = int(node.max(initial=-1)) + 2  # the last is that of free rows: -1
-    unchanged = (low <= params.calm) & (np.abs(peers.of_own[: view.n] - 1.0) <= CHANGED)
+    unchanged = (low <= params.calm) & (np.abs(of_own - 1.0) <= CHANGED)
     fine = np.bincount(node[at_work & unchanged], minlength=hosts)
     every = np.bincount(node[at_work], minlength=hosts)
-    return np.asarray((node >= 0) & (fine[node] >= np.maximum(1.0, KEEP_UP * (every[node] - 1))))
+    carried = np.minimum(of_own, 1.0)
+    total = np.bincount(node[at_work], carried[at_work], hosts)[node] - np.where(at_work, carried, 0.0)
+    others = total / np.maximum(1, every[node] - at_work)
+    other_than_usual = peers.in_job[:n] | (of_own < (1.0 - GAP_OWN) * others)
+    return np.asarray((node >= 0) & other_than_usual & (fine[node] >= np.maximum(1.0, KEEP_UP * (every[node] - 1))))
 
 
 def _with_their_host(view: View, fire: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -132,8 +137,8 @@ RULE = Rule(
         "are the ports of one rail and make, and of one job where jobs are known; idle ports are no peers, and a host "
         "that is low on most of its ports counts as another job's. Most stragglers are no network fault, so this "
         "alone is information; a warning where most other ports of the host keep up and carry what they usually do, "
-        "and the port carried more before, or the job is known. Where a link, a PCIe path or an error of the same "
-        "adapter explains it, it is part of that incident."
+        "and the port carried more before, in relation to them, or the job is known. Where a link, a PCIe path or an "
+        "error of the same adapter explains it, it is part of that incident."
     ),
     action=(
         "Check the host: CPU and PCIe load, throttled GPUs, a data loader that starves. "

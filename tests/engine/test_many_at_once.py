@@ -15,9 +15,10 @@ from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
 from fabricmon.engine.diagnosis.gray import gray
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, PARTIAL_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.diagnosis.slowed import with_slowed
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain, with_their_switch
-from fabricmon.engine.diagnosis.verdicts import with_dark_hosts, with_slowed, without_falls
+from fabricmon.engine.diagnosis.verdicts import with_dark_hosts, without_falls
 from fabricmon.engine.diagnosis.witnesses import DeadHosts
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -385,9 +386,15 @@ def test_a_job_that_lost_a_peer_is_slow_by_that() -> None:
     assert len(with_slowed([down, other], domains, jobs)) == 2, "another job"
     assert len(with_slowed([down, replace(late, onset=500.0)], domains, jobs)) == 2, "long after"
     assert len(with_slowed([down, replace(late, onset=180.0)], domains, jobs)) == 2, "it was slow before"
+    announced = np.full(16, np.nan)
+    announced[1] = 100.0
+    assert with_slowed([late], domains, jobs, announced) == [], "a port of its job fell under maintenance"
+    assert len(with_slowed([other], domains, jobs, announced)) == 1, "of another job"
+    assert len(with_slowed([replace(late, onset=500.0)], domains, jobs, announced)) == 1, "long before"
     domains.assigned.ids["rail"][:] = np.arange(16) % 2
     domains.assigned.about["rail"] = [{"rail": "0"}, {"rail": "1"}]
     assert len(with_slowed([down, late], domains, jobs)) == 2, "another rail of the job"
+    assert len(with_slowed([late], domains, jobs, announced)) == 1, "another rail of the job"
     assert len(with_slowed([down, replace(late, explained={SymptomType.STRAGGLER: np.array([3])})], domains, jobs)) == 1
 
 

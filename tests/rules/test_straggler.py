@@ -106,6 +106,18 @@ def test_an_adapter_that_is_slow_alone_on_its_host_is_a_warning(slow: list[int],
     assert {(str(s.component)[:8], str(s.severity)) for s in ports.open("straggler")} == {("host-005", severity)}
 
 
+@pytest.mark.parametrize(("others", "severity"), [(1.0, "warning"), (0.84, "info")])
+def test_a_port_that_carries_less_with_its_whole_host_is_information(others: float, severity: str) -> None:
+    ports, rng = Ports(hosts=12, nics=4), np.random.default_rng(3)
+    share = np.linspace(0.2, 0.7, 48).reshape(4, 12).T  # they differ by more than what changes
+    work(ports, share, 40, rng, noise=0.01)
+    share[3, [0, 1, 3]] *= others
+    share[3, 2] *= 0.68
+    work(ports, share, 40, rng, noise=0.01)
+    found = {str(s.component): str(s.severity) for s in ports.open("straggler")}
+    assert found["host-003/mlx5_2/1"] == severity
+
+
 def test_few_peers_give_no_verdict() -> None:
     ports = Ports(hosts=3, nics=2)
     share = np.full((3, 2), 0.6)

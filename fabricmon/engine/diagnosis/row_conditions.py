@@ -106,6 +106,20 @@ def cut_off(ports: View, maintained: Mask) -> Floats:
     return np.where(down, np.fmin(ports.tracks.since[:n], ports.tracks.downs.last[:n]), np.nan)
 
 
+def fell_in_windows(ports: View, maintained: Mask | None, absent: Floats) -> Floats:
+    """When the links of PORT rows under maintenance fell last, NaN never, and the others.
+
+    maintained  rows of components in windows, None where none is; rows of hosts in them are marked in the table
+    absent      per PORT row since when nothing came from its host under maintenance, NaN for no (`away`)
+    """
+    quiet = ports.table.quiet[: ports.n].copy()
+    if maintained is not None:
+        quiet[: len(maintained)] |= maintained[: len(quiet)]
+    fell = np.where(quiet, ports.tracks.downs.last[: ports.n], np.nan)
+    fell[: len(absent)] = np.fmin(fell[: len(absent)], absent[: len(fell)])
+    return fell
+
+
 def away(domains: RowDomains, nodes: Table, now: float) -> tuple[Mask, Floats]:
     """FLOW rows to or from a host under maintenance, and per PORT row since when nothing came from its host in it,
     NaN for no: what peers lose to it then is no sign of a fault."""

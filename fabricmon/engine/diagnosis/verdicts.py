@@ -147,60 +147,6 @@ def _goes_dark(silent: FaultVerdict, links: FaultVerdict, hosts: set[int], of_po
     return together and down >= DARK * ports and len(silent.explained[SymptomType.AGENT_SILENT]) > len(hosts)
 
 
-def with_slowed(verdicts: Sequence[FaultVerdict], domains: RowDomains, jobs: Ids | None) -> list[FaultVerdict]:
-    """The verdicts, without adapters that became slow after ports of their rail failed, of their job where it is known:
-    who talked to those has less to do. They are effects.
-
-    jobs  of the PORT rows, -1 none; None: no job is known
-    """
-    if not any(_only_slow(verdict) for verdict in verdicts):
-        return list(verdicts)
-    found, gone = list(verdicts), set[int]()
-    failed = [(at, _failed_ports(verdict, domains)) for at, verdict in enumerate(verdicts) if not _only_slow(verdict)]
-    rails = domains.rails()
-    for at, verdict in enumerate(verdicts):
-        if not _only_slow(verdict):
-            continue
-        mine = verdict.explained[SymptomType.STRAGGLER]
-        known = jobs is not None and len(jobs) == len(rails) and bool((jobs[mine] >= 0).all())
-        for other, rows in failed:
-            after = SLOWED_BY <= verdict.onset - found[other].onset <= SLOWED
-            rows = rows[rows < len(rails)]
-            alike = np.isin(rails[rows], rails[mine]) & (rails[rows] >= 0)
-            if jobs is not None and known:
-                alike |= (rails[rows] < 0) | (rails[mine] < 0).all()
-                alike &= np.isin(jobs[rows], jobs[mine])
-            if after and alike.any():
-                found[other] = with_effects(found[other], verdict)
-                gone.add(at)
-                break
-    return [verdict for at, verdict in enumerate(found) if at not in gone]
-
-
-SLOWED_BY = 90.0
-"""Seconds after a failure from which a port may count as slow by it: the least low windows of the rule by default
-(docs/methods.md#straggler), less a poll. One that counts before was slow before."""
-SLOWED = 300.0
-"""Seconds after a failure in which a port that has less to do by it counts as slow: the average over the windows of the
-rule, these windows once more and its hold (docs/methods.md#straggler), and two polls."""
-
-
-def _only_slow(verdict: FaultVerdict) -> bool:
-    return verdict.explained.keys() == {SymptomType.STRAGGLER}
-
-
-def _failed_ports(verdict: FaultVerdict, domains: RowDomains) -> Ints:
-    """PORT rows that carry nothing by a verdict."""
-    rows = [rows for kind, rows in verdict.explained.items() if kind in STOPPING]
-    if (silent := verdict.explained.get(SymptomType.AGENT_SILENT)) is not None:
-        of_hosts = domains.by_table[Kind.NODE].ids["host"][silent]
-        rows.append(np.flatnonzero(np.isin(domains.port.ids["host"], of_hosts[of_hosts >= 0])))
-    return np.unique(np.concatenate(rows)) if rows else np.empty(0, np.int64)
-
-
-STOPPING = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_FLAPPING, SymptomType.NIC_FAULT})
-
-
 def _without_cut_off(verdicts: Sequence[FaultVerdict], ports: PortHealth) -> list[FaultVerdict]:
     """Without dead hosts below a leaf that is down: their state is unknown."""
     leaves = {v.group for v in verdicts if v.domain == "leaf" and v.explained.keys() & CUTTING}
