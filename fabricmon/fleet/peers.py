@@ -71,7 +71,7 @@ class Peers(RowState):
 
     low       how many of the last WINDOWS windows at work were low
     seen      how many there were
-    share     of the line rate, in the last of them
+    share     of the line rate, in the last of them; where it is not known, of the fastest link's
     median    of its peers then
     own       x / median as it usually is; it counts from WINDOWS windows on
     of_own    x / median over the last WINDOWS windows as a share of that; 1 before
@@ -169,6 +169,7 @@ class Peers(RowState):
         now: float,
     ) -> None:
         share = np.fmax(pressure.traffic.latest[0, rows], pressure.traffic.latest[1, rows]).astype(np.float64)
+        share = np.where(_unrated(group, share), pressure.unrated.latest[0, rows], share)
         at_work = (share >= ACTIVE) & (pressure.traffic.until[rows] >= now) & (links.link[rows] == link.UP)
         at_work &= table.present[rows]
         rows, group, turn, share = rows[at_work], group[at_work], turn[at_work], share[at_work]
@@ -226,6 +227,14 @@ class Peers(RowState):
 
 def _low(value: Floats, middle: Floats, spread: Floats, z: float = Z, gap: float = GAP) -> Bools:
     return (middle - value > z * np.maximum(spread, 0.02 * middle)) & (value < (1.0 - gap) * middle)
+
+
+def _unrated(group: Numbers, share: Floats) -> Bools:
+    """Rows without a share of the line rate, of groups in which no row has one: shares of two kinds are not alike."""
+    unknown = np.isnan(share)
+    if not unknown.any():
+        return unknown
+    return np.asarray(unknown & (np.bincount(group, ~unknown)[group] == 0))
 
 
 def _small(key: Numbers) -> Bools:

@@ -148,6 +148,7 @@ class Pressure(RowState):
     pausing    share of time in which it paused its switch
     storm      `now` at which the adapter's own count of pause storms last rose, NaN never
     traffic    RECEIVE, TRANSMIT: share of the line rate
+    unrated    of ports whose line rate is not known: the greater of both, as a share of the fastest link's
     received   mean of RECEIVE over the last hour of work; a slot of less than FALLEN of it is one of a whole hour
     sent       mean of TRANSMIT over the last hour of work, likewise
     busy       the port carried traffic in its newest slot
@@ -170,6 +171,7 @@ class Pressure(RowState):
         self.stalled = Slots(1, capacity, LONG)
         self.pausing = Slots(1, capacity)
         self.traffic = Slots(2, capacity, 3 * WINDOW)
+        self.unrated = Slots(1, capacity)
         self.arrivals = Slots(3, capacity)
         self.missed = Slots(1, capacity, 3 * WINDOW)
         self.received = HourMean(capacity)
@@ -230,8 +232,9 @@ class Pressure(RowState):
                 for mean, way in ((self.received, RECEIVE), (self.sent, TRANSMIT)):
                     mean.add(closed[working], fills[working], self.traffic.latest[way, closed[working]], least=FALLEN)
                 if len(at := np.flatnonzero(np.isnan(line))):
-                    least = BUSY * FASTEST_BYTES * read.seconds[at]
-                    self._note_work(numbers(read.rows, at), np.fmax(*moved)[at] >= least, now)
+                    rows, most = numbers(read.rows, at), np.fmax(*moved)[at] / FASTEST_BYTES
+                    self.unrated.add(rows, read.seconds[at], (most,), now)
+                    self._note_work(rows, most >= BUSY * read.seconds[at], now)
 
     def _note_work(self, rows: Numbers, busy: Bools, now: float) -> None:
         self.busy[rows] = busy

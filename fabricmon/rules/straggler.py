@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from fabricmon.fleet.arithmetic import FASTEST_BYTES
 from fabricmon.fleet.peers import CHANGED, EVERY, GAP, GAP_OWN, WINDOWS, Z
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
@@ -102,16 +103,20 @@ def evidence(view: View, row: int, params: StragglerParams) -> tuple[Evidence, .
     rail = "rails of few ports" if peers.across[row] else rail
     whose = "of its job" if peers.in_job[row] else "at work"
     low = int(peers.low[row])
+    rated = not np.isnan(view.tracks.pressure.line[row])
+    carries, theirs = (f"{x:.1%}" if rated else f"{8e-9 * FASTEST_BYTES * x:.1f} Gb/s" for x in (share, median))
     text = (
-        f"{share:.1%} of the line rate, {peers.size[row]} ports {whose} on {rail} have a median of {median:.1%}, "
-        f"of which it usually has {float(peers.own[row]):.0%}; low in {low} of {int(peers.seen[row])} windows of "
-        f"{EVERY:g} s"
+        f"{carries}{' of the line rate' if rated else ''}, {peers.size[row]} ports {whose} on {rail} have a median of "
+        f"{theirs}, of which it usually has {float(peers.own[row]):.0%}; low in {low} of {int(peers.seen[row])} "
+        f"windows of {EVERY:g} s"
     )
     formula = (
         f"|x - median| > {Z:g} x max(1.4826 MAD, 2 %) and a gap above {GAP:.0%} in {params.windows} of {WINDOWS} "
         f"windows"
     )
-    found = [reading(text, formula, share, median, low >= params.windows, "straggler.share")]
+    found = [reading(text, formula, for_it=low >= params.windows)]
+    if rated:
+        found = [reading(text, formula, share, median, low >= params.windows, "straggler.share")]
     if peers.pausing[row] > peers.usual[row] + GAP / 2:
         text = f"PFC pause sent for {peers.pausing[row]:.0%} of the time, its peers {peers.usual[row]:.0%}"
         pausing = float(peers.pausing[row]), float(peers.usual[row])

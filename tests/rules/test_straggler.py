@@ -118,6 +118,25 @@ def test_a_port_that_carries_less_with_its_whole_host_is_information(others: flo
     assert found["host-003/mlx5_2/1"] == severity
 
 
+@pytest.mark.parametrize("unrated", [12, 2])
+def test_ports_without_a_line_rate_are_compared_with_each_other_by_their_bytes(unrated: int) -> None:
+    ports, rng = Ports(hosts=12, nics=4), np.random.default_rng(3)
+    for (host, _), port in ports.port.items():
+        if host < unrated:
+            port["rate"] = np.nan
+    share = np.full((12, 4), 0.5)
+    work(ports, share, 20, rng)
+    share[1, 2] *= 0.5
+    work(ports, share, 30, rng)
+    if unrated < 12:  # the others are compared by their share of the line
+        assert not named(ports)
+        return
+    (symptom,) = ports.open("straggler")
+    assert (str(symptom.component), symptom.severity) == ("host-001/mlx5_2/1", "warning")
+    assert "Gb/s" in symptom.evidence[0].text
+    assert "line rate" not in symptom.evidence[0].text
+
+
 def test_few_peers_give_no_verdict() -> None:
     ports = Ports(hosts=3, nics=2)
     share = np.full((3, 2), 0.6)
