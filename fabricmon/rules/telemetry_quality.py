@@ -17,7 +17,7 @@ from fabricmon.fleet.view import View
 from fabricmon.forms.quantities import quantity
 from fabricmon.forms.times import clock_time
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.neighbours import Bools, host_ports_up
+from fabricmon.rules.neighbours import Bools, Rows, host_ports_up, neighbourhood
 from fabricmon.rules.promql import Alert, Translation
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
@@ -80,7 +80,7 @@ class Still(NamedTuple):
     """Rows whose counters stand still while those of the host's other ports move.
 
     long   for `frozen`, or for `alone` and so
-    alone  of a port that carried what the others carry still: the work of its host goes on
+    alone  of a port that carried what the others carry still, and of no other host's at that moment: the work goes on
     """
 
     long: Bools
@@ -102,17 +102,37 @@ def _frozen(view: View, params: TelemetryQualityParams) -> Still:
     moving = watched & (age < freshness.LEAST * 2)
     used = (carried > UNUSED) | np.isfinite(age)
     known = view.now - np.fmax(tracks.first[:n], tracks.since[:n])
-    still = watched & used & ~(age < params.alone) & (known >= params.alone)
-    if not still.any():
-        return Still(still, still)
+    stopped = watched & used & ~(age < freshness.LEAST * 2)
+    if not (stopped & ~(age < params.alone) & (known >= params.alone)).any():
+        return Still(np.zeros(n, np.bool_), np.zeros(n, np.bool_))
     roles = len(tracks.facts.role_names)
     group = np.where(watched, view.node.astype(np.int64) * roles + tracks.facts.role[:n], 0)
     size = np.bincount(group[watched])
     active = np.bincount(group[moving], minlength=len(size))
     others = size[group] - 1
-    still &= (others >= params.peers) & (active[group] >= params.moving * others)
-    alone = still & _carried_alike(tracks.movement.pace(n), group, moving, len(size), params.alike)
-    return Still(alone | (still & ~(age < params.frozen) & (known >= params.frozen)), alone)
+    stopped &= (others >= params.peers) & (active[group] >= params.moving * others)
+    alone = stopped & _carried_alike(tracks.movement.pace(n), group, moving, len(size), params.alike)
+    alone &= ~(age < params.alone) & (known >= params.alone)
+    alone[_with_others(view, np.flatnonzero(stopped), np.flatnonzero(alone))] = False
+    return Still(alone | (stopped & ~(age < params.frozen) & (known >= params.frozen)), alone)
+
+
+def _with_others(view: View, stopped: Rows, rows: Rows) -> Rows:
+    """Those of `rows` that stopped within a minute of a stopped port of another host of their plane: what stopped there
+    is the work, not the counters of two adapters."""
+    groups, _ = neighbourhood(view)
+    moved = view.tracks.movement.moved[: view.n]
+    node, near = view.node.astype(np.int64), 2.0 * freshness.LEAST
+    stopped = stopped[np.isfinite(moved[stopped])]
+    _, first = np.unique(groups[stopped] * (node.max(initial=0) + 1) + node[stopped], return_index=True)
+    each = stopped[first]  # a port of each host
+    each = each[np.lexsort((moved[each], groups[each]))]
+    number = np.zeros(len(rows), np.intp)
+    for group in np.unique(groups[rows]):
+        times, here = moved[each[groups[each] == group]], groups[rows] == group
+        at = moved[rows[here]]
+        number[here] = np.searchsorted(times, at + near, "right") - np.searchsorted(times, at - near)
+    return rows[number > 1]
 
 
 def _carried_alike(

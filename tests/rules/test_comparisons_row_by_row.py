@@ -101,13 +101,20 @@ def test_counters_are_frozen_if_they_stand_still_while_most_of_their_role_on_the
         old = [rows.now - at >= seconds for at in (first[r], since[r]) if at == at]
         return watched[r] and not rows.now - moved[r] < seconds and all(old)
 
+    def stopped(r: int) -> bool:
+        mates = [o for o in range(n) if o != r and watched[o] and (rows.node[o], role[o]) == (rows.node[r], role[r])]
+        go_on = sum(rows.now - moved[o] < lately for o in mates) >= 0.75 * len(mates)
+        return watched[r] and rows.now - moved[r] >= lately and len(mates) >= params.peers and go_on
+
     def told(r: int) -> tuple[bool, bool]:
         others = [o for o in range(n) if o != r and watched[o] and (rows.node[o], role[o]) == (rows.node[r], role[r])]
         moving = [o for o in others if rows.now - moved[o] < lately]
         if len(others) < params.peers or len(moving) < 0.75 * len(others):
             return False, False
         alike = pace[r] > 0 and all(pace[o] <= 2 * pace[r] and pace[r] <= 2 * pace[o] for o in moving)
-        alone = still(r, 120.0) and alike
+        elsewhere = [o for o in range(n) if rows.node[o] != rows.node[r] and stopped(o)]
+        near = [o for o in elsewhere if abs(moved[o] - moved[r]) <= lately]
+        alone = still(r, 120.0) and alike and not near
         return still(r, 600.0) or alone, alone
 
     found = telemetry_quality.problems(rows.view, params)

@@ -110,6 +110,28 @@ def test_counters_that_stand_still_while_the_others_carry_on_are_a_warning(load:
     assert frozen(load, polls=17) is Severity.WARNING
 
 
+def test_counters_that_stand_still_at_one_moment_on_two_hosts_are_information() -> None:
+    ports = Pressed(nics=8, layer="InfiniBand")
+    ports.polls(40)
+    ports.work([(3, 5), (6, 5)], 0.0)
+    ports.polls(17)
+    assert not ports.rule_states.by_rule["telemetry_quality"].open
+    ports.polls(60)
+    held = ports.rule_states.by_rule["telemetry_quality"].open.values()
+    assert [one.symptom.severity for one in held] == [Severity.INFO] * 2
+
+
+def test_counters_that_stand_still_minutes_apart_on_two_hosts_are_warnings() -> None:
+    ports = Pressed(nics=8, layer="InfiniBand")
+    ports.polls(40)
+    ports.work([(3, 5)], 0.0)
+    ports.polls(8)
+    ports.work([(6, 5)], 0.0)
+    ports.polls(17)
+    held = ports.rule_states.by_rule["telemetry_quality"].open.values()
+    assert [one.symptom.severity for one in held] == [Severity.WARNING] * 2
+
+
 @pytest.mark.parametrize("others", [0.04, 0.25])
 def test_counters_of_a_port_with_work_of_its_own_that_stand_still_are_information(others: float) -> None:
     assert frozen(0.1, others, polls=17) is None
