@@ -15,6 +15,8 @@ from fabricmon.fleet.table import Table
 
 Counting = Sequence[tuple[Counter, int, int]]
 """Columns, each with its number and its row of `rise` and `marks`."""
+RELOAD = 15.0
+"""Seconds for which a driver reload takes a device away (docs/methods.md#boot-grace)."""
 
 
 def advance(table: Table, now: float) -> None:
@@ -63,8 +65,8 @@ def _step(table: Table, times: ReadTimes, rows: Rows, columns: Counting, now: fl
         changed += [some[number][1:] for number in np.flatnonzero(marked | rise.any(axis=1)).tolist()]
         if marked.any():
             fallen += [np.flatnonzero(one & np.uint8(Mark.RESET)) for one in mark[marked]]
-    if fallen and len(every := np.concatenate(fallen)):
-        _restarted(table, numbers(rows, np.unique(every)), columns, now)
+    if fallen and len(every := np.unique(np.concatenate(fallen))):
+        _restarted(table, numbers(rows, every), dt[every], columns, now)
     for column, at in changed:
         after = table.cells[column, rows]
         if isinstance(rows, slice):
@@ -105,8 +107,12 @@ def _odd(
     return np.asarray(odd & ~(np.isnan(before) & np.isnan(after)))
 
 
-def _restarted(table: Table, rows: Numbers, columns: Counting, now: float) -> None:
-    """Begin a new epoch in rows in which every counter that stood above 0 fell (driver reload, PMA reset)."""
+def _restarted(table: Table, rows: Numbers, seconds: Floats, columns: Counting, now: float) -> None:
+    """Begin a new epoch in rows in which every counter that stood above 0 fell (driver reload, PMA reset).
+
+    seconds  since the read before. Of two reads within RELOAD the device was there all the time: its counters
+             were cleared, and its links train no more than before
+    """
     table.reset[rows] = now
     steps = np.array([at for _, _, at in columns], np.intp)
     base = table.base[np.ix_(steps, rows)]
@@ -117,4 +123,4 @@ def _restarted(table: Table, rows: Numbers, columns: Counting, now: float) -> No
         cells = np.ix_(steps, rows[anew])
         table.rise[cells] = np.nan
         table.marks[cells] = Mark.EPOCH
-        table.begun[rows[anew]] = now
+        table.begun[rows[anew & ~(seconds <= RELOAD)]] = now

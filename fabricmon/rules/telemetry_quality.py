@@ -241,9 +241,10 @@ RULE = Rule(
         "differences over that moment are not formed."
     ),
     action=(
-        "Saturated: note the values, then clear the port's counters (`perfquery -R LID PORT`), so that new errors "
-        "show. Unreadable or not refreshed: check the agent's log and self-metrics for the source it names. Frozen: "
-        "compare with the switch port's counters; firmware that has stopped counting needs a reset of the adapter."
+        "Frozen: compare with the counters of the switch port: where they move, the firmware of the adapter has "
+        "stopped counting and needs a reset, else the port carries nothing. Saturated: note the values, then clear "
+        "the port's counters (`perfquery -R LID PORT`), so that new errors show. Unreadable or not refreshed: check "
+        "the agent's log and self-metrics for the source it names."
     ),
     promql=promql,
     slow=True,

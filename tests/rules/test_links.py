@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from fabricmon.fleet.differences import RELOAD
 from fabricmon.rules import link_degraded, link_down, link_flapping
 from fabricmon.units import Duration, Rate
 from tests.rules.bench_of_ports import ACTIVE, NDR, Ports
@@ -314,6 +315,19 @@ def test_a_full_counter_leaves_it_to_what_is_seen() -> None:
     assert [s.component.name for s in ports.open("link_flapping")] == ["mlx5_2/1"]
 
 
+def test_a_link_that_goes_down_after_its_counters_were_cleared_is_reported_at_once() -> None:
+    """All counters begin anew between two polls, less apart than a driver reload takes."""
+    ports = Ports()
+    ports.port[0, 3] |= {"symbol_errors": 4.0, "link_downed": 9.0}
+    warm(ports)
+    ports.port[0, 3] |= dict.fromkeys(("symbol_errors", "link_downed", "xmit", "rcv"), 1.0)
+    ports.poll()
+    assert ports.view().table.reset[ports.row(0, 3)] == ports.now
+    ports.down(0, 3)
+    ports.polls(2)
+    assert [s.component.name for s in ports.open("link_down")] == ["mlx5_3/1"]
+
+
 @pytest.mark.parametrize("cause", ["boot", "reload", "maintenance"])
 def test_downs_that_belong_to_known_work_do_not_count(cause: str) -> None:
     """S21 and S26: a boot, a driver reload (all counters begin anew), announced maintenance."""
@@ -329,7 +343,7 @@ def test_downs_that_belong_to_known_work_do_not_count(cause: str) -> None:
     else:
         for nic in range(8):
             ports.port[0, nic] |= dict.fromkeys(("symbol_errors", "link_downed", "xmit", "rcv"), 1.0)
-        ports.poll()
+        ports.poll(RELOAD + 5.0)  # the devices were away
     for _ in range(4):
         ports.flap(0, 0)
         ports.poll()
