@@ -109,7 +109,7 @@ def test(view: View, params: LinkDownParams) -> Outcome:
     fresh = np.logical_or.reduce([view.fresh(column) for column in WITNESSES])
     settling = view.now - view.table.begun[:n] < params.grace
     wanted = tracks.ever_up[:n] | ((expected(view, params) > 0) & (view.now - since >= params.never))
-    waiting = (state == link.INIT) & (view.now - since < params.configuring)
+    waiting = _configuring(view, params)
     down = (state == link.DOWN) | ((state == link.INIT) & ~waiting)
     known = view.present & fresh & (state != link.UNKNOWN) & wanted & ~(down & settling) & ~waiting
     return Outcome(
@@ -120,6 +120,26 @@ def test(view: View, params: LinkDownParams) -> Outcome:
         since=since,
         confirmed=_confirmed(view, down, params),
     )
+
+
+def _configuring(view: View, params: LinkDownParams) -> NDArray[np.bool_]:
+    """Links that a subnet manager may still be configuring. A link that was read once before its agent fell silent may
+    be active since: the newest reading counts, not the clock. Of a sweep the clock does, as sweeps are rare."""
+    tracks, n = view.tracks, view.n
+    waiting = np.zeros(n, np.bool_)
+    rows = np.flatnonzero(tracks.link[:n] == link.INIT)
+    if len(rows):
+        age = np.where(tracks.facts.swept[rows], 0.0, _age(view, rows))
+        waiting[rows] = view.now - np.nan_to_num(age) - tracks.since[rows] < params.configuring - MOMENT
+    return waiting
+
+
+def _age(view: View, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Seconds since the state of some links was read, NaN never."""
+    age = np.full(len(rows), np.nan)
+    for column in WITNESSES:
+        age = np.fmin(age, view.age(column)[rows])
+    return age
 
 
 def _confirmed(view: View, down: NDArray[np.bool_], params: LinkDownParams) -> NDArray[np.bool_]:
@@ -134,9 +154,9 @@ def _confirmed(view: View, down: NDArray[np.bool_], params: LinkDownParams) -> N
     since, swept = view.tracks.since[: view.n], view.tracks.facts.swept[: view.n]
     rows = np.flatnonzero(down & ~swept & (view.now - since < LATEST))
     if len(rows):
-        age, period = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+        age, period = _age(view, rows), np.full(len(rows), np.nan)
         for column in WITNESSES:
-            age, period = np.fmin(age, view.age(column)[rows]), np.fmin(period, view.period(column)[rows])
+            period = np.fmin(period, view.period(column)[rows])
         confirmed[rows] = (view.now - age > since[rows] + MOMENT) | (age > OVERDUE * period)
     return confirmed
 

@@ -186,6 +186,16 @@ def test_agents_that_answer_refused_say_nothing_of_their_power(world: Any) -> No
     assert w.firing() == [] or {i.kind for i in w.firing()} == {"agent_silent"}
 
 
+def test_agents_that_report_again_are_no_sign_of_lost_power(world: Any) -> None:
+    """Their silence ends some seconds after their first frame."""
+    w = world(units=4, hosts=8, rails=2, rack=8)
+    w.silence(w.hosts[24:], Presence.REFUSED)
+    w.run(60)
+    w.speak(w.hosts[24:])
+    w.run(20)
+    assert w.told() == set()
+
+
 def test_when_most_agents_are_silent_it_is_the_server_that_cannot_see(world: Any) -> None:
     w = world(units=2, hosts=8, rails=2, rack=4)
     w.silence(w.hosts)

@@ -114,6 +114,17 @@ def test_ports_that_have_waited_for_a_subnet_manager_since_the_boot_name_it() ->
     assert not ports.open("link_down")
 
 
+def test_ports_read_once_in_init_by_an_agent_that_falls_silent_are_not_down() -> None:
+    """A subnet manager takes seconds; what the ports are since is not known."""
+    ports = warm(Ports(nics=2), polls=15)
+    for nic in (0, 1):
+        ports.port[0, nic] |= INIT
+    ports.poll()
+    ports.silent.add(0)
+    ports.polls(12, seconds=5.0)
+    assert not ports.open("link_down")
+
+
 def test_one_port_in_init_accuses_nobody_else() -> None:
     ports = Ports()
     ports.port[0, 3] |= INIT

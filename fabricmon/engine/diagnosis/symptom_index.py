@@ -13,7 +13,7 @@ from fabricmon.engine.diagnosis.causes import Mode
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.domains.groups import Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
-from fabricmon.engine.symptoms.rule_state import OK, PENDING, RuleState, SymptomKey
+from fabricmon.engine.symptoms.rule_state import CLEARING, OK, PENDING, RuleState, SymptomKey
 from fabricmon.model import ComponentId, Kind, Symptom
 from fabricmon.rules.rule import Rule
 
@@ -169,7 +169,8 @@ def _observation(
         for row, held in state.open.items():
             if row >= n or (effects is not None and effects[row]) or up_at_other_end(kind, state, row, index.domains):
                 continue
-            if aside[row] and not claimed(SymptomKey(state.rule.name, held.symptom.component)):
+            back = kind is SymptomType.AGENT_SILENT and state.phase[row] == CLEARING  # it reports again
+            if (aside[row] or back) and not claimed(SymptomKey(state.rule.name, held.symptom.component)):
                 continue
             onset = min(held.symptom.since, onsets.get(str(index.ids[table][row]), np.inf))
             open_rows[row] = min(onset, open_rows.get(row, np.inf))
