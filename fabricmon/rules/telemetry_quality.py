@@ -113,26 +113,30 @@ def _frozen(view: View, params: TelemetryQualityParams) -> Still:
     stopped &= (others >= params.peers) & (active[group] >= params.moving * others)
     alone = stopped & _carried_alike(tracks.movement.pace(n), group, moving, len(size), params.alike)
     alone &= ~(age < params.alone) & (known >= params.alone)
-    alone[_with_others(view, np.flatnonzero(stopped), np.flatnonzero(alone))] = False
+    alone[_with_others(view, stopped, np.flatnonzero(alone))] = False
     return Still(alone | (stopped & ~(age < params.frozen) & (known >= params.frozen)), alone)
 
 
-def _with_others(view: View, stopped: Rows, rows: Rows) -> Rows:
-    """Those of `rows` that stopped within a minute of a stopped port of another host of their plane: what stopped there
-    is the work, not the counters of two adapters."""
+def _with_others(view: View, stopped: Bools, rows: Rows) -> Rows:
+    """Those of `rows` that stopped within a minute of a port of another host of their plane: one whose link went down,
+    whose host fell silent, or one of `stopped`. What stopped then is the work, not the counters of two adapters."""
+    tracks, n = view.tracks, view.n
     groups, _ = neighbourhood(view)
-    moved = view.tracks.movement.moved[: view.n]
+    down = view.present & (tracks.link[:n] != link.UP) & ~tracks.facts.swept[:n]
+    when = np.where(down, tracks.since[:n], tracks.movement.moved[:n])
+    every = np.flatnonzero((stopped | down | (view.present & ~view.reporting())) & np.isfinite(when))
     node, near = view.node.astype(np.int64), 2.0 * freshness.LEAST
-    stopped = stopped[np.isfinite(moved[stopped])]
-    _, first = np.unique(groups[stopped] * (node.max(initial=0) + 1) + node[stopped], return_index=True)
-    each = stopped[first]  # a port of each host
-    each = each[np.lexsort((moved[each], groups[each]))]
-    number = np.zeros(len(rows), np.intp)
+    found = np.zeros(len(rows), np.bool_)
     for group in np.unique(groups[rows]):
-        times, here = moved[each[groups[each] == group]], groups[rows] == group
-        at = moved[rows[here]]
-        number[here] = np.searchsorted(times, at + near, "right") - np.searchsorted(times, at - near)
-    return rows[number > 1]
+        others = every[groups[every] == group]
+        others = others[np.argsort(when[others], kind="stable")]
+        here = np.flatnonzero(groups[rows] == group)
+        at = when[rows[here]]
+        first, end = np.searchsorted(when[others], at - near), np.searchsorted(when[others], at + near, "right")
+        # its own node is among them: another one is, too, where the node changes from one to the next
+        changes = np.cumsum(np.diff(node[others], prepend=node[others[:1]]) != 0)
+        found[here] = changes[end - 1] > changes[first]
+    return rows[found]
 
 
 def _carried_alike(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ RATE = 50e9
 STATE = ("state", "phys_state", "rate", "width", "sm_lid", "carrier")
 PCIE = ("pcie_width", "pcie_max_width", "pcie_path_width", "pcie_speed", "pcie_max_speed", "pcie_path_speed")
 UP = (4.0, 5.0, RATE, 4.0, 1.0, 1.0)
+DOWN = (1.0, 2.0, math.nan, math.nan, 1.0, 0.0)
 ETHERNET = (
     "phy_rx", "phy_tx", "pfc_rx_pause_prio3", "pfc_rx_pause_prio4", "pfc_tx_pause_prio3", "pfc_storm_warning",
     "ecn_marked_rx", "rdma_rx_packets", "cnp_handled", "out_of_buffer",
@@ -30,8 +32,8 @@ WORK = 0.4  # share of the line rate at which ports work unless told otherwise
 
 class Pressed:
     """`rates[host, nic]` is by how much a second each column of that port rises; `lanes` how many of 16 PCIe lanes the
-    adapter has, `speed` which share of its possible speed. There is no graph: a rail is the ports of one
-    number of all hosts."""
+    adapter has, `speed` which share of its possible speed, `down` the ports without a link. There is no graph: a rail
+    is the ports of one number of all hosts."""
 
     def __init__(
         self, hosts: int = 8, nics: int = 4, layer: str = "Ethernet", poll: float = 10.0,
@@ -46,6 +48,7 @@ class Pressed:
         self.rates = {port: {c: WORK * RATE for c in BYTES if c in self.columns} for port in at}
         self.lanes = dict.fromkeys(at, 16.0)
         self.speed = dict.fromkeys(at, 1.0)
+        self.down: set[tuple[int, int]] = set()
         self.count = {port: dict.fromkeys(self.columns, 0.0) for port in at}
         link_layer = "InfiniBand" if layer == "InfiniBand" else "Ethernet"
         for host in range(hosts):
@@ -88,7 +91,7 @@ class Pressed:
         self.now += seconds
         self.taken += seconds
         for host in range(self.hosts):
-            values = [*UP] * self.nics
+            values = [x for nic in range(self.nics) for x in (DOWN if (host, nic) in self.down else UP)]
             for nic in range(self.nics):
                 count = self.count[host, nic]
                 for column, rise in self.rates[host, nic].items():

@@ -112,8 +112,10 @@ def test_counters_are_frozen_if_they_stand_still_while_most_of_their_role_on_the
         if len(others) < params.peers or len(moving) < 0.75 * len(others):
             return False, False
         alike = pace[r] > 0 and all(pace[o] <= 2 * pace[r] and pace[r] <= 2 * pace[o] for o in moving)
-        elsewhere = [o for o in range(n) if rows.node[o] != rows.node[r] and stopped(o)]
-        near = [o for o in elsewhere if abs(moved[o] - moved[r]) <= lately]
+        down = [rows.present[o] and not rows.up[o] and not swept[o] for o in range(n)]
+        when = {o: since[o] if down[o] else moved[o] for o in range(n) if down[o] or stopped(o)}
+        elsewhere = [o for o in when if rows.node[o] != rows.node[r] and rows.rail[o] == rows.rail[r]]
+        near = [o for o in elsewhere if abs(when[o] - moved[r]) <= lately]
         alone = still(r, 120.0) and alike and not near
         return still(r, 600.0) or alone, alone
 

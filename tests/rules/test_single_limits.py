@@ -121,6 +121,15 @@ def test_counters_that_stand_still_at_one_moment_on_two_hosts_are_information() 
     assert [one.symptom.severity for one in held] == [Severity.INFO] * 2
 
 
+def test_counters_that_stand_still_as_a_link_of_their_rail_goes_down_are_information() -> None:
+    ports = Pressed(nics=8, layer="InfiniBand")
+    ports.polls(40)
+    ports.work([(3, 5), (6, 5)], 0.0)
+    ports.down.add((6, 5))
+    ports.polls(17)
+    assert not ports.rule_states.by_rule["telemetry_quality"].open
+
+
 def test_counters_that_stand_still_minutes_apart_on_two_hosts_are_warnings() -> None:
     ports = Pressed(nics=8, layer="InfiniBand")
     ports.polls(40)
