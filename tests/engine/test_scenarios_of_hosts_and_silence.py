@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from fabricmon.model import Kind, Maintenance, Members, Presence
 
 
@@ -194,6 +196,29 @@ def test_agents_that_report_again_are_no_sign_of_lost_power(world: Any) -> None:
     w.speak(w.hosts[24:])
     w.run(20)
     assert w.told() == set()
+
+
+@pytest.mark.parametrize("before", [Presence.REFUSED, Presence.LIVE])
+def test_a_host_that_was_one_of_many_silent_agents_and_dies_is_reported(world: Any, before: Presence) -> None:
+    """Its agent had no answer or came back; the others stay in the summary."""
+    w = world(units=8, hosts=8, rails=1, rack=8)
+    w.silence(w.hosts[:24], Presence.REFUSED)
+    w.run(60)
+    assert w.kinds("info") == [("agent_silent", "network(test)")]
+    if before is Presence.LIVE:
+        w.speak(["host-005"])
+        w.run(60)
+    w.silence(["host-005"])
+    w.run(29)
+    assert [(i.kind, i.component, i.severity) for i in w.firing()] == [("agent_silent", "host(host-005)", "warning")]
+
+
+def test_a_host_that_dies_beside_others_that_are_silent_for_long_does_not_wait_for_them(world: Any) -> None:
+    w = world(units=4, hosts=8, rails=1, rack=8)
+    w.silence(["host-003"])
+    w.run(100)
+    w.silence(["host-017"])
+    assert w.run(60, check=lambda: len(w.firing()) == 2) <= 21.0
 
 
 def test_when_most_agents_are_silent_it_is_the_server_that_cannot_see(world: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -79,8 +80,8 @@ class Notices:
         kind, form = rule.kind, _form(rule)
         alone = self._alone(by_subject, seen) if form.blinds else {}
         by_subject = {s: found for s, found in by_subject.items() if s not in alone}
-        more = bool(alone) and (len(alone) > 1 or self._more(shown))
-        gone = [self._vanished(rule, form, subject, found, more) for subject, found in alone.items()]
+        together = set(alone) if alone and self._more(shown) else _together(alone, form.settle)
+        gone = [self._vanished(rule, form, subject, found, subject in together) for subject, found in alone.items()]
         if len(by_subject) > form.most:
             self._summed.add(kind)
         elif len(by_subject) <= 1:
@@ -92,7 +93,8 @@ class Notices:
     def _vanished(
         self, rule: Rule, form: Notice, subject: NoticeSubject, symptoms: list[Symptom], more: bool
     ) -> IncidentDraft:
-        """A host that reported and does not answer at all now: never one of a summary. A single one does not wait."""
+        """A host that reported and does not answer at all now: never one of a summary. It waits only where there are,
+        or may be, `more` that fell silent with it."""
         title = f"Host {subject.name} does not answer: it is down, or cut off from the server"
         draft = self._one(rule, form, subject, symptoms)
         return replace(draft, title=title, severity=Severity.WARNING, wait=draft.wait if more else 0.0)
@@ -178,6 +180,15 @@ class Notices:
             if node is not None and node.presence is not Presence.LIVE and node.detail:
                 found.append(Evidence(str(symptom.component), node.detail))  # "connection refused"
         return tuple(found)
+
+
+def _together(alone: Mapping[NoticeSubject, list[Symptom]], seconds: float) -> set[NoticeSubject]:
+    """Hosts that fell silent within so many seconds of another one."""
+    onsets = sorted(
+        ((min(symptom.since for symptom in found), subject) for subject, found in alone.items()), key=lambda one: one[0]
+    )
+    pairs = [pair for pair in pairwise(onsets) if pair[1][0] - pair[0][0] <= seconds]
+    return {subject for pair in pairs for _, subject in pair}
 
 
 def _vanished(symptom: Symptom) -> bool:

@@ -257,6 +257,9 @@ class Situation:
         else:
             incident, changed = followed(record.incident, record.steady(draft, now), now)
         record.draft, record.lost, record.calm = draft, None, None
+        if draft.notice:  # it has no cause that lasts: a host that left a summary of silent ones may die later
+            self._release(id, record.claims - draft.claims)
+            record.claims = set()
         record.claims |= draft.claims
         record.effects = (record.effects | draft.effects) - (draft.claims - draft.effects) if draft.group else set()
         for key in draft.claims:
@@ -266,6 +269,12 @@ class Situation:
         record.peaks.note(draft.members, draft.evidence, now)
         record.incident = record.peaks.while_firing(incident)
         return record.incident if changed else None
+
+    def _release(self, id: str, keys: Iterable[SymptomKey]) -> None:
+        """An incident no longer holds these symptoms: they may be those of another."""
+        for key in keys:
+            if self._owner.get(key) == id:
+                del self._owner[key]
 
     # --- without a draft (laws 3 to 6)
 
@@ -290,9 +299,7 @@ class Situation:
         for draft in present.drafts.values():
             if _is_wide(draft):
                 left = left - draft.claims
-        for key in record.claims - left:
-            if self._owner.get(key) == id:
-                del self._owner[key]
+        self._release(id, record.claims - left)
         record.claims = left
         parts = sorted({str(key.component) for key in left})
         if len(parts) <= FEW or record.draft is None:
@@ -318,9 +325,7 @@ class Situation:
 
     def _resolve(self, id: str, now: float, reason: str, absorbed_by: str = "") -> Incident:
         record = self.firing.pop(id)
-        for key in record.claims:
-            if self._owner.get(key) == id:
-                del self._owner[key]
+        self._release(id, record.claims)
         self.resolved[id] = record.peaks.at_the_end(ended(record.incident, now, reason, absorbed_by))
         while len(self.resolved) > RESOLVED_MOST:
             del self.resolved[next(iter(self.resolved))]
