@@ -155,8 +155,7 @@ def _observation(
 ) -> Observation:
     table = index.table(kind)
     groups = index.domains.by_table[table]
-    n = groups.rows
-    aside = set_aside[:n]
+    n, aside = groups.rows, set_aside[: groups.rows]
     open_rows: dict[int, float] = {}
     before: dict[int, float] = {}
     known = np.zeros(n, np.bool_)
@@ -169,8 +168,8 @@ def _observation(
         for row, held in state.open.items():
             if row >= n or (effects is not None and effects[row]) or up_at_other_end(kind, state, row, index.domains):
                 continue
-            back = kind is SymptomType.AGENT_SILENT and state.phase[row] == CLEARING  # it reports again
-            if (aside[row] or back) and not claimed(SymptomKey(state.rule.name, held.symptom.component)):
+            old = aside[row] or _is_back(kind, state, row)
+            if old and not claimed(SymptomKey(state.rule.name, held.symptom.component)):
                 continue
             onset = min(held.symptom.since, onsets.get(str(index.ids[table][row]), np.inf))
             open_rows[row] = min(onset, open_rows.get(row, np.inf))
@@ -185,6 +184,11 @@ def _observation(
     known[rows] = True
     onsets_of, before_of = ([of.get(row, np.inf) for row in rows.tolist()] for of in (open_rows, before))
     return Observation(groups, rows, np.array(onsets_of, np.float64), known, np.array(before_of, np.float64))
+
+
+def _is_back(kind: SymptomType, state: RuleState, row: int) -> bool:
+    """Whether a host that fell silent reports again; its symptom ends some seconds later."""
+    return kind is SymptomType.AGENT_SILENT and bool(state.phase[row] == CLEARING)
 
 
 def up_at_other_end(kind: SymptomType | None, state: RuleState, row: int, domains: RowDomains) -> bool:
