@@ -8,8 +8,8 @@ import pytest
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import MODES
 from fabricmon.engine.diagnosis.dead_chassis import of_dead_chassis
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.observation import Observation, Observations
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Groups
 
 SILENT, DOWN = SymptomType.AGENT_SILENT, SymptomType.LINK_DOWN

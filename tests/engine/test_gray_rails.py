@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.gray import gray
 from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Groups
 
 RAILS, PORTS = 8, 32

@@ -12,8 +12,8 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine import Engine
 from fabricmon.engine.diagnosis.causes import MODES
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.observation import Observation, Observations
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind, Members, Presence, Severity

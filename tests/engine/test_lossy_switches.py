@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.lossy_switches import CABLE, IN_PART, gain_of, of_lossy_switches
 from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.topology.groups import DOMAINS, Domains, Many

@@ -11,13 +11,14 @@ import pytest
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import MODES, ONE_OF_THREE
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
+from fabricmon.engine.diagnosis.diagnose import diagnose
 from fabricmon.engine.diagnosis.gray import gray
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, PARTIAL_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.slowed import with_slowed
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain, with_their_switch
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.diagnosis.verdicts import with_dark_hosts, without_falls
 from fabricmon.engine.diagnosis.witnesses import DeadHosts
 from fabricmon.engine.domains.groups import Groups

@@ -10,10 +10,10 @@ import pytest
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import FLOW_MODES, Mode
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.unmapped_maintenance import UnmappedMaintenance, unknown_components
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.model import Kind, Maintenance
 from fabricmon.topology.graph import End, Graph, cable
 from tests.engine.conftest import RATE, World

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.diagnosis.warm_air import HOTTER, of_warm_air
 from tests.engine.test_many_at_once import of_group, of_hosts
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.phenomena import Phenomenon
 from fabricmon.engine.diagnosis.silence_rate import CUT_OFF
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind

@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.losses import BEFORE, NEAR, OF_HOSTS
 from fabricmon.engine.diagnosis.observation import Observations
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
 

@@ -14,11 +14,12 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import ONE_CAUSE
-from fabricmon.engine.diagnosis.diagnose import COINCIDENCE, FaultVerdict
+from fabricmon.engine.diagnosis.diagnose import COINCIDENCE
 from fabricmon.engine.diagnosis.group_modes import DEAD_MODES
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.partial import log_marginal
 from fabricmon.engine.diagnosis.uplinks import with_effects
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Ints
 
 SILENT = SymptomType.AGENT_SILENT

@@ -8,16 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp, expm1, lgamma, log, log1p
+from math import exp, expm1, log, log1p
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GRAY_MODES, LEAK, PEERS, Mode
-from fabricmon.engine.diagnosis.diagnose import AMBIGUOUS, Alternative, FaultVerdict
+from fabricmon.engine.diagnosis.diagnose import AMBIGUOUS
+from fabricmon.engine.diagnosis.loss_amounts import (
+    LINK_STANDS_OUT,
+    STANDS_OUT,
+    are_alike,
+    contrast,
+    of_all_ports,
+    of_half,
+    single_peers,
+)
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.rails_of_losses import accounted, on_one_rail, shared, spread
+from fabricmon.engine.diagnosis.verdict import Alternative, FaultVerdict
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 
 WEAK = 1e-5
@@ -58,27 +68,11 @@ GRAY_LEAST = 8
 GRAY_FEW = 3
 """The same where they lose LINK_STANDS_OUT times what others lose, which no fault above both leaves does."""
 GRAY_LEAF = 0.8
-"""Share of a leaf's ports, rounded down, that lose when the leaf itself is gray, and not something above it; ..."""
-ALIKE = 0.9
-"""... and their lower quartile is at least this part of the upper one: all that they send goes through it."""
-EQUAL = 0.05
-"""Least standard deviation of the logarithm of what ports lose that lose alike: that of 400 lost packets (Poisson)."""
-STANDS_OUT = 1.4
-"""Times the loss elsewhere that ports of a gray leaf lose: others send only some of their packets there."""
-ELSEWHERE = 0.9
-"""Quantile of the loss elsewhere for the comparison: the ports of the gray leaf lose most."""
-LINK_STANDS_OUT = 3.0
-"""The same of one port or one adapter: its peers lose only what they send to it."""
-HALF = 8.0
-"""Both parameters of the Beta distribution of the share of all losses that are the lossy port's own: one half, as its
-peers lose what they send to it and it what it sends to them, give or take an eighth because rates differ. The share of
-a port that has nothing to do with it is uniform over all divisions among the lossy ports."""
+"""Share of a leaf's ports, rounded down, that lose when the leaf itself is gray, and not something above it. They
+lose alike, too."""
 BOTH_ENDS = 0.95
 """Chance that packets to a lossy port are seen to be lost, too, where that is seen of any port (design choice); of
 a port that only talks to it one half, as flows have two ends."""
-WEIGHT = 30.0
-"""Nats per e-fold of that ratio, within +-MOST: shares of packets are counted from hundreds of losses."""
-MOST = 25.0
 
 
 ABOVE = ("pod", "plane")
@@ -297,29 +291,24 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
     if partly:
         return _of_a_part(here, mine, scope, shows, where) if part else where
     least = GRAY_LEAST
-    if _contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT) > 0.0:
+    if contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT) > 0.0:
         least = GRAY_FEW
     elif (ports := int(here.sizes[int(here.ids["leaf"][mine][0])])) < least:
         least = ports
-    if k < least or k < int(GRAY_LEAF * m) or not _alike(here.ratio[mine & shows]):
+    if k < least or k < int(GRAY_LEAF * m) or not are_alike(here.ratio[mine & shows]):
         return None
-    amounts = _of_all_ports(here.ratio, mine & shows, shows & ~mine)
+    amounts = of_all_ports(here.ratio, mine & shows, shows & ~mine)
     if large:
         return amounts if amounts > 0.0 else None
     return max(where, 0.0) + amounts
-
-
-def _alike(ratio: Floats) -> bool:
-    low, high = np.quantile(ratio, (0.25, 0.75)).tolist()
-    return bool(low >= ALIKE * high)
 
 
 def _of_a_part(here: _Here, mine: Mask, scope: Mask, shows: Mask, uplinks: float) -> float:
     """Nats of a leaf that loses some of its packets, given those of its uplinks: by flows that have both ends inside,
     or by many ports that lose alike, and more than others."""
     inside = shows & mine
-    if inside.sum() >= GRAY_LEAST and _alike(here.ratio[inside]):
-        clear = _contrast(here.ratio, inside, shows & ~mine, STANDS_OUT)
+    if inside.sum() >= GRAY_LEAST and are_alike(here.ratio[inside]):
+        clear = contrast(here.ratio, inside, shows & ~mine, STANDS_OUT)
         if clear > 0.0:
             return max(uplinks, 0.0) + clear
     sent, got = ((int((end & mine).sum()), int((end & scope & ~mine).sum())) for end in (shows, here.towards))
@@ -343,19 +332,6 @@ def _ends_inside(k: int, outside: int, ports: int, rest: int, even: float) -> fl
     return shared((k, outside), (share, 1.0 - share), CERTAIN)
 
 
-def _of_all_ports(ratio: Floats, inside: Mask, outside: Mask) -> float:
-    """Nats of a gray leaf, through which all goes that its ports send: they lose alike, no other loses more.
-
-    Others lose the share of their packets that they send there. By a part above it these ports would differ as others
-    do: log-normal with the spread of the others, against that of EQUAL (docs/methods.md#gray-loss).
-    """
-    contrast = _contrast(ratio, inside, outside, STANDS_OUT)
-    if outside.sum() < 2 or float(np.median(ratio[inside])) < ALIKE * float(np.quantile(ratio[outside], ELSEWHERE)):
-        return contrast
-    usual, own = (max(EQUAL, float(np.log(ratio[rows]).std())) for rows in (outside, inside))
-    return max(contrast, min(MOST, int(inside.sum()) * log(usual / own)))
-
-
 def _of_one_port(here: _Here, mine: Mask, shows: Mask, size: int) -> float:
     """Nats for one port or adapter against any part above the leaves.
 
@@ -366,28 +342,12 @@ def _of_one_port(here: _Here, mine: Mask, shows: Mask, size: int) -> float:
     where = max(0.0, log((size + 1) / (2 * PEERS * k + 1)))  # uniform over its peers, not over the plane
     if others.any():
         share = float(here.ratio[mine].sum() / here.ratio[shows].sum())
-        half = _beta(share, HALF, HALF) - _beta(share, 1.0, float(others.sum()))
-        where += max(half, _contrast(here.ratio, mine, others, LINK_STANDS_OUT))
-        where -= _single_peers(here.ratio, mine, others)
+        half = of_half(share, int(others.sum()))
+        where += max(half, contrast(here.ratio, mine, others, LINK_STANDS_OUT))
+        where -= single_peers(here.ratio, mine, others)
     if (here.towards & shows).any():
         where += log((BOTH_ENDS if here.towards[mine].any() else 1.0 - BOTH_ENDS) / 0.5)
     return where
-
-
-def _single_peers(ratio: Floats, mine: Mask, others: Mask) -> float:
-    """Nats against one port by others that lose as much as it does: they would send all their packets to it, so it is
-    their only peer, where it has several. From 1 to 2 x PEERS peers are equally likely; what a port loses by a part
-    above is as likely to be in any tenth."""
-    if others.sum() < 2:
-        return 0.0
-    alike = int((ratio[others] >= ALIKE * float(np.median(ratio[mine]))).sum())
-    return alike * log((1.0 - ALIKE) * 2 * PEERS)
-
-
-def _beta(share: float, a: float, b: float) -> float:
-    """Logarithm of the density of a Beta distribution."""
-    share = min(max(share, 1e-9), 1.0 - 1e-9)
-    return lgamma(a + b) - lgamma(a) - lgamma(b) + (a - 1.0) * log(share) + (b - 1.0) * log1p(-share)
 
 
 def _inside(k: int, m: int, outside: int, rest: int, even: float) -> float:
@@ -410,14 +370,3 @@ def _flows(hit: float, ports: int) -> float:
 def _log_mean(logs: Sequence[float]) -> float:
     most = max(logs)
     return most + log(sum(exp(each - most) for each in logs) / len(logs))
-
-
-def _contrast(ratio: Floats, inside: Mask, outside: Mask, needed: float) -> float:
-    """Nats of evidence, by the amounts, for a part against its surroundings."""
-    if not outside.any():
-        return 0.0
-    far = float(ratio[outside].max()) if needed == LINK_STANDS_OUT else float(np.quantile(ratio[outside], ELSEWHERE))
-    near = float(np.median(ratio[inside]))
-    if far <= 0.0 or near <= 0.0:
-        return 0.0
-    return float(np.clip(WEIGHT * (log(near / far) - log(needed)), -MOST, MOST))

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
+from fabricmon.engine.diagnosis.diagnose import diagnose
 from fabricmon.engine.diagnosis.observation import Observation, Observations
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Groups
 
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import FLOW_MODES, PEERS
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict, diagnose
+from fabricmon.engine.diagnosis.diagnose import diagnose
 from fabricmon.engine.diagnosis.gray import WEAK, gray
 from fabricmon.engine.diagnosis.observation import Observation, Observations
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Floats, Groups, Ids, Ints, Mask
 from fabricmon.fleet.losses import IDLE
 

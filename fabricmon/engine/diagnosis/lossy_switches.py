@@ -13,10 +13,11 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import FLOW_MODES, Mode
-from fabricmon.engine.diagnosis.diagnose import AMBIGUOUS, COINCIDENCE, POLL, FaultVerdict
+from fabricmon.engine.diagnosis.diagnose import AMBIGUOUS, COINCIDENCE, POLL
 from fabricmon.engine.diagnosis.group_modes import GROUPS_OF_PORTS
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.partial import log_marginal
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.row_domains import RowDomains
 
 OTHERWISE = 0.25

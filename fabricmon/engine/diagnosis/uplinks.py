@@ -15,10 +15,11 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, LEAK, Mode
-from fabricmon.engine.diagnosis.diagnose import MOSTLY, FaultVerdict
+from fabricmon.engine.diagnosis.diagnose import MOSTLY
 from fabricmon.engine.diagnosis.group_modes import SWITCH_MODES
 from fabricmon.engine.diagnosis.partial import log_marginal
 from fabricmon.engine.diagnosis.search import CAP
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind

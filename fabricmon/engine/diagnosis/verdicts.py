@@ -12,13 +12,14 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED, ONE_CAUSE
 from fabricmon.engine.diagnosis.dead_before import with_hosts_silent_before
 from fabricmon.engine.diagnosis.dead_chassis import of_dead_chassis
-from fabricmon.engine.diagnosis.diagnose import MOSTLY, FaultVerdict, diagnose, unexplained
+from fabricmon.engine.diagnosis.diagnose import MOSTLY, diagnose, unexplained
 from fabricmon.engine.diagnosis.group_modes import DEAD_MODES, RUNS
 from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses
 from fabricmon.engine.diagnosis.lossy_switches import of_lossy_switches
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, with_effects, with_their_switch
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Ids, Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind

@@ -11,8 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.diagnose import MOSTLY, FaultVerdict
+from fabricmon.engine.diagnosis.diagnose import MOSTLY
 from fabricmon.engine.diagnosis.group_modes import PARTIAL_MODES
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Floats, Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.fleet.view import View

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from fabricmon.catalogue.kinds import KINDS, Hardness
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, WORDS
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict, odds_text
+from fabricmon.engine.diagnosis.diagnose import odds_text
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.diagnosis.victims import CULPRITS, VICTIM
 from fabricmon.engine.diagnosis.warm_air import HOTTER
 from fabricmon.engine.domains.groups import Ints

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import WORDS
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.incidents.settling import Unsettled
 from fabricmon.forms.readable import count
 from fabricmon.model import Evidence, Kind

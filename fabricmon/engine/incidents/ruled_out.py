@@ -8,9 +8,9 @@ from math import exp, log
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.diagnose import FaultVerdict
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.model import Kind, RuledOut
 
 MOST = 6
