@@ -21,12 +21,18 @@ def receive(ports: Pressed, rows: list[tuple[int, int]], share: float) -> None:
     ports.rate(rows, rcv=share * WORK * RATE)
 
 
-def test_a_port_that_receives_less_while_its_rail_waits_is_the_slow_receiver_and_the_waits_are_its_effect() -> None:
+def withheld(share: float) -> tuple[Pressed, int]:
+    """A fabric in which ONE receives a share of its work while its senders wait, and the polls until it is found."""
     ports = fabric()
-    receive(ports, ONE, 0.1)
+    receive(ports, ONE, share)
     ports.rate(SENDERS, xmit_wait_ticks=WAIT)
     took = ports.until("credits_withheld", 12)
     assert took is not None
+    return ports, took
+
+
+def test_a_port_that_receives_less_while_its_rail_waits_is_the_slow_receiver_and_the_waits_are_its_effect() -> None:
+    ports, took = withheld(0.1)
     assert took <= 9  # three windows of 30 s
     ports.polls(12)
     assert ports.open("credits_withheld") == set(ONE)
@@ -44,11 +50,7 @@ def test_a_port_that_receives_less_while_its_rail_waits_is_the_slow_receiver_and
 
 
 def test_a_port_that_keeps_two_fifths_is_found_and_stays_although_the_server_has_seen_it_for_minutes_only() -> None:
-    ports = fabric()
-    receive(ports, ONE, 0.4)
-    ports.rate(SENDERS, xmit_wait_ticks=WAIT)
-    took = ports.until("credits_withheld", 12)
-    assert took is not None
+    ports, took = withheld(0.4)
     assert 9 <= took <= 10  # the mean of 90 s
     ports.polls(60)
     assert ports.open("credits_withheld") == set(ONE), "what fell is not usual after minutes"
