@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fabricmon.model import Incident, Severity
+from fabricmon.notify.acting import absorbed_into
 from fabricmon.notify.pacing import PERIOD
 from fabricmon.notify.route import Receiver
 
@@ -81,7 +82,7 @@ def _calm_and_pressing(
     if receiver.digest:
         return [], list(due)
     fires = {item.incident.id for item in due if not item.calm(now)}
-    waits = [item.calm(now) and item.incident.labels.get("absorbed_by") not in fires for item in due]
+    waits = [item.calm(now) and absorbed_into(item.incident) not in fires for item in due]
     calm = [item for item, may in zip(due, waits, strict=True) if may]
     return calm, [item for item, may in zip(due, waits, strict=True) if not may]
 
@@ -111,7 +112,7 @@ def _whole(receiver: Receiver, due: Sequence[DueIncident]) -> list[Batch]:
     reasons = {item.incident.id: item.reason for item in due}
     for item in due:
         # one that is now part of another goes with the message about that
-        reason = reasons.get(item.incident.labels.get("absorbed_by", ""), item.reason)
+        reason = reasons.get(absorbed_into(item.incident), item.reason)
         groups.setdefault(DIGEST if receiver.digest and not item.critical else reason, []).append(item)
     made = []
     for reason, group in groups.items():

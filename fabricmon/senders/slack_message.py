@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fabricmon.model import Incident, Notification, Severity
+from fabricmon.notify.acting import absorbed_into
 from fabricmon.notify.links import IncidentLinks
 from fabricmon.notify.template import MessageLine
 from fabricmon.senders.routing import IncidentMessage, Worded, digest_line, incident_message, summary
@@ -41,7 +42,7 @@ def reply(config: Worded, incident: Incident, notification: Notification, links:
     made = incident_message(config, incident, notification, links)
     firing = incident.status == "firing"
     what = f"acknowledged {made.value('acknowledged')}" if firing else f"resolved after {made.value('lasted')}"
-    if notification.reason == "absorbed":
+    if not firing and absorbed_into(incident):
         what = "merged into a larger incident"
     server = f" (server {links.server})" if links.server else ""
     return {"text": escape(f"{made.title}: {what}{server}")}

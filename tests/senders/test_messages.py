@@ -86,6 +86,16 @@ def test_a_short_reply_names_its_server(reason):
     assert "central-a" in made["text"]
 
 
+@pytest.mark.parametrize("reason", ["absorbed", "new incident"])
+def test_a_short_reply_on_what_became_part_of_another_does_not_depend_on_the_message(reason):
+    """It may come with the message about the larger one, which has another reason."""
+    part = ended(leaf())
+    part = replace(part, labels={**part.labels, "absorbed_by": "larger"})
+    made = reply(CONFIGS["slack"], part, telling(part, reason=reason), LINKS)
+    assert "merged into a larger incident" in made["text"]
+    assert "resolved after" in reply(CONFIGS["slack"], ended(leaf()), telling(ended(leaf())), LINKS)["text"]
+
+
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_a_preview_is_what_is_sent_and_needs_no_links(kind):
     made = SENDERS[kind].module.preview(CONFIGS[kind], telling(leaf()), NO_LINKS)
