@@ -22,6 +22,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
     of_components,
     port_health,
     set_aside,
+    silent_before,
     with_parts,
 )
 from fabricmon.engine.diagnosis.runs import LastParts
@@ -197,6 +198,8 @@ class Evaluation:
 
     def _observed(self, index: SymptomIndex, now: float) -> Observations:
         aside = {kind: set_aside(self._fleet.tables[kind], now) for kind in TABLES}
+        silences = index.rule_states.get(SymptomType.AGENT_SILENT, ())
+        aside[Kind.NODE] |= silent_before(self._fleet.tables[Kind.NODE], silences, now)
         flows, _ = away(index.domains, self._fleet.tables[Kind.NODE], now)
         if len(flows) == len(aside[Kind.FLOW]):
             aside[Kind.FLOW] = aside[Kind.FLOW] | flows

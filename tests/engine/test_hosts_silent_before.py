@@ -115,6 +115,25 @@ def test_a_host_without_an_agent_that_stops_answering_died(world: Any) -> None:
     assert all(i.status == "firing" for i in w.changed), "one incident from first to last"
 
 
+def test_hosts_without_agents_that_stop_answering_together_began_then(world: Any) -> None:
+    """Measured before: "3 hosts stopped reporting together" since the start of the server, before their silence was
+    known."""
+    w = world()
+    new = [f"host-new-{number}" for number in range(4)]
+    for name in new:
+        w.engine.presence(name, Presence.REFUSED, "connection refused", w.now)
+    w.run(60)
+    gone = w.now
+    for name in new:
+        w.engine.presence(name, Presence.UNREACHABLE, "timed out", w.now)
+    w.run(15)
+    assert w.firing("warning") == []
+    w.run(25)
+    (found,) = w.firing("warning")
+    assert (found.kind, found.parts) == ("agent_silent", tuple(new))
+    assert found.since == pytest.approx(gone, abs=1)
+
+
 def test_a_host_whose_answers_come_and_go_stays_one_incident(world: Any) -> None:
     w = world()
     for _ in range(12):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.runs import LastParts
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.engine.symptoms.rule_state import RuleState
 from fabricmon.fleet.fleet import ANSWERS, PRESENCES
 from fabricmon.fleet.link import UP
 from fabricmon.fleet.losses import IDLE
@@ -37,6 +38,15 @@ def set_aside(table: Table, now: float) -> Mask:
         return np.asarray(quiet | answers | never)
     with np.errstate(invalid="ignore"):
         return np.asarray(quiet | (now - table.begun[: table.n] < GRACE))
+
+
+def silent_before(nodes: Table, states: Iterable[RuleState], now: float) -> Mask:
+    """NODE rows of which a silence is open that began before the host last answered without its agent: what is silent
+    now may be the host, but its own beginning is not known yet (docs/methods.md#agent-silent)."""
+    answered, found = View(nodes, now).value("answered"), np.zeros(nodes.n, np.bool_)
+    for row, held in ((row, held) for state in states for row, held in state.open.items() if row < nodes.n):
+        found[row] = held.symptom.since < answered[row]
+    return found
 
 
 COVERING = ("leaf", "rail", "feed", "module")
