@@ -300,13 +300,50 @@ def test_every_fault_can_be_made_of_names_and_refuses_others() -> None:
     for name, make in FAULTS.items():
         first = list(inspect.signature(make).parameters)[1]
         where = given_.get(name) or (by_first[first],)
-        fault = make(LAYOUT, *where)
+        fault = make(ROCE if name == "ecn_marks" else LAYOUT, *where)
         assert fault.steps, name
         Script([fault]).play(world(), 30)
         if first != "start":
             wrong = ["nowhere"] if isinstance(where[0], list) else "nowhere"
             with pytest.raises(ValueError, match="nowhere"):
                 make(LAYOUT, wrong, *where[1:])
+
+
+def test_marks_are_a_share_of_what_arrives_and_need_ethernet() -> None:
+    made = world(ROCE)
+    Script([FAULTS["ecn_marks"](ROCE, share=0.5, ratio=0.12, lasts=60)]).play(made, 60)
+    before, marked = world(ROCE), made.column(Kind.PORT, "ecn_marked_rx")
+    packets = made.column(Kind.PORT, "rcv_packets") - before.column(Kind.PORT, "rcv_packets")
+    rows = np.flatnonzero(marked)
+    assert len(rows) == ROCE.ports // 2
+    assert marked[rows] / packets[rows] == pytest.approx(0.12, rel=0.1)
+    made.advance(90)
+    assert (made.column(Kind.PORT, "ecn_marked_rx") == marked).all(), "it has ended"
+    with pytest.raises(ValueError, match="InfiniBand receives ECN marks"):
+        FAULTS["ecn_marks"](LAYOUT)
+
+
+def test_benign_waits_are_of_a_share_of_the_ports_for_a_while() -> None:
+    made, sound = world(background=False), world(background=False)
+    Script([FAULTS["benign_waits"](LAYOUT, share=0.25, ratio=0.3, lasts=30)]).play(made, 60)
+    sound.advance(60)
+    waits = made.column(Kind.PORT, "xmit_wait_ticks") - sound.column(Kind.PORT, "xmit_wait_ticks")
+    assert np.count_nonzero(waits > 1e6) == LAYOUT.ports // 4
+    with pytest.raises(ValueError, match="between 0 and 1, got 2"):
+        FAULTS["benign_waits"](LAYOUT, share=2)
+
+
+def test_pcie_links_of_idle_hosts_run_slowly_until_they_are_woken() -> None:
+    busy = [*LAYOUT.hosts[:4]]
+    made = World(LAYOUT, 7, steady=0.0, jobs=[TrafficJob("train", tuple(busy))])
+    script = Script([FAULTS["idle_pcie"](LAYOUT, share=1, gigatransfers=8, lasts=50)])
+    script.play(made, 20)
+    share = made.column(Kind.PCIE, "pcie_path_speed")[LAYOUT.pcie_of]
+    of_busy = LAYOUT.host_of < len(busy)
+    assert (share[~of_busy] == 0.25).all()
+    assert (share[of_busy] == 1.0).all()
+    script.play(made, 60)
+    assert (made.column(Kind.PCIE, "pcie_path_speed")[LAYOUT.pcie_of] == 1.0).all()
 
 
 def test_a_driver_that_is_loaded_anew_brings_its_devices_back_with_counters_from_zero() -> None:

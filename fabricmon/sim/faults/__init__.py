@@ -53,5 +53,8 @@ FAULTS: Mapping[str, Callable[..., InjectedFault]] = {
     "agents_silent": lookalikes.agents_silent,
     "monitoring_partition": lookalikes.monitoring_partition,
     "retransmits": lookalikes.retransmits,
+    "benign_waits": lookalikes.benign_waits,
+    "ecn_marks": lookalikes.ecn_marks,
+    "idle_pcie": lookalikes.idle_pcie,
 }
 """Jobs (checkpoints, all-reduce bursts, starts and stops) are not faults: they are traffic."""

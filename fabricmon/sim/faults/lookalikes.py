@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.model import Kind
 from fabricmon.sim.columns import counting
+from fabricmon.sim.inside import GEN5
 from fabricmon.sim.layout import Layout
 from fabricmon.sim.ports import DOWNS
 from fabricmon.sim.script import InjectedFault, Step, lasting
@@ -19,6 +20,10 @@ from fabricmon.sim.world import World
 NARROW_PERIOD = 9.0
 """Seconds in which a 32-bit counter of 4-byte words wraps once at the rate that `counter_wrap` sets (scenario S25)."""
 WORD = 4
+CNP_RATE = 500.0
+"""Congestion notifications a second of a port all of whose packets are marked, for `ecn_marks`."""
+IDLE = 0.02
+"""Mean share of the line rate up to which a port has no traffic, for `idle_pcie`."""
 
 
 def driver_reload(
@@ -145,6 +150,74 @@ def retransmits(layout: Layout, hosts: Sequence[str] | int, start: float = 0.0, 
     at = _hosts(layout, hosts, seed)
     rows = np.flatnonzero(np.isin(layout.host_of, at) & ~layout.storage)
     return InjectedFault("retransmits (benign)", (Step(start, "", lambda w: w.effects.begin(rows)),))
+
+
+def benign_waits(
+    layout: Layout, start: float = 0.0, share: float = 0.5, ratio: float = 0.05, lasts: float = 600.0, seed: int = 4
+) -> InjectedFault:
+    """A `share` of all ports waits a little, `ratio` of the time, for minutes."""
+    rows = _ports(layout, share, seed)
+    cause = f"waits {start:g}"
+    return lasting(
+        "waits (benign)", start, lasts,
+        (f"{len(rows)} ports wait {ratio:.0%} of the time", lambda w: w.stall.put(cause, rows, ratio)),
+        ("", lambda w: w.stall.take(cause)),
+    )  # fmt: skip
+
+
+def ecn_marks(
+    layout: Layout, start: float = 0.0, share: float = 1.0, ratio: float = 0.12, lasts: float | None = None,
+    seed: int = 5,
+) -> InjectedFault:
+    """A `share` of all ports receives `ratio` of its packets ECN-marked, as rate control settles at. ValueError where
+    the link layer has no marks."""
+    if layout.link_layer != "Ethernet":
+        raise ValueError(f"no port of link layer {layout.link_layer} receives ECN marks")
+    rows = _ports(layout, share, seed)
+    cause = f"marks {start:g}"
+
+    def mark(world: World) -> None:
+        world.marked.put(cause, rows, ratio)
+        world.notified.put(cause, rows, CNP_RATE * ratio)
+
+    def unmark(world: World) -> None:
+        world.marked.take(cause)
+        world.notified.take(cause)
+
+    text = f"{len(rows)} ports receive {ratio:.0%} of their packets marked", mark
+    return lasting("ECN marks (benign)", start, lasts, text, ("", unmark))
+
+
+def idle_pcie(
+    layout: Layout, start: float = 0.0, share: float = 0.8, gigatransfers: float = 2.5, lasts: float | None = None,
+    seed: int = 6,
+) -> InjectedFault:
+    """PCIe links of a `share` of the hosts without traffic lower their speed to save power, until `lasts`."""
+    at = _hosts(layout, round(share * len(layout.hosts)), seed)
+    saving: list[NDArray[np.intp]] = []
+
+    def save(world: World) -> None:
+        busy = np.bincount(layout.host_of, world.traffic.mean() > IDLE, len(layout.hosts))
+        idle = at[busy[at] == 0]
+        links = [np.arange(layout.pcie_first[host], layout.pcie_first[host + 1]) for host in idle.tolist()]
+        found = np.concatenate([*links, np.zeros(0, np.intp)]).astype(np.intp)
+        saving.append(found[world.inside.speed[found] == GEN5])
+        world.inside.speed[saving[-1]] = gigatransfers * 1e9
+        world.effects.changed()
+
+    def wake(world: World) -> None:
+        for links in saving:
+            world.inside.speed[links] = GEN5
+        world.effects.changed()
+
+    text = f"PCIe links of idle hosts run at {gigatransfers:g} GT/s", save
+    return lasting("idle PCIe (benign)", start, lasts, text, ("", wake))
+
+
+def _ports(layout: Layout, share: float, seed: int) -> NDArray[np.intp]:
+    if not 0.0 < share <= 1.0:
+        raise ValueError(f"a share of the ports between 0 and 1, got {share:g}")
+    return np.sort(np.random.default_rng(seed).permutation(layout.ports)[: round(share * layout.ports)])
 
 
 def _silence(one: NDArray[np.intp], at: float, lasts: float | None, reachable: bool) -> tuple[Step, ...]:
