@@ -24,12 +24,12 @@ class Run:
     """Four units of eight hosts with two rails, each rail a plane of four spines; every port sends to ten peers."""
 
     def __init__(self, *, flows: bool, spray: bool = False, layout: Layout | None = None, seed: int = 1,
-                 peers: int = 10) -> None:
+                 peers: int = 10, mapped: bool = True) -> None:
         graph = shapes.rail_optimised(4, 8, 2, 4, planes=True)
         self.layout = layout or Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=4)
         job = TrafficJob("train", self.layout.hosts, "all_to_all", peers=peers)
         self.world = World(self.layout, seed, jobs=[job], flows=flows, spray=spray)
-        self.engine = Engine(Scope.FLEET, self.layout.graph, {}, "test")
+        self.engine = Engine(Scope.FLEET, self.layout.graph if mapped else None, {}, "test")
         self.inlet = BulkInlet(self.world)
         self.run(80.0)
 
@@ -76,6 +76,26 @@ def test_without_flows_it_is_the_plane_and_all_its_spines_are_candidates() -> No
     ]
     assert any("no finer answer" in e.text for e in incident.evidence)
     assert incident.labels["tier"] == "spine"
+
+
+def test_without_a_map_the_ports_that_lose_packets_are_one_incident_without_a_name() -> None:
+    run = Run(flows=False, mapped=False)
+    run.strike("switch_gray", "plane1-spine-002", ratio=0.01)
+    run.run(90)
+    (incident,) = run.told()
+    assert (incident.kind, incident.component) == ("fault_domain", "common(ports losing packets)")
+    assert incident.severity is Severity.WARNING
+    assert all("/mlx5_1/" in part for part in incident.parts)
+    assert any("knows no topology" in e.text for e in incident.evidence)
+
+
+def test_without_a_map_a_lossy_adapter_is_named_by_how_much_it_loses() -> None:
+    run = Run(flows=False, mapped=False, peers=3)
+    run.strike("lossy_nic", "host-010/mlx5_1", ratio=0.01)
+    run.run(90)
+    (incident,) = run.told()
+    assert (incident.kind, incident.component) == ("packet_loss", "link(host-010/mlx5_1/1)")
+    assert incident.severity is Severity.WARNING
 
 
 def test_sprayed_flows_name_the_plane_too() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
+from math import exp, inf, log
 
 from fabricmon.catalogue.kinds import KINDS, required
 from fabricmon.catalogue.symptom_type import SymptomType
@@ -210,9 +210,16 @@ GRAY_MODES: tuple[Mode, ...] = (
 how many there are, taken as eight of a pod and, of a plane, whose cables lead to few ports each, as four (design
 choice)."""
 
+UNMAPPED_LOSS = Mode(
+    "ports without a map losing packets", "together_lossy", "fault_domain",
+    -log(sum(exp(-mode.cost) for mode in GRAY_MODES if mode.domain not in ("link", "nic"))),
+    {T.PACKET_LOSS: 0.9}, severity=Severity.WARNING, word="common",
+)  # fmt: skip
+"""Any of the parts of more than one port, where no map shows one of them: the sum of their priors."""
+
 if _wordless := set(SymptomType) - WORDS.keys():
     raise ValueError(f"WORDS of engine/diagnosis/causes.py lacks {', '.join(sorted(s.name for s in _wordless))}")
-_EXPLAINED = {symptom for mode in (*MODES, *FLOW_MODES, *GRAY_MODES) for symptom in mode.q}
+_EXPLAINED = {symptom for mode in (*MODES, *FLOW_MODES, *GRAY_MODES, UNMAPPED_LOSS) for symptom in mode.q}
 for _kind in KINDS.values():
     if _kind.symptom is not None and _kind.notice is None and _kind.symptom not in _EXPLAINED:
         raise ValueError(f"kind {_kind.name!r}: no mode of engine/diagnosis/causes.py shows {_kind.symptom.name}")
@@ -227,7 +234,7 @@ GROUPS = frozenset({
     "board", "cage", "chassis", "core", "feed", "firmware", "host", "leaf", "leaf_traffic", "learned", "module",
     "network", "nvlink_domain", "pcie_switch", "plane", "pod", "power", "rack", "rail", "rail_traffic", "row",
     "run_down", "run_errors", "run_flapping", "spine", "switch", "together_congested", "together_degraded",
-    "together_down", "together_errors", "together_flapping", "together_losses", "together_nvlink", "together_pausing",
-    "together_pcie", "together_silent",
+    "together_down", "together_errors", "together_flapping", "together_losses", "together_lossy", "together_nvlink",
+    "together_pausing", "together_pcie", "together_silent",
 })  # fmt: skip
 """Domains of several members: a verdict waits for its members and absorbs their incidents."""

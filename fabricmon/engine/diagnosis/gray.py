@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import GRAY_MODES, LEAK, PEERS, Mode
+from fabricmon.engine.diagnosis.causes import GRAY_MODES, LEAK, PEERS, UNMAPPED_LOSS, Mode
 from fabricmon.engine.diagnosis.diagnose import AMBIGUOUS
 from fabricmon.engine.diagnosis.loss_amounts import (
     LINK_STANDS_OUT,
@@ -42,7 +42,7 @@ BACKGROUND = 5e-4
 """Share of lossy ports that may be mere background: five times the false rate of the detector."""
 FALSE = 0.01
 """Share of false ones among all ports that the detector finds lossy (docs/methods.md#packet-loss, `discovery`)."""
-LEAST = {"link": 1, "nic": 2, "leaf": 2, "pod": 3, "plane": 3, "network": 6}
+LEAST = {"link": 1, "nic": 2, "leaf": 2, "pod": 3, "plane": 3, "network": 6, UNMAPPED_LOSS.domain: 6}
 """Lossy ports from which a part is considered."""
 NOMINAL = 1e-4
 """Share of lossy ports by the detector's own false rate. Evidence of places and amounts counts up to the evidence
@@ -77,7 +77,7 @@ a port that only talks to it one half, as flows have two ends."""
 
 ABOVE = ("pod", "plane")
 """Domains above the leaves."""
-WHOLE = ("plane", "network")
+WHOLE = ("plane", "network", UNMAPPED_LOSS.domain)
 WITHIN_A_RAIL = ("link", "nic", "leaf")
 """Domains below one leaf, whose traffic stays in their rail where leaves have one rail each."""
 ENDS = ("link", "nic")
@@ -94,7 +94,8 @@ class _Hypothesis:
 
 
 def gray(lossy: Observation, ratio: Floats, towards: Mask, rails: Ids | None = None) -> list[FaultVerdict]:
-    """At most one verdict for each network; another one for rails that have nothing to do with a lossy port.
+    """At most one verdict for each network, or for all ports where no map shows one; another one for rails that have
+    nothing to do with a lossy port.
 
     lossy    losses of PORT rows, less what hard faults explain
     ratio    per row share of packets lost
@@ -110,8 +111,12 @@ def gray(lossy: Observation, ratio: Floats, towards: Mask, rails: Ids | None = N
     rail = np.full(len(bad), -1, np.int32) if rails is None else rails
     false = FALSE * int(bad.sum()) / max(1, int((lossy.known | bad).sum()))
     found: list[FaultVerdict] = []
+    mapped = bool((ids["network"][lossy.known | bad] >= 0).any())
+    ids[UNMAPPED_LOSS.domain] = np.zeros(len(bad), np.int32)
     for network in np.unique(ids["network"][bad]).tolist():
-        rows = np.flatnonzero((ids["network"] == network) & (lossy.known | bad)) if network >= 0 else np.empty(0, int)
+        rows = np.flatnonzero((ids["network"] == network) & (lossy.known | bad))
+        if network < 0:  # a part above may be of some rails only; beside a map these are too few
+            rows = rows[:0] if mapped else rows[np.isin(rail[rows], rail[bad])]
         while bad[rows].any():
             places = {domain: of[rows] for domain, of in ids.items()}
             here = _Here(rows, bad[rows], ratio[rows], places, sizes, towards[rows], rail[rows], false)
@@ -155,12 +160,17 @@ class _Here:
     false: float
 
 
-def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
+def _hypotheses(here: _Here) -> list[_Hypothesis]:
+    """Those that are likelier than background, the likeliest first."""
     planes = here.ids["plane"]
-    hypotheses = [h for plane in np.unique(planes[here.shows]).tolist() for h in _of_plane(here, planes == plane)]
+    found = [h for plane in np.unique(planes[here.shows]).tolist() for h in _of_plane(here, planes == plane)]
     if len(np.unique(planes[here.shows])) > 1 or (planes < 0).all():
-        hypotheses += _whole(here)
-    hypotheses = sorted((h for h in hypotheses if h.score > 0.0), key=lambda h: (-h.score, h.mode.name, h.group))
+        found += _whole(here)
+    return sorted((h for h in found if h.score > 0.0), key=lambda h: (-h.score, h.mode.name, h.group))
+
+
+def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
+    hypotheses = _hypotheses(here)
     if not hypotheses:
         return None
     top = hypotheses[0].score
@@ -173,10 +183,13 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
     same_end = mine + [h for h in ends if np.array_equal(h.rows, best.rows)]
     if sum(exp(h.score - top) for h in same_end) < SURE * total:
         # of many parts of a plane none is likely, but that it is one of them is
-        best = max((h for h in hypotheses if h.mode.domain in WHOLE), key=lambda h: h.score, default=best)
+        whole = [h for h in hypotheses if h.mode.domain in WHOLE and len(h.rows) >= LEAST[h.mode.domain]]
+        best = max(whole, key=lambda h: h.score, default=best)
         above = [h for h in hypotheses if h.mode.domain not in ENDS and np.isin(h.rows, best.rows).all()]
         mine = above if best.mode.domain in WHOLE else [best]
         near = []
+    if len(best.rows) < LEAST[best.mode.domain]:
+        return None
     others = [h for h in hypotheses if h not in mine]
     alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in others)
     inside = here.rows[here.shows]
@@ -225,13 +238,14 @@ def _surprise(count: int, size: int, background: float) -> float:
 
 
 def _whole(here: _Here) -> list[_Hypothesis]:
-    shows = here.shows & ~(here.ratio >= NO_PEER)
+    """All of a network; without a map any part of more than one port, which has no name."""
+    shows, network = here.shows & ~(here.ratio >= NO_PEER), int(here.ids["network"][0])
     count = int(shows.sum())
-    if count < LEAST["network"]:
+    mode = next(mode for mode in GRAY_MODES if mode.domain == "network") if network >= 0 else UNMAPPED_LOSS
+    if count < (LEAST["network"] if network >= 0 else LEAST["leaf"]):
         return []
-    mode = next(mode for mode in GRAY_MODES if mode.domain == "network")
     score = _surprise(count, len(here.rows), min(BACKGROUND, 5 * here.false)) - mode.cost
-    return [_Hypothesis(mode, int(here.ids["network"][0]), score, here.rows[shows])]
+    return [_Hypothesis(mode, max(network, 0), score, here.rows[shows])]
 
 
 def _of_plane(here: _Here, scope: Mask) -> list[_Hypothesis]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fabricmon.catalogue.kinds import KINDS
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED, ONE_CAUSE
+from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED, ONE_CAUSE, UNMAPPED_LOSS
 from fabricmon.engine.diagnosis.dead_before import with_hosts_silent_before
 from fabricmon.engine.diagnosis.dead_chassis import of_dead_chassis
 from fabricmon.engine.diagnosis.diagnose import MOSTLY, diagnose, unexplained
@@ -49,6 +49,9 @@ def verdicts_of(
     found = of_dead_chassis(_without_cut_off(found, ports), observations)
     found = of_switches_above(with_their_switch(found, index.domains), index.domains)
     found, soft = place_losses(observations, found, ports)
+    if soft and (index.domains.port.ids["network"] < 0).all():  # a verdict, or a rival of one
+        every = np.zeros(index.domains.port.rows, np.int32)
+        index.domains.divide(UNMAPPED_LOSS.domain, every, ["ports losing packets"])
     found = with_hosts_silent_before(found, observations, index.domains)
     soft = of_lossy_switches(soft, observations.get(SymptomType.FLOW_LOSS), index.domains)
     return found + fallback(index, hard, found) + soft

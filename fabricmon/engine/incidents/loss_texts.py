@@ -20,6 +20,7 @@ FINER = {
     "pod": "its ports lose alike on all leaves: the evidence allows no finer answer than one of the "
     "{switches} {tier} switches of the pod",
     "network": "no part of the network loses more than another: the evidence allows no finer answer",
+    "together_lossy": "the server knows no topology: which part of the fabric they share is unknown",
 }
 
 

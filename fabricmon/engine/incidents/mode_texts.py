@@ -209,6 +209,12 @@ TEXTS: Mapping[str, ModeText] = {
         "Jobs that use this plane slow down.",
         "Read drop counters of the switches that are listed. Loss by flow, or counters of switches, would name one.",
     ),
+    "ports without a map losing packets": ModeText(
+        "{bad} ports lose packets",
+        "One lossy port and its peers would not lose so much on so many ports. The server knows no topology, so the "
+        "leaf, spine, cable or plane that they share has no name. Jobs on these ports slow down.",
+        "Give the server a topology, or look up which switches these ports have in common.",
+    ),
     "network losing packets": ModeText(
         "Packets are lost all over network {name}: {bad} of {of} ports",
         "All parts of the network lose about the same share of packets, so no single part stands out. Jobs everywhere "

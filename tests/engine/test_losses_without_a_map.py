@@ -1,0 +1,69 @@
+"""Ports that lose packets on a server that knows no topology: one of them by its amount, or a part without a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp, log
+
+import numpy as np
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import GRAY_MODES, UNMAPPED_LOSS
+from fabricmon.engine.diagnosis.gray import gray
+from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.diagnosis.verdict import FaultVerdict
+from fabricmon.engine.domains.groups import Groups
+
+PORTS, RAILS = 400, 4
+
+
+def verdicts(losses: Mapping[int, float], *, towards: tuple[int, ...] = (), mapped: int = 0) -> list[FaultVerdict]:
+    """The verdicts on ports (row -> share of packets lost); row r is of rail r % RAILS. No leaf, plane or network is
+    known but of the last `mapped` rows."""
+    rows = np.arange(PORTS, dtype=np.int32)
+    none = np.full(PORTS, -1, np.int32)
+    known = np.where(rows >= PORTS - mapped, 0, -1).astype(np.int32)
+    ids = {"link": rows, "nic": rows, "leaf": none, "pod": none, "plane": known, "network": known}
+    ratio = np.full(PORTS, np.nan)
+    ratio[list(losses)] = list(losses.values())
+    lossy = np.array(sorted(losses))
+    observation = Observation(Groups(ids), lossy, np.zeros(len(lossy)), np.ones(PORTS, np.bool_))
+    return gray(observation, ratio, np.isin(rows, towards), rows % RAILS)
+
+
+def test_one_port_that_loses_what_its_peers_lose_together_is_named() -> None:
+    peers = dict.fromkeys((4, 8, 12, 16), 3e-4)
+    (found,) = verdicts({40: 1.2e-3, **peers}, towards=(40,))
+    assert (found.domain, found.group) == ("link", 40)
+    assert found.confidence >= 0.9
+
+
+def test_two_ports_that_lose_as_much_are_not_told_apart_but_by_what_they_receive() -> None:
+    """Each is the other's only peer."""
+    (even,), (clear,) = verdicts({40: 1e-2, 44: 1e-2}), verdicts({40: 1e-2, 44: 1e-2}, towards=(40,))
+    assert even.confidence < 0.5
+    assert (clear.domain, clear.group) == ("link", 40)
+    assert clear.confidence > even.confidence
+
+
+def test_many_ports_that_lose_alike_are_a_part_without_a_name() -> None:
+    losses = dict.fromkeys(range(100, 112), 5e-4)
+    (found,) = verdicts(losses, towards=(200, 201))
+    assert found.mode is UNMAPPED_LOSS
+    assert found.confidence >= 0.9
+    assert found.explained[SymptomType.PACKET_LOSS].tolist() == list(losses)
+    assert found.effects[SymptomType.PACKET_LOSS].tolist() == [200, 201]
+
+
+def test_a_few_ports_that_lose_alike_are_none() -> None:
+    assert [v for v in verdicts(dict.fromkeys((4, 8, 12), 5e-4)) if v.domain == UNMAPPED_LOSS.domain] == []
+
+
+def test_ports_that_a_map_lacks_are_not_taken_for_a_fabric_of_their_own() -> None:
+    assert verdicts({40: 1.2e-3, 44: 4e-4, 48: 4e-4, 52: 4e-4}, mapped=300) == []
+
+
+def test_its_prior_is_that_of_any_part_of_several_ports() -> None:
+    parts = [mode.cost for mode in GRAY_MODES if mode.domain not in ("link", "nic")]
+    assert abs(UNMAPPED_LOSS.cost + log(sum(exp(-cost) for cost in parts))) < 1e-9
+    assert UNMAPPED_LOSS.cost < min(parts)
