@@ -96,6 +96,20 @@ def test_many_ports_that_lose_alike_and_most_are_of_a_part_of_a_leaf() -> None:
     assert found.confidence >= 0.9
 
 
+def test_half_of_the_ports_that_lose_alike_and_most_name_a_part_of_a_leaf_among_many_others() -> None:
+    """The other half send only some packets through it. Of the lossy ports of the plane less than a third are its."""
+    others = dict.fromkeys((0, 1, 2, 3, 5, 6, 7, 8), (8e-4, 4e-4, 2e-4, 8e-4, 4e-4))
+    found = verdict({4: (2e-3,) * 9 + (4e-4, 8e-4) * 3, **others})
+    assert (found.mode.name, found.group) == ("part of a leaf losing packets", 4)
+    assert found.confidence >= 0.9
+
+
+def test_ports_of_an_uplink_lose_alike_on_both_of_its_sides() -> None:
+    others = dict.fromkeys((0, 1, 2, 3, 5, 6, 7, 8), (2e-3, 2e-3, 1e-3, 5e-4, 2e-3))
+    found = verdict({4: (2e-3,) * 9 + (1e-3, 5e-4) * 3, **others})
+    assert found.mode.word != "leaf"
+
+
 def of_two_leaves(inside: Sequence[float], outside: Sequence[float]) -> FaultVerdict:
     """The verdict on a plane of two leaves: what ports of the first lose, and of the second."""
     n = 2 * PORTS

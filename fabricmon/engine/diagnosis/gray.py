@@ -21,6 +21,7 @@ from fabricmon.engine.diagnosis.loss_amounts import (
     STANDS_OUT,
     are_alike,
     contrast,
+    most_alike,
     of_all_ports,
     of_half,
     single_peers,
@@ -291,7 +292,7 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
         return where if where >= 0.0 else None  # it does not stand out
     part = partly and mode.word == "leaf"
     large = m > DISTINCT[mode.domain] * size
-    if k < LEAST[mode.domain] or (large and (partly or mode.domain != "leaf")) or (part and k * PART_LEAST < count):
+    if k < LEAST[mode.domain] or (large and (partly or mode.domain != "leaf")):
         return None
     inside = _inside(k, m, count - k, size - m, INSIDE["uplinks" if partly else mode.word])
     parts = here.ids[mode.domain]
@@ -317,14 +318,17 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
     return max(where, 0.0) + amounts
 
 
-def _of_a_part(here: _Here, mine: Mask, scope: Mask, shows: Mask, uplinks: float) -> float:
+def _of_a_part(here: _Here, mine: Mask, scope: Mask, shows: Mask, uplinks: float) -> float | None:
     """Nats of a leaf that loses some of its packets, given those of its uplinks: by flows that have both ends inside,
     or by many ports that lose alike, and more than others."""
     inside = shows & mine
-    if inside.sum() >= GRAY_LEAST and are_alike(here.ratio[inside]):
-        clear = contrast(here.ratio, inside, shows & ~mine, STANDS_OUT)
+    alike = inside & most_alike(here.ratio, inside)
+    if alike.sum() >= GRAY_LEAST:
+        clear = contrast(here.ratio, alike, shows & ~mine, STANDS_OUT)
         if clear > 0.0:
             return max(uplinks, 0.0) + clear
+    if inside.sum() * PART_LEAST < shows.sum():
+        return None
     sent, got = ((int((end & mine).sum()), int((end & scope & ~mine).sum())) for end in (shows, here.towards))
     return uplinks + _both_inside(sent, got, int(mine.sum()), int((scope & ~mine).sum()))
 

@@ -50,6 +50,17 @@ def are_alike(ratio: Floats) -> bool:
     return bool(low >= ALIKE * high)
 
 
+def most_alike(ratio: Floats, inside: Mask) -> Mask:
+    """Ports of a part of a leaf that send all through that part and so lose alike, within ALIKE of the median of those
+    inside; none where these are less than half, as others send only some of their packets there."""
+    if not inside.any():
+        return inside
+    middle = float(np.median(ratio[inside]))
+    with np.errstate(invalid="ignore"):
+        alike = inside & (ratio >= ALIKE * middle) & (ratio * ALIKE <= middle)
+    return alike if 2 * alike.sum() >= inside.sum() else np.zeros_like(inside)
+
+
 def of_all_ports(ratio: Floats, inside: Mask, outside: Mask) -> float:
     """Nats of a gray leaf, through which all goes that its ports send: they lose alike, no other loses more.
 
