@@ -217,6 +217,23 @@ def test_two_links_that_flap_are_two_as_those_of_one_part_flap_in_turn() -> None
     assert [v.mode.word for v in found] == ["link", "link"]
 
 
+@pytest.mark.parametrize(("second", "mapped", "groups"), [
+    ([4, 5], False, 1),
+    ([2, 3], False, 2),
+    ([4, 5], True, 2),
+])  # fmt: skip
+def test_cages_of_two_hosts_that_go_down_at_one_moment_are_one_fault_where_no_map_shows_their_leaf(
+    second: list[int], mapped: bool, groups: int
+) -> None:
+    """Rows of the first host: 0 to 3. What cages of one host share is known."""
+    domains = of_hosts(8, 4)
+    domains.port.ids["leaf"][:] = 0 if mapped else -1
+    cages = [verdict("module of a host down", rows, 100.0) for rows in ([0, 1], second)]
+    found = CommonCauses().joined(cages, {}, domains, seen, 130.0)
+    assert len(found) == groups
+    assert [v.mode.word for v in found] == (["common"] if groups == 1 else ["cage"] * 2)
+
+
 def test_a_link_that_flaps_later_or_fell_with_others_is_part_of_a_flapping_group() -> None:
     causes, domains = CommonCauses(), of_hosts(8, 2)
     first = flapping([0, 2, 4, 6], [100.0] * 4)

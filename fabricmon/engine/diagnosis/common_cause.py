@@ -114,7 +114,7 @@ class CommonCauses:
         self, number: int, units: list[Beginning], verdicts: list[FaultVerdict], domains: RowDomains, now: float
     ) -> list[FaultVerdict]:
         phenomenon, causes = PHENOMENA[number], self._causes[number]
-        _end(causes, units)
+        _end(phenomenon, causes, units, domains)
         explained = self._rows_of_groups(number, verdicts, units)
         held = {row for cause in causes for row in cause.rows}
         units = [unit for unit in units if unit.wide or unit.rows & held or not unit.rows <= explained]
@@ -196,13 +196,16 @@ def _with_fallen(
     return found
 
 
-def _end(causes: list[_Cause], units: Iterable[Beginning]) -> None:
+def _end(
+    phenomenon: Phenomenon, causes: list[_Cause], units: Iterable[Beginning], domains: RowDomains
+) -> None:
     """Forget causes without a bad member, and those that a known group explains now."""
     for cause in list(causes):
         mine = [unit for unit in units if unit.rows & cause.rows]
         largest = max((len(unit.rows) for unit in mine if unit.wide), default=0)
         absorbed = largest > ABSORBED * sum(len(unit.rows) for unit in mine)
-        if not mine or (absorbed and _count(mine) < _least_groups(mine)):
+        paired = bool(mine) and _pairs(phenomenon, mine, domains)
+        if not mine or (absorbed and _count(mine) < (LEAST_UNMAPPED if paired else _least_groups(mine))):
             causes.remove(cause)
 
 
@@ -263,16 +266,24 @@ def _fits(first: Beginning, units: Iterable[Beginning], domains: RowDomains) -> 
 def _least(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> int:
     """Beginnings from which a cluster can have a common cause. A group and what may be its ports are two."""
     if not any(unit.wide for unit in cluster):
-        rows = [row for unit in cluster for row in unit.rows]
-        unmapped = phenomenon.pairs and all(unit.unplaced for unit in cluster)
-        # what ports of one host share is known
-        several = unmapped and len(np.unique(domains.by_table[phenomenon.table].ids["host"][rows])) > 1
-        return LEAST_UNMAPPED if several and not are_apart(cluster, domains) else LEAST
+        return LEAST_UNMAPPED if _pairs(phenomenon, cluster, domains) else LEAST
     first = _foremost(cluster, domains)
     own = [unit for unit in cluster if unit is first or unit.loose or not unit.wide]
     if first is not None and _fits(first, own, domains):
         return 2
-    return _least_groups(cluster)
+    return LEAST_UNMAPPED if _pairs(phenomenon, cluster, domains) else _least_groups(cluster)
+
+
+def _pairs(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> bool:
+    """Whether two are enough: ports and hosts of which no map shows what they share, or adapters of one cage of such
+    ports, which is a doubtful name for what hosts beside it have, too. What ports of one host share is known."""
+    if not phenomenon.pairs or not all(unit.unplaced for unit in cluster):
+        return False
+    host = domains.by_table[phenomenon.table].ids["host"]
+    hosts = [np.unique(host[list(unit.rows)]) for unit in cluster]
+    if any(unit.wide and len(mine) > 1 for unit, mine in zip(cluster, hosts, strict=True)):
+        return False
+    return len(np.unique(np.concatenate(hosts))) > 1 and not are_apart(cluster, domains)
 
 
 def _least_groups(units: Iterable[Beginning]) -> int:
