@@ -204,7 +204,7 @@ def _end(
         mine = [unit for unit in units if unit.rows & cause.rows]
         largest = max((len(unit.rows) for unit in mine if unit.wide), default=0)
         absorbed = largest > ABSORBED * sum(len(unit.rows) for unit in mine)
-        paired = bool(mine) and _pairs(phenomenon, mine, domains)
+        paired = absorbed and _pairs(phenomenon, mine, domains)
         if not mine or (absorbed and _count(mine) < (LEAST_UNMAPPED if paired else _least_groups(mine))):
             causes.remove(cause)
 
