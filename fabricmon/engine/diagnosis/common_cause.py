@@ -16,6 +16,7 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.beginnings import MOSTLY, Beginning, Witnessed, beginnings
 from fabricmon.engine.diagnosis.causes import GROUPS
 from fabricmon.engine.diagnosis.coincidence import DAY, UNLIKELY, BeginningRate, chance
+from fabricmon.engine.diagnosis.neighbours import by_place, run_of
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.phenomena import FLAPPING, FRESH, PHENOMENA, Phenomenon
 from fabricmon.engine.diagnosis.places import are_apart, share_of_place, without_strangers
@@ -118,22 +119,12 @@ class CommonCauses:
         explained = self._rows_of_groups(number, verdicts, units)
         held = {row for cause in causes for row in cause.rows}
         units = [unit for unit in units if unit.wide or unit.rows & held or not unit.rows <= explained]
-        _join(phenomenon, causes, units)
+        self._join(number, units, domains)
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]
         fresh = [unit for unit in free if now - unit.onset <= FRESH]
         for cluster in clusters(fresh, phenomenon.within):
-            if (first := _foremost(cluster, domains)) is None:
-                cluster = [unit for unit in cluster if not unit.known]
-            else:
-                cluster = without_strangers(first, cluster, domains)
-            least = _least(phenomenon, cluster, domains)
-            rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
-            odds = chance(len(cluster), rates[number].before(cluster[0].onset), phenomenon.within)
-            odds *= share_of_place(cluster, domains) ** (len(cluster) - 1)
-            if _count(cluster) >= least and odds < UNLIKELY:
-                causes.append(_cause(phenomenon, cluster, odds))
-            elif len(cluster) > 1 and self._grows(number, cluster, now):
-                verdicts = _gathering(verdicts, cluster)
+            for part in self._by_place(number, cluster, domains):
+                verdicts = self._with_cause(number, part, verdicts, domains, now)
         del causes[:-MOST]
         ids, names = _empty(domains, phenomenon.table)
         found: list[FaultVerdict] = []
@@ -150,6 +141,56 @@ class CommonCauses:
         domains.divide(phenomenon.mode.domain, ids, names, phenomenon.table)
         return [verdict for verdict in verdicts if id(verdict) not in taken] + found
 
+    def _with_cause(
+        self, number: int, cluster: list[Beginning], verdicts: list[FaultVerdict], domains: RowDomains, now: float
+    ) -> list[FaultVerdict]:
+        """Remember the common cause of what began together in one place, if it has one; the verdicts, those of which
+        more may follow marked."""
+        if (first := _foremost(cluster, domains)) is None:
+            cluster = [unit for unit in cluster if not unit.known]
+        else:
+            cluster = without_strangers(first, cluster, domains)
+        if not cluster:
+            return verdicts
+        phenomenon = PHENOMENA[number]
+        rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
+        odds = chance(len(cluster), rates[number].before(cluster[0].onset), phenomenon.within)
+        odds *= _share(phenomenon, cluster, domains) ** (len(cluster) - 1)
+        if _count(cluster) >= _least(phenomenon, cluster, domains) and odds < UNLIKELY:
+            self._causes[number].append(_cause(phenomenon, cluster, odds))
+        elif len(cluster) > 1 and self._grows(number, cluster, now):
+            verdicts = _gathering(verdicts, cluster)
+        return verdicts
+
+    def _join(self, number: int, units: Sequence[Beginning], domains: RowDomains) -> None:
+        """What began near a cause that is there, shows the same and is smaller is a part of it. As it grows it may turn
+        out that some of it is far from the rest, or on another supply."""
+        phenomenon = PHENOMENA[number]
+        free = [unit for unit in units if not any(unit.rows & cause.rows for cause in self._causes[number])]
+        for cause in self._causes[number]:
+            new = [unit for unit in free if _may_join(phenomenon, cause, unit)]
+            mine = [unit for unit in units if unit.rows & cause.rows]
+            if new or not all(unit.rows <= cause.rows for unit in mine):
+                parts = self._by_place(number, [*mine, *new], domains)
+                part = max(parts, key=lambda part: sum(len(unit.rows & cause.rows) for unit in part))
+                first = _foremost(part, domains)
+                part = part if first is None else without_strangers(first, part, domains)
+                cause.rows.difference_update(*(unit.rows for unit in mine))
+                cause.rows.update(*(unit.rows for unit in part))
+                free = [unit for unit in free if not unit.rows & cause.rows]
+
+    def _by_place(self, number: int, units: Sequence[Beginning], domains: RowDomains) -> list[list[Beginning]]:
+        """Units that began together, those in places far from each other apart."""
+        phenomenon, onset = PHENOMENA[number], min(unit.onset for unit in units)
+        if not phenomenon.local or len(units) < 2:
+            return [list(units)]
+
+        def cost(units: Sequence[Beginning]) -> float:
+            rates = self._rates_of_groups if units[0].wide else self._rates
+            return phenomenon.mode.cost if len(units) > 1 else -log(rates[number].before(onset) * phenomenon.within)
+
+        return by_place(units, domains, phenomenon.table, cost)
+
     def _grows(self, number: int, units: Iterable[Beginning], now: float) -> bool:
         """Whether one of them was first seen a moment ago."""
         newest = max(self._first[number].get(row, now) for unit in units for row in unit.rows)
@@ -165,14 +206,10 @@ class CommonCauses:
         return self._explained[number]
 
 
-def _join(phenomenon: Phenomenon, causes: Sequence[_Cause], units: Iterable[Beginning]) -> None:
-    """What began near a cause that is there, shows the same and is smaller is a part of it."""
-    for unit in [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]:
-        latest = max(phenomenon.within, phenomenon.joins, phenomenon.trails if unit.loose else 0.0)
-        for cause in causes:
-            near = -phenomenon.within <= unit.onset - cause.onset <= latest
-            if near and unit.types & cause.types and (not unit.wide or len(unit.rows) < len(cause.rows)):
-                cause.rows |= unit.rows
+def _may_join(phenomenon: Phenomenon, cause: _Cause, unit: Beginning) -> bool:
+    latest = max(phenomenon.within, phenomenon.joins, phenomenon.trails if unit.loose else 0.0)
+    near = -phenomenon.within <= unit.onset - cause.onset <= latest
+    return bool(near and unit.types & cause.types) and (not unit.wide or len(unit.rows) < len(cause.rows))
 
 
 def _with_fallen(
@@ -252,7 +289,24 @@ def _foremost(units: Sequence[Beginning], domains: RowDomains) -> Beginning | No
     if not wide or not all(unit.partly or unit.loose for unit in wide[1:]):
         return None
     first, mine = wide[0], len(wide[0].rows)
+    if _goes_on(first, units, domains):
+        return None
     return first if mine >= MOSTLY * every or (mine > ABSORBED * every and _fits(first, units, domains)) else None
+
+
+def _goes_on(first: Beginning, units: Sequence[Beginning], domains: RowDomains) -> bool:
+    """Whether all hosts next to a group's, which are on another supply, fell silent with it: what they share goes on
+    beyond it."""
+    own = without_strangers(first, units, domains) if first.of_hosts else units
+    others = [unit for unit in units if not any(unit is one for one in own)]
+    run = run_of([first, *others], domains, Kind.NODE) if others else None
+    return run is not None and run.whole
+
+
+def _share(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> float:
+    """Chance that another beginning is in the place where all of these are."""
+    run = run_of(cluster, domains, phenomenon.table) if phenomenon.local else None
+    return min(share_of_place(cluster, domains), 1.0 if run is None else run.share)
 
 
 def _fits(first: Beginning, units: Iterable[Beginning], domains: RowDomains) -> bool:
@@ -265,6 +319,8 @@ def _fits(first: Beginning, units: Iterable[Beginning], domains: RowDomains) -> 
 
 def _least(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> int:
     """Beginnings from which a cluster can have a common cause. A group and what may be its ports are two."""
+    if _are_cables(phenomenon, cluster, domains):
+        return 2
     if not any(unit.wide for unit in cluster):
         return LEAST_UNMAPPED if _pairs(phenomenon, cluster, domains) else LEAST
     first = _foremost(cluster, domains)
@@ -284,6 +340,22 @@ def _pairs(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDom
     if any(unit.wide and len(mine) > 1 for unit, mine in zip(cluster, hosts, strict=True)):
         return False
     return len(np.unique(np.concatenate(hosts))) > 1 and not are_apart(cluster, domains)
+
+
+def _are_cables(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> bool:
+    """Whether so many links of hosts next to each other, of several parts that have few each, are down or have bit
+    errors that it is what their cables share, or the air: all hosts report, and no such part has links of another."""
+    verdicts = [unit.verdict for unit in cluster if unit.verdict is not None]
+    known = all(verdict.domain in SMALL and T.AGENT_SILENT not in verdict.explained for verdict in verdicts)
+    links = sum(len(unit.rows) for unit in cluster)
+    if not known or links < LEAST or not all(unit.types in ALIKE for unit in cluster):
+        return False
+    run = run_of(cluster, domains, phenomenon.table)
+    return run is not None and run.whole
+
+
+ALIKE = (frozenset({T.LINK_DOWN}), frozenset({T.LINK_ERRORS}))
+SMALL = frozenset({"link", "nic", "host", "cage", "module", "pcie_switch"})
 
 
 def _least_groups(units: Iterable[Beginning]) -> int:

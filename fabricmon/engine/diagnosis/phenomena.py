@@ -24,6 +24,7 @@ class Phenomenon:
     only_groups  single parts show it for reasons of no fault
     unmapped  only such parts: where a map locates it, a known cause explains it or it is many
     pairs     two of such parts are enough: they fail at once
+    local     of what is in one place: what began far from the rest has another cause (neighbours.py)
     """
 
     mode: Mode
@@ -35,6 +36,7 @@ class Phenomenon:
     trails: float = 0.0
     unmapped: bool = False
     pairs: bool = False
+    local: bool = False
 
 
 FLAPPING = frozenset({T.LINK_FLAPPING, T.LINK_FELL})
@@ -42,12 +44,12 @@ FRESH = 600.0
 """Seconds after which a beginning is in no new cause (design choice): flaps show within minutes."""
 TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
 PHENOMENA: tuple[Phenomenon, ...] = (
-    Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE, pairs=True),
+    Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE, pairs=True, local=True),
     # ports of a switch that flaps show it one after the other, as long as it may take a leaf that restarts
-    Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER, trails=FRESH),
-    Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER, pairs=True),
+    Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER, trails=FRESH, local=True),
+    Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER, pairs=True, local=True),
     # heat makes errors begin over many minutes
-    Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE, joins=FRESH, pairs=True),
+    Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE, joins=FRESH, pairs=True, local=True),
     Phenomenon(TOGETHER_MODES[4], frozenset({T.CONGESTION}), ONE_CAUSE, only_groups=True),
     Phenomenon(TOGETHER_MODES[5], frozenset({T.PCIE_DEGRADED}), ONE_CAUSE, Kind.PCIE, joins=inf),
     Phenomenon(TOGETHER_MODES[6], frozenset({T.LINK_DEGRADED}), ONE_CAUSE),

@@ -32,13 +32,26 @@ def share_of_place(units: Sequence[Beginning], domains: RowDomains) -> float:
     return min(shares, default=1.0)
 
 
+STATED = ("chassis", "rack", "row")
+"""Groups of ports that the list of hosts states, whatever a cable plan has for their cables."""
+
+
+MOST = 0.5  # share of the ports of what is a part of another group, which may have some of them, too
+
+
 def without_strangers(first: Beginning, units: Sequence[Beginning], domains: RowDomains) -> list[Beginning]:
-    """The units, without single hosts that are known to be on another supply than the first: as effects of it they
-    would be in no incident."""
-    if not first.of_hosts or first.verdict is None or first.verdict.domain not in SUPPLIED:
+    """The units, without single hosts that are known to be on another supply than the first, or ports known to be in
+    another group of its kind: as effects of it they would be in no incident."""
+    if first.verdict is None:
         return list(units)
-    ids, own = domains.by_table[Kind.NODE].ids[first.verdict.domain], (-1, first.verdict.group)
-    return [unit for unit in units if unit is first or unit.wide or any(int(ids[row]) in own for row in unit.rows)]
+    domain, own = first.verdict.domain, (-1, first.verdict.group)
+    if first.of_hosts and domain in SUPPLIED:
+        ids = domains.by_table[Kind.NODE].ids[domain]
+        return [unit for unit in units if unit is first or unit.wide or any(int(ids[row]) in own for row in unit.rows)]
+    if not first.of_hosts and domain in STATED:
+        ids = domains.port.ids[domain]
+        return [unit for unit in units if unit is first or np.isin(ids[list(unit.rows)], own).mean() > MOST]
+    return list(units)
 
 
 def _places(units: Sequence[Beginning], domains: RowDomains) -> Iterator[tuple[Ids, Ids]]:

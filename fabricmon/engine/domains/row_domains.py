@@ -8,6 +8,7 @@ import numpy as np
 
 from fabricmon.engine.domains.groups import Groups, Ids, Ints, Mask
 from fabricmon.engine.domains.shared_parts import BATCHES, minority, numbered, spread, through
+from fabricmon.forms.natural import natural
 from fabricmon.model import ComponentId, Kind
 from fabricmon.topology.graph import Graph
 from fabricmon.topology.groups import DOMAINS, Domains, Many
@@ -70,6 +71,7 @@ class RowDomains:
         }  # fmt: skip
         self.names.update(names)
         self._members: dict[tuple[Kind, str], tuple[Ints, Ints]] = {}
+        self._orders: list[Ints] = []
 
     def _port_ids(self, adapters: Sequence[str], apart: Mask | None, pcie: Groups | None) -> dict[str, Ids]:
         assigned = self.assigned.ids
@@ -108,6 +110,26 @@ class RowDomains:
         numbers = [known.setdefault(facts.get("rail") or str(at), len(known)) for at, facts in enumerate(about)]
         rails = self.assigned.ids["rail"]
         return np.append(np.array(numbers, np.int32), np.int32(-1))[rails] if len(numbers) else rails
+
+    def orders_of_hosts(self) -> list[Ints]:
+        """Per host group its place in the natural order of the hosts' names, and in that of the leaves and their ports
+        on which the hosts hang; -1 none, also at the end."""
+        names = self.names["host"]
+        if not self._orders or len(self._orders[0]) != len(names) + 1:
+            by_name = sorted(range(len(names)), key=lambda at: natural(names[at]))
+            self._orders = [_places(np.array(by_name, np.int64), len(names)), _places(self._by_port(), len(names))]
+        return self._orders
+
+    def _by_port(self) -> Ints:
+        """Host groups with a known leaf, by the first of their leaves and the port of it."""
+        leaf, host, socket = self.assigned.ids["leaf"], self.hosts, self.assigned.socket
+        names = self.assigned.names["leaf"]
+        rank = np.zeros(len(names), np.int64)
+        rank[sorted(range(len(names)), key=lambda at: natural(names[at]))] = np.arange(len(names))
+        rows = np.flatnonzero((leaf >= 0) & (host >= 0) & (socket >= 0))
+        mine = host[rows[np.lexsort((socket[rows], rank[leaf[rows]]))]]
+        _, first = np.unique(mine, return_index=True)
+        return np.asarray(mine[np.sort(first)], np.int64)
 
     def learn(self, ids: Ids, names: list[str]) -> None:
         """Groups of PORT rows that were learned from what fails together (learned_groups.py)."""
@@ -192,6 +214,13 @@ class RowDomains:
                     self.names[domain].append(name)
                 out[row] = known[name]
         return out
+
+
+def _places(order: Ints, number: int) -> Ints:
+    """Place of each of so many groups in an order of some of them, -1 none; one more at the end for no group."""
+    places = np.full(number + 1, -1, np.int64)
+    places[order] = np.arange(len(order))
+    return places
 
 
 def _echoes(link: Ids, swept: Mask) -> dict[int, int]:

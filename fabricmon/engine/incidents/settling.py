@@ -37,6 +37,8 @@ INSIDE = frozenset({"module", "cage", "run_down"})
 """Groups that are part of a leaf or a host, which as a whole may follow."""
 FEW = 2
 """Other ports of a leaf that fall with one, so that it may be the leaf that fails (design choice)."""
+SOME = 3
+"""Hosts of which single faults may explain links that go down together (common_cause.py: from four on they do not)."""
 FRAMES_STOPPED = 3.0  # seconds without a frame: agents send about one a second
 
 
@@ -96,6 +98,8 @@ def unsettled(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Un
         return SETTLED
     if verdict.domain == "host":
         return Unsettled("the host's agent may stop reporting", HOST_SETTLE)
+    if verdict.domain == "together_down" and (stopped := _stopped(verdict, index, read)).reason:
+        return stopped
     if verdict.domain in INSIDE and (beside := _neighbours(verdict, SymptomType.LINK_DOWN, index, read)).reason:
         return beside
     return _group(verdict, index) if verdict.domain in GROUPS else _link(verdict, index, read)
@@ -115,14 +119,23 @@ def _group(verdict: FaultVerdict, index: SymptomIndex) -> Unsettled:
 def _link(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Unsettled:
     """Its host may have stopped, or its neighbours may follow."""
     rows = verdict.explained[SymptomType.LINK_DOWN]
-    for node in sorted({index.component(SymptomType.LINK_DOWN, row).node for row in rows.tolist()}):
-        if not read.now - read.last_frame(node) <= FRAMES_STOPPED:
-            return Unsettled(f"no frames from {node}", HOST_SETTLE)
+    if (stopped := _stopped(verdict, index, read)).reason:
+        return stopped
     for leaf in _groups(index.domains.port, "leaf", rows) if read.now - verdict.onset < ONE_CAUSE else ():
         fell = read.fell_with(index.domains.members(Kind.PORT, "leaf", leaf), verdict.onset)
         if fell >= FEW:
             return Unsettled(f"{fell} other ports of its leaf fell when it did and are up: it may flap", ONE_CAUSE)
     return _neighbours(verdict, SymptomType.LINK_DOWN, index, read)
+
+
+def _stopped(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Unsettled:
+    """Its host, or one of a few, may have stopped."""
+    rows = verdict.explained[SymptomType.LINK_DOWN]
+    nodes = sorted({index.component(SymptomType.LINK_DOWN, row).node for row in rows.tolist()})
+    for node in nodes if len(nodes) <= SOME else ():
+        if not read.now - read.last_frame(node) <= FRAMES_STOPPED:
+            return Unsettled(f"no frames from {node}", HOST_SETTLE)
+    return SETTLED
 
 
 def _neighbours(verdict: FaultVerdict, kind: SymptomType, index: SymptomIndex, read: LastReads) -> Unsettled:
