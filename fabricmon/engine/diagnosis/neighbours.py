@@ -20,14 +20,14 @@ from fabricmon.model import Kind
 
 Cost = Callable[[Sequence[Beginning]], float]
 """Nats that another cause of some beginnings at this moment costs, wherever it is."""
-MOST = 256  # beginnings that are compared: the time that it takes grows with their square
+MOST = 64  # runs that are compared: the time that it takes grows with their square
 
 
 def by_place(units: Sequence[Beginning], domains: RowDomains, table: Kind, cost: Cost) -> list[list[Beginning]]:
     """The units in lists that may each have one cause. Those of which no host is known, as of cables between switches,
     are in the first list, which is the largest; whole leaves are never apart from each other, as switches stand
     elsewhere than their hosts."""
-    for at, owner, hosts in _orders(units, domains, table) if len(units) <= MOST else ():
+    for at, owner, hosts in _orders(units, domains, table):
         runs = _HostRuns(at, owner, len(units), hosts)
         parts = runs.apart([cost([unit]) for unit in units], cost(units), log(hosts))
         if parts is not None:
@@ -86,7 +86,7 @@ def _are_leaves(units: Sequence[Beginning]) -> bool:
 
 
 class _HostRuns:
-    """The runs of hosts that units have, in the order of the hosts; units whose runs overlap are in one.
+    """The runs of hosts that units have, in the order of the hosts; units whose runs touch are in one.
 
     at     int[n], positions of hosts; owner: the unit of each, of so many; hosts: that there are
     """
@@ -99,7 +99,7 @@ class _HostRuns:
         units = np.unique(owner)
         self._units = units[np.argsort(low[units], kind="stable")]
         ends = np.maximum.accumulate(high[self._units])
-        first = np.append(True, low[self._units][1:] > ends[:-1])
+        first = np.append(True, low[self._units][1:] > ends[:-1] + 1)
         self._start = np.append(np.flatnonzero(first), len(self._units))  # of each run, among the units
         self._low, self._high = low[self._units][first], ends[self._start[1:] - 1]
         each = np.unique(at)
@@ -109,6 +109,8 @@ class _HostRuns:
         """Numbers of units that are one cause each: the division of the runs that is likeliest; None where their hosts
         do not follow this order. single: cost of each unit as a cause; several: of some; anywhere: of its place."""
         number = len(self._low)
+        if number > MOST:
+            return None
         alone = np.array([several] * number)
         for run in np.flatnonzero(np.diff(self._start) == 1).tolist():
             alone[run] = min(several, single[int(self._units[self._start[run]])])
