@@ -248,7 +248,9 @@ class Evaluation:
         placed = self._fleet.tables[Kind.PORT].domains
         jobs = placed.ids.get("job") if placed is not None else None
         announced = fell_in_windows(ports_now, self._in_windows, absent)
-        verdicts = with_slowed(with_dark_hosts(verdicts, index.domains), index.domains, jobs, announced)
+        verdicts = with_dark_hosts(verdicts, index.domains)
+        as_usual = ports_now.tracks.peers.as_usual[: ports_now.n]
+        verdicts = with_slowed(verdicts, index.domains, jobs, announced, as_usual)
         verdicts = self._unmapped.applied(verdicts, unknown, index.domains)
         return verdicts, observations, held_up
 

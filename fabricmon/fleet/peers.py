@@ -6,14 +6,15 @@ window; idle ports are no peers. Of a window's share of the line rate, and of th
     z = (x - median) / max(1.4826 MAD, 2 % of |median|)
 
 is taken; a window is low at z > 3.5 in the bad direction and a gap above 8 %. The same is done with x / median of the
-last minutes divided by what it usually is for the port, as ports that differ among each other hide one that changes.
+last minutes divided by what it usually is for the port, as ports that differ among each other hide one that changes,
+and with x divided by what the other adapters of the host carry, which hardly depends on the job.
 Synchronous jobs make all equally slow, so pausing counts as much as a low rate. The groups take turns, one fortieth
 every quarter of a second.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from fabricmon.fleet.facts import Facts
 from fabricmon.fleet.link_states import LinkStates
 from fabricmon.fleet.pressure import Pressure
 from fabricmon.fleet.row_state import Bools, Floats, Numbers, RowState, per_row
+from fabricmon.fleet.siblings import Siblings
 from fabricmon.fleet.table import Table
 from fabricmon.topology.groups import Domains
 
@@ -41,6 +43,10 @@ GAP = 0.08
 GAP_OWN = 0.25
 """Least loss against its own past that counts (design choice): the work of a port changes by less all the time, a link
 that loses lanes or a generation by a half."""
+LEAST_HOSTS = 24
+"""Active peers of which the share of what their hosts carry is known, and ALIKE the most that it may differ by."""
+ALIKE = 0.05
+"""Of normal noise a port is low by it in at most 3e-5 of such groups' ports (docs/methods.md#peer-comparison)."""
 MINORITY = 0.1
 """Share of a group that may be low at once by one measure (design choice): more are another job's ports, no stragglers.
 """
@@ -66,6 +72,28 @@ _LAST = np.uint16(2**WINDOWS - 1)
 _SET_BITS = np.array([bin(i).count("1") for i in range(2**WINDOWS)], np.int8)
 
 
+class Read(NamedTuple):
+    """What was read of the ports by a moment."""
+
+    table: Table
+    links: LinkStates
+    pressure: Pressure
+    now: float
+
+    def of_line(self, rows: Numbers) -> Floats:
+        """Share of the line rate in the busier direction, NaN unknown."""
+        traffic = self.pressure.traffic.latest
+        return np.fmax(traffic[0, rows], traffic[1, rows]).astype(np.float64)
+
+    def carried(self, rows: Numbers, unrated: Bools) -> Floats:
+        """That share; of rows of which the line rate is not known, of the fastest link's."""
+        return np.where(unrated, self.pressure.unrated.latest[0, rows], self.of_line(rows))
+
+    def at_work(self, rows: Numbers, share: Floats) -> Bools:
+        found = (share >= ACTIVE) & (self.pressure.traffic.until[rows] >= self.now)
+        return np.asarray(found & (self.links.link[rows] == link.UP) & self.table.present[rows])
+
+
 class Peers(RowState):
     """Per row.
 
@@ -75,6 +103,11 @@ class Peers(RowState):
     median    of its peers then
     own       x / median as it usually is; it counts from WINDOWS windows on
     of_own    x / median over the last WINDOWS windows as a share of that; 1 before
+    of_host   x / what the other adapters of the host carry, divided by the median of that of its peers, over the last
+              WINDOWS windows; 1 unknown
+    low_on_host  how many of the last WINDOWS windows were low by that
+    as_usual  `now` of the window before it began to carry less: where the sum of what is missing was nought last
+              (docs/methods.md#peer-comparison)
     pausing   share of time it sent PFC pause then, and `usual` the median of its peers
     size      ports at work then, this one included
     evaluated `now` of the last of them, NaN before the first
@@ -94,15 +127,21 @@ class Peers(RowState):
     across = per_row(np.bool_, False)
     own = per_row(np.float32, np.nan)
     of_own = per_row(np.float32, 1.0)
+    of_host = per_row(np.float32, 1.0)
+    low_on_host = per_row(np.int8)
+    as_usual = per_row(np.float64, np.nan)
     _windows = per_row(np.uint16)
+    _beside_windows = per_row(np.uint16)
     _recent = per_row(np.float32, np.nan)
     _learned = per_row(np.int16)
+    _missing = per_row(np.float32)
     _task = per_row(np.int64, -1)
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
         self._domains: Domains | None = None
         self._rows = self._group = self._turn = np.zeros(0, np.intp)  # in the order of their turns
+        self._siblings: Siblings | None = None
         self._next = 0
         self._began = float("nan")
 
@@ -119,7 +158,7 @@ class Peers(RowState):
         while self._next < TURNS and age >= self._next * EVERY / TURNS:
             self._next += 1
         due = slice(*np.searchsorted(self._turn, (first, self._next)).tolist())
-        self._compare(self._rows[due], self._group[due], self._turn[due], table, links, pressure, now)
+        self._compare(self._rows[due], self._group[due], self._turn[due], Read(table, links, pressure, now))
         if self._next == TURNS and age >= EVERY:
             self._began, self._next = self._began + EVERY, 0
 
@@ -139,6 +178,8 @@ class Peers(RowState):
             return
         others = _of_other_rails(rail[rows] * facts.makes + facts.make[rows], facts.place[rows], table.node[rows])
         rows = rows[~others]
+        adapter = table.domains.ids.get("nic", np.arange(n, dtype=np.int32))
+        self._siblings = Siblings(rows, table.node[:n], adapter[:n])
         key = self._keys(rows, rail, task, facts)
         self.in_job[:n] = task >= 0
         self._learned[:n][self._task[:n] != task] = 0  # its peers are others
@@ -164,22 +205,15 @@ class Peers(RowState):
         self.across[rows] = few
         return np.asarray((np.where(few, 0, rail[rows] + 1) * tasks + task[rows] + 1) * facts.makes + make)
 
-    def _compare(
-        self, rows: Numbers, group: Numbers, turn: Numbers, table: Table, links: LinkStates, pressure: Pressure,
-        now: float,
-    ) -> None:
-        share = np.fmax(pressure.traffic.latest[0, rows], pressure.traffic.latest[1, rows]).astype(np.float64)
-        share = np.where(_unrated(group, share), pressure.unrated.latest[0, rows], share)
-        at_work = (share >= ACTIVE) & (pressure.traffic.until[rows] >= now) & (links.link[rows] == link.UP)
-        at_work &= table.present[rows]
-        rows, group, turn, share = rows[at_work], group[at_work], turn[at_work], share[at_work]
+    def _compare(self, rows: Numbers, group: Numbers, turn: Numbers, read: Read) -> None:
+        share = read.carried(rows, _unrated(group, read.of_line(rows)))
+        kept = np.flatnonzero(read.at_work(rows, share))
+        size = np.bincount(group[kept])
+        kept = kept[size[group[kept]] >= LEAST]
+        rows, group, turn, share = rows[kept], group[kept], turn[kept], share[kept]
         if not len(rows):
             return
-        size = np.bincount(group)
-        enough = size[group] >= LEAST
-        rows, group, turn, share = rows[enough], group[enough], turn[enough], share[enough]
-        if not len(rows):
-            return
+        now, pressure = read.now, read.pressure
         pausing = np.nan_to_num(pressure.pausing.latest[0, rows].astype(np.float64))
         usual, spread = _middle(group, share)
         stale = ~(now - self.evaluated[rows] <= FORGOTTEN)
@@ -189,20 +223,47 @@ class Peers(RowState):
         if len(paused):
             here = np.isin(turn, paused)
             rests[here], jitter[here] = _middle(group[here], pausing[here])
-        slow = _of_few(_low(share, usual, spread), group, size)
-        changed = (share < (1.0 - GAP) * own * usual) & _low(against, *_middle(group, against), Z_OWN, GAP_OWN)
+        self._sum_up(rows, np.where(self._learned[rows] >= WINDOWS, share / usual / own, 1.0), stale, now)
+        slower = share < (1.0 - GAP) * usual
+        beside = _of_few(slower & self._beside(rows, group, share, stale, read), group, size)
+        changed = slower & (share < (1.0 - GAP) * own * usual) & _low(against, *_middle(group, against), Z_OWN, GAP_OWN)
+        slow = _of_few(_low(share, usual, spread), group, size) | beside
         slow |= changed & _of_few(np.abs(against - 1.0) > CHANGED, group, size, every=True)
         slow |= _of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, size)
         self._learn(rows, share / usual, slow)
-        before = np.where(stale, np.uint16(0), self._windows[rows])
-        after = ((before << np.uint16(1)) | slow.astype(np.uint16)) & _LAST
-        self._windows[rows] = after
-        self.low[rows] = _SET_BITS[after]
+        self.low[rows] = _remember(self._windows, rows, slow, stale)
+        self.low_on_host[rows] = _remember(self._beside_windows, rows, beside, stale)
         self.seen[rows] = np.minimum(np.where(stale, 0, self.seen[rows]) + 1, WINDOWS)
         self.share[rows], self.median[rows] = share, usual
         self.pausing[rows], self.usual[rows] = pausing, rests
         self.size[rows], self.of_own[rows] = size[group], against
         self.evaluated[rows] = now
+
+    def _beside(
+        self, rows: Numbers, group: Numbers, share: Floats, stale: Bools, read: Read
+    ) -> Bools:
+        """Which carry less than the other adapters of their host, as their peers do not."""
+        low, ratio = np.zeros(len(rows), np.bool_), np.ones(len(rows))
+        if self._siblings is not None:
+            near = self._siblings.of(rows)
+            carried = read.carried(near, np.isnan(read.of_line(near)))
+            found = self._siblings.shares(rows, share, near, carried, read.at_work(near, carried))
+            known = np.isfinite(found)
+            at = np.flatnonzero(known & (np.bincount(group, known)[group] >= LEAST_HOSTS))
+            if len(at):
+                middle, spread = _middle(group[at], found[at])
+                low[at] = _low(found[at], middle, spread, Z_OWN, GAP_OWN) & (spread <= ALIKE * middle)
+                ratio[at] = found[at] / middle
+        recent = np.where(stale, ratio, self.of_host[rows])
+        self.of_host[rows] = recent + (ratio - recent) * RECENT
+        return low
+
+    def _sum_up(self, rows: Numbers, carried: Floats, stale: Bools, now: float) -> None:
+        """Page's sum of what each carries less than usual (1), and when it was nought last."""
+        missing = np.where(stale, 0.0, self._missing[rows]) + (1.0 - GAP_OWN / 2) - carried
+        self._missing[rows] = missing = np.maximum(missing, 0.0)
+        before = np.where(stale, np.nan, self.as_usual[rows])
+        self.as_usual[rows] = np.where(missing == 0.0, now, before)
 
     def _against_own(self, rows: Numbers, ratio: Floats, stale: Bools) -> tuple[Floats, Floats]:
         """Share divided by median over the last WINDOWS windows, as a share of what it usually is, and that; 1 while
@@ -223,6 +284,13 @@ class Peers(RowState):
         odd = slow | ((learned > WINDOWS) & (np.abs(self._recent[rows] / own - 1.0) > CHANGED))
         self.own[rows] = own + (ratio - own) / np.where(odd, USUAL, learned)
         self._learned[rows] = learned
+
+
+def _remember(windows: NDArray[np.uint16], rows: Numbers, slow: Bools, stale: Bools) -> NDArray[np.int8]:
+    """How many of the last WINDOWS windows were low, this one included."""
+    before = np.where(stale, np.uint16(0), windows[rows])
+    windows[rows] = after = ((before << np.uint16(1)) | slow.astype(np.uint16)) & _LAST
+    return np.asarray(_SET_BITS[after])
 
 
 def _low(value: Floats, middle: Floats, spread: Floats, z: float = Z, gap: float = GAP) -> Bools:

@@ -9,7 +9,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from fabricmon.fleet.arithmetic import FASTEST_BYTES
-from fabricmon.fleet.peers import CHANGED, EVERY, GAP, GAP_OWN, WINDOWS, Z
+from fabricmon.fleet.peers import ACTIVE, CHANGED, EVERY, GAP, GAP_OWN, WINDOWS, Z_OWN, Z
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.promql import not_expressible
@@ -48,12 +48,18 @@ def test(view: View, params: StragglerParams) -> Outcome:
         fire &= ~_with_their_host(view, fire)
     read = view.tracks.pressure.traffic.known(n, view.now)
     compared = (peers.seen[:n] == WINDOWS) & (view.now - peers.evaluated[:n] <= 2 * EVERY)
-    known = view.present & read & (compared | idle)
+    known = view.present & read & (compared | idle | _without_work(view))
     severity = np.where(fire & _alone_on_its_host(view, low, params), Severity.WARNING.rank, Severity.INFO.rank)
     return Outcome(
         fire=fire, clear=~fire & (idle | (low <= params.calm)), known=known, value=_ratio(view),
         severity=severity.astype(np.int8), nearing=low > params.calm,
     )  # fmt: skip
+
+
+def _without_work(view: View) -> NDArray[np.bool_]:
+    """Rows that are read and carry nothing: what is slow later was not from the first reading on."""
+    traffic = view.tracks.pressure.traffic.latest
+    return np.asarray(np.fmax(traffic[0, : view.n], traffic[1, : view.n]) < ACTIVE)
 
 
 def _ratio(view: View) -> NDArray[np.float64]:
@@ -66,7 +72,8 @@ def _ratio(view: View) -> NDArray[np.float64]:
 def _alone_on_its_host(view: View, low: NDArray[np.int8], params: StragglerParams) -> NDArray[np.bool_]:
     """Rows of which KEEP_UP of the other ports of the host keep up with their peers and carry what they usually do, and
     that carry less than usual themselves, in relation to how those changed, or have a known job: what slows a host
-    slows them all, and what has other work is a host of another job, on all its ports."""
+    slows them all, and what has other work is a host of another job, on all its ports. Or rows that carry less than
+    these others, as their peers do not: that needs no past."""
     peers, node, n = view.tracks.peers, view.node, view.n
     of_own = peers.of_own[:n]
     at_work = (node >= 0) & view.present & (peers.seen[:n] == WINDOWS)
@@ -79,7 +86,11 @@ def _alone_on_its_host(view: View, low: NDArray[np.int8], params: StragglerParam
     total = np.bincount(node[at_work], carried[at_work], hosts)[node] - np.where(at_work, carried, 0.0)
     others = total / np.maximum(1, every[node] - at_work)
     other_than_usual = peers.in_job[:n] | (of_own < (1.0 - GAP_OWN) * others)
-    return np.asarray((node >= 0) & other_than_usual & (fine[node] >= np.maximum(1.0, KEEP_UP * (every[node] - 1))))
+    needed = np.maximum(1.0, KEEP_UP * (every[node] - 1))
+    beside = (low <= params.calm) & (peers.of_host[:n] >= 1.0 - CHANGED)
+    keep_up = np.bincount(node[at_work & beside], minlength=hosts)
+    slower = (peers.low_on_host[:n] >= params.windows) & (keep_up[node] >= needed)
+    return np.asarray((node >= 0) & (slower | (other_than_usual & (fine[node] >= needed))))
 
 
 def _with_their_host(view: View, fire: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -117,6 +128,10 @@ def evidence(view: View, row: int, params: StragglerParams) -> tuple[Evidence, .
     found = [reading(text, formula, for_it=low >= params.windows)]
     if rated:
         found = [reading(text, formula, share, median, low >= params.windows, "straggler.share")]
+    if peers.low_on_host[row] >= params.windows:
+        text = f"{float(peers.of_host[row]):.0%} of what the other adapters of its host carry, in relation to its peers"
+        formula = f"below their median by {Z_OWN:g} x max(1.4826 MAD, 2 %) and {GAP_OWN:.0%}"
+        found.append(reading(text, formula))
     if peers.pausing[row] > peers.usual[row] + GAP / 2:
         text = f"PFC pause sent for {peers.pausing[row]:.0%} of the time, its peers {peers.usual[row]:.0%}"
         pausing = float(peers.pausing[row]), float(peers.usual[row])
@@ -138,12 +153,13 @@ RULE = Rule(
     ),
     decision=(
         "This port carries clearly less than the other active ports of its rail, or sends clearly more pause, in at "
-        "least ten of twelve windows of ten seconds, or clearly less of their median than it usually does. The peers "
-        "are the ports of one rail and make, and of one job where jobs are known; idle ports are no peers, and a host "
-        "that is low on most of its ports counts as another job's. Most stragglers are no network fault, so this "
-        "alone is information; a warning where most other ports of the host keep up and carry what they usually do, "
-        "and the port carried more before, in relation to them, or the job is known. Where a link, a PCIe path or an "
-        "error of the same adapter explains it, it is part of that incident."
+        "least ten of twelve windows of ten seconds; or it carries less than their median, and clearly less of it than "
+        "it usually does, or clearly less than the other adapters of its host, as its peers do not. The peers are the "
+        "ports of one rail and make, and of one job where jobs are known; idle ports are no peers, and a host that is "
+        "low on most of its ports counts as another job's. Most stragglers are no network fault, so this alone is "
+        "information; a warning where most other ports of the host keep up and carry what they usually do, and the "
+        "port carried more before, in relation to them, or carries less than they do, or the job is known. Where a "
+        "link, a PCIe path or an error of the same adapter explains it, it is part of that incident."
     ),
     action=(
         "Check the host: CPU and PCIe load, throttled GPUs, a data loader that starves. "

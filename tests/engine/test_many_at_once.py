@@ -387,8 +387,12 @@ def test_a_job_that_lost_a_peer_is_slow_by_that() -> None:
     assert len(with_slowed([down, other], domains, jobs)) == 2, "another job"
     assert len(with_slowed([down, replace(late, onset=500.0)], domains, jobs)) == 2, "long after"
     assert len(with_slowed([down, replace(late, onset=180.0)], domains, jobs)) == 2, "it was slow before"
+    for as_usual, left in ((75.0, 2), (80.0, 1), (150.0, 1), (155.0, 2), (np.nan, 2)):
+        began = np.full(16, as_usual)
+        assert len(with_slowed([down, late], domains, jobs, None, began)) == left, "it began with the failure, or not"
     announced = np.full(16, np.nan)
     announced[1] = 100.0
+    assert len(with_slowed([late], domains, jobs, announced, np.full(16, 30.0))) == 1, "it was slow before"
     assert with_slowed([late], domains, jobs, announced) == [], "a port of its job fell under maintenance"
     assert len(with_slowed([other], domains, jobs, announced)) == 1, "of another job"
     assert len(with_slowed([replace(late, onset=500.0)], domains, jobs, announced)) == 1, "long before"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fabricmon.fleet import link
-from fabricmon.fleet.peers import EVERY, FORGOTTEN, LEAST, TURNS, WINDOWS, Peers
+from fabricmon.fleet.peers import EVERY, FORGOTTEN, LEAST, LEAST_HOSTS, TURNS, WINDOWS, Peers
 from fabricmon.fleet.tracks import Tracks
 from fabricmon.model import Kind
 from fabricmon.topology.domains import assign
@@ -59,21 +59,28 @@ class Rails:
         self.table.domains.ids["job"] = ids
 
 
-def lows(share: list[float], pausing: list[float]) -> list[bool]:
-    """Which ports of one group at work are low."""
+def lows(share: list[float], pausing: list[float], beside: list[float]) -> list[bool]:
+    """Which ports of one group at work are low; `beside`: what the other ports of their hosts carry, NaN unknown."""
     usual, rests = statistics.median(share), statistics.median(pausing)
     spread = 1.4826 * statistics.median(abs(x - usual) for x in share)
     jitter = 1.4826 * statistics.median(abs(x - rests) for x in pausing)
     low = [usual - x > 3.5 * max(spread, 0.02 * usual) and x < 0.92 * usual for x in share]
     pauses = [p - rests > max(3.5 * jitter, 0.05) for p in pausing]
-    few = [found for found in (low, pauses) if sum(found) <= max(1.0, 0.1 * len(found))]
+    slower = [False] * len(share)
+    of_host = {at: x / other for at, (x, other) in enumerate(zip(share, beside, strict=True)) if other > 0}
+    if len(of_host) >= LEAST_HOSTS:
+        middle = statistics.median(of_host.values())
+        apart = max(1.4826 * statistics.median(abs(x - middle) for x in of_host.values()), 0.02 * middle)
+        for at, x in of_host.items() if apart <= 0.05 * middle else ():
+            slower[at] = middle - x > 6.0 * apart and x < 0.75 * middle and share[at] < 0.92 * usual
+    few = [found for found in (low, pauses, slower) if sum(found) <= max(1.0, 0.1 * len(found))]
     return [any(found[at] for found in few) for at in range(len(share))]
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_windows_of_random_shares(seed: int) -> None:
     rng = random.Random(seed)
-    rails = Rails()
+    rails = Rails(32)
     rows = range(rails.n)
     groups = defaultdict(list)
     for row in rows:
@@ -92,12 +99,16 @@ def test_windows_of_random_shares(seed: int) -> None:
         rails.tracks.pressure.traffic.until[: rails.n] = np.where(read, math.inf, 0.0)
         rails.window()
         shown = rails.tracks.pressure.traffic.latest[0].tolist(), rails.tracks.pressure.pausing.latest[0].tolist()
+        busy = [r for r in rows if shown[0][r] >= 0.01 and up[r] and present[r] and read[r]]
         for members in groups.values():
             works = [r for r in members if shown[0][r] >= 0.01 and up[r] and present[r] and read[r]]
             if len(works) < LEAST:
                 continue
             paused = [0.0 if math.isnan(shown[1][r]) else shown[1][r] for r in works]
-            for row, low in zip(works, lows([shown[0][r] for r in works], paused), strict=True):
+            of = rails.table.node
+            others = [[shown[0][r] for r in busy if r != row and of[r] == of[row]] for row in works]
+            beside = [statistics.fmean(carried) if carried else math.nan for carried in others]
+            for row, low in zip(works, lows([shown[0][r] for r in works], paused, beside), strict=True):
                 seen[row].append(low)
                 usual[row] = statistics.median(shown[0][r] for r in works)
                 assert rails.peers.size[row] == len(works)

@@ -207,3 +207,46 @@ def test_a_straggler_stands_while_its_node_does_not_report_and_ends_when_it_is_s
     share[3, 2] = 0.0
     work(ports, share, 6)
     assert not named(ports)
+
+
+def of_jobs(others: tuple[float, ...] = (1.0, 1.0, 1.0)) -> np.ndarray:
+    """Shares of 32 hosts whose jobs differ by more than what one port loses; `others` of host 3, its mlx5_2 carries 0.3
+    of what they do."""
+    share = np.repeat(np.linspace(0.1, 0.9, 32)[::-1, None], 4, axis=1)
+    share[3, [0, 1, 3]] *= others
+    share[3, 2] *= 0.3
+    return share
+
+
+@pytest.mark.parametrize(
+    ("others", "found"), [((1.0, 1.0, 1.0), "warning"), ((0.3, 1.0, 1.0), "info"), ((0.3, 0.3, 0.3), "")]
+)
+def test_a_port_that_carries_less_than_the_others_of_its_host_needs_no_past(
+    others: tuple[float, ...], found: str
+) -> None:
+    """Jobs of different amounts hide it among its rail; half of a host's ports may have a job of their own."""
+    ports, rng = Ports(hosts=32, nics=4), np.random.default_rng(4)
+    work(ports, of_jobs(others), 30, rng, noise=0.015)
+    assert {str(s.severity) for s in ports.open("straggler")} == ({found} if found else set())
+    if found == "warning":
+        assert named(ports) == ["host-003/mlx5_2/1"]
+        assert "of what the other adapters of its host carry" in ports.open("straggler")[0].evidence[1].text
+
+
+@pytest.mark.parametrize(("more", "found"), [(1.0, []), (0.3, ["host-003/mlx5_1/1"])])
+def test_a_port_beside_one_that_carries_more_is_not_slow(more: float, found: list[str]) -> None:
+    """Of two adapters one has a third of the other, by less of its own or by more of the other."""
+    ports, rng = Ports(hosts=32, nics=2), np.random.default_rng(5)
+    share = np.full((32, 2), 0.3)
+    share[3] = (0.9, 0.3) if more == 1.0 else (0.3, 0.09)
+    work(ports, share, 30, rng)
+    assert named(ports) == found
+
+
+def test_a_port_that_carries_less_than_it_did_and_what_its_peers_do_is_not_slow() -> None:
+    ports, rng = Ports(hosts=12, nics=4), np.random.default_rng(3)
+    share = np.linspace(0.2, 0.7, 48).reshape(4, 12).T
+    work(ports, share, 40, rng, noise=0.01)
+    share[11, 2] = np.median(share[:, 2])  # two thirds of it, and of the other ports of its host
+    work(ports, share, 40, rng, noise=0.01)
+    assert not named(ports)

@@ -13,17 +13,23 @@ from fabricmon.engine.diagnosis.uplinks import with_effects
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.fleet.peers import EVERY
 from fabricmon.model import Kind
 
 
 def with_slowed(
-    verdicts: Sequence[FaultVerdict], domains: RowDomains, jobs: Ids | None, announced: Floats | None = None
+    verdicts: Sequence[FaultVerdict],
+    domains: RowDomains,
+    jobs: Ids | None,
+    announced: Floats | None = None,
+    as_usual: Floats | None = None,
 ) -> list[FaultVerdict]:
     """The verdicts, without adapters that became slow after ports of their rail failed, of their job where it is known:
     who talked to those has less to do. They are effects; of announced work they are none of a fault.
 
     jobs       of the PORT rows, -1 none; None: no job is known
     announced  per PORT row under maintenance when its link fell last, NaN the others; None: no port is
+    as_usual   per PORT row when it carried what it usually does last, NaN never; None: not known of any
     """
     if not any(_only_slow(verdict) for verdict in verdicts):
         return list(verdicts)
@@ -36,13 +42,16 @@ def with_slowed(
     for at, verdict in enumerate(verdicts):
         if not _only_slow(verdict):
             continue
-        talks = _talks(verdict.explained[SymptomType.STRAGGLER], rails, jobs)
-        if (talks & _before(verdict.onset, fell)).any():
+        slow = verdict.explained[SymptomType.STRAGGLER]
+        talks = _talks(slow, rails, jobs)
+        began = None if as_usual is None else as_usual[slow]
+        if (talks & _before(verdict.onset, fell) & _with(began, fell)).any():
             gone.add(at)
             continue
         for other, rows in failed:
             rows = rows[rows < len(rails)]
-            if _before(verdict.onset, found[other].onset) and talks[rows].any():
+            failed_at = found[other].onset
+            if _before(verdict.onset, failed_at) and _with(began, failed_at).any() and talks[rows].any():
                 found[other] = with_effects(found[other], verdict)
                 gone.add(at)
                 break
@@ -63,6 +72,20 @@ def _before(onset: float, failed: Floats | float) -> Mask:
     return np.asarray((onset - failed >= SLOWED_BY) & (onset - failed <= SLOWED))
 
 
+def _with(began: Floats | None, failed: Floats | float) -> Mask:
+    """Which failures came as a port began to carry less."""
+    failed = np.asarray(failed, np.float64)
+    if began is None:
+        return np.ones(failed.shape, np.bool_)
+    after = began[:, None] - failed.reshape(1, -1)
+    return np.asarray(((after >= -BLUR) & (after <= NOTICED + BLUR)).any(axis=0).reshape(failed.shape))
+
+
+NOTICED = 30.0
+"""Seconds after which the queue pairs of a job fail to which no answer comes (NCCL's defaults)."""
+BLUR = 2.0 * EVERY
+"""Seconds by which the beginning of less work is not known: the window in which it began, and one that was less by
+chance."""
 SLOWED_BY = 90.0
 """Seconds after a failure from which a port may count as slow by it: the least low windows of the rule by default
 (docs/methods.md#straggler), less a poll. One that counts before was slow before."""

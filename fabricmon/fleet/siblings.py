@@ -1,0 +1,54 @@
+"""What each port carries as a share of what the other adapters of its host carry. Pure, NumPy.
+
+Method: docs/methods.md#peer-comparison. The adapters of a host work for the same jobs at the same moments, so this
+share hardly changes with the job, its phases or the load.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.fleet.row_state import Bools, Floats, Numbers
+
+
+class Siblings:
+    """The ports that are compared, by host and adapter.
+
+    rows     PORT rows
+    node     per row of the table the number of its host, -1 none
+    adapter  per row the number of its adapter, -1 unknown: the port is an adapter of its own
+    """
+
+    def __init__(self, rows: Numbers, node: NDArray[np.int32], adapter: NDArray[np.int32]) -> None:
+        rows = rows[node[rows] >= 0]
+        own = np.where(adapter[rows] >= 0, adapter[rows].astype(np.int64), int(adapter.max(initial=-1)) + 1 + rows)
+        self._rows = rows
+        self._node = np.full(len(node), -1, np.int64)
+        self._adapter = np.full(len(node), -1, np.int64)
+        self._node[rows] = np.unique(node[rows], return_inverse=True)[1]
+        self._adapter[rows] = np.unique(own, return_inverse=True)[1]
+        self._nodes = int(self._node.max(initial=-1)) + 1
+        self._adapters = int(self._adapter.max(initial=-1)) + 1
+
+    def of(self, rows: Numbers) -> Numbers:
+        """All ports of the hosts of some rows."""
+        wanted = np.zeros(self._nodes + 1, np.bool_)
+        wanted[self._node[rows]] = True
+        wanted[-1] = False
+        return self._rows[wanted[self._node[self._rows]]]
+
+    def shares(self, rows: Numbers, value: Floats, near: Numbers, carried: Floats, at_work: Bools) -> Floats:
+        """Value of each row divided by the mean of the ports of the host's other adapters at work, NaN without one.
+
+        near, carried, at_work  what `of` gave, the value of each and whether it counts
+        """
+        near, carried = near[at_work], carried[at_work]
+        host, adapter = self._node[near], self._adapter[near]
+        total, count = (np.bincount(host, x, self._nodes + 1) for x in (carried, None))
+        mine, ports = (np.bincount(adapter, x, self._adapters + 1) for x in (carried, None))
+        at, own = self._node[rows], self._adapter[rows]
+        others = count[at] - ports[own]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = value * others / (total[at] - mine[own])
+        return np.where((at >= 0) & (others > 0), found, np.nan)
