@@ -220,7 +220,7 @@ def test_two_links_that_flap_are_two_as_those_of_one_part_flap_in_turn() -> None
 @pytest.mark.parametrize(("second", "mapped", "groups"), [
     ([4, 5], False, 1),
     ([2, 3], False, 2),
-    ([4, 5], True, 2),
+    ([16, 17], True, 2),
 ])  # fmt: skip
 def test_cages_of_two_hosts_that_go_down_at_one_moment_are_one_fault_where_no_map_shows_their_leaf(
     second: list[int], mapped: bool, groups: int
