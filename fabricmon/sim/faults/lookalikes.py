@@ -189,7 +189,7 @@ def ecn_marks(
 
 
 def idle_pcie(
-    layout: Layout, start: float = 0.0, share: float = 0.8, gigatransfers: float = 2.5, lasts: float | None = None,
+    layout: Layout, start: float = 0.0, share: float = 0.8, gigatransfers: float = 5, lasts: float | None = None,
     seed: int = 6,
 ) -> InjectedFault:
     """PCIe links of a `share` of the hosts without traffic lower their speed to save power, until `lasts`."""
