@@ -163,6 +163,12 @@ class Losses(RowState):
         """The part of `ratio` that timers found: they did for the loss of a message's end, or a peer that is gone."""
         return self._share(self.timeouts, rows)
 
+    def lost_a_second(self, n: int) -> Floats:
+        """Packets lost a second in the windows that are kept, NaN where there is none."""
+        windows = np.count_nonzero(np.isfinite(self.lost[:, :n]), axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(np.nansum(self.lost[:, :n], axis=0) / (windows * WINDOW), np.float64)
+
     def _share(self, packets: Singles, rows: Numbers) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.nansum(packets[:, rows], axis=0) / np.nansum(self.sent[:, rows], axis=0)

@@ -78,6 +78,17 @@ def test_without_flows_it_is_the_plane_and_all_its_spines_are_candidates() -> No
     assert incident.labels["tier"] == "spine"
 
 
+def test_few_bit_errors_do_not_account_for_what_a_plane_loses() -> None:
+    """A worn link spoils no more packets than it counts errors."""
+    run = Run(flows=False)
+    run.strike("link_errors", run.layout.port_name(1), ratio=1e-10)
+    run.run(90)
+    assert [i.kind for i in run.told()] == ["link_errors"]
+    run.strike("switch_gray", "plane1-spine-002", ratio=0.01)
+    run.run(90)
+    assert sorted(i.kind for i in run.told()) == ["fault_domain", "link_errors"]
+
+
 def test_without_a_map_the_ports_that_lose_packets_are_one_incident_without_a_name() -> None:
     run = Run(flows=False, mapped=False)
     run.strike("switch_gray", "plane1-spine-002", ratio=0.01)

@@ -41,6 +41,9 @@ class PortHealth:
     read    float[n], wall time of the newest window of its losses, NaN unknown
     flows_read  float[flows], the same of the flows
     rails   int[n], number of its rail, the same in all units, -1 unknown; None: of no port is it known
+    lost    float[n], packets a second that it lost in those windows, NaN unknown; None: of no port is it known
+    errors  float[n], bit errors a second that it has received since they began, which bound what others lose on their
+            way to it; NaN and None as above
     """
 
     groups: Groups
@@ -52,6 +55,8 @@ class PortHealth:
     read: Floats
     flows_read: Floats
     rails: Ids | None = None
+    lost: Floats | None = None
+    errors: Floats | None = None
 
 
 @dataclass(slots=True)
@@ -265,7 +270,8 @@ def set_ports_aside(
             here = failed[plane[failed] == number]
             here = here[over[here] >= read[lossy.rows[at]].min(initial=np.inf)]
             at = at[_after(lossy.onset[at], read[lossy.rows[at]], since[here], over[here], until)]
-            if len(at) and len(at) <= SLACK * 2 * PEERS * len(here) + 1:
+            here = _with_enough_errors(ports, here, lossy.rows[at]) if since is state.worn else here
+            if len(here) and len(at) and len(at) <= SLACK * 2 * PEERS * len(here) + 1:
                 gone[lossy.rows[at]] = True
                 _blame(found, lossy.rows[at], plane, number)
     mine = lossy.rows[own[lossy.rows]]
@@ -273,6 +279,20 @@ def set_ports_aside(
     for number in np.unique(plane[mine]).tolist():
         _blame(found, mine[plane[mine] == number], plane, number)
     return found, _without(lossy, gone)
+
+
+def _with_enough_errors(ports: PortHealth, worn: Ints, lossy: Ints) -> Ints:
+    """Those of some worn ports that may account for what others lose: all, unless that is more than their errors spoil;
+    then those of which the errors are not known."""
+    if ports.errors is None or ports.lost is None:
+        return worn
+    errors, lost = ports.errors[worn], float(np.nansum(ports.lost[lossy]))
+    return worn if lost <= SLACK * TOUCHED * float(np.nansum(errors)) else worn[np.isnan(errors)]
+
+
+TOUCHED = 2.0
+"""Packets that one counted error spoils, at most: a codeword of RS(544, 514) is 643 bytes, shorter than a packet of
+data, and may be at the border of two (IEEE 802.3 clause 91)."""
 
 
 def _after(onset: Floats, read: Floats, since: Floats, over: Floats, until: float) -> Mask:

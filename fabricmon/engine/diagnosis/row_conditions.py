@@ -22,6 +22,7 @@ from fabricmon.fleet.link import UP
 from fabricmon.fleet.losses import IDLE
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View
+from fabricmon.fleet.window import ERRORS
 from fabricmon.model import Kind
 
 GRACE = 120.0  # seconds after a boot or driver load in which symptoms do not count (docs/methods.md#boot-grace)
@@ -174,7 +175,21 @@ def port_health(
     found.damaged[vanished] = np.nan
     losses = ports.tracks.losses
     towards, read = losses.received_twice(len(ratio), ports.now), losses.ended[: len(ratio)]
-    return PortHealth(domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read, domains.rails())
+    return PortHealth(
+        domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read, domains.rails(),
+        losses.lost_a_second(len(ratio)), _errors_a_second(ports, found.worn),
+    )  # fmt: skip
+
+
+def _errors_a_second(ports: View, since: Floats) -> Floats:
+    """Bit errors a second of the short window, of ports that have had errors since then; NaN of the others and where a
+    counter stands at its top."""
+    errors, n = ports.tracks.errors, len(since)
+    seconds = np.clip(ports.now - since, LEAST_OF_ERRORS, errors.short.horizon)
+    return np.where(errors.blind[:n], np.nan, errors.short.sum(ERRORS, n) / seconds)
+
+
+LEAST_OF_ERRORS = 10.0  # seconds of errors, at least: a poll
 
 
 BOOT = 600.0
