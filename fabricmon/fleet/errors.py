@@ -44,6 +44,7 @@ class Errors(RowState):
     background   errors per poll that are usual for links of this rate
     usual        the row's own errors per poll, as a mean over `memory` seconds
     blind        an error counter of the row stands at its top: its health is unknown
+    filled       errors of the interval in which it came there, 0 while none is at its top
     rate         bits per second the row's bits were counted at, NaN before the first
     trend        the error ratio over hours
     """
@@ -53,6 +54,7 @@ class Errors(RowState):
     background = per_row(np.float64, "_floor")
     usual = per_row(np.float64)
     blind = per_row(np.bool_, False)
+    filled = per_row(np.float64)
     rate = per_row(np.float64, np.nan)
 
     def __init__(self, capacity: int, settings: TrackSettings) -> None:
@@ -100,6 +102,8 @@ class Errors(RowState):
         errors, dt = np.where(usable, errors, 0.0), np.where(usable, dt, 0.0)
         bits, unrated = np.where(rated, rate, 0.0) * dt, np.flatnonzero(usable & ~rated)
         capped = np.minimum(errors, settings.cap)
+        self.filled[rows] = np.where(own, np.where(full, np.where(stuck, self.filled[rows], errors), 0.0),
+                                     self.filled[rows])  # fmt: skip
         some = np.flatnonzero(errors)
         some_rows = numbers(rows, some)
         for window in (self.short, self.long):

@@ -21,6 +21,9 @@ from fabricmon.rules.promql_errors import translation
 from fabricmon.rules.rule import Outcome, Rule, Scope, reading
 from fabricmon.units import Duration
 
+FILLED = 2.0**15
+"""Errors of one reading that took a counter to its top, from which they count although whether they go on is unknown:
+half of 16 bits, in a reading in which the link stayed up (docs/methods.md#link-errors)."""
 _SET_BITS = np.array([bin(i).count("1") for i in range(2**HARD_POLLS)], np.int8)
 
 
@@ -61,7 +64,7 @@ def test(view: View, params: LinkErrorsParams) -> Outcome:
         # with the errors of each poll capped, one burst cannot carry the bound
         steady = np.maximum(_low(short, CAPPED, rows), old * _low(long, CAPPED, rows)) > alarm
         low = np.maximum(_low(short, ERRORS, rows), old * _low(long, ERRORS, rows))
-        sudden = (errors.onset[rows] >= params.onset) & (low > alarm)
+        sudden = ((errors.onset[rows] >= params.onset) | (errors.filled[rows] >= FILLED)) & (low > alarm)
         broken = hard[rows] >= params.hard_polls
         fire[rows] = steady | sudden | broken
         worst = broken | ((steady | sudden) & (low > params.critical * target[rows]))
@@ -162,7 +165,8 @@ RULE = Rule(
         "rate times the time the link was up. The compared ratio is a lower bound, which a link at the limit exceeds "
         "by chance with a probability of 1e-8. Above 10 times the target of this speed is a warning; above 1000 times "
         "it, or hard errors (link recoveries, link integrity) in 3 of 5 polls, is critical. One burst counts as three "
-        "errors, so it cannot alarm alone. Errors of the first 30 s after a link came up are left out. A saturated "
+        "errors, so it cannot alarm alone, unless it fills half of a counter up to its top, as no later reading could "
+        "show that it goes on. Errors of the first 30 s after a link came up are left out. Else a saturated "
         "counter and too few bits are no evidence. A port counts errors of its receive direction only: the fault may "
         "be the far end's transmitter."
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
 from fabricmon.model import Kind, Presence, Severity
 from fabricmon.rules import agent_silent, link_errors, nic_fault, telemetry_quality
@@ -52,6 +53,22 @@ def test_one_burst_is_no_onset() -> None:
     ports.port[0, 0]["symbol_errors"] += 500
     ports.polls(60)
     assert not ports.told()
+
+
+@pytest.mark.parametrize(("before", "told"), [(0.0, True), (32_768.0, False)])
+def test_a_reading_that_fills_half_of_a_counter_counts_though_no_later_one_can_show_more(
+    before: float, told: bool
+) -> None:
+    ports = Ports(nics=2)
+    ports.port[0, 0]["symbol_errors"] = before
+    settle(ports)
+    ports.port[0, 0]["symbol_errors"] = 65535.0
+    ports.polls(60)
+    assert ("link_errors" in ports.told()) == told
+    assert [s.severity for s in ports.open("link_errors")] == [Severity.CRITICAL] * told, "it does not end unseen"
+    ports.port[0, 0]["symbol_errors"] = 0.0
+    ports.polls(120)
+    assert not ports.open("link_errors"), "cleared, and none since"
 
 
 def test_errors_of_training_after_a_down_are_left_out() -> None:
