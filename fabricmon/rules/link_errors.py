@@ -64,9 +64,10 @@ def test(view: View, params: LinkErrorsParams) -> Outcome:
         # with the errors of each poll capped, one burst cannot carry the bound
         steady = np.maximum(_low(short, CAPPED, rows), old * _low(long, CAPPED, rows)) > alarm
         low = np.maximum(_low(short, ERRORS, rows), old * _low(long, ERRORS, rows))
-        sudden = ((errors.onset[rows] >= params.onset) | (errors.filled[rows] >= FILLED)) & (low > alarm)
+        sudden = (errors.onset[rows] >= params.onset) & (low > alarm)
+        filled = (errors.filled[rows] >= FILLED) & (low > alarm)
         broken = hard[rows] >= params.hard_polls
-        fire[rows] = steady | sudden | broken
+        fire[rows] = steady | sudden | broken | filled
         worst = broken | ((steady | sudden) & (low > params.critical * target[rows]))
         severity[rows[worst]] = Severity.CRITICAL.rank
         value[rows] = low
@@ -166,7 +167,7 @@ RULE = Rule(
         "by chance with a probability of 1e-8. Above 10 times the target of this speed is a warning; above 1000 times "
         "it, or hard errors (link recoveries, link integrity) in 3 of 5 polls, is critical. One burst counts as three "
         "errors, so it cannot alarm alone, unless it fills half of a counter up to its top, as no later reading could "
-        "show that it goes on. Errors of the first 30 s after a link came up are left out. Else a saturated "
+        "show that it goes on: a warning. Errors of the first 30 s after a link came up are left out. Else a saturated "
         "counter and too few bits are no evidence. A port counts errors of its receive direction only: the fault may "
         "be the far end's transmitter."
     ),

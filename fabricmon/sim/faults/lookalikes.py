@@ -20,6 +20,8 @@ from fabricmon.sim.world import World
 NARROW_PERIOD = 9.0
 """Seconds in which a 32-bit counter of 4-byte words wraps once at the rate that `counter_wrap` sets (scenario S25)."""
 WORD = 4
+LONG_AGO = -1e9
+"""Seconds of the script: before the first reading."""
 CNP_RATE = 500.0
 """Congestion notifications a second of a port all of whose packets are marked, for `ecn_marks`."""
 IDLE = 0.02
@@ -57,13 +59,16 @@ def counter_reset(layout: Layout, ports: Sequence[str] | str, start: float = 0.0
 
 
 def counter_saturated(layout: Layout, port: str, start: float = 0.0, column: str = "symbol_errors") -> InjectedFault:
-    """A counter is at its top. ValueError for one that the ports lack, or that wraps."""
+    """A counter that was one short of its top comes there. ValueError for one that the ports lack, or that wraps."""
     row = layout.port(port)
-    name = layout.port_name(row)
-    if column not in counting(Kind.PORT, layout.link_layer) or math.isnan(CATALOGUE[column].top):
+    name, top = layout.port_name(row), CATALOGUE[column].top
+    if column not in counting(Kind.PORT, layout.link_layer) or math.isnan(top):
         raise ValueError(f"no port of link layer {layout.link_layer} has a counter {column} that stops at its top")
-    step = Step(start, f"{name}: {column} at its top", lambda w: w.count((row,), column, 2.0**48))
-    return InjectedFault("saturated counter (benign)", (step,))
+    nearly = Step(LONG_AGO, "", lambda w: _set(w, row, column, top - 1.0))
+    return InjectedFault(
+        "saturated counter (benign)",
+        (nearly, Step(start, f"{name}: {column} at its top", lambda w: w.count((row,), column, 1.0))),
+    )
 
 
 def counter_wrap(layout: Layout, port: str, start: float = 0.0, period: float = NARROW_PERIOD) -> InjectedFault:
@@ -233,6 +238,10 @@ def _hosts(layout: Layout, hosts: Sequence[str] | int, seed: int) -> NDArray[np.
             raise ValueError(f"between 1 and {len(layout.hosts)} hosts, got {hosts}")
         return np.sort(np.random.default_rng(seed).permutation(len(layout.hosts))[:hosts])
     return np.array([layout.host(host) for host in ([hosts] if isinstance(hosts, str) else hosts)], np.intp)
+
+
+def _set(world: World, row: int, column: str, value: float) -> None:
+    world.ports.raw[column][row] = np.uint64(value)
 
 
 def _freeze(world: World, row: int, frozen: bool) -> None:
