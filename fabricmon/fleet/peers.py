@@ -90,7 +90,10 @@ class Read(NamedTuple):
         return np.where(unrated, self.pressure.unrated.latest[0, rows], self.of_line(rows))
 
     def at_work(self, rows: Numbers, share: Floats) -> Bools:
-        found = (share >= ACTIVE) & (self.pressure.traffic.until[rows] >= self.now)
+        """Which send and receive: of a job that stands still others may send to its ports still."""
+        traffic = self.pressure.traffic.latest
+        one_way = np.fmin(traffic[0, rows], traffic[1, rows]) < ACTIVE
+        found = (share >= ACTIVE) & ~one_way & (self.pressure.traffic.until[rows] >= self.now)
         return np.asarray(found & (self.links.link[rows] == link.UP) & self.table.present[rows])
 
 
@@ -103,8 +106,8 @@ class Peers(RowState):
     median    of its peers then
     own       x / median as it usually is; it counts from WINDOWS windows on
     of_own    x / median over the last WINDOWS windows as a share of that; 1 before
-    of_host   x / what the other adapters of the host carry, divided by the median of that of its peers, over the last
-              WINDOWS windows; 1 unknown
+    of_host   x / the least that another adapter of the host carries, divided by the median of that of its peers, over
+              the last WINDOWS windows; 1 unknown
     low_on_host  how many of the last WINDOWS windows were low by that
     as_usual  `now` of the window before it began to carry less: where the sum of what is missing was nought last
               (docs/methods.md#peer-comparison)
@@ -133,6 +136,8 @@ class Peers(RowState):
     _windows = per_row(np.uint16)
     _beside_windows = per_row(np.uint16)
     _recent = per_row(np.float32, np.nan)
+    _past = per_row(np.float32, np.nan)  # x as it usually is, and over the last WINDOWS windows
+    _lately = per_row(np.float32, np.nan)
     _learned = per_row(np.int16)
     _missing = per_row(np.float32)
     _task = per_row(np.int64, -1)
@@ -226,11 +231,12 @@ class Peers(RowState):
         self._sum_up(rows, np.where(self._learned[rows] >= WINDOWS, share / usual / own, 1.0), stale, now)
         slower = share < (1.0 - GAP) * usual
         beside = _of_few(slower & self._beside(rows, group, share, stale, read), group, size)
-        changed = slower & (share < (1.0 - GAP) * own * usual) & _low(against, *_middle(group, against), Z_OWN, GAP_OWN)
+        changed = slower & self._fell(rows, share) & (share < (1.0 - GAP) * own * usual)
+        changed &= _low(against, *_middle(group, against), Z_OWN, GAP_OWN)
         slow = _of_few(_low(share, usual, spread), group, size) | beside
         slow |= changed & _of_few(np.abs(against - 1.0) > CHANGED, group, size, every=True)
         slow |= _of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, size)
-        self._learn(rows, share / usual, slow)
+        self._learn(rows, share, share / usual, slow)
         self.low[rows] = _remember(self._windows, rows, slow, stale)
         self.low_on_host[rows] = _remember(self._beside_windows, rows, beside, stale)
         self.seen[rows] = np.minimum(np.where(stale, 0, self.seen[rows]) + 1, WINDOWS)
@@ -276,13 +282,22 @@ class Peers(RowState):
         own = np.where(known, self.own[rows], 1.0).astype(np.float64)
         return np.where(known, recent / own, 1.0), own
 
-    def _learn(self, rows: Numbers, ratio: Floats, slow: Bools) -> None:
+    def _fell(self, rows: Numbers, share: Floats) -> Bools:
+        """Which carry less than they usually do, whatever their peers do: where the median rose they do not."""
+        lately = np.where(self._learned[rows] > 0, self._lately[rows], share).astype(np.float64)
+        self._lately[rows] = lately = lately + (share - lately) * RECENT
+        return np.asarray((self._learned[rows] >= WINDOWS) & (lately < (1.0 - GAP) * self._past[rows]))
+
+    def _learn(self, rows: Numbers, share: Floats, ratio: Floats, slow: Bools) -> None:
         """Take over what share divided by median is now. Of a row that is low, or carries more or less than usual, it
         counts as one of USUAL windows: else a burst of minutes would be usual, and what follows it low."""
         learned = np.minimum(self._learned[rows] + 1, USUAL)
         own = np.where(learned > 1, self.own[rows], ratio)
         odd = slow | ((learned > WINDOWS) & (np.abs(self._recent[rows] / own - 1.0) > CHANGED))
-        self.own[rows] = own + (ratio - own) / np.where(odd, USUAL, learned)
+        weight = 1.0 / np.where(odd, USUAL, learned)
+        self.own[rows] = own + (ratio - own) * weight
+        past = np.where(learned > 1, self._past[rows], share)
+        self._past[rows] = past + (share - past) * weight
         self._learned[rows] = learned
 
 

@@ -1,4 +1,4 @@
-"""What each port carries as a share of what the other adapters of its host carry. Pure, NumPy.
+"""What each port carries as a share of what the other adapters of its host carry, at least. Pure, NumPy.
 
 Method: docs/methods.md#peer-comparison. The adapters of a host work for the same jobs at the same moments, so this
 share hardly changes with the job, its phases or the load.
@@ -29,7 +29,6 @@ class Siblings:
         self._node[rows] = np.unique(node[rows], return_inverse=True)[1]
         self._adapter[rows] = np.unique(own, return_inverse=True)[1]
         self._nodes = int(self._node.max(initial=-1)) + 1
-        self._adapters = int(self._adapter.max(initial=-1)) + 1
 
     def of(self, rows: Numbers) -> Numbers:
         """All ports of the hosts of some rows."""
@@ -39,16 +38,23 @@ class Siblings:
         return self._rows[wanted[self._node[self._rows]]]
 
     def shares(self, rows: Numbers, value: Floats, near: Numbers, carried: Floats, at_work: Bools) -> Floats:
-        """Value of each row divided by the mean of the ports of the host's other adapters at work, NaN without one.
+        """Value of each row divided by the least that another adapter of its host carries on average of its ports, NaN
+        without two others at work. The least, as one of them may have work of its own.
 
         near, carried, at_work  what `of` gave, the value of each and whether it counts
         """
         near, carried = near[at_work], carried[at_work]
-        host, adapter = self._node[near], self._adapter[near]
-        total, count = (np.bincount(host, x, self._nodes + 1) for x in (carried, None))
-        mine, ports = (np.bincount(adapter, x, self._adapters + 1) for x in (carried, None))
+        adapters, number, ports = np.unique(self._adapter[near], return_inverse=True, return_counts=True)
+        mean = np.bincount(number, carried, len(adapters)) / ports
+        host = np.zeros(len(adapters), np.int64)
+        host[number] = self._node[near]
+        order = np.lexsort((mean, host))
+        first = np.searchsorted(host[order], np.arange(self._nodes + 1))  # of each host
+        count = np.diff(np.append(first, len(order)))
         at, own = self._node[rows], self._adapter[rows]
-        others = count[at] - ports[own]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found = value * others / (total[at] - mine[own])
-        return np.where((at >= 0) & (others > 0), found, np.nan)
+        several = (at >= 0) & (count[at] > 2)
+        found = np.full(len(rows), np.nan)
+        least = order[first[at[several]]]
+        least = np.where(adapters[least] == own[several], order[first[at[several]] + 1], least)
+        found[several] = value[several] / mean[least]
+        return found

@@ -114,14 +114,19 @@ def evidence(view: View, row: int, params: LinkErrorsParams) -> tuple[Evidence, 
         f"S = {onset:.1f} nats, limit {params.onset:.4g}; S <- max(0, S + x ln(l1/l0) - (l1 - l0)), x at most 3 a poll "
         "(docs/methods.md#cusum)"
     )
-    readings.append(reading(text, formula, for_it=rises))
+    filled = float(errors.filled[row])
+    if rises or filled < FILLED:
+        readings.append(reading(text, formula, for_it=rises))
     polls = int(_SET_BITS[errors.hard[row]])
     if polls:
         text = f"hard errors ({' or '.join(HARD)} rose) in {polls} of the last {HARD_POLLS} polls"
         formula = f"{params.hard_polls} of {HARD_POLLS} polls"
         hard = polls >= params.hard_polls
         readings.append(reading(text, formula, polls, params.hard_polls, hard, "link_errors.hard"))
-    if errors.blind[row]:
+    if filled >= FILLED:
+        text = f"{filled:,.0f} errors in one reading took a counter to its top: whether they go on it cannot show"
+        readings.append(reading(text, f"{FILLED:g} or more"))
+    elif errors.blind[row]:
         text = "an error counter of this port is saturated: the true ratio may be higher"
         readings.append(reading(text))
     return tuple(readings)

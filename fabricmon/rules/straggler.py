@@ -129,7 +129,8 @@ def evidence(view: View, row: int, params: StragglerParams) -> tuple[Evidence, .
     if rated:
         found = [reading(text, formula, share, median, low >= params.windows, "straggler.share")]
     if peers.low_on_host[row] >= params.windows:
-        text = f"{float(peers.of_host[row]):.0%} of what the other adapters of its host carry, in relation to its peers"
+        of_host = f"{float(peers.of_host[row]):.0%}"
+        text = f"{of_host} of what another adapter of its host carries at least, in relation to its peers"
         formula = f"below their median by {Z_OWN:g} x max(1.4826 MAD, 2 %) and {GAP_OWN:.0%}"
         found.append(reading(text, formula))
     if peers.pausing[row] > peers.usual[row] + GAP / 2:

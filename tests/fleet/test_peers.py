@@ -38,7 +38,7 @@ class Rails:
 
     def set(self, share: list[float], pausing: list[float]) -> None:
         self.tracks.pressure.traffic.latest[0, : self.n] = share
-        self.tracks.pressure.traffic.latest[1, : self.n] = 0.0
+        self.tracks.pressure.traffic.latest[1, : self.n] = share
         self.tracks.pressure.pausing.latest[0, : self.n] = pausing
 
     def advance(self, seconds: float = 0.0) -> None:
@@ -60,7 +60,8 @@ class Rails:
 
 
 def lows(share: list[float], pausing: list[float], beside: list[float]) -> list[bool]:
-    """Which ports of one group at work are low; `beside`: what the other ports of their hosts carry, NaN unknown."""
+    """Which ports of one group at work are low; `beside`: what another port of their hosts carries at least, NaN
+    without two others."""
     usual, rests = statistics.median(share), statistics.median(pausing)
     spread = 1.4826 * statistics.median(abs(x - usual) for x in share)
     jitter = 1.4826 * statistics.median(abs(x - rests) for x in pausing)
@@ -80,7 +81,7 @@ def lows(share: list[float], pausing: list[float], beside: list[float]) -> list[
 @pytest.mark.parametrize("seed", range(4))
 def test_windows_of_random_shares(seed: int) -> None:
     rng = random.Random(seed)
-    rails = Rails(32)
+    rails = Rails(32, 3)
     rows = range(rails.n)
     groups = defaultdict(list)
     for row in rows:
@@ -107,7 +108,7 @@ def test_windows_of_random_shares(seed: int) -> None:
             paused = [0.0 if math.isnan(shown[1][r]) else shown[1][r] for r in works]
             of = rails.table.node
             others = [[shown[0][r] for r in busy if r != row and of[r] == of[row]] for row in works]
-            beside = [statistics.fmean(carried) if carried else math.nan for carried in others]
+            beside = [min(carried) if len(carried) > 1 else math.nan for carried in others]
             for row, low in zip(works, lows([shown[0][r] for r in works], paused, beside), strict=True):
                 seen[row].append(low)
                 usual[row] = statistics.median(shown[0][r] for r in works)
@@ -128,6 +129,31 @@ def test_the_gap_is_eight_percent(share: float, low: bool) -> None:
     rails.advance()
     rails.window()
     assert rails.peers.low[: rails.n].tolist() == [int(low)] + [0] * (rails.n - 1)
+
+
+def test_a_port_that_only_receives_is_not_at_work() -> None:
+    """Others may send to the ports of a job that stands still."""
+    rails = Rails(nics=1)
+    rails.set([0.2] + [0.5] * (rails.n - 1), [0.0] * rails.n)
+    rails.tracks.pressure.traffic.latest[0, 0] = 0.0
+    rails.advance()
+    rails.window()
+    assert rails.peers.seen[: rails.n].tolist() == [0] + [1] * (rails.n - 1)
+    assert not rails.peers.low[: rails.n].any()
+
+
+def test_a_port_that_carries_what_it_did_is_not_low_where_its_peers_carry_more() -> None:
+    rails = Rails(12, 1)
+    amounts = [0.1 + 0.05 * at for at in range(12)]
+    rails.set(amounts, [0.0] * 12)
+    rails.advance()
+    for _ in range(2 * WINDOWS):
+        rails.window()
+    rails.set([0.1, *(2 * amount for amount in amounts[1:])], [0.0] * 12)
+    for _ in range(2 * WINDOWS):
+        rails.window()
+    assert rails.peers.of_own[0] < 0.7
+    assert not rails.peers.low[0]
 
 
 @pytest.mark.parametrize(("odd", "low"), [(1, 1), (2, 2), (3, 0)])
@@ -161,7 +187,7 @@ def test_ports_of_two_jobs_are_two_groups() -> None:
     of = {(rails.table.ids[row].node, rails.table.ids[row].name): row % 2 for row in range(18)}
     rails.jobs(of)
     rails.set([0.2 if row % 2 else 0.5 for row in range(20)], [0.0] * 20)
-    rails.tracks.pressure.traffic.latest[0, 4] = 0.3
+    rails.tracks.pressure.traffic.latest[:2, 4] = 0.3
     rails.advance()
     rails.window()
     assert np.flatnonzero(rails.peers.low[:20]).tolist() == [4]

@@ -213,6 +213,11 @@ EXPECTED: dict[str, list[str]] = {
         "[S = 38.5 nats, limit 20.6; S <- max(0, S + x ln(l1/l0) - (l1 - l0)), x at most 3 a poll]",
     ],
     "saturated": [
+        "link_errors host-000/mlx5_1/1 warning",
+        "for: 1.336e-09/1e-14 65,535 errors in 2 min at 400 Gb/s (4.8e+13 bits), bit error ratio 1.3e-09 to 1.4e-09 "
+        "[short window: lower bound chi2inv(1e-8, 2k)/2n > 10 x target 1e-15 is a warning, > 1000 x critical]",
+        "for: 65,535 errors in one reading took a counter to its top: whether they go on it cannot show "
+        "[32768 or more]",
         "telemetry_quality host-000/mlx5_1/1 info {'problem': 'saturated'}",
         "for: 6.554e+04/6.554e+04 symbol_errors is saturated at 65535: a lower bound that cannot rise "
         "[16-bit counter that stops at all ones]",

@@ -219,7 +219,7 @@ def of_jobs(others: tuple[float, ...] = (1.0, 1.0, 1.0)) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("others", "found"), [((1.0, 1.0, 1.0), "warning"), ((0.3, 1.0, 1.0), "info"), ((0.3, 0.3, 0.3), "")]
+    ("others", "found"), [((1.0, 1.0, 1.0), "warning"), ((0.3, 1.0, 1.0), ""), ((0.3, 0.3, 0.3), "")]
 )
 def test_a_port_that_carries_less_than_the_others_of_its_host_needs_no_past(
     others: tuple[float, ...], found: str
@@ -228,9 +228,9 @@ def test_a_port_that_carries_less_than_the_others_of_its_host_needs_no_past(
     ports, rng = Ports(hosts=32, nics=4), np.random.default_rng(4)
     work(ports, of_jobs(others), 30, rng, noise=0.015)
     assert {str(s.severity) for s in ports.open("straggler")} == ({found} if found else set())
-    if found == "warning":
+    if found:
         assert named(ports) == ["host-003/mlx5_2/1"]
-        assert "of what the other adapters of its host carry" in ports.open("straggler")[0].evidence[1].text
+        assert "of what another adapter of its host carries at least" in ports.open("straggler")[0].evidence[1].text
 
 
 @pytest.mark.parametrize(("more", "found"), [(1.0, []), (0.3, ["host-003/mlx5_1/1"])])
