@@ -171,13 +171,15 @@ def _groups_uneven(graph: Graph, network: Network, shape: Shape) -> Iterator[Fin
                     "lost_global_links", (names[i], names[j]),
                     f"the groups of {names[i]} and {names[j]} are joined by {between[i, j]} links, most by {usual}",
                 )  # fmt: skip
-    apart = [
-        f"{graph.name(a)} - {graph.name(b)}"
-        for group in groups
-        for at, a in enumerate(group)
-        for b in group[at + 1 :]
-        if b not in network.joined[a] and (not plus or network.level[a] != network.level[b])
-    ]
+    apart: list[str] = []
+    for group in groups:
+        pairs = [
+            (a, b) for at, a in enumerate(group) for b in group[at + 1 :]
+            if not plus or network.level[a] != network.level[b]
+        ]  # fmt: skip
+        missing = [f"{graph.name(a)} - {graph.name(b)}" for a, b in pairs if b not in network.joined[a]]
+        if len(missing) <= (1.0 - MOST) * len(pairs):  # else it is no group: two that many cables join
+            apart += missing
     if apart:
         yield Finding(
             "lost_local_link", tuple(sorted(apart, key=natural)),

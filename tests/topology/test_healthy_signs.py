@@ -88,6 +88,17 @@ def test_planes_that_are_not_equal() -> None:
     assert {finding.kind for finding in found} == {"missing_rail", "uneven_planes"}
 
 
+def test_switches_of_which_most_pairs_are_not_connected_are_no_group() -> None:
+    """Ten pairs of a group of eight are: what many cables join need not be meant as one group."""
+    graph = shapes.dragonfly(9, 8, 2, 2)
+    ring = {frozenset((named(graph, f"g0-s{at}"), named(graph, f"g0-s{to}"))) for at in range(8) for to in range(8)
+            if (to - at) % 8 == 1 or (at, to) in ((0, 4), (2, 6))}  # fmt: skip
+    inside = {named(graph, f"g0-s{at}") for at in range(8)}
+    sparse = without(graph, lambda link: {link.a.node, link.b.node} <= inside
+                     and frozenset((link.a.node, link.b.node)) not in ring)  # fmt: skip
+    assert "lost_local_link" not in {finding.kind for finding in checked(sparse)}
+
+
 def test_groups_of_a_dragonfly_that_lost_cables() -> None:
     graph = shapes.dragonfly(9, 8, 2, 2)
     near, far = (named(graph, name) for name in ("g0-s0", "g0-s1"))
