@@ -13,24 +13,29 @@ from math import log
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.beginnings import MOSTLY, Beginning, Witnessed, beginnings
+from fabricmon.engine.diagnosis.beginnings import Beginning, Witnessed, beginnings
 from fabricmon.engine.diagnosis.causes import GROUPS
 from fabricmon.engine.diagnosis.coincidence import DAY, UNLIKELY, BeginningRate, chance
-from fabricmon.engine.diagnosis.neighbours import by_place, run_of
+from fabricmon.engine.diagnosis.enough import (
+    ABSORBED,
+    LEAST_UNMAPPED,
+    are_pairs,
+    count,
+    foremost,
+    least_of,
+    least_of_groups,
+    share,
+)
+from fabricmon.engine.diagnosis.neighbours import by_place
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.phenomena import FLAPPING, FRESH, PHENOMENA, Phenomenon
-from fabricmon.engine.diagnosis.places import are_apart, share_of_place, without_strangers
+from fabricmon.engine.diagnosis.places import without_strangers
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Ids, Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
 
 T = SymptomType
-LEAST = 4
-"""Beginnings of single parts that can have an unknown common cause (docs/methods.md#learned-groups)."""
-LEAST_UNMAPPED = 2
-"""The same of ports and hosts of which no map shows what they share, as the two of a module or a chassis, where
-`Phenomenon.pairs`."""
 USUAL = (
     1.0  # a day: beginnings of a kind in a fabric of which nothing is known yet, the prior of the rate (design choice)
 )
@@ -40,7 +45,6 @@ SMALLEST = 1e-6
 """Chance in a day below which the model itself may be wrong: beginnings are only nearly Poisson. As the leak of a state
 that is read (causes.py)."""
 MOST = 64  # causes that are remembered; the oldest go
-ABSORBED = 0.5  # share of the members that a known group must explain to end a cause
 
 
 GATHERING = 5.0
@@ -135,7 +139,7 @@ class CommonCauses:
             names.append(cause.name)
             ids[[row for row in cause.rows if row < len(ids)]] = slot
             if mine:
-                first = _foremost(mine, domains)
+                first = foremost(mine, domains)
                 found.append(_verdict(phenomenon, slot, cause, mine, first, self._grows(number, mine, now)))
                 taken |= {id(unit.verdict) for unit in mine if unit.verdict is not None}
         domains.divide(phenomenon.mode.domain, ids, names, phenomenon.table)
@@ -146,7 +150,7 @@ class CommonCauses:
     ) -> list[FaultVerdict]:
         """Remember the common cause of what began together in one place, if it has one; the verdicts, those of which
         more may follow marked."""
-        if (first := _foremost(cluster, domains)) is None:
+        if (first := foremost(cluster, domains)) is None:
             cluster = [unit for unit in cluster if not unit.known]
         else:
             cluster = without_strangers(first, cluster, domains)
@@ -155,8 +159,8 @@ class CommonCauses:
         phenomenon = PHENOMENA[number]
         rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
         odds = chance(len(cluster), rates[number].before(cluster[0].onset), phenomenon.within)
-        odds *= _share(phenomenon, cluster, domains) ** (len(cluster) - 1)
-        if _count(cluster) >= _least(phenomenon, cluster, domains) and odds < UNLIKELY:
+        odds *= share(phenomenon, cluster, domains) ** (len(cluster) - 1)
+        if count(cluster) >= least_of(phenomenon, cluster, domains) and odds < UNLIKELY:
             self._causes[number].append(_cause(phenomenon, cluster, odds))
         elif len(cluster) > 1 and self._grows(number, cluster, now):
             verdicts = _gathering(verdicts, cluster)
@@ -173,7 +177,7 @@ class CommonCauses:
             if new or not all(unit.rows <= cause.rows for unit in mine):
                 parts = self._by_place(number, [*mine, *new], domains)
                 part = max(parts, key=lambda part: sum(len(unit.rows & cause.rows) for unit in part))
-                first = _foremost(part, domains)
+                first = foremost(part, domains)
                 part = part if first is None else without_strangers(first, part, domains)
                 cause.rows.difference_update(*(unit.rows for unit in mine))
                 cause.rows.update(*(unit.rows for unit in part))
@@ -241,8 +245,8 @@ def _end(
         mine = [unit for unit in units if unit.rows & cause.rows]
         largest = max((len(unit.rows) for unit in mine if unit.wide), default=0)
         absorbed = largest > ABSORBED * sum(len(unit.rows) for unit in mine)
-        paired = absorbed and _pairs(phenomenon, mine, domains)
-        if not mine or (absorbed and _count(mine) < (LEAST_UNMAPPED if paired else _least_groups(mine))):
+        paired = absorbed and are_pairs(phenomenon, mine, domains)
+        if not mine or (absorbed and count(mine) < (LEAST_UNMAPPED if paired else least_of_groups(mine))):
             causes.remove(cause)
 
 
@@ -259,12 +263,6 @@ def clusters(units: Sequence[Beginning], within: float) -> list[list[Beginning]]
     return found
 
 
-def _count(units: Sequence[Beginning]) -> int:
-    """Beginnings of some units: of whole leaves and rails alone their leaves, else the units."""
-    alike = len(units) > 1 and all(unit.leaves and not unit.partly for unit in units)
-    return sum(unit.leaves for unit in units) if alike else len(units)
-
-
 def _cause(phenomenon: Phenomenon, cluster: Sequence[Beginning], odds: float) -> _Cause:
     onset = min(unit.onset for unit in cluster)
     begin = datetime.fromtimestamp(onset, UTC).strftime("%H:%M:%S")
@@ -279,95 +277,6 @@ def _gathering(verdicts: Sequence[FaultVerdict], cluster: Sequence[Beginning]) -
     """The verdicts, with those of a cluster marked: more may follow."""
     mine = {id(unit.verdict) for unit in cluster if unit.verdict is not None}
     return [replace(verdict, gathering=True) if id(verdict) in mine else verdict for verdict in verdicts]
-
-
-def _foremost(units: Sequence[Beginning], domains: RowDomains) -> Beginning | None:
-    """The known group that explains most of what began together, None where none does. Another group that fails as a
-    whole is no part of it that is filed at the wrong place. More than half is most where all else may be its ports."""
-    wide = sorted((unit for unit in units if unit.wide), key=lambda unit: -len(unit.rows))
-    every = sum(len(unit.rows) for unit in units)
-    if not wide or not all(unit.partly or unit.loose for unit in wide[1:]):
-        return None
-    first, mine = wide[0], len(wide[0].rows)
-    if _goes_on(first, units, domains):
-        return None
-    return first if mine >= MOSTLY * every or (mine > ABSORBED * every and _fits(first, units, domains)) else None
-
-
-def _goes_on(first: Beginning, units: Sequence[Beginning], domains: RowDomains) -> bool:
-    """Whether all hosts next to a group's, which are on another supply, fell silent with it: what they share goes on
-    beyond it."""
-    own = without_strangers(first, units, domains) if first.of_hosts else units
-    others = [unit for unit in units if not any(unit is one for one in own)]
-    run = run_of([first, *others], domains, Kind.NODE) if others else None
-    return run is not None and run.whole
-
-
-def _share(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> float:
-    """Chance that another beginning is in the place where all of these are."""
-    run = run_of(cluster, domains, phenomenon.table) if phenomenon.local else None
-    return min(share_of_place(cluster, domains), 1.0 if run is None else run.share)
-
-
-def _fits(first: Beginning, units: Iterable[Beginning], domains: RowDomains) -> bool:
-    """Whether all others may be ports of the first: no leaf is known of them, and their adapters have the names of its
-    own (one rail)."""
-    rest = [unit for unit in units if unit is not first]
-    rows = [row for unit in rest for row in unit.rows]
-    return bool(rest) and all(unit.loose for unit in rest) and domains.devices(rows) <= domains.devices(first.rows)
-
-
-def _least(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> int:
-    """Beginnings from which a cluster can have a common cause. A group and what may be its ports are two."""
-    if _are_cables(phenomenon, cluster, domains):
-        return 2
-    if not any(unit.wide for unit in cluster):
-        return LEAST_UNMAPPED if _pairs(phenomenon, cluster, domains) else LEAST
-    first = _foremost(cluster, domains)
-    own = [unit for unit in cluster if unit is first or unit.loose or not unit.wide]
-    if first is not None and _fits(first, own, domains):
-        return 2
-    return LEAST_UNMAPPED if _pairs(phenomenon, cluster, domains) else _least_groups(cluster)
-
-
-def _pairs(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> bool:
-    """Whether two are enough: ports and hosts of which no map shows what they share, or adapters of one cage of such
-    ports, which is a doubtful name for what hosts beside it have, too. What ports of one host share is known."""
-    if not phenomenon.pairs or not all(unit.unplaced for unit in cluster):
-        return False
-    host = domains.by_table[phenomenon.table].ids["host"]
-    hosts = [np.unique(host[list(unit.rows)]) for unit in cluster]
-    if any(unit.wide and len(mine) > 1 for unit, mine in zip(cluster, hosts, strict=True)):
-        return False
-    return len(np.unique(np.concatenate(hosts))) > 1 and not are_apart(cluster, domains)
-
-
-def _are_cables(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> bool:
-    """Whether so many links of hosts next to each other, of several parts that have few each, are down or have bit
-    errors that it is what their cables share, or the air: all hosts report, and no such part has links of another."""
-    verdicts = [unit.verdict for unit in cluster if unit.verdict is not None]
-    known = all(verdict.domain in SMALL and T.AGENT_SILENT not in verdict.explained for verdict in verdicts)
-    links = sum(len(unit.rows) for unit in cluster)
-    if not known or links < LEAST or not all(unit.types in ALIKE for unit in cluster):
-        return False
-    run = run_of(cluster, domains, phenomenon.table)
-    return run is not None and run.whole
-
-
-ALIKE = (frozenset({T.LINK_DOWN}), frozenset({T.LINK_ERRORS}))
-SMALL = frozenset({"link", "nic", "host", "cage", "module", "pcie_switch"})
-
-
-def _least_groups(units: Iterable[Beginning]) -> int:
-    """Beginnings with a group among them that can have an unknown common cause. Two groups of hosts that fall silent
-    together are one segment of the management network or one feed; two parts of groups that go down at one moment are
-    doubtful names for what has cables in both, which does not flap; two whole leaves are two, with one cable beside
-    them, too."""
-    wide = [unit for unit in units if unit.wide]
-    whole = [unit for unit in wide if not unit.partly]
-    if all(T.AGENT_SILENT in unit.types for unit in whole) and not all(unit.types <= FLAPPING for unit in wide):
-        return 2
-    return LEAST if len(whole) == len(wide) == 2 and _count(wide) == 2 else 3
 
 
 def _verdict(

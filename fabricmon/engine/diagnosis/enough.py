@@ -1,0 +1,121 @@
+"""Whether so many beginnings at one moment are enough for an unknown common cause, and the known group that explains
+them (docs/methods.md#unknown-common-cause). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.beginnings import MOSTLY, Beginning
+from fabricmon.engine.diagnosis.neighbours import run_of
+from fabricmon.engine.diagnosis.phenomena import FLAPPING, Phenomenon
+from fabricmon.engine.diagnosis.places import are_apart, share_of_place, without_strangers
+from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.model import Kind
+
+T = SymptomType
+LEAST = 4
+"""Beginnings of single parts that can have an unknown common cause (docs/methods.md#learned-groups)."""
+LEAST_UNMAPPED = 2
+"""The same of ports and hosts of which no map shows what they share, as the two of a module or a chassis, where
+`Phenomenon.pairs`."""
+ABSORBED = 0.5  # share of the members that a known group must explain to end a cause
+
+
+def count(units: Sequence[Beginning]) -> int:
+    """Beginnings of some units: of whole leaves and rails alone their leaves, else the units."""
+    alike = len(units) > 1 and all(unit.leaves and not unit.partly for unit in units)
+    return sum(unit.leaves for unit in units) if alike else len(units)
+
+
+def foremost(units: Sequence[Beginning], domains: RowDomains) -> Beginning | None:
+    """The known group that explains most of what began together, None where none does. Another group that fails as a
+    whole is no part of it that is filed at the wrong place. More than half is most where all else may be its ports."""
+    wide = sorted((unit for unit in units if unit.wide), key=lambda unit: -len(unit.rows))
+    every = sum(len(unit.rows) for unit in units)
+    if not wide or not all(unit.partly or unit.loose for unit in wide[1:]):
+        return None
+    first, mine = wide[0], len(wide[0].rows)
+    if _goes_on(first, units, domains):
+        return None
+    return first if mine >= MOSTLY * every or (mine > ABSORBED * every and _fits(first, units, domains)) else None
+
+
+def _goes_on(first: Beginning, units: Sequence[Beginning], domains: RowDomains) -> bool:
+    """Whether all hosts next to a group's, which are on another supply, fell silent with it: what they share goes on
+    beyond it."""
+    own = without_strangers(first, units, domains) if first.of_hosts else units
+    others = [unit for unit in units if not any(unit is one for one in own)]
+    run = run_of([first, *others], domains, Kind.NODE) if others else None
+    return run is not None and run.whole
+
+
+def share(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> float:
+    """Chance that another beginning is in the place where all of these are."""
+    run = run_of(cluster, domains, phenomenon.table) if phenomenon.local else None
+    return min(share_of_place(cluster, domains), 1.0 if run is None else run.share)
+
+
+def _fits(first: Beginning, units: Iterable[Beginning], domains: RowDomains) -> bool:
+    """Whether all others may be ports of the first: no leaf is known of them, and their adapters have the names of its
+    own (one rail)."""
+    rest = [unit for unit in units if unit is not first]
+    rows = [row for unit in rest for row in unit.rows]
+    return bool(rest) and all(unit.loose for unit in rest) and domains.devices(rows) <= domains.devices(first.rows)
+
+
+def least_of(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> int:
+    """Beginnings from which a cluster can have a common cause. A group and what may be its ports are two."""
+    if _are_cables(phenomenon, cluster, domains):
+        return 2
+    if not any(unit.wide for unit in cluster):
+        return LEAST_UNMAPPED if are_pairs(phenomenon, cluster, domains) else LEAST
+    first = foremost(cluster, domains)
+    own = [unit for unit in cluster if unit is first or unit.loose or not unit.wide]
+    if first is not None and _fits(first, own, domains):
+        return 2
+    return LEAST_UNMAPPED if are_pairs(phenomenon, cluster, domains) else least_of_groups(cluster)
+
+
+def are_pairs(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> bool:
+    """Whether two are enough: ports and hosts of which no map shows what they share, or adapters of one cage of such
+    ports, which is a doubtful name for what hosts beside it have, too. What ports of one host share is known."""
+    if not phenomenon.pairs or not all(unit.unplaced for unit in cluster):
+        return False
+    host = domains.by_table[phenomenon.table].ids["host"]
+    hosts = [np.unique(host[list(unit.rows)]) for unit in cluster]
+    if any(unit.wide and len(mine) > 1 for unit, mine in zip(cluster, hosts, strict=True)):
+        return False
+    return len(np.unique(np.concatenate(hosts))) > 1 and not are_apart(cluster, domains)
+
+
+def _are_cables(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> bool:
+    """Whether so many links of hosts next to each other, of several parts that have few each, are down or have bit
+    errors that it is what their cables share, or the air: all hosts report, and no such part has links of another."""
+    verdicts = [unit.verdict for unit in cluster if unit.verdict is not None]
+    known = all(verdict.domain in SMALL and T.AGENT_SILENT not in verdict.explained for verdict in verdicts)
+    links = sum(len(unit.rows) for unit in cluster)
+    if not known or links < LEAST or not all(unit.types in ALIKE for unit in cluster):
+        return False
+    run = run_of(cluster, domains, phenomenon.table)
+    return run is not None and run.whole
+
+
+ALIKE = (frozenset({T.LINK_DOWN}), frozenset({T.LINK_ERRORS}))
+"""What each of them shows, alone, where cables fail together or the air is too warm."""
+SMALL = frozenset({"link", "nic", "host", "cage", "module", "pcie_switch"})
+"""Domains of parts that have few links."""
+
+
+def least_of_groups(units: Iterable[Beginning]) -> int:
+    """Beginnings with a group among them that can have an unknown common cause. Two groups of hosts that fall silent
+    together are one segment of the management network or one feed; two parts of groups that go down at one moment are
+    doubtful names for what has cables in both, which does not flap; two whole leaves are two, with one cable beside
+    them, too."""
+    wide = [unit for unit in units if unit.wide]
+    whole = [unit for unit in wide if not unit.partly]
+    if all(T.AGENT_SILENT in unit.types for unit in whole) and not all(unit.types <= FLAPPING for unit in wide):
+        return 2
+    return LEAST if len(whole) == len(wide) == 2 and count(wide) == 2 else 3
