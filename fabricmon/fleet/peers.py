@@ -245,9 +245,7 @@ class Peers(RowState):
         self.size[rows], self.of_own[rows] = size[group], against
         self.evaluated[rows] = now
 
-    def _beside(
-        self, rows: Numbers, group: Numbers, share: Floats, stale: Bools, read: Read
-    ) -> Bools:
+    def _beside(self, rows: Numbers, group: Numbers, share: Floats, stale: Bools, read: Read) -> Bools:
         """Which carry less than the other adapters of their host, as their peers do not."""
         low, ratio = np.zeros(len(rows), np.bool_), np.ones(len(rows))
         if self._siblings is not None:

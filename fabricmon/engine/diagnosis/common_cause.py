@@ -237,9 +237,7 @@ def _with_fallen(
     return found
 
 
-def _end(
-    phenomenon: Phenomenon, causes: list[_Cause], units: Iterable[Beginning], domains: RowDomains
-) -> None:
+def _end(phenomenon: Phenomenon, causes: list[_Cause], units: Iterable[Beginning], domains: RowDomains) -> None:
     """Forget causes without a bad member, and those that a known group explains now."""
     for cause in list(causes):
         mine = [unit for unit in units if unit.rows & cause.rows]

@@ -175,10 +175,12 @@ def port_health(
     found.damaged[vanished] = np.nan
     losses = ports.tracks.losses
     towards, read = losses.received_twice(len(ratio), ports.now), losses.ended[: len(ratio)]
-    return PortHealth(
-        domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read, domains.rails(),
-        losses.lost_a_second(len(ratio)), _errors_a_second(ports, found.worn),
-    )  # fmt: skip
+    health = PortHealth(
+        domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read, domains.rails()
+    )
+    if np.isfinite(found.worn).any():  # only what worn ports may account for is bounded by these
+        health.lost, health.errors = losses.lost_a_second(len(ratio)), _errors_a_second(ports, found.worn)
+    return health
 
 
 def _errors_a_second(ports: View, since: Floats) -> Floats:
