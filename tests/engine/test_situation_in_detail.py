@@ -259,3 +259,18 @@ def test_what_else_the_members_of_a_group_show_does_not_name_another_group_of_th
     assert {(one.component, one.status) for one in changed} == {
         ("leaf(leaf-1)", "firing"), ("module(leaf-1/1-2)", "resolved"),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("others", "beside", "told"), [(4, True, True), (4, False, False), (1, True, False)])
+def test_a_small_part_of_a_group_that_shows_something_else_is_a_cause_of_its_own(
+    others: int, beside: bool, told: bool
+) -> None:
+    """A plane loses packets and a module of two of its ports flaps; not after the plane, nor where it is most of it."""
+    situation = Situation()
+    ports = "a/1", "b/1", *(f"{letter}/1" for letter in "cdef"[:others])
+    plane = case("plane(0)", *ports, group=True, kind="fault_domain", linger=120.0)
+    step(situation, 101.0, plane)
+    flaps = frozenset(key(port)._replace(rule="link_flapping") for port in ports[:2])
+    module = case("module(leaf-1/1-2)", "a/1", "b/1", group=True, kind="fault_domain", claims=flaps)
+    changed = step(situation, 131.0, *((plane,) if beside else ()), module)
+    assert [one.component for one in changed] == (["module(leaf-1/1-2)"] if told else [])

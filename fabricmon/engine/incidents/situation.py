@@ -13,7 +13,7 @@ The laws, in the order of `step`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from fabricmon.model import ComponentId, Evidence, HistoryEntry, Impact, Inciden
 
 REMEMBER = 3600.0  # seconds for which a resolved incident is listed
 RESOLVED_MOST = 10_000
-MINOR = 0.5  # share of what several groups hold up to which another cause of it is no larger one
+MINOR = 0.5  # share of what groups hold up to which another cause of it is a small part of it, and no larger one
 
 
 @dataclass(slots=True)
@@ -209,27 +209,29 @@ class Situation:
     ) -> dict[str, Incident]:
         """Move the drafts that are incidents from `waiting` to `current`; the incidents that changed."""
         changed: dict[str, Incident] = {}
-        for id in [id for id, draft in waiting.items() if id in self.firing or not self._waits(id, draft, now)]:
+        drafted = waiting.keys() | current.keys()
+        free = [id for id, one in waiting.items() if id in self.firing or not self._waits(id, one, drafted, now)]
+        for id in free:
             current[id] = waiting.pop(id)
             incident = self._draw(id, current[id], now)
             if incident is not None:
                 changed[id] = incident
         return changed
 
-    def _waits(self, id: str, draft: IncidentDraft, now: float) -> bool:
-        """Whether a draft is not (yet) an incident."""
-        if draft.covered or self._held(id, draft, now):
+    def _waits(self, id: str, draft: IncidentDraft, drafted: Set[str], now: float) -> bool:
+        """Whether a draft is not (yet) an incident. `drafted`: incidents that have a draft in this step."""
+        if draft.covered or self._held(id, draft, drafted, now):
             return True
         first = self._first_seen.setdefault(id, now)
         return bool(draft.unsettled) and now - first < draft.wait
 
-    def _held(self, id: str, draft: IncidentDraft, now: float) -> bool:
+    def _held(self, id: str, draft: IncidentDraft, drafted: Set[str], now: float) -> bool:
         """Whether firing groups hold all that the draft claims: one, or several of which it has a minor part, as what
         is left of groups that recover is no new cause. Without evidence a group holds single members only. What else a
         member shows is held by its group, too: two groups of the same members would be named in turn."""
         owners = {self._owner.get(key) or "" for key in draft.claims}
         if "" in owners and draft.group:
-            groups = self._groups_of_components()
+            groups = self._groups_around(draft, drafted)
             owners = {self._owner.get(key) or groups.get(key.component, "") for key in draft.claims}
         records = [self.firing[owner] for owner in owners if owner in self.firing]
         if not records or len(records) < len(owners) or id in owners:
@@ -241,10 +243,16 @@ class Situation:
             return False
         return not (_is_wide(draft) and any(record.without_evidence(now) for record in records))
 
-    def _groups_of_components(self) -> dict[ComponentId, str]:
-        """Component -> the first firing group of which it is a member."""
-        groups = [(id, one) for id, one in self.firing.items() if one.draft is not None and one.draft.group]
-        return {key.component: id for id, one in reversed(groups) for key in one.claims}
+    def _groups_around(self, draft: IncidentDraft, drafted: Set[str]) -> dict[ComponentId, str]:
+        """Component -> the first firing group of which it is a member. Not of one that has a draft beside this one, of
+        which this one is a minor part: a module that flaps in a plane that loses packets is another cause."""
+        found: dict[ComponentId, str] = {}
+        for id, one in self.firing.items():
+            if one.draft is not None and one.draft.group:
+                members = {key.component for key in one.claims}
+                if id not in drafted or len(draft.components) > MINOR * len(members):
+                    found = dict.fromkeys(members, id) | found
+        return found
 
     def _draw(self, id: str, draft: IncidentDraft, now: float) -> Incident | None:
         """Open the incident of a draft, or let it follow; None where nothing changed that is worth storing."""
