@@ -14,6 +14,7 @@ from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.unmapped_maintenance import UnmappedMaintenance, unknown_components
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
+from fabricmon.engine.domains.groups import Ints
 from fabricmon.model import Kind, Maintenance
 from fabricmon.topology.graph import End, Graph, cable
 from tests.engine.conftest import RATE, World
@@ -323,6 +324,38 @@ def test_links_that_begin_to_lose_packets_together_are_one_fault(links: int, apa
     joined = CommonCauses().joined(found, {}, of_hosts(8, 2), seen, 160.0 + links * apart)
     assert [v.mode.word for v in joined] == words
     assert sorted(row for v in joined for row in v.explained[LOSS].tolist()) == list(range(2 * links))
+
+
+def of_losses(word: str, group: int, rows: list[int], onset: float) -> FaultVerdict:
+    mode = next(mode for mode in FLOW_MODES if mode.domain == word)
+    return FaultVerdict((mode,), group, 0.99, 0.99, 12.0, {LOSS: np.array(rows)}, onset, {}, (), None)
+
+
+def test_hosts_that_get_lossy_connections_together_are_one_fault_where_no_map_shows_more() -> None:
+    """What a gray switch loses goes to many hosts; of one without an agent no port is known."""
+    domains = of_hosts(8, 2)
+    domains.port.ids["host"][14:] = -1
+    hosts = [of_losses("host", host, [2 * host, 2 * host + 1], 100.0) for host in range(8)]
+    (found,) = CommonCauses().joined(hosts, {}, domains, seen, 110.0)
+    assert (found.mode.word, found.explained[LOSS].tolist()) == ("common", list(range(16)))
+    mapped = of_hosts(8, 2)
+    mapped.port.ids["leaf"][:] = np.arange(16) // 4
+    assert CommonCauses().joined(hosts, {}, mapped, seen, 110.0) == hosts, "a map tells switches from hosts"
+
+
+def test_connections_that_lose_packets_from_their_first_reading_on_make_no_cause_and_join_one() -> None:
+    first = [of_losses("link", at, [at], 100.0) for at in range(4)]
+    later = [of_losses("host", 4, [8, 9], 110.0), of_losses("link", 12, [12], 110.0)]
+
+    def began(_kind: SymptomType, rows: Ints) -> bool:
+        return bool((rows < 8).any())
+
+    def unseen(_kind: SymptomType, _rows: Ints) -> bool:
+        return False
+
+    (found,) = CommonCauses().joined([*first, *later], {}, of_hosts(8, 2), began, 110.0)
+    assert found.explained[LOSS].tolist() == [0, 1, 2, 3, 8, 9, 12]
+    assert CommonCauses().joined([*first, *later], {}, of_hosts(8, 2), unseen, 110.0) == [*first, *later]
 
 
 # --- a leaf that flaps, seen first by the ports that stay down

@@ -33,6 +33,8 @@ class Beginning:
     wide    it is on a group; partly: no whole one (`_is_partly`)
     loose   no leaf is known of any of its ports: they may be those of another group
     unplaced  no map shows what it shares with others: no leaf of its ports, no chassis of its host
+    unseen  what a first reading showed, as of connections that lose packets from their first ones on: it began at an
+            unknown moment and makes no cause, but joins one
     known   it is a common cause already
     types   symptom types that show it
     leaves  of which it consists: 1 of a leaf, those of a rail, 0 of anything else
@@ -48,6 +50,7 @@ class Beginning:
     types: frozenset[SymptomType] = frozenset()
     leaves: int = 0
     unplaced: bool = False
+    unseen: bool = False
 
     @property
     def of_hosts(self) -> bool:
@@ -71,17 +74,17 @@ def beginnings(
             if phenomenon.table is Kind.NODE:
                 explained |= mine
             wide = verdict.domain in GROUPS - {"host"}
-            began = any(witnessed(kind, some) for kind, some in rows.items())
-            if began and (wide or not phenomenon.only_groups):
+            unseen = not any(witnessed(kind, some) for kind, some in rows.items())
+            if (phenomenon.unmapped or not unseen) and (wide or not phenomenon.only_groups):
                 known, partly = verdict.domain in KNOWN_CAUSES, wide and _is_partly(verdict, rows)
                 loose = _is_loose(phenomenon, verdict, every, domains)
                 if phenomenon.unmapped and not loose:
                     continue
                 types, leaves = frozenset(rows), _leaves(verdict, every, domains)
                 unplaced = loose or _in_no_chassis(phenomenon, every, domains)
-                found.append(
-                    Beginning(verdict.onset, mine, verdict, wide, known, partly, loose, types, leaves, unplaced)
-                )
+                unit = Beginning(verdict.onset, mine, verdict, wide, known, partly, loose, types, leaves)
+                unit.unplaced, unit.unseen = unplaced, unseen
+                found.append(unit)
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     # the server may be cut off where most hosts are silent without a known cause
     if silent is not None and len(silent.rows) - len(explained) <= CUT_OFF * (int(silent.known.sum()) - len(explained)):
@@ -109,13 +112,14 @@ def _in_no_chassis(phenomenon: Phenomenon, rows: Ints, domains: RowDomains) -> b
 
 
 def _is_loose(phenomenon: Phenomenon, verdict: FaultVerdict, rows: Ints, domains: RowDomains) -> bool:
-    """Whether the leaf is known of none of its ports: those with the symptoms, or of flows the ends of its link."""
+    """Whether the leaf is known of none of its ports: those with the symptoms, or of flows the ends of its link
+    or all of its host, which may be unknown."""
     leaves = domains.port.ids["leaf"]
-    if phenomenon.table is Kind.FLOW and verdict.domain in ("link", "nic"):
+    if phenomenon.table is Kind.FLOW and verdict.domain in ("link", "nic", "host"):
         rows = np.flatnonzero(domains.port.ids[verdict.domain] == verdict.group)
     elif phenomenon.table is not Kind.PORT:
         return False
-    return len(rows) > 0 and bool((leaves[rows] < 0).all())
+    return bool((leaves[rows] < 0).all())
 
 
 def _is_partly(verdict: FaultVerdict, rows: Mapping[SymptomType, Ints]) -> bool:

@@ -106,8 +106,9 @@ class CommonCauses:
                 self._explained[number].clear()
                 domains.divide(phenomenon.mode.domain, *_empty(domains, phenomenon.table), phenomenon.table)
                 continue
-            self._rates[number].learn([unit.onset for unit in units], now)
-            self._rates_of_groups[number].learn([unit.onset for unit in units if unit.wide], now)
+            seen = [unit for unit in units if not unit.unseen]
+            self._rates[number].learn([unit.onset for unit in seen], now)
+            self._rates_of_groups[number].learn([unit.onset for unit in seen if unit.wide], now)
             first = self._first[number]
             self._first[number] = {row: first.get(row, now) for unit in units for row in unit.rows}
             left = self._of(number, units, left, domains, now)
@@ -125,10 +126,12 @@ class CommonCauses:
         units = [unit for unit in units if unit.wide or unit.rows & held or not unit.rows <= explained]
         self._join(number, units, domains)
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]
-        fresh = [unit for unit in free if now - unit.onset <= FRESH]
+        fresh, known = [unit for unit in free if now - unit.onset <= FRESH and not unit.unseen], len(causes)
         for cluster in clusters(fresh, phenomenon.within):
             for part in self._by_place(number, cluster, domains):
                 verdicts = self._with_cause(number, part, verdicts, domains, now)
+        if len(causes) > known:
+            self._join(number, units, domains)
         del causes[:-MOST]
         ids, names = _empty(domains, phenomenon.table)
         found: list[FaultVerdict] = []
