@@ -164,17 +164,14 @@ def marks(draw: Draw, fabric: Fabric, places: Places, noise: Noise, at: float) -
 
 
 def idle_pcie(draw: Draw, fabric: Fabric, places: Places, noise: Noise, at: float) -> bool:
-    """PCIe links of idle hosts lower their speed to save power."""
+    """PCIe links of idle hosts lower their speed to save power, until they have work."""
     layout, speed, share = fabric.layout, draw.pick((2.5e9, 5e9, 8e9, 16e9)), draw.uniform(0.3, 1.0)
     order = draw.some(range(len(layout.hosts)), round(share * len(layout.hosts)))
 
     def save(scene: PlayedFabric) -> None:
         world = scene.world
-        quiet = np.bincount(layout.host_of, world.traffic.mean() > 0.02, len(layout.hosts)) == 0
-        for host in (host for host in order if quiet[host]):
-            links = np.arange(layout.pcie_first[host], layout.pcie_first[host + 1])
-            usual = links[world.inside.speed[links] == 32e9]
-            world.inside.speed[usual] = speed
+        quiet = world.idle_hosts()
+        world.inside.save_power((host for host in order if quiet[host]), speed)
         world.effects.changed()
 
     noise.acts.append(Act(at, save))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ class Internals:
     linked        bool[gpus, nvlinks]: the NVLink is active
     crc, replays  float64[gpus, nvlinks]: errors per second on it
     speed, width  of PCIe links, as trained
+    saving        bool: the PCIe link runs slowly to save power, while its host is idle
     """
 
     def __init__(self, layout: Layout, random: np.random.Generator) -> None:
@@ -42,6 +44,7 @@ class Internals:
         for column in ("gpu_nvlink_tx", "gpu_nvlink_rx"):
             self.gpus.grow(column, random.uniform(1e13, 1e15, layout.gpus))
         self.speed, self.width = np.full(layout.pcie, GEN5), np.full(layout.pcie, LANES)
+        self.saving = np.zeros(layout.pcie, np.bool_)
         self.gpus_lost = np.zeros(len(layout.hosts))
 
     def advance(self, dt: float, load: Floats, chance: Chance, start: float) -> None:
@@ -60,6 +63,24 @@ class Internals:
         if len(gpus):
             self.gpus.clear(gpus)
             self.nvlinks.clear(slice(int(gpus[0]) * links, (int(gpus[-1]) + 1) * links))
+
+    def save_power(self, hosts: Iterable[int], speed: float) -> None:
+        """PCIe links of idle hosts lower their speed; those that run at another one than usual stay as they are."""
+        for host in hosts:
+            links = self.pcie_rows(host)
+            usual = links[self.speed[links] == GEN5]
+            self.speed[usual], self.saving[usual] = speed, True
+
+    def wake(self, hosts: Iterable[int]) -> None:
+        """PCIe links of hosts that saved power train to their usual speed, as work begins."""
+        for host in hosts:
+            links = self.pcie_rows(host)
+            saved = links[self.saving[links]]
+            self.speed[saved], self.saving[saved] = GEN5, False
+
+    def pcie_rows(self, host: int) -> NDArray[np.intp]:
+        """Rows of the PCIe links of a host."""
+        return np.arange(self.layout.pcie_first[host], self.layout.pcie_first[host + 1])
 
     # --- reading
 

@@ -27,6 +27,8 @@ from fabricmon.sim.traffic import TrafficJob
 
 Rows = NDArray[np.integer] | Iterable[int]
 
+IDLE = 0.02
+"""Share of the line rate up to which a port is idle."""
 REROUTE = 1.0
 """Seconds in which packets to a failed switch or cable are lost, until routes go around it."""
 
@@ -66,6 +68,13 @@ class World(Components):
 
     # --- reading
 
+    def idle_hosts(self) -> NDArray[np.bool_]:
+        """Hosts of which no port sends or receives more than IDLE on average."""
+        mean, flows, layout = self.traffic.mean(), self.flows, self.layout
+        running = self.traffic.job_of[flows.source] == flows.job
+        received = np.bincount(flows.target, mean[flows.source] * flows.weight * running, layout.ports)
+        return np.bincount(layout.host_of, np.maximum(mean, received) > IDLE, len(layout.hosts)) == 0
+
     def column(self, kind: Kind, name: str) -> Floats:
         """One value a component of that kind, in the exported unit; NaN unknown. KeyError for an unknown column."""
         if kind is Kind.PORT:
@@ -99,6 +108,8 @@ class World(Components):
             self.traffic.update(self.now)
             if self._load != self.traffic.version:
                 self._load = self.traffic.version
+                if self.inside.saving.any():
+                    self.inside.wake(np.flatnonzero(~self.idle_hosts()).tolist())
                 self.effects.changed()
                 self.effects.begin(self.traffic.started)
 
@@ -164,7 +175,7 @@ class World(Components):
 
     def train_pcie(self, link: int, width: float = LANES, speed: float = GEN5) -> None:
         """Set the lanes and transfers per second that a PCIe link trains to."""
-        self.inside.width[link], self.inside.speed[link] = width, speed
+        self.inside.width[link], self.inside.speed[link], self.inside.saving[link] = width, speed, False
         self.effects.changed()
 
     def switch_off(self, host: int) -> None:

@@ -177,6 +177,25 @@ def test_delivered_values_are_those_of_the_fabric_and_missing_ones_are_unknown(p
     assert unknown
 
 
+def test_no_pcie_link_of_a_host_at_work_saves_power() -> None:
+    """A device that stays slow under load is at fault, so that it would be no look-alike."""
+    saved = 0
+    for number in range(60):
+        composite = compose(SEED, number, "", SMALL)
+        if "idle PCIe" not in composite.noise.lookalikes or not any(job.starts > 0 for job in composite.jobs):
+            continue
+        scene = composite.scene()
+        for act in sorted(composite.noise.acts, key=lambda act: act.at):
+            scene.advance(act.at)
+            act.do(scene)
+        scene.advance(composite.end)
+        inside, layout = scene.world.inside, composite.fabric.layout
+        saving = [bool(inside.saving[inside.pcie_rows(host)].any()) for host in range(len(layout.hosts))]
+        saved += sum(saving)
+        assert not (np.array(saving) & ~scene.world.idle_hosts()).any()
+    assert saved
+
+
 def test_large_fabrics_have_no_faults_whose_flows_would_be_routed() -> None:
     composite = next(c for n in range(60) if (c := compose(SEED, n, "", 1500)).fabric.layout.ports > MOST_ROUTED)
     assert not any(fault.of.small for fault in composite.faults)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.model import Kind
 from fabricmon.sim.columns import counting
-from fabricmon.sim.inside import GEN5
 from fabricmon.sim.layout import Layout
 from fabricmon.sim.ports import DOWNS
 from fabricmon.sim.script import InjectedFault, Step, lasting
@@ -24,8 +23,6 @@ LONG_AGO = -1e9
 """Seconds of the script: before the first reading."""
 CNP_RATE = 500.0
 """Congestion notifications a second of a port all of whose packets are marked, for `ecn_marks`."""
-IDLE = 0.02
-"""Mean share of the line rate up to which a port has no traffic, for `idle_pcie`."""
 
 
 def driver_reload(
@@ -199,20 +196,13 @@ def idle_pcie(
 ) -> InjectedFault:
     """PCIe links of a `share` of the hosts without traffic lower their speed to save power, until `lasts`."""
     at = _hosts(layout, round(share * len(layout.hosts)), seed)
-    saving: list[NDArray[np.intp]] = []
 
     def save(world: World) -> None:
-        busy = np.bincount(layout.host_of, world.traffic.mean() > IDLE, len(layout.hosts))
-        idle = at[busy[at] == 0]
-        links = [np.arange(layout.pcie_first[host], layout.pcie_first[host + 1]) for host in idle.tolist()]
-        found = np.concatenate([*links, np.zeros(0, np.intp)]).astype(np.intp)
-        saving.append(found[world.inside.speed[found] == GEN5])
-        world.inside.speed[saving[-1]] = gigatransfers * 1e9
+        world.inside.save_power(at[world.idle_hosts()[at]].tolist(), gigatransfers * 1e9)
         world.effects.changed()
 
     def wake(world: World) -> None:
-        for links in saving:
-            world.inside.speed[links] = GEN5
+        world.inside.wake(at.tolist())
         world.effects.changed()
 
     text = f"PCIe links of idle hosts run at {gigatransfers:g} GT/s", save
