@@ -111,9 +111,10 @@ class Fleet:
         ports, flows = self.tables[Kind.PORT], self.tables[Kind.FLOW]
         self.pcie = PcieTracks(self.tables[Kind.PCIE].capacity, lambda: ports)
         self._tracks: dict[Kind, Tracks | FlowTracks | PcieTracks] = {
-            Kind.PORT: Tracks(ports.capacity, self.settings), Kind.FLOW: FlowTracks(flows.capacity, lambda: ports),
+            Kind.PORT: Tracks(ports.capacity, self.settings, lambda: flows),
+            Kind.FLOW: FlowTracks(flows.capacity, lambda: ports),
             Kind.PCIE: self.pcie,
-        }  # fmt: skip
+        }
         for kind, tracks in self._tracks.items():
             self.tables[kind].tracks = tracks
 

@@ -104,6 +104,7 @@ class Losses(RowState):
     usual       share of packets that is lost in the row's class
     twice       requests that arrived twice, since IDLE seconds passed without one; not where traffic began
     twice_at    `now` at which the last such window ended, NaN never
+    turns       times at which windows ended
     """
 
     lost = per_row(np.float32, np.nan, WINDOWS)
@@ -129,7 +130,7 @@ class Losses(RowState):
         self._senders, self._groups = len(columns.sent), len(columns.lost)
         super().__init__(capacity)
         self._began = float("nan")
-        self._turns = 0
+        self.turns = 0
         self._evaluated: tuple[int, Limits, NDArray[np.uint8]] | None = None
 
     # --- what a rule asks
@@ -137,7 +138,7 @@ class Losses(RowState):
     def bad(self, limits: Limits, n: int) -> NDArray[np.uint8]:
         """Bits of the last windows that were bad, the newest lowest. Computed once a window."""
         known = self._evaluated
-        if known is not None and known[:2] == (self._turns, limits) and len(known[2]) >= n:
+        if known is not None and known[:2] == (self.turns, limits) and len(known[2]) >= n:
             return known[2][:n]
         found = np.zeros(n, np.uint8)
         for window in range(WINDOWS):
@@ -152,7 +153,7 @@ class Losses(RowState):
             fired = self.timeouts[window, rows].astype(float)
             tail = log_tail(fired, np.full(len(rows), USUAL_TIMEOUTS))
             found[rows[discoveries(tail, tests, limits.rate)]] |= np.uint8(1 << window)
-        self._evaluated = self._turns, limits, found
+        self._evaluated = self.turns, limits, found
         return found
 
     def ratio(self, rows: Numbers) -> Floats:
@@ -189,7 +190,7 @@ class Losses(RowState):
         if 0 <= now - self._began < WINDOW:
             return
         self._began = now
-        self._turns += 1
+        self.turns += 1
         if classes is not None:
             self._class[: table.n] = classes[: table.n]
         self._turn(table, now)
@@ -298,7 +299,7 @@ class Losses(RowState):
 
     def _learn(self, n: int) -> None:
         """Set the usual loss of each class: a robust quantile of its members."""
-        if self._turns % LEARN_EVERY:
+        if self.turns % LEARN_EVERY:
             return
         seen = np.isfinite(self.lost[0, :n])
         for number in np.unique(self._class[:n]).tolist():

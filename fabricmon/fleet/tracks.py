@@ -32,8 +32,10 @@ class Tracks(LinkStates):
 
     first = per_row(np.float64, np.nan)
 
-    def __init__(self, capacity: int, settings: TrackSettings) -> None:
+    def __init__(self, capacity: int, settings: TrackSettings, flows: Callable[[], Table]) -> None:
         super().__init__(capacity)
+        self._flows = flows
+        self._delivered_at, self._delivered = (-1, -1, -1), np.zeros(0)  # for each turn of the windows of flows
         self.movement = Movement(capacity)
         self.errors = Errors(capacity, settings)
         self.devices = DeviceErrors(capacity)
@@ -56,6 +58,24 @@ class Tracks(LinkStates):
         self.movement.advance(table, now)
         self.pressure.advance(table, self.facts, now)
         self.peers.advance(table, self, self.pressure, now)
+
+    def delivered(self, table: Table) -> Floats:
+        """`now` at which the newest window ended in which connections or probes from or to each port of `table`
+        delivered packets, -inf where none did. Probes of InfiniBand alone: of RoCE adapters some count RDMA only."""
+        flows, found = self._flows(), np.full(table.n, -np.inf)
+        if not isinstance(flows.tracks, FlowTracks):
+            return found
+        losses, n = flows.tracks.losses, flows.n
+        state = losses.turns, flows.changes, table.changes
+        if state == self._delivered_at:
+            return self._delivered
+        ends = flows.tracks.probes.ends(flows, table)
+        good, probes = losses.sent[0, :n] > losses.lost[0, :n], np.isfinite(flows.value("flow_late"))
+        for rows in (ends.near, ends.far):
+            mine = np.flatnonzero(good & flows.present[:n] & (rows >= 0) & ~(probes & ~self.facts.infiniband[rows]))
+            np.fmax.at(found, rows[mine], losses.ended[mine])
+        self._delivered_at, self._delivered = state, found
+        return found
 
 
 class FlowTracks(RowState):

@@ -12,6 +12,7 @@ from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Growth
 from fabricmon.fleet import freshness, link
 from fabricmon.fleet.arithmetic import Mark
+from fabricmon.fleet.losses import SLOWEST
 from fabricmon.fleet.movement import TRAFFIC
 from fabricmon.fleet.view import View
 from fabricmon.forms.quantities import quantity
@@ -25,6 +26,8 @@ from fabricmon.units import Duration
 FULL, LOST, LATE, FROZEN, RESET = 1, 2, 4, 8, 16
 ALONE = 32
 """Besides FROZEN: the port carried what the others of its host carry still."""
+CONNECTED = 64
+"""Besides FROZEN: queue pairs delivered packets over the port while none was counted."""
 UNUSED = 1 << 20
 """Bytes below which a port has never been used (design choice; management datagrams make some)."""
 WORDS = {FULL: "saturated", LOST: "unreadable", LATE: "not refreshed", FROZEN: "frozen", RESET: "reset"}
@@ -38,7 +41,8 @@ class TelemetryQualityParams(RuleParams, frozen=True):
     moving  ... at least this share of the other ports of its role on its host changed, of ...
     peers   ... at least so many
     alone   the same time for a port that carried what the others of its role on its host carry now, all of them within
-            a factor of `alike`: one job used them alike, and uses the others still. A warning
+            a factor of `alike`: one job used them alike, and uses the others still; and for one over which queue pairs
+            deliver packets. A warning
     alike   factor within which ports of one job carry alike
     shown   time for which a counter reset is reported
     hold    time for which a problem must last
@@ -73,18 +77,21 @@ def problems(view: View, params: TelemetryQualityParams) -> NDArray[np.uint8]:
     still = _frozen(view, params)
     found[still.long] |= np.uint8(FROZEN)
     found[still.alone] |= np.uint8(FROZEN | ALONE)
+    found[still.connected] |= np.uint8(FROZEN | CONNECTED)
     return found
 
 
 class Still(NamedTuple):
-    """Rows whose counters stand still while those of the host's other ports move.
+    """Rows whose counters stand still while those of the host's other ports move, or while it is used.
 
-    long   for `frozen`, or for `alone` and so
-    alone  of a port that carried what the others carry still, and of no other host's at that moment: the work goes on
+    long       for `frozen`, or for `alone` and so
+    alone      of a port that carried what the others carry still, and of no other host's at that moment: they work on
+    connected  of a port over which queue pairs deliver packets
     """
 
     long: Bools
     alone: Bools
+    connected: Bools
 
 
 def _frozen(view: View, params: TelemetryQualityParams) -> Still:
@@ -103,8 +110,13 @@ def _frozen(view: View, params: TelemetryQualityParams) -> Still:
     used = (carried > UNUSED) | np.isfinite(age)
     known = view.now - np.fmax(tracks.first[:n], tracks.since[:n])
     stopped = watched & used & ~(age < freshness.LEAST * 2)
-    if not (stopped & ~(age < params.alone) & (known >= params.alone)).any():
-        return Still(np.zeros(n, np.bool_), np.zeros(n, np.bool_))
+    waited = stopped & ~(age < params.alone) & (known >= params.alone)
+    if not waited.any():
+        return Still(*(np.zeros(n, np.bool_) for _ in Still._fields))
+    delivered = tracks.delivered(view.table)
+    connected = waited & (view.now - delivered <= SLOWEST)
+    # the whole window is of the time in which nothing was counted
+    connected &= delivered - np.where(np.isfinite(age), view.now - age, view.now - known) >= SLOWEST
     roles = len(tracks.facts.role_names)
     group = np.where(watched, view.node.astype(np.int64) * roles + tracks.facts.role[:n], 0)
     size = np.bincount(group[watched])
@@ -112,9 +124,10 @@ def _frozen(view: View, params: TelemetryQualityParams) -> Still:
     others = size[group] - 1
     stopped &= (others >= params.peers) & (active[group] >= params.moving * others)
     alone = stopped & _carried_alike(tracks.movement.pace(n), group, moving, len(size), params.alike)
-    alone &= ~(age < params.alone) & (known >= params.alone)
+    alone &= waited
     alone[_with_others(view, stopped, np.flatnonzero(alone))] = False
-    return Still(alone | (stopped & ~(age < params.frozen) & (known >= params.frozen)), alone)
+    long = stopped & ~(age < params.frozen) & (known >= params.frozen)
+    return Still(alone | connected | long, alone & ~connected, connected)
 
 
 def _with_others(view: View, stopped: Bools, rows: Rows) -> Rows:
@@ -152,7 +165,7 @@ def _carried_alike(
 def test(view: View, params: TelemetryQualityParams) -> Outcome:
     found = problems(view, params)
     severity = np.full(view.n, Severity.INFO.rank, np.int8)
-    severity[(found & np.uint8(ALONE)) != 0] = Severity.WARNING.rank
+    severity[(found & np.uint8(ALONE | CONNECTED)) != 0] = Severity.WARNING.rank
     return Outcome(
         fire=found != 0,
         clear=found == 0,
@@ -182,18 +195,22 @@ def evidence(view: View, row: int, params: TelemetryQualityParams) -> tuple[Evid
         at = clock_time(float(view.table.reset[row]))
         readings.append(reading(f"counters were reset at {at}; differences start there"))
     if found & FROZEN:
-        readings.append(_stands_still(view, row, bool(found & ALONE)))
+        readings.append(_stands_still(view, row, found))
     if found & LATE:
         readings.append(reading("some readings are stale although the agent reports"))
     return tuple(readings) or (reading("readings are complete and fresh", for_it=False),)
 
 
-def _stands_still(view: View, row: int, alone: bool) -> Evidence:
+def _stands_still(view: View, row: int, found: int) -> Evidence:
     movement = view.tracks.movement
     at = float(movement.moved[row])
     since = "while it was watched" if np.isnan(at) else f"since {clock_time(at)}"
     text = f"no traffic counter moved {since}, while those of the host's other ports do"
-    if alone:
+    if found & CONNECTED:
+        last = clock_time(float(view.tracks.delivered(view.table)[row]))
+        text = f"no traffic counter moved {since}, while connections delivered packets over the port until {last}"
+        text += ": it has stopped counting"
+    elif found & ALONE:
         pace = float(movement.pace(view.n)[row])
         carried = quantity(pace, "bytes_per_second")
         text += f": it carried {carried}, as they do still; the port is not used, or has stopped counting"
@@ -241,7 +258,8 @@ RULE = Rule(
         "bits) and cannot count another error. Unreadable: a counter that was readable returns an error. Not "
         "refreshed: the agent reports, but some readings are stale. Frozen: the traffic counters stand still while "
         "those of the host's other ports move (a port that was used and is left idle looks the same); a "
-        "warning if it carried what these carry still, as the ports of one job do. Reset: counters started from 0; "
+        "warning if it carried what these carry still, as the ports of one job do, or if queue pairs deliver packets "
+        "over it all the while. Reset: counters started from 0; "
         "differences over that moment are not formed."
     ),
     action=(

@@ -25,19 +25,22 @@ ETHERNET = (
 )  # fmt: skip
 INFINIBAND = ("rcv", "xmit", "xmit_wait_ticks", "out_of_buffer")
 FRAMES_ONLY = ("phy_rx", "phy_tx", "pfc_rx_frames_prio3", "pfc_tx_frames_prio3")
-LAYERS = {"Ethernet": ETHERNET, "InfiniBand": INFINIBAND, "frames": FRAMES_ONLY}
+LAYERS = {"Ethernet": ETHERNET, "InfiniBand": INFINIBAND, "frames": FRAMES_ONLY, "RDMA only": ("rcv", "xmit")}
 BYTES = ("phy_rx", "phy_tx", "rcv", "xmit")
+FLOW = ("flow_packets", "flow_lost", "flow_late")
 WORK = 0.4  # share of the line rate at which ports work unless told otherwise
 
 
 class Pressed:
     """`rates[host, nic]` is by how much a second each column of that port rises; `lanes` how many of 16 PCIe lanes the
     adapter has, `speed` which share of its possible speed, `down` the ports without a link. There is no graph: a rail
-    is the ports of one number of all hosts."""
+    is the ports of one number of all hosts. `sent[host, nic]` is by how much a second the packets of its connection to
+    the next host rise, `lost` those that are lost; where some are given. They may be those of `probes`."""
 
     def __init__(
         self, hosts: int = 8, nics: int = 4, layer: str = "Ethernet", poll: float = 10.0,
         params: Mapping[str, Any] | None = None, roles: Mapping[int, str] | None = None,
+        sent: Mapping[tuple[int, int], float] | None = None, probes: bool = False,
     ) -> None:  # fmt: skip
         self.engine = Engine(Scope.FLEET, None, dict(params or {}), "test")
         self.fleet, self.rule_states = self.engine.fleet, self.engine.rule_states
@@ -49,6 +52,8 @@ class Pressed:
         self.lanes = dict.fromkeys(at, 16.0)
         self.speed = dict.fromkeys(at, 1.0)
         self.down: set[tuple[int, int]] = set()
+        self.sent, self.lost = dict(sent or {}), dict.fromkeys(sent or {}, 0.0)
+        self.packets = {port: np.zeros(3 if probes else 2) for port in self.sent}
         self.count = {port: dict.fromkeys(self.columns, 0.0) for port in at}
         link_layer = "InfiniBand" if layer == "InfiniBand" else "Ethernet"
         for host in range(hosts):
@@ -75,6 +80,12 @@ class Pressed:
                     poll,
                 ),
             )
+            flows = tuple(
+                Component(f"f{nic}", {"port": f"mlx5_{nic}/1", "peer": f"host-{(host + 1) % hosts:03d}/mlx5_{nic}/1"})
+                for nic in range(nics) if (host, nic) in self.sent
+            )  # fmt: skip
+            if flows:
+                parts += (Part("flow", Kind.FLOW, FLOW[: 3 if probes else 2], flows, poll),)
             self.engine.inventory(f"host-{host:03d}", Inventory(1, identity, parts), self.now)
             self.engine.presence(f"host-{host:03d}", Presence.LIVE, "", self.now)
         self.polls(13)  # past the time after a start in which links settle
@@ -102,7 +113,12 @@ class Pressed:
             for nic in range(self.nics):
                 values += [self.lanes[host, nic], 16.0, self.lanes[host, nic] / 16.0]
                 values += [32e9 * self.speed[host, nic], 32e9, self.speed[host, nic]]
-            frame = Frame(1, 1, self.now, np.full(3, self.taken), None, np.array(values))
+            mine = [port for port in self.sent if port[0] == host]
+            for port in mine:
+                more = np.array([self.sent[port], self.lost[port], 0.0])
+                self.packets[port] += seconds * more[: len(self.packets[port])]
+                values += self.packets[port].tolist()
+            frame = Frame(1, 1, self.now, np.full(4 if mine else 3, self.taken), None, np.array(values))
             assert self.engine.frame(f"host-{host:03d}", frame, self.now)
         self.told += self.engine.tick(self.now).incidents
         assert not self.rule_states.failures.counts, self.rule_states.failures.last

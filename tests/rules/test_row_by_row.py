@@ -102,7 +102,7 @@ def test_a_loss_is_two_bad_windows_and_one_is_neither(seed: int) -> None:
         losses.lost[:, row] = [150.0 if one else 0.0 for one in windows]
     losses.sent[:, : rows.n], losses.timeouts[:, : rows.n] = 1e6, 0.0
     losses.ended[: rows.n], losses.lapsed[: rows.n] = ended, lapsed
-    losses._turns += 1
+    losses.turns += 1
 
     def told(r: int) -> tuple[bool, bool, bool, float]:
         count = sum(bad[r])

@@ -147,6 +147,31 @@ def test_counters_of_a_port_with_work_of_its_own_that_stand_still_are_informatio
     assert frozen(0.1, others) is Severity.INFO
 
 
+@pytest.mark.parametrize(("sender", "lost", "told"), [(3, 0.0, True), (2, 0.0, True), (3, 1e3, False), (4, 0.0, False)])
+def test_counters_that_stand_still_under_connections_that_deliver_packets_are_a_warning(
+    sender: int, lost: float, told: bool
+) -> None:
+    """The connection of host 3 and the one to it, whatever its other ports do; a port that loses all it sends is no
+    such."""
+    ports = Pressed(nics=2, layer="InfiniBand", sent={(sender, 1): 1e3})
+    ports.polls(40)
+    ports.work([(3, 0), (3, 1)], 0.0)
+    ports.lost[sender, 1] = lost
+    ports.polls(20)
+    held = [one.symptom for one in ports.rule_states.by_rule["telemetry_quality"].open.values()]
+    assert [(str(one.component), one.severity) for one in held] == [("host-003/mlx5_1/1", Severity.WARNING)] * told
+    assert all("it has stopped counting" in one.evidence[0].text for one in held)
+
+
+@pytest.mark.parametrize(("layer", "told"), [("InfiniBand", True), ("RDMA only", False)])
+def test_probes_are_counted_by_every_adapter_of_infiniband_and_not_by_every_one_of_roce(layer: str, told: bool) -> None:
+    ports = Pressed(nics=2, layer=layer, sent={(3, 1): 10.0}, probes=True)
+    ports.polls(40)
+    ports.work([(3, 0), (3, 1)], 0.0)
+    ports.polls(20)
+    assert len(ports.rule_states.by_rule["telemetry_quality"].open) == told
+
+
 def test_two_agents_under_one_name_are_a_warning_and_a_silent_agent_is_none() -> None:
     ports = Ports(hosts=2)
     ports.polls(13)
