@@ -132,3 +132,18 @@ def test_a_leaf_that_is_half_of_its_plane_is_gray_where_all_of_it_loses_more_tha
 def test_two_leaves_whose_ports_lose_as_much_are_their_plane() -> None:
     assert of_two_leaves(spread(SOME, 2e-3), spread(SOME, 2e-3)).domain == "plane"
     assert of_two_leaves([2e-3] * PORTS, [2e-3] * PORTS).domain == "plane"
+
+
+@pytest.mark.parametrize(("losses", "domain", "sure"), [
+    ({4: [1e-3, 3.3e-4], 5: [3.3e-4]}, "link", False),
+    ({4: [1e-3], 3: [3.3e-4], 5: [3.3e-4], 6: [3.3e-4]}, "link", True),
+    ({4: [1e-3, 3.3e-4, 3.3e-4, 3.3e-4]}, "plane", False),
+])  # fmt: skip
+def test_a_port_that_is_likelier_than_all_above_it_is_named_before_it_is_sure(
+    losses: dict[int, list[float]], domain: str, sure: bool
+) -> None:
+    """All hypotheses together leave no doubt that something loses packets: it must not go unsaid."""
+    found = verdict(losses)
+    assert found.domain == domain
+    assert found.confidence >= 0.5
+    assert (found.confidence >= 0.9) == sure

@@ -185,10 +185,13 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
     if sum(exp(h.score - top) for h in same_end) < SURE * total:
         # of many parts of a plane none is likely, but that it is one of them is
         whole = [h for h in hypotheses if h.mode.domain in WHOLE and len(h.rows) >= LEAST[h.mode.domain]]
-        best = max(whole, key=lambda h: h.score, default=best)
-        above = [h for h in hypotheses if h.mode.domain not in ENDS and np.isin(h.rows, best.rows).all()]
-        mine = above if best.mode.domain in WHOLE else [best]
-        near = []
+        wide = max(whole, key=lambda h: h.score, default=best)
+        above = [h for h in hypotheses if h.mode.domain not in ENDS and np.isin(h.rows, wide.rows).all()]
+        if best.mode.domain not in ENDS or sum(exp(h.score - top) for h in same_end) < sum(
+            exp(h.score - top) for h in above
+        ):
+            best, near = wide, []
+            mine = above if best.mode.domain in WHOLE else [best]
     if len(best.rows) < LEAST[best.mode.domain]:
         return None
     others = [h for h in hypotheses if h not in mine]
