@@ -238,8 +238,8 @@ class Evaluation:
         if self._in_windows is not None:
             absent = np.fmin(absent, cut_off(ports_now, self._in_windows))
         ports = port_health(index.domains, observations, ports_now, absent, _read(self._fleet.tables[Kind.FLOW]))
-        silence = self._silence.leak(observations, now)
         seen = self._dead.with_earlier(witnesses(observations, ports), observations)
+        silence = self._silence.leak(observations, 0 if seen is None else len(seen.rows), now)
         verdicts = verdicts_of(observations, seen, silence, ports, index, self._last_diagnosis.of)
         self._seen = index.hosts(SymptomType.AGENT_SILENT, answering(observations, seen))
         verdicts = of_warm_air(verdicts, index.domains, ports_now)

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.coincidence import BeginningRate, chance, poisson_tail
+from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.partial import log_marginal
 from fabricmon.engine.diagnosis.runs import choice_cost, parts
 from fabricmon.engine.diagnosis.silence_rate import MOST, SilenceRate
+from fabricmon.engine.domains.groups import Groups
 
 
 @given(n=st.integers(0, 60), data=st.data())
@@ -71,7 +74,15 @@ def test_beginnings_of_one_moment_count_once() -> None:
 
 
 def test_a_new_silence_weighs_the_same_however_many_are_silent_for_long() -> None:
-    assert SilenceRate().leak({}, 0.0) < MOST / 1000
+    assert SilenceRate().leak({}, 0, 0.0) < MOST / 1000
+
+
+@pytest.mark.parametrize(("dead", "cut_off"), [(0, True), (5, True), (21, False)])
+def test_a_server_is_not_cut_off_from_hosts_that_others_show_to_be_dead(dead: int, cut_off: bool) -> None:
+    """Two power domains of 21 of 72 hosts; of the first one peers show that it is dead."""
+    known, rows = np.ones(72, np.bool_), np.arange(42)
+    silent = Observation(Groups({"host": np.arange(72, dtype=np.int32)}), rows, np.full(42, 10.0), known)
+    assert (SilenceRate().leak({SymptomType.AGENT_SILENT: silent}, dead, 20.0) == MOST) == cut_off
 
 
 def leaf_of(ports: int, shown: set[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]

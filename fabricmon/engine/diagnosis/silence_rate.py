@@ -17,7 +17,7 @@ hour (design choice)."""
 WINDOW = 2 * ONE_CAUSE  # seconds in which a silence would count as evidence for one cause
 CUT_OFF = 0.5
 """Share of the hosts that reported and are silent now above which the server may be cut off, and silence is no evidence
-about a host or a power domain (design choice)."""
+about a host or a power domain (design choice). Hosts that others show to be dead do not count."""
 MOST = 0.99
 
 
@@ -27,13 +27,14 @@ class SilenceRate:
     def __init__(self) -> None:
         self._rate = BeginningRate(BEGINNINGS, HOST_HOURS * HOUR, ONE_CAUSE)
 
-    def leak(self, observations: Observations, now: float) -> float:
+    def leak(self, observations: Observations, dead: int, now: float) -> float:
         """Probability that a host fell silent within WINDOW for a reason of its own, to two digits, more than is
-        known of it: it changes seldom (last_diagnosis.py). MOST where most are silent."""
+        known of it: it changes seldom (last_diagnosis.py). MOST where most are silent besides those so many that are
+        dead, as other hosts show."""
         agents = observations.get(SymptomType.AGENT_SILENT)
         if agents is not None:
             reported = int(agents.known.sum())
             self._rate.learn([float(at) for at in agents.onset], now, reported)
-            if len(agents.rows) > CUT_OFF * reported:
+            if len(agents.rows) - dead > CUT_OFF * (reported - dead):
                 return MOST
         return min(MOST, float(f"{self._rate.mean * WINDOW:.1e}"))
