@@ -89,7 +89,8 @@ PARTIAL_MODES: tuple[Mode, ...] = (
          2, together=ONE_CAUSE, sign=T.LOSS_TOWARDS_HOST, severity=Severity.CRITICAL, partial=True),
     Mode("hosts of one chassis silent", "chassis", "agent_silent", 10.4, {T.AGENT_SILENT: 0.97}, 2,
          together=ONE_CAUSE, severity=Severity.WARNING, partial=True),
-    Mode("hosts of a rack dead", "rack", "fault_domain", 10.4, {T.AGENT_SILENT: 0.97, T.LOSS_TOWARDS_HOST: 0.9},
+    # What kills all hosts of a rack is mostly their power, which a map may state: a tenth of it is of the rack itself.
+    Mode("hosts of a rack dead", "rack", "fault_domain", 12.7, {T.AGENT_SILENT: 0.97, T.LOSS_TOWARDS_HOST: 0.9},
          3, together=ONE_CAUSE, sign=T.LOSS_TOWARDS_HOST, severity=Severity.CRITICAL, partial=True),
     Mode("hosts of a rack silent", "rack", "agent_silent", 10.4, {T.AGENT_SILENT: 0.97}, 3,
          together=ONE_CAUSE, severity=Severity.WARNING, partial=True),
