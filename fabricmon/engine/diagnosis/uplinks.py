@@ -7,6 +7,7 @@ of its verdict, and may show that it fails before its ports do. Of a switch with
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import exp, log
@@ -16,7 +17,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, LEAK, Mode
 from fabricmon.engine.diagnosis.diagnose import MOSTLY
-from fabricmon.engine.diagnosis.group_modes import SWITCH_MODES
+from fabricmon.engine.diagnosis.group_modes import HARD_MODES, SWITCH_MODES
 from fabricmon.engine.diagnosis.partial import log_marginal
 from fabricmon.engine.diagnosis.search import CAP
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
@@ -31,15 +32,20 @@ BEFORE = 60.0  # seconds by which a cable may seem to fail before its switch: sw
 
 
 def with_their_switch(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> list[FaultVerdict]:
-    """The verdicts, without those on cables between switches that the verdict on a leaf at one end explains."""
+    """The verdicts, without those on cables between switches that the verdict on a leaf at one end explains. A host
+    that has all ports of a leaf, whose other cables fail with them, is that leaf."""
     at_switch: dict[str, int] = {}
+    of_host: dict[int, int] = {}
     for at, verdict in enumerate(verdicts):
         for leaf in _leaves(verdict, domains):
             at_switch.setdefault(domains.about("leaf", leaf).get("switch", ""), at)
+            if verdict.domain == "host":
+                of_host[at] = leaf
     at_switch.pop("", None)
     tier = domains.assigned.ids["tier"]
     found = list(verdicts)
     gone: set[int] = set()
+    owned: Counter[int] = Counter()
     for at, verdict in enumerate(verdicts):
         rows = [rows for kind, rows in verdict.explained.items() if kind in FAILING]
         if not at_switch or verdict.domain != "link" or not rows or (tier[np.concatenate(rows)] < 0).any():
@@ -49,6 +55,10 @@ def with_their_switch(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> 
         if owner is not None and verdict.onset >= found[owner].onset - BEFORE:
             found[owner] = with_effects(found[owner], verdict)
             gone.add(at)
+            owned[owner] += 1
+    for at, leaf in of_host.items():
+        if owned[at] >= LEAST:
+            found[at] = replace(found[at], modes=(LEAF_DOWN,), group=leaf)
     return [verdict for at, verdict in enumerate(found) if at not in gone]
 
 
@@ -65,7 +75,8 @@ def _leaves(verdict: FaultVerdict, domains: RowDomains) -> list[int]:
     return np.flatnonzero((shown >= LEAST) & (shown >= MOSTLY * size)).tolist()
 
 
-LEAST = 2  # ports of a leaf that fail
+LEAST = 2  # ports of a leaf, or its cables to other switches, that fail
+LEAF_DOWN = next(mode for mode in HARD_MODES if mode.name == "leaf down")
 
 
 def with_effects(verdict: FaultVerdict, cable: FaultVerdict) -> FaultVerdict:
