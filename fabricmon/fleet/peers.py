@@ -229,9 +229,10 @@ class Peers(RowState):
             here = np.isin(turn, paused)
             rests[here], jitter[here] = _middle(group[here], pausing[here])
         self._sum_up(rows, np.where(self._learned[rows] >= WINDOWS, share / usual / own, 1.0), stale, now)
-        slower = share < (1.0 - GAP) * usual
-        beside = _of_few(slower & self._beside(rows, group, share, stale, read), group, size)
-        changed = slower & self._fell(rows, share) & (share < (1.0 - GAP) * own * usual)
+        slower, fell = share < (1.0 - GAP) * usual, self._fell(rows, share)
+        beside = self._beside(rows, group, share, stale, read)
+        beside = _of_few(beside & (slower | (fell & (against < 1.0 - CHANGED))), group, size)
+        changed = slower & fell & (share < (1.0 - GAP) * own * usual)
         changed &= _low(against, *_middle(group, against), Z_OWN, GAP_OWN)
         slow = _of_few(_low(share, usual, spread), group, size) | beside
         slow |= changed & _of_few(np.abs(against - 1.0) > CHANGED, group, size, every=True)

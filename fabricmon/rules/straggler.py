@@ -57,9 +57,9 @@ def test(view: View, params: StragglerParams) -> Outcome:
 
 
 def _without_work(view: View) -> NDArray[np.bool_]:
-    """Rows that are read and carry nothing: what is slow later was not from the first reading on."""
+    """Rows that are read and do not both send and receive: what is slow later was not from the first reading on."""
     traffic = view.tracks.pressure.traffic.latest
-    return np.asarray(np.fmax(traffic[0, : view.n], traffic[1, : view.n]) < ACTIVE)
+    return np.asarray(np.fmin(traffic[0, : view.n], traffic[1, : view.n]) < ACTIVE)
 
 
 def _ratio(view: View) -> NDArray[np.float64]:

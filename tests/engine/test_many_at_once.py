@@ -96,6 +96,23 @@ def test_all_cables_of_a_leaf_to_its_spines_are_that_leaf_before_its_ports_show_
     assert (verdict.mode.word, domains.names["switch"][verdict.group]) == ("leaf", "su0/rail3")
 
 
+@pytest.mark.parametrize(("failed", "word"), [((0, 8), "leaf"), ((0,), "host"), ((1, 9), "host")])
+def test_a_host_that_has_all_ports_of_a_switch_whose_cables_fail_with_them_is_that_switch(
+    failed: tuple[int, ...], word: str
+) -> None:
+    above, n = cables(), LEAVES * SPINES
+    ids = {domain: np.concatenate((of, np.full(2, -1, np.int32))) for domain, of in above.assigned.ids.items()}
+    ids["leaf"][n:] = 0
+    size = n + 2
+    grown = Domains(ids, above.names, above.assigned.about, np.zeros(size, np.bool_), np.full(size, -1, np.int32))
+    mode = next(mode for mode in HARD_MODES if mode.name == "all links of a host down")
+    host = FaultVerdict((mode,), 3, 0.99, 0.99, 50.0, {DOWN: np.arange(n, size)}, 100.0, {}, (), None)
+    found = with_their_switch([host, *broken(failed, [104.0] * len(failed))], RowDomains(grown, {}, []))
+    assert (found[0].mode.word, found[0].group) == (word, 0 if word == "leaf" else 3)
+    assert found[0].explained[DOWN].tolist() == [n, n + 1]
+    assert (len(found) == 1) == (failed[0] == 0), "cables of another switch are their own"
+
+
 @pytest.mark.parametrize(
     ("rows", "onsets"),
     [
@@ -390,6 +407,9 @@ def test_a_job_that_lost_a_peer_is_slow_by_that() -> None:
     for as_usual, left in ((75.0, 2), (80.0, 1), (150.0, 1), (155.0, 2), (np.nan, 2)):
         began = np.full(16, as_usual)
         assert len(with_slowed([down, late], domains, jobs, None, began)) == left, "it began with the failure, or not"
+    began = np.full(16, 120.0)
+    began[5] = 240.0
+    assert len(with_slowed([down, late], domains, jobs, None, began)) == 2, "the other adapter of its host is spared"
     announced = np.full(16, np.nan)
     announced[1] = 100.0
     assert len(with_slowed([late], domains, jobs, announced, np.full(16, 30.0))) == 1, "it was slow before"

@@ -156,6 +156,29 @@ def test_a_port_that_carries_what_it_did_is_not_low_where_its_peers_carry_more()
     assert not rails.peers.low[0]
 
 
+@pytest.mark.parametrize(
+    ("falls", "with_host", "low"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_a_port_that_falls_while_its_host_does_not_is_low_where_others_do_other_work(
+    falls: bool, with_host: bool, low: bool
+) -> None:
+    """Most hosts carry less than half of what the others do: a slow port of these carries more than the median."""
+    hosts, nics = 48, 4
+    rails = Rails(hosts, nics)
+    pace = [0.3 if int(c.node[-3:]) % 5 else 0.8 for c in rails.table.ids[: rails.n]]
+    rails.set(pace, [0.0] * rails.n)
+    rails.advance()
+    for _ in range(2 * WINDOWS):
+        rails.window()
+    mine = [row for row, c in enumerate(rails.table.ids[: rails.n]) if c.node.endswith("010")]
+    fallen = mine if with_host else mine[1:2]
+    rails.set([0.5 if falls and row in fallen else one for row, one in enumerate(pace)], [0.0] * rails.n)
+    for _ in range(2 * WINDOWS):
+        rails.window()
+    assert (rails.peers.low_on_host[mine[1]] >= 10) == low
+    assert not np.delete(rails.peers.low_on_host[: rails.n], mine[1]).any()
+
+
 @pytest.mark.parametrize(("odd", "low"), [(1, 1), (2, 2), (3, 0)])
 def test_more_than_a_tenth_of_a_group_are_no_stragglers(odd: int, low: int) -> None:
     rails = Rails(nics=1)

@@ -47,6 +47,21 @@ def test_s16_one_slow_adapter_is_found_between_two_and_five_minutes_and_is_a_war
     assert not named(ports)
 
 
+@pytest.mark.parametrize("receives", [True, False])
+def test_a_port_that_is_slow_from_its_first_window_on_began_where_it_did_no_work_before(receives: bool) -> None:
+    """What only receives does no work of a job: others send to it."""
+    ports, share = Ports(hosts=12, nics=4), np.full((12, 4), 0.5)
+    for _ in range(10):
+        for port in ports.port.values():
+            port["rcv"] += 0.2 * NDR * 10.0 if receives else 0.0
+        ports.poll(traffic=0.0)
+    share[3, 2] *= 0.4
+    work(ports, share, 30)
+    (held,) = ports.rule_states.by_rule["straggler"].open.values()
+    assert str(held.symptom.component) == "host-003/mlx5_2/1"
+    assert held.witnessed
+
+
 def test_noise_with_heavy_tails_makes_none_in_an_hour() -> None:
     ports, rng = Ports(hosts=10, nics=2), np.random.default_rng(2)
     work(ports, np.full((10, 2), 0.4), 360, rng, noise=0.08)

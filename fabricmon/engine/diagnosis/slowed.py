@@ -25,7 +25,8 @@ def with_slowed(
     as_usual: Floats | None = None,
 ) -> list[FaultVerdict]:
     """The verdicts, without adapters that became slow after ports of their rail failed, of their job where it is known:
-    who talked to those has less to do. They are effects; of announced work they are none of a fault.
+    who talked to those has less to do. They are effects; of announced work they are none of a fault. Not where the
+    other adapters of their host, of whose rails ports failed as well, carry what they did.
 
     jobs       of the PORT rows, -1 none; None: no job is known
     announced  per PORT row under maintenance when its link fell last, NaN the others; None: no port is
@@ -51,7 +52,8 @@ def with_slowed(
         for other, rows in failed:
             rows = rows[rows < len(rails)]
             failed_at = found[other].onset
-            if _before(verdict.onset, failed_at) and _with(began, failed_at).any() and talks[rows].any():
+            spared = as_usual is not None and _spared(slow, rows, rails, domains, as_usual, failed_at)
+            if _before(verdict.onset, failed_at) and _with(began, failed_at).any() and talks[rows].any() and not spared:
                 found[other] = with_effects(found[other], verdict)
                 gone.add(at)
                 break
@@ -65,6 +67,15 @@ def _talks(mine: Ints, rails: Ids, jobs: Ids | None) -> Mask:
         alike |= (rails < 0) | (rails[mine] < 0).all()
         alike &= np.isin(jobs, jobs[mine])
     return np.asarray(alike)
+
+
+def _spared(slow: Ints, failed: Ints, rails: Ids, domains: RowDomains, as_usual: Floats, at: float) -> bool:
+    """Whether most other ports of the hosts of some, of rails of which others failed, still carry what they usually do
+    when what failed would show."""
+    hosts = domains.port.ids["host"]
+    mates = np.flatnonzero(np.isin(hosts, hosts[slow]) & (hosts >= 0) & np.isfinite(as_usual[: len(hosts)]))
+    mates = np.setdiff1d(mates[np.isin(rails[mates], rails[failed])], slow)
+    return len(mates) > 0 and bool(2 * (as_usual[mates] > at + NOTICED + BLUR).sum() > len(mates))
 
 
 def _before(onset: float, failed: Floats | float) -> Mask:
