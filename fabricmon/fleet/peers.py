@@ -111,6 +111,7 @@ class Peers(RowState):
     low_on_host  how many of the last WINDOWS windows were low by that
     as_usual  `now` of the window before it began to carry less: where the sum of what is missing was nought last
               (docs/methods.md#peer-comparison)
+    lone      no other port of its group carries other than usual, by CHANGED
     pausing   share of time it sent PFC pause then, and `usual` the median of its peers
     size      ports at work then, this one included
     evaluated `now` of the last of them, NaN before the first
@@ -133,6 +134,7 @@ class Peers(RowState):
     of_host = per_row(np.float32, 1.0)
     low_on_host = per_row(np.int8)
     as_usual = per_row(np.float64, np.nan)
+    lone = per_row(np.bool_, False)
     _windows = per_row(np.uint16)
     _beside_windows = per_row(np.uint16)
     _recent = per_row(np.float32, np.nan)
@@ -235,7 +237,9 @@ class Peers(RowState):
         changed = slower & fell & (share < (1.0 - GAP) * own * usual)
         changed &= _low(against, *_middle(group, against), Z_OWN, GAP_OWN)
         slow = _of_few(_low(share, usual, spread), group, size) | beside
-        slow |= changed & _of_few(np.abs(against - 1.0) > CHANGED, group, size, every=True)
+        other = np.abs(against - 1.0) > CHANGED
+        slow |= changed & _of_few(other, group, size, every=True)
+        self.lone[rows] = np.bincount(group, other)[group] == other
         slow |= _of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, size)
         self._learn(rows, share, share / usual, slow)
         self.low[rows] = _remember(self._windows, rows, slow, stale)

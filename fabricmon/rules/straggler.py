@@ -58,8 +58,9 @@ def test(view: View, params: StragglerParams) -> Outcome:
 
 def _without_work(view: View) -> NDArray[np.bool_]:
     """Rows that are read and do not both send and receive: what is slow later was not from the first reading on."""
-    traffic = view.tracks.pressure.traffic.latest
-    return np.asarray(np.fmin(traffic[0, : view.n], traffic[1, : view.n]) < ACTIVE)
+    pressure, n = view.tracks.pressure, view.n
+    least = np.fmin(pressure.traffic.latest[0, :n], pressure.traffic.latest[1, :n])
+    return np.asarray(np.where(np.isnan(least), pressure.unrated.latest[0, :n], least) < ACTIVE)
 
 
 def _ratio(view: View) -> NDArray[np.float64]:
@@ -73,7 +74,8 @@ def _alone_on_its_host(view: View, low: NDArray[np.int8], params: StragglerParam
     """Rows of which KEEP_UP of the other ports of the host keep up with their peers and carry what they usually do, and
     that carry less than usual themselves, in relation to how those changed, or have a known job: what slows a host
     slows them all, and what has other work is a host of another job, on all its ports. Or rows that carry less than
-    these others, as their peers do not: that needs no past."""
+    these others, as their peers do not: that needs no past. Or the only port of a host at work, if it carries less than
+    usual while no port of another host carries other than usual: work that changes is that of two hosts at least."""
     peers, node, n = view.tracks.peers, view.node, view.n
     of_own = peers.of_own[:n]
     at_work = (node >= 0) & view.present & (peers.seen[:n] == WINDOWS)
@@ -90,7 +92,8 @@ def _alone_on_its_host(view: View, low: NDArray[np.int8], params: StragglerParam
     beside = (low <= params.calm) & (peers.of_host[:n] >= 1.0 - CHANGED)
     keep_up = np.bincount(node[at_work & beside], minlength=hosts)
     slower = (peers.low_on_host[:n] >= params.windows) & (keep_up[node] >= needed)
-    return np.asarray((node >= 0) & (slower | (other_than_usual & (fine[node] >= needed))))
+    only = (every[node] == 1) & peers.lone[:n] & (of_own < 1.0 - GAP_OWN)
+    return np.asarray((node >= 0) & (slower | only | (other_than_usual & (fine[node] >= needed))))
 
 
 def _with_their_host(view: View, fire: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -47,10 +47,14 @@ def test_s16_one_slow_adapter_is_found_between_two_and_five_minutes_and_is_a_war
     assert not named(ports)
 
 
-@pytest.mark.parametrize("receives", [True, False])
-def test_a_port_that_is_slow_from_its_first_window_on_began_where_it_did_no_work_before(receives: bool) -> None:
-    """What only receives does no work of a job: others send to it."""
+@pytest.mark.parametrize(("receives", "rated"), [(True, True), (False, True), (False, False)])
+def test_a_port_that_is_slow_from_its_first_window_on_began_where_it_did_no_work_before(
+    receives: bool, rated: bool
+) -> None:
+    """What only receives does no work of a job: others send to it. Of EFA no line rate is known."""
     ports, share = Ports(hosts=12, nics=4), np.full((12, 4), 0.5)
+    for port in ports.port.values() if not rated else ():
+        port["rate"] = np.nan
     for _ in range(10):
         for port in ports.port.values():
             port["rcv"] += 0.2 * NDR * 10.0 if receives else 0.0
@@ -265,3 +269,17 @@ def test_a_port_that_carries_less_than_it_did_and_what_its_peers_do_is_not_slow(
     share[11, 2] = np.median(share[:, 2])  # two thirds of it, and of the other ports of its host
     work(ports, share, 40, rng, noise=0.01)
     assert not named(ports)
+
+
+@pytest.mark.parametrize(("others", "severity"), [((), "warning"), ((5,), "info"), ((5, 6), "info")])
+def test_the_only_adapter_of_a_host_is_a_warning_where_no_other_host_has_other_work(
+    others: tuple[int, ...], severity: str
+) -> None:
+    """A job that ends or begins, ends or begins on two hosts at least."""
+    ports, share = Ports(hosts=24, nics=1), np.full((24, 1), 0.5)
+    work(ports, share, 40)
+    share[3] *= 0.4
+    share[list(others)] *= 1.5
+    work(ports, share, 30)
+    (symptom,) = [one for one in ports.open("straggler") if one.component.node == "host-003"]
+    assert symptom.severity == severity
