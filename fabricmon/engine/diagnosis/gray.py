@@ -177,19 +177,17 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
     top = hypotheses[0].score
     # never finer than the evidence: a part that cannot be separated from the plane is the plane
     best = next((h for h in hypotheses if h.mode.domain == "plane" and h.score >= top - AMBIGUOUS), hypotheses[0])
-    total = exp(-top) + sum(exp(h.score - top) for h in hypotheses)
+    total = exp(-top) + _mass(hypotheses, top)
     best, mine = _named(best, hypotheses, SURE * total, top)
     near = [h for h in hypotheses if h not in mine and h.score >= top - AMBIGUOUS]
     ends = [h for h in near if h.mode.domain in ENDS and best.mode.domain in ENDS]
     same_end = mine + [h for h in ends if np.array_equal(h.rows, best.rows)]
-    if sum(exp(h.score - top) for h in same_end) < SURE * total:
+    if _mass(same_end, top) < SURE * total:
         # of many parts of a plane none is likely, but that it is one of them is
         whole = [h for h in hypotheses if h.mode.domain in WHOLE and len(h.rows) >= LEAST[h.mode.domain]]
         wide = max(whole, key=lambda h: h.score, default=best)
         above = [h for h in hypotheses if h.mode.domain not in ENDS and np.isin(h.rows, wide.rows).all()]
-        if best.mode.domain not in ENDS or sum(exp(h.score - top) for h in same_end) < sum(
-            exp(h.score - top) for h in above
-        ):
+        if best.mode.domain not in ENDS or _mass(same_end, top) < _mass(above, top):
             best, near = wide, []
             mine = above if best.mode.domain in WHOLE else [best]
     if len(best.rows) < LEAST[best.mode.domain]:
@@ -200,8 +198,8 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
     return FaultVerdict(
         modes=(best.mode,),
         group=best.group,
-        confidence=min(1.0, sum(exp(h.score - top) for h in (mine if best.mode.domain in WHOLE else same_end)) / total),
-        alone=min(1.0, sum(exp(h.score - top) for h in mine) / total),
+        confidence=min(1.0, _mass(mine if best.mode.domain in WHOLE else same_end, top) / total),
+        alone=min(1.0, _mass(mine, top) / total),
         gain=best.score,
         some=1.0 - exp(-top) / total,
         explained={SymptomType.PACKET_LOSS: best.rows},
@@ -213,6 +211,11 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
     )
 
 
+def _mass(hypotheses: Sequence[_Hypothesis], top: float) -> float:
+    """Probability of any of them, relative to that of one with the score `top`."""
+    return sum(exp(h.score - top) for h in hypotheses)
+
+
 def _named(
     best: _Hypothesis, hypotheses: Sequence[_Hypothesis], sure: float, top: float
 ) -> tuple[_Hypothesis, list[_Hypothesis]]:
@@ -221,7 +224,7 @@ def _named(
     part = [h for h in hypotheses if (h.mode.domain, h.group) == (best.mode.domain, best.group)]
     mine = [h for h in part if h.mode.word == best.mode.word]
     wider = [h for h in part if h.mode.word == "uplinks"]
-    if best.mode.word == "leaf" and wider and sum(exp(h.score - top) for h in mine) < sure:
+    if best.mode.word == "leaf" and wider and _mass(mine, top) < sure:
         return wider[0], part
     return best, part if best.mode.word == "uplinks" else mine
 

@@ -51,9 +51,8 @@ def with_slowed(
             continue
         for other, rows in failed:
             rows = rows[rows < len(rails)]
-            failed_at = found[other].onset
-            spared = as_usual is not None and _spared(slow, rows, rails, domains, as_usual, failed_at)
-            if _before(verdict.onset, failed_at) and _with(began, failed_at).any() and talks[rows].any() and not spared:
+            at_once = _before(verdict.onset, found[other].onset) and _with(began, found[other].onset).any()
+            if at_once and talks[rows].any() and not _spared(slow, rows, domains, as_usual, found[other].onset):
                 found[other] = with_effects(found[other], verdict)
                 gone.add(at)
                 break
@@ -69,10 +68,12 @@ def _talks(mine: Ints, rails: Ids, jobs: Ids | None) -> Mask:
     return np.asarray(alike)
 
 
-def _spared(slow: Ints, failed: Ints, rails: Ids, domains: RowDomains, as_usual: Floats, at: float) -> bool:
+def _spared(slow: Ints, failed: Ints, domains: RowDomains, as_usual: Floats | None, at: float) -> bool:
     """Whether most other ports of the hosts of some, of rails of which others failed, still carry what they usually do
     when what failed would show."""
-    hosts = domains.port.ids["host"]
+    if as_usual is None:
+        return False
+    hosts, rails = domains.port.ids["host"], domains.rails()
     mates = np.flatnonzero(np.isin(hosts, hosts[slow]) & (hosts >= 0) & np.isfinite(as_usual[: len(hosts)]))
     mates = np.setdiff1d(mates[np.isin(rails[mates], rails[failed])], slow)
     return len(mates) > 0 and bool(2 * (as_usual[mates] > at + NOTICED + BLUR).sum() > len(mates))
