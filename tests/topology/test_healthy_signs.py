@@ -112,6 +112,20 @@ def test_groups_of_a_dragonfly_that_lost_cables() -> None:
     assert [(finding.kind, finding.components) for finding in found] == [("lost_global_links", ("g3-s0", "g7-s0"))]
 
 
+@pytest.mark.parametrize(("pairs", "told"), [(4, 4), (25, 0)])
+def test_groups_of_which_more_than_one_pair_each_has_fewer_cables_are_so_by_design(pairs: int, told: int) -> None:
+    """Ports that cannot be divided evenly among the other groups."""
+    graph = shapes.dragonfly(17, 16, 1, 1)
+    one_each: dict[frozenset[str], object] = {}
+    for link in graph.cables:
+        groups = frozenset(graph.name(end.node).partition("-")[0] for end in (link.a, link.b))
+        if len(groups) == 2 and all(graph.name(end.node)[0] == "g" for end in (link.a, link.b)):
+            one_each.setdefault(groups, link)
+    gone = list(one_each.values())[:pairs]
+    found = checked(without(graph, lambda link: any(link is one for one in gone)))
+    assert [finding.kind for finding in found] == ["lost_global_links"] * told
+
+
 def test_groups_of_a_dragonfly_plus_that_lost_cables() -> None:
     graph = shapes.dragonfly_plus(6)
     lost = next(
