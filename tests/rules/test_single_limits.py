@@ -172,6 +172,19 @@ def test_probes_are_counted_by_every_adapter_of_infiniband_and_not_by_every_one_
     assert len(ports.rule_states.by_rule["telemetry_quality"].open) == told
 
 
+def test_a_warning_about_one_port_is_none_about_all_whose_counters_were_cleared() -> None:
+    ports = Pressed(hosts=24, nics=4, layer="InfiniBand")
+    ports.polls(40)
+    ports.work([(3, 1)], 0.0)
+    ports.polls(13)
+    for host in range(5, 24):
+        for nic in range(4):
+            ports.count[host, nic] |= dict.fromkeys(("rcv", "xmit"), 0.0)
+    ports.polls(5)
+    told = {i.component: (i.severity, i.members.bad) for i in ports.engine.incidents() if i.kind == "telemetry_quality"}
+    assert told == {"host(host-003)": (Severity.WARNING, 1), "network(test)": (Severity.INFO, 19)}
+
+
 def test_two_agents_under_one_name_are_a_warning_and_a_silent_agent_is_none() -> None:
     ports = Ports(hosts=2)
     ports.polls(13)

@@ -1,4 +1,4 @@
-"""Incidents without a broken component: silent agents, unreliable telemetry. They are info. Pure."""
+"""Incidents without a broken component: silent agents, unreliable telemetry. Most are info. Pure."""
 
 from __future__ import annotations
 
@@ -81,14 +81,18 @@ class Notices:
         alone = self._alone(by_subject, seen) if form.blinds else {}
         by_subject = {s: found for s, found in by_subject.items() if s not in alone}
         together = set(alone) if alone and self._more(shown) else _together(alone, form.settle)
-        gone = [self._vanished(rule, form, subject, found, subject in together) for subject, found in alone.items()]
+        apart = [self._vanished(rule, form, subject, found, subject in together) for subject, found in alone.items()]
+        warned = {s: found for s, found in by_subject.items() if any(map(_warns, found))}
+        if len(warned) <= form.most:  # a warning about a few is none about all that the summary lists
+            apart += [self._one(rule, form, subject, found) for subject, found in warned.items()]
+            by_subject = {s: found for s, found in by_subject.items() if s not in warned}
         if len(by_subject) > form.most:
             self._summed.add(kind)
         elif len(by_subject) <= 1:
             self._summed.discard(kind)
         if kind in self._summed and by_subject:
-            return [*gone, self._summary(rule, form, {subject.name: found for subject, found in by_subject.items()})]
-        return [*gone, *(self._one(rule, form, subject, found) for subject, found in by_subject.items())]
+            return [*apart, self._summary(rule, form, {subject.name: found for subject, found in by_subject.items()})]
+        return [*apart, *(self._one(rule, form, subject, found) for subject, found in by_subject.items())]
 
     def _vanished(
         self, rule: Rule, form: Notice, subject: NoticeSubject, symptoms: list[Symptom], more: bool
@@ -194,6 +198,10 @@ def _together(alone: Mapping[NoticeSubject, list[Symptom]], seconds: float) -> s
 def _vanished(symptom: Symptom) -> bool:
     """It is of a node that reported and does not answer at all now (rules/agent_silent.py)."""
     return symptom.info.get("presence") == Presence.UNREACHABLE and symptom.severity is not Severity.INFO
+
+
+def _warns(symptom: Symptom) -> bool:
+    return symptom.severity.rank >= Severity.WARNING.rank and not _vanished(symptom)
 
 
 def _form(rule: Rule) -> Notice:

@@ -247,11 +247,11 @@ class Situation:
         """Component -> the first firing group of which it is a member. Not of one that has a draft beside this one, of
         which this one is a minor part: a module that flaps in a plane that loses packets is another cause."""
         found: dict[ComponentId, str] = {}
-        for id, one in self.firing.items():
+        for id, one in reversed(self.firing.items()):
             if one.draft is not None and one.draft.group:
                 members = {key.component for key in one.claims}
                 if id not in drafted or len(draft.components) > MINOR * len(members):
-                    found = dict.fromkeys(members, id) | found
+                    found.update(dict.fromkeys(members, id))
         return found
 
     def _draw(self, id: str, draft: IncidentDraft, now: float) -> Incident | None:
