@@ -326,6 +326,22 @@ def test_links_that_begin_to_lose_packets_together_are_one_fault(links: int, apa
     assert sorted(row for v in joined for row in v.explained[LOSS].tolist()) == list(range(2 * links))
 
 
+def test_cables_that_go_down_with_a_leaf_are_no_part_of_it_if_their_adapters_have_other_names() -> None:
+    """A cut bundle of hosts next to each other, at the moment in which half of the leaf of rail 1 fails."""
+    domains, leaf = of_hosts(40, 2), next(mode for mode in HARD_MODES if mode.name == "leaf down")
+    n = len(domains.port.ids["leaf"])
+    domains.assigned.ids["nic"] = np.arange(n, dtype=np.int32)
+    domains.assigned.names["nic"] = [f"host-{row // 2}/mlx5_{row % 2}" for row in range(n)]
+    domains.port.ids["leaf"][:] = np.arange(n) % 2
+    rail = FaultVerdict((leaf,), 1, 0.99, 0.99, 90.0, {DOWN: np.arange(1, n, 2)}, 100.0, {}, (), None)
+    found = CommonCauses().joined([rail, *broken([0, 2, 4, 6], [101.0] * 4)], {}, domains, seen, 110.0)
+    assert sorted((v.mode.word, len(v.explained[DOWN])) for v in found) == [("common", 4), ("leaf", 40)]
+    strays = broken([0, 2], [101.0] * 2)
+    domains.assigned.names["nic"] = [f"host-{row // 2}/mlx5_1" for row in range(n)]
+    (found_alone,) = CommonCauses().joined([rail, *strays], {}, domains, seen, 110.0)
+    assert found_alone.effects[DOWN].tolist() == [0, 2], "they may be filed at the wrong place"
+
+
 def of_losses(word: str, group: int, rows: list[int], onset: float) -> FaultVerdict:
     mode = next(mode for mode in FLOW_MODES if mode.domain == word)
     return FaultVerdict((mode,), group, 0.99, 0.99, 12.0, {LOSS: np.array(rows)}, onset, {}, (), None)

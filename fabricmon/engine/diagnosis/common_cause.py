@@ -151,12 +151,14 @@ class CommonCauses:
     def _with_cause(
         self, number: int, cluster: list[Beginning], verdicts: list[FaultVerdict], domains: RowDomains, now: float
     ) -> list[FaultVerdict]:
-        """Remember the common cause of what began together in one place, if it has one; the verdicts, those of which
-        more may follow marked."""
+        """Remember the common cause of what began together in one place, if it has one, and of what cannot be a part of
+        the first group there; the verdicts, those of which more may follow marked."""
         if (first := foremost(cluster, domains)) is None:
             cluster = [unit for unit in cluster if not unit.known]
         else:
-            cluster = without_strangers(first, cluster, domains)
+            own = without_strangers(first, cluster, domains)
+            strangers = [unit for unit in cluster if not any(unit is one for one in own)]
+            verdicts, cluster = self._with_cause(number, strangers, verdicts, domains, now), own
         if not cluster:
             return verdicts
         phenomenon = PHENOMENA[number]

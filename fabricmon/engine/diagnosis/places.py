@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.beginnings import Beginning
 from fabricmon.engine.domains.groups import Ids
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
 
+T = SymptomType
 PLACES = ("chassis", "rack", "row", "power")
 """Places of hosts; those of one chassis are in one of each."""
 SUPPLIED = ("power", "chassis")
@@ -36,12 +38,14 @@ STATED = ("chassis", "rack", "row")
 """Groups of ports that the list of hosts states, whatever a cable plan has for their cables."""
 
 
+OF_LINKS = frozenset({T.LINK_DOWN, T.LINK_FLAPPING, T.LINK_FELL, T.LINK_ERRORS})
 MOST = 0.5  # share of the ports of what is a part of another group, which may have some of them, too
 
 
 def without_strangers(first: Beginning, units: Sequence[Beginning], domains: RowDomains) -> list[Beginning]:
     """The units, without single hosts that are known to be on another supply than the first, or ports known to be in
-    another group of its kind: as effects of it they would be in no incident."""
+    another group of its kind, or on another leaf with no name of its own ports (mlx5_1 of a rail): as effects of it
+    they would be in no incident."""
     if first.verdict is None:
         return list(units)
     domain, own = first.verdict.domain, (-1, first.verdict.group)
@@ -51,6 +55,9 @@ def without_strangers(first: Beginning, units: Sequence[Beginning], domains: Row
     if not first.of_hosts and domain in STATED:
         ids = domains.port.ids[domain]
         return [unit for unit in units if unit is first or np.isin(ids[list(unit.rows)], own).mean() > MOST]
+    if all(unit.types <= OF_LINKS for unit in units):
+        names = domains.devices(first.rows)
+        return [unit for unit in units if unit is first or unit.loose or names & domains.devices(unit.rows)]
     return list(units)
 
 
