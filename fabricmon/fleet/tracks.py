@@ -74,6 +74,7 @@ class Tracks(LinkStates):
         for rows in (ends.near, ends.far):
             mine = np.flatnonzero(good & flows.present[:n] & (rows >= 0) & ~(probes & ~self.facts.infiniband[rows]))
             np.fmax.at(found, rows[mine], losses.ended[mine])
+        found.flags.writeable = False
         self._delivered_at, self._delivered = state, found
         return found
 

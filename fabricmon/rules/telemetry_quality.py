@@ -98,9 +98,11 @@ def _frozen(view: View, params: TelemetryQualityParams) -> Still:
     """A port without traffic since its reset belongs to a plane that is not in use."""
     tracks, n = view.tracks, view.n
     countable = np.zeros(n, np.bool_)
-    carried = np.zeros(n)
+    carried, read, reads = np.zeros(n), np.zeros(n, np.bool_), np.zeros(n)
     for column in TRAFFIC:
         if view.table.counted(column) is not None:
+            read |= view.fresh(column)
+            reads = np.fmax(reads, view.age_limit(column))
             countable |= np.isfinite(view.value(column))
             carried = np.fmax(carried, view.value(column))
     # a link between switches may be idle while other ports carry traffic
@@ -114,7 +116,8 @@ def _frozen(view: View, params: TelemetryQualityParams) -> Still:
     if not waited.any():
         return Still(*(np.zeros(n, np.bool_) for _ in Still._fields))
     delivered = tracks.delivered(view.table)
-    connected = waited & (view.now - delivered <= SLOWEST)
+    # counters that are not read any more, or seldom, do not stand still
+    connected = waited & (view.now - delivered <= SLOWEST) & read & ~(age < reads)
     # the whole window is of the time in which nothing was counted
     connected &= delivered - np.where(np.isfinite(age), view.now - age, view.now - known) >= SLOWEST
     roles = len(tracks.facts.role_names)

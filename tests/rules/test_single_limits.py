@@ -163,6 +163,17 @@ def test_counters_that_stand_still_under_connections_that_deliver_packets_are_a_
     assert all("it has stopped counting" in one.evidence[0].text for one in held)
 
 
+def test_counters_that_are_not_read_any_more_do_not_stand_still() -> None:
+    """The collector hangs; the agent reports, and the connections of its host go on."""
+    ports = Pressed(nics=2, layer="InfiniBand", sent={(2, 1): 1e3, (3, 1): 1e3})
+    ports.polls(40)
+    ports.work([(3, 0), (3, 1)], 0.0)
+    ports.late[3] = ports.taken
+    ports.polls(30)
+    held = [one.symptom for one in ports.rule_states.by_rule["telemetry_quality"].open.values()]
+    assert {(one.info["problem"], one.severity) for one in held} == {("not refreshed", Severity.INFO)}
+
+
 @pytest.mark.parametrize(("layer", "told"), [("InfiniBand", True), ("RDMA only", False)])
 def test_probes_are_counted_by_every_adapter_of_infiniband_and_not_by_every_one_of_roce(layer: str, told: bool) -> None:
     ports = Pressed(nics=2, layer=layer, sent={(3, 1): 10.0}, probes=True)
