@@ -18,16 +18,19 @@ from fabricmon.fleet.view import View
 from fabricmon.forms.quantities import quantity
 from fabricmon.forms.times import clock_time
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.neighbours import Bools, Rows, host_ports_up, neighbourhood
+from fabricmon.rules.neighbours import Bools, Floats, Rows, host_ports_up, neighbourhood
 from fabricmon.rules.promql import Alert, Translation
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
 
+Groups = NDArray[np.int64]
 FULL, LOST, LATE, FROZEN, RESET = 1, 2, 4, 8, 16
 ALONE = 32
 """Besides FROZEN: the port carried what the others of its host carry still."""
 CONNECTED = 64
 """Besides FROZEN: queue pairs delivered packets over the port while none was counted."""
+IN_JOB = 128
+"""Besides FROZEN: the port carried what the same port of other hosts of its job carries still."""
 UNUSED = 1 << 20
 """Bytes below which a port has never been used (design choice; management datagrams make some)."""
 WORDS = {FULL: "saturated", LOST: "unreadable", LATE: "not refreshed", FROZEN: "frozen", RESET: "reset"}
@@ -41,8 +44,9 @@ class TelemetryQualityParams(RuleParams, frozen=True):
     moving  ... at least this share of the other ports of its role on its host changed, of ...
     peers   ... at least so many
     alone   the same time for a port that carried what the others of its role on its host carry now, all of them within
-            a factor of `alike`: one job used them alike, and uses the others still; and for one over which queue pairs
-            deliver packets. A warning
+            a factor of `alike`: one job used them alike, and uses the others still; for one that carried what the same
+            port of `peers` other hosts of its job carries still, where its host works on; and for one over which queue
+            pairs deliver packets. A warning
     alike   factor within which ports of one job carry alike
     shown   time for which a counter reset is reported
     hold    time for which a problem must last
@@ -77,6 +81,7 @@ def problems(view: View, params: TelemetryQualityParams) -> NDArray[np.uint8]:
     still = _frozen(view, params)
     found[still.long] |= np.uint8(FROZEN)
     found[still.alone] |= np.uint8(FROZEN | ALONE)
+    found[still.in_job] |= np.uint8(FROZEN | IN_JOB)
     found[still.connected] |= np.uint8(FROZEN | CONNECTED)
     return found
 
@@ -86,11 +91,14 @@ class Still(NamedTuple):
 
     long       for `frozen`, or for `alone` and so
     alone      of a port that carried what the others carry still, and of no other host's at that moment: they work on
+    in_job     of a port that carried what the same port of other hosts of its job carries still, and of no other
+               host's at that moment
     connected  of a port over which queue pairs deliver packets
     """
 
     long: Bools
     alone: Bools
+    in_job: Bools
     connected: Bools
 
 
@@ -121,16 +129,41 @@ def _frozen(view: View, params: TelemetryQualityParams) -> Still:
     # the whole window is of the time in which nothing was counted
     connected &= delivered - np.where(np.isfinite(age), view.now - age, view.now - known) >= SLOWEST
     roles = len(tracks.facts.role_names)
-    group = np.where(watched, view.node.astype(np.int64) * roles + tracks.facts.role[:n], 0)
-    size = np.bincount(group[watched])
-    active = np.bincount(group[moving], minlength=len(size))
-    others = size[group] - 1
-    stopped &= (others >= params.peers) & (active[group] >= params.moving * others)
-    alone = stopped & _carried_alike(tracks.movement.pace(n), group, moving, len(size), params.alike)
-    alone &= waited
-    alone[_with_others(view, stopped, np.flatnonzero(alone))] = False
-    long = stopped & ~(age < params.frozen) & (known >= params.frozen)
-    return Still(alone | connected | long, alone & ~connected, connected)
+    of_host = np.where(watched, view.node.astype(np.int64) * roles + tracks.facts.role[:n], -1)
+    left, alone = _left_behind(view, stopped, of_host, moving, params, params.peers)
+    works_on, _ = _left_behind(view, stopped, of_host, moving, params, 1)
+    _, alike = _left_behind(view, works_on, np.where(watched, _jobs(view), -1), moving, params, params.peers)
+    alone, in_job = alone & waited, alike & waited
+    alone[_with_others(view, left, np.flatnonzero(alone))] = False
+    in_job[_with_others(view, left | alike, np.flatnonzero(in_job))] = False
+    long = left & ~(age < params.frozen) & (known >= params.frozen)
+    in_job &= ~alone & ~connected
+    return Still(alone | in_job | connected | long, alone & ~connected, in_job, connected)
+
+
+def _jobs(view: View) -> Groups:
+    """Number of each row's job, and name and make of it on its host; -1 where no job is known."""
+    job, place = view.group("job").astype(np.int64), view.tracks.facts.place[: view.n]
+    return np.where(job >= 0, job * (int(place.max(initial=0)) + 1) + place, -1)
+
+
+def _left_behind(
+    view: View, stopped: Bools, group: Groups, moving: Bools, params: TelemetryQualityParams, least: int
+) -> tuple[Bools, Bools]:
+    """Rows that stopped while most of the others of their group move, of which there are `least`, and those of them
+    that carried what these do."""
+    rows = np.flatnonzero(stopped & (group >= 0))
+    keys, of = np.unique(group[rows], return_inverse=True)
+    every = np.flatnonzero(np.isin(group, keys))
+    mine, move = np.searchsorted(keys, group[every]), moving[every]
+    others = np.bincount(mine, minlength=len(keys)) - 1
+    active = np.bincount(mine[move], minlength=len(keys))
+    left = ((others >= least) & (active >= params.moving * others))[of]
+    pace = view.tracks.movement.pace(view.n)
+    alike = left & _carried_alike(pace[rows], of, pace[every[move]], mine[move], len(keys), params.alike)
+    found = np.zeros((2, view.n), np.bool_)
+    found[0, rows], found[1, rows] = left, alike
+    return found[0], found[1]
 
 
 def _with_others(view: View, stopped: Bools, rows: Rows) -> Rows:
@@ -155,20 +188,19 @@ def _with_others(view: View, stopped: Bools, rows: Rows) -> Rows:
     return rows[found]
 
 
-def _carried_alike(
-    pace: NDArray[np.float64], group: NDArray[np.int64], moving: Bools, groups: int, alike: float
-) -> Bools:
-    """Rows that carried what every moving row of their group carries, within a factor of `alike`."""
+def _carried_alike(pace: Floats, group: Groups, moving: Floats, of: Groups, groups: int, alike: float) -> Bools:
+    """Whether each pace is within a factor of `alike` of what every port carries that moves in its group; `of`: the
+    groups of these."""
     least, most = np.full(groups, np.inf), np.zeros(groups)
-    np.minimum.at(least, group[moving], pace[moving])
-    np.maximum.at(most, group[moving], pace[moving])
+    np.minimum.at(least, of, moving)
+    np.maximum.at(most, of, moving)
     return np.asarray((pace > 0) & (least[group] * alike >= pace) & (most[group] <= alike * pace))
 
 
 def test(view: View, params: TelemetryQualityParams) -> Outcome:
     found = problems(view, params)
     severity = np.full(view.n, Severity.INFO.rank, np.int8)
-    severity[(found & np.uint8(ALONE | CONNECTED)) != 0] = Severity.WARNING.rank
+    severity[(found & np.uint8(ALONE | IN_JOB | CONNECTED)) != 0] = Severity.WARNING.rank
     return Outcome(
         fire=found != 0,
         clear=found == 0,
@@ -213,9 +245,11 @@ def _stands_still(view: View, row: int, found: int) -> Evidence:
         last = clock_time(float(view.tracks.delivered(view.table)[row]))
         text = f"no traffic counter moved {since}, while connections delivered packets over the port until {last}"
         text += ": it has stopped counting"
-    elif found & ALONE:
+    elif found & (ALONE | IN_JOB):
         pace = float(movement.pace(view.n)[row])
         carried = quantity(pace, "bytes_per_second")
+        if not found & ALONE:
+            text = f"no traffic counter moved {since}, while those of the same port on other hosts of its job do"
         text += f": it carried {carried}, as they do still; the port is not used, or has stopped counting"
     return reading(text, "frozen is not zero (docs/methods.md#freshness)")
 
@@ -261,9 +295,9 @@ RULE = Rule(
         "bits) and cannot count another error. Unreadable: a counter that was readable returns an error. Not "
         "refreshed: the agent reports, but some readings are stale. Frozen: the traffic counters stand still while "
         "those of the host's other ports move (a port that was used and is left idle looks the same); a "
-        "warning if it carried what these carry still, as the ports of one job do, or if queue pairs deliver packets "
-        "over it all the while. Reset: counters started from 0; "
-        "differences over that moment are not formed."
+        "warning if it carried what these carry still, as the ports of one job do, or what the same port of other "
+        "hosts of its job carries still, or if queue pairs deliver packets over it all the while. Reset: counters "
+        "started from 0; differences over that moment are not formed."
     ),
     action=(
         "Frozen: compare with the counters of the switch port: where they move, the firmware of the adapter has "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,36 @@ def test_counters_that_stand_still_minutes_apart_on_two_hosts_are_warnings() -> 
     ports.polls(17)
     held = ports.rule_states.by_rule["telemetry_quality"].open.values()
     assert [one.symptom.severity for one in held] == [Severity.WARNING] * 2
+
+
+@pytest.mark.parametrize(
+    ("jobs", "still", "others", "told"),
+    [
+        (1, {(3, 0)}, 0.1, True),
+        (0, {(3, 0)}, 0.1, False),  # no job is known
+        (4, {(3, 0)}, 0.1, False),  # of two hosts each
+        (1, {(3, 0), (3, 1)}, 0.1, False),  # the host stands still
+        (1, {(3, 0)}, 0.3, False),  # the others of the job carried more
+        (1, {(3, 0), (6, 0)}, 0.1, False),  # two hosts at one moment
+    ],
+)
+def test_counters_that_stand_still_while_the_same_port_of_its_job_s_other_hosts_carries_on_are_a_warning(
+    jobs: int, still: set[tuple[int, int]], others: float, told: bool
+) -> None:
+    ports = Pressed(nics=2, layer="InfiniBand")
+    ports.work(ports.rates, others)
+    ports.work([(3, 0), (3, 1), *still], 0.1)
+    ports.polls(40)
+    if jobs:
+        table = ports.fleet.tables[Kind.PORT]
+        assert table.domains is not None
+        host = np.array([int(component.node[-3:]) for component in table.ids], np.int32)
+        table.domains = replace(table.domains, ids={**table.domains.ids, "job": host * jobs // 8})
+    ports.work(still, 0.0)
+    ports.polls(20)
+    held = [one.symptom for one in ports.rule_states.by_rule["telemetry_quality"].open.values()]
+    assert [(str(one.component), one.severity) for one in held] == [("host-003/mlx5_0/1", Severity.WARNING)] * told
+    assert all("on other hosts of its job do" in one.evidence[0].text for one in held)
 
 
 @pytest.mark.parametrize("others", [0.04, 0.25])
