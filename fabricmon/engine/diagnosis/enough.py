@@ -81,14 +81,18 @@ def least_of(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowD
 
 def are_pairs(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> bool:
     """Whether two are enough: ports and hosts of which no map shows what they share, or adapters of one cage of such
-    ports, which is a doubtful name for what hosts beside it have, too. What ports of one host share is known."""
+    ports, which is a doubtful name for what hosts beside it have, too. What ports of one host share is known; what two
+    hosts share, and no others, a module or a chassis, stands in one place: they are next to each other."""
     if not phenomenon.pairs or not all(unit.unplaced for unit in cluster):
         return False
     host = domains.by_table[phenomenon.table].ids["host"]
     hosts = [np.unique(host[list(unit.rows)]) for unit in cluster]
     if any(unit.wide and len(mine) > 1 for unit, mine in zip(cluster, hosts, strict=True)):
         return False
-    return len(np.unique(np.concatenate(hosts))) > 1 and not are_apart(cluster, domains)
+    if len(np.unique(np.concatenate(hosts))) < 2 or are_apart(cluster, domains):
+        return False
+    run = run_of(cluster, domains, phenomenon.table)
+    return run is None or run.whole
 
 
 def _are_cables(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> bool:
