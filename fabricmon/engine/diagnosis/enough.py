@@ -81,8 +81,8 @@ def least_of(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowD
 
 def are_pairs(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> bool:
     """Whether two are enough: ports and hosts of which no map shows what they share, or adapters of one cage of such
-    ports, which is a doubtful name for what hosts beside it have, too. What ports of one host share is known; what two
-    hosts share, and no others, a module or a chassis, stands in one place: they are next to each other."""
+    ports, which is a doubtful name for what hosts beside it have, too. What ports of one host share is known; hosts of
+    one chassis are next to each other, while cables of one module may lead anywhere."""
     if not phenomenon.pairs or not all(unit.unplaced for unit in cluster):
         return False
     host = domains.by_table[phenomenon.table].ids["host"]
@@ -91,7 +91,7 @@ def are_pairs(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: Row
         return False
     if len(np.unique(np.concatenate(hosts))) < 2 or are_apart(cluster, domains):
         return False
-    run = run_of(cluster, domains, phenomenon.table)
+    run = run_of(cluster, domains, phenomenon.table) if phenomenon.table is Kind.NODE else None
     return run is None or run.whole
 
 
