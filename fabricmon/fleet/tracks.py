@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fabricmon.catalogue.technology import NONE, of_pcie, unbound
+from fabricmon.fleet import link
 from fabricmon.fleet.device_errors import DeviceErrors
 from fabricmon.fleet.errors import Errors
 from fabricmon.fleet.link_states import LinkStates
@@ -102,10 +103,12 @@ class AdapterWork(NamedTuple):
 
     now   an adapter carried traffic in its newest slot
     last  `now` of the newest slot in which it did, NaN never
+    up    one of its links is up
     """
 
     now: Bools
     last: Floats
+    up: Bools
 
 
 class PcieTracks(RowState):
@@ -124,15 +127,17 @@ class PcieTracks(RowState):
     def work(self, table: Table, rows: Numbers) -> AdapterWork:
         """When the ports of the adapter of each of some rows carried traffic."""
         ports = self._ports()
-        found = AdapterWork(np.zeros(len(rows), np.bool_), np.full(len(rows), np.nan))
+        now, up = np.zeros((2, len(rows)), np.bool_)
+        last = np.full(len(rows), np.nan)
         of = [self._ports_of(table, row, ports) for row in rows.tolist()]
         some = [at for at, mine in enumerate(of) if len(mine)]
         if isinstance(ports.tracks, Tracks) and some:
             starts = np.cumsum([0, *(len(of[at]) for at in some)])[:-1]
-            every, pressure = np.concatenate(of), ports.tracks.pressure
-            found.now[some] = np.logical_or.reduceat(pressure.busy[every], starts)
-            found.last[some] = np.fmax.reduceat(pressure.worked[every], starts)
-        return found
+            every, tracks = np.concatenate(of), ports.tracks
+            now[some] = np.logical_or.reduceat(tracks.pressure.busy[every], starts)
+            last[some] = np.fmax.reduceat(tracks.pressure.worked[every], starts)
+            up[some] = np.logical_or.reduceat(tracks.link[every] == link.UP, starts)
+        return AdapterWork(now, last, up)
 
     def _ports_of(self, table: Table, row: int, ports: Table) -> Numbers:
         """PORT rows of the row's adapter; remembered while neither table changes."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from fabricmon.fleet.pressure import BUSY
+from fabricmon.fleet.tracks import AdapterWork
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
+from fabricmon.rules.neighbours import Bools, Rows
 from fabricmon.rules.promql import ON_NODE, ON_PORT, Alert, Translation, any_of, metric
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
@@ -18,7 +21,8 @@ class PcieDegradedParams(RuleParams, frozen=True):
     """Limits of pcie_degraded (docs/methods.md#pcie-degraded).
 
     width  least share of its possible lanes, of the worst link on the path
-    speed  least share of its possible speed, of adapters that carry traffic: devices lower it to save power
+    speed  least share of its possible speed, of adapters that carry traffic, or that are idle beside idle ones which do
+           not lower theirs: devices lower it to save power
     idle   time without traffic after which the speed of an adapter is unknown; before, it is neither low nor full
     hold   time for which a link must be below (three polls: a link that retrains is below for moments, and a device
            that stops working lowers its speed at once)
@@ -32,22 +36,62 @@ class PcieDegradedParams(RuleParams, frozen=True):
     clear: Duration = Duration(10)
 
 
+class Slow(NamedTuple):
+    """Rows with all their lanes below their speed: of adapters that carry traffic, that are idle, and those of the idle
+    ones beside which others are at full speed."""
+
+    busy: Rows
+    idle: Rows
+    alone: Rows
+
+
+def _slow(view: View, params: PcieDegradedParams) -> Slow:
+    narrow = view.value("pcie_path_width") < params.width
+    rows = np.flatnonzero((view.value("pcie_path_speed") < params.speed) & ~narrow)
+    if not len(rows):
+        return Slow(rows, rows, rows)
+    work = view.adapter_work(rows)
+    idle = _idle(work, view.now, params)
+    return Slow(rows[work.now], rows[idle], _others_are_full(view, rows[idle & work.up], params))
+
+
 def test(view: View, params: PcieDegradedParams) -> Outcome:
     width, speed = view.value("pcie_path_width"), view.value("pcie_path_speed")
-    narrow, slow = width < params.width, speed < params.speed
-    works, unknown = np.zeros(view.n, np.bool_), np.zeros(view.n, np.bool_)
-    if len(rows := np.flatnonzero(slow & ~narrow)):
-        work = view.adapter_work(rows)
-        works[rows], unknown[rows] = work.now, ~(view.now - work.last <= params.idle)
-    below = narrow | (slow & works)
+    narrow, slow = width < params.width, _slow(view, params)
+    below, unknown = narrow.copy(), np.zeros(view.n, np.bool_)
+    below[slow.busy] = below[slow.alone] = True
+    unknown[slow.idle] = True
     read = np.isfinite(width) | np.isfinite(speed)
     return Outcome(
         fire=below,
-        clear=~narrow & ~slow,
-        # the speed of an idle device shows nothing
+        clear=~narrow & ~(speed < params.speed),
+        # the speed of an idle device shows nothing where none of its host is at full speed
         known=view.present & read & view.fresh("pcie_path_width") & (below | ~unknown),
         value=np.fmin(width, speed),
     )
+
+
+def _idle(work: AdapterWork, now: float, params: PcieDegradedParams) -> Bools:
+    return ~work.now & ~(now - work.last <= params.idle)
+
+
+def _others_are_full(view: View, rows: Rows, params: PcieDegradedParams) -> Rows:
+    """Those of some idle adapters below their speed whose host has at least as many of their kind at full speed that
+    are idle, too: it does not lower the speed of adapters to save power."""
+    if not len(rows):
+        return rows
+    here = np.isin(view.node, np.unique(view.node[rows])) & view.present
+    full = np.flatnonzero(here & (view.value("pcie_path_speed") >= params.speed))
+    if not len(full):
+        return full
+    work = view.adapter_work(full)
+    full = full[work.up & _idle(work, view.now, params)]
+    every = np.concatenate([rows, full])
+    kind = np.column_stack([view.node, view.value("pcie_max_speed"), view.value("pcie_max_width")])[every]
+    _, group = np.unique(kind, axis=0, return_inverse=True)
+    slow, quick = np.bincount(group[: len(rows)]), np.bincount(group[len(rows) :], minlength=int(group.max()) + 1)
+    mine = group[: len(rows)]
+    return rows[quick[mine] >= slow[mine]]
 
 
 def evidence(view: View, row: int, params: PcieDegradedParams) -> tuple[Evidence, ...]:
@@ -63,6 +107,8 @@ def evidence(view: View, row: int, params: PcieDegradedParams) -> tuple[Evidence
         worst = f"; the worst link on its path to the CPU has {share:.0%} of its possible {what}" if share < 1 else ""
         found.append(reading(own + worst, formula, share, limit, share < limit, f"pcie_degraded.{what}"))
     found.sort(key=lambda e: not e.for_it)
+    if row in _slow(view, params).alone:
+        found.append(reading("it is idle; others of its kind on its host are idle, too, and at full speed"))
     return tuple(found) or (reading(f"{who}: PCIe link unknown", for_it=False),)
 
 
@@ -77,7 +123,10 @@ def promql(params: PcieDegradedParams) -> Translation:
     speed = f"({metric('pcie_path_speed')} < {params.speed:g} and {ON_NODE} {works})"
     return Translation(
         (Alert(any_of(width, speed)),),
-        differs="the speed of a link counts while any adapter of its node carries traffic, not only its own",
+        differs=(
+            "the speed of a link counts while any adapter of its node carries traffic, not only its own, and never "
+            "while all are idle"
+        ),
     )
 
 
@@ -97,7 +146,8 @@ RULE = Rule(
     decision=(
         "The PCIe link of this device, or of a bridge between it and the CPU, has fewer lanes or a lower speed than "
         "both its ends support. A card with more lanes than its slot is no fault: both ends are compared. The speed "
-        "counts while the adapter carries traffic: devices lower it to save power. Of GPUs it does not count."
+        "counts while the adapter carries traffic, or while as many of its kind on its host are idle, too, and at full "
+        "speed: devices lower it to save power. Of GPUs it does not count."
     ),
     action=(
         "Check the errors of both ends of the link (`fabricmon_pcie_aer_*` on the node's /metrics, `lspci -vvv` for "

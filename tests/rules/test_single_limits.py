@@ -80,6 +80,33 @@ def test_the_pcie_speed_of_idle_adapters_is_not_judged_and_that_of_busy_ones_is(
     assert symptom.component.name == "0000:11:00.0"
 
 
+@pytest.mark.parametrize(
+    ("slow", "busy", "down", "told"),
+    [
+        (1, False, False, 1),
+        (2, False, False, 2),
+        (3, False, False, 0),  # fewer are at full speed: this host may save power
+        (1, True, False, 0),  # those at full speed work
+        (1, False, True, 0),  # no link: nothing to be ready for
+    ],
+)
+def test_the_pcie_speed_of_an_idle_adapter_counts_beside_idle_ones_at_full_speed(
+    slow: int, busy: bool, down: bool, told: int
+) -> None:
+    ports = Pressed(nics=4)
+    ports.work(ports.rates, 0.0)
+    for nic in range(slow):
+        ports.speed[3, nic] = 0.25
+        if down:
+            ports.down.add((3, nic))
+    if busy:
+        ports.work([(3, nic) for nic in range(slow, 4)], 0.4)
+    ports.polls(20)
+    held = [one.symptom for one in ports.rule_states.by_rule["pcie_degraded"].open.values()]
+    assert [one.component.node for one in held] == ["host-003"] * told
+    assert all("others of its kind on its host are idle, too" in one.evidence[-1].text for one in held)
+
+
 def test_the_width_of_an_idle_adapter_is_judged() -> None:
     ports = Pressed()
     ports.work(ports.rates, 0.0)
