@@ -19,8 +19,7 @@ from fabricmon.rules.incast import ELSEWHERE
 from fabricmon.rules.neighbours import Bools, Rows, host_ports_up, neighbourhood, others_count
 from fabricmon.rules.promql import not_expressible
 from fabricmon.rules.rule import Outcome, Ratio, Rule, RuleParams, Scope, reading
-from fabricmon.rules.waiting import RAISING
-from fabricmon.rules.waits_begin import begun, fell_most, lasting_waits
+from fabricmon.rules.waiting import RAISING, begun, fell_most, lasting_waits
 from fabricmon.units import Duration
 
 NEAR = ("rail", "leaf")
