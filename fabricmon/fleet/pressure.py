@@ -36,6 +36,9 @@ MARKS, PACKETS, NOTICES = range(3)
 
 LONG = 60
 """Slots of waiting that are kept: ten minutes, the window of congestion (docs/methods.md#congestion)."""
+FALLS = 4 * WINDOW
+"""Slots of traffic that are kept: the 90 s over which a receiver is compared, and one window before, so that the moment
+at which it fell is seen (docs/methods.md#waits-that-begin)."""
 PRESSED = 0.05
 """Share of time from which on a port is under pressure: the band "none" ends here (docs/methods.md#stall-share)."""
 
@@ -170,7 +173,7 @@ class Pressure(RowState):
         super().__init__(capacity)
         self.stalled = Slots(1, capacity, LONG)
         self.pausing = Slots(1, capacity)
-        self.traffic = Slots(2, capacity, 3 * WINDOW)
+        self.traffic = Slots(2, capacity, FALLS)
         self.unrated = Slots(1, capacity)
         self.arrivals = Slots(3, capacity)
         self.missed = Slots(1, capacity, 3 * WINDOW)

@@ -95,10 +95,12 @@ def test(view: View, params: CongestionParams) -> Outcome:
         pressed &= _marked(pressure.closed, n)
     rows = np.flatnonzero(pressed)
     compared = _compared(view, params)
+    if len(rows) and compared.any():
+        apart = ~compared[rows] | stands_out(view, rows, params.apart)
+        nearing[rows[~apart]] = False  # what a port always waits, as its peers do, is no congestion that begins
+        rows = rows[apart]
     # an estimate is compared with the port's own past: before it has one, nothing shows that something began
     nearing |= compared & ~pressure.usual.of(view.table.whole, RAISING * WINDOW)
-    if len(rows) and compared.any():
-        rows = rows[~compared[rows] | stands_out(view, rows, params.apart)]
     if len(rows):
         fire[rows] = _lasts(pressure.stalled, rows, scale[rows], params)
         rows = rows[fire[rows] & ~compared[rows] & pressure.usual.whole(rows)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import numpy as np
@@ -15,14 +16,17 @@ from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.congestion import AFTER
 from fabricmon.rules.incast import ELSEWHERE
-from fabricmon.rules.neighbours import Bools, Rows, host_ports_up, others_count
+from fabricmon.rules.neighbours import Bools, Rows, host_ports_up, neighbourhood, others_count
 from fabricmon.rules.promql import not_expressible
 from fabricmon.rules.rule import Outcome, Ratio, Rule, RuleParams, Scope, reading
-from fabricmon.rules.waiting import RAISING, stands_out
+from fabricmon.rules.waiting import RAISING, begun, fell_most, lasting_waits
 from fabricmon.units import Duration
 
 NEAR = ("rail", "leaf")
 """Domains of ports that back-pressure of one receiver reaches first."""
+CHANCE, RARE = math.log(0.01), math.log(0.001)
+"""Probabilities below which ports anywhere in its network began to wait with a port that receives less than `less`, or
+than `part`, not by chance (docs/methods.md#waits-that-begin)."""
 LEARNED = 12
 """Slots of 10 s at work from which on the means of a port count, as in the comparison of peers."""
 
@@ -32,6 +36,8 @@ class CreditsWithheldParams(RuleParams, frozen=True):
 
     less     share of its usual Rx, and of its usual ratio of Rx to Tx, below which a port receives too little: half,
              which one of two senders leaves, less what a mean of 90 s of the pulses of a job may be off
+    part     the same where ports of its network began to wait at that moment, which the end of a sender does not
+             explain: a quarter less, as for a port that is compared with its own past
     calm     share of its usual ratio from which it receives again
     waiting  other ports of its rail or leaf that wait
     apart    times their usual wait, and the wait of the other ports of their hosts; as congestion
@@ -40,7 +46,8 @@ class CreditsWithheldParams(RuleParams, frozen=True):
     """
 
     less: Ratio = 0.45
-    calm: Ratio = 0.5
+    part: Ratio = 0.75
+    calm: Ratio = 0.8
     waiting: Annotated[int, Meta(ge=1)] = 2
     apart: Annotated[float, Meta(ge=1)] = 3.0
     clear: Duration = Duration(180)
@@ -63,14 +70,14 @@ def _of_usual(view: View) -> tuple[Singles, Singles]:
     return of_rx, np.where(np.isfinite(of_ratio), of_ratio, np.float32(np.nan))
 
 
-def _lasts(view: View, rows: Rows, params: CreditsWithheldParams) -> Rows:
+def _lasts(view: View, rows: Rows, less: float) -> Rows:
     """Those of `rows` that received too little over all windows in which the others must have waited."""
     pressure = view.tracks.pressure
     receive, transmit = (pressure.traffic.history(way, rows, RAISING * WINDOW) for way in (RECEIVE, TRANSMIT))
     with np.errstate(divide="ignore", invalid="ignore"):
         of_rx = receive.mean(axis=0) / pressure.received.mean[rows]
         of_ratio = of_rx / (transmit.mean(axis=0) / pressure.sent.mean[rows])
-    return np.asarray(rows[(of_rx < params.less) & (of_ratio < params.less)])
+    return np.asarray(rows[(of_rx < less) & (of_ratio < less)])
 
 
 def _compute(view: View) -> Bools:
@@ -89,16 +96,6 @@ def _alone(view: View, fell: Bools, at_work: Bools) -> Rows:
     return np.asarray(rows[others_count(fell, rail, rows) + 1 <= many])
 
 
-def _waits(view: View, rows: Rows, params: CreditsWithheldParams) -> Bools:
-    """Rows that have waited more than usual and than others, for three windows."""
-    pressure = view.tracks.pressure
-    found = stands_out(view, rows, params.apart)
-    at = np.flatnonzero(found)
-    lasting = pressure.stalled.windows(0, rows[at], RAISING) >= PRESSED * pressure.scale[rows[at]]
-    found[at] = lasting.all(axis=0)
-    return found
-
-
 def _waiting(view: View, rows: Rows, params: CreditsWithheldParams) -> tuple[Rows, Rows]:
     """Those of `rows` that do not wait themselves, and how many other ports of their rail or leaf do."""
     groups = [view.group(domain) for domain in NEAR]
@@ -109,21 +106,39 @@ def _waiting(view: View, rows: Rows, params: CreditsWithheldParams) -> tuple[Row
     near &= host_ports_up(view) & (view.tracks.pressure.stalled.recent[0, : view.n] >= PRESSED)
     beside = np.flatnonzero(near)
     shows = np.zeros(view.n, np.bool_)
-    shows[beside[_waits(view, beside, params)]] = True
+    shows[beside[lasting_waits(view, beside, params.apart)]] = True
     rows = rows[~shows[rows]]
     return rows, np.max([others_count(shows, group, rows) for group in groups], axis=0)
+
+
+def _candidates(view: View, fell: Bools, at_work: Bools, less: float) -> Rows:
+    """Those that fell alone, and for as long as others must have waited; pause that is counted decides by itself."""
+    if not fell.any():
+        return np.zeros(0, np.intp)
+    rows = _alone(view, fell, at_work)
+    return _lasts(view, rows[np.isnan(view.tracks.pressure.pausing.recent[0, rows])], less)
+
+
+def _with_its_senders(view: View, rows: Rows, fell: Rows, of_rx: Singles, chance: float, apart: float) -> Rows:
+    """Those of `rows` with which ports of their network began to wait, and that fell most at that moment."""
+    if not len(rows):
+        return rows
+    rows = rows[begun(view, rows, apart).chance < chance]
+    return np.asarray(rows[fell_most(view, rows, fell, of_rx)]) if len(rows) else rows
 
 
 def test(view: View, params: CreditsWithheldParams) -> Outcome:
     pressure, n = view.tracks.pressure, view.n
     of_rx, of_ratio = _of_usual(view)
     fire, at_work = np.zeros(n, np.bool_), np.isfinite(of_ratio) & _compute(view)
-    fell = at_work & (of_rx < params.less) & (of_ratio < params.less)
-    if fell.any() and len(rows := _alone(view, fell, at_work)):
-        rows = rows[np.isnan(pressure.pausing.recent[0, rows])]  # pause that is counted decides by itself
-        rows = _lasts(view, rows, params)
-        rows, waiting = _waiting(view, rows, params)
-        fire[rows[waiting >= params.waiting]] = True
+    some = at_work & (of_rx < params.part) & (of_ratio < params.part)
+    much = some & (of_rx < params.less) & (of_ratio < params.less)
+    if len(rows := _candidates(view, much, at_work, params.less)):
+        near, waiting = _waiting(view, rows, params)
+        fire[near[waiting >= params.waiting]] = True
+        fire[_with_its_senders(view, rows, np.flatnonzero(some), of_rx, CHANCE, params.apart)] = True
+    rows = _candidates(view, some, at_work, params.part)
+    fire[_with_its_senders(view, rows, np.flatnonzero(some), of_rx, RARE, params.apart)] = True
     return Outcome(
         fire=fire,
         clear=~fire & ~(of_ratio < params.calm),
@@ -154,7 +169,22 @@ def evidence(view: View, row: int, params: CreditsWithheldParams) -> tuple[Evide
     found.append(
         reading(text, formula, count, params.waiting, count >= params.waiting, "credits_withheld.waiting")
     )
+    found += _beginnings(view, rows, params)
     return tuple(found)
+
+
+def _beginnings(view: View, rows: Rows, params: CreditsWithheldParams) -> list[Evidence]:
+    """What ports of its network show that began to wait with it, if any."""
+    with_it = begun(view, rows, params.apart)
+    together, apart, chance = int(with_it.together[0]), int(with_it.apart[0]), float(np.exp(with_it.chance[0]))
+    if not together:
+        return []
+    where = neighbourhood(view)[1]
+    text = (
+        f"{together} ports of {where} began to wait for credits in the seconds in which it began to receive less, "
+        f"{apart} at other times; probability of that by chance {chance:.1g}"
+    )
+    return [reading(text, "docs/methods.md#waits-that-begin", for_it=chance < math.exp(CHANCE))]
 
 
 RULE = Rule(
@@ -173,9 +203,11 @@ RULE = Rule(
     decision=(
         "Rx of the port fell below 45 % of its mean of the last hour of work, also in relation to its Tx, and at "
         "least two other ports of its rail or leaf wait for credits, or are PFC-paused, three times as long as usual "
-        "and as the other ports of their hosts, while this port does not. A port that falls with most ports of its "
-        "host, or with a tenth of its rail, has other work and is no receiver that is slow. A synchronous job that "
-        "slows down as a whole hides the receiver: then only its senders show congestion."
+        "and as the other ports of their hosts, while this port does not. Or it fell below 75 %, most of all at that "
+        "moment, and so many ports of its network began to wait in the same seconds that it is no chance. A port that "
+        "falls with most ports of its host, or with a tenth of its rail, has other work and is no receiver that is "
+        "slow. A synchronous job that slows down as a whole hides the receiver: then only its senders show "
+        "congestion."
     ),
     action=(
         "Check the adapter's PCIe link first (`lspci -vvv`), then the process on its GPU, NUMA placement, IOMMU and "

@@ -13,6 +13,8 @@ from fabricmon.fleet.view import View
 from fabricmon.frame import Frame
 from fabricmon.model import Component, ComponentId, Evidence, Identity, Incident, Inventory, Kind, Part, Presence
 from fabricmon.rules.rule import Scope
+from fabricmon.topology.graph import Adapter, End, Graph, Switch, cable
+from fabricmon.topology.infer import annotate
 
 RATE = 50e9
 STATE = ("state", "phys_state", "rate", "width", "sm_lid", "carrier")
@@ -31,18 +33,33 @@ FLOW = ("flow_packets", "flow_lost", "flow_late")
 WORK = 0.4  # share of the line rate at which ports work unless told otherwise
 
 
+def leaves(hosts: int, nics: int, below: Mapping[int, int]) -> Graph:
+    """All adapters of a host are below one leaf; `below`: host -> its number."""
+    numbers = sorted(set(below.values()))
+    switches = {f"leaf-{leaf}": Switch(f"leaf-{leaf}", f"leaf-{leaf}", 0, ports=64) for leaf in numbers}
+    names = [(host, nic, f"host-{host:03d}/mlx5_{nic}") for host in range(hosts) for nic in range(nics)]
+    adapters = {id: Adapter(id, f"host-{host:03d}", f"mlx5_{nic}") for host, nic, id in names}
+    cables = [
+        cable(End(id, 1), End(f"leaf-{below[host]}", host * nics + nic + 1), RATE, 4) for host, nic, id in names
+    ]
+    return annotate(Graph(switches, adapters, tuple(cables), {}, "test"))
+
+
 class Pressed:
     """`rates[host, nic]` is by how much a second each column of that port rises; `lanes` how many of 16 PCIe lanes the
     adapter has, `speed` which share of its possible speed, `down` the ports without a link. There is no graph: a rail
     is the ports of one number of all hosts. `sent[host, nic]` is by how much a second the packets of its connection to
-    the next host rise, `lost` those that are lost; where some are given. They may be those of `probes`."""
+    the next host rise, `lost` those that are lost; where some are given. They may be those of `probes`. `below`: with a
+    graph, in which all ports of a host are below the leaf of this number."""
 
     def __init__(
         self, hosts: int = 8, nics: int = 4, layer: str = "Ethernet", poll: float = 10.0,
         params: Mapping[str, Any] | None = None, roles: Mapping[int, str] | None = None,
         sent: Mapping[tuple[int, int], float] | None = None, probes: bool = False,
+        below: Mapping[int, int] | None = None,
     ) -> None:  # fmt: skip
-        self.engine = Engine(Scope.FLEET, None, dict(params or {}), "test")
+        graph = leaves(hosts, nics, below) if below else None
+        self.engine = Engine(Scope.FLEET, graph, dict(params or {}), "test")
         self.fleet, self.rule_states = self.engine.fleet, self.engine.rule_states
         self.told: list[Incident] = []
         self.now, self.taken, self.period = 1_700_000_000.0, 500.0, poll

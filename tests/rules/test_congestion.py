@@ -153,3 +153,36 @@ def test_slots_hold_the_time_whatever_the_pace() -> None:
         stalled = ports.view().tracks.pressure.stalled
         row = np.array([ports.row(0, 0)])
         assert np.allclose(stalled.history(0, row, 9), 0.5, atol=1e-3), poll
+
+
+BASE, MORE = 0.1e6, 0.5e6  # ticks of a microsecond, in a second
+
+
+class AlwaysWaiting(Pressed):
+    """Ports that wait since before the first reading, as much as any of their make: 100 % of the estimate."""
+
+    def poll(self, seconds: float | None = None) -> None:
+        for rates in self.rates.values():
+            rates.setdefault("xmit_wait_ticks", BASE)
+        super().poll(seconds)
+
+
+def test_ports_that_always_wait_a_little_and_begin_to_wait_more_are_a_warning_of_their_group() -> None:
+    ports = AlwaysWaiting(layer="InfiniBand")
+    ports.polls(30)
+    assert not ports.firing()
+    ports.rate([(host, 1) for host in range(6)], xmit_wait_ticks=MORE)
+    ports.polls(12)
+    ((kind, component, severity),) = ports.firing("warning")
+    assert (kind, component.partition("(")[0], severity) == ("fault_domain", "rail", "warning")
+
+
+def test_ports_of_a_host_below_the_congested_leaf_are_not_what_its_others_are_compared_with() -> None:
+    ports = Pressed(layer="InfiniBand", below={host: host // 2 for host in range(8)})
+    ports.rate(ports.rates, xmit_wait_ticks=BASE)
+    ports.polls(30)
+    crowded = [(host, nic) for host in (0, 1) for nic in range(3)]
+    ports.rate(crowded, xmit_wait_ticks=MORE)
+    ports.polls(12)
+    assert ports.open("congestion") == set(crowded)
+    assert [component for _, component, _ in ports.firing("warning")] == ["leaf(leaf-0)"]
