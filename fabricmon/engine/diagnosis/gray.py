@@ -71,6 +71,8 @@ GRAY_FEW = 3
 GRAY_LEAF = 0.8
 """Share of a leaf's ports, rounded down, that lose when the leaf itself is gray, and not something above it. They
 lose alike, too."""
+PARTS = 4
+"""Most parts of a plane that an incident names: the two ends of a few cables (design choice)."""
 BOTH_ENDS = 0.95
 """Chance that packets to a lossy port are seen to be lost, too, where that is seen of any port (design choice); of
 a port that only talks to it one half, as flows have two ends."""
@@ -192,8 +194,7 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
             mine = above if best.mode.domain in WHOLE else [best]
     if len(best.rows) < LEAST[best.mode.domain]:
         return None
-    others = [h for h in hypotheses if h not in mine]
-    alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in others)
+    alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in hypotheses if h not in mine)
     inside = here.rows[here.shows]
     return FaultVerdict(
         modes=(best.mode,),
@@ -208,7 +209,26 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
         rivals=alternatives[: len(near)],
         best_other=alternatives[0] if alternatives else None,
         effects={SymptomType.PACKET_LOSS: np.setdiff1d(inside, best.rows)},
+        within=_likely_parts(best, mine) if best.mode.domain in WHOLE else (),
     )
+
+
+def _likely_parts(whole: _Hypothesis, covered: Sequence[_Hypothesis]) -> tuple[Alternative, ...]:
+    """The parts of a plane or network that have SURE of its probability together, the likeliest first; none where it
+    may be the plane itself, or where they are more than PARTS.
+
+    covered  the plane and the parts that its name stands for
+    """
+    top = max(h.score for h in covered)
+    if whole.score >= top - AMBIGUOUS:
+        return ()
+    left, found, total = list(covered), list[_Hypothesis](), _mass(covered, top)
+    while _mass(left, top) > (1.0 - SURE) * total:
+        best, mine = _named(max(left, key=lambda h: h.score), left, SURE * total, top)
+        found.append(best)
+        left = [h for h in left if h not in mine]
+    few = len(found) <= PARTS and whole not in found
+    return tuple(Alternative(h.mode, h.group, h.score) for h in found) if few else ()
 
 
 def _mass(hypotheses: Sequence[_Hypothesis], top: float) -> float:
