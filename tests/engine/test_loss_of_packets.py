@@ -249,6 +249,16 @@ def test_a_loss_that_is_of_some_part_for_sure_is_a_warning_though_not_sure_which
     assert incident.severity is Severity.WARNING
 
 
+def test_a_gray_leaf_that_is_joined_to_no_other_switch_is_named() -> None:
+    graph = shapes.rail_optimised(1, 24, 4, 0)
+    run = Run(flows=False, layout=Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=4))
+    run.strike("switch_gray", "su0-rail2-leaf", ratio=0.01, pairs=0.3)
+    run.run(90)
+    (incident,) = run.told()
+    assert incident.component == "leaf(su0/rail2)"
+    assert incident.severity is Severity.CRITICAL
+
+
 def test_without_flows_a_gray_cable_is_a_warning_with_the_leaves_at_the_ends_of_its_flows_as_candidates() -> None:
     graph = shapes.rail_optimised(16, 16, 1, 4)
     layout = Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=4)
