@@ -27,7 +27,8 @@ class Stage(NamedTuple):
     """A group of switches.
 
     name   "5" for plane(5)
-    about  {"tier": "spine" | "core" | "switch", "switches": how many, "names": their names, parted by blanks}
+    about  {"tier": "spine" | "core" | "switch", "switches": how many, "names": their names, parted by blanks}; of a
+           network none of whose switches has a cable to another the tier is "leaf"
     """
 
     name: str
@@ -40,7 +41,8 @@ def stages(graph: Graph) -> dict[str, dict[str, Stage]]:
     every = networks(graph)
     spare = {"plane": 0, "pod": 0}
     for number, network in enumerate(every):
-        whole = Stage(str(number), _about(graph, "switch", network.switches))
+        joined = any(network.joined.values()) or not network.counted
+        whole = Stage(str(number), _about(graph, "switch" if joined else "leaf", network.switches))
         for switch in network.switches | network.apart:
             if network.carried.get(switch, 1):
                 found.setdefault(switch, {})["network"] = whole

@@ -147,3 +147,14 @@ def test_a_port_that_is_likelier_than_all_above_it_is_named_before_it_is_sure(
     assert found.domain == domain
     assert found.confidence >= 0.5
     assert (found.confidence >= 0.9) == sure
+
+
+def test_the_leaves_at_both_ends_of_an_uplink_are_the_likely_parts_of_the_plane() -> None:
+    found = verdict({4: (2e-3,) * 5, 7: (2e-3,) * 3}, {4: 5, 7: 3})
+    assert found.domain == "plane"
+    assert {(part.mode.word, part.group) for part in found.within} == {("uplinks", 4), ("uplinks", 7)}
+
+
+def test_a_plane_whose_leaves_lose_alike_has_no_likely_parts() -> None:
+    found = verdict(dict.fromkeys(range(LEAVES), (2e-3, 1e-3)))
+    assert (found.domain, found.within) == ("plane", ())

@@ -9,6 +9,7 @@ import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.gray import gray
+from fabricmon.engine.diagnosis.losses import SUSPECT
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Groups
@@ -17,9 +18,12 @@ RAILS, PORTS = 8, 32
 """Leaves of one unit, one a rail, and ports of each."""
 
 
-def verdicts(losses: Mapping[int, float], *, rails: bool = True, units: int = 1) -> list[FaultVerdict]:
+def verdicts(
+    losses: Mapping[int, float], *, rails: bool = True, units: int = 1, lasted: float = 0.0
+) -> list[FaultVerdict]:
     """The verdicts on a plane of which some ports (row -> share of packets) lose; leaf and rail `r` have the rows from
-    `r * PORTS`. `rails`: they are known; `units`: so many times as many leaves, whose ports lose nothing."""
+    `r * PORTS`. `rails`: they are known; `units`: so many times as many leaves, whose ports lose nothing; `lasted`:
+    seconds from the first lossy window to the last."""
     n = RAILS * PORTS * units
     rows = np.arange(n, dtype=np.int32)
     zero = np.zeros(n, np.int32)
@@ -28,7 +32,13 @@ def verdicts(losses: Mapping[int, float], *, rails: bool = True, units: int = 1)
     ratio[list(losses)] = list(losses.values())
     lossy = np.array(sorted(losses))
     observation = Observation(Groups(ids), lossy, np.zeros(len(lossy)), np.ones(n, np.bool_))
-    return gray(observation, ratio, np.zeros(n, np.bool_), rows // PORTS % RAILS if rails else None)
+    on = rows // PORTS % RAILS if rails else None
+    return gray(observation, ratio, np.zeros(n, np.bool_), on, read=np.full(n, lasted))
+
+
+def suspected(losses: Mapping[int, float], lasted: float) -> list[FaultVerdict]:
+    """Those of a unit that are reported."""
+    return [verdict for verdict in verdicts(losses, lasted=lasted) if verdict.confidence >= SUSPECT]
 
 
 def adapter(row: int, loss: float, peers: int = 3) -> dict[int, float]:
@@ -85,3 +95,20 @@ def test_ports_that_lose_as_much_as_one_another_are_not_peers_of_one_of_them() -
 def test_many_ports_of_all_rails_are_of_the_plane() -> None:
     (found,) = verdicts(dict.fromkeys(range(0, RAILS * PORTS * 8, 2), 1e-4), units=8)
     assert (found.domain, found.confidence) == ("plane", pytest.approx(1.0))
+
+
+def test_a_weak_loss_of_two_ports_that_lasts_is_a_suspicion_of_one_with_the_other_as_candidate() -> None:
+    """Either may be the port that loses what both send to each other."""
+    losses = {40: 3e-4, 45: 3e-4}
+    assert suspected(losses, 0.0) == suspected(losses, 50.0) == []
+    (found,) = suspected(losses, 60.0)
+    assert (found.domain, found.confidence) == ("link", 0.5)
+    assert {found.group, *(rival.group for rival in found.rivals)} == {40, 45}
+
+
+def test_two_ports_on_different_rails_are_no_pair() -> None:
+    assert suspected({40: 3e-4, 140: 3e-4}, 60.0) == []
+
+
+def test_one_weak_loss_may_be_chance_however_long_it_lasts() -> None:
+    assert suspected({40: 5e-5}, 600.0) == []

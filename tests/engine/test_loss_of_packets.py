@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -24,10 +26,11 @@ class Run:
     """Four units of eight hosts with two rails, each rail a plane of four spines; every port sends to ten peers."""
 
     def __init__(self, *, flows: bool, spray: bool = False, layout: Layout | None = None, seed: int = 1,
-                 peers: int = 10, mapped: bool = True) -> None:
+                 peers: int = 10, mapped: bool = True, hosts: Sequence[int] | None = None) -> None:
         graph = shapes.rail_optimised(4, 8, 2, 4, planes=True)
         self.layout = layout or Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=4)
-        job = TrafficJob("train", self.layout.hosts, "all_to_all", peers=peers)
+        on = self.layout.hosts if hosts is None else tuple(self.layout.hosts[at] for at in hosts)
+        job = TrafficJob("train", on, "all_to_all", peers=peers)
         self.world = World(self.layout, seed, jobs=[job], flows=flows, spray=spray)
         self.engine = Engine(Scope.FLEET, self.layout.graph if mapped else None, {}, "test")
         self.inlet = BulkInlet(self.world)
@@ -244,3 +247,26 @@ def test_a_loss_that_is_of_some_part_for_sure_is_a_warning_though_not_sure_which
     assert 0.5 <= incident.confidence < 0.9
     assert incident.title.startswith("Suspected:")
     assert incident.severity is Severity.WARNING
+
+
+def test_a_gray_leaf_that_is_joined_to_no_other_switch_is_named() -> None:
+    graph = shapes.rail_optimised(1, 24, 4, 0)
+    run = Run(flows=False, layout=Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=4))
+    run.strike("switch_gray", "su0-rail2-leaf", ratio=0.01, pairs=0.3)
+    run.run(90)
+    (incident,) = run.told()
+    assert incident.component == "leaf(su0/rail2)"
+    assert incident.severity is Severity.CRITICAL
+
+
+def test_without_flows_a_gray_cable_is_a_warning_with_the_leaves_at_the_ends_of_its_flows_as_candidates() -> None:
+    graph = shapes.rail_optimised(16, 16, 1, 4)
+    layout = Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=4)
+    run = Run(flows=False, layout=layout, peers=3, hosts=range(48, 80))  # of two leaves
+    run.strike("uplink_gray", "su3-rail0-leaf", "spine-001", ratio=0.01)
+    run.run(90)
+    (incident,) = run.told()
+    assert incident.component == "plane(0)"
+    assert set(incident.candidates) == {"uplinks(su3-rail0-leaf)", "uplinks(su4-rail0-leaf)"}
+    assert incident.severity is Severity.WARNING
+    assert any("of which the evidence does not name one" in e.text for e in incident.evidence)

@@ -7,7 +7,7 @@ part they are spread as the ports that have traffic are: the background within w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import exp, expm1, log, log1p
 
 import numpy as np
@@ -43,6 +43,11 @@ BACKGROUND = 5e-4
 """Share of lossy ports that may be mere background: five times the false rate of the detector."""
 FALSE = 0.01
 """Share of false ones among all ports that the detector finds lossy (docs/methods.md#packet-loss, `discovery`)."""
+LASTING = 60.0
+"""Seconds, six windows, after which a loss that goes on has been detected again, twice over."""
+LASTS = -log(5 * FALSE)
+"""Nats of that: FALSE of what a detection finds is by error, five times that with room for misreadings. Once, however
+long it lasts: a misreading may last, too."""
 LEAST = {"link": 1, "nic": 2, "leaf": 2, "pod": 3, "plane": 3, "network": 6, UNMAPPED_LOSS.domain: 6}
 """Lossy ports from which a part is considered."""
 NOMINAL = 1e-4
@@ -71,11 +76,14 @@ GRAY_FEW = 3
 GRAY_LEAF = 0.8
 """Share of a leaf's ports, rounded down, that lose when the leaf itself is gray, and not something above it. They
 lose alike, too."""
+PARTS = 4
+"""Most parts of a plane that an incident names: the two ends of a few cables (design choice)."""
 BOTH_ENDS = 0.95
 """Chance that packets to a lossy port are seen to be lost, too, where that is seen of any port (design choice); of
 a port that only talks to it one half, as flows have two ends."""
 
 
+PLACES = ("link", "nic", "leaf", "pod", "plane", "network")
 ABOVE = ("pod", "plane")
 """Domains above the leaves."""
 WHOLE = ("plane", "network", UNMAPPED_LOSS.domain)
@@ -94,40 +102,59 @@ class _Hypothesis:
     rows: Ints
 
 
-def gray(lossy: Observation, ratio: Floats, towards: Mask, rails: Ids | None = None) -> list[FaultVerdict]:
-    """At most one verdict for each network, or for all ports where no map shows one; another one for rails that have
-    nothing to do with a lossy port.
+def gray(
+    lossy: Observation, ratio: Floats, towards: Mask, rails: Ids | None = None, islands: Ids | None = None,
+    read: Floats | None = None,
+) -> list[FaultVerdict]:  # fmt: skip
+    """At most one verdict for each network and leaf that is joined to no other, or for all ports where no map shows
+    one; another one for rails that have nothing to do with a lossy port.
 
     lossy    losses of PORT rows, less what hard faults explain
     ratio    per row share of packets lost
     towards  rows to which packets were lost
     rails    per row the number of its rail, the same in all units, -1 unknown
+    islands  per row the leaf that all its packets stay below, -1 none
+    read     per row wall time of the newest window of its losses, NaN unknown
     """
-    parts = ("link", "nic", "leaf", "pod", "plane", "network")
-    ids = {domain: np.asarray(lossy.groups.ids[domain]) for domain in parts}
     bad = np.zeros(len(lossy.known), np.bool_)
     with np.errstate(invalid="ignore"):
         bad[lossy.rows] = ratio[lossy.rows] >= WEAK
-    sizes = np.bincount(ids["leaf"] + 1)[1:]
-    rail = np.full(len(bad), -1, np.int32) if rails is None else rails
-    false = FALSE * int(bad.sum()) / max(1, int((lossy.known | bad).sum()))
+    ids = {domain: np.asarray(lossy.groups.ids[domain]) for domain in PLACES}
+    ids[UNMAPPED_LOSS.domain] = np.zeros(len(bad), np.int32)
+    every = _Here(
+        np.arange(len(bad)), bad, ratio, ids, np.bincount(ids["leaf"] + 1)[1:], towards[: len(bad)],
+        np.full(len(bad), -1, np.int32) if rails is None else rails, _false(lossy, bad), False, _lasting(lossy, read),
+    )  # fmt: skip
+    first = int(ids["network"].max(initial=-1)) + 1  # islands are numbered after the networks
+    apart = ids["network"] if islands is None else np.where(islands >= 0, first + islands, ids["network"])
     found: list[FaultVerdict] = []
     mapped = bool((ids["network"][lossy.known | bad] >= 0).any())
-    ids[UNMAPPED_LOSS.domain] = np.zeros(len(bad), np.int32)
-    for network in np.unique(ids["network"][bad]).tolist():
-        rows = np.flatnonzero((ids["network"] == network) & (lossy.known | bad))
+    for network in np.unique(apart[bad]).tolist():
+        rows = np.flatnonzero((apart == network) & (lossy.known | bad))
         if network < 0:  # a part above may be of some rails only; beside a map these are too few
-            rows = rows[:0] if mapped else rows[np.isin(rail[rows], rail[bad])]
+            rows = rows[:0] if mapped else rows[np.isin(every.rails[rows], every.rails[bad])]
         while bad[rows].any():
-            places = {domain: of[rows] for domain, of in ids.items()}
-            here = _Here(rows, bad[rows], ratio[rows], places, sizes, towards[rows], rail[rows], false)
-            verdict = _verdict(lossy, here)
-            if verdict is None:
+            here = _part(every, rows, network >= first)
+            if (verdict := _verdict(lossy, here)) is None:
                 break
-            if verdict.domain in (*ABOVE, *WHOLE):
+            if verdict.domain in (*ABOVE, *WHOLE) or (here.island and verdict.domain == "leaf"):
                 verdict = _with_receivers(verdict, ids[verdict.domain] == verdict.group, towards)
             rows = _elsewhere(verdict, here)
             found.append(_of_its_rails(verdict, rows))
+    return found
+
+
+def _false(lossy: Observation, bad: Mask) -> float:
+    """Share of all ports that the detector may find lossy by error."""
+    return FALSE * int(bad.sum()) / max(1, int((lossy.known | bad).sum()))
+
+
+def _lasting(lossy: Observation, read: Floats | None) -> Mask:
+    """Rows that have lost packets for LASTING, by their last reading."""
+    found = np.zeros(len(lossy.known), np.bool_)
+    if read is not None:
+        with np.errstate(invalid="ignore"):
+            found[lossy.rows] = read[lossy.rows] - lossy.onset >= LASTING
     return found
 
 
@@ -148,8 +175,10 @@ def _of_its_rails(verdict: FaultVerdict, elsewhere: Ints) -> FaultVerdict:
 @dataclass(slots=True)
 class _Here:
     """The observed ports of one network: PORT rows, whether they lose, how much, and their groups; of every leaf how
-    many ports it has, observed or not; to which of the ports packets were lost; their rails; and the share of all ports
-    that may be found lossy by error."""
+    many ports it has, observed or not; to which of the ports packets were lost; their rails; the share of all ports
+    that may be found lossy by error; whether the network is one leaf, through which all their packets go; which ports
+    have lost packets for long; of ports elsewhere that lose packets the rails; and whether any on another such leaf has
+    a strong loss."""
 
     rows: Ints
     shows: Mask
@@ -159,13 +188,32 @@ class _Here:
     towards: Mask
     rails: Ids
     false: float
+    island: bool
+    lasts: Mask
+    rails_beyond: Ids = field(default_factory=lambda: np.empty(0, np.int32))
+    strong_beyond: bool = False
+
+
+def _part(every: _Here, rows: Ints, island: bool) -> _Here:
+    """What `every` is of all ports, of some of them. Ports of several islands that have lost their peers have lost a
+    host, which is on all of them: none of their links."""
+    beyond = every.shows.copy()
+    beyond[rows] = False
+    gone = every.ratio >= NO_PEER
+    shows = every.shows[rows] & ~gone[rows] if island and gone[beyond].any() else every.shows[rows]
+    return replace(
+        every, rows=rows, shows=shows, ratio=every.ratio[rows],
+        ids={domain: of[rows] for domain, of in every.ids.items()}, towards=every.towards[rows],
+        rails=every.rails[rows], island=island, lasts=every.lasts[rows], rails_beyond=every.rails[beyond],
+        strong_beyond=island and bool((every.ratio[beyond] >= STRONG).any()),
+    )  # fmt: skip
 
 
 def _hypotheses(here: _Here) -> list[_Hypothesis]:
     """Those that are likelier than background, the likeliest first."""
     planes = here.ids["plane"]
     found = [h for plane in np.unique(planes[here.shows]).tolist() for h in _of_plane(here, planes == plane)]
-    if len(np.unique(planes[here.shows])) > 1 or (planes < 0).all():
+    if not here.island and (len(np.unique(planes[here.shows])) > 1 or (planes < 0).all()):
         found += _whole(here)
     return sorted((h for h in found if h.score > 0.0), key=lambda h: (-h.score, h.mode.name, h.group))
 
@@ -192,13 +240,13 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
             mine = above if best.mode.domain in WHOLE else [best]
     if len(best.rows) < LEAST[best.mode.domain]:
         return None
-    others = [h for h in hypotheses if h not in mine]
-    alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in others)
+    alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in hypotheses if h not in mine)
     inside = here.rows[here.shows]
+    named = mine if best.mode.domain in WHOLE else same_end
     return FaultVerdict(
         modes=(best.mode,),
         group=best.group,
-        confidence=min(1.0, _mass(mine if best.mode.domain in WHOLE else same_end, top) / total),
+        confidence=_probability(named, _talking(best, ends, here), total, top),
         alone=min(1.0, _mass(mine, top) / total),
         gain=best.score,
         some=1.0 - exp(-top) / total,
@@ -208,7 +256,43 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
         rivals=alternatives[: len(near)],
         best_other=alternatives[0] if alternatives else None,
         effects={SymptomType.PACKET_LOSS: np.setdiff1d(inside, best.rows)},
+        within=_likely_parts(best, mine) if best.mode.domain in WHOLE else (),
     )
+
+
+def _likely_parts(whole: _Hypothesis, covered: Sequence[_Hypothesis]) -> tuple[Alternative, ...]:
+    """The parts of a plane or network that have SURE of its probability together, the likeliest first; none where it
+    may be the plane itself, or where they are more than PARTS.
+
+    covered  the plane and the parts that its name stands for
+    """
+    top = max(h.score for h in covered)
+    if whole.score >= top - AMBIGUOUS:
+        return ()
+    left, found, total = list(covered), list[_Hypothesis](), _mass(covered, top)
+    while _mass(left, top) > (1.0 - SURE) * total:
+        best, mine = _named(max(left, key=lambda h: h.score), left, SURE * total, top)
+        found.append(best)
+        left = [h for h in left if h not in mine]
+    few = len(found) <= PARTS and whole not in found
+    return tuple(Alternative(h.mode, h.group, h.score) for h in found) if few else ()
+
+
+def _talking(best: _Hypothesis, ends: Sequence[_Hypothesis], here: _Here) -> list[_Hypothesis]:
+    """Those of other ports that may be its only peers: on its rail, on which no port elsewhere loses packets."""
+    if best.mode.domain not in ENDS:
+        return []
+    mine, *theirs = (here.rails[np.searchsorted(here.rows, h.rows)] for h in (best, *ends))
+    only = not np.isin(mine, here.rails_beyond).any()
+    return [h for h, rails in zip(ends, theirs, strict=True) if only and set(rails) == set(mine)]
+
+
+def _probability(named: Sequence[_Hypothesis], ends: Sequence[_Hypothesis], total: float, top: float) -> float:
+    """Probability of what is named; one half of one of two ports of which it is sure that either is at fault."""
+    own = min(1.0, _mass(named, top) / total)
+    either = [*named, *(h for h in ends if h not in named)]
+    two = len({h.rows.tobytes() for h in either}) == 2
+    return max(own, 0.5) if two and _mass(either, top) >= SURE * total else own
 
 
 def _mass(hypotheses: Sequence[_Hypothesis], top: float) -> float:
@@ -244,6 +328,13 @@ def _surprise(count: int, size: int, background: float) -> float:
     return count * log(share / background) + (size - count) * log((1.0 - share) / (1.0 - background))
 
 
+def _again(here: _Here, shows: Mask) -> float:
+    """Nats by which ports that lose packets for long are none that the detector found by error; the reading of one
+    alone may mislead for long."""
+    count = int((here.lasts & shows).sum())
+    return count * LASTS if count > 1 else 0.0
+
+
 def _whole(here: _Here) -> list[_Hypothesis]:
     """All of a network; without a map any part of more than one port, which has no name."""
     shows, network = here.shows & ~(here.ratio >= NO_PEER), int(here.ids["network"][0])
@@ -251,7 +342,7 @@ def _whole(here: _Here) -> list[_Hypothesis]:
     mode = next(mode for mode in GRAY_MODES if mode.domain == "network") if network >= 0 else UNMAPPED_LOSS
     if count < (LEAST["network"] if network >= 0 else LEAST["leaf"]):
         return []
-    score = _surprise(count, len(here.rows), min(BACKGROUND, 5 * here.false)) - mode.cost
+    score = _surprise(count, len(here.rows), min(BACKGROUND, 5 * here.false)) + _again(here, shows) - mode.cost
     return [_Hypothesis(mode, max(network, 0), score, here.rows[shows])]
 
 
@@ -259,12 +350,14 @@ def _of_plane(here: _Here, scope: Mask) -> list[_Hypothesis]:
     found: list[_Hypothesis] = []
     every, some = here.shows & scope, here.shows & scope & ~(here.ratio >= NO_PEER)
     for mode in GRAY_MODES:
-        shows = some if mode.domain in ABOVE or mode.q[SymptomType.PACKET_LOSS] < ALL else every
+        whole = mode.domain == "leaf" and here.island
+        shows = some if whole or mode.domain in ABOVE or mode.q[SymptomType.PACKET_LOSS] < ALL else every
         count, size = int(shows.sum()), int(scope.sum())
         if mode.domain == "network" or count < LEAST[mode.domain]:
             continue
-        surprise = _surprise(count, size, min(BACKGROUND, 5 * here.false))
-        most = _surprise(count, size, min(NOMINAL, here.false))
+        again = _again(here, shows)
+        surprise = again + _surprise(count, size, min(BACKGROUND, 5 * here.false))
+        most = again + _surprise(count, size, min(NOMINAL, here.false))
         for group in np.unique(here.ids[mode.domain][shows]).tolist():
             if group < 0:
                 continue
@@ -279,7 +372,8 @@ def _of_plane(here: _Here, scope: Mask) -> list[_Hypothesis]:
 
 def _strong(mode: Mode, here: _Here, mine: Mask) -> float:
     """Nats of a link whose port alone has a loss beyond any error of the detector."""
-    if mode.domain != "link" or not (here.ratio[mine] >= STRONG).any() or (here.ratio[~mine] >= STRONG).any():
+    elsewhere = here.strong_beyond or (here.ratio[~mine] >= STRONG).any()
+    if mode.domain != "link" or elsewhere or not (here.ratio[mine] >= STRONG).any():
         return 0.0
     return log(mode.q[SymptomType.PACKET_LOSS] / LEAK[SymptomType.LINK_ERRORS])
 
@@ -291,6 +385,8 @@ def _where(mode: Mode, here: _Here, mine: Mask, scope: Mask, shows: Mask) -> flo
     partly = mode.domain == "leaf" and mode.q[SymptomType.PACKET_LOSS] < ALL
     if mode.domain == "plane":
         return 0.0
+    if here.island and mode.domain == "leaf":  # it is what all flows have in common, and has no uplinks
+        return None if partly else 0.0
     if mode.domain in ("link", "nic"):
         if k < LEAST[mode.domain] or count - k > 2 * PEERS * k:
             return None

@@ -44,6 +44,7 @@ class PortHealth:
     lost    float[n], packets a second that it lost in those windows, NaN unknown; None: of no port is it known
     errors  float[n], bit errors a second that it has received since they began, which bound what others lose on their
             way to it; NaN and None as above
+    islands int[n], the leaf that all packets of a port stay below, -1 none; None: of no port
     """
 
     groups: Groups
@@ -57,6 +58,7 @@ class PortHealth:
     rails: Ids | None = None
     lost: Floats | None = None
     errors: Floats | None = None
+    islands: Ids | None = None
 
 
 @dataclass(slots=True)
@@ -108,7 +110,8 @@ def place_losses(
                 soft[at] = replace(verdict, effects={SymptomType.PACKET_LOSS: rows}) if len(rows) else verdict
                 left = _without(left, mine)
         if len(left.rows) and np.count_nonzero(covered[left.rows]) < COVER * len(left.rows):
-            soft += [v for v in gray(left, ports.ratio, ports.towards, ports.rails) if v.confidence >= SUSPECT]
+            found = gray(left, ports.ratio, ports.towards, ports.rails, ports.islands, ports.read)
+            soft += [v for v in found if v.confidence >= SUSPECT]
     return verdicts, soft
 
 
@@ -253,7 +256,7 @@ def set_ports_aside(
     """Ports that lose because a peer failed. Peers are unknown: in the plane of `k` failed ports up to
     2 x PEERS x k others are accounted for, if they did not begin before, and lose as peers of such ports do."""
     found, state = list(hard), ports.unwell
-    plane = _planes(ports.groups)
+    plane = _planes(ports.groups, ports.islands)
     gone = np.zeros(len(lossy.known), np.bool_)
     read = np.where(np.isfinite(ports.read), ports.read, ports.now)
     own = state.sick(read)
@@ -319,11 +322,13 @@ def _blame(verdicts: list[FaultVerdict], rows: Ints, plane: Ints, number: int) -
             return
 
 
-def _planes(groups: Groups) -> Ints:
-    """A number for each part of the fabric within which losses of one fault stay: plane, else network, else 0."""
+def _planes(groups: Groups, islands: Ids | None) -> Ints:
+    """A number for each part of the fabric within which losses of one fault stay: plane, else a leaf that is joined to
+    no other, else network, else -1."""
     plane, network = groups.ids["plane"], groups.ids["network"]
     first = int(plane.max(initial=-1)) + 1
-    return np.where(plane >= 0, plane, np.where(network >= 0, first + network, -1)).astype(np.int64)
+    found = np.where(plane >= 0, plane, np.where(network >= 0, first + network, -1)).astype(np.int64)
+    return found if islands is None else np.where(islands >= 0, found.max(initial=-1) + 1 + islands, found)
 
 
 def _ends(ports: PortHealth, picked: Mask) -> Mask:

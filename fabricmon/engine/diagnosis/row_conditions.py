@@ -176,7 +176,8 @@ def port_health(
     losses = ports.tracks.losses
     towards, read = losses.received_twice(len(ratio), ports.now), losses.ended[: len(ratio)]
     health = PortHealth(
-        domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read, domains.rails()
+        domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read, domains.rails(),
+        islands=domains.islands(),
     )
     if np.isfinite(found.worn).any():  # only what worn ports may account for is bounded by these
         health.lost, health.errors = losses.lost_a_second(len(ratio)), _errors_a_second(ports, found.worn)

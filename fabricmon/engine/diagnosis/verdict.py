@@ -43,6 +43,8 @@ class FaultVerdict:
     observed    ... and how many of its cables are observed
     maintained  a component under maintenance that the topology does not know and that this probably is; "" none
     some        of losses that ports alone see: probability that there is a fault at all, whichever it is
+    within      of a plane or network that loses packets, the few parts of it that are likely, best first; () where it
+                may be all of it, or many
     warmer      degrees by which the modules of its members are hotter than the median of all, 0 not or unknown
     """
 
@@ -67,6 +69,7 @@ class FaultVerdict:
     maintained: str = ""
     warmer: float = 0.0
     some: float = 0.0
+    within: tuple[Alternative, ...] = ()
 
     @property
     def mode(self) -> Mode:

@@ -111,6 +111,14 @@ class RowDomains:
         rails = self.assigned.ids["rail"]
         return np.append(np.array(numbers, np.int32), np.int32(-1))[rails] if len(numbers) else rails
 
+    def islands(self) -> Ids:
+        """Per PORT row its leaf, where packets from it stay below this leaf: no switch of its network has a cable to
+        another one; -1 elsewhere."""
+        about = self.assigned.about.get("network", [])
+        apart = np.array([*(facts.get("tier") == "leaf" for facts in about), False])
+        ids = self.port.ids
+        return np.where(apart[ids["network"]], ids["leaf"], -1).astype(np.int32)
+
     def orders_of_hosts(self) -> list[Ints]:
         """Per host group its place in the natural order of the hosts' names, and in that of the leaves and their ports
         on which the hosts hang; -1 none, also at the end."""

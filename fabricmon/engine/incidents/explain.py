@@ -227,7 +227,8 @@ def _severity_if_sure(verdict: FaultVerdict, kind: str, symptoms: Sequence[Sympt
     if KINDS[kind].hardness is Hardness.SOFT:
         return shown
     if verdict.mode.severity is not None:
-        return verdict.mode.severity
+        likely = verdict.within[0].mode if verdict.within else verdict.mode
+        return likely.severity or verdict.mode.severity
     if verdict.domain == "nvlink_domain":
         return Severity.CRITICAL
     if verdict.domain in GROUPS - {"host"}:

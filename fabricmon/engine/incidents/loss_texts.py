@@ -46,7 +46,9 @@ def evidence_level(verdict: FaultVerdict, index: SymptomIndex) -> str:
 
 
 def candidate_switches(verdict: FaultVerdict, index: SymptomIndex) -> list[str]:
-    """The switches of a group; the evidence does not separate them."""
+    """The switches of a group, which the evidence does not separate; its likely parts where these are few."""
+    if verdict.within:
+        return [index.named(part.mode, part.group) for part in verdict.within]
     if verdict.domain not in ("plane", "pod"):
         return []
     about = index.domains.about(verdict.domain, verdict.group)
@@ -79,5 +81,9 @@ def loss_evidence(verdict: FaultVerdict, component: str, index: SymptomIndex) ->
         found.append(Evidence(component, text, value=float(len(verdict.cables))))
     if verdict.only_losses and verdict.domain in FINER:
         about = index.domains.about(verdict.domain, verdict.group)
-        found.append(Evidence(component, FINER[verdict.domain].format(**{"tier": "", "switches": "", **about})))
+        text = FINER[verdict.domain].format(**{"tier": "", "switches": "", **about})
+        if verdict.within:
+            names = " or ".join(index.named(part.mode, part.group) for part in verdict.within)
+            text = f"probably {names}, of which the evidence does not name one"
+        found.append(Evidence(component, text))
     return found
