@@ -63,9 +63,8 @@ def plan_notifications(
     """
     pacing, matches = pacing or Pacing(), matches or SilenceMatches()
     everything = sorted(incidents, key=lambda i: (-i.severity.rank, i.since, i.id))
-    larger = larger_first(everything)
+    larger, plan, room = larger_first(everything), NotificationPlan([], [], []), pacing.room()
     matches.know(silences, everything)
-    plan, room = NotificationPlan([], [], []), pacing.room()
     for receiver in receivers:
         if receiver.name in full:
             continue
