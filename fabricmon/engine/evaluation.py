@@ -15,6 +15,7 @@ from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.row_conditions import (
     COVERING,
     away,
+    away_unread,
     cut_off,
     fell_and_back,
     fell_in_windows,
@@ -238,7 +239,8 @@ class Evaluation:
         if self._in_windows is not None:
             absent = np.fmin(absent, cut_off(ports_now, self._in_windows))
         ports = port_health(index.domains, observations, ports_now, absent, _read(self._fleet.tables[Kind.FLOW]))
-        seen = self._dead.with_earlier(witnesses(observations, ports), observations)
+        gone = away_unread(self._fleet.tables[Kind.NODE], now)
+        seen = self._dead.with_earlier(witnesses(observations, ports, gone), observations)
         silence = self._silence.leak(observations, 0 if seen is None else len(seen.rows), now)
         verdicts = verdicts_of(observations, seen, silence, ports, index, self._last_diagnosis.of)
         self._seen = index.hosts(SymptomType.AGENT_SILENT, answering(observations, seen))

@@ -23,7 +23,7 @@ from fabricmon.fleet.losses import IDLE
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View
 from fabricmon.fleet.window import ERRORS
-from fabricmon.model import Kind
+from fabricmon.model import Kind, Presence
 
 GRACE = 120.0  # seconds after a boot or driver load in which symptoms do not count (docs/methods.md#boot-grace)
 
@@ -150,6 +150,15 @@ def away(domains: RowDomains, nodes: Table, now: float) -> tuple[Mask, Floats]:
         for group in np.unique(of_nodes[quiet & (of_nodes >= 0)]).tolist():
             flows[many.members(group)] = True
     return flows, since[hosts]
+
+
+def away_unread(nodes: Table, now: float) -> Floats:
+    """Wall times at which hosts under maintenance that never sent a frame, and do not answer, answered last: no port of
+    theirs is known, but their peers lose packets to them."""
+    view = View(nodes, now)
+    gone = view.value("presence") == PRESENCES.index(Presence.UNREACHABLE)
+    unread = np.isnan(view.value("last_frame")) & np.isfinite(view.value("answered"))
+    return np.asarray(view.value("answered")[nodes.quiet[: nodes.n] & gone & unread])
 
 
 UNHEARD = 5.0  # seconds without a frame: agents send about one a second
