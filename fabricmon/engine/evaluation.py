@@ -24,6 +24,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
     port_health,
     set_aside,
     silent_before,
+    with_answering,
     with_parts,
 )
 from fabricmon.engine.diagnosis.runs import LastParts
@@ -208,7 +209,8 @@ class Evaluation:
         if self._in_windows is not None:
             aside[Kind.PORT][: len(self._in_windows)] |= self._in_windows
         claimed, onsets = self._situation.claimed, self._situation.onsets()
-        return observations_of(index, aside, claimed, onsets, self._rule_states.yielded(), now)
+        found = observations_of(index, aside, claimed, onsets, self._rule_states.yielded(), now)
+        return with_answering(found, self._fleet.tables[Kind.NODE], now)
 
     def _ports_in_windows(self, domains: RowDomains, now: float) -> Mask | None:
         """PORT rows of the components that windows name, None where none does."""

@@ -78,6 +78,26 @@ def test_what_peers_lose_to_an_unread_host_under_maintenance_shows_no_other_host
     assert (found.kind, found.component) == ("agent_silent", f"host({hosts[3]})")
 
 
+def test_a_power_domain_of_which_hosts_answer_without_their_agents_is_not_lost() -> None:
+    class Refusing(Run):
+        """Six of the eight hosts of a power domain have no agent, and answer."""
+
+        def run(self, seconds: float) -> None:
+            if self.world.now == 0.0:
+                self.world.hosts.stop_agents(np.array(DOMAIN)[2:], True)
+            super().run(seconds)
+
+    graph = shapes.rail_optimised(4, 8, 2, 4, planes=True)
+    run = Refusing(flows=False, layout=Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=8))
+    run.world.hosts.stop_agents(np.array(DOMAIN)[:2], False)
+    run.run(90)
+    hosts = run.layout.hosts
+    assert {(i.kind, i.component.partition("(")[0]) for i in run.told()} == {("agent_silent", "common")}
+    run.world.hosts.stop_agents(np.array(DOMAIN)[2:], False)
+    run.run(90)
+    assert hosts[DOMAIN[-1]] in {part for i in run.told() for part in i.parts}, "once they stop to answer"
+
+
 def test_a_host_that_stays_up_in_a_dead_domain_is_not_of_it() -> None:
     run = Silent([])
     hosts = run.layout.hosts

@@ -41,6 +41,19 @@ def set_aside(table: Table, now: float) -> Mask:
         return np.asarray(quiet | (now - table.begun[: table.n] < GRACE))
 
 
+def with_answering(observations: Observations, nodes: Table, now: float) -> Observations:
+    """The observations; of silence, hosts that answer without an agent are seen without it: they are neither down nor
+    cut off. They would show it once they stop to answer."""
+    silent = observations.get(SymptomType.AGENT_SILENT)
+    if silent is None:
+        return observations
+    n = len(silent.known)
+    answers = np.isin(View(nodes, now).value("presence")[:n], [PRESENCES.index(p) for p in ANSWERS])
+    known = silent.known.copy()
+    known[: len(answers)] |= answers & ~nodes.quiet[: len(answers)]
+    return {**observations, SymptomType.AGENT_SILENT: replace(silent, known=known)}
+
+
 def silent_before(nodes: Table, states: Iterable[RuleState], now: float) -> Mask:
     """NODE rows of which a silence is open that began before the host last answered without its agent: what is silent
     now may be the host, but its own beginning is not known yet (docs/methods.md#agent-silent)."""
