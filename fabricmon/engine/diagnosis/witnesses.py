@@ -22,10 +22,10 @@ from fabricmon.engine.diagnosis.losses import (
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
 
-NOBODY: Floats = np.empty(0)
+NONE_AWAY: Floats = np.empty(0)
 
 
-def witnesses(observations: Observations, ports: PortHealth, away: Floats = NOBODY) -> Observation | None:
+def witnesses(observations: Observations, ports: PortHealth, away: Floats = NONE_AWAY) -> Observation | None:
     """Whether the peers of silent hosts lose packets towards them: a symptom of NODE rows, known of silent ones only.
 
     With flows: those towards the host; where they lose none after the time in which it would show, the host is up.
