@@ -15,6 +15,7 @@ from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.row_conditions import (
     COVERING,
     away,
+    away_unread,
     cut_off,
     fell_and_back,
     fell_in_windows,
@@ -23,6 +24,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
     port_health,
     set_aside,
     silent_before,
+    with_answering,
     with_parts,
 )
 from fabricmon.engine.diagnosis.runs import LastParts
@@ -207,7 +209,8 @@ class Evaluation:
         if self._in_windows is not None:
             aside[Kind.PORT][: len(self._in_windows)] |= self._in_windows
         claimed, onsets = self._situation.claimed, self._situation.onsets()
-        return observations_of(index, aside, claimed, onsets, self._rule_states.yielded(), now)
+        found = observations_of(index, aside, claimed, onsets, self._rule_states.yielded(), now)
+        return with_answering(found, self._fleet.tables[Kind.NODE], now)
 
     def _ports_in_windows(self, domains: RowDomains, now: float) -> Mask | None:
         """PORT rows of the components that windows name, None where none does."""
@@ -238,7 +241,8 @@ class Evaluation:
         if self._in_windows is not None:
             absent = np.fmin(absent, cut_off(ports_now, self._in_windows))
         ports = port_health(index.domains, observations, ports_now, absent, _read(self._fleet.tables[Kind.FLOW]))
-        seen = self._dead.with_earlier(witnesses(observations, ports), observations)
+        gone = away_unread(self._fleet.tables[Kind.NODE], now)
+        seen = self._dead.with_earlier(witnesses(observations, ports, gone), observations)
         silence = self._silence.leak(observations, 0 if seen is None else len(seen.rows), now)
         verdicts = verdicts_of(observations, seen, silence, ports, index, self._last_diagnosis.of)
         self._seen = index.hosts(SymptomType.AGENT_SILENT, answering(observations, seen))

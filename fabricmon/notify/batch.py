@@ -2,18 +2,20 @@
 
 What fits is sent at once, one notification for each reason. Of what does not fit the budget, the last free message
 lists everything in one digest; without a free message it waits. The last message of a budget is kept for critical
-incidents, half of it for incidents that fire: what has ended joins the next message that lists several, or waits until
-less than half is used. So nothing that fires waits longer than `pacing.PERIOD` for each MAX_DIGEST incidents before it,
-and what ended waits one period more.
+incidents, the one before it for news (a sort of incident that the receiver was not notified of in the period), half for
+incidents that fire: what has ended joins the next message that lists several, or waits until less than half is used. So
+nothing that fires waits longer than `pacing.PERIOD` for each MAX_DIGEST incidents before it, and what ended waits one
+period more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from fabricmon.model import Incident, Severity
 from fabricmon.notify.acting import absorbed_into
+from fabricmon.notify.last_notification import CRITICAL, sort_of
 from fabricmon.notify.pacing import PERIOD
 from fabricmon.notify.route import Receiver
 
@@ -21,7 +23,8 @@ DIGEST = "digest"
 """Reason of a notification about incidents with different reasons."""
 
 MAX_DIGEST = 100  # incidents in one digest; what is left waits for the next
-RESERVE = 1  # messages of a budget that only critical incidents use
+RESERVE = 1  # messages of a budget that are for critical incidents
+NEWS = 1  # further ones that are for sorts of incidents which the receiver was not notified of in the period
 
 
 class DueIncident(NamedTuple):
@@ -53,17 +56,18 @@ class Batch(NamedTuple):
     due: Sequence[DueIncident]
 
 
-def batches(receiver: Receiver, due: Sequence[DueIncident], used: int, now: float) -> list[Batch]:
+def batches(
+    receiver: Receiver, due: Sequence[DueIncident], used: int, now: float, recent: Container[str] = ()
+) -> list[Batch]:
     """The notifications to make at wall time `now` of what is due, `used` messages of the budget being in use.
 
-    due  in the order of importance; what is in no notification waits
+    due     in the order of importance; what is in no notification waits
+    recent  what the receiver was notified of in the period: sorts, and CRITICAL
     """
     if not receiver.budget:
         return _whole(receiver, due)
-    free = receiver.budget - used
-    if receiver.budget > RESERVE and not any(item.urgent for item in due):
-        free -= RESERVE
     calm, pressing = _calm_and_pressing(receiver, due, now)
+    free = receiver.budget - used - _kept(receiver, pressing, recent)
     made = _within(receiver, pressing, [*pressing, *calm], free) if pressing else []
     taken = {item.incident.id for batch in made for item in batch.due}
     if not calm or any(item.incident.id in taken for item in calm):
@@ -73,6 +77,17 @@ def batches(receiver: Receiver, due: Sequence[DueIncident], used: int, now: floa
     if not rest and made and len(made[-1].due) > 1:
         return [*made[:-1], Batch(DIGEST, [*made[-1].due, *calm][:MAX_DIGEST])]
     return made + rest
+
+
+def _kept(receiver: Receiver, pressing: Sequence[DueIncident], recent: Container[str]) -> int:
+    """Messages of the budget that are kept for others, half of it at most. Once the receiver was notified of a
+    critical incident, news may use what is kept for these."""
+    if any(item.urgent for item in pressing):
+        return 0
+    fresh = [item.incident for item in pressing if item.incident.status == "firing" and not item.reminder]
+    if any(sort_of(incident.kind, incident.component) not in recent for incident in fresh):
+        return 0 if CRITICAL in recent else min(RESERVE, receiver.budget // 2)
+    return min(RESERVE + NEWS, receiver.budget // 2)
 
 
 def _calm_and_pressing(

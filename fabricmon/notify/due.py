@@ -16,7 +16,7 @@ from fabricmon.notify.batch import Batch, DueIncident, batches, messages
 from fabricmon.notify.identity import notification_key, notified_state
 from fabricmon.notify.inhibit import larger_first
 from fabricmon.notify.last_notification import LastNotifications
-from fabricmon.notify.pacing import Pacing, Withheld
+from fabricmon.notify.pacing import PERIOD, Pacing, Withheld
 from fabricmon.notify.reason import ACKNOWLEDGED, RISES, Reasons, reminder
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.silence import Silence, SilenceMatches
@@ -63,9 +63,8 @@ def plan_notifications(
     """
     pacing, matches = pacing or Pacing(), matches or SilenceMatches()
     everything = sorted(incidents, key=lambda i: (-i.severity.rank, i.since, i.id))
-    larger = larger_first(everything)
+    larger, plan, room = larger_first(everything), NotificationPlan([], [], []), pacing.room()
     matches.know(silences, everything)
-    plan, room = NotificationPlan([], [], []), pacing.room()
     for receiver in receivers:
         if receiver.name in full:
             continue
@@ -75,7 +74,8 @@ def plan_notifications(
         due = _due(reasons, everything, waiting, plan.released)
         left = MAX_AT_ONCE - sum(len(note.incidents) for note in plan.notifications)
         sendable = [item for item in due if not _waits(item, reasons)][:left]
-        made = batches(receiver, sendable, pacing.used(receiver.name, now), now)
+        recent = notified.recent(receiver.name, now - PERIOD)
+        made = batches(receiver, sendable, pacing.used(receiver.name, now), now, recent)
         sent = {item.incident.id for batch in made for item in batch.due}
         plan.notifications.extend(_notification(reasons, batch, len(due) - len(sent)) for batch in made)
         held = [item for item in due if item.incident.id not in sent and item.incident.id not in waiting]

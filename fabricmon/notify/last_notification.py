@@ -16,6 +16,7 @@ from fabricmon.notify.acknowledge import acknowledgement_in
 MAX_REMEMBERED = 100_000  # that are remembered; of more, resolved ones are forgotten, oldest first
 MAX_FACES = 16  # faces of one episode that are remembered, newest kept
 NO_STATE = NotifiedState("", "")
+CRITICAL = "critical"  # in `LastNotifications.recent`, beside sorts
 
 
 class LastNotification(Struct, frozen=True):
@@ -85,12 +86,18 @@ def last_notifications(notification: Notification) -> list[LastNotification]:
     return made
 
 
+def sort_of(kind: str, component: str) -> str:
+    """What a reader takes for one sort of news: a kind, of fault domains those of one word ("fault_domain leaf")."""
+    return f"{kind} {component.partition('(')[0]}" if kind == "fault_domain" else kind
+
+
 class LastNotifications:
     """The newest LastNotification by receiver and incident."""
 
     def __init__(self, known: Iterable[LastNotification] = ()) -> None:
         self._last: dict[tuple[str, str], LastNotification] = {(t.receiver, t.incident): t for t in known}
         self._digested: dict[str, float] = {}
+        self._newest: dict[str, dict[str, float]] = {}
         for last in self._last.values():
             self._note(last)
 
@@ -101,9 +108,20 @@ class LastNotifications:
         """Wall time of this receiver's last notification of an incident that is not critical, None without one."""
         return self._digested.get(receiver)
 
+    def recent(self, receiver: str, since: float) -> set[str]:
+        """What this receiver was notified of as firing after wall time `since`: sorts, and CRITICAL where one was."""
+        return {what for what, at in self._newest.get(receiver, {}).items() if at > since}
+
     def _note(self, last: LastNotification) -> None:
-        if last.faces and last.faces[-1].severity is not Severity.CRITICAL:
+        if not last.faces:
+            return
+        face, critical = last.faces[-1], last.faces[-1].severity is Severity.CRITICAL
+        if not critical:
             self._digested[last.receiver] = max(last.at, self._digested.get(last.receiver, last.at))
+        if last.firing:
+            known = self._newest.setdefault(last.receiver, {})
+            for what in [sort_of(face.kind, face.component), *([CRITICAL] if critical else [])]:
+                known[what] = max(last.at, known.get(what, last.at))
 
     def add(self, notification: Notification) -> None:
         """Call it when the notification was committed, not before."""

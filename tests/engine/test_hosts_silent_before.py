@@ -16,10 +16,10 @@ from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
-from fabricmon.model import Kind, Members, Presence, Severity
+from fabricmon.model import Kind, Maintenance, Members, Presence, Severity
 from fabricmon.sim import shapes
 from fabricmon.sim.layout import Layout
-from tests.engine.test_loss_of_packets import Run
+from tests.engine.test_loss_of_packets import START, Run
 from tests.engine.test_many_at_once import of_hosts
 
 DOMAIN = range(8, 16)
@@ -54,6 +54,48 @@ def test_what_was_silent_or_never_reported_dies_with_its_power_domain() -> None:
     (found,) = run.told()
     assert (found.kind, found.component) == ("fault_domain", f"power({run.power})")
     assert found.members == Members(7, 8), "of the one that never reported nothing is read"
+
+
+def test_what_peers_lose_to_an_unread_host_under_maintenance_shows_no_other_host_dead() -> None:
+    class Refusing(Run):
+        """The agent of host 20 never runs, while its host answers."""
+
+        def run(self, seconds: float) -> None:
+            if self.world.now == 0.0:
+                self.world.hosts.stop_agents(np.array([20]), True)
+            super().run(seconds)
+
+    run = Refusing(flows=False)
+    hosts = run.layout.hosts
+    now = START + run.world.now
+    run.engine.maintenance([Maintenance("w", now, now + 900.0, (hosts[20],), ())])
+    run.run(30)
+    run.strike("host_crash", hosts[20])
+    run.run(20)
+    run.world.hosts.stop_agents(np.array([3]), False)
+    run.run(60)
+    (found,) = run.told()
+    assert (found.kind, found.component) == ("agent_silent", f"host({hosts[3]})")
+
+
+def test_a_power_domain_of_which_hosts_answer_without_their_agents_is_not_lost() -> None:
+    class Refusing(Run):
+        """Six of the eight hosts of a power domain have no agent, and answer."""
+
+        def run(self, seconds: float) -> None:
+            if self.world.now == 0.0:
+                self.world.hosts.stop_agents(np.array(DOMAIN)[2:], True)
+            super().run(seconds)
+
+    graph = shapes.rail_optimised(4, 8, 2, 4, planes=True)
+    run = Refusing(flows=False, layout=Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=8))
+    run.world.hosts.stop_agents(np.array(DOMAIN)[:2], False)
+    run.run(90)
+    hosts = run.layout.hosts
+    assert {(i.kind, i.component.partition("(")[0]) for i in run.told()} == {("agent_silent", "common")}
+    run.world.hosts.stop_agents(np.array(DOMAIN)[2:], False)
+    run.run(90)
+    assert hosts[DOMAIN[-1]] in {part for i in run.told() for part in i.parts}, "once they stop to answer"
 
 
 def test_a_host_that_stays_up_in_a_dead_domain_is_not_of_it() -> None:

@@ -12,7 +12,7 @@ from fabricmon.notify import last_notification, message_fields
 from fabricmon.notify.acting import ActedNode, Deed, Terms, decide
 from fabricmon.notify.batch import DIGEST, MAX_DIGEST, DueIncident, batches, messages
 from fabricmon.notify.due import plan_notifications
-from fabricmon.notify.last_notification import LastNotifications
+from fabricmon.notify.last_notification import CRITICAL, LastNotifications
 from fabricmon.notify.links import NO_LINKS
 from fabricmon.notify.message_fields import MOST_LINES, MOST_NAMES, field_values, jobs_text, listed, plain
 from fabricmon.notify.node_condition import HEALTHY, MAX_MESSAGE, node_conditions
@@ -144,6 +144,24 @@ def test_critical_incidents_use_the_reserve_and_reminders_of_them_do_not() -> No
     assert sizes(ops, one, 4) == []
     assert sizes(ops, [one[0]._replace(reminder=True)], 3) == []
     assert sizes(Receiver("ops", budget=1), due(1), 0) == [("new incident", 1)], "a budget of one has no reserve"
+
+
+@pytest.mark.parametrize(("budget", "kept"), [(1, 0), (2, 1), (3, 1), (4, 2), (6, 2), (100, 2)])
+def test_half_of_a_budget_is_kept_for_others_at_most(budget: int, kept: int) -> None:
+    def made(used: int, recent: tuple[str, ...]) -> int:
+        return len(batches(Receiver("ops", budget=budget), due(1), used, T0, recent))
+
+    kind = due(1)[0].incident.kind
+    assert [made(used, (kind,)) for used in (budget - kept - 1, budget - kept)] == [1, 0]
+    assert made(budget - 1, (kind, CRITICAL)) == (kept == 0)
+    assert [made(budget - 1, (CRITICAL,)), made(budget, (CRITICAL,))] == [1, 0]
+
+
+def test_a_reminder_and_an_end_are_no_news() -> None:
+    (one,) = due(1)
+    over = one._replace(incident=replace(one.incident, status="resolved", resolved=T0), since=T0 - PERIOD)
+    for item, made in ((one, 1), (one._replace(reminder=True), 0), (over, 0)):
+        assert len(batches(Receiver("ops", budget=6), [item], 4, T0)) == made
 
 
 def test_a_digest_lists_so_many_and_the_rest_waits() -> None:

@@ -23,7 +23,7 @@ from fabricmon.fleet.losses import IDLE
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View
 from fabricmon.fleet.window import ERRORS
-from fabricmon.model import Kind
+from fabricmon.model import Kind, Presence
 
 GRACE = 120.0  # seconds after a boot or driver load in which symptoms do not count (docs/methods.md#boot-grace)
 
@@ -39,6 +39,19 @@ def set_aside(table: Table, now: float) -> Mask:
         return np.asarray(quiet | answers | never)
     with np.errstate(invalid="ignore"):
         return np.asarray(quiet | (now - table.begun[: table.n] < GRACE))
+
+
+def with_answering(observations: Observations, nodes: Table, now: float) -> Observations:
+    """The observations; of silence, hosts that answer without an agent are seen without it: they are neither down nor
+    cut off. They would show it once they stop to answer."""
+    silent = observations.get(SymptomType.AGENT_SILENT)
+    if silent is None:
+        return observations
+    n = len(silent.known)
+    answers = np.isin(View(nodes, now).value("presence")[:n], [PRESENCES.index(p) for p in ANSWERS])
+    known = silent.known.copy()
+    known[: len(answers)] |= answers & ~nodes.quiet[: len(answers)]
+    return {**observations, SymptomType.AGENT_SILENT: replace(silent, known=known)}
 
 
 def silent_before(nodes: Table, states: Iterable[RuleState], now: float) -> Mask:
@@ -150,6 +163,15 @@ def away(domains: RowDomains, nodes: Table, now: float) -> tuple[Mask, Floats]:
         for group in np.unique(of_nodes[quiet & (of_nodes >= 0)]).tolist():
             flows[many.members(group)] = True
     return flows, since[hosts]
+
+
+def away_unread(nodes: Table, now: float) -> Floats:
+    """Wall times at which hosts under maintenance that never sent a frame, and do not answer, answered last: no port of
+    theirs is known, but their peers lose packets to them."""
+    view = View(nodes, now)
+    gone = view.value("presence") == PRESENCES.index(Presence.UNREACHABLE)
+    unread = np.isnan(view.value("last_frame")) & np.isfinite(view.value("answered"))
+    return np.asarray(view.value("answered")[nodes.quiet[: nodes.n] & gone & unread])
 
 
 UNHEARD = 5.0  # seconds without a frame: agents send about one a second

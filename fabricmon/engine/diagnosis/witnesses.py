@@ -20,15 +20,19 @@ from fabricmon.engine.diagnosis.losses import (
     waits,
 )
 from fabricmon.engine.diagnosis.observation import Observation, Observations
-from fabricmon.engine.domains.groups import Ints, Mask
+from fabricmon.engine.domains.groups import Floats, Ints, Mask
+
+NONE_AWAY: Floats = np.empty(0)
 
 
-def witnesses(observations: Observations, ports: PortHealth) -> Observation | None:
+def witnesses(observations: Observations, ports: PortHealth, away: Floats = NONE_AWAY) -> Observation | None:
     """Whether the peers of silent hosts lose packets towards them: a symptom of NODE rows, known of silent ones only.
 
     With flows: those towards the host; where they lose none after the time in which it would show, the host is up.
     Without: ports of at least two other hosts began to lose when it fell silent, and not more of them than the silent
     hosts account for. That no port loses is no evidence then: who sends to a host is not known.
+
+    away  wall times at which hosts under maintenance went away of which no port is known
     """
     silent = observations.get(SymptomType.AGENT_SILENT)
     if silent is None or not len(silent.rows):
@@ -39,7 +43,7 @@ def witnesses(observations: Observations, ports: PortHealth) -> Observation | No
     if flows is not None and len(flows.known):
         shown[silent.rows], known[silent.rows] = _witnessed_by_flows(silent, flows, ports)
     if lossy is not None and len(lossy.rows):
-        found = _witnessed_by_ports(silent, lossy, ports, known)
+        found = _witnessed_by_ports(silent, lossy, ports, known, away)
         shown[found] = known[found] = True
     at = np.flatnonzero(shown[silent.rows])
     known &= shown | mask_of(silent.rows[ports.now - silent.onset > NEAR], len(known))
@@ -87,8 +91,9 @@ def _witnessed_by_flows(silent: Observation, flows: Observation, ports: PortHeal
     return (bad >= 1) & (bad >= FLOWS_SHARE * seen), seen > 0
 
 
-def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHealth, known: Mask) -> Ints:
-    """The silent hosts, without those known by flows, that the losses of other ports point to."""
+def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHealth, known: Mask, away: Floats) -> Ints:
+    """The silent hosts, without those known by flows, that the losses of other ports point to: to none where one that
+    is `away` went at that time."""
     hosts, power = silent.groups.ids["host"], silent.groups.ids["power"]
     alone = replace(ports.unwell, silent=np.full_like(ports.unwell.silent, np.nan))
     _, left = set_ports_aside(lossy, (), replace(ports, unwell=alone))
@@ -100,7 +105,8 @@ def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHeal
         near = (began >= onset - BEFORE) & (began <= onset + NEAR)
         others = np.setdiff1d(lossy.groups.ids["host"][rows[near]], hosts[together])
         most = SLACK * 2 * PEERS * _ports_of(lossy, hosts[together])
-        if not known[row] and len(others) >= 2 and near.sum() <= most and _foremost(row, together, power):
+        mine = not known[row] and not (np.abs(away - onset) <= BEFORE + NEAR).any()
+        if mine and len(others) >= 2 and near.sum() <= most and _foremost(row, together, power):
             found.append(row)
     return np.array(found, np.int64)
 
