@@ -27,6 +27,8 @@ NEAR = ("rail", "leaf")
 CHANCE, RARE = math.log(0.01), math.log(0.001)
 """Probabilities below which ports anywhere in its network began to wait with a port that receives less than `less`, or
 than `part`, not by chance (docs/methods.md#waits-that-begin)."""
+SMALLEST = 1e-6
+"""Probability below which only the model speaks: beginnings are nearly Poisson, no more."""
 LEARNED = 12
 """Slots of 10 s at work from which on the means of a port count, as in the comparison of peers."""
 
@@ -180,9 +182,10 @@ def _beginnings(view: View, rows: Rows, params: CreditsWithheldParams) -> list[E
     if not together:
         return []
     where = neighbourhood(view)[1]
+    few = f"{chance:.1g}" if chance >= SMALLEST else f"below {SMALLEST:g}"
     text = (
         f"{together} ports of {where} began to wait for credits in the seconds in which it began to receive less, "
-        f"{apart} at other times; probability of that by chance {chance:.1g}"
+        f"{apart} at other times; probability of that by chance {few}"
     )
     return [reading(text, "docs/methods.md#waits-that-begin", for_it=chance < math.exp(CHANCE))]
 
