@@ -28,7 +28,7 @@ CHANCE, RARE = math.log(0.01), math.log(0.001)
 """Probabilities below which ports anywhere in its network began to wait with a port that receives less than `less`, or
 than `part`, not by chance (docs/methods.md#waits-that-begin)."""
 SMALLEST = 1e-6
-"""Probability below which only the model speaks: beginnings are nearly Poisson, no more."""
+"""Probability below which the model itself may be wrong: beginnings are only nearly Poisson."""
 LEARNED = 12
 """Slots of 10 s at work from which on the means of a port count, as in the comparison of peers."""
 
