@@ -87,8 +87,8 @@ def last_notifications(notification: Notification) -> list[LastNotification]:
 
 
 def sort_of(kind: str, component: str) -> str:
-    """What a reader takes for one sort of news: a kind, of fault domains those of one word ("fault_domain leaf")."""
-    return f"{kind} {component.partition('(')[0]}" if kind == "fault_domain" else kind
+    """What a reader takes for one sort of news: a kind on components of one word, "fault_domain leaf"."""
+    return f"{kind} {component.partition('(')[0]}"
 
 
 class LastNotifications:

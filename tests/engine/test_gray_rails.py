@@ -97,18 +97,5 @@ def test_many_ports_of_all_rails_are_of_the_plane() -> None:
     assert (found.domain, found.confidence) == ("plane", pytest.approx(1.0))
 
 
-def test_a_weak_loss_of_two_ports_that_lasts_is_a_suspicion_of_one_with_the_other_as_candidate() -> None:
-    """Either may be the port that loses what both send to each other."""
-    losses = {40: 3e-4, 45: 3e-4}
-    assert suspected(losses, 0.0) == suspected(losses, 50.0) == []
-    (found,) = suspected(losses, 60.0)
-    assert (found.domain, found.confidence) == ("link", 0.5)
-    assert {found.group, *(rival.group for rival in found.rivals)} == {40, 45}
-
-
-def test_two_ports_on_different_rails_are_no_pair() -> None:
-    assert suspected({40: 3e-4, 140: 3e-4}, 60.0) == []
-
-
 def test_one_weak_loss_may_be_chance_however_long_it_lasts() -> None:
     assert suspected({40: 5e-5}, 600.0) == []

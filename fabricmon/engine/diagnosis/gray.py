@@ -7,7 +7,7 @@ part they are spread as the ports that have traffic are: the background within w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import exp, expm1, log, log1p
 
 import numpy as np
@@ -177,8 +177,7 @@ class _Here:
     """The observed ports of one network: PORT rows, whether they lose, how much, and their groups; of every leaf how
     many ports it has, observed or not; to which of the ports packets were lost; their rails; the share of all ports
     that may be found lossy by error; whether the network is one leaf, through which all their packets go; which ports
-    have lost packets for long; of ports elsewhere that lose packets the rails; and whether any on another such leaf has
-    a strong loss."""
+    have lost packets for long; and whether any on another such leaf has a strong loss."""
 
     rows: Ints
     shows: Mask
@@ -190,7 +189,6 @@ class _Here:
     false: float
     island: bool
     lasts: Mask
-    rails_beyond: Ids = field(default_factory=lambda: np.empty(0, np.int32))
     strong_beyond: bool = False
 
 
@@ -204,7 +202,7 @@ def _part(every: _Here, rows: Ints, island: bool) -> _Here:
     return replace(
         every, rows=rows, shows=shows, ratio=every.ratio[rows],
         ids={domain: of[rows] for domain, of in every.ids.items()}, towards=every.towards[rows],
-        rails=every.rails[rows], island=island, lasts=every.lasts[rows], rails_beyond=every.rails[beyond],
+        rails=every.rails[rows], island=island, lasts=every.lasts[rows],
         strong_beyond=island and bool((every.ratio[beyond] >= STRONG).any()),
     )  # fmt: skip
 
@@ -242,11 +240,10 @@ def _verdict(lossy: Observation, here: _Here) -> FaultVerdict | None:
         return None
     alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in hypotheses if h not in mine)
     inside = here.rows[here.shows]
-    named = mine if best.mode.domain in WHOLE else same_end
     return FaultVerdict(
         modes=(best.mode,),
         group=best.group,
-        confidence=_probability(named, _talking(best, ends, here), total, top),
+        confidence=min(1.0, _mass(mine if best.mode.domain in WHOLE else same_end, top) / total),
         alone=min(1.0, _mass(mine, top) / total),
         gain=best.score,
         some=1.0 - exp(-top) / total,
@@ -276,23 +273,6 @@ def _likely_parts(whole: _Hypothesis, covered: Sequence[_Hypothesis]) -> tuple[A
         left = [h for h in left if h not in mine]
     few = len(found) <= PARTS and whole not in found
     return tuple(Alternative(h.mode, h.group, h.score) for h in found) if few else ()
-
-
-def _talking(best: _Hypothesis, ends: Sequence[_Hypothesis], here: _Here) -> list[_Hypothesis]:
-    """Those of other ports that may be its only peers: on its rail, on which no port elsewhere loses packets."""
-    if best.mode.domain not in ENDS:
-        return []
-    mine, *theirs = (here.rails[np.searchsorted(here.rows, h.rows)] for h in (best, *ends))
-    only = not np.isin(mine, here.rails_beyond).any()
-    return [h for h, rails in zip(ends, theirs, strict=True) if only and set(rails) == set(mine)]
-
-
-def _probability(named: Sequence[_Hypothesis], ends: Sequence[_Hypothesis], total: float, top: float) -> float:
-    """Probability of what is named; one half of one of two ports of which it is sure that either is at fault."""
-    own = min(1.0, _mass(named, top) / total)
-    either = [*named, *(h for h in ends if h not in named)]
-    two = len({h.rows.tobytes() for h in either}) == 2
-    return max(own, 0.5) if two and _mass(either, top) >= SURE * total else own
 
 
 def _mass(hypotheses: Sequence[_Hypothesis], top: float) -> float:
