@@ -12,7 +12,7 @@ from fabricmon.notify import last_notification, message_fields
 from fabricmon.notify.acting import ActedNode, Deed, Terms, decide
 from fabricmon.notify.batch import DIGEST, MAX_DIGEST, DueIncident, batches, messages
 from fabricmon.notify.due import plan_notifications
-from fabricmon.notify.last_notification import CRITICAL, sort_of, LastNotifications
+from fabricmon.notify.last_notification import CRITICAL, LastNotifications, sort_of
 from fabricmon.notify.links import NO_LINKS
 from fabricmon.notify.message_fields import MOST_LINES, MOST_NAMES, field_values, jobs_text, listed, plain
 from fabricmon.notify.node_condition import HEALTHY, MAX_MESSAGE, node_conditions
