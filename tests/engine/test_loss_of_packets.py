@@ -269,4 +269,4 @@ def test_without_flows_a_gray_cable_is_a_warning_with_the_leaves_at_the_ends_of_
     assert incident.component == "plane(0)"
     assert set(incident.candidates) == {"uplinks(su3-rail0-leaf)", "uplinks(su4-rail0-leaf)"}
     assert incident.severity is Severity.WARNING
-    assert any("of which the evidence does not name one" in e.text for e in incident.evidence)
+    assert any("the evidence does not separate them" in e.text for e in incident.evidence)

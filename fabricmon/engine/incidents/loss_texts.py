@@ -84,6 +84,6 @@ def loss_evidence(verdict: FaultVerdict, component: str, index: SymptomIndex) ->
         text = FINER[verdict.domain].format(**{"tier": "", "switches": "", **about})
         if verdict.within:
             names = " or ".join(index.named(part.mode, part.group) for part in verdict.within)
-            text = f"probably {names}, of which the evidence does not name one"
+            text = f"probably {names}; the evidence does not separate them"
         found.append(Evidence(component, text))
     return found
