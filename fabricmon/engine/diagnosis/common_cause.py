@@ -26,6 +26,7 @@ from fabricmon.engine.diagnosis.enough import (
     least_of_groups,
     share,
 )
+from fabricmon.engine.diagnosis.moments import of_one_moment
 from fabricmon.engine.diagnosis.neighbours import by_place
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.phenomena import FLAPPING, FRESH, PHENOMENA, Phenomenon
@@ -127,7 +128,7 @@ class CommonCauses:
         self._join(number, units, domains)
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in causes)]
         fresh, known = [unit for unit in free if now - unit.onset <= FRESH and not unit.unseen], len(causes)
-        for cluster in clusters(fresh, phenomenon.within):
+        for cluster in clusters(fresh, phenomenon.within, domains if phenomenon.moment else None):
             for part in self._by_place(number, cluster, domains):
                 verdicts = self._with_cause(number, part, verdicts, domains, now)
         if len(causes) > known:
@@ -173,12 +174,17 @@ class CommonCauses:
 
     def _join(self, number: int, units: Sequence[Beginning], domains: RowDomains) -> None:
         """What began near a cause that is there, shows the same and is smaller is a part of it. As it grows it may turn
-        out that some of it is far from the rest, or on another supply."""
+        out that some of it is far from the rest, or on another supply, or began at another moment."""
         phenomenon = PHENOMENA[number]
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in self._causes[number])]
         for cause in self._causes[number]:
             new = [unit for unit in free if _may_join(phenomenon, cause, unit)]
             mine = [unit for unit in units if unit.rows & cause.rows]
+            if phenomenon.moment and new:
+                near = _of_one_moment([*mine, *new], domains)
+                apart = [unit for unit in mine if not any(unit is one for one in near)]
+                cause.rows.difference_update(*(unit.rows for unit in apart))
+                mine, new = ([unit for unit in some if any(unit is one for one in near)] for some in (mine, new))
             if new or not all(unit.rows <= cause.rows for unit in mine):
                 parts = self._by_place(number, [*mine, *new], domains)
                 part = max(parts, key=lambda part: sum(len(unit.rows & cause.rows) for unit in part))
@@ -253,17 +259,30 @@ def _end(phenomenon: Phenomenon, causes: list[_Cause], units: Iterable[Beginning
             causes.remove(cause)
 
 
-def clusters(units: Sequence[Beginning], within: float) -> list[list[Beginning]]:
-    """Units by windows of so many seconds: the fullest window first, each unit in one."""
+def clusters(
+    units: Sequence[Beginning], within: float, hosts: RowDomains | None = None
+) -> list[list[Beginning]]:  # fmt: skip
+    """Units by windows of so many seconds, the fullest first, each unit in one; of `hosts` those of one moment."""
     rest = sorted(units, key=lambda unit: unit.onset)
     found: list[list[Beginning]] = []
     while rest:
         onsets = np.array([unit.onset for unit in rest])
         ends = np.searchsorted(onsets, onsets + within, side="right")
         first = int(np.argmax(ends - np.arange(len(rest))))
-        found.append(rest[first : int(ends[first])])
-        rest = rest[:first] + rest[int(ends[first]) :]
+        cluster = rest[first : int(ends[first])]
+        found.append(_of_one_moment(cluster, hosts) if hosts is not None else cluster)
+        taken = {id(unit) for unit in found[-1]}
+        rest = [unit for unit in rest if id(unit) not in taken]
     return found
+
+
+def _of_one_moment(units: Sequence[Beginning], domains: RowDomains) -> list[Beginning]:
+    """Those of some units of hosts that stopped at the moment of most, or stand next to these."""
+    sizes = [len(unit.rows) for unit in units]
+    places = domains.places(np.array([row for unit in units for row in unit.rows], np.int64))
+    near = of_one_moment(np.repeat([unit.onset for unit in units], sizes), np.zeros(sum(sizes), np.int64), places)
+    mine = np.add.reduceat(near, np.cumsum([0, *sizes[:-1]]))
+    return [unit for unit, count in zip(units, mine.tolist(), strict=True) if count]
 
 
 def _cause(phenomenon: Phenomenon, cluster: Sequence[Beginning], odds: float) -> _Cause:

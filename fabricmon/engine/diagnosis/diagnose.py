@@ -14,6 +14,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import LEAK, Mode
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, RUNS
+from fabricmon.engine.diagnosis.moments import medians, of_one_moment
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.partial import log_marginal
 from fabricmon.engine.diagnosis.runs import choice_cost
@@ -26,6 +27,8 @@ CERTAIN = 7.0  # w of a member of a partial mode: the share that shows it is in 
 UNLIKELY = 5  # alternatives beyond AMBIGUOUS that a verdict keeps
 SINGLE = ("link", "nic", "gpu", "pcie", "host")
 """Domains of single members, the finest first."""
+
+
 MOSTLY = 0.8
 """Share of the observed members from which a group fails as a whole, as of a power domain (causes.py)."""
 
@@ -111,8 +114,9 @@ class Candidates:
             group, where, weight = group[inside], where[inside], weight[inside]
         if mode.together < np.inf:
             _, owner = np.unique(group, return_inverse=True)
-            middle = _medians(self.onset[where], owner)[owner]
+            middle = medians(self.onset[where], owner)[owner]
             near = (self.onset[where] >= middle - mode.together) & (self.before[where] <= middle + mode.together)
+            near &= self._of_one_moment(owner, where)
             group, where, weight = group[near], where[near], weight[near]
         groups, owner = np.unique(group, return_inverse=True)
         number = np.bincount(owner, minlength=len(groups))
@@ -129,12 +133,22 @@ class Candidates:
         keep = fit[owner]
         return groups[fit], price[fit], renumber[owner[keep]], where[keep], weight[keep]
 
+    def _of_one_moment(self, owner: Ints, where: Ints) -> Mask:
+        """Whether each positive may be of its owner: not a host that fell silent at another moment than most."""
+        kept, silent = np.ones(len(where), np.bool_), SymptomType.AGENT_SILENT
+        if silent in self.types:
+            at = np.flatnonzero(self.kind_of[where] == self.types.index(silent))
+            place = self.observations[silent].place
+            mine = None if place is None else place[where[at] - self.base[silent]]
+            kept[at] = of_one_moment(self.onset[where[at]], owner[at], mine)
+        return kept
+
     def _coincidence(self, groups: int, owner: Ints, where: Ints) -> Floats:
         """Nats that each cause costs because symptoms of its types began elsewhere at its moment
         (docs/methods.md#coincidence): of k like causes that would all be chance, k - 1 cost COINCIDENCE."""
         kinds, onset = len(self.types), self.onset[where]
         which, of = np.unique(owner * kinds + self.kind_of[where], return_inverse=True)
-        middle = _medians(onset, of)
+        middle = medians(onset, of)
         at = which % kinds * APART + middle
         near = np.searchsorted(self.times, at + POLL, "right") - np.searchsorted(self.times, at - POLL)
         elsewhere = near - np.bincount(of, np.abs(onset - middle[of]) <= POLL)
@@ -339,14 +353,6 @@ def unexplained(observations: Observations, verdicts: Sequence[FaultVerdict]) ->
 def odds_text(verdict: FaultVerdict) -> str:
     """The gain of a verdict: "gain 12.3 nats (53 decibans, odds 10^5)"."""
     return f"gain {verdict.gain:.1f} nats ({verdict.decibans:.0f} decibans, odds 10^{verdict.gain * log10(np.e):.0f})"
-
-
-def _medians(values: Floats, owner: Ints) -> Floats:
-    """Median of the values of each owner (the lower one of an even number, so that it is a value that occurs)."""
-    order = np.lexsort((values, owner))
-    count = np.bincount(owner)
-    start = np.concatenate(([0], np.cumsum(count)[:-1]))
-    return np.asarray(values[order][start + (count - 1) // 2])
 
 
 def _floats(parts: list[Floats]) -> Floats:

@@ -18,6 +18,7 @@ class Observation:
     onset   float[k], wall time at which it began
     known   bool[n], rows that would show it if they had it; the rest is unobserved and no evidence
     before  float[k], wall time from which on it may have begun: its row was last seen without it; None: at `onset`
+    place   int[k], of hosts in the order of their names, -1 unknown; None: of none
     """
 
     groups: Groups
@@ -25,6 +26,7 @@ class Observation:
     onset: Floats
     known: Mask
     before: Floats | None = None
+    place: Ints | None = None
 
 
 Observations = Mapping[SymptomType, Observation]

@@ -25,6 +25,7 @@ class Phenomenon:
     unmapped  only such parts: where a map locates it, a known cause explains it or it is many
     pairs     two of such parts are enough: they fail at once
     local     of what is in one place: what began far from the rest has another cause (neighbours.py)
+    moment    of what stops at one moment: what began at another one than most has another cause (moments.py)
     """
 
     mode: Mode
@@ -37,6 +38,7 @@ class Phenomenon:
     unmapped: bool = False
     pairs: bool = False
     local: bool = False
+    moment: bool = False
 
 
 FLAPPING = frozenset({T.LINK_FLAPPING, T.LINK_FELL})
@@ -44,7 +46,8 @@ FRESH = 600.0
 """Seconds after which a beginning is in no new cause (design choice): flaps show within minutes."""
 TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
 PHENOMENA: tuple[Phenomenon, ...] = (
-    Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE, pairs=True, local=True),
+    Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE, pairs=True, local=True,
+               moment=True),
     # ports of a switch that flaps show it one after the other, as long as it may take a leaf that restarts
     Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER, trails=FRESH, local=True),
     Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER, pairs=True, local=True),

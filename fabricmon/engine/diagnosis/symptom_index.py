@@ -183,7 +183,8 @@ def _observation(
     rows = np.array(sorted(open_rows), np.int64)
     known[rows] = True
     onsets_of, before_of = ([of.get(row, np.inf) for row in rows.tolist()] for of in (open_rows, before))
-    return Observation(groups, rows, np.array(onsets_of, np.float64), known, np.array(before_of, np.float64))
+    place = index.domains.places(rows) if kind is SymptomType.AGENT_SILENT and len(rows) else None
+    return Observation(groups, rows, np.array(onsets_of, np.float64), known, np.array(before_of, np.float64), place)
 
 
 def _is_back(kind: SymptomType, state: RuleState, row: int) -> bool:

@@ -128,6 +128,10 @@ class RowDomains:
             self._orders = [_places(np.array(by_name, np.int64), len(names)), _places(self._by_port(), len(names))]
         return self._orders
 
+    def places(self, rows: Ints) -> Ints:
+        """Of some NODE rows: the place of each host in the natural order of the hosts' names, -1 unknown."""
+        return np.asarray(self.orders_of_hosts()[0][self.by_table[Kind.NODE].ids["host"][rows]])
+
     def _by_port(self) -> Ints:
         """Host groups with a known leaf, by the first of their leaves and the port of it."""
         leaf, host, socket = self.assigned.ids["leaf"], self.hosts, self.assigned.socket
