@@ -20,14 +20,14 @@ def test_what_stops_with_most_is_of_their_moment() -> None:
     assert kept([100.0, 100.0, 101.0, 99.0, 100.0 + MOMENT]) == [True] * 5
 
 
-@pytest.mark.parametrize("other", [90.0, 97.0, 103.0, 110.0])
+@pytest.mark.parametrize("other", [90.0, 94.0, 106.0, 110.0])
 def test_what_stops_seconds_before_or_after_most_is_not(other: float) -> None:
     assert kept([100.0, 100.0, 100.5, 100.0, other]) == [True] * 4 + [False]
 
 
 def test_hosts_that_stop_one_after_the_other_have_no_moment() -> None:
-    assert kept([100.0, 103.0, 106.0, 109.0]) == [True] * 4
-    assert kept([100.0, 100.0, 105.0]) == [True] * 3, "two at one moment may be chance"
+    assert kept([100.0, 106.0, 112.0, 118.0]) == [True] * 4
+    assert kept([100.0, 100.0, 106.0]) == [True] * 3, "two at one moment may be chance"
 
 
 def test_a_host_between_or_beside_those_of_the_moment_is_one_of_them() -> None:
@@ -40,7 +40,7 @@ def test_a_host_between_or_beside_those_of_the_moment_is_one_of_them() -> None:
     assert not kept(onsets, [10, 30, 50, 70, 90, 110, 60])[-1], "these are next to nothing"
 
 
-@pytest.mark.parametrize("seconds", [5.0, 9.0])
+@pytest.mark.parametrize("seconds", [7.0, 9.0])
 def test_a_host_that_dies_seconds_after_a_segment_was_cut_is_notified_by_its_name(world: Any, seconds: float) -> None:
     w = world(hosts=64)
     w.silence([f"host-{at:03d}" for at in range(20, 32)])

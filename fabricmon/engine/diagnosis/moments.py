@@ -6,9 +6,9 @@ import numpy as np
 
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
 
-MOMENT = 2.0
-"""Seconds: two heartbeats. Agents send one a second, so the last ones of hosts that a cut or a lost supply took are
-within one of each other."""
+MOMENT = 5.0
+"""Seconds without a frame from which an agent is unheard, as for ports that answer no probe: agents send a heartbeat a
+second, so the last ones of hosts that a cut or a lost supply took are nearer to each other, also if some are lost."""
 LEAST = 3
 """Hosts whose moment is a moment: two may be near each other by chance."""
 MOSTLY = 0.8

@@ -138,10 +138,14 @@ def observations_of(
     onsets     part -> onset from before a restart
     yielded    rule -> rows where the symptom is the effect of another one on the same row
     """
-    return {
+    found = {
         kind: _observation(index, kind, set_aside[index.table(kind)], claimed, onsets, yielded, now)
         for kind in index.rule_states
     }
+    silent = found.get(SymptomType.AGENT_SILENT)
+    if silent is not None and len(silent.rows):
+        silent.place = index.domains.places(silent.rows)
+    return found
 
 
 def _observation(
@@ -155,10 +159,9 @@ def _observation(
 ) -> Observation:
     table = index.table(kind)
     groups = index.domains.by_table[table]
-    n, aside = groups.rows, set_aside[: groups.rows]
+    n, aside, known = groups.rows, set_aside[: groups.rows], np.zeros(groups.rows, np.bool_)
     open_rows: dict[int, float] = {}
     before: dict[int, float] = {}
-    known = np.zeros(n, np.bool_)
     for state in index.rule_states[kind]:
         m = min(n, len(state.phase))
         known[:m] |= state.known[:m] & ~state.pending()[:m]
@@ -183,8 +186,7 @@ def _observation(
     rows = np.array(sorted(open_rows), np.int64)
     known[rows] = True
     onsets_of, before_of = ([of.get(row, np.inf) for row in rows.tolist()] for of in (open_rows, before))
-    place = index.domains.places(rows) if kind is SymptomType.AGENT_SILENT and len(rows) else None
-    return Observation(groups, rows, np.array(onsets_of, np.float64), known, np.array(before_of, np.float64), place)
+    return Observation(groups, rows, np.array(onsets_of, np.float64), known, np.array(before_of, np.float64))
 
 
 def _is_back(kind: SymptomType, state: RuleState, row: int) -> bool:
