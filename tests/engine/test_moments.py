@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fabricmon.engine.diagnosis.moments import MOMENT, of_one_moment
+from fabricmon.engine.diagnosis.moments import UNHEARD, of_one_moment
 
 
 def kept(onsets: list[float], places: list[int] | None = None) -> list[bool]:
@@ -17,7 +17,7 @@ def kept(onsets: list[float], places: list[int] | None = None) -> list[bool]:
 
 
 def test_what_stops_with_most_is_of_their_moment() -> None:
-    assert kept([100.0, 100.0, 101.0, 99.0, 100.0 + MOMENT]) == [True] * 5
+    assert kept([100.0, 100.0, 101.0, 99.0, 100.0 + UNHEARD]) == [True] * 5
 
 
 @pytest.mark.parametrize("other", [90.0, 94.0, 106.0, 110.0])

@@ -206,9 +206,9 @@ GRAY_MODES: tuple[Mode, ...] = (
     Mode("plane losing packets", "plane", "fault_domain", 7.8, {T.PACKET_LOSS: 0.9}, severity=Severity.CRITICAL),
     Mode("network losing packets", "network", "fault_domain", 10.4, {T.PACKET_LOSS: 0.9}, severity=Severity.WARNING),
 )
-"""Causes of loss by ports alone (L1), see gray.py. A pod or plane is any one of its switches: 9.2 less the logarithm of
-how many there are, taken as eight of a pod and, of a plane, whose cables lead to few ports each, as four (design
-choice)."""
+"""Causes of loss by ports alone (L1), see lossy_parts.py. A pod or plane is any one of its switches: 9.2 less the
+logarithm of how many there are, taken as eight of a pod and, of a plane, whose cables lead to few ports each, as four
+(design choice)."""
 
 UNMAPPED_LOSS = Mode(
     "ports without a map losing packets", "together_lossy", "fault_domain",

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from fabricmon.engine.diagnosis.beginnings import MOSTLY
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
 
-MOMENT = 5.0
-"""Seconds without a frame from which an agent is unheard, as for ports that answer no probe: agents send a heartbeat a
+UNHEARD = 5.0
+"""Seconds without a frame from which an agent is unheard (docs/methods.md#one-moment). Agents send a heartbeat a
 second, so the last ones of hosts that a cut or a lost supply took are nearer to each other, also if some are lost."""
 LEAST = 3
 """Hosts whose moment is a moment: two may be near each other by chance."""
-MOSTLY = 0.8
-"""Share of them that it must be, as of a group that fails as a whole."""
 
 
 def of_one_moment(onset: Floats, owner: Ints, place: Ints | None = None) -> Mask:
@@ -23,7 +22,7 @@ def of_one_moment(onset: Floats, owner: Ints, place: Ints | None = None) -> Mask
            is one of them, of which a frame was lost or late
     """
     _, of = np.unique(owner, return_inverse=True)
-    near = np.abs(onset - medians(onset, of)[of]) <= MOMENT
+    near = np.abs(onset - medians(onset, of)[of]) <= UNHEARD
     count, close = np.bincount(of), np.bincount(of, near)
     sharp = (close >= MOSTLY * count) & (close >= LEAST)
     kept = near | ~sharp[of]

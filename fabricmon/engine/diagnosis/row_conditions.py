@@ -12,6 +12,7 @@ from fabricmon.engine.diagnosis.falls import TOGETHER, fell_with_others
 from fabricmon.engine.diagnosis.gray import WEAK
 from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import AFTER, STALLED, PortHealth, Unwell, unwell
+from fabricmon.engine.diagnosis.moments import UNHEARD
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.runs import LastParts
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
@@ -172,9 +173,6 @@ def away_unread(nodes: Table, now: float) -> Floats:
     gone = view.value("presence") == PRESENCES.index(Presence.UNREACHABLE)
     unread = np.isnan(view.value("last_frame")) & np.isfinite(view.value("answered"))
     return np.asarray(view.value("answered")[nodes.quiet[: nodes.n] & gone & unread])
-
-
-UNHEARD = 5.0  # seconds without a frame: agents send about one a second
 
 
 def port_health(

@@ -1,0 +1,293 @@
+"""The parts of a network that may make its ports lose packets, and how likely each is (gray.py chooses). Pure.
+
+Method: docs/methods.md#gray-loss; the numbers are design choices. Flows go both ways, so of the ports that a part
+above them makes lose, half are inside it as long as it has enough of them, and the others talk to those. Without such a
+part they are spread as the ports that have traffic are: the background within which a finer part has to stand out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, expm1, log, log1p
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.causes import GRAY_MODES, LEAK, PEERS, UNMAPPED_LOSS, Mode
+from fabricmon.engine.diagnosis.loss_amounts import (
+    LINK_STANDS_OUT,
+    STANDS_OUT,
+    are_alike,
+    contrast,
+    most_alike,
+    of_all_ports,
+    of_half,
+    single_peers,
+)
+from fabricmon.engine.diagnosis.rails_of_losses import on_one_rail, shared, spread
+from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
+
+NO_PEER = 0.5
+"""Share of packets from which connections cannot live: at one half one packet in 256 is lost with all of 7 retries
+(RDMA's most), so they end within seconds. Who loses so much for longer sends to a peer that is gone, and is no evidence
+for a part above the leaves, through which only some of its packets go (docs/methods.md#gray-loss)."""
+STRONG = 5e-3
+"""Share of packets of a strong loss (docs/methods.md#packet-loss)."""
+BACKGROUND = 5e-4
+"""Share of lossy ports that may be mere background: five times the false rate of the detector."""
+FALSE = 0.01
+"""Share of false ones among all ports that the detector finds lossy (docs/methods.md#packet-loss, `discovery`)."""
+LASTS = -log(5 * FALSE)
+"""Nats of that: FALSE of what a detection finds is by error, five times that with room for misreadings. Once, however
+long it lasts: a misreading may last, too."""
+LEAST = {"link": 1, "nic": 2, "leaf": 2, "pod": 3, "plane": 3, "network": 6, UNMAPPED_LOSS.domain: 6}
+"""Lossy ports from which a part is considered."""
+NOMINAL = 1e-4
+"""Share of lossy ports by the detector's own false rate. Evidence of places and amounts counts up to the evidence
+of so many lossy ports against it."""
+INSIDE = {"leaf": 0.55, "uplinks": 0.5, "pod": 0.6}
+"""Share of the lossy flows' ends that are inside a part that makes them lose: one half by symmetry, and those that
+talk with one another inside, none of which pass an uplink."""
+SHARES = tuple(0.05 + 0.1 * step for step in range(10))
+"""Shares of the senders and of the receivers of the lossy flows that may be inside a leaf, of its uplinks and of a part
+of it: all are taken as equally likely."""
+PART_LEAST = 3
+"""A leaf of which a part loses packets has one in so many of the lossy ports of its plane; with fewer its uplinks
+explain them as well."""
+DISTINCT = {"leaf": 0.25, "pod": 0.4}
+"""A part that has a larger share of its plane's ports cannot be separated from the plane by places: of two leaves,
+either is at one end of every flow that crosses. A leaf all of whose ports lose may be so by amounts."""
+CERTAIN = 40.0
+"""The same of the share INSIDE."""
+ALL = 0.9
+"""Probability that a port below a gray leaf loses packets, from which it is all of the leaf (causes.py)."""
+GRAY_LEAST = 8
+"""Lossy ports of a gray leaf, or all that it has: a few may be one job that talks to another leaf only."""
+GRAY_FEW = 3
+"""The same where they lose LINK_STANDS_OUT times what others lose, which no fault above both leaves does."""
+GRAY_LEAF = 0.8
+"""Share of a leaf's ports, rounded down, that lose when the leaf itself is gray, and not something above it. They
+lose alike, too."""
+BOTH_ENDS = 0.95
+"""Chance that packets to a lossy port are seen to be lost, too, where that is seen of any port (design choice); of
+a port that only talks to it one half, as flows have two ends."""
+ABOVE = ("pod", "plane")
+"""Domains above the leaves."""
+WHOLE = ("plane", "network", UNMAPPED_LOSS.domain)
+WITHIN_A_RAIL = ("link", "nic", "leaf")
+"""Domains below one leaf, whose traffic stays in their rail where leaves have one rail each."""
+ENDS = ("link", "nic")
+"""One port: its losses do not separate its cable from its adapter."""
+
+
+@dataclass(slots=True)
+class LossyPart:
+    """A part that may make ports lose packets: its mode and group; the nats by which it is likelier than background,
+    less those of its prior; and the PORT rows of it that lose."""
+
+    mode: Mode
+    group: int
+    score: float
+    rows: Ints
+
+
+@dataclass(slots=True)
+class PortsInPlace:
+    """The observed ports of one network: PORT rows, whether they lose, how much, and their groups; of every leaf how
+    many ports it has, observed or not; to which of the ports packets were lost; their rails; the share of all ports
+    that may be found lossy by error; whether the network is one leaf, through which all their packets go; which ports
+    have lost packets for long; and whether any on another such leaf has a strong loss."""
+
+    rows: Ints
+    shows: Mask
+    ratio: Floats
+    ids: dict[str, NDArray[np.int32]]
+    sizes: Ints
+    towards: Mask
+    rails: Ids
+    false: float
+    island: bool
+    lasts: Mask
+    strong_beyond: bool = False
+
+
+def lossy_parts(here: PortsInPlace) -> list[LossyPart]:
+    """Those that are likelier than background, the likeliest first."""
+    planes = here.ids["plane"]
+    found = [h for plane in np.unique(planes[here.shows]).tolist() for h in _of_plane(here, planes == plane)]
+    if not here.island and (len(np.unique(planes[here.shows])) > 1 or (planes < 0).all()):
+        found += _whole(here)
+    return sorted((h for h in found if h.score > 0.0), key=lambda h: (-h.score, h.mode.name, h.group))
+
+
+def _surprise(count: int, size: int, background: float) -> float:
+    """Nats by which so many lossy ports among so many are more than background."""
+    share = min(count / size, 1.0 - 1e-3)
+    if share <= background:
+        return 0.0
+    return count * log(share / background) + (size - count) * log((1.0 - share) / (1.0 - background))
+
+
+def _again(here: PortsInPlace, shows: Mask) -> float:
+    """Nats by which ports that lose packets for long are none that the detector found by error; the reading of one
+    alone may mislead for long."""
+    count = int((here.lasts & shows).sum())
+    return count * LASTS if count > 1 else 0.0
+
+
+def _whole(here: PortsInPlace) -> list[LossyPart]:
+    """All of a network; without a map any part of more than one port, which has no name."""
+    shows, network = here.shows & ~(here.ratio >= NO_PEER), int(here.ids["network"][0])
+    count = int(shows.sum())
+    mode = next(mode for mode in GRAY_MODES if mode.domain == "network") if network >= 0 else UNMAPPED_LOSS
+    if count < (LEAST["network"] if network >= 0 else LEAST["leaf"]):
+        return []
+    score = _surprise(count, len(here.rows), min(BACKGROUND, 5 * here.false)) + _again(here, shows) - mode.cost
+    return [LossyPart(mode, max(network, 0), score, here.rows[shows])]
+
+
+def _of_plane(here: PortsInPlace, scope: Mask) -> list[LossyPart]:
+    found: list[LossyPart] = []
+    every, some = here.shows & scope, here.shows & scope & ~(here.ratio >= NO_PEER)
+    for mode in GRAY_MODES:
+        whole = mode.domain == "leaf" and here.island
+        shows = some if whole or mode.domain in ABOVE or mode.q[SymptomType.PACKET_LOSS] < ALL else every
+        count, size = int(shows.sum()), int(scope.sum())
+        if mode.domain == "network" or count < LEAST[mode.domain]:
+            continue
+        again = _again(here, shows)
+        surprise = again + _surprise(count, size, min(BACKGROUND, 5 * here.false))
+        most = again + _surprise(count, size, min(NOMINAL, here.false))
+        for group in np.unique(here.ids[mode.domain][shows]).tolist():
+            if group < 0:
+                continue
+            mine = (here.ids[mode.domain] == group) & scope
+            where = _where(mode, here, mine, scope, shows)
+            if where is not None:
+                where += on_one_rail(here.rails, mine & shows, scope, shows) if mode.domain in WITHIN_A_RAIL else 0.0
+                score = max(surprise, _strong(mode, here, mine)) + min(where, most) - mode.cost
+                found.append(LossyPart(mode, group, score, here.rows[mine & shows]))
+    return found
+
+
+def _strong(mode: Mode, here: PortsInPlace, mine: Mask) -> float:
+    """Nats of a link whose port alone has a loss beyond any error of the detector."""
+    elsewhere = here.strong_beyond or (here.ratio[~mine] >= STRONG).any()
+    if mode.domain != "link" or elsewhere or not (here.ratio[mine] >= STRONG).any():
+        return 0.0
+    return log(mode.q[SymptomType.PACKET_LOSS] / LEAK[SymptomType.LINK_ERRORS])
+
+
+def _where(mode: Mode, here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask) -> float | None:
+    """Nats of evidence, by places and amounts of the losses, for a part against any part of its plane; None where they
+    cannot be separated."""
+    k, m, count, size = int((shows & mine).sum()), int(mine.sum()), int(shows.sum()), int(scope.sum())
+    partly = mode.domain == "leaf" and mode.q[SymptomType.PACKET_LOSS] < ALL
+    if mode.domain == "plane":
+        return 0.0
+    if here.island and mode.domain == "leaf":  # it is what all flows have in common, and has no uplinks
+        return None if partly else 0.0
+    if mode.domain in ("link", "nic"):
+        if k < LEAST[mode.domain] or count - k > 2 * PEERS * k:
+            return None
+        where = _of_one_port(here, mine & shows, shows, size)
+        return where if where >= 0.0 else None  # it does not stand out
+    part = partly and mode.word == "leaf"
+    large = m > DISTINCT[mode.domain] * size
+    if k < LEAST[mode.domain] or (large and (partly or mode.domain != "leaf")):
+        return None
+    inside = _inside(k, m, count - k, size - m, INSIDE["uplinks" if partly else mode.word])
+    parts = here.ids[mode.domain]
+    where = shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
+    where += spread(parts, scope & ~mine, shows) - spread(parts, scope, shows)
+    if mode.domain != "leaf":
+        return where
+    # what a switch that carries others' packets, too, makes lose is not around it
+    if partly and not (here.ids["plane"][mine] >= 0).any():
+        return None
+    if partly:
+        return _of_a_part(here, mine, scope, shows, where) if part else where
+    least = GRAY_LEAST
+    if contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT) > 0.0:
+        least = GRAY_FEW
+    elif (ports := int(here.sizes[int(here.ids["leaf"][mine][0])])) < least:
+        least = ports
+    if k < least or k < int(GRAY_LEAF * m) or not are_alike(here.ratio[mine & shows]):
+        return None
+    amounts = of_all_ports(here.ratio, mine & shows, shows & ~mine)
+    if large:
+        return amounts if amounts > 0.0 else None
+    return max(where, 0.0) + amounts
+
+
+def _of_a_part(here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask, uplinks: float) -> float | None:
+    """Nats of a leaf that loses some of its packets, given those of its uplinks: by flows that have both ends inside,
+    or by many ports that lose alike, and more than others."""
+    inside = shows & mine
+    alike = inside & most_alike(here.ratio, inside)
+    if alike.sum() >= GRAY_LEAST:
+        clear = contrast(here.ratio, alike, shows & ~mine, STANDS_OUT)
+        if clear > 0.0:
+            return max(uplinks, 0.0) + clear
+    if inside.sum() * PART_LEAST < shows.sum():
+        return None
+    sent, got = ((int((end & mine).sum()), int((end & scope & ~mine).sum())) for end in (shows, here.towards))
+    return uplinks + _both_inside(sent, got, int(mine.sum()), int((scope & ~mine).sum()))
+
+
+def _both_inside(senders: tuple[int, int], receivers: tuple[int, int], ports: int, rest: int) -> float:
+    """Nats by which the lossy flows of a leaf are of a part of it rather than of an uplink, by how many ports inside
+    and outside send and receive them. A flow over an uplink has one end inside, so both shares add up to 1, whether it
+    loses packets one way or both; with flows inside they add up to more."""
+    sent, got = ([_ends_inside(k, out, ports, rest, even) for even in SHARES] for k, out in (senders, receivers))
+    size = len(SHARES)
+    uplink = [sent[at] + got[size - 1 - at] for at in range(size)]
+    part = [sent[at] + got[other] for at in range(size) for other in range(size - at, size)]
+    return _log_mean(part) - _log_mean(uplink)
+
+
+def _ends_inside(k: int, outside: int, ports: int, rest: int, even: float) -> float:
+    """Log-likelihood of so many ports at one end of the lossy flows, of which the share `even` is inside."""
+    share = _inside(k, ports, outside, rest, even) if k else even
+    return shared((k, outside), (share, 1.0 - share), CERTAIN)
+
+
+def _of_one_port(here: PortsInPlace, mine: Mask, shows: Mask, size: int) -> float:
+    """Nats for one port or adapter against any part above the leaves.
+
+    Each lossy flow has it at one end. So no more than its peers lose, what they lose together is about what it loses
+    itself, or it loses LINK_STANDS_OUT times what each of them does; and packets are lost to it as well as from it.
+    """
+    k, others = int(mine.sum()), shows & ~mine
+    where = max(0.0, log((size + 1) / (2 * PEERS * k + 1)))  # uniform over its peers, not over the plane
+    if others.any():
+        share = float(here.ratio[mine].sum() / here.ratio[shows].sum())
+        half = of_half(share, int(others.sum()))
+        where += max(half, contrast(here.ratio, mine, others, LINK_STANDS_OUT))
+        where -= single_peers(here.ratio, mine, others)
+    if (here.towards & shows).any():
+        where += log((BOTH_ENDS if here.towards[mine].any() else 1.0 - BOTH_ENDS) / 0.5)
+    return where
+
+
+def _inside(k: int, m: int, outside: int, rest: int, even: float) -> float:
+    """Share of the lossy ports that are inside a part of `m` ports of which `k` lose, if the part makes them lose.
+
+    As many flows leave it as enter it, so the shares are alike until its few ports are hit several times each: from `k`
+    of `m` hit ports follows how many flows hit them (occupancy), and from those how many of the `rest` are hit. Of a
+    part all of whose ports lose the number of flows is known from below only; above it is that of all their peers.
+    """
+    least, most = (_flows(k - 0.5, m), _flows(k + 0.5, m)) if k < m else (_flows(m - 0.5, m), float(m * PEERS))
+    there = [rest * -expm1(-flows * (1.0 - even) / even / rest) for flows in (least, max(least, most))]
+    return k / (k + min(max(outside, there[0]), there[1]))
+
+
+def _flows(hit: float, ports: int) -> float:
+    """Flows that hit so many of so many ports, on average, where each hits one by chance."""
+    return -ports * log1p(-min(hit, ports - 0.25) / ports)
+
+
+def _log_mean(logs: Sequence[float]) -> float:
+    most = max(logs)
+    return most + log(sum(exp(each - most) for each in logs) / len(logs))
