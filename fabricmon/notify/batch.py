@@ -1,16 +1,17 @@
 """Groups what is due for one receiver into notifications, within its budget of messages. Pure.
 
 What fits is sent at once, one notification for each reason. Of what does not fit the budget, the last free message
-lists everything in one digest; without a free message it waits. The last message of a budget is kept for critical
-incidents, the one before it for news (a sort of incident that the receiver was not notified of in the period), half for
-incidents that fire: what has ended joins the next message that lists several, or waits until less than half is used. So
-nothing that fires waits longer than `pacing.PERIOD` for each MAX_DIGEST incidents before it, and what ended waits one
-period more.
+lists everything in one digest; without a free message it waits. A message is kept for a critical incident. The others
+are shared between sorts of incidents: one that was in many messages waits before one that was in few. Half of the
+budget is for incidents that fire: what has ended joins the next message that lists several, or waits until less than
+half is used. So nothing that fires waits longer than `pacing.PERIOD` for each MAX_DIGEST incidents before it, and what
+ended waits one period more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from fabricmon.model import Incident, Severity
@@ -23,8 +24,8 @@ DIGEST = "digest"
 """Reason of a notification about incidents with different reasons."""
 
 MAX_DIGEST = 100  # incidents in one digest; what is left waits for the next
-RESERVE = 1  # messages of a budget that are for critical incidents
-NEWS = 1  # further ones that are for sorts of incidents which the receiver was not notified of in the period
+RESERVE = 1  # messages of a budget that are kept for the first critical incident of a period
+EACH = 2  # messages that each sort of incidents may have while any is left
 
 
 class DueIncident(NamedTuple):
@@ -57,17 +58,21 @@ class Batch(NamedTuple):
 
 
 def batches(
-    receiver: Receiver, due: Sequence[DueIncident], used: int, now: float, recent: Container[str] = ()
+    receiver: Receiver,
+    due: Sequence[DueIncident],
+    used: int,
+    now: float,
+    recent: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Batch]:
     """The notifications to make at wall time `now` of what is due, `used` messages of the budget being in use.
 
     due     in the order of importance; what is in no notification waits
-    recent  what the receiver was notified of in the period: sorts, and CRITICAL
+    recent  in how many messages of the period each sort was, and CRITICAL ones that fire
     """
     if not receiver.budget:
         return _whole(receiver, due)
     calm, pressing = _calm_and_pressing(receiver, due, now)
-    free = receiver.budget - used - _kept(receiver, pressing, recent)
+    free = _free(receiver, pressing, used, recent)
     made = _within(receiver, pressing, [*pressing, *calm], free) if pressing else []
     taken = {item.incident.id for batch in made for item in batch.due}
     if not calm or any(item.incident.id in taken for item in calm):
@@ -79,15 +84,16 @@ def batches(
     return made + rest
 
 
-def _kept(receiver: Receiver, pressing: Sequence[DueIncident], recent: Container[str]) -> int:
-    """Messages of the budget that are kept for others, half of it at most. Once the receiver was notified of a
-    critical incident, news may use what is kept for these."""
+def _free(receiver: Receiver, pressing: Sequence[DueIncident], used: int, recent: Mapping[str, int]) -> int:
+    """Messages that may be used now. A sort that was in as many as are left waits, unless it was in fewer than EACH;
+    what it may have at once is half of the difference: the other half is for sorts that had as many."""
+    left = receiver.budget - used
     if any(item.urgent for item in pressing):
-        return 0
-    fresh = [item.incident for item in pressing if item.incident.status == "firing" and not item.reminder]
-    if any(sort_of(incident.kind, incident.component) not in recent for incident in fresh):
-        return 0 if CRITICAL in recent else min(RESERVE, receiver.budget // 2)
-    return min(RESERVE + NEWS, receiver.budget // 2)
+        return left
+    left -= 0 if CRITICAL in recent else min(RESERVE, receiver.budget // 2)
+    new = [item.incident for item in pressing if item.incident.status == "firing" and not item.reminder]
+    had = min((recent.get(sort_of(i.kind, i.component), 0) for i in new), default=min(EACH, receiver.budget // 2))
+    return min(left, max(1, (left - had + 1) // 2)) if had < max(EACH, left) else 0
 
 
 def _calm_and_pressing(

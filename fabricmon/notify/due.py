@@ -74,7 +74,7 @@ def plan_notifications(
         due = _due(reasons, everything, waiting, plan.released)
         left = MAX_AT_ONCE - sum(len(note.incidents) for note in plan.notifications)
         sendable = [item for item in due if not _waits(item, reasons)][:left]
-        recent = notified.recent(receiver.name, now - PERIOD)
+        recent = notified.recent(receiver.name, now - PERIOD, now)
         made = batches(receiver, sendable, pacing.used(receiver.name, now), now, recent)
         sent = {item.incident.id for batch in made for item in batch.due}
         plan.notifications.extend(_notification(reasons, batch, len(due) - len(sent)) for batch in made)

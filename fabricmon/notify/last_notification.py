@@ -97,7 +97,7 @@ class LastNotifications:
     def __init__(self, known: Iterable[LastNotification] = ()) -> None:
         self._last: dict[tuple[str, str], LastNotification] = {(t.receiver, t.incident): t for t in known}
         self._digested: dict[str, float] = {}
-        self._newest: dict[str, dict[str, float]] = {}
+        self._listed: dict[str, dict[str, set[float]]] = {}
         for last in self._last.values():
             self._note(last)
 
@@ -108,9 +108,15 @@ class LastNotifications:
         """Wall time of this receiver's last notification of an incident that is not critical, None without one."""
         return self._digested.get(receiver)
 
-    def recent(self, receiver: str, since: float) -> set[str]:
-        """What this receiver was notified of as firing after wall time `since`: sorts, and CRITICAL where one was."""
-        return {what for what, at in self._newest.get(receiver, {}).items() if at > since}
+    def recent(self, receiver: str, since: float, now: float) -> dict[str, int]:
+        """In how many messages each sort was that this receiver was notified of after wall time `since`; under CRITICAL
+        those of critical incidents that fire. What a clock that was set back made later than `now` is forgotten."""
+        listed = self._listed.get(receiver, {})
+        for what, times in list(listed.items()):
+            listed[what] = {at for at in times if since < at <= now}
+            if not listed[what]:
+                del listed[what]
+        return {what: len(times) for what, times in listed.items()}
 
     def _note(self, last: LastNotification) -> None:
         if not last.faces:
@@ -118,10 +124,9 @@ class LastNotifications:
         face, critical = last.faces[-1], last.faces[-1].severity is Severity.CRITICAL
         if not critical:
             self._digested[last.receiver] = max(last.at, self._digested.get(last.receiver, last.at))
-        if last.firing:
-            known = self._newest.setdefault(last.receiver, {})
-            for what in [sort_of(face.kind, face.component), *([CRITICAL] if critical else [])]:
-                known[what] = max(last.at, known.get(what, last.at))
+        listed = self._listed.setdefault(last.receiver, {})
+        for what in [sort_of(face.kind, face.component), *([CRITICAL] if critical and last.firing else [])]:
+            listed.setdefault(what, set()).add(last.at)
 
     def add(self, notification: Notification) -> None:
         """Call it when the notification was committed, not before."""

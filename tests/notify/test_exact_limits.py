@@ -127,15 +127,16 @@ def test_a_receiver_that_sends_each_incident_makes_that_many_messages_up_to_its_
 @pytest.mark.parametrize(
     ("used", "sent"),
     [
-        (0, [("a", 1), ("b", 1), ("c", 1)]),  # three fit beside the reserve
+        (0, [("a", 1), ("b", 1), ("c", 1)]),  # half of the five beside the reserve, rounded up
         (1, [("a", 1), (DIGEST, 2)]),
-        (2, [(DIGEST, 3)]),
-        (3, []),  # the last message is kept for critical ones
+        (3, [(DIGEST, 3)]),
+        (4, [(DIGEST, 3)]),
+        (5, []),  # the last message is kept for critical ones
         (9, []),
     ],
 )
 def test_what_fits_the_budget_is_sent_and_the_rest_in_its_last_message(used: int, sent: list[tuple[str, int]]) -> None:
-    assert sizes(Receiver("ops", budget=4), due(1, "a") + due(1, "b") + due(1, "c"), used) == sent
+    assert sizes(Receiver("ops", budget=6), due(1, "a") + due(1, "b") + due(1, "c"), used) == sent
 
 
 def test_critical_incidents_use_the_reserve_and_reminders_of_them_do_not() -> None:
@@ -146,16 +147,24 @@ def test_critical_incidents_use_the_reserve_and_reminders_of_them_do_not() -> No
     assert sizes(Receiver("ops", budget=1), due(1), 0) == [("new incident", 1)], "a budget of one has no reserve"
 
 
-@pytest.mark.parametrize(("budget", "kept"), [(1, 0), (2, 1), (3, 1), (4, 2), (6, 2), (100, 2)])
-def test_half_of_a_budget_is_kept_for_others_at_most(budget: int, kept: int) -> None:
-    def made(used: int, recent: tuple[str, ...]) -> int:
-        return len(batches(Receiver("ops", budget=budget), due(1), used, T0, recent))
-
+@pytest.mark.parametrize("budget", [1, 2, 3, 6, 100])
+def test_a_sort_has_two_messages_and_then_fewer_than_are_left(budget: int) -> None:
+    """Used messages up to which a sort that was in `had` of them is sent, after a critical one and before."""
     incident = due(1)[0].incident
-    known = sort_of(incident.kind, incident.component)
-    assert [made(used, (known,)) for used in (budget - kept - 1, budget - kept)] == [1, 0]
-    assert made(budget - 1, (known, CRITICAL)) == (kept == 0)
-    assert [made(budget - 1, (CRITICAL,)), made(budget, (CRITICAL,))] == [1, 0]
+    sort = sort_of(incident.kind, incident.component)
+
+    def until(recent: dict[str, int]) -> int:
+        sent = [len(batches(Receiver("ops", budget=budget), due(1), used, T0, recent)) for used in range(budget + 2)]
+        assert sent == sorted(sent, reverse=True)
+        return sum(sent)
+
+    reserve = 0 if budget == 1 else 1
+    for had in (0, 1):
+        assert until({sort: had, CRITICAL: 1}) == budget
+        assert until({sort: had}) == budget - reserve
+    for had in (2, 3, 4):
+        assert until({sort: had, CRITICAL: 1}) == max(0, budget - had)
+        assert until({sort: had}) == max(0, budget - reserve - had)
 
 
 def test_a_reminder_and_an_end_are_no_news() -> None:
@@ -174,8 +183,8 @@ def test_a_digest_lists_so_many_and_the_rest_waits() -> None:
 
 def test_a_notification_that_does_not_fit_is_cut_and_its_rest_is_in_the_digest() -> None:
     """Five messages of one notification, room for three: two of it, and a digest of the rest."""
-    assert sizes(Receiver("ops", budget=4, each=5), due(5)) == [("new incident", 2), (DIGEST, 3)]
-    assert sizes(Receiver("ops", budget=4, each=5), due(3)) == [("new incident", 3)]
+    assert sizes(Receiver("ops", budget=6, each=5), due(5)) == [("new incident", 2), (DIGEST, 3)]
+    assert sizes(Receiver("ops", budget=6, each=5), due(3)) == [("new incident", 3)]
 
 
 # --- how long
