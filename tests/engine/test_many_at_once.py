@@ -528,6 +528,31 @@ def test_a_line_card_with_ports_that_the_map_does_not_know_has_them_where_they_a
     assert [verdict.mode.word for verdict in elsewhere] == ["common"], "another leaf's"
 
 
+@pytest.mark.parametrize(("tier", "words"), [(-1, ["part"]), (0, ["part", "link"])])
+def test_a_cable_between_switches_that_fails_with_a_line_card_of_another_is_no_port_of_it(
+    tier: int, words: list[str]
+) -> None:
+    domains = of_hosts(32, 1)
+    domains.port.ids["leaf"][:12], domains.port.ids["leaf"][12:] = 0, -1
+    domains.assigned.ids["tier"][12] = tier
+    verdicts = [of_group("ports of a leaf down", 0, range(12)), *broken([12], [104.0])]
+    found = CommonCauses().joined(verdicts, {}, domains, lambda _kind, _rows: True, 105.0)
+    assert [verdict.mode.word for verdict in found] == words
+
+
+@pytest.mark.parametrize("batch", ["board", "firmware"])
+def test_a_link_that_fails_with_a_batch_is_of_it_if_its_adapter_says_so(batch: str) -> None:
+    domains = of_hosts(32, 1)
+    domains.port.ids["leaf"][:], domains.port.ids[batch] = -1, np.full(32, -1, np.int32)
+    domains.port.ids[batch][:13] = 0
+    group = of_group(f"{batch} with bit errors", 0, range(12))
+    group = replace(group, explained={SymptomType.LINK_ERRORS: np.arange(12)}, silent={SymptomType.LINK_ERRORS: 1})
+    for row, words in ((12, [batch]), (13, [batch, "link"])):
+        link = replace(broken([row], [104.0])[0], explained={SymptomType.LINK_ERRORS: np.array([row])})
+        found = CommonCauses().joined([group, link], {}, domains, lambda _kind, _rows: True, 105.0)
+        assert [verdict.mode.word for verdict in found] == words
+
+
 def test_what_shows_something_else_at_the_moment_of_a_common_cause_is_no_part_of_it() -> None:
     causes, domains = CommonCauses(), of_hosts(8, 2)
     leaves = [of_group("leaf down", at, [2 * at, 2 * at + 1]) for at in range(3)]

@@ -8,8 +8,10 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.beginnings import Beginning
+from fabricmon.engine.diagnosis.uplinks import OF_LEAVES
 from fabricmon.engine.domains.groups import Ids
 from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.engine.domains.shared_parts import BATCHES
 from fabricmon.model import Kind
 
 T = SymptomType
@@ -38,26 +40,34 @@ STATED = ("chassis", "rack", "row")
 """Groups of ports that the list of hosts states, whatever a cable plan has for their cables."""
 
 
+WITHIN_LEAVES = frozenset({*OF_LEAVES, "host", "cage", "module", "pcie_switch"})
+"""Domains of which no cable between other switches can be a part."""
 OF_LINKS = frozenset({T.LINK_DOWN, T.LINK_FLAPPING, T.LINK_FELL, T.LINK_ERRORS})
 MOST = 0.5  # share of the ports of what is a part of another group, which may have some of them, too
 
 
 def without_strangers(first: Beginning, units: Sequence[Beginning], domains: RowDomains) -> list[Beginning]:
-    """The units, without single hosts that are known to be on another supply than the first, or ports known to be in
-    another group of its kind, or on another leaf with no name of its own ports (mlx5_1 of a rail): as effects of it
-    they would be in no incident."""
+    """The units, without single hosts that are known to be on another supply than the first, ports known to be in
+    another group of its kind, or of no batch that it is, or on another leaf with no name of its own ports (mlx5_1 of a
+    rail), and cables between other switches than its own: as effects of it they would be in no incident."""
     if first.verdict is None:
         return list(units)
     domain, own = first.verdict.domain, (-1, first.verdict.group)
     if first.of_hosts and domain in SUPPLIED:
         ids = domains.by_table[Kind.NODE].ids[domain]
         return [unit for unit in units if unit is first or unit.wide or any(int(ids[row]) in own for row in unit.rows)]
-    if not first.of_hosts and domain in STATED:
+    if not first.of_hosts and domain in (*STATED, *BATCHES):
+        own = own if domain in STATED else own[1:]  # an adapter states its batch itself: no map can have it elsewhere
         ids = domains.port.ids[domain]
         return [unit for unit in units if unit is first or np.isin(ids[list(unit.rows)], own).mean() > MOST]
     if all(unit.types <= OF_LINKS for unit in units):
-        names = domains.devices(first.rows)
-        return [unit for unit in units if unit is first or unit.loose or names & domains.devices(unit.rows)]
+        names, tier = domains.devices(first.rows), domains.assigned.ids["tier"]
+        # the cables of its own switch to others are its members or effects already
+        elsewhere = [domain in WITHIN_LEAVES and bool((tier[list(unit.rows)] >= 0).all()) for unit in units]
+        return [
+            unit for unit, known in zip(units, elsewhere, strict=True)
+            if unit is first or (unit.loose and not known) or names & domains.devices(unit.rows)
+        ]  # fmt: skip
     return list(units)
 
 
