@@ -52,12 +52,12 @@ def without_strangers(first: Beginning, units: Sequence[Beginning], domains: Row
     rail), and cables between other switches than its own: as effects of it they would be in no incident."""
     if first.verdict is None:
         return list(units)
-    domain, own = first.verdict.domain, (-1, first.verdict.group)
+    domain, group = first.verdict.domain, first.verdict.group
     if first.of_hosts and domain in SUPPLIED:
         ids = domains.by_table[Kind.NODE].ids[domain]
-        return [unit for unit in units if unit is first or unit.wide or any(int(ids[row]) in own for row in unit.rows)]
+        return [unit for unit in units if unit is first or unit.wide or any(int(ids[row]) in (-1, group) for row in unit.rows)]
     if not first.of_hosts and domain in (*STATED, *BATCHES):
-        own = own if domain in STATED else own[1:]  # an adapter states its batch itself: no map can have it elsewhere
+        own = (-1, group) if domain in STATED else (group,)  # an adapter states its batch itself, not a map
         ids = domains.port.ids[domain]
         return [unit for unit in units if unit is first or np.isin(ids[list(unit.rows)], own).mean() > MOST]
     if all(unit.types <= OF_LINKS for unit in units):
