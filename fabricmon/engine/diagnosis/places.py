@@ -55,7 +55,8 @@ def without_strangers(first: Beginning, units: Sequence[Beginning], domains: Row
     domain, group = first.verdict.domain, first.verdict.group
     if first.of_hosts and domain in SUPPLIED:
         ids = domains.by_table[Kind.NODE].ids[domain]
-        return [unit for unit in units if unit is first or unit.wide or any(int(ids[row]) in (-1, group) for row in unit.rows)]
+        known = {-1, group}
+        return [unit for unit in units if unit is first or unit.wide or known & set(ids[list(unit.rows)].tolist())]
     if not first.of_hosts and domain in (*STATED, *BATCHES):
         own = (-1, group) if domain in STATED else (group,)  # an adapter states its batch itself, not a map
         ids = domains.port.ids[domain]
