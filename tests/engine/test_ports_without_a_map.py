@@ -218,6 +218,20 @@ def test_two_links_that_flap_are_two_as_those_of_one_part_flap_in_turn() -> None
     assert [v.mode.word for v in found] == ["link", "link"]
 
 
+@pytest.mark.parametrize(("alike", "mapped", "words"), [
+    ([0, 0], False, ["common"]), ([0, -1], False, ["link", "link"]), ([0, 0], True, ["link", "link"]),
+])  # fmt: skip
+def test_two_links_that_fell_together_again_and_again_are_one_fault_where_no_map_shows_their_leaf(
+    alike: list[int], mapped: bool, words: list[str]
+) -> None:
+    domains = of_hosts(8, 2)
+    if mapped:
+        domains.port.ids["leaf"][[0, 4]] = 0, 1
+    flaps = Observation(domains.port, np.array([0, 4]), np.full(2, 100.0), np.ones(16, np.bool_), alike=np.array(alike))
+    found = CommonCauses().joined(flapping([0, 4], [100.0, 104.0]), {FLAPPING: flaps}, domains, seen, 160.0)
+    assert [v.mode.word for v in found] == words
+
+
 @pytest.mark.parametrize(("second", "mapped", "groups"), [
     ([4, 5], False, 1),
     ([2, 3], False, 2),

@@ -37,6 +37,7 @@ class Beginning:
             unknown moment and makes no cause, but joins one
     known   it is a common cause already
     types   symptom types that show it
+    alike   number that links share which fell together again and again, -1 none
     leaves  of which it consists: 1 of a leaf, those of a rail, 0 of anything else
     """
 
@@ -51,6 +52,7 @@ class Beginning:
     leaves: int = 0
     unplaced: bool = False
     unseen: bool = False
+    alike: int = -1
 
     @property
     def of_hosts(self) -> bool:
@@ -83,7 +85,7 @@ def beginnings(
                 types, leaves = frozenset(rows), _leaves(verdict, every, domains)
                 unplaced = loose or _in_no_chassis(phenomenon, every, domains)
                 unit = Beginning(verdict.onset, mine, verdict, wide, known, partly, loose, types, leaves)
-                unit.unplaced, unit.unseen = unplaced, unseen
+                unit.unplaced, unit.unseen, unit.alike = unplaced, unseen, _alike(rows, observations)
                 found.append(unit)
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     # the server may be cut off where most hosts are silent without a known cause
@@ -94,6 +96,15 @@ def beginnings(
                 unplaced = _in_no_chassis(phenomenon, one, domains)
                 found.append(Beginning(onset, frozenset((row,)), None, types=phenomenon.types, unplaced=unplaced))
     return found
+
+
+def _alike(rows: Mapping[SymptomType, Ints], observations: Observations) -> int:
+    """The number that all of these links share by their falls."""
+    flapping = observations.get(T.LINK_FLAPPING)
+    if T.LINK_FLAPPING not in rows or flapping is None or flapping.alike is None:
+        return -1
+    numbers = np.unique(flapping.alike[np.isin(flapping.rows, rows[T.LINK_FLAPPING])])
+    return int(numbers[0]) if len(numbers) == 1 else -1
 
 
 def _leaves(verdict: FaultVerdict, rows: Ints, domains: RowDomains) -> int:
