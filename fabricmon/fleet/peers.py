@@ -246,7 +246,7 @@ class Peers(RowState):
         slow |= changed & _of_few(other, group, size, every=True)
         self.lone[rows] = np.bincount(group, other)[group] == other
         slow |= _of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, size)
-        self._learn(rows, share, share / usual, slow | beside)
+        self._learn(rows[~stale], share[~stale], (share / usual)[~stale], (slow | beside)[~stale])
         beside_windows = np.where(self._lost(rows), _remember(self._beside_windows, rows, beside, stale), np.uint16(0))
         self.low[rows] = _SET_BITS[_remember(self._windows, rows, slow, stale) | beside_windows]
         self.low_on_host[rows] = _SET_BITS[beside_windows]
@@ -317,13 +317,11 @@ class Peers(RowState):
 
     def _learn(self, rows: Numbers, share: Floats, ratio: Floats, slow: Bools) -> None:
         """Take over what share divided by median is now. Of a row that is low, or carries more or less than usual, it
-        counts as one of USUAL windows: else a burst of minutes would be usual, and what follows it low. The first
-        WINDOWS windows are those that were not low, as the mean of few is not usual."""
-        learned = self._learned[rows]
-        learned = np.minimum(learned + ~(slow & (learned < WINDOWS)), USUAL)
+        counts as one of USUAL windows: else a burst of minutes would be usual, and what follows it low."""
+        learned = np.minimum(self._learned[rows] + 1, USUAL)
         own = np.where(learned > 1, self.own[rows], ratio)
         odd = slow | ((learned > WINDOWS) & (np.abs(self._recent[rows] / own - 1.0) > CHANGED))
-        weight = 1.0 / np.where(odd, USUAL, np.maximum(learned, 1))
+        weight = 1.0 / np.where(odd, USUAL, learned)
         self.own[rows] = own + (ratio - own) * weight
         past = np.where(learned > 1, self._past[rows], share)
         self._past[rows] = past + (share - past) * weight
