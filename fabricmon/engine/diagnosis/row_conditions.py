@@ -102,6 +102,19 @@ def of_components(
     return found
 
 
+def flows_through(domains: RowDomains, maintained: Callable[[str], bool]) -> Mask:
+    """FLOW rows through a group whose component is under maintenance. Its ports of hosts without an agent are not read:
+    what their peers lose is no sign of a fault."""
+    many = domains.by_table[Kind.FLOW].many
+    found = np.zeros(len(next(iter(many.values()), ())), np.bool_)
+    for domain in COVERING if len(found) else ():
+        if domain in many:
+            for group, name in enumerate(domains.names[domain]):
+                if maintained(f"{domain}({name})"):
+                    found[many[domain].members(group)] = True
+    return found
+
+
 def _filed_elsewhere(domains: RowDomains, group: Mask, others: Ints, fell: Mask, ports: View) -> list[int]:
     """Which of these ports are those of a group under maintenance: one or few of any other leaf, no more of them than
     members that stayed up (the other halves of wrong records), and with the names of its adapters
