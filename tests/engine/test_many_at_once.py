@@ -457,6 +457,20 @@ def test_beginnings_of_groups_are_rare_though_single_hosts_restart() -> None:
     assert [verdict.mode.word for verdict in found] == ["common"]
 
 
+def test_a_group_of_silent_hosts_waits_until_no_further_one_falls_silent() -> None:
+    """The hosts of a power domain are read at different moments, first those of one rack."""
+    domains, causes, silent = of_hosts(8, 2), CommonCauses(), SymptomType.AGENT_SILENT
+    rack = next(mode for mode in HARD_MODES if mode.name == "hosts of a rack silent")
+
+    def waits(hosts: int, now: float) -> list[bool]:
+        mine = FaultVerdict((rack,), 0, 0.99, 0.99, 50.0, {silent: np.arange(hosts)}, 100.0, {silent: 0}, (), None)
+        return [v.gathering for v in causes.joined([mine], {}, domains, lambda _kind, _rows: True, now)]
+
+    assert [waits(hosts, now) for hosts, now in ((3, 120.0), (3, 124.0), (4, 126.0), (4, 132.0))] == [
+        [True], [True], [True], [False],
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(("known_cause", "others", "together"), [(True, 8, True), (True, 9, False), (False, 8, False)])
 def test_hosts_of_a_known_cause_do_not_count_towards_a_server_that_is_cut_off(
     known_cause: bool, others: int, together: bool

@@ -153,7 +153,8 @@ class CommonCauses:
         self, number: int, cluster: list[Beginning], verdicts: list[FaultVerdict], domains: RowDomains, now: float
     ) -> list[FaultVerdict]:
         """Remember the common cause of what began together in one place, if it has one, and of what cannot be a part of
-        the first group there; the verdicts, those of which more may follow marked."""
+        the first group there; the verdicts, those of which more may follow marked: also a group of silent hosts, as
+        hosts are read one after the other and it may be a part of another group."""
         if (first := foremost(cluster, domains)) is None:
             cluster = [unit for unit in cluster if not unit.known]
         else:
@@ -168,7 +169,7 @@ class CommonCauses:
         odds *= share(phenomenon, cluster, domains) ** (len(cluster) - 1)
         if count(cluster) >= least_of(phenomenon, cluster, domains) and odds < UNLIKELY:
             self._causes[number].append(_cause(phenomenon, cluster, odds))
-        elif len(cluster) > 1 and self._grows(number, cluster, now):
+        elif (len(cluster) > 1 or (phenomenon.moment and cluster[0].wide)) and self._grows(number, cluster, now):
             verdicts = _gathering(verdicts, cluster)
         return verdicts
 
