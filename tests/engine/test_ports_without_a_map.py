@@ -264,6 +264,23 @@ def test_a_link_that_flaps_later_or_fell_with_others_is_part_of_a_flapping_group
     assert down.explained[DOWN].tolist() == [13], "a link that stays down does not flap"
 
 
+def test_a_group_joins_a_cause_that_is_larger_with_the_links_that_join_it_at_the_same_look() -> None:
+    """Air that is too warm: two links first, then further ones and both links of a host as one module."""
+    domains, causes = of_hosts(8, 2), CommonCauses()
+    link, cage = (next(m for m in HARD_MODES if m.domain == domain and SymptomType.LINK_ERRORS in m.q)
+                  for domain in ("link", "cage"))  # fmt: skip
+
+    def shows(mode: Mode, rows: list[int], onset: float) -> FaultVerdict:
+        errors = {SymptomType.LINK_ERRORS: np.array(rows)}
+        return FaultVerdict((mode,), rows[0], 0.99, 0.99, 12.0, errors, onset, {SymptomType.LINK_ERRORS: 0}, (), None)
+
+    first = [shows(link, [row], 100.0) for row in (0, 2)]
+    assert [v.mode.word for v in causes.joined(first, {}, domains, seen, 120.0)] == ["common"]
+    later = [*first, *(shows(link, [row], 107.0) for row in (4, 6)), shows(cage, [8, 9], 107.0)]
+    (found,) = causes.joined(later, {}, domains, seen, 127.0)
+    assert found.explained[SymptomType.LINK_ERRORS].tolist() == [0, 2, 4, 6, 8, 9]
+
+
 def test_a_cause_keeps_members_that_another_group_explained_meanwhile() -> None:
     """Two links of a host are the host or its cage, as probable; the verdict changes between them."""
     causes, domains = CommonCauses(), of_hosts(8, 2)

@@ -174,18 +174,21 @@ class CommonCauses:
         return verdicts
 
     def _join(self, number: int, units: Sequence[Beginning], domains: RowDomains) -> None:
-        """What began near a cause that is there, shows the same and is smaller is a part of it. As it grows it may turn
-        out that some of it is far from the rest, or on another supply, or began at another moment."""
+        """What began near a cause that is there, shows the same and is smaller, with the single parts that join it now,
+        is a part of it. As it grows it may turn out that some of it is far from the rest, or on another supply, or
+        began at another moment."""
         phenomenon = PHENOMENA[number]
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in self._causes[number])]
         for cause in self._causes[number]:
-            new = [unit for unit in free if _may_join(phenomenon, cause, unit)]
+            near = [unit for unit in free if _may_join(phenomenon, cause, unit)]
+            size = len(cause.rows) + sum(len(unit.rows) for unit in near if not unit.wide)
+            new = [unit for unit in near if not unit.wide or len(unit.rows) < size]
             mine = [unit for unit in units if unit.rows & cause.rows]
             if phenomenon.moment and new:
-                near = _of_one_moment([*mine, *new], domains)
-                apart = [unit for unit in mine if not any(unit is one for one in near)]
+                once = _of_one_moment([*mine, *new], domains)
+                apart = [unit for unit in mine if not any(unit is one for one in once)]
                 cause.rows.difference_update(*(unit.rows for unit in apart))
-                mine, new = ([unit for unit in some if any(unit is one for one in near)] for some in (mine, new))
+                mine, new = ([unit for unit in some if any(unit is one for one in once)] for some in (mine, new))
             if new or not all(unit.rows <= cause.rows for unit in mine):
                 parts = self._by_place(number, [*mine, *new], domains)
                 part = max(parts, key=lambda part: sum(len(unit.rows & cause.rows) for unit in part))
@@ -225,7 +228,7 @@ class CommonCauses:
 def _may_join(phenomenon: Phenomenon, cause: _Cause, unit: Beginning) -> bool:
     latest = max(phenomenon.within, phenomenon.joins, phenomenon.trails if unit.loose else 0.0)
     near = -phenomenon.within <= unit.onset - cause.onset <= latest
-    return bool(near and unit.types & cause.types) and (not unit.wide or len(unit.rows) < len(cause.rows))
+    return bool(near and unit.types & cause.types)
 
 
 def _with_fallen(
