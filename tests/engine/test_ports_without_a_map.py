@@ -264,6 +264,23 @@ def test_a_link_that_flaps_later_or_fell_with_others_is_part_of_a_flapping_group
     assert down.explained[DOWN].tolist() == [13], "a link that stays down does not flap"
 
 
+@pytest.mark.parametrize(("before", "mapped", "words"), [
+    (90.0, False, ["common"]), (150.0, False, ["common", "link"]), (90.0, True, ["common", "link"]),
+])  # fmt: skip
+def test_a_link_that_may_have_gone_down_with_others_while_its_agent_was_silent_is_one_of_them(
+    before: float, mapped: bool, words: list[str]
+) -> None:
+    """Its agent reports again, of a port whose leaf no map shows or of another one."""
+    domains, causes = of_hosts(8, 2), CommonCauses()
+    domains.port.ids["leaf"][8] = 0 if mapped else -1
+    first = broken([0, 2, 4, 6], [100.0] * 4)
+    assert [v.mode.word for v in causes.joined(first, {}, domains, seen, 120.0)] == ["common"]
+    down = Observation(domains.port, np.array([0, 2, 4, 6, 8]), np.array([100.0] * 4 + [160.0]),
+                       np.ones(16, np.bool_), np.array([95.0] * 4 + [before]))  # fmt: skip
+    found = causes.joined([*first, *broken([8], [160.0])], {DOWN: down}, domains, seen, 165.0)
+    assert sorted(v.mode.word for v in found) == words
+
+
 def test_a_group_joins_a_cause_that_is_larger_with_the_links_that_join_it_at_the_same_look() -> None:
     """Air that is too warm: two links first, then further ones and both links of a host as one module."""
     domains, causes = of_hosts(8, 2), CommonCauses()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.phenomena import Phenomenon
 from fabricmon.engine.diagnosis.silence_rate import CUT_OFF
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
-from fabricmon.engine.domains.groups import Ints
+from fabricmon.engine.domains.groups import Floats, Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
 
@@ -38,6 +39,7 @@ class Beginning:
     known   it is a common cause already
     types   symptom types that show it
     alike   number that links share which fell together again and again, -1 none
+    before  from when on it may have begun, where it is loose: its agent may have been silent then
     leaves  of which it consists: 1 of a leaf, those of a rail, 0 of anything else
     """
 
@@ -53,6 +55,7 @@ class Beginning:
     unplaced: bool = False
     unseen: bool = False
     alike: int = -1
+    before: float = inf
 
     @property
     def of_hosts(self) -> bool:
@@ -68,6 +71,7 @@ def beginnings(
     many did that the server may be cut off."""
     found: list[Beginning] = []
     explained: set[int] = set()
+    earliest = _earliest(phenomenon, observations, domains)
     for verdict in verdicts:
         rows = {kind: rows for kind, rows in verdict.explained.items() if kind in phenomenon.types}
         if rows:
@@ -86,6 +90,7 @@ def beginnings(
                 unplaced = loose or _in_no_chassis(phenomenon, every, domains)
                 unit = Beginning(verdict.onset, mine, verdict, wide, known, partly, loose, types, leaves)
                 unit.unplaced, unit.unseen, unit.alike = unplaced, unseen, _alike(rows, observations)
+                unit.before = float(earliest[every].min()) if loose else inf
                 found.append(unit)
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     # the server may be cut off where most hosts are silent without a known cause
@@ -95,6 +100,15 @@ def beginnings(
             if row not in explained and witnessed(T.AGENT_SILENT, one):
                 unplaced = _in_no_chassis(phenomenon, one, domains)
                 found.append(Beginning(onset, frozenset((row,)), None, types=phenomenon.types, unplaced=unplaced))
+    return found
+
+
+def _earliest(phenomenon: Phenomenon, observations: Observations, domains: RowDomains) -> Floats:
+    """Per row of its table from when on it may have begun, infinite unknown."""
+    found = np.full(domains.by_table[phenomenon.table].rows, inf)
+    for kind in phenomenon.types & observations.keys():
+        mine = observations[kind]
+        found[mine.rows] = np.minimum(found[mine.rows], mine.onset if mine.before is None else mine.before)
     return found
 
 

@@ -227,7 +227,7 @@ class CommonCauses:
 
 def _may_join(phenomenon: Phenomenon, cause: _Cause, unit: Beginning) -> bool:
     latest = max(phenomenon.within, phenomenon.joins, phenomenon.trails if unit.loose else 0.0)
-    near = -phenomenon.within <= unit.onset - cause.onset <= latest
+    near = unit.onset >= cause.onset - phenomenon.within and min(unit.onset, unit.before) <= cause.onset + latest
     return bool(near and unit.types & cause.types)
 
 
