@@ -15,7 +15,7 @@ from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.phenomena import Phenomenon
 from fabricmon.engine.diagnosis.silence_rate import CUT_OFF
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
-from fabricmon.engine.domains.groups import Floats, Ints
+from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
 
@@ -71,7 +71,7 @@ def beginnings(
     many did that the server may be cut off."""
     found: list[Beginning] = []
     explained: set[int] = set()
-    earliest = _earliest(phenomenon, observations, domains)
+    earliest = _earliest(phenomenon, observations)
     for verdict in verdicts:
         rows = {kind: rows for kind, rows in verdict.explained.items() if kind in phenomenon.types}
         if rows:
@@ -90,7 +90,7 @@ def beginnings(
                 unplaced = loose or _in_no_chassis(phenomenon, every, domains)
                 unit = Beginning(verdict.onset, mine, verdict, wide, known, partly, loose, types, leaves)
                 unit.unplaced, unit.unseen, unit.alike = unplaced, unseen, _alike(rows, observations)
-                unit.before = float(earliest[every].min()) if loose else inf
+                unit.before = min(earliest.get(row, inf) for row in mine) if loose else inf
                 found.append(unit)
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     # the server may be cut off where most hosts are silent without a known cause
@@ -103,12 +103,14 @@ def beginnings(
     return found
 
 
-def _earliest(phenomenon: Phenomenon, observations: Observations, domains: RowDomains) -> Floats:
-    """Per row of its table from when on it may have begun, infinite unknown."""
-    found = np.full(domains.by_table[phenomenon.table].rows, inf)
-    for kind in phenomenon.types & observations.keys():
+def _earliest(phenomenon: Phenomenon, observations: Observations) -> dict[int, float]:
+    """Row -> from when on it may have begun."""
+    found: dict[int, float] = {}
+    for kind in sorted(phenomenon.types & observations.keys()):
         mine = observations[kind]
-        found[mine.rows] = np.minimum(found[mine.rows], mine.onset if mine.before is None else mine.before)
+        if mine.before is not None:
+            for row, before in zip(mine.rows.tolist(), mine.before.tolist(), strict=True):
+                found[row] = min(before, found.get(row, inf))
     return found
 
 
