@@ -19,6 +19,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
     cut_off,
     fell_and_back,
     fell_in_windows,
+    flows_through,
     link_state_read_at,
     of_components,
     port_health,
@@ -202,9 +203,12 @@ class Evaluation:
         aside = {kind: set_aside(self._fleet.tables[kind], now) for kind in TABLES}
         silences = index.rule_states.get(SymptomType.AGENT_SILENT, ())
         aside[Kind.NODE] |= silent_before(self._fleet.tables[Kind.NODE], silences, now)
-        flows, _ = away(index.domains, self._fleet.tables[Kind.NODE], now)
-        if len(flows) == len(aside[Kind.FLOW]):
-            aside[Kind.FLOW] = aside[Kind.FLOW] | flows
+        named = self._windows.of_components(now)
+        flows = [away(index.domains, self._fleet.tables[Kind.NODE], now)[0]]
+        flows += [flows_through(index.domains, named[0])] if named is not None else []
+        for some in flows:
+            if len(some) == len(aside[Kind.FLOW]):
+                aside[Kind.FLOW] = aside[Kind.FLOW] | some
         self._in_windows = self._ports_in_windows(index.domains, now)
         if self._in_windows is not None:
             aside[Kind.PORT][: len(self._in_windows)] |= self._in_windows

@@ -100,7 +100,8 @@ class Losses(RowState):
     lost, sent  packets of each window, NaN before there was one
     timeouts    timers that fired in each window
     ended       `now` at which the newest window ended, NaN never
-    lapsed      `now` at which losses were set aside because no traffic followed, NaN while they count
+    lapsed      `now` at which losses were set aside because no traffic followed, NaN while they count or if there were
+                none: what has not been read since shows nothing
     usual       share of packets that is lost in the row's class
     twice       requests that arrived twice, since IDLE seconds passed without one; not where traffic began
     twice_at    `now` at which the last such window ended, NaN never
@@ -249,9 +250,9 @@ class Losses(RowState):
             self._count(rows, sent[rows], now, naks)
         old = np.flatnonzero((now - self.ended[:n] > IDLE) & np.isfinite(self.lost[0, :n]))
         if len(old):
+            self.lapsed[old] = np.where((self.lost[:, old] > 0).any(axis=0), now, np.nan)
             self.lost[:, old] = self.sent[:, old] = np.nan
             self.timeouts[:, old] = 0.0
-            self.lapsed[old] = now
 
     def _lost_times(self, table: Table) -> list[tuple[int, ReadTimes]]:
         """Groups of loss counters that are there: number, times of the first counter of it that is."""

@@ -108,7 +108,8 @@ class Peers(RowState):
     of_own    x / median over the last WINDOWS windows as a share of that; 1 before
     of_host   x / the least that another adapter of the host carries, divided by the median of that of its peers, over
               the last WINDOWS windows; 1 unknown
-    low_on_host  how many of the last WINDOWS windows were low by that
+    low_on_host  how many of the last WINDOWS windows were low by that; 0 where it has the part of its host's work that
+              it had before
     as_usual  `now` of the window before it began to carry less: where the sum of what is missing was nought last
               (docs/methods.md#peer-comparison)
     lone      no other port of its group carries other than usual, by CHANGED
@@ -141,6 +142,9 @@ class Peers(RowState):
     _past = per_row(np.float32, np.nan)  # x as it usually is, and over the last WINDOWS windows
     _lately = per_row(np.float32, np.nan)
     _learned = per_row(np.int16)
+    _part = per_row(np.float32)  # x / the least of another adapter, as it usually is and over the last WINDOWS windows
+    _part_lately = per_row(np.float32)
+    _parts = per_row(np.int16)
     _missing = per_row(np.float32)
     _task = per_row(np.int64, -1)
 
@@ -189,7 +193,8 @@ class Peers(RowState):
         self._siblings = Siblings(rows, table.node[:n], adapter[:n])
         key = self._keys(rows, rail, task, facts)
         self.in_job[:n] = task >= 0
-        self._learned[:n][self._task[:n] != task] = 0  # its peers are others
+        for learned in (self._learned, self._parts):
+            learned[:n][self._task[:n] != task] = 0  # its peers are others
         self._task[:n] = task
         order = np.argsort(key, kind="stable")
         rows, key = rows[order], key[order]
@@ -236,14 +241,15 @@ class Peers(RowState):
         beside = _of_few(beside & (slower | (fell & (against < 1.0 - CHANGED))), group, size)
         changed = slower & fell & (share < (1.0 - GAP) * own * usual)
         changed &= _low(against, *_middle(group, against), Z_OWN, GAP_OWN)
-        slow = _of_few(_low(share, usual, spread), group, size) | beside
+        slow = _of_few(_low(share, usual, spread), group, size)
         other = np.abs(against - 1.0) > CHANGED
         slow |= changed & _of_few(other, group, size, every=True)
         self.lone[rows] = np.bincount(group, other)[group] == other
         slow |= _of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, size)
-        self._learn(rows, share, share / usual, slow)
-        self.low[rows] = _remember(self._windows, rows, slow, stale)
-        self.low_on_host[rows] = _remember(self._beside_windows, rows, beside, stale)
+        self._learn(rows[~stale], share[~stale], (share / usual)[~stale], (slow | beside)[~stale])
+        beside_windows = np.where(self._lost(rows), _remember(self._beside_windows, rows, beside, stale), np.uint16(0))
+        self.low[rows] = _SET_BITS[_remember(self._windows, rows, slow, stale) | beside_windows]
+        self.low_on_host[rows] = _SET_BITS[beside_windows]
         self.seen[rows] = np.minimum(np.where(stale, 0, self.seen[rows]) + 1, WINDOWS)
         self.share[rows], self.median[rows] = share, usual
         self.pausing[rows], self.usual[rows] = pausing, rests
@@ -263,9 +269,27 @@ class Peers(RowState):
                 middle, spread = _middle(group[at], found[at])
                 low[at] = _low(found[at], middle, spread, Z_OWN, GAP_OWN) & (spread <= ALIKE * middle)
                 ratio[at] = found[at] / middle
+            self._learn_part(rows, found, low, stale)
         recent = np.where(stale, ratio, self.of_host[rows])
         self.of_host[rows] = recent + (ratio - recent) * RECENT
         return low
+
+    def _learn_part(self, rows: Numbers, part: Floats, low: Bools, stale: Bools) -> None:
+        """Take over the part that each has of what its host carries; as usual it counts where it is not low by it."""
+        self._parts[rows[stale]] = 0
+        at = np.flatnonzero(np.isfinite(part))
+        rows, part, usual = rows[at], part[at], ~low[at]
+        lately = np.where(self._parts[rows] > 0, self._part_lately[rows], part)
+        self._part_lately[rows] = lately + (part - lately) * RECENT
+        rows, part = rows[usual], part[usual]
+        self._parts[rows] = count = np.minimum(self._parts[rows] + 1, USUAL)
+        self._part[rows] += (part - self._part[rows]) / count
+
+    def _lost(self, rows: Numbers) -> Bools:
+        """Which have less of what their host carries than they had, or have had no part for WINDOWS windows that was
+        not low: of one that has the part that it had only the peers changed."""
+        less = self._part_lately[rows] < (1.0 - GAP_OWN) * self._part[rows]
+        return np.asarray(less | (self._parts[rows] < WINDOWS))
 
     def _sum_up(self, rows: Numbers, carried: Floats, stale: Bools, now: float) -> None:
         """Page's sum of what each carries less than usual (1), and when it was nought last."""
@@ -304,11 +328,11 @@ class Peers(RowState):
         self._learned[rows] = learned
 
 
-def _remember(windows: NDArray[np.uint16], rows: Numbers, slow: Bools, stale: Bools) -> NDArray[np.int8]:
-    """How many of the last WINDOWS windows were low, this one included."""
+def _remember(windows: NDArray[np.uint16], rows: Numbers, slow: Bools, stale: Bools) -> NDArray[np.uint16]:
+    """Which of the last WINDOWS windows were low, a bit each, this one included."""
     before = np.where(stale, np.uint16(0), windows[rows])
     windows[rows] = after = ((before << np.uint16(1)) | slow.astype(np.uint16)) & _LAST
-    return np.asarray(_SET_BITS[after])
+    return np.asarray(after)
 
 
 def _low(value: Floats, middle: Floats, spread: Floats, z: float = Z, gap: float = GAP) -> Bools:

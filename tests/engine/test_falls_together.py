@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.falls import fell_with_others
+from fabricmon.engine.diagnosis.falls import COMPARED, fell_alike, fell_with_others
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.fleet.downs import SOURCES, Downs
@@ -68,6 +68,20 @@ def test_one_port_that_falls_again_and_again_is_not_most_of_them() -> None:
     falls = {0: (9_755.0, 9_760.0, 9_765.0), 1: (9_500.0, 9_560.0, 9_620.0), 2: (9_510.0, 9_570.0, 9_900.0)}
     assert fell(observed(FLAPPING), {**falls, 3: (9_764.0,)}) == []
     assert fell(observed(FLAPPING), {**falls, 1: (9_500.0, 9_560.0, 9_772.0), 3: (9_764.0,)}) == [3]
+
+
+def test_ports_that_fell_together_three_times_are_alike() -> None:
+    falls = {
+        0: FLAPS, 1: (9_640.0, *(at + 8.0 for at in FLAPS)), 2: (*FLAPS[:2], 9_860.0),
+        3: (9_500.0, 9_530.0, 9_560.0), 4: (9_505.0, 9_531.0, 9_558.0, 9_900.0), 5: (9_755.0, 9_760.0, 9_765.0),
+    }  # fmt: skip
+    flapping = observed([0, 1, 2, 3, 4, 5])[SymptomType.LINK_FLAPPING]
+    alike = fell_alike(flapping, downs_of(falls), NOW)
+    assert alike is not None
+    assert alike.tolist() == [0, 0, -1, 3, 3, -1], "one moment is one, however often a port fell in it"
+    count = COMPARED + 1
+    many = Observation(flapping.groups, np.arange(count), np.zeros(count), np.ones(count, np.bool_))
+    assert fell_alike(many, Downs(count), NOW) is None
 
 
 def test_a_port_that_stays_down_did_not_flap() -> None:

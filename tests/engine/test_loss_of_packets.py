@@ -199,6 +199,18 @@ def test_a_leaf_in_maintenance_and_what_its_peers_lose_are_no_incident() -> None
     assert run.engine.rule_states.by_rule["packet_loss"].open
 
 
+def test_what_is_lost_to_a_host_without_an_agent_below_a_leaf_in_maintenance_is_no_incident() -> None:
+    run = Run(flows=True)
+    run.strike("agents_silent", hosts=["host-013"], reachable=False)
+    run.run(120)
+    now = START + run.world.now
+    run.engine.maintenance([Maintenance("m-1", now, now + 900.0, components=("leaf(su1/rail1)",))])
+    run.strike("leaf_down", "su1/rail1")
+    run.run(150)
+    assert run.components() == ["host(host-013)"]
+    assert run.told()[0].kind == "agent_silent"
+
+
 def test_a_spine_that_recovers_is_resolved() -> None:
     run = Run(flows=True)
     run.strike("switch_gray", "plane1-spine-002", ratio=0.01, lasts=60.0)

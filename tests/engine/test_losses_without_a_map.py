@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import exp, log
 
 import numpy as np
+import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GRAY_MODES, UNMAPPED_LOSS
@@ -36,6 +37,13 @@ def test_one_port_that_loses_what_its_peers_lose_together_is_named() -> None:
     (found,) = verdicts({40: 1.2e-3, **peers}, towards=(40,))
     assert (found.domain, found.group) == ("link", 40)
     assert found.confidence >= 0.9
+
+
+@pytest.mark.parametrize(("lost", "named"), [(0.02, True), (1.0, False)])
+@pytest.mark.parametrize("mapped", [0, PORTS])
+def test_a_port_alone_that_loses_all_its_packets_has_lost_its_peer(lost: float, named: bool, mapped: int) -> None:
+    """Its peer may be a host that no agent is on; a cable that is up loses a share of the packets."""
+    assert [(v.domain, v.group) for v in verdicts({40: lost}, mapped=mapped)] == [("link", 40)] * named
 
 
 def test_two_ports_that_lose_as_much_are_not_told_apart_but_by_what_they_receive() -> None:

@@ -170,6 +170,24 @@ def dead(hosts: Sequence[int], witnessed: bool = True) -> list[FaultVerdict]:
     )
 
 
+@pytest.mark.parametrize(("leaf", "down", "known"), [(0, 1, [0]), (-1, 1, []), (-1, 2, [1])])
+def test_a_silent_host_is_down_if_half_of_its_ports_that_a_sweep_may_see_go_dark(
+    leaf: int, down: int, known: list[int]
+) -> None:
+    """Eight hosts with three ports each, two of them of a network of their own; the third is on a leaf or on none."""
+    hosts, every = np.arange(8, dtype=np.int32), np.ones(24, np.bool_)
+    own, none = np.arange(24, dtype=np.int32), np.full(24, -1, np.int32)
+    leaves = np.where(own % 3 == 0, np.int32(leaf), none)
+    ports = Groups({"link": own, "nic": own, "host": np.repeat(hosts, 3), "leaf": leaves, "rail": none})
+    nodes = Groups({"host": hosts, "power": none[:8]})
+    seen = {
+        DOWN: Observation(ports, np.arange(down), np.full(down, 105.0), own % 3 == 0),
+        SymptomType.AGENT_SILENT: Observation(nodes, np.array([0]), np.array([100.0]), every[:8]),
+    }
+    found = [verdict for verdict in diagnose(seen, 1e-4) if verdict.mode.name == "host down"]
+    assert [len(verdict.explained[DOWN]) - 1 for verdict in found] == known
+
+
 @pytest.mark.parametrize(
     ("hosts", "name"),
     [
@@ -437,6 +455,20 @@ def test_beginnings_of_groups_are_rare_though_single_hosts_restart() -> None:
     ]
     found = causes.joined(halves, {}, domains, lambda _kind, _rows: True, 903.0)
     assert [verdict.mode.word for verdict in found] == ["common"]
+
+
+def test_a_group_of_silent_hosts_waits_until_no_further_one_falls_silent() -> None:
+    """The hosts of a power domain are read at different moments, first those of one rack."""
+    domains, causes, silent = of_hosts(8, 2), CommonCauses(), SymptomType.AGENT_SILENT
+    rack = next(mode for mode in HARD_MODES if mode.name == "hosts of a rack silent")
+
+    def waits(hosts: int, now: float) -> list[bool]:
+        mine = FaultVerdict((rack,), 0, 0.99, 0.99, 50.0, {silent: np.arange(hosts)}, 100.0, {silent: 0}, (), None)
+        return [v.gathering for v in causes.joined([mine], {}, domains, lambda _kind, _rows: True, now)]
+
+    assert [waits(hosts, now) for hosts, now in ((3, 120.0), (3, 124.0), (4, 126.0), (4, 132.0))] == [
+        [True], [True], [True], [False],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("known_cause", "others", "together"), [(True, 8, True), (True, 9, False), (False, 8, False)])

@@ -218,6 +218,20 @@ def test_two_links_that_flap_are_two_as_those_of_one_part_flap_in_turn() -> None
     assert [v.mode.word for v in found] == ["link", "link"]
 
 
+@pytest.mark.parametrize(("alike", "mapped", "words"), [
+    ([0, 0], False, ["common"]), ([0, -1], False, ["link", "link"]), ([0, 0], True, ["link", "link"]),
+])  # fmt: skip
+def test_two_links_that_fell_together_again_and_again_are_one_fault_where_no_map_shows_their_leaf(
+    alike: list[int], mapped: bool, words: list[str]
+) -> None:
+    domains = of_hosts(8, 2)
+    if mapped:
+        domains.port.ids["leaf"][[0, 4]] = 0, 1
+    flaps = Observation(domains.port, np.array([0, 4]), np.full(2, 100.0), np.ones(16, np.bool_), alike=np.array(alike))
+    found = CommonCauses().joined(flapping([0, 4], [100.0, 104.0]), {FLAPPING: flaps}, domains, seen, 160.0)
+    assert [v.mode.word for v in found] == words
+
+
 @pytest.mark.parametrize(("second", "mapped", "groups"), [
     ([4, 5], False, 1),
     ([2, 3], False, 2),
@@ -248,6 +262,40 @@ def test_a_link_that_flaps_later_or_fell_with_others_is_part_of_a_flapping_group
     assert found.explained[FLAPPING].tolist() == [0, 2, 4, 6, 12]
     assert located.explained[FLAPPING].tolist() == [14], "its leaf is known: it has another cause"
     assert down.explained[DOWN].tolist() == [13], "a link that stays down does not flap"
+
+
+@pytest.mark.parametrize(("before", "mapped", "words"), [
+    (90.0, False, ["common"]), (150.0, False, ["common", "link"]), (90.0, True, ["common", "link"]),
+])  # fmt: skip
+def test_a_link_that_may_have_gone_down_with_others_while_its_agent_was_silent_is_one_of_them(
+    before: float, mapped: bool, words: list[str]
+) -> None:
+    """Its agent reports again, of a port whose leaf no map shows or of another one."""
+    domains, causes = of_hosts(8, 2), CommonCauses()
+    domains.port.ids["leaf"][8] = 0 if mapped else -1
+    first = broken([0, 2, 4, 6], [100.0] * 4)
+    assert [v.mode.word for v in causes.joined(first, {}, domains, seen, 120.0)] == ["common"]
+    down = Observation(domains.port, np.array([0, 2, 4, 6, 8]), np.array([100.0] * 4 + [160.0]),
+                       np.ones(16, np.bool_), np.array([95.0] * 4 + [before]))  # fmt: skip
+    found = causes.joined([*first, *broken([8], [160.0])], {DOWN: down}, domains, seen, 165.0)
+    assert sorted(v.mode.word for v in found) == words
+
+
+def test_a_group_joins_a_cause_that_is_larger_with_the_links_that_join_it_at_the_same_look() -> None:
+    """Air that is too warm: two links first, then further ones and both links of a host as one module."""
+    domains, causes = of_hosts(8, 2), CommonCauses()
+    link, cage = (next(m for m in HARD_MODES if m.domain == domain and SymptomType.LINK_ERRORS in m.q)
+                  for domain in ("link", "cage"))  # fmt: skip
+
+    def shows(mode: Mode, rows: list[int], onset: float) -> FaultVerdict:
+        errors = {SymptomType.LINK_ERRORS: np.array(rows)}
+        return FaultVerdict((mode,), rows[0], 0.99, 0.99, 12.0, errors, onset, {SymptomType.LINK_ERRORS: 0}, (), None)
+
+    first = [shows(link, [row], 100.0) for row in (0, 2)]
+    assert [v.mode.word for v in causes.joined(first, {}, domains, seen, 120.0)] == ["common"]
+    later = [*first, *(shows(link, [row], 107.0) for row in (4, 6)), shows(cage, [8, 9], 107.0)]
+    (found,) = causes.joined(later, {}, domains, seen, 127.0)
+    assert found.explained[SymptomType.LINK_ERRORS].tolist() == [0, 2, 4, 6, 8, 9]
 
 
 def test_a_cause_keeps_members_that_another_group_explained_meanwhile() -> None:

@@ -95,7 +95,8 @@ class Host:
 
     def lapses(self, now: float) -> None:
         if self.windows and now - self.ended > IDLE:
-            self.windows, self.lapsed = [], now
+            lossy = any(lost > 0 for lost, _, _ in self.windows)
+            self.windows, self.lapsed = [], now if lossy else NAN
 
 
 SECONDS = (10.0, 10.0, 10.0, 10.0, 20.0, 60.0, 310.0)

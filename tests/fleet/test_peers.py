@@ -179,6 +179,43 @@ def test_a_port_that_falls_while_its_host_does_not_is_low_where_others_do_other_
     assert not np.delete(rails.peers.low_on_host[: rails.n], mine[1]).any()
 
 
+@pytest.mark.parametrize(("slow", "low"), [(False, False), (True, True)])
+def test_a_port_that_has_the_part_of_its_host_that_it_had_is_not_low_where_others_begin_a_job(
+    slow: bool, low: bool
+) -> None:
+    """The ports of each host differ; then a job makes those of most hosts alike; one of another has less than before
+    or what it had."""
+    hosts, nics = 48, 4
+    rails = Rails(hosts, nics)
+    where = [(int(c.node[-3:]), row % nics) for row, c in enumerate(rails.table.ids[: rails.n])]
+    pace = [0.1 + 0.05 * ((host + 2 * nic) % 5) for host, nic in where]
+    rails.set(pace, [0.0] * rails.n)
+    rails.advance()
+    for _ in range(2 * WINDOWS):
+        rails.window()
+    begun = [0.6 if host < 44 else one for (host, _), one in zip(where, pace, strict=True)]
+    least = next(row for row, (host, _) in enumerate(where) if host > 43 and pace[row] == 0.1)
+    begun[least] *= 0.5 if slow else 1.0
+    rails.set(begun, [0.0] * rails.n)
+    for _ in range(2 * WINDOWS):
+        rails.window()
+    assert (rails.peers.low_on_host[least] >= 10) == low
+    assert not np.delete(rails.peers.low_on_host[: rails.n], least).any()
+
+
+def test_a_window_in_which_work_begins_is_not_what_a_port_usually_carries() -> None:
+    """Its other windows are low by turns, so that they hardly count."""
+    rails = Rails(12, 1)
+    pace = [0.5] * 11
+    rails.set([0.9, *pace], [0.0] * 12)
+    rails.advance()
+    for at in range(5 * WINDOWS):
+        rails.window()
+        rails.set([0.38 if at % 3 else 0.47, *pace], [0.0] * 12)
+    assert rails.peers.low[0] == 2 * WINDOWS // 3
+    assert rails.peers.of_own[0] > 0.75
+
+
 @pytest.mark.parametrize(("odd", "low"), [(1, 1), (2, 2), (3, 0)])
 def test_more_than_a_tenth_of_a_group_are_no_stragglers(odd: int, low: int) -> None:
     rails = Rails(nics=1)

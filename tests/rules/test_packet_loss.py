@@ -125,6 +125,7 @@ def test_an_idle_port_is_unknown_and_old_losses_lapse() -> None:
         hosts.poll(packets=0.0)
     outcome = packet_loss.test(hosts.view(), packet_loss.PacketLossParams())
     assert outcome.known[7]
+    assert not outcome.known[3], "it never lost any, and shows nothing since"
     assert outcome.clear[7]
     assert not outcome.fire[7]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -37,6 +38,8 @@ class Beginning:
             unknown moment and makes no cause, but joins one
     known   it is a common cause already
     types   symptom types that show it
+    alike   number that links share which fell together again and again, -1 none
+    before  from when on it may have begun, where it is loose: its agent may have been silent then
     leaves  of which it consists: 1 of a leaf, those of a rail, 0 of anything else
     """
 
@@ -51,6 +54,8 @@ class Beginning:
     leaves: int = 0
     unplaced: bool = False
     unseen: bool = False
+    alike: int = -1
+    before: float = inf
 
     @property
     def of_hosts(self) -> bool:
@@ -66,6 +71,7 @@ def beginnings(
     many did that the server may be cut off."""
     found: list[Beginning] = []
     explained: set[int] = set()
+    earliest = _earliest(phenomenon, observations)
     for verdict in verdicts:
         rows = {kind: rows for kind, rows in verdict.explained.items() if kind in phenomenon.types}
         if rows:
@@ -83,7 +89,8 @@ def beginnings(
                 types, leaves = frozenset(rows), _leaves(verdict, every, domains)
                 unplaced = loose or _in_no_chassis(phenomenon, every, domains)
                 unit = Beginning(verdict.onset, mine, verdict, wide, known, partly, loose, types, leaves)
-                unit.unplaced, unit.unseen = unplaced, unseen
+                unit.unplaced, unit.unseen, unit.alike = unplaced, unseen, _alike(rows, observations)
+                unit.before = min(earliest.get(row, inf) for row in mine) if loose else inf
                 found.append(unit)
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
     # the server may be cut off where most hosts are silent without a known cause
@@ -94,6 +101,26 @@ def beginnings(
                 unplaced = _in_no_chassis(phenomenon, one, domains)
                 found.append(Beginning(onset, frozenset((row,)), None, types=phenomenon.types, unplaced=unplaced))
     return found
+
+
+def _earliest(phenomenon: Phenomenon, observations: Observations) -> dict[int, float]:
+    """Row -> from when on it may have begun."""
+    found: dict[int, float] = {}
+    for kind in sorted(phenomenon.types & observations.keys()):
+        mine = observations[kind]
+        if mine.before is not None:
+            for row, before in zip(mine.rows.tolist(), mine.before.tolist(), strict=True):
+                found[row] = min(before, found.get(row, inf))
+    return found
+
+
+def _alike(rows: Mapping[SymptomType, Ints], observations: Observations) -> int:
+    """The number that all of these links share by their falls."""
+    flapping = observations.get(T.LINK_FLAPPING)
+    if T.LINK_FLAPPING not in rows or flapping is None or flapping.alike is None:
+        return -1
+    numbers = np.unique(flapping.alike[np.isin(flapping.rows, rows[T.LINK_FLAPPING])])
+    return int(numbers[0]) if len(numbers) == 1 else -1
 
 
 def _leaves(verdict: FaultVerdict, rows: Ints, domains: RowDomains) -> int:

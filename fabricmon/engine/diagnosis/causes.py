@@ -71,7 +71,8 @@ class Mode:
     least     least number of positive members: one link is no evidence for its leaf
     share     least share of the observed members that are positive
     together  seconds around the median onset of its symptoms
-    sign      required symptom type: on at least `signs` members and the share `most` of all members, reporting or not
+    sign      required symptom type: on at least `signs` members and the share `most` of all members, reporting or not,
+              that are on a known leaf, if any is
     severity  of its verdicts; None: by its domain and its members' symptoms
     word      of the component in an incident: "leaf" in "leaf(su1/rail2)"; "": the domain
     part_of   word of the component that it is a part of: the same incident, as the part may be known later

@@ -153,7 +153,8 @@ class CommonCauses:
         self, number: int, cluster: list[Beginning], verdicts: list[FaultVerdict], domains: RowDomains, now: float
     ) -> list[FaultVerdict]:
         """Remember the common cause of what began together in one place, if it has one, and of what cannot be a part of
-        the first group there; the verdicts, those of which more may follow marked."""
+        the first group there; the verdicts, those of which more may follow marked: also a group of silent hosts, as
+        hosts are read one after the other and it may be a part of another group."""
         if (first := foremost(cluster, domains)) is None:
             cluster = [unit for unit in cluster if not unit.known]
         else:
@@ -168,23 +169,26 @@ class CommonCauses:
         odds *= share(phenomenon, cluster, domains) ** (len(cluster) - 1)
         if count(cluster) >= least_of(phenomenon, cluster, domains) and odds < UNLIKELY:
             self._causes[number].append(_cause(phenomenon, cluster, odds))
-        elif len(cluster) > 1 and self._grows(number, cluster, now):
+        elif (len(cluster) > 1 or (phenomenon.moment and cluster[0].wide)) and self._grows(number, cluster, now):
             verdicts = _gathering(verdicts, cluster)
         return verdicts
 
     def _join(self, number: int, units: Sequence[Beginning], domains: RowDomains) -> None:
-        """What began near a cause that is there, shows the same and is smaller is a part of it. As it grows it may turn
-        out that some of it is far from the rest, or on another supply, or began at another moment."""
+        """What began near a cause that is there, shows the same and is smaller, with the single parts that join it now,
+        is a part of it. As it grows it may turn out that some of it is far from the rest, or on another supply, or
+        began at another moment."""
         phenomenon = PHENOMENA[number]
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in self._causes[number])]
         for cause in self._causes[number]:
-            new = [unit for unit in free if _may_join(phenomenon, cause, unit)]
+            near = [unit for unit in free if _may_join(phenomenon, cause, unit)]
+            size = len(cause.rows) + sum(len(unit.rows) for unit in near if not unit.wide)
+            new = [unit for unit in near if not unit.wide or len(unit.rows) < size]
             mine = [unit for unit in units if unit.rows & cause.rows]
             if phenomenon.moment and new:
-                near = _of_one_moment([*mine, *new], domains)
-                apart = [unit for unit in mine if not any(unit is one for one in near)]
+                once = _of_one_moment([*mine, *new], domains)
+                apart = [unit for unit in mine if not any(unit is one for one in once)]
                 cause.rows.difference_update(*(unit.rows for unit in apart))
-                mine, new = ([unit for unit in some if any(unit is one for one in near)] for some in (mine, new))
+                mine, new = ([unit for unit in some if any(unit is one for one in once)] for some in (mine, new))
             if new or not all(unit.rows <= cause.rows for unit in mine):
                 parts = self._by_place(number, [*mine, *new], domains)
                 part = max(parts, key=lambda part: sum(len(unit.rows & cause.rows) for unit in part))
@@ -223,8 +227,8 @@ class CommonCauses:
 
 def _may_join(phenomenon: Phenomenon, cause: _Cause, unit: Beginning) -> bool:
     latest = max(phenomenon.within, phenomenon.joins, phenomenon.trails if unit.loose else 0.0)
-    near = -phenomenon.within <= unit.onset - cause.onset <= latest
-    return bool(near and unit.types & cause.types) and (not unit.wide or len(unit.rows) < len(cause.rows))
+    near = unit.onset >= cause.onset - phenomenon.within and min(unit.onset, unit.before) <= cause.onset + latest
+    return bool(near and unit.types & cause.types)
 
 
 def _with_fallen(

@@ -232,9 +232,11 @@ class Candidates:
         count = np.bincount(owner[shows], minlength=len(groups))
         enough = count >= mode.signs
         if mode.most and sign in self.observations and len(groups):
-            members = self.observations[sign].groups.ids[mode.domain]
-            size = np.bincount(members + 1, minlength=int(groups[-1]) + 2)[1:][groups]
-            enough &= count >= mode.most * size
+            ids = self.observations[sign].groups.ids
+            members, least = ids[mode.domain], int(groups[-1]) + 2
+            size = np.bincount(members + 1, minlength=least)[1:][groups]
+            placed = np.bincount(members[ids["leaf"] >= 0] + 1, minlength=least)[1:][groups]
+            enough &= count >= mode.most * np.where(placed > 0, placed, size)
         return enough
 
     def verdicts(self, search: Search, chosen: list[int]) -> list[FaultVerdict]:

@@ -11,7 +11,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Floats, Groups, Ints, Mask
-from fabricmon.fleet.downs import Downs
+from fabricmon.fleet.downs import DEPTH, Downs
 
 TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
 TIMES = 2  # falls with a flapping link: one may be chance (docs/methods.md#falls-together)
@@ -57,6 +57,29 @@ def fell_with_others(observations: Observations, downs: Downs, now: float) -> Ob
     known = np.zeros(n, np.bool_)
     known[rows] = True
     return Observation(flapping.groups, rows, downs.last[rows], known)
+
+
+def fell_alike(flapping: Observation, downs: Downs, now: float) -> Ints | None:
+    """Per row that flaps the first one with which it fell SAME times, -1 none; None where more than COMPARED flap."""
+    count = len(flapping.rows)
+    if not 1 < count <= COMPARED:
+        return None
+    times = np.full((count, DEPTH), np.nan)
+    for at, (fell, number) in enumerate(downs.oldest_first(flapping.rows)):
+        times[:, at] = np.where((number > 0) & (now - fell <= SINCE), fell, np.nan)
+    near = np.abs(times[:, None, :, None] - times[None, :, None, :]) <= TOGETHER
+    common = near.any(axis=3).sum(axis=2)
+    same = np.minimum(common, common.T) >= SAME
+    np.fill_diagonal(same, val=False)
+    first = np.minimum(np.argmax(same, axis=1), np.arange(count))
+    return np.where(same.any(axis=1), first, -1)
+
+
+SAME = 3
+"""Falls at the same moments from which two flapping links have one cause: of two that fell three times each in those 10
+min for reasons of their own all do so by a chance of (3 x 20 s / 600 s)^3 = 0.001."""
+COMPARED = 64
+"""Flapping links of which each is compared with each."""
 
 
 def _with_most(groups: Groups, rows: Ints, flapping: Ints, sure: Ints, downs: Downs, now: float) -> Mask:

@@ -172,9 +172,10 @@ def _of_plane(here: PortsInPlace, scope: Mask) -> list[LossyPart]:
 
 
 def _strong(mode: Mode, here: PortsInPlace, mine: Mask) -> float:
-    """Nats of a link whose port alone has a loss beyond any error of the detector."""
+    """Nats of a link whose port alone has a loss beyond any error of the detector, and has not lost its peers."""
     elsewhere = here.strong_beyond or (here.ratio[~mine] >= STRONG).any()
-    if mode.domain != "link" or elsewhere or not (here.ratio[mine] >= STRONG).any():
+    strong = (here.ratio[mine] >= STRONG) & ~(here.ratio[mine] >= NO_PEER)
+    if mode.domain != "link" or elsewhere or not strong.any():
         return 0.0
     return log(mode.q[SymptomType.PACKET_LOSS] / LEAK[SymptomType.LINK_ERRORS])
 

@@ -19,6 +19,8 @@ class Observation:
     known   bool[n], rows that would show it if they had it; the rest is unobserved and no evidence
     before  float[k], wall time from which on it may have begun: its row was last seen without it; None: at `onset`
     place   int[k], of hosts in the order of their names, -1 unknown; None: of none
+    alike   int[k], of links that flap a number that those share which fell together again and again, -1 none; None: of
+            none
     """
 
     groups: Groups
@@ -27,6 +29,7 @@ class Observation:
     known: Mask
     before: Floats | None = None
     place: Ints | None = None
+    alike: Ints | None = None
 
 
 Observations = Mapping[SymptomType, Observation]

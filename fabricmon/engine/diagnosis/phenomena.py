@@ -23,7 +23,7 @@ class Phenomenon:
     trails  the same of parts of which no map shows the leaf
     only_groups  single parts show it for reasons of no fault
     unmapped  only such parts: where a map locates it, a known cause explains it or it is many
-    pairs     two of such parts are enough: they fail at once
+    pairs     two of such parts are enough: they fail at once, or fall together again and again
     local     of what is in one place: what began far from the rest has another cause (neighbours.py)
     moment    of what stops at one moment: what began at another one than most has another cause (moments.py)
     """
@@ -49,7 +49,7 @@ PHENOMENA: tuple[Phenomenon, ...] = (
     Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE, pairs=True, local=True,
                moment=True),
     # ports of a switch that flaps show it one after the other, as long as it may take a leaf that restarts
-    Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER, trails=FRESH, local=True),
+    Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER, trails=FRESH, pairs=True, local=True),
     Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER, pairs=True, local=True),
     # heat makes errors begin over many minutes
     Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE, joins=FRESH, pairs=True, local=True),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.falls import TOGETHER, fell_with_others
+from fabricmon.engine.diagnosis.falls import TOGETHER, fell_alike, fell_with_others
 from fabricmon.engine.diagnosis.gray import WEAK
 from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import AFTER, STALLED, PortHealth, Unwell, unwell
@@ -99,6 +99,19 @@ def of_components(
         loose = domains.port.ids["leaf"][near] < 0
         filed = [] if measured else _filed_elsewhere(domains, group, near[~loose], lately, ports)
         found[[*near[loose].tolist(), *filed]] = True
+    return found
+
+
+def flows_through(domains: RowDomains, maintained: Callable[[str], bool]) -> Mask:
+    """FLOW rows through a group whose component is under maintenance. Its ports of hosts without an agent are not read:
+    what their peers lose is no sign of a fault."""
+    many = domains.by_table[Kind.FLOW].many
+    found = np.zeros(len(next(iter(many.values()), ())), np.bool_)
+    for domain in COVERING if len(found) else ():
+        if domain in many:
+            for group, name in enumerate(domains.names[domain]):
+                if maintained(f"{domain}({name})"):
+                    found[many[domain].members(group)] = True
     return found
 
 
@@ -246,6 +259,9 @@ def with_parts(domains: RowDomains, observations: Observations, ports: View, par
     found = dict(observations)
     if (fell := fell_with_others(found, ports.tracks.downs, ports.now)) is not None:
         found[SymptomType.LINK_FELL] = fell
+    if (flapping := found.get(SymptomType.LINK_FLAPPING)) is not None:
+        alike = fell_alike(flapping, ports.tracks.downs, ports.now)
+        found[SymptomType.LINK_FLAPPING] = replace(flapping, alike=alike)
     leaf, socket = domains.port.ids["leaf"], domains.assigned.socket
     for domain, kinds in RUNS.items():
         mine = [found[kind] for kind in kinds if kind in found]
