@@ -156,7 +156,8 @@ class Candidates:
         return found
 
     def _in_wholes(self, mode: Mode, where: Ints) -> Mask:
-        """Whether each positive is in a group of `mode.whole` of which MOSTLY all observed members show the mode."""
+        """Whether each positive is in a group of `mode.whole` of which MOSTLY all observed members show the mode, and
+        one at least its sign."""
         kinds = [kind for kind in mode.q if self._has(kind, mode.whole)]
         ids = self.observations[kinds[0]].groups.ids[mode.whole]
         shows, known = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
@@ -165,7 +166,11 @@ class Candidates:
             known |= self.observations[kind].known
         shown, seen = np.bincount(ids[shows] + 1), np.bincount(ids[shows | known] + 1)
         of = ids[self.row[where]]
-        return np.asarray((of >= 0) & (shown[of + 1] >= MOSTLY * seen[of + 1]))
+        inside = (of >= 0) & (shown[of + 1] >= MOSTLY * seen[of + 1])
+        if mode.sign is not None:
+            signed = self.observations[mode.sign].rows if mode.sign in self.observations else np.empty(0, np.int64)
+            inside &= np.isin(of, ids[signed])
+        return np.asarray(inside)
 
     def _mostly(self, mode: Mode, groups: Ints) -> tuple[Floats, Floats]:
         """Cost of a mode that each member shows with a known probability; observed members, summed over its types."""
