@@ -17,7 +17,7 @@ from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 
 LEAST = 3  # ports of a part; two neighbours are one module
 INTERLEAVED = 4  # every so-manyth port belongs to the same quadrant
-ARRANGEMENTS = 2  # neighbouring ports, or interleaved ones: as likely, as no source tells which
+ARRANGEMENTS = 2  # neighbouring ports, or interleaved ones: as likely, as no source states which
 ALONE = 7.6  # nats that a port costs outside the part: the prior of a single cable (causes.py)
 MOST_SHOWN = 1024  # ports of one switch that show something; of more no part is looked for
 
