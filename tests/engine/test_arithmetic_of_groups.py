@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from math import comb, exp, factorial, log
 
 import numpy as np
@@ -14,7 +13,7 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.coincidence import BeginningRate, chance, poisson_tail
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.partial import log_marginal
-from fabricmon.engine.diagnosis.runs import choice_cost, parts
+from fabricmon.engine.diagnosis.runs import parts
 from fabricmon.engine.diagnosis.silence_rate import MOST, SilenceRate
 from fabricmon.engine.domains.groups import Groups
 
@@ -109,5 +108,14 @@ def test_a_whole_switch_scattered_ports_and_two_neighbours_are_no_part(shown: se
     assert not parts(*leaf_of(32, shown))
 
 
-def test_the_choice_of_a_run_costs_as_much_as_there_are_runs() -> None:
-    assert choice_cost(32) == pytest.approx(log(len(list(combinations(range(33), 2)))))
+@given(ports=st.integers(4, 24), data=st.data())
+def test_the_choice_of_a_run_is_that_of_all_runs_with_the_same_ports(ports: int, data: st.DataObject) -> None:
+    shown = data.draw(st.sets(st.integers(1, ports), min_size=3))
+    for part in parts(*leaf_of(ports, shown)).values():
+        inside = {int(row) + 1 for row in part.rows} & shown
+        runs = [set(range(i, j + 1)) for i in range(1, ports + 1) for j in range(i + 2, ports + 1)]
+        runs = [run for run in runs if len(run) < ports]
+        same = sum(exp(log_marginal(len(inside), len(run), 3)) for run in runs if run & shown == inside)
+        shortest = exp(log_marginal(len(inside), len(part.rows), 3))
+        run = log(shortest / (same / len(runs) / 2)) if part.text.startswith("ports") else log(2 * 4)
+        assert part.choice == pytest.approx(run)

@@ -15,6 +15,7 @@ from fabricmon.engine.diagnosis.diagnose import diagnose
 from fabricmon.engine.diagnosis.gray import gray
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, PARTIAL_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.diagnosis.runs import parts
 from fabricmon.engine.diagnosis.slowed import with_slowed
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain, with_their_switch
@@ -512,6 +513,7 @@ TWO_LEAVES = [of_group("leaf down", 0, range(4)), of_group("leaf down", 1, range
         ([of_group("ports of a leaf down", 0, range(4)), of_group("ports of a leaf down", 1, [8, 9, 10])], ["common"]),
         ([flaps(0, range(4)), flaps(1, [8, 9, 10])], ["part", "part"]),
         ([of_group("leaf down", 0, range(4)), of_group("ports of a leaf down", 1, [8, 9, 10])], ["leaf", "part"]),
+        ([of_group("ports of a leaf down", 0, range(3)), of_group("cable or optic down", 9, [9])], ["part", "link"]),
         ([*TWO_LEAVES, of_group("cable or optic down", 9, [9])], ["leaf", "leaf", "link"]),
         ([*TWO_LEAVES, *(of_group("cable or optic down", at, [at]) for at in (9, 14))], ["common"]),
         ([of_group("rail down", 0, range(8)), of_group("leaf down", 2, range(8, 12), 101.0)], ["common"]),
@@ -541,6 +543,16 @@ def test_a_module_that_fails_with_a_feed_is_of_it_where_no_leaf_of_its_ports_is_
     assert [verdict.mode.domain for verdict in found] == causes
     own = [] if len(causes) > 1 else list(range(24))
     assert found[-1].explained[DOWN].tolist() == [*own, 24, 25, 27, 28], "of the feed they are members"
+
+
+@pytest.mark.parametrize(("host", "words"), [(3, ["module"]), (-1, ["module", "link"])])
+def test_a_cable_between_switches_is_no_port_of_a_module(host: int, words: list[str]) -> None:
+    domains = of_hosts(8, 1)
+    domains.port.ids["leaf"][:2] = 0
+    domains.hosts[3] = host
+    module, link = of_group("module down", 0, [0, 1]), of_group("cable or optic down", 3, [3])
+    found = CommonCauses().joined([module, link], {}, domains, lambda _kind, _rows: True, 103.0)
+    assert [verdict.mode.word for verdict in found] == words
 
 
 @pytest.mark.parametrize(("unknown", "words"), [(4, ["part"]), (13, ["common"])])
@@ -660,6 +672,44 @@ def test_what_is_cooled_together_errs_together_and_does_not_fall(kind: SymptomTy
     })  # fmt: skip
     shown = Observation(groups, row[:12], 300.0 * row[:12], np.ones(len(row), np.bool_))
     assert {verdict.mode.word for verdict in diagnose({kind: shown}, 0.0)} == words
+
+
+@pytest.mark.parametrize(("also", "words"), [([], ["leaf"]), ([40], ["feed"])])
+def test_a_feed_flaps_where_each_of_its_leaves_does(also: list[int], words: list[str]) -> None:
+    """The ports of one leaf flap; those of the other fell at the same moments, none of them often enough."""
+    row = np.arange(64)
+    own = row.astype(np.int32)
+    groups = Groups({"link": own, "nic": own, "host": own, "leaf": own // 32, "feed": own * 0})
+    every, flapping = np.ones(len(row), np.bool_), np.array([*range(32), *also])
+    shown = {
+        kind: Observation(groups, rows, np.full(len(rows), 100.0), every)
+        for kind, rows in (
+            (SymptomType.LINK_FLAPPING, flapping), (SymptomType.LINK_FELL, np.setdiff1d(row, flapping)),
+        )
+    }  # fmt: skip
+    assert [verdict.mode.word for verdict in diagnose(shown, 0.0)] == words
+
+
+def test_a_large_leaf_that_is_all_of_a_feed_is_one_cause() -> None:
+    row = np.arange(800)
+    own = row.astype(np.int32)
+    groups = Groups({"link": own, "nic": own, "host": own, "leaf": own // 400, "feed": own // 400})
+    down = Observation(groups, row[:400], np.full(400, 100.0), np.ones(len(row), np.bool_))
+    assert [verdict.mode.word for verdict in diagnose({DOWN: down}, 0.0)] == ["leaf"]
+
+
+@pytest.mark.parametrize(("ports", "word"), [((9, 10, 14), "part"), ((9, 10, 25), "module")])
+def test_a_module_and_a_port_near_it_are_a_part_of_their_leaf(ports: tuple[int, ...], word: str) -> None:
+    """Of 26 ports three get bit errors in the same seconds, two of them of one module."""
+    row = np.arange(26)
+    own, errs, every = row.astype(np.int32), np.isin(row + 1, ports), np.ones(len(row), np.bool_)
+    groups, choice = {"link": own, "nic": own, "host": own, "leaf": own * 0, "module": own // 2}, np.zeros(1)
+    for part in parts(groups["leaf"], own + 1, errs, every).values():
+        groups["run_errors"] = np.where(np.isin(row, part.rows), 0, -1).astype(np.int32)
+        choice[:] = part.choice
+    rows = np.flatnonzero(errs)
+    shown = Observation(Groups(groups, choice={"run_errors": choice}), rows, 100.0 + 3 * np.arange(3), every)
+    assert diagnose({SymptomType.LINK_ERRORS: shown}, 0.0)[0].mode.word == word
 
 
 def test_two_ports_that_are_a_module_and_all_of_a_leaf_are_first_the_module() -> None:

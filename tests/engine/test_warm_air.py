@@ -77,5 +77,24 @@ def test_two_leaves_of_one_warm_rack_are_one_rack() -> None:
     assert cool.domain == "leaf"
 
 
+def test_what_is_warm_in_a_warm_row_is_of_it() -> None:
+    """Ports of two racks of a row on one leaf, of one of these racks on another, and a module on a third."""
+    domains = of_hosts(16, 2)
+    for domain, of in (("rack", [*RACK, *[0] * 8]), ("row", [0] * 8 + [1] * 8)):
+        domains.divide(domain, np.repeat(np.array(of, np.int32), 2), [f"{domain}-{n}" for n in range(3)])
+    degrees = np.full(32, 50.0) + np.tile([-1.0, 0.0, 0.0, 1.0], 8)
+    degrees[[0, 2, 8, 9, 10, 14, 15]] = 72.0
+    view = SimpleNamespace(n=32, value=lambda _: degrees)
+    rack, both = errors(rows=[8, 9, 10]), replace(errors(rows=[0, 2, 8, 10]), group=1)
+    module = replace(of_group("module with bit errors", 7, [14, 15]), group=7)
+    module = replace(module, explained={SymptomType.LINK_ERRORS: np.array([14, 15])})
+    (row,) = of_warm_air([rack, both, module], domains, view)  # type: ignore[arg-type]
+    assert (row.domain, row.group, row.explained[SymptomType.LINK_ERRORS].tolist()) == (
+        "row", 0, [0, 2, 8, 9, 10, 14, 15])  # fmt: skip
+    degrees[14:16] = 50.0
+    found = of_warm_air([rack, both, module], domains, view)  # type: ignore[arg-type]
+    assert [verdict.domain for verdict in found] == ["row", "module"], "a module that is no warmer has another cause"
+
+
 def test_a_leaf_that_is_down_stays_one_however_warm_its_ports_are() -> None:
     assert found(of_group("leaf down", 0, ROWS), HOT, RACK)[0] == "leaf"

@@ -13,12 +13,11 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import LEAK, Mode
-from fabricmon.engine.diagnosis.group_modes import HARD_MODES, RUNS
+from fabricmon.engine.diagnosis.group_modes import HARD_MODES
 from fabricmon.engine.diagnosis.moments import medians, of_one_moment
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.partial import log_marginal
-from fabricmon.engine.diagnosis.runs import choice_cost
-from fabricmon.engine.diagnosis.search import CAP, NoisyOrProblem, Search
+from fabricmon.engine.diagnosis.search import NoisyOrProblem, Search
 from fabricmon.engine.diagnosis.verdict import Alternative, FaultVerdict
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
 
@@ -157,7 +156,8 @@ class Candidates:
         return found
 
     def _in_wholes(self, mode: Mode, where: Ints) -> Mask:
-        """Whether each positive is in a group of `mode.whole` of which MOSTLY all observed members show the mode."""
+        """Whether each positive is in a group of `mode.whole` of which MOSTLY all observed members show the mode, and
+        one at least its sign."""
         kinds = [kind for kind in mode.q if self._has(kind, mode.whole)]
         ids = self.observations[kinds[0]].groups.ids[mode.whole]
         shows, known = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
@@ -166,7 +166,11 @@ class Candidates:
             known |= self.observations[kind].known
         shown, seen = np.bincount(ids[shows] + 1), np.bincount(ids[shows | known] + 1)
         of = ids[self.row[where]]
-        return np.asarray((of >= 0) & (shown[of + 1] >= MOSTLY * seen[of + 1]))
+        inside = (of >= 0) & (shown[of + 1] >= MOSTLY * seen[of + 1])
+        if mode.sign is not None:
+            signed = self.observations[mode.sign].rows if mode.sign in self.observations else np.empty(0, np.int64)
+            inside &= np.isin(of, ids[signed])
+        return np.asarray(inside)
 
     def _mostly(self, mode: Mode, groups: Ints) -> tuple[Floats, Floats]:
         """Cost of a mode that each member shows with a known probability; observed members, summed over its types."""
@@ -193,12 +197,10 @@ class Candidates:
         for kind in kinds:
             fine[self.observations[kind].rows] = False
         healthy = np.bincount(ids[fine] + 1, minlength=int(groups.max(initial=-1)) + 2)[1:][groups]
-        explained = np.bincount(owner, minlength=len(groups))
-        price = mode.cost - log_marginal(number, number + healthy, mode.least) + log(CAP) * explained
-        if mode.domain in RUNS:
-            leaf = self.observations[kinds[0]].groups.ids["leaf"]
-            size = np.bincount(leaf + 1, minlength=int(groups.max(initial=-1)) + 2)[1:][groups]
-            price += [choice_cost(ports) for ports in size.tolist()]
+        price = mode.cost - log_marginal(number, number + healthy, mode.least)
+        choice = self.observations[kinds[0]].groups.choice.get(mode.domain)
+        if choice is not None:
+            price += choice[groups]
         return price, number, (number + healthy).astype(np.float64)
 
     def _has(self, kind: SymptomType, domain: str) -> bool:

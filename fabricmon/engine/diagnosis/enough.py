@@ -59,11 +59,12 @@ def share(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDoma
 
 
 def _fits(first: Beginning, units: Iterable[Beginning], domains: RowDomains) -> bool:
-    """Whether all others may be ports of the first: no leaf is known of them, and their adapters have the names of its
-    own (one rail)."""
+    """Whether all others may be ports of the first: of hosts, no leaf is known of them, and their adapters have the
+    names of its own (one rail)."""
     rest = [unit for unit in units if unit is not first]
     rows = [row for unit in rest for row in unit.rows]
-    return bool(rest) and all(unit.loose for unit in rest) and domains.devices(rows) <= domains.devices(first.rows)
+    of_hosts = bool((domains.hosts[rows] >= 0).all()) if rest else False
+    return of_hosts and all(unit.loose for unit in rest) and domains.devices(rows) <= domains.devices(first.rows)
 
 
 def least_of(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> int:
@@ -120,9 +121,11 @@ def least_of_groups(units: Iterable[Beginning]) -> int:
     """Beginnings with a group among them that can have an unknown common cause. Two groups of hosts that fall silent
     together are one segment of the management network or one feed; two parts of groups that go down at one moment are
     doubtful names for what has cables in both, which does not flap; two whole leaves are two, with one cable beside
-    them, too."""
+    them, too. One such part and single links are no two groups."""
     wide = [unit for unit in units if unit.wide]
     whole = [unit for unit in wide if not unit.partly]
+    if len(wide) < 2 and not any(unit.of_hosts for unit in wide):
+        return 3
     if all(T.AGENT_SILENT in unit.types for unit in whole) and not all(unit.types <= FLAPPING for unit in wide):
         return 2
     return LEAST if len(whole) == len(wide) == 2 and count(wide) == 2 else 3

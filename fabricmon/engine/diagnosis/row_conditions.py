@@ -269,13 +269,14 @@ def with_parts(domains: RowDomains, observations: Observations, ports: View, par
         for observation in mine:
             shows[observation.rows] = True
             known |= observation.known
-        ids, names = np.full(len(leaf), -1, np.int32), list[str]()
+        ids, names, choice = np.full(len(leaf), -1, np.int32), list[str](), np.zeros(0)
         if shows.any() and len(socket) == len(leaf):
             names = list(domains.names["leaf"])
+            choice = np.zeros(len(names))
             for group, part in parts.of(domain, leaf, socket, shows, known).items():
-                ids[part.rows] = group
+                ids[part.rows], choice[group] = group, part.choice
                 names[group] = f"{names[group]}, {part.text}"
-        domains.divide(domain, ids, names)
+        domains.divide(domain, ids, names, choice=choice)
     return {kind: replace(one, groups=domains.port) if "leaf" in one.groups.ids else one for kind, one in found.items()}
 
 

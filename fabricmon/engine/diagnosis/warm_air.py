@@ -37,13 +37,34 @@ def of_warm_air(verdicts: Sequence[FaultVerdict], domains: RowDomains, ports: Vi
     found = list(verdicts)
     for at in mine:
         rows = found[at].explained[SymptomType.LINK_ERRORS]
-        rows = rows[rows < len(above)]
-        read = np.isfinite(above[rows])
-        if read.sum() >= LEAST and (above[rows][read] > HOTTER).mean() >= MOSTLY:
-            warmer = float(np.median(above[rows][read]))
+        if (warmer := _warmer(rows, above, LEAST)) > 0.0:
             found[at] = next((_cooled(found[at], d, rows, warmer, domains) for d in COOLED if _one(d, rows, domains)),
                              found[at])  # fmt: skip
-    return _merged(found)
+    return _merged([_of_warm_place(verdict, found, above, domains) for verdict in found])
+
+
+def _warmer(rows: Ints, above: Floats, least: int) -> float:
+    """Degrees by which the modules of so many rows at least are hotter, if most of those that are read are; else 0."""
+    degrees = above[rows[rows < len(above)]]
+    degrees = degrees[np.isfinite(degrees)]
+    hot = len(degrees) >= least and (degrees > HOTTER).mean() >= MOSTLY
+    return float(np.median(degrees)) if hot else 0.0
+
+
+def _of_warm_place(
+    verdict: FaultVerdict, verdicts: Sequence[FaultVerdict], above: Floats, domains: RowDomains
+) -> FaultVerdict:
+    """A verdict on bit errors of hot modules in a row or rack that another one shows to be warm as one on that, the
+    row first: ports of a rack or row are on several leaves, on some of them few."""
+    if verdict.explained.keys() != {SymptomType.LINK_ERRORS}:
+        return verdict
+    rows = verdict.explained[SymptomType.LINK_ERRORS]
+    warmer = _warmer(rows, above, 1)
+    for domain in reversed(COOLED) if warmer > 0.0 else ():
+        groups = [one.group for one in verdicts if one.mode is MODES[domain] and one.warmer > 0.0]
+        if _one(domain, rows, domains) and _group(domain, rows, domains) in groups:
+            return _cooled(verdict, domain, rows, warmer, domains)
+    return verdict
 
 
 def _merged(verdicts: Sequence[FaultVerdict]) -> list[FaultVerdict]:
@@ -86,7 +107,12 @@ def _one(domain: str, rows: Ints, domains: RowDomains) -> bool:
     return ids is not None and np.bincount(ids[rows] + 1)[1:].max(initial=0) >= MOSTLY * len(rows)
 
 
+def _group(domain: str, rows: Ints, domains: RowDomains) -> int:
+    """The group that has most of some rows."""
+    return int(np.argmax(np.bincount(domains.port.ids[domain][rows] + 1)[1:]))
+
+
 def _cooled(verdict: FaultVerdict, domain: str, rows: Ints, warmer: float, domains: RowDomains) -> FaultVerdict:
-    group = int(np.argmax(np.bincount(domains.port.ids[domain][rows] + 1)[1:]))
+    group = _group(domain, rows, domains)
     own = replace(verdict, silent={}, rivals=(), best_other=None, unlikely=(), apart=None)  # those were of the leaf
     return replace(own, modes=(MODES[domain],), group=group, warmer=warmer)

@@ -23,10 +23,12 @@ class Groups:
 
     ids   domain -> int32[n], -1 none
     many  domain -> groups of rows that may be in several of it, as a flow is; such a domain is not in `ids`
+    choice  domain of which each group was chosen among others -> float[groups], nats that the choice costs
     """
 
     ids: Mapping[str, Ids]
     many: Mapping[str, Many] = field(default_factory=dict)
+    choice: Mapping[str, Floats] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from fabricmon.engine.domains.groups import Groups, Ids, Ints, Mask
+from fabricmon.engine.domains.groups import Floats, Groups, Ids, Ints, Mask
 from fabricmon.engine.domains.shared_parts import BATCHES, minority, numbered, spread, through
 from fabricmon.forms.natural import natural
 from fabricmon.model import ComponentId, Kind
@@ -147,12 +147,16 @@ class RowDomains:
         """Groups of PORT rows that were learned from what fails together (learned_groups.py)."""
         self.divide("learned", ids, names)
 
-    def divide(self, domain: str, ids: Ids, names: list[str], kind: Kind = Kind.PORT) -> None:
-        """Groups of the rows of a table that were made from what they show now."""
-        before = self.by_table[kind].ids.get(domain)
-        if before is not None and names == self.names.get(domain) and np.array_equal(before, ids):
+    def divide(
+        self, domain: str, ids: Ids, names: list[str], kind: Kind = Kind.PORT, choice: Floats | None = None
+    ) -> None:
+        """Groups of the rows of a table that were made from what they show now; `choice`: see `Groups`."""
+        groups = self.by_table[kind]
+        before, same = groups.ids.get(domain), choice is None or np.array_equal(groups.choice.get(domain, ()), choice)
+        if before is not None and same and names == self.names.get(domain) and np.array_equal(before, ids):
             return
-        self.by_table[kind] = Groups({**self.by_table[kind].ids, domain: ids}, self.by_table[kind].many)
+        chosen = groups.choice if choice is None else {**groups.choice, domain: choice}
+        self.by_table[kind] = Groups({**groups.ids, domain: ids}, groups.many, chosen)
         self.port = self.by_table[Kind.PORT]
         self.names[domain] = names
         self._members.pop((kind, domain), None)
@@ -168,7 +172,8 @@ class RowDomains:
                 ids[rows[rows < len(ids)]] = -1
             if kind is Kind.PORT:
                 self.assigned.socket[rows[rows < len(self.assigned.socket)]] = -1
-            self.by_table[kind] = Groups(groups.ids, {domain: of.without(rows) for domain, of in groups.many.items()})
+            many = {domain: of.without(rows) for domain, of in groups.many.items()}
+            self.by_table[kind] = Groups(groups.ids, many, groups.choice)
         self.port = self.by_table[Kind.PORT]
         self._members.clear()
         self.near[[row for row in moved.get(Kind.FLOW, ()) if row < len(self.near)]] = -1
