@@ -25,6 +25,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
     port_health,
     set_aside,
     silent_before,
+    vanishing,
     with_answering,
     with_parts,
 )
@@ -245,7 +246,10 @@ class Evaluation:
         if self._in_windows is not None:
             absent = np.fmin(absent, cut_off(ports_now, self._in_windows))
         ports = port_health(index.domains, observations, ports_now, absent, _read(self._fleet.tables[Kind.FLOW]))
-        gone = away_unread(self._fleet.tables[Kind.NODE], now)
+        nodes, silent = self._fleet.tables[Kind.NODE], observations.get(SymptomType.AGENT_SILENT)
+        gone = away_unread(nodes, now)
+        if silent is not None:
+            gone = np.concatenate((gone, vanishing(nodes, silent.rows, now)))
         seen = self._dead.with_earlier(witnesses(observations, ports, gone), observations)
         silence = self._silence.leak(observations, 0 if seen is None else len(seen.rows), now)
         verdicts = verdicts_of(observations, seen, silence, ports, index, self._last_diagnosis.of)

@@ -156,6 +156,7 @@ class Pressure(RowState):
     sent       mean of TRANSMIT over the last hour of work, likewise
     busy       the port carried traffic in its newest slot
     worked     `now` of the newest slot in which it did, NaN never
+    begun      `now` of the first slot of its present or last work, NaN never
     line       line rate in bytes per second as of this tick, NaN unknown
     arrivals   MARKS, PACKETS, NOTICES: ECN-marked packets, packets received, CNPs handled; each per second
     notified   mean of NOTICES over the last hour
@@ -164,6 +165,7 @@ class Pressure(RowState):
 
     busy = per_row(np.bool_, False)
     worked = per_row(np.float64, np.nan)
+    begun = per_row(np.float64, np.nan)
     scale = per_row(np.float32, 1.0)
     estimated = per_row(np.bool_, False)
     pressed = per_row(np.float64, np.nan)
@@ -230,8 +232,10 @@ class Pressure(RowState):
                 line = self.line[read.rows]
                 moved = tuple(table.delta(name, read.rows) for name in (received, sent))
                 closed, fills = self.traffic.add(read.rows, read.seconds, tuple(bytes_ / line for bytes_ in moved), now)
-                self._note_work(closed, np.fmax(*self.traffic.latest[:, closed]) >= BUSY, now)
-                working = self.busy[closed]
+                share = np.fmax(*self.traffic.latest[:, closed])
+                rated = np.isfinite(share)
+                self._note_work(closed[rated], share[rated] >= BUSY, now)
+                working = self.busy[closed] & rated
                 for mean, way in ((self.received, RECEIVE), (self.sent, TRANSMIT)):
                     mean.add(closed[working], fills[working], self.traffic.latest[way, closed[working]], least=FALLEN)
                 if len(at := np.flatnonzero(np.isnan(line))):
@@ -240,6 +244,7 @@ class Pressure(RowState):
                     self._note_work(rows, most >= BUSY * read.seconds[at], now)
 
     def _note_work(self, rows: Numbers, busy: Bools, now: float) -> None:
+        self.begun[rows[busy & ~self.busy[rows]]] = now
         self.busy[rows] = busy
         self.worked[rows[busy]] = now
 

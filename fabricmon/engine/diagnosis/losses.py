@@ -45,6 +45,7 @@ class PortHealth:
     errors  float[n], bit errors a second that it has received since they began, which bound what others lose on their
             way to it; NaN and None as above
     islands int[n], the leaf that all packets of a port stay below, -1 none; None: of no port
+    work    when each port carried traffic, and for which job; None: of no port
     """
 
     groups: Groups
@@ -59,6 +60,21 @@ class PortHealth:
     lost: Floats | None = None
     errors: Floats | None = None
     islands: Ids | None = None
+    work: PortWork | None = None
+
+
+@dataclass(slots=True)
+class PortWork:
+    """Work of PORT rows.
+
+    newest  wall time of the newest slot with traffic, -inf for none, NaN where no traffic is read
+    began   wall time of the first slot of its present or last work, NaN never
+    job     number of the only job of its host, -1 none or unknown
+    """
+
+    newest: Floats
+    began: Floats
+    job: Ids
 
 
 @dataclass(slots=True)

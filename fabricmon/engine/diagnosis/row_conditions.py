@@ -11,7 +11,7 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.falls import TOGETHER, fell_alike, fell_with_others
 from fabricmon.engine.diagnosis.gray import WEAK
 from fabricmon.engine.diagnosis.group_modes import RUNS
-from fabricmon.engine.diagnosis.losses import AFTER, STALLED, PortHealth, Unwell, unwell
+from fabricmon.engine.diagnosis.losses import AFTER, STALLED, PortHealth, Unwell, PortWork, unwell
 from fabricmon.engine.diagnosis.moments import UNHEARD
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.runs import LastParts
@@ -188,6 +188,15 @@ def away_unread(nodes: Table, now: float) -> Floats:
     return np.asarray(view.value("answered")[nodes.quiet[: nodes.n] & gone & unread])
 
 
+def vanishing(nodes: Table, silent: Ints, now: float) -> Floats:
+    """Wall times of the last sign of hosts that do not answer, but not for long enough to be among the silent ones:
+    what begins to lose packets now may lose them to these."""
+    view = View(nodes, now)
+    gone = (view.value("presence") == PRESENCES.index(Presence.UNREACHABLE)) & ~nodes.quiet[: nodes.n]
+    gone[silent[silent < len(gone)]] = False
+    return np.asarray(np.fmax(view.value("last_frame"), view.value("answered"))[gone])
+
+
 def port_health(
     domains: RowDomains, observations: Observations, ports: View, absent: Floats, flows_read: Floats
 ) -> PortHealth:
@@ -210,11 +219,19 @@ def port_health(
     towards, read = losses.received_twice(len(ratio), ports.now), losses.ended[: len(ratio)]
     health = PortHealth(
         domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read, domains.rails(),
-        islands=domains.islands(),
+        islands=domains.islands(), work=_work(ports, len(ratio)),
     )
     if np.isfinite(found.worn).any():  # only what worn ports may account for is bounded by these
         health.lost, health.errors = losses.lost_a_second(len(ratio)), _errors_a_second(ports, found.worn)
     return health
+
+
+def _work(ports: View, n: int) -> PortWork:
+    pressure, placed = ports.tracks.pressure, ports.table.domains
+    read = np.isfinite(pressure.traffic.latest[:, :n]).any(axis=0)
+    newest = np.where(read & np.isnan(pressure.worked[:n]), -np.inf, pressure.worked[:n])
+    job = placed.ids.get("job") if placed is not None else None
+    return PortWork(newest, pressure.begun[:n], np.full(n, -1, np.int32) if job is None else job[:n])
 
 
 def _errors_a_second(ports: View, since: Floats) -> Floats:

@@ -29,10 +29,11 @@ def witnesses(observations: Observations, ports: PortHealth, away: Floats = NONE
     """Whether the peers of silent hosts lose packets towards them: a symptom of NODE rows, known of silent ones only.
 
     With flows: those towards the host; where they lose none after the time in which it would show, the host is up.
-    Without: ports of at least two other hosts began to lose when it fell silent, and not more of them than the silent
-    hosts account for. That no port loses is no evidence then: who sends to a host is not known.
+    Without: ports of at least two other hosts began to lose when it fell silent, on most rails that it worked on, and
+    not more of them than the silent hosts account for. That no port loses is no evidence then: who sends to a host is
+    not known.
 
-    away  wall times at which hosts under maintenance went away of which no port is known
+    away  wall times at which hosts went away that are not silent: under maintenance, or not for long enough yet
     """
     silent = observations.get(SymptomType.AGENT_SILENT)
     if silent is None or not len(silent.rows):
@@ -52,23 +53,41 @@ def witnesses(observations: Observations, ports: PortHealth, away: Floats = NONE
 
 class DeadHosts:
     """Silent hosts towards which peers lost packets. They stay dead while they are silent: peers give a dead host up,
-    and lose nothing towards it any more. Flows that reach it show that it is up."""
+    and lose nothing towards it any more. Flows that reach it show that it is up, and a host that fell silent at the
+    same time, that the losses may be towards either."""
 
     def __init__(self) -> None:
         self._silent_since: dict[int, float] = {}
+        self._lost_since: dict[int, float] = {}
 
     def with_earlier(self, seen: Observation | None, observations: Observations) -> Observation | None:
         """The witnesses, with those of earlier diagnoses in the same silence."""
         silent = observations.get(SymptomType.AGENT_SILENT)
         if seen is None or silent is None:
-            self._silent_since = {}
+            self._silent_since, self._lost_since = {}, {}
             return None
         since = dict(zip(silent.rows.tolist(), silent.onset.tolist(), strict=True))
         kept = [row for row, at in self._silent_since.items() if since.get(row) == at and not seen.known[row]]
+        kept = [row for row in kept if _foremost(row, _silent_at(silent, self._lost_since[row]), silent)]
         rows = np.union1d(seen.rows, np.array(kept, np.int64))
         self._silent_since = {row: since[row] for row in rows.tolist()}
+        lossy = observations.get(SymptomType.PACKET_LOSS)
+        lost = {row: self._lost_since.get(row, _first_loss(lossy, since[row])) for row in rows.tolist()}
+        self._lost_since = lost
         known = seen.known | mask_of(rows, len(seen.known))
         return Observation(seen.groups, rows, np.array([since[row] for row in rows.tolist()]), known)
+
+
+def _silent_at(silent: Observation, lost: float) -> Ints:
+    """NODE rows of silent hosts towards which packets may be lost that were first lost at some time."""
+    return np.asarray(silent.rows[(silent.onset - BEFORE <= lost) & (lost <= silent.onset + NEAR)])
+
+
+def _first_loss(lossy: Observation | None, silent: float) -> float:
+    """When the first loss began that may be towards a host that fell silent at a time; NaN without one."""
+    onset = lossy.onset if lossy is not None else NONE_AWAY
+    near = onset[(onset >= silent - BEFORE) & (onset <= silent + NEAR)]
+    return float(near.min()) if len(near) else np.nan
 
 
 def answering(observations: Observations, seen: Observation | None) -> Ints:
@@ -94,32 +113,67 @@ def _witnessed_by_flows(silent: Observation, flows: Observation, ports: PortHeal
 def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHealth, known: Mask, away: Floats) -> Ints:
     """The silent hosts, without those known by flows, that the losses of other ports point to: to none where one that
     is `away` went at that time."""
-    hosts, power = silent.groups.ids["host"], silent.groups.ids["power"]
+    hosts = silent.groups.ids["host"]
     alone = replace(ports.unwell, silent=np.full_like(ports.unwell.silent, np.nan))
     _, left = set_ports_aside(lossy, (), replace(ports, unwell=alone))
     waiting = waits(ports.ratio[left.rows])
     rows, began = left.rows[waiting], left.onset[waiting]
     found: list[int] = []
     for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
+        if known[row] or (np.abs(away - onset) <= BEFORE + NEAR).any():
+            continue
         together = silent.rows[np.abs(silent.onset - onset) <= BEFORE + NEAR]
-        near = (began >= onset - BEFORE) & (began <= onset + NEAR)
-        others = np.setdiff1d(lossy.groups.ids["host"][rows[near]], hosts[together])
+        near = rows[(began >= onset - BEFORE) & (began <= onset + NEAR)]
+        near = near[_may_send(ports, near, int(hosts[row]), onset)]
+        others = np.setdiff1d(lossy.groups.ids["host"][near], hosts[together])
         most = SLACK * 2 * PEERS * _ports_of(lossy, hosts[together])
-        mine = not known[row] and not (np.abs(away - onset) <= BEFORE + NEAR).any()
-        if mine and len(others) >= 2 and near.sum() <= most and _foremost(row, together, power):
+        enough = len(others) >= 2 and len(near) <= most and _on_its_rails(ports, near, int(hosts[row]), onset)
+        if enough and _foremost(row, together, silent):
             found.append(row)
     return np.array(found, np.int64)
 
 
 FLOWS_SHARE = 0.5
 """Share of the flows towards a host that must be lossy, where they are known (design choice)."""
+RAILS_SHARE = 0.5
+"""Share of the rails that a host worked on from which losses are towards it (design choice): all its adapters stop to
+answer at once, while a fault of the network, or of one adapter, is on one rail."""
 
 
-def _foremost(row: int, together: Ints, power: NDArray[np.int32]) -> bool:
+def _may_send(ports: PortHealth, rows: Ints, host: int, onset: float) -> Mask:
+    """Which of some ports may have sent to a host when it fell silent: those that were at work by then, and in no other
+    job."""
+    found = np.ones(len(rows), np.bool_)
+    if ports.work is not None:
+        found &= ~(ports.work.began[rows] > onset)
+        mine = ports.work.job[ports.groups.ids["host"] == host]
+        if len(mine) and mine[0] >= 0:
+            found &= (ports.work.job[rows] == mine[0]) | (ports.work.job[rows] < 0)
+    return found
+
+
+def _on_its_rails(ports: PortHealth, rows: Ints, host: int, onset: float) -> bool:
+    """Whether some ports that lose packets have most of the rails that a host worked on when it fell silent: of a host
+    that did nothing, no port; any, where its ports or their rails are not known."""
+    mine = np.flatnonzero(ports.groups.ids["host"] == host)
+    if ports.work is None or not len(mine):
+        return True
+    placed = mine[ports.groups.ids["leaf"][mine] >= 0]
+    mine = placed if len(placed) else mine  # those of storage and management have other peers
+    mine = mine[~(ports.work.newest[mine] < onset - NEAR)]
+    if not len(mine):
+        return False
+    rails = np.full(len(ports.ratio), -1) if ports.rails is None else ports.rails
+    worked, losing = (np.unique(rails[at][rails[at] >= 0]) for at in (mine, rows))
+    return len(losing) >= RAILS_SHARE * len(worked)
+
+
+def _foremost(row: int, together: Ints, silent: Observation) -> bool:
     """Of the hosts that fell silent together, this one or its power domain is the one that the ports lose packets
     towards: it is alone, or more of its domain fell silent than of any other."""
-    if len(together) == 1:
+    if len(together) <= 1:
         return True
+    power = silent.groups.ids["power"]
     domains = power[together]
     numbers, counts = np.unique(domains[domains >= 0], return_counts=True)
     if power[row] < 0 or not len(numbers):
