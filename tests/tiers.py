@@ -35,6 +35,7 @@ KEPT: dict[str, str] = {
     "web/test_security_with_peers.py::test_prometheus_scrapes_both_over_tls_with_a_password": "a real Prometheus",
     "fabric/test_real_subnet.py::test_every_node_name_and_link_is_as_in_the_netlist": "ibsim",
     "netns/test_link_event_time.py::": "a link event of the kernel",
+    "recorded/": "a verdict that changed unseen",
     "replay/test_same_decisions.py::test_another_hash_seed_decides_the_same[1]": "decisions are repeatable",
 }
 """Beginning of an id -> why `make test` runs these whatever they cost."""
