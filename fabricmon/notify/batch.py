@@ -2,10 +2,10 @@
 
 What fits is sent at once, one notification for each reason. Of what does not fit the budget, the last free message
 lists everything in one digest; without a free message it waits. A message is kept for a critical incident. The others
-are shared between sorts of incidents: one that was in many messages waits before one that was in few. Half of the
-budget is for incidents that fire: what has ended joins the next message that lists several, or waits until less than
-half is used. So nothing that fires waits longer than `pacing.PERIOD` for each MAX_DIGEST incidents before it, and what
-ended waits one period more.
+are shared between sorts of incidents: one that was in many messages waits before one that was in few. Most of the
+budget is for incidents that fire: what has ended joins the next message that lists several, or waits until none is in
+use, or of what was critical less than half. So nothing that fires waits longer than `pacing.PERIOD` for each MAX_DIGEST
+incidents before it, and what ended waits one period more.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ DIGEST = "digest"
 MAX_DIGEST = 100  # incidents in one digest; what is left waits for the next
 RESERVE = 1  # messages of a budget that are kept for the first critical incident of a period
 EACH = 2  # messages that each sort of incidents may have while any is left
+ENDED, ENDED_CRITICAL = 6, 2  # of so many messages of a budget one is also for incidents that ended
 
 
 class DueIncident(NamedTuple):
@@ -41,7 +42,7 @@ class DueIncident(NamedTuple):
         return self.incident.severity is Severity.CRITICAL
 
     def calm(self, now: float) -> bool:
-        """Whether it leaves half of the budget to others: it ended, and has not waited for a period."""
+        """Whether it leaves most of the budget to others: it ended, and has not waited for a period."""
         return self.incident.status != "firing" and now - self.since < PERIOD
 
     @property
@@ -67,7 +68,7 @@ def batches(
     """The notifications to make at wall time `now` of what is due, `used` messages of the budget being in use.
 
     due     in the order of importance; what is in no notification waits
-    recent  in how many messages of the period each sort was, and CRITICAL ones that fire
+    recent  in how many messages of the period each sort was that fires, and CRITICAL ones
     """
     if not receiver.budget:
         return _whole(receiver, due)
@@ -77,29 +78,32 @@ def batches(
     taken = {item.incident.id for batch in made for item in batch.due}
     if not calm or any(item.incident.id in taken for item in calm):
         return made
-    free = receiver.budget - used - sum(messages(receiver, batch) for batch in made) - receiver.budget // 2
+    share = ENDED_CRITICAL if any(item.critical for item in calm) else ENDED
+    free = max(1, receiver.budget // share) - used - sum(messages(receiver, batch) for batch in made)
     rest = _within(receiver, calm, calm, free)
-    if not rest and made and len(made[-1].due) > 1:
+    if not rest and made and (len(made[-1].due) > 1 or made[-1].due[0].incident.status != "firing"):
         return [*made[:-1], Batch(DIGEST, [*made[-1].due, *calm][:MAX_DIGEST])]
     return made + rest
 
 
 def _free(receiver: Receiver, pressing: Sequence[DueIncident], used: int, recent: Mapping[str, int]) -> int:
-    """Messages that may be used now. A sort that was in as many as are left waits, unless it was in fewer than EACH;
-    what it may have at once is half of the difference: the other half is for sorts that had as many."""
+    """Messages that may be used now. The last one is for a sort that was in fewer than EACH; what a sort may have at
+    once is half of what is left beyond those that it was in: the other half is for sorts that had as many."""
     left = receiver.budget - used
     if any(item.urgent for item in pressing):
         return left
     left -= 0 if CRITICAL in recent else min(RESERVE, receiver.budget // 2)
     new = [item.incident for item in pressing if item.incident.status == "firing" and not item.reminder]
-    had = min((recent.get(sort_of(i.kind, i.component), 0) for i in new), default=min(EACH, receiver.budget // 2))
-    return min(left, max(1, (left - had + 1) // 2)) if had < max(EACH, left) else 0
+    each = min(EACH, receiver.budget // 2)
+    had = min((recent.get(sort_of(i.kind, i.component), 0) for i in new), default=each)
+    left -= had >= EACH
+    return max(0, min(left, max(1, (left - had + 1) // 2)))
 
 
 def _calm_and_pressing(
     receiver: Receiver, due: Sequence[DueIncident], now: float
 ) -> tuple[list[DueIncident], list[DueIncident]]:
-    """What may wait for its half of the budget, and the rest: what fires, and what is now part of that."""
+    """What may wait for its part of the budget, and the rest: what fires, and what is now part of that."""
     if receiver.digest:
         return [], list(due)
     fires = {item.incident.id for item in due if not item.calm(now)}

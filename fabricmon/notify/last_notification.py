@@ -109,8 +109,8 @@ class LastNotifications:
         return self._digested.get(receiver)
 
     def recent(self, receiver: str, since: float, now: float) -> dict[str, int]:
-        """In how many messages each sort was that this receiver was notified of after wall time `since`; under CRITICAL
-        those of critical incidents that fire. What a clock that was set back made later than `now` is forgotten."""
+        """In how many messages each sort was, as firing, that this receiver was notified of after wall time `since`;
+        under CRITICAL those of critical ones. What a clock that was set back made later than `now` is forgotten."""
         listed = self._listed.get(receiver, {})
         for what, times in list(listed.items()):
             listed[what] = {at for at in times if since < at <= now}
@@ -125,7 +125,7 @@ class LastNotifications:
         if not critical:
             self._digested[last.receiver] = max(last.at, self._digested.get(last.receiver, last.at))
         listed = self._listed.setdefault(last.receiver, {})
-        for what in [sort_of(face.kind, face.component), *([CRITICAL] if critical and last.firing else [])]:
+        for what in [sort_of(face.kind, face.component), *([CRITICAL] if critical else [])] if last.firing else []:
             listed.setdefault(what, set()).add(last.at)
 
     def add(self, notification: Notification) -> None:

@@ -113,16 +113,13 @@ def test_what_fits_is_sent_at_once_and_one_by_one() -> None:
 def test_a_sort_that_had_many_messages_waits_before_one_that_had_few() -> None:
     """Measured before: a link that went down waited for two minutes, as five agents had fallen silent one by one."""
     site = Site(OPS)
-    for n in range(6):
+    for n in range(7):
         site.see(incident(f"i-{n}", kind="agent_silent"))
         site.run(10)
-    assert [len(n.incidents) for _, n in site.heard] == [1] * 3, "two, and a third as more than two were left"
+    assert [len(n.incidents) for _, n in site.heard] == [1] * 4, "one is left, and one for critical ones"
     site.restart()
     (note,) = site.see(incident("down", kind="link_down"))
-    assert {i.id for i in note.incidents} == {"down", "i-3", "i-4", "i-5"}, "it takes along what waits"
-    site.run(10)
-    (note,) = site.see(incident("second", kind="link_down"))
-    assert {i.id for i in note.incidents} == {"second"}
+    assert {i.id for i in note.incidents} == {"down", "i-4", "i-5", "i-6"}, "it takes along what waits"
     site.run(10)
     assert site.see(incident("flaps", kind="link_flapping")) == [], "the last message is for critical ones"
     (note,) = site.see(critical("grave"))
@@ -132,16 +129,13 @@ def test_a_sort_that_had_many_messages_waits_before_one_that_had_few() -> None:
 def test_after_a_critical_incident_the_others_share_what_was_kept_for_it() -> None:
     site = Site(OPS)
     site.see(critical("leaf", kind="fault_domain", component="leaf(su0/rail4)"))
-    for n in range(4):
+    for n in range(5):
         site.see(incident(f"i-{n}", kind="agent_silent"))
         site.run(10)
-    assert len(site.heard) == 4, "three of a kind"
-    (note,) = site.see(incident("down", kind="link_down"))
-    assert {i.id for i in note.incidents} == {"down", "i-3"}
-    site.run(10)
+    assert len(site.heard) == 5, "four of a kind"
     other = incident("module", kind="fault_domain", component="module(su0/rail1/5-6)")
     (note,) = site.see(other)
-    assert {i.id for i in note.incidents} == {"module"}, "another word is another sort of fault domain"
+    assert {i.id for i in note.incidents} == {"module", "i-4"}, "another word is another sort of fault domain"
     assert site.see(incident("flaps", kind="link_flapping")) == []
     site.deliver()
     assert most_in_a_period(site.heard, "ops") == OPS.budget
@@ -151,12 +145,26 @@ def test_a_sort_is_counted_once_a_message_and_forgotten_after_five_minutes() -> 
     site = Site(OPS)
     site.see(*[incident(f"i-{n}") for n in range(9)])
     site.run(10)
-    for id in ("x", "y"):
+    for id in ("x", "y", "z"):
         assert len(site.see(incident(id))) == 1, "nine incidents in one message are one"
         site.run(10)
-    assert site.see(incident("z")) == []
-    site.run(PERIOD - 25)
-    assert site.told_of()[-1] == ("z", "firing")
+    assert site.see(incident("late")) == []
+    site.run(PERIOD - 35)
+    assert site.told_of()[-1] == ("late", "firing")
+
+
+def test_messages_about_ends_do_not_count_for_a_sort() -> None:
+    """Agents that were restarted were why a host that died waited."""
+    site = Site(OPS)
+    site.see(critical("i-0", kind="link_down"))
+    site.run(10)
+    site.see(ended(site.world["i-0"], site.now))
+    site.run(10)
+    for n in (1, 2, 3):
+        assert len(site.see(incident(f"i-{n}", kind="link_down"))) == 1
+        site.run(10)
+    assert site.see(incident("i-4", kind="link_down")) == []
+    assert len(site.see(incident("flaps", kind="link_flapping"))) == 1
 
 
 def test_what_is_over_comes_in_one_digest_within_five_minutes() -> None:
@@ -166,22 +174,22 @@ def test_what_is_over_comes_in_one_digest_within_five_minutes() -> None:
         site.run(10)
     site.see(ended(site.world["i-00"], site.now))
     site.run(PERIOD)
-    singles, (at, digest), *more = site.heard[:3], site.heard[3], *site.heard[4:]
-    assert [len(n.incidents) for _, n in singles] == [1] * 3
+    singles, (at, digest), *more = site.heard[:4], site.heard[4], *site.heard[5:]
+    assert [len(n.incidents) for _, n in singles] == [1] * 4
     assert digest.reason == DIGEST
-    assert [i.id for i in digest.incidents] == [*(f"i-{n:02}" for n in range(3, 12)), "i-00"]
+    assert [i.id for i in digest.incidents] == [*(f"i-{n:02}" for n in range(4, 12)), "i-00"]
     assert digest.incidents[-1].status == "resolved"
     assert at - T0 <= PERIOD + 20
     assert more == []
 
 
-def test_what_ends_leaves_half_of_the_budget_to_what_fires() -> None:
+def test_what_ends_leaves_the_budget_to_what_fires() -> None:
     site = Site(OPS)
     for n in range(3):
         site.see(incident(f"i-{n}"))
         site.run(10)
     for n in range(3):
-        assert site.see(ended(site.world[f"i-{n}"], site.now)) == [], "three of six are used"
+        assert site.see(ended(site.world[f"i-{n}"], site.now)) == [], "messages are in use"
         site.run(10)
     for n, kind in ((3, "link_errors"), (4, "link_down")):
         (note,) = site.see(incident(f"i-{n}", kind=kind))
@@ -189,9 +197,22 @@ def test_what_ends_leaves_half_of_the_budget_to_what_fires() -> None:
         site.run(10)
     site.run(PERIOD)
     (at, last), *more = site.heard[5:]
-    assert ([i.id for i in last.incidents], last.reason) == (["i-0", "i-1", "i-2"], "resolved")
-    assert at - T0 <= PERIOD + 30
+    assert ([i.id for i in last.incidents], last.reason) == (["i-0", "i-1", "i-2"], DIGEST)
+    assert at - T0 <= PERIOD + 40
     assert more == []
+
+
+def test_the_end_of_what_was_critical_comes_at_once_in_the_first_half_of_the_budget() -> None:
+    site = Site(OPS)
+    for n, made in enumerate((1, 0, 0)):
+        site.see(critical(f"i-{n}"))
+        site.run(5)
+        assert len(site.see(ended(site.world[f"i-{n}"], site.now))) == made
+        site.run(5)
+    site = Site(OPS)
+    site.see(incident("warning"))
+    site.run(PERIOD + 10)
+    assert len(site.see(ended(site.world["warning"], site.now))) == 1, "none is in use any more"
 
 
 def test_what_ends_joins_a_message_that_lists_several() -> None:
@@ -233,14 +254,13 @@ def test_a_critical_incident_has_a_message_left_and_takes_along_what_waits() -> 
         site.run(10)
     (note,) = site.see(critical("grave"))
     # critical first, then the oldest
-    assert [i.id for i in note.incidents] == ["grave", *(f"i-{n}" for n in range(3, 8))]
-    for id in ("second", "third"):
-        (note,) = site.see(critical(id))
-        assert [i.id for i in note.incidents] == [id]
-        site.run(1)
-    assert site.see(critical("fourth")) == [], "seven messages are too many even then"
+    assert [i.id for i in note.incidents] == ["grave", *(f"i-{n}" for n in range(4, 8))]
+    (note,) = site.see(critical("second"))
+    assert [i.id for i in note.incidents] == ["second"]
+    site.run(1)
+    assert site.see(critical("third")) == [], "seven messages are too many even then"
     site.run(PERIOD)
-    assert site.told_of()[-1] == ("fourth", "firing")
+    assert site.told_of()[-1] == ("third", "firing")
 
 
 def test_an_incident_that_ends_while_it_waits_is_told_all_the_same() -> None:

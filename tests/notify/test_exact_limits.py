@@ -148,7 +148,7 @@ def test_critical_incidents_use_the_reserve_and_reminders_of_them_do_not() -> No
 
 
 @pytest.mark.parametrize("budget", [1, 2, 3, 6, 100])
-def test_a_sort_has_two_messages_and_then_fewer_than_are_left(budget: int) -> None:
+def test_a_sort_has_two_messages_and_then_all_but_the_last(budget: int) -> None:
     """Used messages up to which a sort that was in `had` of them is sent, after a critical one and before."""
     incident = due(1)[0].incident
     sort = sort_of(incident.kind, incident.component)
@@ -163,8 +163,8 @@ def test_a_sort_has_two_messages_and_then_fewer_than_are_left(budget: int) -> No
         assert until({sort: had, CRITICAL: 1}) == budget
         assert until({sort: had}) == budget - reserve
     for had in (2, 3, 4):
-        assert until({sort: had, CRITICAL: 1}) == max(0, budget - had)
-        assert until({sort: had}) == max(0, budget - reserve - had)
+        assert until({sort: had, CRITICAL: 1}) == budget - 1
+        assert until({sort: had}) == max(0, budget - reserve - 1)
 
 
 def test_a_reminder_and_an_end_are_no_news() -> None:
