@@ -74,7 +74,7 @@ def beginnings(
     earliest = _earliest(phenomenon, observations)
     for verdict in verdicts:
         rows = {kind: rows for kind, rows in verdict.explained.items() if kind in phenomenon.types}
-        if rows:
+        if rows and not phenomenon.without & verdict.explained.keys():
             every = np.concatenate(list(rows.values()))
             mine = frozenset(every.tolist())
             if phenomenon.table is Kind.NODE:
