@@ -99,3 +99,12 @@ def test_a_further_fall_takes_no_evidence_away(others: set[int], at: float) -> N
     after = fell(observed(FLAPPING), {**FALLS, 3: (9_764.0,), **dict.fromkeys(others - {0, 1, 2, 3}, (at,))})
     assert set(before) <= set(after)
     assert not set(after) & set(FLAPPING)
+
+
+def test_what_falls_on_another_leaf_takes_no_port_of_a_module_along() -> None:
+    seen = observed([0])
+    seen[SymptomType.LINK_FLAPPING].groups.ids["module"][:2] = 0
+    falls = {0: FLAPS, 1: (9_730.0,)}
+    elsewhere, beside = ({**falls, **dict.fromkeys(rows, (9_731.0,))} for rows in (range(8, 16), (2, 3)))
+    assert fell(seen, elsewhere) == [1], "another leaf restarts"
+    assert fell(seen, beside) == [], "their own leaf may have"

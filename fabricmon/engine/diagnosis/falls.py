@@ -25,7 +25,9 @@ LARGER = ("leaf", "feed", "firmware", "board")
 LEAST = 3  # members that are known of such a group, as of a part of a leaf
 MOST = 0.5  # share of them (design choice)
 ALONE = 2
-"""Ports, of any place, that fell at a moment, so that it may have been one module's: more are of something larger."""
+"""Ports of one of AROUND that fell at a moment, so that it may have been one module's: more are of something larger."""
+AROUND = ("host", *LARGER)
+"""Domains of which a fall may be that takes a port along: elsewhere others fall for reasons of their own."""
 
 
 def fell_with_others(observations: Observations, downs: Downs, now: float) -> Observation | None:
@@ -37,17 +39,16 @@ def fell_with_others(observations: Observations, downs: Downs, now: float) -> Ob
     times = _falls(downs, flapping.rows, now)
     with np.errstate(invalid="ignore"):
         lately = (now - downs.last[:n] <= SINCE) & flapping.known
-    every = _falls(downs, np.flatnonzero(lately), now)
+    every = np.flatnonzero(lately)
     lately[flapping.rows] = False
     rows = np.flatnonzero(lately)
     if not len(times) or not len(rows):
         return None
-    together, alone = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
+    together = np.zeros(len(rows), np.int64)
     for at, count in downs.oldest_first(rows):
-        fell = (count > 0) & (now - at <= SINCE)
-        together += fell & (_near(times, at) > 0)
-        alone |= fell & (_near(every, at) <= ALONE)
-    alone &= _mates(flapping.groups, rows, flapping.rows)
+        together += (count > 0) & (now - at <= SINCE) & (_near(times, at) > 0)
+    alone = _mates(flapping.groups, rows, flapping.rows)
+    alone[alone] = _fell_alone(flapping.groups, rows[alone], every, downs, now)
     twice = together >= TIMES
     most = _with_most(flapping.groups, rows, flapping.rows, flapping.rows, downs, now)
     if twice.any():
@@ -57,6 +58,25 @@ def fell_with_others(observations: Observations, downs: Downs, now: float) -> Ob
     known = np.zeros(n, np.bool_)
     known[rows] = True
     return Observation(flapping.groups, rows, downs.last[rows], known)
+
+
+def _fell_alone(groups: Groups, rows: Ints, every: Ints, downs: Downs, now: float) -> Mask:
+    """Which of some rows have a fall at which at most ALONE of what fell lately did in each of AROUND: of ports of no
+    known leaf or host, of these."""
+    falls: list[tuple[Ints, Floats, bool]] = []
+    for domain in AROUND if len(rows) else ():
+        if domain in groups.ids:
+            ids = groups.ids[domain].astype(np.int64)
+            keys = [_key(ids[every[fell]], at[fell], now) for at, count in downs.oldest_first(every)
+                    if (fell := (count > 0) & (now - at <= SINCE + TOGETHER)).any()]  # fmt: skip
+            falls.append((ids[rows], np.sort(np.concatenate([np.zeros(0), *keys])), domain in ("host", "leaf")))
+    found = np.zeros(len(rows), np.bool_)
+    for at, count in downs.oldest_first(rows):
+        alone = (count > 0) & (now - at <= SINCE)
+        for of, times, whole in falls:
+            alone &= (_near(times, _key(of, at, now)) <= ALONE) | ((of < 0) & (not whole))
+        found |= alone
+    return found
 
 
 def fell_alike(flapping: Observation, downs: Downs, now: float) -> Ints | None:
