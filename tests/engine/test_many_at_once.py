@@ -545,6 +545,18 @@ def test_a_module_that_fails_with_a_feed_is_of_it_where_no_leaf_of_its_ports_is_
     assert found[-1].explained[DOWN].tolist() == [*own, 24, 25, 27, 28], "of the feed they are members"
 
 
+def test_a_group_joins_a_cause_that_is_larger_as_its_members_have_grown_to_groups() -> None:
+    domains, causes = of_hosts(32, 1), CommonCauses()
+    domains.port.ids["leaf"][:] = np.arange(32) // 8
+    seen = causes.joined(broken([0, 8, 16, 17]), {}, domains, lambda _kind, _rows: True, 103.0)
+    assert [len(verdict.explained[DOWN]) for verdict in seen] == [4]
+    rows = ([0, *range(2, 8)], range(8, 15), [16, 17, 18, 20], range(24, 31))
+    parts = [of_group("part of a leaf down", at, mine, 100.0 + at // 3, well=4) for at, mine in enumerate(rows)]
+    found = causes.joined(parts, {}, domains, lambda _kind, _rows: True, 105.0)
+    assert [verdict.mode.word for verdict in found] == ["common"], "the last of them has more than it had before"
+    assert len(found[0].explained[DOWN]) == 25
+
+
 @pytest.mark.parametrize(("host", "words"), [(3, ["module"]), (-1, ["module", "link"])])
 def test_a_cable_between_switches_is_no_port_of_a_module(host: int, words: list[str]) -> None:
     domains = of_hosts(8, 1)

@@ -181,9 +181,10 @@ class CommonCauses:
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in self._causes[number])]
         for cause in self._causes[number]:
             near = [unit for unit in free if _may_join(phenomenon, cause, unit)]
-            size = len(cause.rows) + sum(len(unit.rows) for unit in near if not unit.wide)
+            mine = [unit for unit in units if unit.rows & cause.rows]  # its members may have grown to groups
+            size = len(cause.rows.union(*(unit.rows for unit in mine)))
+            size += sum(len(unit.rows) for unit in near if not unit.wide)
             new = [unit for unit in near if not unit.wide or len(unit.rows) < size]
-            mine = [unit for unit in units if unit.rows & cause.rows]
             if phenomenon.moment and new:
                 once = _of_one_moment([*mine, *new], domains)
                 apart = [unit for unit in mine if not any(unit is one for one in once)]
