@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.falls import COMPARED, fell_alike, fell_with_others
+from fabricmon.engine.diagnosis.falls import COMPARED, fell_alike, fell_beside, fell_with_others
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.fleet.downs import SOURCES, Downs
@@ -82,6 +83,16 @@ def test_ports_that_fell_together_three_times_are_alike() -> None:
     count = COMPARED + 1
     many = Observation(flapping.groups, np.arange(count), np.zeros(count), np.ones(count, np.bool_))
     assert fell_alike(many, Downs(count), NOW) is None
+
+
+def test_falls_of_other_hosts_with_a_flapping_link_of_no_known_leaf_are_no_chance() -> None:
+    none, host = np.full(PORTS, -1, np.int32), np.arange(PORTS, dtype=np.int32)
+    host[5] = 0
+    falls = {0: FLAPS, 1: FLAPS[:2], 2: (FLAPS[0] + 8.0, FLAPS[2]), 3: (FLAPS[0], 9_500.0), 5: FLAPS, 7: FLAPS}
+    for leaf, expected in ((none, 0.1**5), (LEAF, 1.0)):
+        flapping = Observation(Groups({"leaf": leaf, "host": host}), np.array([0]), np.zeros(1), np.ones(PORTS, bool))
+        found = fell_beside(flapping, np.array([1, 2, 3, 5]), downs_of(falls), NOW)
+        assert found.tolist() == pytest.approx([expected]), "5 is of its host, 7 did not fall with it"
 
 
 def test_a_port_that_stays_down_did_not_flap() -> None:

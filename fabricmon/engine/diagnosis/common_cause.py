@@ -167,6 +167,7 @@ class CommonCauses:
         rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
         odds = chance(len(cluster), rates[number].before(cluster[0].onset), phenomenon.within)
         odds *= share(phenomenon, cluster, domains) ** (len(cluster) - 1)
+        odds = min(odds, *(unit.beside for unit in cluster))
         if count(cluster) >= least_of(phenomenon, cluster, domains) and odds < UNLIKELY:
             self._causes[number].append(_cause(phenomenon, cluster, odds))
         elif (len(cluster) > 1 or (phenomenon.moment and cluster[0].wide)) and self._grows(number, cluster, now):

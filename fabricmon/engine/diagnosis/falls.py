@@ -11,7 +11,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Floats, Groups, Ints, Mask
-from fabricmon.fleet.downs import DEPTH, Downs
+from fabricmon.fleet.downs import Downs
 
 TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
 TIMES = 2  # falls with a flapping link: one may be chance (docs/methods.md#falls-together)
@@ -84,15 +84,36 @@ def fell_alike(flapping: Observation, downs: Downs, now: float) -> Ints | None:
     count = len(flapping.rows)
     if not 1 < count <= COMPARED:
         return None
-    times = np.full((count, DEPTH), np.nan)
-    for at, (fell, number) in enumerate(downs.oldest_first(flapping.rows)):
-        times[:, at] = np.where((number > 0) & (now - fell <= SINCE), fell, np.nan)
+    times = _times(downs, flapping.rows, now)
     near = np.abs(times[:, None, :, None] - times[None, :, None, :]) <= TOGETHER
     common = near.any(axis=3).sum(axis=2)
     same = np.minimum(common, common.T) >= SAME
     np.fill_diagonal(same, val=False)
     first = np.minimum(np.argmax(same, axis=1), np.arange(count))
     return np.where(same.any(axis=1), first, -1)
+
+
+def fell_beside(flapping: Observation, fell: Ints, downs: Downs, now: float) -> Floats:
+    """Per row that flaps the chance that links of other hosts, which do not, fell at its moments for reasons of their
+    own: for each of their falls there the share of the time that is so near to one of its; 1.0 where their leaf is
+    known, or of more than COMPARED."""
+    found, groups = np.ones(len(flapping.rows)), flapping.groups
+    ids, host = groups.ids["leaf"], groups.ids["host"]
+    own, others = flapping.rows[ids[flapping.rows] < 0], fell[ids[fell] < 0]
+    if not 0 < len(own) <= COMPARED or not 0 < len(others) <= COMPARED:
+        return found
+    mine, theirs = _times(downs, own, now), _times(downs, others, now)
+    near = (np.abs(mine[:, None, :, None] - theirs[None, :, None, :]) <= TOGETHER).any(axis=2).sum(axis=2)
+    common = np.where(host[own][:, None] != host[others][None, :], near, 0).sum(axis=1)
+    share = np.minimum(1.0, np.isfinite(mine).sum(axis=1) * 2 * TOGETHER / SINCE)
+    found[ids[flapping.rows] < 0] = share**common
+    return found
+
+
+def _times(downs: Downs, rows: Ints, now: float) -> Floats:
+    """Falls of each row within SINCE, NaN where it has fewer than DEPTH."""
+    times = [np.where((count > 0) & (now - at <= SINCE), at, np.nan) for at, count in downs.oldest_first(rows)]
+    return np.stack(times, axis=1)
 
 
 SAME = 3
