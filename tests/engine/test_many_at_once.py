@@ -472,6 +472,17 @@ def test_a_group_of_silent_hosts_waits_until_no_further_one_falls_silent() -> No
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("further", [5, 33])
+def test_two_hosts_next_to_each_other_fall_silent_together_whoever_else_does(further: int) -> None:
+    domains, own, silent = of_hosts(64, 1), np.arange(64, dtype=np.int32), SymptomType.AGENT_SILENT
+    rows = np.array(sorted([30, 31, further]))
+    onset, causes = np.where(rows == further, 96.0, 100.0), CommonCauses()
+    seen = {silent: Observation(Groups({"host": own}), rows, onset, np.ones(64, np.bool_))}
+    for now in (120.0, 121.0, 130.0):
+        (found,) = causes.joined([], seen, domains, lambda _kind, _rows: True, now)
+        assert (found.mode.word, found.explained[silent].tolist()) == ("common", [30, 31])
+
+
 @pytest.mark.parametrize(("known_cause", "others", "together"), [(True, 8, True), (True, 9, False), (False, 8, False)])
 def test_hosts_of_a_known_cause_do_not_count_towards_a_server_that_is_cut_off(
     known_cause: bool, others: int, together: bool
