@@ -171,7 +171,7 @@ def _labels(
     labels |= {key: value for symptom in symptoms for key, value in symptom.info.items()}
     if verdict.confidence < SURE:
         labels["suspected"] = "true"
-    if verdict.explained.keys() <= LASTING | {VICTIM}:
+    if verdict.domain in GROUPS and verdict.explained.keys() <= LASTING | {VICTIM}:
         labels[SHOWS] = TRAFFIC
     if len(hosts) == 1:
         labels["node"] = next(iter(hosts))
