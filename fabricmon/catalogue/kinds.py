@@ -35,6 +35,12 @@ class Effect(Enum):
     NONE = "none"  # no effect on traffic: no job is named
 
 
+STOPPED = frozenset({Effect.OUTAGE, Effect.LOST, Effect.BRIEF})
+"""Effects that no lost packets and no congestion elsewhere have on a part."""
+SHOWS, TRAFFIC = "shows", "traffic"
+"""Label of an incident whose evidence is nothing but lost packets, congestion or slow adapters, and its value."""
+
+
 class Acting(Enum):
     """Whether an incident can be a reason to drain or taint its node."""
 

@@ -100,6 +100,7 @@ class Losses(RowState):
     lost, sent  packets of each window, NaN before there was one
     timeouts    timers that fired in each window
     ended       `now` at which the newest window ended, NaN never
+    length      seconds of the newest window, longer than its row's period where it was not read for a while
     lapsed      `now` at which losses were set aside because no traffic followed, NaN while they count or if there were
                 none: what has not been read since shows nothing
     usual       share of packets that is lost in the row's class
@@ -112,6 +113,7 @@ class Losses(RowState):
     sent = per_row(np.float32, np.nan, WINDOWS)
     timeouts = per_row(np.float32, 0, WINDOWS)
     ended = per_row(np.float64, np.nan)
+    length = per_row(np.float32, np.nan)
     lapsed = per_row(np.float64, np.nan)
     usual = per_row(np.float32)
     twice = per_row(np.float32)
@@ -122,6 +124,7 @@ class Losses(RowState):
     _fired = per_row(np.float32)  # timers in the window that is open
     _again = per_row(np.float32)  # requests that arrived twice in the window that is open
     _before = per_row(np.float32, np.nan)  # sent in the newest window, counted or not
+    _turned = per_row(np.float64, np.nan)  # when the newest window ended, counted or not, or the first began
     _sent_at = per_row(np.float64, np.nan, "_senders")
     _seen = per_row(np.float64, np.nan, "_senders")
     _lost_seen = per_row(np.float64, np.nan, "_groups")
@@ -234,6 +237,7 @@ class Losses(RowState):
             first = np.isnan(self._sent_at[at, :n])
             np.copyto(self._sent_at[at, :n], values, where=first)
             np.copyto(self._seen[at, :n], times.seen[:n], where=first)
+            np.copyto(self._turned[:n], now, where=first & np.isfinite(values))
             with np.errstate(invalid="ignore"):
                 count = (values - self._sent_at[at, :n]) * packets
             fit = read & np.isnan(sent) & _read_since(times.seen[:n], self._seen[at, :n])
@@ -274,8 +278,8 @@ class Losses(RowState):
         lost = self._open[rows].astype(float)
         fired = self._fired[rows].astype(float)
         self._open[rows] = self._fired[rows] = 0.0
-        before = self._before[rows]
-        self._before[rows] = sent
+        before, length = self._before[rows], now - self._turned[rows]
+        self._before[rows], self._turned[rows] = sent, now
         sent = np.maximum(sent, lost)  # what was sent to a dead peer may never have left the adapter
         self._count_twice(rows[before >= STARTING * sent], now)
         self._again[rows] = 0.0
@@ -284,6 +288,7 @@ class Losses(RowState):
         # sends NAKs answers: it got more packets than were counted as sent, as while connections are set up.
         fit |= (sent > 0) & (lost >= sent) & np.isfinite(before) & ~(naks & (lost > fired))
         rows, lost, sent = rows[fit], lost[fit], sent[fit]
+        self.length[rows] = length[fit]
         for ring, newest in ((self.lost, lost), (self.sent, sent), (self.timeouts, fired[fit])):
             ring[1:, rows] = ring[:-1, rows]
             ring[0, rows] = newest

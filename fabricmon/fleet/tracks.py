@@ -13,7 +13,7 @@ from fabricmon.fleet import link
 from fabricmon.fleet.device_errors import DeviceErrors
 from fabricmon.fleet.errors import Errors
 from fabricmon.fleet.link_states import LinkStates
-from fabricmon.fleet.losses import FLOWS, PORTS, Losses
+from fabricmon.fleet.losses import FLOWS, PORTS, SLOWEST, WINDOW, Losses
 from fabricmon.fleet.movement import Movement
 from fabricmon.fleet.peers import Peers
 from fabricmon.fleet.pressure import Pressure
@@ -62,7 +62,8 @@ class Tracks(LinkStates):
 
     def delivered(self, table: Table) -> Floats:
         """`now` at which the newest window ended in which connections or probes from or to each port of `table`
-        delivered packets, -inf where none did. Probes of InfiniBand alone: of RoCE adapters some count RDMA only."""
+        delivered packets, -inf where none did, or where it is longer than SLOWEST and a reading: who was not read for a
+        while may have delivered them long before. Probes of InfiniBand alone: of RoCE adapters some count RDMA only."""
         flows, found = self._flows(), np.full(table.n, -np.inf)
         if not isinstance(flows.tracks, FlowTracks):
             return found
@@ -71,7 +72,8 @@ class Tracks(LinkStates):
         if state == self._delivered_at:
             return self._delivered
         ends = flows.tracks.probes.ends(flows, table)
-        good, probes = losses.sent[0, :n] > losses.lost[0, :n], np.isfinite(flows.value("flow_late"))
+        good = (losses.sent[0, :n] > losses.lost[0, :n]) & (losses.length[:n] <= SLOWEST + WINDOW)
+        probes = np.isfinite(flows.value("flow_late"))
         for rows in (ends.near, ends.far):
             mine = np.flatnonzero(good & flows.present[:n] & (rows >= 0) & ~(probes & ~self.facts.infiniband[rows]))
             np.fmax.at(found, rows[mine], losses.ended[mine])

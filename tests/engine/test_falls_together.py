@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.falls import COMPARED, fell_alike, fell_with_others
+from fabricmon.engine.diagnosis.falls import COMPARED, fell_alike, fell_beside, fell_with_others
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.fleet.downs import SOURCES, Downs
@@ -84,6 +85,16 @@ def test_ports_that_fell_together_three_times_are_alike() -> None:
     assert fell_alike(many, Downs(count), NOW) is None
 
 
+def test_falls_of_other_hosts_with_a_flapping_link_of_no_known_leaf_are_no_chance() -> None:
+    none, host = np.full(PORTS, -1, np.int32), np.arange(PORTS, dtype=np.int32)
+    host[5] = 0
+    falls = {0: FLAPS, 1: FLAPS[:2], 2: (FLAPS[0] + 8.0, FLAPS[2]), 3: (FLAPS[0], 9_500.0), 5: FLAPS, 7: FLAPS}
+    for leaf, expected in ((none, 0.1**5), (LEAF, 1.0)):
+        flapping = Observation(Groups({"leaf": leaf, "host": host}), np.array([0]), np.zeros(1), np.ones(PORTS, bool))
+        found = fell_beside(flapping, np.array([1, 2, 3, 5]), downs_of(falls), NOW)
+        assert found.tolist() == pytest.approx([expected]), "5 is of its host, 7 did not fall with it"
+
+
 def test_a_port_that_stays_down_did_not_flap() -> None:
     assert fell(observed(FLAPPING, down=[3]), {**FALLS, 3: (9_764.0,)}) == []
 
@@ -99,3 +110,12 @@ def test_a_further_fall_takes_no_evidence_away(others: set[int], at: float) -> N
     after = fell(observed(FLAPPING), {**FALLS, 3: (9_764.0,), **dict.fromkeys(others - {0, 1, 2, 3}, (at,))})
     assert set(before) <= set(after)
     assert not set(after) & set(FLAPPING)
+
+
+def test_what_falls_on_another_leaf_takes_no_port_of_a_module_along() -> None:
+    seen = observed([0])
+    seen[SymptomType.LINK_FLAPPING].groups.ids["module"][:2] = 0
+    falls = {0: FLAPS, 1: (9_730.0,)}
+    elsewhere, beside = ({**falls, **dict.fromkeys(rows, (9_731.0,))} for rows in (range(8, 16), (2, 3)))
+    assert fell(seen, elsewhere) == [1], "another leaf restarts"
+    assert fell(seen, beside) == [], "their own leaf may have"

@@ -472,6 +472,17 @@ def test_a_group_of_silent_hosts_waits_until_no_further_one_falls_silent() -> No
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("further", [5, 33])
+def test_two_hosts_next_to_each_other_fall_silent_together_whoever_else_does(further: int) -> None:
+    domains, own, silent = of_hosts(64, 1), np.arange(64, dtype=np.int32), SymptomType.AGENT_SILENT
+    rows = np.array(sorted([30, 31, further]))
+    onset, causes = np.where(rows == further, 96.0, 100.0), CommonCauses()
+    seen = {silent: Observation(Groups({"host": own}), rows, onset, np.ones(64, np.bool_))}
+    for now in (120.0, 121.0, 130.0):
+        (found,) = causes.joined([], seen, domains, lambda _kind, _rows: True, now)
+        assert (found.mode.word, found.explained[silent].tolist()) == ("common", [30, 31])
+
+
 @pytest.mark.parametrize(("known_cause", "others", "together"), [(True, 8, True), (True, 9, False), (False, 8, False)])
 def test_hosts_of_a_known_cause_do_not_count_towards_a_server_that_is_cut_off(
     known_cause: bool, others: int, together: bool
@@ -543,6 +554,18 @@ def test_a_module_that_fails_with_a_feed_is_of_it_where_no_leaf_of_its_ports_is_
     assert [verdict.mode.domain for verdict in found] == causes
     own = [] if len(causes) > 1 else list(range(24))
     assert found[-1].explained[DOWN].tolist() == [*own, 24, 25, 27, 28], "of the feed they are members"
+
+
+def test_a_group_joins_a_cause_that_is_larger_as_its_members_have_grown_to_groups() -> None:
+    domains, causes = of_hosts(32, 1), CommonCauses()
+    domains.port.ids["leaf"][:] = np.arange(32) // 8
+    seen = causes.joined(broken([0, 8, 16, 17]), {}, domains, lambda _kind, _rows: True, 103.0)
+    assert [len(verdict.explained[DOWN]) for verdict in seen] == [4]
+    rows = ([0, *range(2, 8)], range(8, 15), [16, 17, 18, 20], range(24, 31))
+    parts = [of_group("part of a leaf down", at, mine, 100.0 + at // 3, well=4) for at, mine in enumerate(rows)]
+    found = causes.joined(parts, {}, domains, lambda _kind, _rows: True, 105.0)
+    assert [verdict.mode.word for verdict in found] == ["common"], "the last of them has more than it had before"
+    assert len(found[0].explained[DOWN]) == 25
 
 
 @pytest.mark.parametrize(("host", "words"), [(3, ["module"]), (-1, ["module", "link"])])

@@ -198,6 +198,15 @@ def test_s20_a_nic_that_vanished_is_a_nic_fault(world: Any) -> None:
     assert any("expected 4, found 3" in e.text for e in incident.evidence)
 
 
+def test_two_adapters_that_vanish_at_one_moment_share_no_module(world: Any) -> None:
+    w = world(topology=False)
+    w.run(130)
+    w.lose("host-003", 2)
+    w.lose("host-005", 1)
+    w.run(40)
+    assert set(w.kinds()) == {("nic_fault", "nic(host-003/mlx5_2)"), ("nic_fault", "nic(host-005/mlx5_1)")}
+
+
 def test_a_link_that_was_reported_becomes_part_of_its_nic_when_that_vanishes(world: Any) -> None:
     w = world()
     w.run(130)

@@ -182,3 +182,24 @@ def test_lost_packets_that_end_later_keep_no_group_open_and_are_no_members_of_it
     assert later(250.0, lost) == []
     (over,) = later(281.0, lost)
     assert over.status == "resolved"
+
+
+def test_what_members_of_a_group_show_on_traffic_releases_none_of_them() -> None:
+    ports = ("a/1", "b/1", "c/1", "d/1")
+    lost = {port: SymptomKey("packet_loss", ComponentId(Kind.PORT, "host-1", port)) for port in (*ports, "e/1")}
+    rail = case("rail(1)", *ports, kind="fault_domain", group=True, linger=10.0)
+    of_members = frozenset(lost[port] for port in ports)
+    rail = msgspec.structs.replace(rail, claims=rail.claims | of_members, effects=of_members)
+    situation = Situation()
+    assert len(step(situation, 101.0, rail)) == 1
+    # the diagnosis explains them one by one: each with what its port loses, one with what a peer loses, too
+    links = [case(f"link(host-1/{port})", port) for port in ports]
+    lossy = [{lost[port]} | ({lost["e/1"]} if port == "a/1" else set()) for port in ports]
+    links = [
+        msgspec.structs.replace(link, claims=link.claims | more, effects=frozenset(more))
+        for link, more in zip(links, lossy, strict=True)
+    ]
+    opened = [i for now in (102.0, 111.0, 113.0, 400.0) for i in step(situation, now, *links)]
+    assert {i.component for i in opened} <= {"rail(1)"}
+    (held,) = situation.incidents(400.0)
+    assert (held.component, held.members.bad) == ("rail(1)", 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -212,6 +213,13 @@ def test_a_larger_incident_inhibits_where_it_was_reported_before_the_restart_and
     assert reasons(due_notifications([LINK, LEAF, rail], LastNotifications(), [OPS], [], T0)) == [
         ("ops", "rail", "new incident")
     ]
+
+
+@pytest.mark.parametrize(("kind", "sent"), [("link_down", ["link", "leaf"]), ("packet_loss", ["leaf"])])
+def test_what_loses_packets_stops_no_link(kind: str, sent: list[str]) -> None:
+    leaf = replace(LEAF, labels={"shows": "traffic"})
+    due = due_notifications([replace(LINK, kind=kind), leaf], LastNotifications(), [OPS], [], T0)
+    assert sorted(id for _, id, _ in reasons(due)) == sorted(sent)
 
 
 def test_a_larger_incident_that_was_not_notified_because_it_is_silenced_hides_nothing() -> None:

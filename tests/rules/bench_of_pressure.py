@@ -71,6 +71,7 @@ class Pressed:
         self.down: set[tuple[int, int]] = set()
         self.sent, self.lost = dict(sent or {}), dict.fromkeys(sent or {}, 0.0)
         self.late: dict[int, float] = {}  # hosts whose counters are not read any more: when they were last
+        self.unread: dict[int, float] = {}  # hosts whose connections are not read: when they were last
         self.packets = {port: np.zeros(3 if probes else 2) for port in self.sent}
         self.count = {port: dict.fromkeys(self.columns, 0.0) for port in at}
         link_layer = "InfiniBand" if layer == "InfiniBand" else "Ethernet"
@@ -138,6 +139,7 @@ class Pressed:
                 values += self.packets[port].tolist()
             taken = np.full(4 if mine else 3, self.taken)
             taken[1] = self.late.get(host, self.taken)
+            taken[3:] = self.unread.get(host, self.taken)
             frame = Frame(1, 1, self.now, taken, None, np.array(values))
             assert self.engine.frame(f"host-{host:03d}", frame, self.now)
         self.told += self.engine.tick(self.now).incidents

@@ -221,6 +221,20 @@ def test_counters_that_stand_still_under_connections_that_deliver_packets_are_a_
     assert all("it has stopped counting" in one.evidence[0].text for one in held)
 
 
+def test_packets_that_were_delivered_before_counters_stood_still_and_read_later_show_nothing() -> None:
+    """A host whose agent did not report for minutes, as in maintenance: its job stood still meanwhile."""
+    ports = Pressed(nics=2, layer="InfiniBand", sent={(2, 1): 1e3})
+    ports.polls(40)
+    ports.unread[2] = ports.taken
+    ports.polls(2)
+    ports.work([(3, 0), (3, 1)], 0.0)
+    ports.sent[2, 1] = 0.0
+    ports.polls(20)
+    ports.unread.clear()
+    ports.polls(5)
+    assert not ports.rule_states.by_rule["telemetry_quality"].open
+
+
 def test_counters_that_are_not_read_any_more_do_not_stand_still() -> None:
     """The collector hangs; the agent reports, and the connections of its host go on."""
     ports = Pressed(nics=2, layer="InfiniBand", sent={(2, 1): 1e3, (3, 1): 1e3})

@@ -39,6 +39,7 @@ class Beginning:
     known   it is a common cause already
     types   symptom types that show it
     alike   number that links share which fell together again and again, -1 none
+    beside  of a link that flaps, the chance that others fell with it for reasons of their own
     before  from when on it may have begun, where it is loose: its agent may have been silent then
     leaves  of which it consists: 1 of a leaf, those of a rail, 0 of anything else
     """
@@ -55,6 +56,7 @@ class Beginning:
     unplaced: bool = False
     unseen: bool = False
     alike: int = -1
+    beside: float = 1.0
     before: float = inf
 
     @property
@@ -74,7 +76,7 @@ def beginnings(
     earliest = _earliest(phenomenon, observations)
     for verdict in verdicts:
         rows = {kind: rows for kind, rows in verdict.explained.items() if kind in phenomenon.types}
-        if rows:
+        if rows and not phenomenon.without & verdict.explained.keys():
             every = np.concatenate(list(rows.values()))
             mine = frozenset(every.tolist())
             if phenomenon.table is Kind.NODE:
@@ -90,6 +92,7 @@ def beginnings(
                 unplaced = loose or _in_no_chassis(phenomenon, every, domains)
                 unit = Beginning(verdict.onset, mine, verdict, wide, known, partly, loose, types, leaves)
                 unit.unplaced, unit.unseen, unit.alike = unplaced, unseen, _alike(rows, observations)
+                unit.beside = _beside(rows, observations)
                 unit.before = min(earliest.get(row, inf) for row in mine) if loose else inf
                 found.append(unit)
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
@@ -121,6 +124,14 @@ def _alike(rows: Mapping[SymptomType, Ints], observations: Observations) -> int:
         return -1
     numbers = np.unique(flapping.alike[np.isin(flapping.rows, rows[T.LINK_FLAPPING])])
     return int(numbers[0]) if len(numbers) == 1 else -1
+
+
+def _beside(rows: Mapping[SymptomType, Ints], observations: Observations) -> float:
+    """The least chance that others fell with one of these links for reasons of their own."""
+    flapping = observations.get(T.LINK_FLAPPING)
+    if T.LINK_FLAPPING not in rows or flapping is None or flapping.beside is None:
+        return 1.0
+    return float(flapping.beside[np.isin(flapping.rows, rows[T.LINK_FLAPPING])].min(initial=1.0))
 
 
 def _leaves(verdict: FaultVerdict, rows: Ints, domains: RowDomains) -> int:

@@ -18,6 +18,7 @@ from fabricmon.engine.diagnosis.causes import GROUPS
 from fabricmon.engine.diagnosis.coincidence import DAY, UNLIKELY, BeginningRate, chance
 from fabricmon.engine.diagnosis.enough import (
     ABSORBED,
+    LEAST,
     LEAST_UNMAPPED,
     are_pairs,
     count,
@@ -27,7 +28,7 @@ from fabricmon.engine.diagnosis.enough import (
     share,
 )
 from fabricmon.engine.diagnosis.moments import of_one_moment
-from fabricmon.engine.diagnosis.neighbours import by_place
+from fabricmon.engine.diagnosis.neighbours import by_place, side_by_side
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.phenomena import FLAPPING, FRESH, PHENOMENA, Phenomenon
 from fabricmon.engine.diagnosis.places import without_strangers
@@ -167,8 +168,12 @@ class CommonCauses:
         rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
         odds = chance(len(cluster), rates[number].before(cluster[0].onset), phenomenon.within)
         odds *= share(phenomenon, cluster, domains) ** (len(cluster) - 1)
+        odds = min(odds, *(unit.beside for unit in cluster))
         if count(cluster) >= least_of(phenomenon, cluster, domains) and odds < UNLIKELY:
             self._causes[number].append(_cause(phenomenon, cluster, odds))
+        elif phenomenon.moment and (runs := side_by_side(cluster, domains, phenomenon.table)):
+            for run in runs:  # the others, elsewhere, take nothing from what two hosts of one chassis show
+                verdicts = self._with_cause(number, run, verdicts, domains, now)
         elif (len(cluster) > 1 or (phenomenon.moment and cluster[0].wide)) and self._grows(number, cluster, now):
             verdicts = _gathering(verdicts, cluster)
         return verdicts
@@ -181,9 +186,12 @@ class CommonCauses:
         free = [unit for unit in units if not any(unit.rows & cause.rows for cause in self._causes[number])]
         for cause in self._causes[number]:
             near = [unit for unit in free if _may_join(phenomenon, cause, unit)]
-            size = len(cause.rows) + sum(len(unit.rows) for unit in near if not unit.wide)
+            mine = [unit for unit in units if unit.rows & cause.rows]  # its members may have grown to groups
+            size = len(cause.rows.union(*(unit.rows for unit in mine)))
+            size += sum(len(unit.rows) for unit in near if not unit.wide)
             new = [unit for unit in near if not unit.wide or len(unit.rows) < size]
-            mine = [unit for unit in units if unit.rows & cause.rows]
+            if phenomenon.moment and new and len(cause.rows) < LEAST:  # two of one chassis stay two
+                new = new if count([*mine, *new]) >= least_of(phenomenon, [*mine, *new], domains) else []
             if phenomenon.moment and new:
                 once = _of_one_moment([*mine, *new], domains)
                 apart = [unit for unit in mine if not any(unit is one for one in once)]

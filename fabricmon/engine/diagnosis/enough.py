@@ -9,6 +9,7 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.beginnings import MOSTLY, Beginning
+from fabricmon.engine.diagnosis.coincidence import UNLIKELY
 from fabricmon.engine.diagnosis.neighbours import run_of
 from fabricmon.engine.diagnosis.phenomena import FLAPPING, Phenomenon
 from fabricmon.engine.diagnosis.places import are_apart, share_of_place, without_strangers
@@ -69,6 +70,8 @@ def _fits(first: Beginning, units: Iterable[Beginning], domains: RowDomains) -> 
 
 def least_of(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> int:
     """Beginnings from which a cluster can have a common cause. A group and what may be its ports are two."""
+    if any(unit.beside < UNLIKELY for unit in cluster):
+        return 1
     if _are_cables(phenomenon, cluster, domains):
         return 2
     if not any(unit.wide for unit in cluster):

@@ -11,7 +11,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Floats, Groups, Ints, Mask
-from fabricmon.fleet.downs import DEPTH, Downs
+from fabricmon.fleet.downs import Downs
 
 TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
 TIMES = 2  # falls with a flapping link: one may be chance (docs/methods.md#falls-together)
@@ -25,7 +25,9 @@ LARGER = ("leaf", "feed", "firmware", "board")
 LEAST = 3  # members that are known of such a group, as of a part of a leaf
 MOST = 0.5  # share of them (design choice)
 ALONE = 2
-"""Ports, of any place, that fell at a moment, so that it may have been one module's: more are of something larger."""
+"""Ports of one of AROUND that fell at a moment, so that it may have been one module's: more are of something larger."""
+AROUND = ("host", *LARGER)
+"""Domains of which a fall may be that takes a port along: elsewhere others fall for reasons of their own."""
 
 
 def fell_with_others(observations: Observations, downs: Downs, now: float) -> Observation | None:
@@ -37,17 +39,16 @@ def fell_with_others(observations: Observations, downs: Downs, now: float) -> Ob
     times = _falls(downs, flapping.rows, now)
     with np.errstate(invalid="ignore"):
         lately = (now - downs.last[:n] <= SINCE) & flapping.known
-    every = _falls(downs, np.flatnonzero(lately), now)
+    every = np.flatnonzero(lately)
     lately[flapping.rows] = False
     rows = np.flatnonzero(lately)
     if not len(times) or not len(rows):
         return None
-    together, alone = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
+    together = np.zeros(len(rows), np.int64)
     for at, count in downs.oldest_first(rows):
-        fell = (count > 0) & (now - at <= SINCE)
-        together += fell & (_near(times, at) > 0)
-        alone |= fell & (_near(every, at) <= ALONE)
-    alone &= _mates(flapping.groups, rows, flapping.rows)
+        together += (count > 0) & (now - at <= SINCE) & (_near(times, at) > 0)
+    alone = _mates(flapping.groups, rows, flapping.rows)
+    alone[alone] = _fell_alone(flapping.groups, rows[alone], every, downs, now)
     twice = together >= TIMES
     most = _with_most(flapping.groups, rows, flapping.rows, flapping.rows, downs, now)
     if twice.any():
@@ -59,20 +60,60 @@ def fell_with_others(observations: Observations, downs: Downs, now: float) -> Ob
     return Observation(flapping.groups, rows, downs.last[rows], known)
 
 
+def _fell_alone(groups: Groups, rows: Ints, every: Ints, downs: Downs, now: float) -> Mask:
+    """Which of some rows have a fall at which at most ALONE of what fell lately did in each of AROUND: of ports of no
+    known leaf or host, of these."""
+    falls: list[tuple[Ints, Floats, bool]] = []
+    for domain in AROUND if len(rows) else ():
+        if domain in groups.ids:
+            ids = groups.ids[domain].astype(np.int64)
+            keys = [_key(ids[every[fell]], at[fell], now) for at, count in downs.oldest_first(every)
+                    if (fell := (count > 0) & (now - at <= SINCE + TOGETHER)).any()]  # fmt: skip
+            falls.append((ids[rows], np.sort(np.concatenate([np.zeros(0), *keys])), domain in ("host", "leaf")))
+    found = np.zeros(len(rows), np.bool_)
+    for at, count in downs.oldest_first(rows):
+        alone = (count > 0) & (now - at <= SINCE)
+        for of, times, whole in falls:
+            alone &= (_near(times, _key(of, at, now)) <= ALONE) | ((of < 0) & (not whole))
+        found |= alone
+    return found
+
+
 def fell_alike(flapping: Observation, downs: Downs, now: float) -> Ints | None:
     """Per row that flaps the first one with which it fell SAME times, -1 none; None where more than COMPARED flap."""
     count = len(flapping.rows)
     if not 1 < count <= COMPARED:
         return None
-    times = np.full((count, DEPTH), np.nan)
-    for at, (fell, number) in enumerate(downs.oldest_first(flapping.rows)):
-        times[:, at] = np.where((number > 0) & (now - fell <= SINCE), fell, np.nan)
+    times = _times(downs, flapping.rows, now)
     near = np.abs(times[:, None, :, None] - times[None, :, None, :]) <= TOGETHER
     common = near.any(axis=3).sum(axis=2)
     same = np.minimum(common, common.T) >= SAME
     np.fill_diagonal(same, val=False)
     first = np.minimum(np.argmax(same, axis=1), np.arange(count))
     return np.where(same.any(axis=1), first, -1)
+
+
+def fell_beside(flapping: Observation, fell: Ints, downs: Downs, now: float) -> Floats:
+    """Per row that flaps the chance that links of other hosts, which do not, fell at its moments for reasons of their
+    own: for each of their falls there the share of the time that is so near to one of its; 1.0 where their leaf is
+    known, or of more than COMPARED."""
+    found, groups = np.ones(len(flapping.rows)), flapping.groups
+    ids, host = groups.ids["leaf"], groups.ids["host"]
+    own, others = flapping.rows[ids[flapping.rows] < 0], fell[ids[fell] < 0]
+    if not 0 < len(own) <= COMPARED or not 0 < len(others) <= COMPARED:
+        return found
+    mine, theirs = _times(downs, own, now), _times(downs, others, now)
+    near = (np.abs(mine[:, None, :, None] - theirs[None, :, None, :]) <= TOGETHER).any(axis=2).sum(axis=2)
+    common = np.where(host[own][:, None] != host[others][None, :], near, 0).sum(axis=1)
+    share = np.minimum(1.0, np.isfinite(mine).sum(axis=1) * 2 * TOGETHER / SINCE)
+    found[ids[flapping.rows] < 0] = share**common
+    return found
+
+
+def _times(downs: Downs, rows: Ints, now: float) -> Floats:
+    """Falls of each row within SINCE, NaN where it has fewer than DEPTH."""
+    times = [np.where((count > 0) & (now - at <= SINCE), at, np.nan) for at, count in downs.oldest_first(rows)]
+    return np.stack(times, axis=1)
 
 
 SAME = 3

@@ -128,6 +128,8 @@ TOGETHER_MODES: tuple[Mode, ...] = (
          {T.NVLINK_DOWN: 0.95, T.NVLINK_ERRORS: 0.95, T.GPU_FABRIC: 0.95}, word="common"),
     Mode("connections losing packets", "together_losses", "fault_domain", 12.5, {T.FLOW_LOSS: 0.9}, word="common",
          severity=Severity.WARNING),
+    Mode("adapters failing", "together_nics", "fault_domain", 12.5, {T.NIC_FAULT: 0.9, T.LINK_DOWN: 0.97},
+         word="common"),
 )  # fmt: skip
 """Of an unknown common cause (common_cause.py); never candidates of the noisy-OR."""
 

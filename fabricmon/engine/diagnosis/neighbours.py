@@ -6,6 +6,7 @@ from each other explain what began better than one that has both and all hosts i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from math import log
 from typing import NamedTuple
 
@@ -42,6 +43,15 @@ def run_of(units: Sequence[Beginning], domains: RowDomains, table: Kind) -> Host
         for at, owner, hosts in _orders(units, domains, table) if len(np.unique(owner)) == len(units)
     ]  # fmt: skip
     return min(runs, key=lambda run: run.within / run.of, default=None)
+
+
+def side_by_side(units: Sequence[Beginning], domains: RowDomains, table: Kind) -> list[list[Beginning]]:
+    """Units whose hosts are next to each other, by the first order that has such, where others are elsewhere."""
+    for at, owner, hosts in _orders(units, domains, table):
+        runs = [run for run in _HostRuns(at, owner, len(units), hosts).touching() if 1 < len(run) < len(units)]
+        if runs:
+            return [[units[number] for number in run] for run in runs]
+    return []
 
 
 class HostRun(NamedTuple):
@@ -104,6 +114,10 @@ class _HostRuns:
         self._low, self._high = low[self._units][first], ends[self._start[1:] - 1]
         each = np.unique(at)
         self._before = np.append(np.searchsorted(each, self._low), len(each))  # hosts of earlier runs
+
+    def touching(self) -> list[list[int]]:
+        """Numbers of the units of each run."""
+        return [self._units[begin:end].tolist() for begin, end in pairwise(self._start.tolist())]
 
     def apart(self, single: Sequence[float], several: float, anywhere: float) -> list[list[int]] | None:
         """Numbers of units that are one cause each: the division of the runs that is likeliest; None where their hosts

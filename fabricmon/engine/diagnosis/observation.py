@@ -21,6 +21,7 @@ class Observation:
     place   int[k], of hosts in the order of their names, -1 unknown; None: of none
     alike   int[k], of links that flap a number that those share which fell together again and again, -1 none; None: of
             none
+    beside  float[k], of links that flap the chance that others fell with them for reasons of their own; None: 1.0
     """
 
     groups: Groups
@@ -30,6 +31,7 @@ class Observation:
     before: Floats | None = None
     place: Ints | None = None
     alike: Ints | None = None
+    beside: Floats | None = None
 
 
 Observations = Mapping[SymptomType, Observation]

@@ -22,6 +22,7 @@ class Phenomenon:
     joins   seconds after the first beginning until which later ones join: of a setting at any time
     trails  the same of parts of which no map shows the leaf
     only_groups  single parts show it for reasons of no fault
+    without  types that none of it shows: who shows one is of another row
     unmapped  only such parts: where a map locates it, a known cause explains it or it is many
     pairs     two of such parts are enough: they fail at once, or fall together again and again
     local     of what is in one place: what began far from the rest has another cause (neighbours.py)
@@ -35,6 +36,7 @@ class Phenomenon:
     only_groups: bool = False
     joins: float = 0.0
     trails: float = 0.0
+    without: frozenset[SymptomType] = frozenset()
     unmapped: bool = False
     pairs: bool = False
     local: bool = False
@@ -50,7 +52,10 @@ PHENOMENA: tuple[Phenomenon, ...] = (
                moment=True),
     # ports of a switch that flaps show it one after the other, as long as it may take a leaf that restarts
     Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER, trails=FRESH, pairs=True, local=True),
-    Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN, T.NIC_FAULT}), TOGETHER, pairs=True, local=True),
+    # no cable and no switch makes an adapter fail
+    Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN}), TOGETHER, without=frozenset({T.NIC_FAULT}), pairs=True,
+               local=True),
+    Phenomenon(TOGETHER_MODES[10], frozenset({T.NIC_FAULT}), TOGETHER, local=True),
     # heat makes errors begin over many minutes
     Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE, joins=FRESH, pairs=True, local=True),
     Phenomenon(TOGETHER_MODES[4], frozenset({T.CONGESTION}), ONE_CAUSE, only_groups=True),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.falls import TOGETHER, fell_alike, fell_with_others
+from fabricmon.engine.diagnosis.falls import TOGETHER, fell_alike, fell_beside, fell_with_others
 from fabricmon.engine.diagnosis.gray import WEAK
 from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import AFTER, STALLED, PortHealth, PortWork, Unwell, unwell
@@ -277,8 +277,9 @@ def with_parts(domains: RowDomains, observations: Observations, ports: View, par
     if (fell := fell_with_others(found, ports.tracks.downs, ports.now)) is not None:
         found[SymptomType.LINK_FELL] = fell
     if (flapping := found.get(SymptomType.LINK_FLAPPING)) is not None:
-        alike = fell_alike(flapping, ports.tracks.downs, ports.now)
-        found[SymptomType.LINK_FLAPPING] = replace(flapping, alike=alike)
+        downs, now = ports.tracks.downs, ports.now
+        beside = None if fell is None else fell_beside(flapping, fell.rows, downs, now)
+        found[SymptomType.LINK_FLAPPING] = replace(flapping, alike=fell_alike(flapping, downs, now), beside=beside)
     leaf, socket = domains.port.ids["leaf"], domains.assigned.socket
     for domain, kinds in RUNS.items():
         mine = [found[kind] for kind in kinds if kind in found]

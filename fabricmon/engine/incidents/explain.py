@@ -9,7 +9,7 @@ from math import log
 import numpy as np
 from msgspec.structs import replace
 
-from fabricmon.catalogue.kinds import KINDS, Hardness
+from fabricmon.catalogue.kinds import KINDS, SHOWS, TRAFFIC, Hardness
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, WORDS
 from fabricmon.engine.diagnosis.diagnose import odds_text
@@ -171,6 +171,8 @@ def _labels(
     labels |= {key: value for symptom in symptoms for key, value in symptom.info.items()}
     if verdict.confidence < SURE:
         labels["suspected"] = "true"
+    if verdict.domain in GROUPS and verdict.explained.keys() <= LASTING | {VICTIM}:
+        labels[SHOWS] = TRAFFIC
     if len(hosts) == 1:
         labels["node"] = next(iter(hosts))
     return labels

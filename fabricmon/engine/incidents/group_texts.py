@@ -159,6 +159,7 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
     "links below their rate": ModeText("{bad} links came up below their rate together", _NO_MAP, _UNKNOWN),
     "adapters pausing": ModeText("{bad} adapters began to pause their switches together", _NO_MAP, _UNKNOWN),
     "GPUs with NVLink faults": ModeText("NVLinks of {bad} GPUs failed together", _NO_MAP, _UNKNOWN),
+    "adapters failing": ModeText("{bad} ports lost their adapters together", _NO_MAP, _UNKNOWN),
     "connections losing packets": ModeText("{bad} connections began to lose packets together", _NO_MAP, _UNKNOWN),
     "links with bit errors": ModeText("{bad} links began to have bit errors together", _NO_MAP, _UNKNOWN),
 }  # fmt: skip

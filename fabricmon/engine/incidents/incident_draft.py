@@ -71,6 +71,11 @@ class IncidentDraft(Struct, frozen=True, kw_only=True):
     ruled_out: tuple[RuledOut, ...] = ()
 
     @property
+    def own(self) -> frozenset[SymptomKey]:
+        """The claims without its effects on traffic; all of them where it has no others."""
+        return self.claims - self.effects or self.claims
+
+    @property
     def components(self) -> set[ComponentId]:
         """Components of the symptoms that it explains."""
         return {key.component for key in self.claims}

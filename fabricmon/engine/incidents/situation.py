@@ -229,10 +229,11 @@ class Situation:
         """Whether firing groups hold all that the draft claims: one, or several of which it has a minor part, as what
         is left of groups that recover is no new cause. Without evidence a group holds single members only. What else a
         member shows is held by its group, too: two groups of the same members would be named in turn."""
-        owners = {self._owner.get(key) or "" for key in draft.claims}
+        own = draft.claims if draft.group else draft.own
+        owners = {self._owner.get(key) or "" for key in own}
         if "" in owners and draft.group:
             groups = self._groups_around(draft, drafted)
-            owners = {self._owner.get(key) or groups.get(key.component, "") for key in draft.claims}
+            owners = {self._owner.get(key) or groups.get(key.component, "") for key in own}
         records = [self.firing[owner] for owner in owners if owner in self.firing]
         if not records or len(records) < len(owners) or id in owners:
             return False
@@ -303,13 +304,16 @@ class Situation:
         return self._shrink(id, record, left, present) if record.without_evidence(now) else None
 
     def _shrink(self, id: str, record: FiringIncident, left: set[SymptomKey], present: Present) -> Incident | None:
-        """Keep of a group without evidence what never recovered and no larger cause explains (law 5)."""
+        """Keep of a group without evidence what never recovered and no larger cause explains (law 5), with what else
+        these members show: alone it would open their incidents."""
         for draft in present.drafts.values():
             if _is_wide(draft):
                 left = left - draft.claims
-        self._release(id, record.claims - left)
-        record.claims = left
-        parts = sorted({str(key.component) for key in left})
+        members = {key.component for key in left}
+        kept = left | {key for key in record.effects if key.component in members}
+        self._release(id, record.claims - kept)
+        record.claims, record.effects = kept, kept - left
+        parts = sorted(map(str, members))
         if len(parts) <= FEW or record.draft is None:
             return self._resolve(id, present.now, "its remaining parts have incidents of their own now")
         incident, changed = followed(record.incident, _remains(record.draft, parts), present.now)
@@ -341,8 +345,8 @@ class Situation:
 
 
 def _is_wide(draft: IncidentDraft) -> bool:
-    """Whether a draft explains more than one component."""
-    return draft.group or len(draft.components) > 1
+    """Whether a draft explains more than one component; what it does to the traffic of others makes it no wider."""
+    return draft.group or len({key.component for key in draft.own}) > 1
 
 
 def _remains(draft: IncidentDraft, parts: list[str]) -> IncidentDraft:
