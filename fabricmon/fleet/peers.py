@@ -147,6 +147,8 @@ class Peers(RowState):
     _parts = per_row(np.int16)
     _missing = per_row(np.float32)
     _task = per_row(np.int64, -1)
+    _adapter = per_row(np.int64, -1)
+    _mean = per_row(np.float32, np.nan)  # x / median on average, also since it began to carry less
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
@@ -196,7 +198,8 @@ class Peers(RowState):
         for learned in (self._learned, self._parts):
             learned[:n][self._task[:n] != task] = 0  # its peers are others
         self._task[:n] = task
-        order = np.argsort(key, kind="stable")
+        self._adapter[rows] = np.where(adapter[rows] >= 0, adapter[rows], -1 - rows)  # unknown: one of its own
+        order = np.lexsort((self._adapter[rows], key))  # the ports of an adapter side by side
         rows, key = rows[order], key[order]
         starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
         group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
@@ -225,11 +228,12 @@ class Peers(RowState):
         rows, group, turn, share = rows[kept], group[kept], turn[kept], share[kept]
         if not len(rows):
             return
+        adapter = self._adapter[rows]
         now, pressure = read.now, read.pressure
         pausing = np.nan_to_num(pressure.pausing.latest[0, rows].astype(np.float64))
         usual, spread = _middle(group, share)
         stale = ~(now - self.evaluated[rows] <= FORGOTTEN)
-        against, own = self._against_own(rows, share / usual, stale)
+        against, own, recent = self._against_own(rows, share / usual, stale)
         paused = np.unique(turn[pausing > PAUSES])  # of the groups of other turns no medians are needed
         rests, jitter = np.zeros(len(rows)), np.zeros(len(rows))
         if len(paused):
@@ -238,14 +242,15 @@ class Peers(RowState):
         self._sum_up(rows, np.where(self._learned[rows] >= WINDOWS, share / usual / own, 1.0), stale, now)
         slower, fell = share < (1.0 - GAP) * usual, self._fell(rows, share)
         beside = self._beside(rows, group, share, stale, read)
-        beside = _of_few(beside & (slower | (fell & (against < 1.0 - CHANGED))), group, size)
+        beside = _of_few(beside & (slower | (fell & (against < 1.0 - CHANGED))), group, adapter)
         changed = slower & fell & (share < (1.0 - GAP) * own * usual)
         changed &= _low(against, *_middle(group, against), Z_OWN, GAP_OWN)
-        slow = _of_few(_low(share, usual, spread), group, size)
+        of_late = slower & _low(recent, *_middle(group, recent), Z_OWN, GAP_OWN) & (fell | self._always(rows, own))
+        slow = _of_few(_low(share, usual, spread), group, adapter) | _of_few(of_late, group, adapter)
         other = np.abs(against - 1.0) > CHANGED
-        slow |= changed & _of_few(other, group, size, every=True)
-        self.lone[rows] = np.bincount(group, other)[group] == other
-        slow |= _of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, size)
+        slow |= changed & _of_few(other, group, adapter, every=True)
+        self.lone[rows] = _adapters(other, group, adapter)[group] <= other
+        slow |= _of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, adapter)
         self._learn(rows[~stale], share[~stale], (share / usual)[~stale], (slow | beside)[~stale])
         beside_windows = np.where(self._lost(rows), _remember(self._beside_windows, rows, beside, stale), np.uint16(0))
         self.low[rows] = _SET_BITS[_remember(self._windows, rows, slow, stale) | beside_windows]
@@ -257,12 +262,13 @@ class Peers(RowState):
         self.evaluated[rows] = now
 
     def _beside(self, rows: Numbers, group: Numbers, share: Floats, stale: Bools, read: Read) -> Bools:
-        """Which carry less than the other adapters of their host, as their peers do not."""
+        """Which carry less than the other adapters of their host, as their peers do not; these alike, or it is known
+        what part it had."""
         low, ratio = np.zeros(len(rows), np.bool_), np.ones(len(rows))
         if self._siblings is not None:
             near = self._siblings.of(rows)
             carried = read.carried(near, np.isnan(read.of_line(near)))
-            found = self._siblings.shares(rows, share, near, carried, read.at_work(near, carried))
+            found, alike = self._siblings.shares(rows, share, near, carried, read.at_work(near, carried))
             known = np.isfinite(found)
             at = np.flatnonzero(known & (np.bincount(group, known)[group] >= LEAST_HOSTS))
             if len(at):
@@ -270,6 +276,7 @@ class Peers(RowState):
                 low[at] = _low(found[at], middle, spread, Z_OWN, GAP_OWN) & (spread <= ALIKE * middle)
                 ratio[at] = found[at] / middle
             self._learn_part(rows, found, low, stale)
+            low &= alike | (self._parts[rows] >= WINDOWS)
         recent = np.where(stale, ratio, self.of_host[rows])
         self.of_host[rows] = recent + (ratio - recent) * RECENT
         return low
@@ -298,16 +305,21 @@ class Peers(RowState):
         before = np.where(stale, np.nan, self.as_usual[rows])
         self.as_usual[rows] = np.where(missing == 0.0, now, before)
 
-    def _against_own(self, rows: Numbers, ratio: Floats, stale: Bools) -> tuple[Floats, Floats]:
+    def _against_own(self, rows: Numbers, ratio: Floats, stale: Bools) -> tuple[Floats, Floats, Floats]:
         """Share divided by median over the last WINDOWS windows, as a share of what it usually is, and that; 1 while
-        unknown."""
+        unknown. And that of the last WINDOWS windows by itself."""
         self._learned[rows[stale]] = 0
         learned = self._learned[rows]
         recent = np.where(learned > 0, self._recent[rows], ratio).astype(np.float64)
         self._recent[rows] = recent = recent + (ratio - recent) * RECENT
         known = learned >= WINDOWS
         own = np.where(known, self.own[rows], 1.0).astype(np.float64)
-        return np.where(known, recent / own, 1.0), own
+        return np.where(known, recent / own, 1.0), own, recent
+
+    def _always(self, rows: Numbers, own: Floats) -> Bools:
+        """Which carry so much less than their peers as long as is known, or of which nothing is known yet: of others
+        that carry what they did only the peers changed."""
+        return np.asarray((self._learned[rows] < WINDOWS) | (own < 1.0 - GAP_OWN))
 
     def _fell(self, rows: Numbers, share: Floats) -> Bools:
         """Which carry less than they usually do, whatever their peers do: where the median rose they do not."""
@@ -317,12 +329,15 @@ class Peers(RowState):
 
     def _learn(self, rows: Numbers, share: Floats, ratio: Floats, slow: Bools) -> None:
         """Take over what share divided by median is now. Of a row that is low, or carries more or less than usual, it
-        counts as one of USUAL windows: else a burst of minutes would be usual, and what follows it low."""
+        counts as one of USUAL windows: else a burst of minutes would be usual, and what follows it low. Once a row
+        begins to carry less, what is usual is what it was before."""
         learned = np.minimum(self._learned[rows] + 1, USUAL)
-        own = np.where(learned > 1, self.own[rows], ratio)
+        own, mean = (np.where(learned > 1, of[rows], ratio) for of in (self.own, self._mean))
         odd = slow | ((learned > WINDOWS) & (np.abs(self._recent[rows] / own - 1.0) > CHANGED))
         weight = 1.0 / np.where(odd, USUAL, learned)
-        self.own[rows] = own + (ratio - own) * weight
+        self._mean[rows] = mean = mean + (ratio - mean) * weight
+        settled = (learned <= WINDOWS) | (self._missing[rows] == 0.0)
+        self.own[rows] = np.where(settled, mean, own + (mean - own) / USUAL)
         past = np.where(learned > 1, self._past[rows], share)
         self._past[rows] = past + (share - past) * weight
         self._learned[rows] = learned
@@ -365,10 +380,19 @@ def _of_other_rails(group: NDArray[Any], name: NDArray[Any], node: NDArray[Any])
     return np.asarray(strange & (2 * np.bincount(host, strange)[host] < np.bincount(host)[host]))
 
 
-def _of_few(slow: Bools, group: Numbers, size: Numbers, every: bool = False) -> Bools:
-    """Those of groups of which MINORITY at most are; `every`: all rows of such groups."""
-    few = np.bincount(group, slow)[group] <= np.maximum(1.0, MINORITY * size[group])
+def _of_few(slow: Bools, group: Numbers, adapter: Numbers, every: bool = False) -> Bools:
+    """Those of groups of which MINORITY of the adapters at most are; `every`: all rows of such groups."""
+    at_work = _adapters(np.ones(len(group), np.bool_), group, adapter)
+    few = (_adapters(slow, group, adapter) <= np.maximum(1.0, MINORITY * at_work))[group]
     return np.asarray(few if every else few & slow)
+
+
+def _adapters(shows: Bools, group: Numbers, adapter: Numbers) -> Numbers:
+    """Of each group the number of adapters of which a port shows it; those of an adapter are side by side."""
+    at = np.flatnonzero(shows)
+    new = np.ones(len(at), np.bool_)
+    new[1:] = (adapter[at[1:]] != adapter[at[:-1]]) | (group[at[1:]] != group[at[:-1]])
+    return np.bincount(group[at[new]], minlength=int(group[-1]) + 1)
 
 
 def _middle(group: Numbers, value: Floats) -> tuple[Floats, Floats]:

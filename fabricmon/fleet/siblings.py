@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 
 from fabricmon.fleet.row_state import Bools, Floats, Numbers
 
+ALIKE = 0.75
+"""Share of the median of a host's other adapters that the least of them carries where they do the same work: a quarter
+less counts as slow (docs/methods.md#peer-comparison)."""
+
 
 class Siblings:
     """The ports that are compared, by host and adapter.
@@ -37,9 +41,12 @@ class Siblings:
         wanted[-1] = False
         return self._rows[wanted[self._node[self._rows]]]
 
-    def shares(self, rows: Numbers, value: Floats, near: Numbers, carried: Floats, at_work: Bools) -> Floats:
+    def shares(
+        self, rows: Numbers, value: Floats, near: Numbers, carried: Floats, at_work: Bools
+    ) -> tuple[Floats, Bools]:
         """Value of each row divided by the least that another adapter of its host carries on average of its ports, NaN
-        without two others at work. The least, as one of them may have work of its own.
+        without two others at work. The least, as one of them may have work of its own. And whether the others are
+        alike: that least is no less than ALIKE of their median.
 
         near, carried, at_work  what `of` gave, the value of each and whether it counts
         """
@@ -56,5 +63,7 @@ class Siblings:
         found = np.full(len(rows), np.nan)
         least = order[first[at[several]]]
         least = np.where(adapters[least] == own[several], order[first[at[several]] + 1], least)
-        found[several] = value[several] / mean[least]
-        return found
+        middle = mean[order[first[at[several]] + (count[at[several]] + 1) // 2]]  # of the others, if it is the least
+        alike = np.zeros(len(rows), np.bool_)
+        found[several], alike[several] = value[several] / mean[least], mean[least] >= ALIKE * middle
+        return found, alike

@@ -8,13 +8,23 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from fabricmon.fleet.pressure import NOTICES, RECEIVE
+from fabricmon.fleet.peers import MINORITY
+from fabricmon.fleet.pressure import FALLS, NOTICES, RECEIVE
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
-from fabricmon.rules.neighbours import Groups, host_ports_up, neighbourhood, others_count, others_mean
+from fabricmon.rules.neighbours import Bools, Groups, Rows, host_ports_up, neighbourhood, others_count, others_mean
 from fabricmon.rules.promql import ON_PORT, Alert, Translation, family, metric
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, Share, reading
+from fabricmon.rules.waiting import lasting_waits
 from fabricmon.units import Duration
+
+USUAL = 0.75
+"""Share of what a full port receives that it usually does at most where its peers receive nearly as much: a quarter
+less, as in the comparison of a port with its own past (docs/methods.md#peer-comparison)."""
+LEARNED = 12
+"""Slots of 10 s at work before that, from which on its mean counts, as in the comparison of peers."""
+UNUSUAL = 3.0
+"""Times its usual wait, and that of the other ports of its host, that a sender waits then; as congestion."""
 
 ELSEWHERE = ("storage", "management")
 """Roles of ports that many senders use by design."""
@@ -85,6 +95,32 @@ def _candidates(view: View, params: IncastParams) -> NDArray[np.intp]:
     return rows
 
 
+def _rose_alone(view: View, rows: Rows, groups: Groups) -> Bools:
+    """Those of some rows that usually received USUAL of it at most, before the last FALLS slots, as few of their
+    neighbourhood did: of loaded peers no port can receive `apart` times as much."""
+    if not len(rows):
+        return np.zeros(0, np.bool_)
+    pressure, n = view.tracks.pressure, view.n
+    received, receive = pressure.received, pressure.traffic.recent[RECEIVE]
+    before = received.before(rows, pressure.traffic.history(RECEIVE, rows, FALLS))
+    found = (before <= USUAL * receive[rows]) & received.of(rows, FALLS + LEARNED)
+    at_work = pressure.busy[:n] & view.present
+    more = at_work & (received.mean[:n] <= USUAL * receive[:n])
+    some = np.maximum(1, MINORITY * (others_count(at_work, groups, rows) + 1))
+    return np.asarray(found & (others_count(more, groups, rows) + 1 <= some))
+
+
+def _with_new_senders(view: View, rows: Rows, groups: Groups, params: IncastParams) -> Rows:
+    """Those of some rows that slow others down more than usual: by CNPs, or by waits that are new."""
+    if not len(rows):
+        return rows
+    waits = np.flatnonzero(waiting(view, params) & np.isin(groups, groups[rows]))
+    new = np.zeros(view.n, np.bool_)
+    new[waits[lasting_waits(view, waits, UNUSUAL)]] = True
+    count = np.maximum(others_count(slowed(view, params), groups, rows), others_count(new, groups, rows))
+    return np.asarray(rows[count >= params.senders])
+
+
 def test(view: View, params: IncastParams) -> Outcome:
     pressure, n = view.tracks.pressure, view.n
     receive = pressure.traffic.recent[RECEIVE, :n]
@@ -106,6 +142,8 @@ def test(view: View, params: IncastParams) -> Outcome:
             share[busy] = pressure.marked(busy)
             more = ~(share[rows] < params.apart * others_mean(share, pressure.busy[:n], groups, rows))
             alone &= full | more
+        rose = rows[full & ~alone]
+        fire[_with_new_senders(view, rose[_rose_alone(view, rose, groups)], groups, params)] = True
         rows = rows[alone]
         if len(rows):
             fire[rows] = senders(view, rows, groups, params) >= params.senders
@@ -182,7 +220,8 @@ RULE = Rule(
         "is healthy; the traffic of the job is the cause."
     ),
     decision=(
-        "This port receives at line rate, or 5 % of its packets are ECN-marked, far more than its peers, while at "
+        "This port receives at line rate, or 5 % of its packets are ECN-marked, far more than its peers, or, at line "
+        "rate, a third more than it usually does, which few of its peers do, while at "
         "least four senders are slowed down in the same window and the port itself does not pause its switch: its link "
         "is oversubscribed. The downlink of its leaf is full. Its hardware is healthy. Without counters per peer the "
         "senders are the ports of its neighbourhood that slow down at that time."

@@ -16,12 +16,19 @@ from fabricmon.rules.promql import ON_NODE, ON_PORT, Alert, Translation, any_of,
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
 from fabricmon.units import Duration
 
+FEW = 0.01
+"""Share of the hosts of one kind of adapter, idle alike, that may be below full speed where that is no saving of power:
+hosts that save it by a setting of theirs are so few with a probability of 2 %, where any share of them is as likely
+(docs/methods.md#pcie-degraded)."""
+COMPARED = 256
+"""Adapters at full speed that are looked at for that (design choice): enough for two that are slow."""
+
 
 class PcieDegradedParams(RuleParams, frozen=True):
     """Limits of pcie_degraded (docs/methods.md#pcie-degraded).
 
     width  least share of its possible lanes, of the worst link on the path
-    speed  least share of its possible speed, of adapters that carry traffic, or that are idle beside idle ones which do
+    speed  least share of its possible speed, of adapters that carry traffic, or that are idle as others are which do
            not lower theirs: devices lower it to save power
     idle   time without traffic after which the speed of an adapter is unknown; before, it is neither low nor full
     hold   time for which a link must be below (three polls: a link that retrains is below for moments, and a device
@@ -38,7 +45,7 @@ class PcieDegradedParams(RuleParams, frozen=True):
 
 class Slow(NamedTuple):
     """Rows with all their lanes below their speed: of adapters that carry traffic, that are idle, and those of the idle
-    ones beside which others are at full speed."""
+    ones beside which others are at full speed, or which are alone on their hosts and few among such."""
 
     busy: Rows
     idle: Rows
@@ -52,7 +59,9 @@ def _slow(view: View, params: PcieDegradedParams) -> Slow:
         return Slow(rows, rows, rows)
     work = view.adapter_work(rows)
     idle = _idle(work, view.now, params)
-    return Slow(rows[work.now], rows[idle], _others_are_full(view, rows[idle & work.up], params))
+    up = rows[idle & work.up]
+    alone = np.concatenate([_others_are_full(view, up, params), _few_of_the_fleet(view, up, params)])
+    return Slow(rows[work.now], rows[idle], alone)
 
 
 def test(view: View, params: PcieDegradedParams) -> Outcome:
@@ -65,7 +74,7 @@ def test(view: View, params: PcieDegradedParams) -> Outcome:
     return Outcome(
         fire=below,
         clear=~narrow & ~(speed < params.speed),
-        # the speed of an idle device shows nothing where none of its host is at full speed
+        # the speed of an idle device shows nothing where no other is at full speed
         known=view.present & read & view.fresh("pcie_path_width") & (below | ~unknown),
         value=np.fmin(width, speed),
     )
@@ -94,6 +103,26 @@ def _others_are_full(view: View, rows: Rows, params: PcieDegradedParams) -> Rows
     return rows[quick[mine] >= slow[mine]]
 
 
+def _few_of_the_fleet(view: View, rows: Rows, params: PcieDegradedParams) -> Rows:
+    """Those of some idle adapters below their speed that are the only ones of their kind on their hosts, and FEW of all
+    such hosts whose adapter is idle: only they would save power."""
+    if not len(rows):
+        return rows
+    kind = np.column_stack([view.value("pcie_max_speed"), view.value("pcie_max_width"), view.value("pcie_path_speed")])
+    found: list[Rows] = []
+    for speed, width in np.unique(kind[rows, :2], axis=0).tolist():
+        alike = np.flatnonzero((kind[:, 0] == speed) & (kind[:, 1] == width) & view.present & (view.node >= 0))
+        only = alike[np.bincount(view.node[alike])[view.node[alike]] == 1]
+        slow, full = np.intersect1d(rows, only), only[kind[only, 2] >= params.speed]
+        if not len(slow) or len(full) * FEW < len(slow) * (1 - FEW):
+            continue
+        some = full[:: -(-len(full) // COMPARED)]
+        work = view.adapter_work(some)
+        if np.sum(work.up & _idle(work, view.now, params)) * FEW >= len(slow) * (1 - FEW):
+            found.append(slow)
+    return np.concatenate(found) if found else np.zeros(0, np.intp)
+
+
 def evidence(view: View, row: int, params: PcieDegradedParams) -> tuple[Evidence, ...]:
     formula = "PCIe link below the capability of both ends"
     who = view.label(row, "owner") or view.label(row, "class") or "device"
@@ -108,7 +137,8 @@ def evidence(view: View, row: int, params: PcieDegradedParams) -> tuple[Evidence
         found.append(reading(own + worst, formula, share, limit, share < limit, f"pcie_degraded.{what}"))
     found.sort(key=lambda e: not e.for_it)
     if row in _slow(view, params).alone:
-        found.append(reading("it is idle; others of its kind on its host are idle, too, and at full speed"))
+        where = "on its host are idle, too, or on most hosts, and at full speed"
+        found.append(reading(f"it is idle; others of its kind {where}"))
     return tuple(found) or (reading(f"{who}: PCIe link unknown", for_it=False),)
 
 
@@ -147,7 +177,8 @@ RULE = Rule(
         "The PCIe link of this device, or of a bridge between it and the CPU, has fewer lanes or a lower speed than "
         "both its ends support. A card with more lanes than its slot is no fault: both ends are compared. The speed "
         "counts while the adapter carries traffic, or while as many of its kind on its host are idle, too, and at full "
-        "speed: devices lower it to save power. Of GPUs it does not count."
+        "speed, or, where it is the only one there, nearly all of the fleet: devices lower it to save power. Of GPUs "
+        "it does not count."
     ),
     action=(
         "Check the errors of both ends of the link (`fabricmon_pcie_aer_*` on the node's /metrics, `lspci -vvv` for "

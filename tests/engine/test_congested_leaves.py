@@ -52,3 +52,12 @@ def test_most_of_a_leaf_that_wait_are_the_leaf_unless_it_is_all_of_a_rail(
     rails: list[int], rows: list[int], named: list[tuple[str, int]]
 ) -> None:
     assert congested(rails, rows) == named
+
+
+@pytest.mark.parametrize(("elsewhere", "named"), [(0, [("rail", 0)]), (1, [("rail", 0)]), (3, [])])
+def test_most_of_a_leaf_that_wait_are_the_leaf_only_where_few_ports_of_most_others_wait(
+    elsewhere: int, named: list[tuple[str, int]]
+) -> None:
+    leaves = range(12)
+    rows = [*range(7), *(PORTS * leaf + at for leaf in leaves[1:] for at in range(elsewhere))]
+    assert congested([*leaves], rows) == named

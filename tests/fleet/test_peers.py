@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fabricmon.fleet import link
-from fabricmon.fleet.peers import EVERY, FORGOTTEN, LEAST, LEAST_HOSTS, TURNS, WINDOWS, Peers
+from fabricmon.fleet.peers import EVERY, FORGOTTEN, LEAST, LEAST_HOSTS, RECENT, TURNS, WINDOWS, Peers
 from fabricmon.fleet.tracks import Tracks
 from fabricmon.model import Kind
 from fabricmon.topology.domains import assign
@@ -59,9 +59,9 @@ class Rails:
         self.table.domains.ids["job"] = ids
 
 
-def lows(share: list[float], pausing: list[float], beside: list[float]) -> list[bool]:
+def lows(share: list[float], pausing: list[float], beside: list[float], recent: list[float]) -> list[bool]:
     """Which ports of one group at work are low; `beside`: what another port of their hosts carries at least, NaN
-    without two others."""
+    without two others; `recent`: the average of share / median."""
     usual, rests = statistics.median(share), statistics.median(pausing)
     spread = 1.4826 * statistics.median(abs(x - usual) for x in share)
     jitter = 1.4826 * statistics.median(abs(x - rests) for x in pausing)
@@ -74,7 +74,11 @@ def lows(share: list[float], pausing: list[float], beside: list[float]) -> list[
         apart = max(1.4826 * statistics.median(abs(x - middle) for x in of_host.values()), 0.02 * middle)
         for at, x in of_host.items() if apart <= 0.05 * middle else ():
             slower[at] = middle - x > 6.0 * apart and x < 0.75 * middle and share[at] < 0.92 * usual
-    few = [found for found in (low, pauses, slower) if sum(found) <= max(1.0, 0.1 * len(found))]
+    mean = statistics.median(recent)
+    around = max(1.4826 * statistics.median(abs(x - mean) for x in recent), 0.02 * mean)
+    of_late = [mean - x > 6.0 * around and x < 0.75 * mean for x in recent]
+    lately = [late and x < 0.92 * usual for late, x in zip(of_late, share, strict=True)]
+    few = [found for found in (low, pauses, slower, lately) if sum(found) <= max(1.0, 0.1 * len(found))]
     return [any(found[at] for found in few) for at in range(len(share))]
 
 
@@ -88,8 +92,9 @@ def test_windows_of_random_shares(seed: int) -> None:
         groups[rails.table.ids[row].name].append(row)
     seen: defaultdict[int, list[bool]] = defaultdict(list)
     usual = dict.fromkeys(rows, math.nan)
+    recent: dict[int, float] = {}
     rails.advance()
-    for _ in range(WINDOWS + 3):
+    for _ in range(WINDOWS + 1):  # as long as no past counts
         odd = [rng.random() < (0.9 if row in (3, 30) else 0.02) for row in rows]
         share = [rng.choice((0.4, 0.2, 0.005, 0.01) if one else (0.5, 0.5, 0.49, 0.47)) for one in odd]
         pausing = [rng.choice((0.06, 0.3) if rng.random() < 0.03 else (0.0, 0.04, math.nan)) for _ in rows]
@@ -109,7 +114,12 @@ def test_windows_of_random_shares(seed: int) -> None:
             of = rails.table.node
             others = [[shown[0][r] for r in busy if r != row and of[r] == of[row]] for row in works]
             beside = [min(carried) if len(carried) > 1 else math.nan for carried in others]
-            for row, low in zip(works, lows([shown[0][r] for r in works], paused, beside), strict=True):
+            middle = statistics.median(shown[0][r] for r in works)
+            for r in works:
+                before = recent[r] if len(seen[r]) > 1 else shown[0][r] / middle  # without that in which work began
+                recent[r] = before + (shown[0][r] / middle - before) * RECENT
+            late = [recent[r] for r in works]
+            for row, low in zip(works, lows([shown[0][r] for r in works], paused, beside, late), strict=True):
                 seen[row].append(low)
                 usual[row] = statistics.median(shown[0][r] for r in works)
                 assert rails.peers.size[row] == len(works)
@@ -332,7 +342,7 @@ def uneven(windows: int) -> tuple[list[float], Rails]:
     return pace, rails
 
 
-@pytest.mark.parametrize(("before", "after", "low"), [(40, 19, 12), (1, 19, 0), (40, 10, 3)])
+@pytest.mark.parametrize(("before", "after", "low"), [(40, 19, 12), (1, 19, 0), (40, 10, 5)])
 def test_a_port_that_changes_among_ports_that_differ_is_low(before: int, after: int, low: int) -> None:
     """The shares of the others spread more than the change of one, which it needs WINDOWS windows to be known by."""
     pace, rails = uneven(before)
@@ -341,6 +351,70 @@ def test_a_port_that_changes_among_ports_that_differ_is_low(before: int, after: 
         rails.window()
     assert rails.peers.low[:8].tolist() == [low if row == 5 else 0 for row in range(8)]
     assert rails.peers.own[5] == pytest.approx(pace[5] / statistics.median(pace), rel=0.06) or not low
+
+
+def test_what_a_port_lost_is_no_part_of_what_is_usual_for_it_while_little_is_known() -> None:
+    pace, rails = uneven(25)
+    rails.set([0.68 * one if row == 2 else one for row, one in enumerate(pace)], [0.0] * 8)
+    for _ in range(5 * WINDOWS):
+        rails.window()
+    assert rails.peers.low[2] == WINDOWS
+    assert rails.peers.of_own[2] == pytest.approx(0.68, abs=0.02)
+
+
+@pytest.mark.parametrize(("part", "low"), [(0.65, True), (0.8, False)])
+def test_a_port_whose_windows_differ_as_its_peers_do_is_low_by_its_average(part: float, low: bool) -> None:
+    """Work comes in pulses, of which a window has more or fewer."""
+    rng, rails = random.Random(1), Rails(16, 1)
+    rails.advance()
+    for _ in range(4 * WINDOWS):
+        pulses = [rng.choice((0.45, 0.5, 0.55)) for _ in range(16)]
+        rails.set([part * one if row == 5 else one for row, one in enumerate(pulses)], [0.0] * 16)
+        rails.window()
+    assert (rails.peers.low[5] >= 10) == low
+    assert rails.peers.low[[0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]].max() < 10
+
+
+def test_a_port_that_carries_what_it_did_is_not_low_by_its_average_where_most_carry_more() -> None:
+    rails = Rails(16, 1)
+    rails.advance()
+    for _ in range(2 * WINDOWS):
+        rails.window()
+    for at in range(2 * WINDOWS):
+        rails.set([0.5 if row == 5 else (0.64, 0.8, 0.96)[(row + at) % 3] for row in range(16)], [0.0] * 16)
+        rails.window()
+    assert rails.peers.low[5] < 10
+
+
+@pytest.mark.parametrize(("slow", "found"), [((4, 5), [4, 5]), ((4, 6), [])])
+def test_two_ports_of_one_adapter_are_one_of_few(slow: tuple[int, int], found: list[int]) -> None:
+    rails = Rails(16, 1)
+    rails.jobs({})
+    domains = rails.table.domains
+    assert domains is not None
+    domains.ids["nic"] = np.arange(rails.n, dtype=np.int32) // 2
+    rails.advance()
+    rails.window()
+    rails.set([0.2 if row in slow else 0.5 for row in range(16)], [0.0] * 16)
+    rails.window()
+    assert np.flatnonzero(rails.peers.low[:16]).tolist() == found
+
+
+@pytest.mark.parametrize(("others", "low"), [((0.1, 0.1, 0.1), True), ((0.06, 0.1, 0.2), False)])
+def test_a_port_is_not_compared_with_the_other_adapters_of_a_host_that_are_unlike(
+    others: tuple[float, float, float], low: bool
+) -> None:
+    """A host without a job beside those of one: its adapters do different work."""
+    rails = Rails(48, 4)
+    mine = [row for row, c in enumerate(rails.table.ids[: rails.n]) if c.node.endswith("010")]
+    share = [0.5] * rails.n
+    for row, one in zip(mine, (0.03, *others), strict=True):
+        share[row] = one
+    rails.set(share, [0.0] * rails.n)
+    rails.advance()
+    for _ in range(2 * WINDOWS):
+        rails.window()
+    assert (rails.peers.low_on_host[mine[0]] >= 10) == low
 
 
 def test_a_lasting_change_is_the_usual_share_after_hours() -> None:

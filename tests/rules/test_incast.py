@@ -51,6 +51,33 @@ def test_a_fabric_that_is_used_well_is_no_incast() -> None:
     assert quiet(ports)
 
 
+def test_among_loaded_peers_a_port_that_becomes_full_alone_as_others_are_slowed_down_is_overrun() -> None:
+    ports = Pressed()
+    ports.work(ports.rates, 0.68)
+    ports.polls(40)
+    ports.rate([RECEIVER], phy_rx=0.97 * RATE)
+    ports.rate(SENDERS, cnp_handled=2000.0)
+    assert ports.until("incast", 12) is not None
+    assert ports.open("incast") == {RECEIVER}
+
+
+def test_a_port_that_was_as_full_before_or_fills_with_its_peers_is_not_overrun() -> None:
+    ports = Pressed()
+    ports.work(ports.rates, 0.68)
+    ports.rate([RECEIVER], phy_rx=0.97 * RATE)
+    ports.polls(40)
+    ports.rate(SENDERS, cnp_handled=2000.0)
+    ports.polls(20)
+    assert quiet(ports)
+    ports = Pressed()
+    ports.work(ports.rates, 0.68)
+    ports.polls(40)
+    ports.work(ports.rates, 0.93)
+    ports.rate(SENDERS, cnp_handled=2000.0)
+    ports.polls(20)
+    assert quiet(ports)
+
+
 def test_few_senders_or_a_receiver_that_pauses_are_no_incast() -> None:
     ports = Pressed()
     fan_in(ports)

@@ -107,6 +107,22 @@ def test_the_pcie_speed_of_an_idle_adapter_counts_beside_idle_ones_at_full_speed
     assert all("others of its kind on its host are idle, too" in one.evidence[-1].text for one in held)
 
 
+@pytest.mark.parametrize(
+    ("hosts", "slow", "busy", "told"), [(101, 1, 0, 1), (90, 1, 0, 0), (150, 2, 0, 0), (101, 1, 20, 0)]
+)
+def test_the_pcie_speed_of_the_only_idle_adapter_of_its_host_counts_where_it_is_one_of_a_hundred(
+    hosts: int, slow: int, busy: int, told: int
+) -> None:
+    ports = Pressed(hosts=hosts, nics=1)
+    ports.work(ports.rates, 0.0)
+    ports.work([(host, 0) for host in range(10, 10 + busy)], 0.4)
+    for host in range(3, 3 + slow):
+        ports.speed[host, 0] = 0.25
+    ports.polls(20)
+    held = [one.symptom for one in ports.rule_states.by_rule["pcie_degraded"].open.values()]
+    assert [one.component.node for one in held] == ["host-003"] * told
+
+
 def test_the_width_of_an_idle_adapter_is_judged() -> None:
     ports = Pressed()
     ports.work(ports.rates, 0.0)

@@ -19,6 +19,7 @@ from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.partial import log_marginal
 from fabricmon.engine.diagnosis.search import NoisyOrProblem, Search
 from fabricmon.engine.diagnosis.verdict import Alternative, FaultVerdict
+from fabricmon.engine.diagnosis.waiting_everywhere import waiting_share
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
 
 AMBIGUOUS = log(10.0)  # nats within which alternatives are ambiguous (docs/methods.md#confidence)
@@ -76,7 +77,7 @@ class Candidates:
             cost.append(price)
             positive.append(at)
             weight.append(w)
-        leaks = LEAK | {SymptomType.AGENT_SILENT: silence}
+        leaks = LEAK | {SymptomType.AGENT_SILENT: silence, SymptomType.CONGESTION: waiting_share(observations)}
         leak = np.array([leaks[kind] for kind in self.types], np.float64)
         self.problem = NoisyOrProblem(
             _floats(cost), leak[self.kind_of], _ints(cause), _ints(positive), _floats(weight), np.array(sort, np.int64)
