@@ -232,17 +232,17 @@ def _where(mode: Mode, here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask)
 
 def _of_a_part(here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask, uplinks: float) -> float | None:
     """Nats of a leaf that loses some of its packets, given those of its uplinks: by flows that have both ends inside,
-    or by many ports that lose alike, and more than others."""
+    or by many ports that lose alike, and more than others; the greater of the two."""
     inside = shows & mine
+    found: list[float] = []
     alike = inside & most_alike(here.ratio, inside)
     if alike.sum() >= GRAY_LEAST:
         clear = contrast(here.ratio, alike, shows & ~mine, STANDS_OUT)
-        if clear > 0.0:
-            return max(uplinks, 0.0) + clear
-    if inside.sum() * PART_LEAST < shows.sum():
-        return None
-    sent, got = ((int((end & mine).sum()), int((end & scope & ~mine).sum())) for end in (shows, here.towards))
-    return uplinks + _both_inside(sent, got, int(mine.sum()), int((scope & ~mine).sum()))
+        found += [max(uplinks, 0.0) + clear] if clear > 0.0 else []
+    if inside.sum() * PART_LEAST >= shows.sum():
+        sent, got = ((int((end & mine).sum()), int((end & scope & ~mine).sum())) for end in (shows, here.towards))
+        found.append(uplinks + _both_inside(sent, got, int(mine.sum()), int((scope & ~mine).sum())))
+    return max(found, default=None)
 
 
 def _both_inside(senders: tuple[int, int], receivers: tuple[int, int], ports: int, rest: int) -> float:
