@@ -434,7 +434,8 @@ class Incident(Struct, frozen=True):
     id         deterministic: the same cause gets the same id on every server (engine.situation.incident_id).
     kind       words of the scenario catalogue: link_down, link_flapping, link_errors, link_degraded, nic_fault,
                fault_domain, agent_silent, host_unreachable, telemetry_quality, maintenance, ...
-    component  "link(host-007/mlx5_3/1)", with the far end when known "link(host-007/mlx5_3/1, leaf-3/12)",
+    component  "link(host-007/mlx5_3/1)", with the far end when known "link(host-007/mlx5_3/1, leaf-3/12)", one of two
+               cables "link(leaf-1/9, spine-0/1, leaf-2/9, spine-0/2)" (docs/methods.md#cables-in-series),
                "nic(host-007/mlx5_3)", "host(host-007)", "leaf(su1/rail2)", "rail(su1/6)", "power(rack-2)".
     members    bad of all members of the component ("32 of 32").
     """

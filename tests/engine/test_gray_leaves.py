@@ -76,6 +76,14 @@ def test_flows_with_both_ends_below_a_leaf_are_lost_in_it() -> None:
     assert found.confidence >= 0.9
 
 
+@pytest.mark.parametrize("less", [1.35e-3, 1.5e-3])
+def test_losses_that_stand_out_a_little_take_nothing_from_where_flows_end(less: float) -> None:
+    """They are 1.4 times those of others, or less."""
+    found = verdict({4: (2e-3,) * 16, 7: (less,) * 4}, {4: 16, 7: 4})
+    assert (found.mode.name, found.group) == ("part of a leaf losing packets", 4)
+    assert found.confidence >= 0.9
+
+
 @pytest.mark.parametrize("receivers", [{}, {3: 3, 5: 3}])
 def test_flows_that_may_leave_a_leaf_are_not_lost_in_it_for_sure(receivers: dict[int, int]) -> None:
     """Who receives is not seen, or is elsewhere: an uplink may lose what it sends, and nothing that it receives."""

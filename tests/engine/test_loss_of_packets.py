@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fabricmon.engine import Engine
+from fabricmon.forms.cables import cables_of
 from fabricmon.model import Incident, Maintenance, Severity
 from fabricmon.rules.rule import Scope
 from fabricmon.sim import shapes
@@ -128,6 +129,35 @@ def test_a_gray_cable_between_switches_is_named_with_its_two_ends() -> None:
     assert incident.component.startswith("link(su2-rail0-leaf/")
     assert len(incident.candidates) == 2
     assert all(candidate.startswith("port(") for candidate in incident.candidates)
+
+
+SERIES = "link(su0-rail0-leaf/12, plane0-spine-003/1, su1-rail0-leaf/12, plane0-spine-003/2)"
+
+
+def test_cables_that_no_flow_separates_are_named_together() -> None:
+    """A spine with two leaves: all flows through one of its cables pass the other."""
+    graph = shapes.rail_optimised(2, 8, 2, 4, planes=True)
+    run = Run(flows=True, layout=Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=4))
+    run.strike("uplink_gray", "su1-rail0-leaf", "plane0-spine-003", ratio=0.01)
+    run.run(60)
+    (incident,) = run.told()
+    low, high = cables_of(SERIES)
+    assert (incident.kind, incident.component) == ("packet_loss", SERIES)
+    assert incident.title.startswith(f"One of 2 cables loses packets ({low} or {high}): ")
+    assert incident.candidates[:2] == (f"link({low})", f"link({high})")
+    assert not {"node", "device", "leaf"} & incident.labels.keys()
+    assert not any(SERIES in found.component for found in incident.ruled_out)
+    assert any(e.text.startswith("best explanation") and "as probable" not in e.text for e in incident.evidence)
+
+
+def test_maintenance_of_one_of_them_covers_the_incident() -> None:
+    graph = shapes.rail_optimised(2, 8, 2, 4, planes=True)
+    run = Run(flows=True, layout=Layout.from_graph(graph, gpus=1, nvlinks=1, storage=0, power_hosts=4))
+    now, cable = START + run.world.now, f"link({cables_of(SERIES)[1]})"
+    run.engine.maintenance([Maintenance("m-1", now, now + 900.0, components=(cable,))])
+    run.strike("uplink_gray", "su1-rail0-leaf", "plane0-spine-003", ratio=0.01)
+    run.run(60)
+    assert run.components() == []
 
 
 @pytest.mark.parametrize("flows", [False, True])

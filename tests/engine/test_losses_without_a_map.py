@@ -18,9 +18,11 @@ from fabricmon.engine.domains.groups import Groups
 PORTS, RAILS = 400, 4
 
 
-def verdicts(losses: Mapping[int, float], *, towards: tuple[int, ...] = (), mapped: int = 0) -> list[FaultVerdict]:
+def verdicts(
+    losses: Mapping[int, float], *, towards: tuple[int, ...] = (), mapped: int = 0, rails: int = RAILS
+) -> list[FaultVerdict]:
     """The verdicts on ports (row -> share of packets lost); row r is of rail r % RAILS. No leaf, plane or network is
-    known but of the last `mapped` rows."""
+    known but of the last `mapped` rows; of the others the rail is r % `rails`."""
     rows = np.arange(PORTS, dtype=np.int32)
     none = np.full(PORTS, -1, np.int32)
     known = np.where(rows >= PORTS - mapped, 0, -1).astype(np.int32)
@@ -29,7 +31,7 @@ def verdicts(losses: Mapping[int, float], *, towards: tuple[int, ...] = (), mapp
     ratio[list(losses)] = list(losses.values())
     lossy = np.array(sorted(losses))
     observation = Observation(Groups(ids), lossy, np.zeros(len(lossy)), np.ones(PORTS, np.bool_))
-    return gray(observation, ratio, np.isin(rows, towards), rows % RAILS)
+    return gray(observation, ratio, np.isin(rows, towards), np.where(known < 0, rows % rails, rows % RAILS))
 
 
 def test_one_port_that_loses_what_its_peers_lose_together_is_named() -> None:
@@ -69,6 +71,24 @@ def test_a_few_ports_that_lose_alike_are_none() -> None:
 
 def test_ports_that_a_map_lacks_are_not_taken_for_a_fabric_of_their_own() -> None:
     assert verdicts({40: 1.2e-3, 44: 4e-4, 48: 4e-4, 52: 4e-4}, mapped=300) == []
+
+
+@pytest.mark.parametrize("rails", [RAILS, PORTS])
+def test_a_port_that_a_map_lacks_may_be_the_lossy_one_of_those_in_it(rails: int) -> None:
+    """Rails of ports that the map lacks may have names of their own."""
+    peers = dict.fromkeys((104, 108, 112, 16), 3e-4)
+    (found,) = verdicts({40: 1.2e-3, **peers}, towards=(40,), mapped=300, rails=rails)
+    assert (found.domain, found.group) == ("link", 40)
+    assert found.confidence >= 0.9
+    assert found.effects[SymptomType.PACKET_LOSS].tolist() == sorted(peers)
+
+
+def test_ports_that_a_map_lacks_are_in_no_part_of_it() -> None:
+    """Twelve ports of a plane that lose alike are of the plane; four beside them that it lacks are not counted."""
+    losses = dict.fromkeys(range(200, 212), 5e-4)
+    (without,), (beside,) = (verdicts(losses | more, mapped=300) for more in ({}, dict.fromkeys(range(4), 5e-4)))
+    assert (without.domain, beside.domain) == ("plane", "plane")
+    assert without.explained[SymptomType.PACKET_LOSS].tolist() == beside.explained[SymptomType.PACKET_LOSS].tolist()
 
 
 def test_its_prior_is_that_of_any_part_of_several_ports() -> None:

@@ -33,6 +33,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     (f"rail({RAIL})", {"rail": RAIL, "leaf": LEAF}),
     ("leaf(su9/rail9)", {"leaf": "su9/rail9"}),
     ("link(su0-rail1-leaf/33, spine-1/4)", {}),
+    ("link(host-001/mlx5_1/1, su0-rail1-leaf/2, host-002/mlx5_1/1, su0-rail1-leaf/3)", {}),  # one of the two
     ("host(host-099)", {}),
     ("power(rack-2)", {}),
     ("3 separate faults", {}),

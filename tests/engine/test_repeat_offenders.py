@@ -62,6 +62,15 @@ def test_one_link_that_breaks_again_and_again_is_reported_with_count_and_days() 
     assert case.severity == "info"
 
 
+def test_one_of_two_cables_counts_for_neither() -> None:
+    offences, now = Offences(), 100 * DAY
+    times = [now - d * DAY for d in (20, 15, 11, 4, 3, 1)]
+    offences.note([incident("link(leaf-1/9, spine-0/1, leaf-2/9, spine-0/2)", times, "packet_loss")], now)
+    assert found(offences, now) == []
+    offences.note([incident("link(leaf-1/9, spine-0/1)", times, "packet_loss")], now)
+    assert found(offences, now) == [("link(leaf-1/9)", "6")]
+
+
 def test_a_host_is_reported_where_no_single_part_of_it_is() -> None:
     offences, now = Offences(), 100 * DAY
     for rail in range(6):

@@ -50,6 +50,11 @@ def test_a_cable_between_switches_has_the_hosts_below_its_lower_end(graph, reach
     assert reach.domain(f"link({leaf}, {spine})").hosts == hosts(graph, 0, 1)
 
 
+def test_one_of_two_cables_has_the_hosts_below_both(graph, reach):
+    one, other, spine = *names(graph, "leaf")[:2], names(graph, "spine")[0]
+    assert reach.domain(f"link({one}/3, {spine}/1, {other}/3, {spine}/2)").hosts == hosts(graph, 0, 1, 2, 3)
+
+
 def test_what_is_a_hosts_own_or_unknown_puts_no_other_at_risk(graph, reach):
     host, leaf = sorted(graph.hosts)[0], names(graph, "leaf")[0]
     for own in (f"nic({host}/mlx5_0)", f"link({host}/mlx5_0/1, {leaf}/1)", f"host({host})", "spine(nobody)", ""):

@@ -94,6 +94,17 @@ def test_the_incidents_of_a_thing(around: Surroundings) -> None:
         assert unit.concerns(made, set(unit.rows.tolist()), around.fleet) is of_unit
 
 
+def test_one_of_two_cables_is_of_both_and_leads_to_both(around: Surroundings) -> None:
+    other = "su9-rail9-leaf/9, spine-99/9"
+    html = unescape(link_of(around, f"link({other}, {CABLE})")).replace("+", "%20")
+    assert f'<a href="named?kind=cable&name={quote(CABLE, "")}">' in html
+    assert f"<code>link({other})</code> or <a" in html
+    cable = find_named("cable", CABLE, around)
+    assert cable is not None
+    for names, of_it in ((f"{other}, {CABLE}", True), (f"{CABLE}, {other}", True), (other, False)):
+        assert cable.concerns(incident(component=f"link({names})", parts=()), set(), around.fleet) is of_it
+
+
 def test_a_drawing_has_a_box_for_each_and_lines_only_between_boxes() -> None:
     low = [Box(f"n{at}", f"host-{at:03}", f"node?name={at}", "ok") for at in range(MAX_BOXES + 3)]
     top = [Box("leaf", "leaf<1>", "named?x", "critical")]

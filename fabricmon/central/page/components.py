@@ -18,6 +18,7 @@ from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.row_state import Numbers
 from fabricmon.fleet.utilisation import Utilisation
 from fabricmon.fleet.view import View
+from fabricmon.forms.cables import cables_of
 from fabricmon.forms.natural import natural
 from fabricmon.model import ComponentId, Kind
 
@@ -55,7 +56,9 @@ class Value:
 
 def link_of(around: Surroundings, word: str) -> str:
     """A link to what a text names: "host-007", "host-007/mlx5_3/1", "leaf(su1/rail2)", "link(host-007/mlx5_3/1,
-    leaf-3/12)", or the name of a switch."""
+    leaf-3/12)", or the name of a switch; one to each of several cables."""
+    if len(cables := cables_of(word)) > 1:
+        return " or ".join(link_of(around, f"link({cable})") for cable in cables)
     kind, inside = "", word
     if word.endswith(")"):
         kind, _, inside = word[:-1].partition("(")

@@ -15,6 +15,7 @@ from fabricmon.central.page.map_layout import UNIT_LABELS
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.row_state import Numbers
 from fabricmon.fleet.table import Table
+from fabricmon.forms.cables import cables_of
 from fabricmon.forms.natural import natural
 from fabricmon.jobs.model import Job, Jobs, host_name
 from fabricmon.model import Incident, Kind
@@ -53,7 +54,8 @@ class NamedThing:
     def concerns(self, incident: Incident, rows: Container[int], fleet: Fleet) -> bool:
         """Whether an incident names it, one of its ports (`rows`), or a node that it consists of."""
         inside = incident.component.partition("(")[2].removesuffix(")")
-        if incident.component.startswith(f"{self.word}(") and self.name in (inside, inside.partition(", ")[0]):
+        names = (inside, inside.partition(", ")[0], *cables_of(incident.component))
+        if incident.component.startswith(f"{self.word}(") and self.name in names:
             return True
         if self.switch is not None and self.switch.name and f"{self.switch.name}/" in inside:
             return True

@@ -24,6 +24,7 @@ from fabricmon.engine.domains.groups import Floats, Ints, Mask
 
 AMBIGUOUS = log(10.0)  # nats within which alternatives are ambiguous (docs/methods.md#confidence)
 CERTAIN = 7.0  # w of a member of a partial mode: the share that shows it is in its cost
+IN_SERIES = 4  # most cables in series that an incident names: between two hosts of two leaves are four (design choice)
 UNLIKELY = 5  # alternatives beyond AMBIGUOUS that a verdict keeps
 SINGLE = ("link", "nic", "gpu", "pcie", "host")
 """Domains of single members, the finest first."""
@@ -266,6 +267,7 @@ class Candidates:
         positive, types = np.unique(every), dict.fromkeys(self.kind_of[every].tolist())
         explained = {self.types[number]: positive[self.kind_of[positive] == number] for number in types}
         near = [a for a in others if a.gain >= own - AMBIGUOUS]
+        series = _in_series(mode, own, [a for a in near if (a.mode.family, a.group) in whole])
         return FaultVerdict(
             modes=tuple(self.mode[member] for _, member in members),
             group=group,
@@ -280,7 +282,8 @@ class Candidates:
                 if self._has(kind, mode.domain)
             },
             rivals=tuple(near),
-            best_other=others[0] if others else None,
+            series=tuple(a.group for a in series),
+            best_other=next((a for a in others if a not in series), None),
             unlikely=tuple(a for a in others[len(near) :] if (a.mode.family, a.group) in whole)[:UNLIKELY],
             apart=_apart(others, own) if len(edges[0]) > 1 else None,
         )
@@ -318,6 +321,12 @@ class Candidates:
                 together += exp(g - top)
         others = sorted(best.values(), key=lambda a: (-a.gain, a.mode.name, a.group))
         return min(1.0, alone / total), min(1.0, together / total), others, whole
+
+
+def _in_series(mode: Mode, own: float, near: Sequence[Alternative]) -> list[Alternative]:
+    """The cables in series with a lossy one, of those that explain all that it does; none of too many."""
+    same = [a for a in near if a.mode is mode and a.gain >= own - log(2)]
+    return same if mode.domain == "link" and len(same) < IN_SERIES else []
 
 
 POLL = 10.0

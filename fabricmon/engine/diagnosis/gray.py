@@ -53,19 +53,15 @@ def gray(
     islands  per row the leaf that all its packets stay below, -1 none
     read     per row wall time of the newest window of its losses, NaN unknown
     """
-    bad = np.zeros(len(lossy.known), np.bool_)
-    with np.errstate(invalid="ignore"):
-        bad[lossy.rows] = ratio[lossy.rows] >= WEAK
-    ids = {domain: np.asarray(lossy.groups.ids[domain]) for domain in PLACES}
-    ids[UNMAPPED_LOSS.domain] = np.zeros(len(bad), np.int32)
-    every = PortsInPlace(
-        np.arange(len(bad)), bad, ratio, ids, np.bincount(ids["leaf"] + 1)[1:], towards[: len(bad)],
-        np.full(len(bad), -1, np.int32) if rails is None else rails, _false(lossy, bad), False, _lasting(lossy, read),
-    )  # fmt: skip
+    every = _in_place(lossy, ratio, towards, rails, read)
+    bad, ids = every.shows, every.ids
     first = int(ids["network"].max(initial=-1)) + 1  # islands are numbered after the networks
     apart = ids["network"] if islands is None else np.where(islands >= 0, first + islands, ids["network"])
     found: list[FaultVerdict] = []
     mapped = bool((ids["network"][lossy.known | bad] >= 0).any())
+    if (bad & (apart < 0)).any() and len(np.unique(apart[apart >= 0])) == 1:  # of the only network
+        every = _with_unmapped(every, apart >= 0)
+        apart = np.full_like(apart, apart.max())
     for network in np.unique(apart[bad]).tolist():
         rows = np.flatnonzero((apart == network) & (lossy.known | bad))
         if network < 0:  # a part above may be of some rails only; beside a map these are too few
@@ -79,6 +75,28 @@ def gray(
             rows = _elsewhere(verdict, here)
             found.append(_of_its_rails(verdict, rows))
     return found
+
+
+def _in_place(
+    lossy: Observation, ratio: Floats, towards: Mask, rails: Ids | None, read: Floats | None
+) -> PortsInPlace:
+    """All ports, of whatever network."""
+    bad = np.zeros(len(lossy.known), np.bool_)
+    with np.errstate(invalid="ignore"):
+        bad[lossy.rows] = ratio[lossy.rows] >= WEAK
+    ids = {domain: np.asarray(lossy.groups.ids[domain]) for domain in PLACES}
+    ids[UNMAPPED_LOSS.domain] = np.zeros(len(bad), np.int32)
+    return PortsInPlace(
+        np.arange(len(bad)), bad, ratio, ids, np.bincount(ids["leaf"] + 1)[1:], towards[: len(bad)],
+        np.full(len(bad), -1, np.int32) if rails is None else rails, _false(lossy, bad), False, _lasting(lossy, read),
+        np.ones(len(bad), np.bool_),
+    )  # fmt: skip
+
+
+def _with_unmapped(every: PortsInPlace, mapped: Mask) -> PortsInPlace:
+    """The ports, some of which a map lacks: their rails are unknown, unless mapped ports have rails of such names."""
+    comparable = mapped | np.isin(every.rails, every.rails[mapped])
+    return replace(every, mapped=mapped, rails=np.where(comparable, every.rails, -1).astype(np.int32))
 
 
 def _false(lossy: Observation, bad: Mask) -> float:
@@ -119,7 +137,7 @@ def _part(every: PortsInPlace, rows: Ints, island: bool) -> PortsInPlace:
     return replace(
         every, rows=rows, shows=shows, ratio=every.ratio[rows],
         ids={domain: of[rows] for domain, of in every.ids.items()}, towards=every.towards[rows],
-        rails=every.rails[rows], island=island, lasts=every.lasts[rows],
+        rails=every.rails[rows], island=island, lasts=every.lasts[rows], mapped=every.mapped[rows],
         strong_beyond=island and bool((every.ratio[beyond] >= STRONG).any()),
     )  # fmt: skip
 

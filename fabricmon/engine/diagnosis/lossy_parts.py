@@ -97,7 +97,7 @@ class PortsInPlace:
     """The observed ports of one network: PORT rows, whether they lose, how much, and their groups; of every leaf how
     many ports it has, observed or not; to which of the ports packets were lost; their rails; the share of all ports
     that may be found lossy by error; whether the network is one leaf, through which all their packets go; which ports
-    have lost packets for long; and whether any on another such leaf has a strong loss."""
+    have lost packets for long; which ports are in the map; and whether any on another such leaf has a strong loss."""
 
     rows: Ints
     shows: Mask
@@ -109,16 +109,21 @@ class PortsInPlace:
     false: float
     island: bool
     lasts: Mask
+    mapped: Mask
     strong_beyond: bool = False
 
 
 def lossy_parts(here: PortsInPlace) -> list[LossyPart]:
     """Those that are likelier than background, the likeliest first."""
     planes = here.ids["plane"]
-    found = [h for plane in np.unique(planes[here.shows]).tolist() for h in _of_plane(here, planes == plane)]
-    if not here.island and (len(np.unique(planes[here.shows])) > 1 or (planes < 0).all()):
+    with_losses = np.unique(planes[here.shows & here.mapped]).tolist()
+    found = [h for plane in with_losses for h in _of_plane(here, (planes == plane) & here.mapped)]
+    if not here.island and (len(with_losses) > 1 or (planes < 0).all()):
         found += _whole(here)
-    return sorted((h for h in found if h.score > 0.0), key=lambda h: (-h.score, h.mode.name, h.group))
+    best: dict[tuple[str, int], LossyPart] = {}  # a port that the map lacks may be of any plane
+    for h in sorted(found, key=lambda h: (-h.score, h.mode.name, h.group)):
+        best.setdefault((h.mode.name, h.group), h)
+    return [h for h in best.values() if h.score > 0.0]
 
 
 def _surprise(count: int, size: int, background: float) -> float:
@@ -138,19 +143,21 @@ def _again(here: PortsInPlace, shows: Mask) -> float:
 
 def _whole(here: PortsInPlace) -> list[LossyPart]:
     """All of a network; without a map any part of more than one port, which has no name."""
-    shows, network = here.shows & ~(here.ratio >= NO_PEER), int(here.ids["network"][0])
+    shows, network = here.shows & here.mapped & ~(here.ratio >= NO_PEER), int(here.ids["network"].max())
     count = int(shows.sum())
     mode = next(mode for mode in GRAY_MODES if mode.domain == "network") if network >= 0 else UNMAPPED_LOSS
     if count < (LEAST["network"] if network >= 0 else LEAST["leaf"]):
         return []
-    score = _surprise(count, len(here.rows), min(BACKGROUND, 5 * here.false)) + _again(here, shows) - mode.cost
+    score = _surprise(count, int(here.mapped.sum()), min(BACKGROUND, 5 * here.false)) + _again(here, shows) - mode.cost
     return [LossyPart(mode, max(network, 0), score, here.rows[shows])]
 
 
-def _of_plane(here: PortsInPlace, scope: Mask) -> list[LossyPart]:
+def _of_plane(here: PortsInPlace, plane: Mask) -> list[LossyPart]:
+    """Parts of a plane; a port that the map lacks may be the lossy one, or a peer of it."""
     found: list[LossyPart] = []
-    every, some = here.shows & scope, here.shows & scope & ~(here.ratio >= NO_PEER)
     for mode in GRAY_MODES:
+        scope = plane | ~here.mapped if mode.domain in ENDS else plane
+        every, some = here.shows & scope, here.shows & scope & ~(here.ratio >= NO_PEER)
         whole = mode.domain == "leaf" and here.island
         shows = some if whole or mode.domain in ABOVE or mode.q[SymptomType.PACKET_LOSS] < ALL else every
         count, size = int(shows.sum()), int(scope.sum())
@@ -165,7 +172,8 @@ def _of_plane(here: PortsInPlace, scope: Mask) -> list[LossyPart]:
             mine = (here.ids[mode.domain] == group) & scope
             where = _where(mode, here, mine, scope, shows)
             if where is not None:
-                where += on_one_rail(here.rails, mine & shows, scope, shows) if mode.domain in WITHIN_A_RAIL else 0.0
+                if mode.domain in WITHIN_A_RAIL:
+                    where += on_one_rail(here.rails, mine & shows, plane, shows & plane)
                 score = max(surprise, _strong(mode, here, mine)) + min(where, most) - mode.cost
                 found.append(LossyPart(mode, group, score, here.rows[mine & shows]))
     return found
@@ -224,17 +232,17 @@ def _where(mode: Mode, here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask)
 
 def _of_a_part(here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask, uplinks: float) -> float | None:
     """Nats of a leaf that loses some of its packets, given those of its uplinks: by flows that have both ends inside,
-    or by many ports that lose alike, and more than others."""
+    or by many ports that lose alike, and more than others; the greater of the two."""
     inside = shows & mine
+    found: list[float] = []
     alike = inside & most_alike(here.ratio, inside)
     if alike.sum() >= GRAY_LEAST:
         clear = contrast(here.ratio, alike, shows & ~mine, STANDS_OUT)
-        if clear > 0.0:
-            return max(uplinks, 0.0) + clear
-    if inside.sum() * PART_LEAST < shows.sum():
-        return None
-    sent, got = ((int((end & mine).sum()), int((end & scope & ~mine).sum())) for end in (shows, here.towards))
-    return uplinks + _both_inside(sent, got, int(mine.sum()), int((scope & ~mine).sum()))
+        found += [max(uplinks, 0.0) + clear] if clear > 0.0 else []
+    if inside.sum() * PART_LEAST >= shows.sum():
+        sent, got = ((int((end & mine).sum()), int((end & scope & ~mine).sum())) for end in (shows, here.towards))
+        found.append(uplinks + _both_inside(sent, got, int(mine.sum()), int((scope & ~mine).sum())))
+    return max(found, default=None)
 
 
 def _both_inside(senders: tuple[int, int], receivers: tuple[int, int], ports: int, rest: int) -> float:

@@ -117,7 +117,7 @@ def _on_switch(mine: Sequence[FaultVerdict], mode: Mode, group: int, gain: float
         gain=sum(v.gain for v in mine) + gain,
         explained={SymptomType.FLOW_LOSS: _union(mine, SymptomType.FLOW_LOSS, effects=False)},
         effects={SymptomType.PACKET_LOSS: _union(mine, SymptomType.PACKET_LOSS, effects=True)},
-        onset=min(v.onset for v in mine), silent={}, rivals=(), best_other=None, unlikely=(),
+        onset=min(v.onset for v in mine), silent={}, rivals=(), best_other=None, unlikely=(), series=(),
         apart=(len(mine), gain), cables=tuple(v.group for v in mine), observed=observed,
     )  # fmt: skip
 

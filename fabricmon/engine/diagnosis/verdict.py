@@ -43,6 +43,7 @@ class FaultVerdict:
     observed    ... and how many of its cables are observed
     maintained  a component under maintenance that the topology does not know and that this probably is; "" none
     some        of losses that ports alone see: probability that there is a fault at all, whichever it is
+    series      other cables through which all goes that a lossy one explains, and as probable: it is one of them all
     within      of a plane or network that loses packets, the few parts of it that are likely, best first; () where it
                 may be all of it, or many
     warmer      degrees by which the modules of its members are hotter than the median of all, 0 not or unknown
@@ -70,6 +71,7 @@ class FaultVerdict:
     warmer: float = 0.0
     some: float = 0.0
     within: tuple[Alternative, ...] = ()
+    series: tuple[int, ...] = ()
 
     @property
     def mode(self) -> Mode:

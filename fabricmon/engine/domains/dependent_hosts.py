@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.forms.cables import cables_of
 from fabricmon.jobs.impact import FaultDomain
 from fabricmon.jobs.model import host_name
 from fabricmon.model import Kind
@@ -59,7 +60,8 @@ class DependentHosts:
 
     def _hosts(self, word: str, name: str) -> frozenset[str]:
         if word == "link":
-            return self._behind([end.partition("/")[0] for end in name.split(", ")])
+            cables = [cable.split(", ") for cable in cables_of(f"link({name})")]
+            return frozenset().union(*(self._behind([end.partition("/")[0] for end in ends]) for ends in cables))
         domain = "leaf" if word == OF_LEAF else word
         names = self._domains.names.get(domain, [])
         if name in names:

@@ -22,7 +22,7 @@ from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.incidents import loss_texts
 from fabricmon.engine.incidents.episode import severest
 from fabricmon.engine.incidents.incident_draft import LINGER, PARTS, IncidentDraft
-from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, TEXTS
+from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, SERIES_TEXT, TEXTS
 from fabricmon.engine.incidents.ruled_out import MemberCounts, ruled_out, times_text
 from fabricmon.engine.incidents.settling import LastReads, unsettled
 from fabricmon.engine.symptoms.rule_state import SymptomKey
@@ -79,15 +79,15 @@ class VerdictContext:
 def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
     """The incident of a verdict."""
     index, mode = context.index, verdict.mode
-    name = index.domains.names[mode.domain][verdict.group]
-    component = f"{mode.word}({name})"
+    names = sorted(index.domains.names[mode.domain][group] for group in (verdict.group, *verdict.series))
+    name = ", ".join(names)
+    component, *_ = own = tuple(f"{mode.word}({one})" for one in (name, *names))
     symptoms = [symptom for kind, rows in verdict.explained.items() for symptom in index.symptoms(kind, rows)]
     hosts = frozenset().union(*(index.hosts(kind, rows) for kind, rows in verdict.explained.items()))
     bad, of, parts = _members(verdict, index)
-    kind, (title, why, action) = _texts(verdict, context, {"name": name, "bad": bad, "of": of})
+    kind, (title, why, action) = _texts(verdict, context, {"name": " or ".join(names), "bad": bad, "of": of})
     candidates = _candidates(verdict, index, component, name)
     early = loss_texts.unsettled(verdict) if verdict.only_losses else unsettled(verdict, index, context.read)
-    group = mode.domain in GROUPS
     effects = {shown: rows for shown, rows in verdict.effects.items() if shown in index.rule_states}
     claims = index.keys(verdict.explained) | index.keys(effects)
     return IncidentDraft(
@@ -108,12 +108,12 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
         labels=_labels(verdict, index, symptoms, hosts),
         candidates=candidates,
         parts=(*map(str, parts), *_adapters(verdict, index))[:PARTS],
-        group=group,
+        group=(group := mode.domain in GROUPS),
         wait=early.seconds,
         unsettled=early.reason,
         linger=LINGER if group else 0.0,
         calm=GROUP_CALM if group and mode.domain != "host" else 0.0,
-        covered=context.covered(component, hosts),
+        covered=next(filter(None, (context.covered(one, hosts) for one in own)), ""),
         ruled_out=ruled_out(verdict, (component, *candidates), context.counts, index),
     )
 
@@ -154,9 +154,10 @@ def with_victims(
 def _texts(verdict: FaultVerdict, context: VerdictContext, words: Mapping[str, object]) -> tuple[str, Sequence[str]]:
     """Kind of the incident, and its title, why and action: the mode's, else those of the rule that shows it."""
     mode, index = verdict.mode, context.index
-    own_texts = (CONFIRMED_TEXTS.get(mode.name) if verdict.seen else None) or TEXTS.get(mode.name)
+    own_texts = SERIES_TEXT if verdict.series else CONFIRMED_TEXTS.get(mode.name) if verdict.seen else None
+    own_texts = own_texts or TEXTS.get(mode.name)
     if own_texts is not None:
-        return mode.kind, [text.format(**words) for text in own_texts]
+        return mode.kind, [text.format(**words, n=1 + len(verdict.series)) for text in own_texts]
     own = KINDS[mode.kind].symptom
     finest = own if own is not None and own in verdict.explained else next(iter(verdict.explained))
     rule = index.leading_rule(finest, verdict.explained[finest])
@@ -244,6 +245,7 @@ def _candidates(verdict: FaultVerdict, index: SymptomIndex, component: str, name
     """The rest of the ambiguity group. A link's own evidence cannot separate its cable from the ports at its ends
     (docs/methods.md#limits-of-localization)."""
     found = [verdict.maintained] if verdict.maintained else []
+    found += [index.named(verdict.mode, group) for group in (verdict.group, *verdict.series) if verdict.series]
     found += [index.named(rival.mode, rival.group) for rival in verdict.rivals]
     found += loss_texts.candidate_switches(verdict, index)
     ids = index.domains.port.ids

@@ -223,6 +223,16 @@ TEXTS: Mapping[str, ModeText] = {
     ),
 }
 
+SERIES_TEXT = ModeText(
+    "One of {n} cables loses packets ({name}): {bad} of {of} flows through them",
+    "All connections that lose packets go through these {n} cables, one after the other; connections around them lose "
+    "none. One of the cables or of their ends is faulty; none of the flows separates them. Jobs that send through them "
+    "slow down or fail.",
+    "Read error and drop counters at all ends and at the switches between: they show which cable it is. Take its link "
+    "out of the routing, clean or replace that cable.",
+)
+"""Instead of the text of a lossy cable, where it is one of several in series."""
+
 CONFIRMED_TEXTS: Mapping[str, ModeText] = {
     "power lost": ModeText(
         "{bad} of {of} hosts of power domain {name} are without power",

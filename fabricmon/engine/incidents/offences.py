@@ -13,6 +13,7 @@ from typing import NamedTuple
 from fabricmon.catalogue.kinds import kind_of
 from fabricmon.engine.incidents.incident_draft import IncidentDraft
 from fabricmon.engine.incidents.short_downs import ShortDown
+from fabricmon.forms.cables import cables_of
 from fabricmon.model import Evidence, Incident, Severity
 from fabricmon.rules.repeat_offender import RULE, RepeatOffenderParams
 
@@ -174,9 +175,11 @@ def certainty(count: int, expected: float, times: float) -> float:
 
 
 def _part(incident: Incident) -> str:
-    """The part that an incident counts for, "" none."""
+    """The part that an incident counts for, "" none: one of several cables is none of them."""
     word = incident.component.partition("(")[0]
     if not kind_of(incident.kind).offence or word not in WORDS or incident.severity is Severity.INFO:
+        return ""
+    if len(cables_of(incident.component)) > 1:
         return ""
     near, comma, _ = incident.component.partition(", ")
     return f"{near})" if comma else near

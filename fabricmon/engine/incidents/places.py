@@ -13,6 +13,7 @@ import numpy as np
 
 from fabricmon.engine.incidents.incident_draft import IncidentDraft
 from fabricmon.fleet.table import Table
+from fabricmon.forms.cables import cables_of
 from fabricmon.model import ComponentId, Kind
 
 DEVICES = frozenset({"link", "port", "nic", "gpu", "pcie", "nvlink"})
@@ -25,7 +26,8 @@ def with_places(drafts: Sequence[IncidentDraft], ports: Table, nodes: Container[
 
 
 def place_of(component: str, ports: Table, nodes: Container[str]) -> dict[str, str]:
-    """The labels of a component: "leaf(su1/rail2)", "link(host-007/mlx5_3/1, leaf-3/12)". `nodes`: those known."""
+    """The labels of a component: "leaf(su1/rail2)", "link(host-007/mlx5_3/1, leaf-3/12)"; none of one of several
+    cables. `nodes`: those known."""
     word, _, inside = component.partition("(")
     name = inside.removesuffix(")").partition(", ")[0]
     if word in ("rail", "leaf"):
@@ -33,7 +35,7 @@ def place_of(component: str, ports: Table, nodes: Container[str]) -> dict[str, s
     if word == "host":
         return {"node": name} if name in nodes else {}
     node, slash, part = name.partition("/")
-    if word not in DEVICES or not slash or node not in nodes:
+    if word not in DEVICES or not slash or node not in nodes or len(cables_of(component)) > 1:
         return {}
     device, _, number = part.rpartition("/")
     device = device or part
