@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fabricmon.catalogue import CATALOGUE, Category
+from fabricmon.catalogue.traffic import SOURCES as TRAFFIC
 from fabricmon.dashboards.board import Dashboard, choice
 from fabricmon.dashboards.open_incidents import open_incidents
 from fabricmon.dashboards.panel import (
@@ -27,7 +28,6 @@ from fabricmon.dashboards.panel import (
 from fabricmon.dashboards.recordings import CORRECTED
 from fabricmon.dashboards.self_monitoring import CPU_BAR, MEMORY_BAR
 from fabricmon.dashboards.site import FABRIC_STATES, HEALTH, NODE_UID, NVLINK_STATES, PORT_STATES, RECOVERY, Site
-from fabricmon.fleet.traffic import SOURCES as TRAFFIC
 from fabricmon.model import Kind
 from fabricmon.rules.promql import family, metric
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fabricmon.fleet.traffic import SOURCES as TRAFFIC
+from fabricmon.catalogue.traffic import SOURCES as TRAFFIC
 from fabricmon.rules.promql import family, metric
 from fabricmon.rules.rulefile import selected
 

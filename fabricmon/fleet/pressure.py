@@ -21,13 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fabricmon.catalogue.traffic import SOURCES
 from fabricmon.fleet.arithmetic import FASTEST_BYTES
 from fabricmon.fleet.facts import Facts
 from fabricmon.fleet.row_state import Bools, Floats, Numbers, Rows, RowState, Singles, numbers, per_row
 from fabricmon.fleet.slots import WINDOW, HourMean, Slots
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.tick_scale import TickScale
-from fabricmon.fleet.traffic import SOURCES
 
 RECEIVE, TRANSMIT = range(2)
 """Quantities of `Pressure.traffic`."""

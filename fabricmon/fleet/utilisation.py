@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fabricmon.catalogue.traffic import SOURCES
 from fabricmon.fleet import port_groups
 from fabricmon.fleet.port_groups import Group, GroupSums
 from fabricmon.fleet.row_state import Floats
-from fabricmon.fleet.traffic import SOURCES
 from fabricmon.fleet.view import View
 
 __all__ = ["SOURCES", "Share", "Utilisation", "utilisation"]

@@ -10,11 +10,11 @@ from statistics import fmean
 import numpy as np
 import pytest
 
+from fabricmon.catalogue.traffic import SOURCES
 from fabricmon.fleet import link
 from fabricmon.fleet.bulk import note_frames
 from fabricmon.fleet.conditions import STATES, GroupCondition, conditions
 from fabricmon.fleet.pressure import BUSY, LARGEST_PACKET, MARKS, NOTICES, PRESSED, RECEIVE, TRANSMIT
-from fabricmon.fleet.traffic import SOURCES
 from fabricmon.fleet.view import View
 from fabricmon.model import ComponentId, Kind, Presence
 from fabricmon.topology.domains import assign
