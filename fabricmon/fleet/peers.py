@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet import link
 from fabricmon.fleet.facts import Facts
 from fabricmon.fleet.link_states import LinkStates
+from fabricmon.fleet.peer_groups import adapters_of, middle_of, of_few
 from fabricmon.fleet.pressure import Pressure
 from fabricmon.fleet.row_state import Bools, Floats, Numbers, RowState, per_row
 from fabricmon.fleet.siblings import Siblings
@@ -47,9 +48,6 @@ LEAST_HOSTS = 24
 """Active peers of which the share of what their hosts carry is known, and ALIKE the most that it may differ by."""
 ALIKE = 0.05
 """Of normal noise a port is low by it in at most 3e-5 of such groups' ports (docs/methods.md#peer-comparison)."""
-MINORITY = 0.1
-"""Share of a group that may be low at once by one measure (design choice): more are another job's ports, no stragglers.
-"""
 PAUSES = 0.05
 """Share of time paused above the median that is pressure at all: "none" ends here (docs/methods.md#stall-share)."""
 FORGOTTEN = 300.0
@@ -231,26 +229,26 @@ class Peers(RowState):
         adapter = self._adapter[rows]
         now, pressure = read.now, read.pressure
         pausing = np.nan_to_num(pressure.pausing.latest[0, rows].astype(np.float64))
-        usual, spread = _middle(group, share)
+        usual, spread = middle_of(group, share)
         stale = ~(now - self.evaluated[rows] <= FORGOTTEN)
         against, own, recent = self._against_own(rows, share / usual, stale)
         paused = np.unique(turn[pausing > PAUSES])  # of the groups of other turns no medians are needed
         rests, jitter = np.zeros(len(rows)), np.zeros(len(rows))
         if len(paused):
             here = np.isin(turn, paused)
-            rests[here], jitter[here] = _middle(group[here], pausing[here])
+            rests[here], jitter[here] = middle_of(group[here], pausing[here])
         self._sum_up(rows, np.where(self._learned[rows] >= WINDOWS, share / usual / own, 1.0), stale, now)
         slower, fell = share < (1.0 - GAP) * usual, self._fell(rows, share)
         beside = self._beside(rows, group, share, stale, read)
-        beside = _of_few(beside & (slower | (fell & (against < 1.0 - CHANGED))), group, adapter)
+        beside = of_few(beside & (slower | (fell & (against < 1.0 - CHANGED))), group, adapter)
         changed = slower & fell & (share < (1.0 - GAP) * own * usual)
-        changed &= _low(against, *_middle(group, against), Z_OWN, GAP_OWN)
-        of_late = slower & _low(recent, *_middle(group, recent), Z_OWN, GAP_OWN) & (fell | self._always(rows, own))
-        slow = _of_few(_low(share, usual, spread), group, adapter) | _of_few(of_late, group, adapter)
+        changed &= _low(against, *middle_of(group, against), Z_OWN, GAP_OWN)
+        of_late = slower & _low(recent, *middle_of(group, recent), Z_OWN, GAP_OWN) & (fell | self._always(rows, own))
+        slow = of_few(_low(share, usual, spread), group, adapter) | of_few(of_late, group, adapter)
         other = np.abs(against - 1.0) > CHANGED
-        slow |= changed & _of_few(other, group, adapter, every=True)
-        self.lone[rows] = _adapters(other, group, adapter)[group] <= other
-        slow |= _of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, adapter)
+        slow |= changed & of_few(other, group, adapter, every=True)
+        self.lone[rows] = adapters_of(other, group, adapter)[group] <= other
+        slow |= of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, adapter)
         self._learn(rows[~stale], share[~stale], (share / usual)[~stale], (slow | beside)[~stale])
         beside_windows = np.where(self._lost(rows), _remember(self._beside_windows, rows, beside, stale), np.uint16(0))
         self.low[rows] = _SET_BITS[_remember(self._windows, rows, slow, stale) | beside_windows]
@@ -272,7 +270,7 @@ class Peers(RowState):
             known = np.isfinite(found)
             at = np.flatnonzero(known & (np.bincount(group, known)[group] >= LEAST_HOSTS))
             if len(at):
-                middle, spread = _middle(group[at], found[at])
+                middle, spread = middle_of(group[at], found[at])
                 low[at] = _low(found[at], middle, spread, Z_OWN, GAP_OWN) & (spread <= ALIKE * middle)
                 ratio[at] = found[at] / middle
             self._learn_part(rows, found, low, stale)
@@ -378,36 +376,3 @@ def _of_other_rails(group: NDArray[Any], name: NDArray[Any], node: NDArray[Any])
     strange = (alike[same] < most[of]) & (most[of] >= ONE_NAME * every[of])
     _, host = np.unique(node, return_inverse=True)
     return np.asarray(strange & (2 * np.bincount(host, strange)[host] < np.bincount(host)[host]))
-
-
-def _of_few(slow: Bools, group: Numbers, adapter: Numbers, every: bool = False) -> Bools:
-    """Those of groups of which MINORITY of the adapters at most are; `every`: all rows of such groups."""
-    at_work = _adapters(np.ones(len(group), np.bool_), group, adapter)
-    few = (_adapters(slow, group, adapter) <= np.maximum(1.0, MINORITY * at_work))[group]
-    return np.asarray(few if every else few & slow)
-
-
-def _adapters(shows: Bools, group: Numbers, adapter: Numbers) -> Numbers:
-    """Of each group the number of adapters of which a port shows it; those of an adapter are side by side."""
-    at = np.flatnonzero(shows)
-    new = np.ones(len(at), np.bool_)
-    new[1:] = (adapter[at[1:]] != adapter[at[:-1]]) | (group[at[1:]] != group[at[:-1]])
-    return np.bincount(group[at[new]], minlength=int(group[-1]) + 1)
-
-
-def _middle(group: Numbers, value: Floats) -> tuple[Floats, Floats]:
-    """Per row the median of its group, and 1.4826 times the median distance from it. `group` ascends."""
-    count = np.bincount(group)
-    start = np.concatenate(([0], np.cumsum(count)[:-1]))
-    low, high = start + (count - 1) // 2, start + count // 2
-
-    def median_of(values: Floats) -> Floats:
-        # one sort for all groups: shares of time and of the line rate are far below the distance of 4
-        ordered = np.sort(4.0 * group + np.minimum(values, 3.0)) - 4.0 * group
-        filled = count > 0
-        found = np.zeros(len(count))
-        found[filled] = (ordered[low[filled]] + ordered[high[filled]]) / 2
-        return np.asarray(found[group])
-
-    median = median_of(value)
-    return median, 1.4826 * median_of(np.abs(value - median))

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from fabricmon.fleet.peers import MINORITY
+from fabricmon.fleet.peer_groups import MINORITY
 from fabricmon.fleet.pressure import PRESSED, RECEIVE, TRANSMIT
 from fabricmon.fleet.row_state import Singles
 from fabricmon.fleet.slots import WINDOW

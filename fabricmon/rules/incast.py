@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from fabricmon.fleet.peers import MINORITY
+from fabricmon.fleet.peer_groups import MINORITY
 from fabricmon.fleet.pressure import FALLS, NOTICES, RECEIVE
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
