@@ -111,14 +111,16 @@ def test(view: View, params: LinkDownParams) -> Outcome:
     wanted = tracks.ever_up[:n] | ((expected(view, params) > 0) & (view.now - since >= params.never))
     waiting = _configuring(view, params)
     down = (state == link.DOWN) | ((state == link.INIT) & ~waiting)
-    known = view.present & fresh & (state != link.UNKNOWN) & wanted & ~(down & settling) & ~waiting
+    read = view.present & fresh & (state != link.UNKNOWN) & wanted & ~(down & settling)
     return Outcome(
         fire=down,
         clear=(state == link.UP) | (state == link.ORDERED),
-        known=known,
+        known=read & ~waiting,
         value=np.where(down, view.now - since, 0.0),
         since=since,
         confirmed=_confirmed(view, down, params),
+        # while a subnet manager configures all ports anew, a leaf of which some are down has many whose cables work
+        working=read & waiting,
     )
 
 

@@ -44,6 +44,7 @@ class Outcome:
     confirmed a second reading shows the same; None: all rows
     nearing   it is on the way to fire, so that it was not seen well; None: no row
     anew      what fires began at `since`, whatever was open before began elsewhere; None: no row
+    working   not known, and what the symptom is about works: evidence against causes, nothing else; None: no row
     """
 
     fire: NDArray[np.bool_]
@@ -55,6 +56,7 @@ class Outcome:
     confirmed: NDArray[np.bool_] | None = None
     nearing: NDArray[np.bool_] | None = None
     anew: NDArray[np.bool_] | None = None
+    working: NDArray[np.bool_] | None = None
 
 
 class RuleParams(Struct, frozen=True, forbid_unknown_fields=True):

@@ -195,6 +195,28 @@ def test_init_with_a_good_cable_is_the_subnet_manager_s_matter() -> None:
     assert not ports.open("link_down")
 
 
+def test_what_a_subnet_manager_configures_speaks_against_what_it_shares_and_changes_nothing_of_itself() -> None:
+    """Another subnet manager configures all ports anew: a leaf of which some are down has many that work."""
+    ports = warm(Ports())
+    state, row = ports.rule_states.by_rule["link_down"], ports.row(0, 4)
+    ports.port[0, 4] |= INIT
+    ports.poll()
+    assert (bool(state.observed()[row]), ports.known("link_down", 0, 4), ports.told()) == (True, False, set())
+    ports.port[0, 4]["state"] = math.nan
+    ports.poll()
+    assert not state.observed()[row]
+    ports.up(0, 4)
+    ports.down(0, 4)
+    ports.poll()
+    assert not state.observed()[row], "it may be down"
+    ports.polls(2)
+    told = len(ports.changes)
+    ports.port[0, 4] |= INIT
+    ports.polls(2)
+    assert [s.component.name for s in ports.open("link_down")] == ["mlx5_4/1"]
+    assert len(ports.changes) == told, "it neither closes the symptom nor reads it anew"
+
+
 def test_an_unknown_state_is_neither_down_nor_up() -> None:
     ports = warm(Ports())
     ports.port[0, 0]["state"] = math.nan

@@ -164,7 +164,7 @@ def _observation(
     before: dict[int, float] = {}
     for state in index.rule_states[kind]:
         m = min(n, len(state.phase))
-        known[:m] |= state.known[:m] & ~state.pending()[:m]
+        known[:m] |= state.observed()[:m]
         if kind in STATE_TYPES:
             known[:m] &= ~state.ended_after(now - RECOVERED)[:m]
         effects = yielded.get(state.rule.name)

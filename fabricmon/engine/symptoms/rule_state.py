@@ -67,6 +67,7 @@ class RuleState:
         self.rule = rule
         self.phase: NDArray[np.int8] = np.zeros(0, np.int8)
         self.known: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._working: NDArray[np.bool_] | None = None
         self._seen_without: NDArray[np.float64] = np.zeros(0)
         self.entered: NDArray[np.float64] = np.zeros(0)
         self.open: dict[int, OpenSymptom] = {}
@@ -92,7 +93,7 @@ class RuleState:
         """
         self._grow(len(outcome.known))
         self._tested = now
-        self.known = outcome.known
+        self.known, self._working = outcome.known, outcome.working
         without = outcome.known & ~outcome.fire
         if outcome.nearing is not None:
             without &= ~outcome.nearing
@@ -157,8 +158,13 @@ class RuleState:
         self.phase[rows] = state
         return rows[opening].tolist(), rows[closing].tolist()
 
-    def pending(self) -> NDArray[np.bool_]:
-        return np.asarray(self.phase == PENDING)
+    def observed(self) -> NDArray[np.bool_]:
+        """Rows that would show the symptom if they had it: those whose last outcome was known and do not wait for their
+        hold, and those without it that are known to work."""
+        found = self.known & (self.phase[: len(self.known)] != PENDING)
+        if self._working is not None:
+            found |= self._working & (self.phase[: len(found)] == OK)
+        return np.asarray(found)
 
     def ended_after(self, since: float) -> NDArray[np.bool_]:
         """Rows whose symptom ended later than `since`."""
@@ -174,6 +180,7 @@ class RuleState:
         changes = [self._close(row, now, reason) for row in rows if row in self.open]
         inside = [row for row in rows if row < len(self.phase)]
         self.phase[inside] = OK
+        self._working = None
         self.known[inside], self._seen_without[inside], self.entered[inside] = False, np.nan, np.nan
         return changes
 
@@ -197,6 +204,7 @@ class RuleState:
     def _grow(self, n: int) -> None:
         more = n - len(self.phase)
         if more > 0:
+            self._working = None
             self.phase = np.concatenate((self.phase, np.zeros(more, np.int8)))
             self.known = np.concatenate((self.known, np.zeros(more, np.bool_)))
             self._seen_without = np.concatenate((self._seen_without, np.full(more, np.nan)))
