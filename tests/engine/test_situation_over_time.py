@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from fabricmon.engine.incidents.episode import HISTORY, incident_id
-from fabricmon.engine.incidents.incident_draft import IncidentDraft
+from fabricmon.engine.incidents.incident_draft import PARTS, IncidentDraft
 from fabricmon.engine.incidents.restored import PartState
 from fabricmon.engine.incidents.situation import REMEMBER, Situation
 from fabricmon.engine.symptoms.rule_state import SymptomKey
@@ -149,6 +151,54 @@ def test_what_is_covered_by_maintenance_is_not_opened_and_what_was_open_stays() 
     step(situation, 102.0, case())
     assert step(situation, 103.0, case(covered="m-1")) == []
     assert [i.status for i in situation.incidents(103.0)] == ["firing"]
+
+
+def test_a_group_that_falls_again_and_again_keeps_its_members_until_they_were_calm() -> None:
+    situation = Situation()
+
+    def part(component: str, of: int, *ports: str) -> IncidentDraft:
+        title = f"{component}: {len(ports)} of {of} links flapping"
+        return case(component, *ports, family="part", identity="part(a)", group=True, title=title, calm=30.0,
+                    series=600.0, members=Members(len(ports), of))  # fmt: skip
+
+    step(situation, 100.0, part("part(a, ports 1-3)", 3, "a", "b", "c"))
+    (incident,) = step(situation, 150.0, part("part(a, ports 1-4)", 4, "a", "c", "d"))
+    assert (incident.component, incident.members) == ("part(a, ports 1-4)", Members(4, 4))
+    assert incident.parts == ("host-1/a", "host-1/c", "host-1/d", "host-1/b")
+    assert incident.title == "part(a, ports 1-4): 4 of 4 links flapping"
+    assert step(situation, 749.0, part("part(a, ports 1-3)", 3, "a", "c")) == []
+    (fewer,) = step(situation, 750.0, part("part(a, ports 1-3)", 3, "a", "c"))
+    assert (fewer.component, fewer.members) == ("part(a, ports 1-3)", Members(2, 3))
+
+
+def test_of_more_members_than_an_incident_names_a_group_that_falls_again_and_again_keeps_the_number() -> None:
+    situation = Situation()
+
+    def leaf(ports: Sequence[str]) -> IncidentDraft:
+        draft = case("leaf(a)", *ports, group=True, series=600.0, members=Members(len(ports), 90))
+        return msgspec.structs.replace(draft, parts=draft.parts[:PARTS])
+
+    ports = [f"{n:02d}" for n in range(80)]
+    step(situation, 100.0, leaf(ports[1:]))
+    for at, now in enumerate((ports, ports[:70], ports)):
+        step(situation, 110.0 + at, leaf(now))
+        (incident,) = situation.incidents(120.0)
+        assert incident.members == Members(80, 90)
+    step(situation, 130.0, leaf(ports[:40]))
+    step(situation, 740.0, leaf(ports[:40]))
+    (incident,) = situation.incidents(740.0)
+    assert incident.members == Members(40, 90)
+
+
+def test_what_is_in_another_incident_now_is_no_member_of_a_group_that_falls_again_and_again() -> None:
+    situation = Situation()
+    both = [case("part(a)", *ports, group=True, series=600.0) for ports in (("a", "b", "c", "d"), ("a", "b", "c"))]
+    step(situation, 100.0, both[0])
+    other = case("leaf(b)", "d", "e", group=True)
+    step(situation, 110.0, both[1], other)
+    step(situation, 120.0, both[1], other)
+    members = {incident.component: incident.parts for incident in situation.incidents(120.0)}
+    assert members["part(a)"] == ("host-1/a", "host-1/b", "host-1/c")
 
 
 def test_a_group_that_comes_back_in_steps_is_reported_when_it_stands() -> None:

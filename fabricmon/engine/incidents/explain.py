@@ -33,6 +33,8 @@ NAMED = 20  # victims that an incident names (design choice)
 EXAMPLES = 5  # symptoms whose readings are printed with a verdict
 
 GROUP_CALM = 30.0  # three polls without a symptom before a group is called recovered
+FLAPS_REMEMBERED = KINDS["link_flapping"].cooling
+"""Seconds for which a group that flaps keeps its members: each time others fall, so that penalties end one by one."""
 EVENT_NEAR = 60.0  # seconds between a kernel event and the symptom it belongs to
 SURE, SUSPECTED = 0.9, 0.5  # docs/methods.md#confidence
 
@@ -88,8 +90,7 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
     kind, (title, why, action) = _texts(verdict, context, {"name": " or ".join(names), "bad": bad, "of": of})
     candidates = _candidates(verdict, index, component, name)
     early = loss_texts.unsettled(verdict) if verdict.only_losses else unsettled(verdict, index, context.read)
-    effects = {shown: rows for shown, rows in verdict.effects.items() if shown in index.rule_states}
-    claims = index.keys(verdict.explained) | index.keys(effects)
+    claims = _claims(verdict, index)
     return IncidentDraft(
         family=mode.family,
         identity=f"{mode.family}({name.partition(', ')[0] if mode.word in GROWING else name})",
@@ -113,9 +114,15 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
         unsettled=early.reason,
         linger=LINGER if group else 0.0,
         calm=GROUP_CALM if group and mode.domain != "host" else 0.0,
+        series=FLAPS_REMEMBERED if group and SymptomType.LINK_FLAPPING in verdict.explained else 0.0,
         covered=next(filter(None, (context.covered(one, hosts) for one in own)), ""),
         ruled_out=ruled_out(verdict, (component, *candidates), context.counts, index),
     )
+
+
+def _claims(verdict: FaultVerdict, index: SymptomIndex) -> frozenset[SymptomKey]:
+    effects = {shown: rows for shown, rows in verdict.effects.items() if shown in index.rule_states}
+    return index.keys(verdict.explained) | index.keys(effects)
 
 
 def _effects(claims: frozenset[SymptomKey], symptoms: Iterable[Symptom], index: SymptomIndex) -> frozenset[SymptomKey]:

@@ -38,6 +38,7 @@ class IncidentDraft(Struct, frozen=True, kw_only=True):
     unsettled  why it has to wait, "" if not
     linger     seconds for which a group keeps its claims without evidence for the group
     calm       seconds without an open symptom before it is resolved
+    series     seconds for which what a group that falls again and again lacks now is a member of it
     covered    id of the maintenance window that covers it, "" for none: it is not opened
     impact     affected jobs, None unknown
     ruled_out  other causes that were considered
@@ -66,6 +67,7 @@ class IncidentDraft(Struct, frozen=True, kw_only=True):
     unsettled: str = ""
     linger: float = 0.0
     calm: float = 0.0
+    series: float = 0.0
     covered: str = ""
     impact: Impact | None = None
     ruled_out: tuple[RuledOut, ...] = ()

@@ -13,7 +13,7 @@ The laws, in the order of `step`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -43,7 +43,7 @@ class FiringIncident:
     effects of a group, those of them that it made on traffic: they do not keep it open without a draft
     lost    since when no draft supports it, None while one does
     calm    since when none of its claims is open, None while one is
-    fewer   since when its draft has fewer members than it shows, None while it has not
+    fewer   since when its draft lacks some of the members that it had or shows, None while it does not
     """
 
     incident: Incident
@@ -264,7 +264,8 @@ class Situation:
             record = FiringIncident(incident, Peaks(PeakMembers(draft.members, now)), draft)
             self.firing[id], changed = record, True
         else:
-            incident, changed = followed(record.incident, record.steady(draft, now), now)
+            as_shown = self._in_series(id, record, draft, now) if draft.series else record.steady(draft, now)
+            incident, changed = followed(record.incident, as_shown, now)
         record.draft, record.lost, record.calm = draft, None, None
         if draft.notice:  # it has no cause that lasts: a host that left a summary of silent ones may die later
             self._release(id, record.claims - draft.claims)
@@ -278,6 +279,20 @@ class Situation:
         record.peaks.note(draft.members, draft.evidence, now)
         record.incident = record.peaks.while_firing(incident)
         return record.incident if changed else None
+
+    def _in_series(self, id: str, record: FiringIncident, draft: IncidentDraft, now: float) -> IncidentDraft:
+        """The draft of a group that falls again and again, with the members that it had and no other incident has,
+        until they were none for `series`: each time others fall, so that none is well while the group is not."""
+        gone = [part for part in record.incident.parts if part not in draft.parts]
+        others = {part for other, one in self.firing.items() if other != id for part in one.incident.parts if gone}
+        left = [part for part in gone if part not in others]
+        whole = _with_members(draft, record.incident, left, len(gone) - len(left))
+        lacks = whole.members.bad > draft.members.bad
+        record.fewer = None if not lacks else now if record.fewer is None else record.fewer
+        if record.fewer is None or now - record.fewer >= draft.series:
+            record.fewer = None
+            return draft
+        return whole
 
     def _release(self, id: str, keys: Iterable[SymptomKey]) -> None:
         """An incident no longer holds these symptoms: they may be those of another."""
@@ -347,6 +362,18 @@ class Situation:
 def _is_wide(draft: IncidentDraft) -> bool:
     """Whether a draft explains more than one component; what it does to the traffic of others makes it no wider."""
     return draft.group or len({key.component for key in draft.own}) > 1
+
+
+def _with_members(draft: IncidentDraft, shown: Incident, more: Sequence[str], fewer: int) -> IncidentDraft:
+    """The draft with more members, under the name that it has or had, of the larger group. `fewer`: members of the
+    shown incident that are in others now. Of more than PARTS it has not all names, so that only the number counts."""
+    larger = draft if draft.members.of >= shown.members.of else shown
+    more = more if draft.members.bad <= len(draft.parts) else ()
+    bad = max(draft.members.bad + len(more), shown.members.bad - fewer)
+    members = Members(bad, max(bad, larger.members.of))
+    before, after = (f"{count.bad} of {count.of}" for count in (larger.members, members))
+    title, parts = larger.title.replace(before, after), (*draft.parts, *more)[:PARTS]
+    return msgspec.structs.replace(draft, component=larger.component, title=title, members=members, parts=parts)
 
 
 def _remains(draft: IncidentDraft, parts: list[str]) -> IncidentDraft:
