@@ -595,6 +595,19 @@ def test_a_line_card_with_ports_that_the_map_does_not_know_has_them_where_they_a
     assert [verdict.mode.word for verdict in elsewhere] == ["common"], "another leaf's"
 
 
+@pytest.mark.parametrize("late", [0, 1])
+def test_ports_that_no_map_shows_are_of_the_leaf_and_not_of_what_began_with_a_module_elsewhere(late: int) -> None:
+    domains, causes = of_hosts(32, 1), CommonCauses()
+    domains.port.ids["leaf"][:12], domains.port.ids["leaf"][12:15], domains.port.ids["leaf"][15:] = 0, -1, 1
+    module = of_group("module down", 1, [15, 16])
+    leaf, unknown = of_group("ports of a leaf down", 0, range(12)), broken(range(12, 15), [104.0] * 3)
+    if late:
+        causes.joined([leaf, *unknown], {}, domains, lambda _kind, _rows: True, 105.0)
+    found = causes.joined([leaf, module, *unknown], {}, domains, lambda _kind, _rows: True, 105.0)
+    explained = {verdict.mode.word: verdict.explained[DOWN].tolist() for verdict in found}
+    assert explained == {"part": list(range(15)), "module": [15, 16]}
+
+
 @pytest.mark.parametrize(("tier", "words"), [(-1, ["part"]), (0, ["part", "link"])])
 def test_a_cable_between_switches_that_fails_with_a_line_card_of_another_is_no_port_of_it(
     tier: int, words: list[str]

@@ -20,6 +20,7 @@ from fabricmon.engine.diagnosis.enough import (
     ABSORBED,
     LEAST,
     LEAST_UNMAPPED,
+    apart_from_first,
     are_pairs,
     count,
     foremost,
@@ -156,7 +157,12 @@ class CommonCauses:
         """Remember the common cause of what began together in one place, if it has one, and of what cannot be a part of
         the first group there; the verdicts, those of which more may follow marked: also a group of silent hosts, as
         hosts are read one after the other and it may be a part of another group."""
-        if (first := foremost(cluster, domains)) is None:
+        phenomenon = PHENOMENA[number]
+        if (first := foremost(cluster, domains)) is None and (apart := apart_from_first(phenomenon, cluster, domains)):
+            verdicts = self._with_cause(number, apart, verdicts, domains, now)
+            cluster = [unit for unit in cluster if not any(unit is one for one in apart)]
+            return self._with_cause(number, cluster, verdicts, domains, now)
+        if first is None:
             cluster = [unit for unit in cluster if not unit.known]
         else:
             own = without_strangers(first, cluster, domains)
@@ -164,7 +170,6 @@ class CommonCauses:
             verdicts, cluster = self._with_cause(number, strangers, verdicts, domains, now), own
         if not cluster:
             return verdicts
-        phenomenon = PHENOMENA[number]
         rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
         odds = chance(len(cluster), rates[number].before(cluster[0].onset), phenomenon.within)
         odds *= share(phenomenon, cluster, domains) ** (len(cluster) - 1)
@@ -200,6 +205,8 @@ class CommonCauses:
             if new or not all(unit.rows <= cause.rows for unit in mine):
                 parts = self._by_place(number, [*mine, *new], domains)
                 part = max(parts, key=lambda part: sum(len(unit.rows & cause.rows) for unit in part))
+                apart = apart_from_first(phenomenon, part, domains)
+                part = [unit for unit in part if not any(unit is one for one in apart)]
                 first = foremost(part, domains)
                 part = part if first is None else without_strangers(first, part, domains)
                 cause.rows.difference_update(*(unit.rows for unit in mine))

@@ -44,6 +44,18 @@ def foremost(units: Sequence[Beginning], domains: RowDomains) -> Beginning | Non
     return first if mine >= MOSTLY * every or (mine > ABSORBED * every and _fits(first, units, domains)) else None
 
 
+def apart_from_first(phenomenon: Phenomenon, units: Sequence[Beginning], domains: RowDomains) -> list[Beginning]:
+    """Whole groups that are no leaves, as a module of another leaf, beside the known group that explains most of the
+    rest: with it they are not enough for a common cause, and ports of it that no map shows are no further evidence."""
+    first = max((unit for unit in units if unit.wide), key=lambda unit: len(unit.rows), default=None)
+    wholes = [u for u in units if u.wide and u is not first and not (u.partly or u.loose or u.leaves)]
+    rest = [unit for unit in units if not any(unit is one for one in wholes)]
+    if first is None or first.known or not wholes or len(rest) < 2 or foremost(rest, domains) is not first:
+        return []
+    together = [first, *wholes]
+    return wholes if count(together) < least_of(phenomenon, together, domains) else []
+
+
 def _goes_on(first: Beginning, units: Sequence[Beginning], domains: RowDomains) -> bool:
     """Whether all hosts next to a group's, which are on another supply, fell silent with it: what they share goes on
     beyond it."""
