@@ -195,7 +195,7 @@ def test_init_with_a_good_cable_is_the_subnet_manager_s_matter() -> None:
     assert not ports.open("link_down")
 
 
-def test_what_a_subnet_manager_configures_speaks_against_what_it_shares_and_changes_nothing_of_itself() -> None:
+def test_what_a_subnet_manager_configures_counts_against_what_it_shares_and_changes_nothing_of_itself() -> None:
     """Another subnet manager configures all ports anew: a leaf of which some are down has many that work."""
     ports = warm(Ports())
     state, row = ports.rule_states.by_rule["link_down"], ports.row(0, 4)
