@@ -13,7 +13,7 @@ from fabricmon.topology import nvlink
 from fabricmon.topology.graph import Finding, Graph
 from fabricmon.topology.infer import adapter_ends, by_name, legs
 from fabricmon.topology.network import Network
-from fabricmon.topology.shape_tests import dragonfly_groups, leaf_spine_groups
+from fabricmon.topology.shape_tests import leaf_spine_groups
 from fabricmon.topology.signs import Shape
 
 MOST = 0.8  # share of the peers that must have what one lacks
@@ -154,7 +154,7 @@ def _uneven_planes(graph: Graph, network: Network, shape: Shape) -> Iterator[Fin
 def _groups_uneven(graph: Graph, network: Network, shape: Shape) -> Iterator[Finding]:
     """Groups joined by fewer global links than most, and members of a group that are not joined."""
     plus = shape.kind == "dragonfly+"
-    groups = (leaf_spine_groups(network) or []) if plus else dragonfly_groups(network)
+    groups = (leaf_spine_groups(network) or []) if plus else network.division.groups if network.division else []
     of = {switch: number for number, group in enumerate(groups) for switch in group}
     names = [graph.name(by_name(graph, group)[0]) for group in groups]
     between: Counter[tuple[int, int]] = Counter()

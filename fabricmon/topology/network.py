@@ -10,6 +10,7 @@ from functools import cached_property
 from fabricmon.topology.connect import connected, joined
 from fabricmon.topology.graph import Graph
 from fabricmon.topology.infer import adapter_ends, hosts_below, is_nvlink, neighbours
+from fabricmon.topology.local_groups import Division, divide
 
 SHARED_HOSTS = 0.25
 """Share of the smaller part's hosts that two parts must have in common ..."""
@@ -42,6 +43,11 @@ class Network:
     def pairs(self) -> list[tuple[str, str, int]]:
         """Each two joined switches once, with their cables."""
         return [(a, b, n) for a, around in self.joined.items() for b, n in around.items() if a < b]
+
+    @cached_property
+    def division(self) -> Division | None:
+        """Its groups of switches that are joined all to all; None where it has several planes or no such groups."""
+        return divide(self.joined, self.pairs) if len(self.planes) == 1 and len(self.switches) > 2 else None
 
     def at(self, level: int) -> list[str]:
         return sorted(switch for switch in self.switches if self.level[switch] == level)

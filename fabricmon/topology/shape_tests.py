@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection
 from statistics import median
 
 from msgspec.structs import replace
@@ -94,72 +94,22 @@ def _railed(graph: Graph, leaves: Collection[str], tree: Shape) -> Shape:
 
 
 def _dragonfly(graph: Graph, network: Network) -> Shape | None:
-    groups = dragonfly_groups(network)
-    return _grouped(network, groups) if groups else None
-
-
-def dragonfly_groups(network: Network) -> list[list[str]]:
-    """The groups by which the network is most of a dragonfly; none where it has no groups."""
-    return max(local_groups(network), key=lambda groups: _grouped(network, groups).confidence, default=[])
-
-
-def _grouped(network: Network, groups: list[list[str]]) -> Shape:
-    carried = _carried(network)
-    of = {switch: number for number, group in enumerate(groups) for switch in group}
-    inside = ratio(sum(of[a] == of[b] for a, b, _ in network.pairs), sum(len(g) * (len(g) - 1) // 2 for g in groups))
-    if len(groups) == 1:
+    found = network.division
+    if found is None:
+        return None
+    carried, groups = _carried(network), len(found.groups)
+    if groups == 1:
         return Shape(
-            "full-mesh", "full mesh", carried * inside,
-            f"{inside:.0%} of all pairs of switches are joined; {carried:.0%} of the switches carry hosts",
+            "full-mesh", "full mesh", carried * found.fit,
+            f"{found.inside:.0%} of all pairs of switches are joined; {carried:.0%} of the switches carry hosts",
             {"switches": str(len(network.switches))},
         )  # fmt: skip
-    joined = {frozenset((of[a], of[b])) for a, b, _ in network.pairs if of[a] != of[b]}
-    between = ratio(len(joined), len(groups) * (len(groups) - 1) // 2)
-    sizes = Counter(len(group) for group in groups)
-    usual = max(sizes, key=lambda size: (sizes[size], size))
-    even = ratio(sizes[usual], len(groups))
     return Shape(
-        "dragonfly", "dragonfly", carried * inside * between * even,
-        f"{len(groups)} groups of {usual} switches; inside them {inside:.0%} of the pairs are joined, of the pairs of "
-        f"groups {between:.0%}; {carried:.0%} of the switches carry hosts",
-        {"groups": str(len(groups)), "group_size": str(usual)},
+        "dragonfly", "dragonfly", carried * found.fit,
+        f"{groups} groups of {found.usual} switches; inside them {found.inside:.0%} of the pairs are joined, of the "
+        f"pairs of groups {found.between:.0%}; {carried:.0%} of the switches carry hosts",
+        {"groups": str(groups), "group_size": str(found.usual)},
     )  # fmt: skip
-
-
-def local_groups(network: Network) -> Iterator[list[list[str]]]:
-    """Possible divisions of a network into groups that are joined all to all, the tightest last: two switches of one
-    group have most neighbours in common, the two ends of a global link few. Where the ends of some global links have as
-    many, the groups come apart only if each is taken from the switch that has such a link least."""
-    if len(network.planes) != 1 or len(network.switches) < 3:
-        return
-    closed = {switch: {switch, *around} for switch, around in network.joined.items()}
-    common = {(a, b): len(closed[a] & closed[b]) for a, b, _ in network.pairs}
-    for least in sorted({count for count in common.values() if count >= 3}):
-        near: dict[str, list[str]] = {switch: [] for switch in sorted(network.switches)}
-        for (a, b), count in common.items():
-            if count >= least:
-                near[a].append(b)
-                near[b].append(a)
-        yield connected(near)
-        yield _each_with_its_nearest(network, near)
-
-
-def _each_with_its_nearest(network: Network, near: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Switches with those near them that are in no group yet, beginning with the switches that have the fewest; then
-    each goes to the group with which it is joined most, as one does that a lost cable had parted from its own."""
-    of: dict[str, int] = {}
-    for number, switch in enumerate(sorted(near, key=lambda one: (len(near[one]), one))):
-        if switch not in of:
-            of |= dict.fromkeys({switch, *near[switch]} - of.keys(), number)
-    for switch in sorted(of):
-        cables = Counter(of[other] for other in network.joined[switch])
-        most = max(cables, key=lambda number: (cables[number], -number), default=of[switch])
-        if cables[most] > cables[of[switch]]:
-            of[switch] = most
-    groups: dict[int, list[str]] = {}
-    for switch in sorted(of):
-        groups.setdefault(of[switch], []).append(switch)
-    return list(groups.values())
 
 
 def _dragonfly_plus(graph: Graph, network: Network) -> Shape | None:
