@@ -10,6 +10,7 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
+from fabricmon.engine.diagnosis.exchanging import ExchangingHosts
 from fabricmon.engine.diagnosis.last_diagnosis import LastDiagnosis
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.row_conditions import (
@@ -24,6 +25,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
     of_components,
     port_health,
     set_aside,
+    shows_timeouts,
     silent_before,
     vanishing,
     with_answering,
@@ -48,7 +50,7 @@ from fabricmon.engine.incidents.explain import VerdictContext, draft_of, with_vi
 from fabricmon.engine.incidents.incident_draft import IncidentDraft
 from fabricmon.engine.incidents.job_impacts import JobImpacts
 from fabricmon.engine.incidents.maintenance import Windows, maintenance_drafts
-from fabricmon.engine.incidents.notices import Notices
+from fabricmon.engine.incidents.notices import Notices, SilentHosts
 from fabricmon.engine.incidents.places import with_places
 from fabricmon.engine.incidents.ruled_out import MemberCounts
 from fabricmon.engine.incidents.secondary_drafts import SecondaryDrafts
@@ -89,6 +91,7 @@ class Evaluation:
         self._events, self._failures = events, rule_states.failures
         self._lookup = ClaimLookup(fleet, rule_states, placing)
         self._silence, self._common_causes, self._dead = SilenceRate(), CommonCauses(), DeadHosts()
+        self._exchanging = ExchangingHosts()
         self._last_diagnosis, self._parts, self._unmapped = LastDiagnosis(), LastParts(), UnmappedMaintenance()
         self._readings = CurrentReadings(rule_states)
         self._notices = Notices(fabric, fleet, self._lookup, self._readings.of)
@@ -97,7 +100,7 @@ class Evaluation:
         self._windows = Windows()
         self._views = Views(fleet.tables, -np.inf)
         self._diagnosed_at = -np.inf
-        self._seen: frozenset[str] = frozenset()
+        self._seen = SilentHosts()
         self._in_windows: Mask | None = None
         self.maintained: dict[str, str] = {}
         self.counts = dict.fromkeys(COUNTS, 0)
@@ -232,7 +235,7 @@ class Evaluation:
         """The verdicts, their observations, and the congested ports that a culprit explains."""
         unknown = unknown_components(self._windows.named(now), index.domains, COVERING)
         if not any(len(found.rows) for found in observations.values()):
-            self._seen = frozenset()
+            self._seen = SilentHosts()
             self._common_causes.clear()
             self._unmapped.applied([], unknown, index.domains)
             return [], observations, {}
@@ -253,7 +256,10 @@ class Evaluation:
         seen = self._dead.with_earlier(witnesses(observations, ports, gone), observations)
         silence = self._silence.leak(observations, 0 if seen is None else len(seen.rows), now)
         verdicts = verdicts_of(observations, seen, silence, ports, index, self._last_diagnosis.of)
-        self._seen = index.hosts(SymptomType.AGENT_SILENT, answering(observations, seen))
+        timeouts = shows_timeouts(ports_now, len(ports.read))
+        going_on = self._exchanging.update(observations, ports, timeouts, self._silence.besides)
+        up = np.union1d(going_on.up, answering(observations, seen))
+        self._seen = SilentHosts(*(index.hosts(SymptomType.AGENT_SILENT, rows) for rows in (up, going_on.pending)))
         verdicts = of_warm_air(verdicts, index.domains, ports_now)
         witnessed = partial(index.witnessed, restored=self._situation.together)
         verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now)

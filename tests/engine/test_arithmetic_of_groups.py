@@ -84,6 +84,19 @@ def test_a_server_is_not_cut_off_from_hosts_that_others_show_to_be_dead(dead: in
     assert (SilenceRate().leak({SymptomType.AGENT_SILENT: silent}, dead, 20.0) == MOST) == cut_off
 
 
+def test_a_silence_is_no_evidence_of_how_often_a_host_falls_silent_and_those_of_one_moment_are_one() -> None:
+    def rate_after(*onsets: float) -> float:
+        rate, known = SilenceRate(), np.ones(1000, np.bool_)
+        groups = Groups({"host": np.arange(1000, dtype=np.int32)})
+        silent = Observation(groups, np.arange(len(onsets)), np.array(onsets), known)
+        rate.leak({SymptomType.AGENT_SILENT: silent}, 0, 100.0)
+        return rate.besides(onsets[-1]) * 500 * 3600 / 120
+
+    assert rate_after(50.0) == pytest.approx(1.0)
+    assert rate_after(20.0, 35.0, 50.0) == pytest.approx(3.0)
+    assert rate_after(48.0, 49.0, 50.0) == pytest.approx(1.0)
+
+
 def leaf_of(ports: int, shown: set[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
     socket = np.arange(1, ports + 1, dtype=np.int32)
     return np.zeros(ports, np.int32), socket, np.isin(socket, list(shown)), np.ones(ports, np.bool_)

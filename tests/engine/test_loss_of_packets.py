@@ -187,6 +187,23 @@ def test_a_silent_agent_whose_host_still_answers_its_peers_is_no_dead_host(flows
     assert [(i.kind, i.severity) for i in run.told(Severity.INFO)] == [("agent_silent", Severity.WARNING)]
 
 
+def test_where_agents_often_fall_silent_a_host_that_goes_on_is_no_warning_and_a_dead_one_is() -> None:
+    run = Run(flows=False)
+    for host in ("host-001", "host-027"):
+        run.strike("agents_silent", hosts=[host], reachable=False)
+        run.run(70)
+    before = run.components()
+    run.strike("agents_silent", hosts=["host-013"], reachable=False)
+    run.run(60)
+    assert run.components() == before
+    (incident,) = [i for i in run.told(Severity.INFO) if i.component == "host(host-013)"]
+    assert any("lost packets since it fell silent" in e.text for e in incident.evidence)
+    run.strike("host_crash", "host-022")
+    for seconds in (60, 600):  # and when its peers have given it up
+        run.run(seconds)
+        assert set(run.components()) - set(before) == {"host(host-022)"}
+
+
 @pytest.mark.parametrize("flows", [False, True])
 def test_peers_tell_a_loss_of_power_from_a_cut_in_the_monitoring(flows: bool) -> None:
     dark, cut = Run(flows=flows), Run(flows=flows)

@@ -59,7 +59,7 @@ def working(
     job: Ints = np.full(len(host), -1)
     for at, number in (jobs or {}).items():
         job[host == at] = number
-    return PortWork(newest, first, job.astype(np.int32))
+    return PortWork(newest, first, newest > -np.inf, job.astype(np.int32))
 
 
 def test_ports_of_two_hosts_on_all_rails_show_a_dead_host() -> None:

@@ -69,11 +69,13 @@ class PortWork:
 
     newest  wall time of the newest slot with traffic, -inf for none, NaN where no traffic is read
     began   wall time of the first slot of its present or last work, NaN never
+    received  bool: it received traffic in its newest slot
     job     number of the only job of its host, -1 none or unknown
     """
 
     newest: Floats
     began: Floats
+    received: Mask
     job: Ids
 
 

@@ -21,6 +21,7 @@ from fabricmon.engine.symptoms.rule_state import RuleState
 from fabricmon.fleet.fleet import ANSWERS, PRESENCES
 from fabricmon.fleet.link import UP
 from fabricmon.fleet.losses import IDLE
+from fabricmon.fleet.pressure import BUSY, RECEIVE
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.view import View
 from fabricmon.fleet.window import ERRORS
@@ -200,14 +201,18 @@ def vanishing(nodes: Table, silent: Ints, now: float) -> Floats:
 def port_health(
     domains: RowDomains, observations: Observations, ports: View, absent: Floats, flows_read: Floats
 ) -> PortHealth:
-    """Input of the diagnosis of losses, all unknown where nothing of losses is. `absent`: see `away`;
+    """Input of the diagnosis of losses; where none is known, what silent hosts need of it. `absent`: see `away`;
     `flows_read`: see PortHealth."""
     ratio = np.full(len(domains.hosts), np.nan)
     lossy, flows = observations.get(SymptomType.PACKET_LOSS), observations.get(SymptomType.FLOW_LOSS)
+    losses = ports.tracks.losses
+    read = losses.ended[: len(ratio)]
     if (lossy is None or not len(lossy.rows)) and (flows is None or not len(flows.known)):
         nowhere = np.zeros(len(ratio), np.bool_)
         well = Unwell(ratio, ratio, ratio, ratio, ratio)
-        return PortHealth(domains.port, well, ratio, domains.near, ports.now, nowhere, ratio, flows_read)
+        silent = observations.get(SymptomType.AGENT_SILENT)
+        work = _work(ports, len(ratio)) if silent is not None and len(silent.rows) else None
+        return PortHealth(domains.port, well, ratio, domains.near, ports.now, nowhere, read, flows_read, work=work)
     if lossy is not None:
         ratio[lossy.rows] = _lost_on_the_way(ports, lossy.rows)
     found = unwell(observations, domains.port, *_out(ports, len(ratio)), ports.now)
@@ -215,8 +220,7 @@ def port_health(
     gone = np.fmin(absent[: len(ratio)], np.where(vanished, found.damaged, np.nan))
     found.dead, found.over[np.isfinite(gone)] = np.fmin(found.dead, gone), np.inf
     found.damaged[vanished] = np.nan
-    losses = ports.tracks.losses
-    towards, read = losses.received_twice(len(ratio), ports.now), losses.ended[: len(ratio)]
+    towards = losses.received_twice(len(ratio), ports.now)
     health = PortHealth(
         domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read, domains.rails(),
         islands=domains.islands(), work=_work(ports, len(ratio)),
@@ -226,12 +230,20 @@ def port_health(
     return health
 
 
+def shows_timeouts(ports: View, n: int) -> Mask:
+    """Ports of which it is read what they send again to a peer that does not answer."""
+    return np.asarray(np.isfinite(ports.value("ack_timeout")[:n]) | np.isfinite(ports.value("retrans_packets")[:n]))
+
+
 def _work(ports: View, n: int) -> PortWork:
     pressure, placed = ports.tracks.pressure, ports.table.domains
     read = np.isfinite(pressure.traffic.latest[:, :n]).any(axis=0)
     newest = np.where(read & np.isnan(pressure.worked[:n]), -np.inf, pressure.worked[:n])
     job = placed.ids.get("job") if placed is not None else None
-    return PortWork(newest, pressure.begun[:n], np.full(n, -1, np.int32) if job is None else job[:n])
+    job = np.full(n, -1, np.int32) if job is None else job[:n]
+    with np.errstate(invalid="ignore"):
+        received = pressure.traffic.latest[RECEIVE, :n] >= BUSY
+    return PortWork(newest, pressure.begun[:n], received, job)
 
 
 def _errors_a_second(ports: View, since: Floats) -> Floats:

@@ -19,6 +19,9 @@ CUT_OFF = 0.5
 """Share of the hosts that reported and are silent now above which the server may be cut off, and silence is no evidence
 about a host or a power domain (design choice). Hosts that others show to be dead do not count."""
 MOST = 0.99
+MOMENT = 10.0
+"""Seconds within which silences count as one where it is about one host (design choice): agents that report each second
+and end together are some seconds apart, those that end for reasons of their own in a large fleet few times that."""
 
 
 class SilenceRate:
@@ -26,6 +29,7 @@ class SilenceRate:
 
     def __init__(self) -> None:
         self._rate = BeginningRate(BEGINNINGS, HOST_HOURS * HOUR, ONE_CAUSE)
+        self._rate_of_one = BeginningRate(BEGINNINGS, HOST_HOURS * HOUR, MOMENT)
 
     def leak(self, observations: Observations, dead: int, now: float) -> float:
         """Probability that a host fell silent within WINDOW for a reason of its own, to two digits, more than is
@@ -34,7 +38,13 @@ class SilenceRate:
         agents = observations.get(SymptomType.AGENT_SILENT)
         if agents is not None:
             reported = int(agents.known.sum())
-            self._rate.learn([float(at) for at in agents.onset], now, reported)
+            for rate in (self._rate, self._rate_of_one):
+                rate.learn([float(at) for at in agents.onset], now, reported)
             if len(agents.rows) - dead > CUT_OFF * (reported - dead):
                 return MOST
         return min(MOST, float(f"{self._rate.mean * WINDOW:.1e}"))
+
+    def besides(self, onset: float) -> float:
+        """The same of one host that fell silent then, without its own silence, which may have another reason. What
+        hosts have in common may take a minute, so a fleet in which several fall silent in each has a higher rate."""
+        return min(MOST, self._rate_of_one.before(onset) * WINDOW)

@@ -124,10 +124,10 @@ def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHeal
             continue
         together = silent.rows[np.abs(silent.onset - onset) <= BEFORE + NEAR]
         near = rows[(began >= onset - BEFORE) & (began <= onset + NEAR)]
-        near = near[_may_send(ports, near, int(hosts[row]), onset)]
+        near = near[may_send(ports, near, int(hosts[row]), onset)]
         others = np.setdiff1d(lossy.groups.ids["host"][near], hosts[together])
         most = SLACK * 2 * PEERS * _ports_of(lossy, hosts[together])
-        enough = len(others) >= 2 and len(near) <= most and _on_its_rails(ports, near, int(hosts[row]), onset)
+        enough = len(others) >= 2 and len(near) <= most and on_its_rails(ports, near, int(hosts[row]), onset)
         if enough and _foremost(row, together, silent):
             found.append(row)
     return np.array(found, np.int64)
@@ -140,7 +140,7 @@ RAILS_SHARE = 0.5
 answer at once, while a fault of the network, or of one adapter, is on one rail."""
 
 
-def _may_send(ports: PortHealth, rows: Ints, host: int, onset: float) -> Mask:
+def may_send(ports: PortHealth, rows: Ints, host: int, onset: float) -> Mask:
     """Which of some ports may have sent to a host when it fell silent: those that were at work by then, and in no other
     job."""
     found = np.ones(len(rows), np.bool_)
@@ -152,7 +152,7 @@ def _may_send(ports: PortHealth, rows: Ints, host: int, onset: float) -> Mask:
     return found
 
 
-def _on_its_rails(ports: PortHealth, rows: Ints, host: int, onset: float) -> bool:
+def on_its_rails(ports: PortHealth, rows: Ints, host: int, onset: float) -> bool:
     """Whether some ports that lose packets have most of the rails that a host worked on when it fell silent: of a host
     that did nothing, no port; any, where its ports or their rails are not known."""
     mine = np.flatnonzero(ports.groups.ids["host"] == host)

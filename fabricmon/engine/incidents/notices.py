@@ -30,6 +30,20 @@ class NoticeSubject(NamedTuple):
     hosts: frozenset[str]
 
 
+class SilentHosts(NamedTuple):
+    """Hosts that do not answer the server.
+
+    up       their peers lose nothing that they send them
+    pending  that is known in seconds
+    """
+
+    up: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
+
+
+GOES_ON = "no port that may send to it lost packets since it fell silent: its agent or its management network failed"
+
+
 class Notices:
     """Remembers which kinds are one summary, so that one agent more or less does not change the form."""
 
@@ -45,13 +59,13 @@ class Notices:
         rule_states: Iterable[RuleState],
         verdicts: Iterable[IncidentDraft],
         covered: Callable[[str, frozenset[str]], str],
-        seen: Collection[str] = (),
+        seen: SilentHosts,
     ) -> list[IncidentDraft]:
         """Notices for symptoms that no verdict explains.
 
         verdicts  the drafts of the verdicts
         covered   (component, hosts) -> id of the maintenance window that covers it, "" none
-        seen      silent hosts that answer their peers
+        seen      what is known of hosts that do not answer
         """
         claims = {key for draft in verdicts for key in draft.claims}
         found: list[IncidentDraft] = []
@@ -70,7 +84,7 @@ class Notices:
         symptoms: Iterable[Symptom],
         covered: Callable[[str, frozenset[str]], str],
         shown: Collection[str],
-        seen: Collection[str],
+        seen: SilentHosts,
     ) -> list[IncidentDraft]:
         """The notices for the open symptoms of one rule that no verdict explains."""
         by_subject: dict[NoticeSubject, list[Symptom]] = {}
@@ -92,7 +106,9 @@ class Notices:
             self._summed.discard(kind)
         if kind in self._summed and by_subject:
             return [*apart, self._summary(rule, form, {subject.name: found for subject, found in by_subject.items()})]
-        return [*apart, *(self._one(rule, form, subject, found) for subject, found in by_subject.items())]
+        single = [(subject, self._one(rule, form, subject, found)) for subject, found in by_subject.items()]
+        going_on = seen.up if form.blinds else ()
+        return [*apart, *(_going_on(draft) if subject.node in going_on else draft for subject, draft in single)]
 
     def _vanished(
         self, rule: Rule, form: Notice, subject: NoticeSubject, symptoms: list[Symptom], more: bool
@@ -109,13 +125,13 @@ class Notices:
         return any(node.presence is Presence.UNREACHABLE and node.name not in shown for node in nodes)
 
     def _alone(
-        self, by_subject: Mapping[NoticeSubject, list[Symptom]], seen: Collection[str]
+        self, by_subject: Mapping[NoticeSubject, list[Symptom]], seen: SilentHosts
     ) -> dict[NoticeSubject, list[Symptom]]:
         """Hosts that vanished, unless most did: then it is the server that cannot see."""
         warned = {
             subject: found
             for subject, found in by_subject.items()
-            if subject.node not in seen and any(map(_vanished, found))
+            if subject.node not in seen.up | seen.pending and any(map(_vanished, found))
         }
         return warned if len(warned) < ALL_SHARE * len(self._fleet.nodes) else {}
 
@@ -193,6 +209,10 @@ def _together(alone: Mapping[NoticeSubject, list[Symptom]], seconds: float) -> s
     )
     pairs = [pair for pair in pairwise(onsets) if pair[1][0] - pair[0][0] <= seconds]
     return {subject for pair in pairs for _, subject in pair}
+
+
+def _going_on(draft: IncidentDraft) -> IncidentDraft:
+    return replace(draft, evidence=(*draft.evidence, Evidence(draft.component, GOES_ON)))
 
 
 def _vanished(symptom: Symptom) -> bool:
