@@ -76,7 +76,7 @@ class ExchangingHosts:
             self._silences[row] = known if known is not None and known.onset == onset else _Silence(onset)
         late = {row: held for row, held in self._silences.items() if ports.now - held.onset <= BEFORE + NEAR}
         pending = set[int]()
-        if len(late) <= MANY:
+        if late and len(late) <= MANY:
             sending = _Senders(lossy, ports, loss, silent)
             for row, held in late.items():
                 self._judge(row, held, sending, silence(held.onset), pending)
@@ -88,7 +88,7 @@ class ExchangingHosts:
         held.doubted |= sending.lose(host, held.onset)
         if held.doubted:
             held.up = False
-        elif not held.up and sending.received(host, held.onset):
+        elif not held.up and _dead(sending.most(held.onset), silence) < SUSPECT and sending.received(host, held.onset):
             share, most = sending.read(host, held.onset)
             held.up = _dead(share, silence) < SUSPECT
             if not held.up and sending.ports.now - held.onset < ASKED and _dead(most, silence) < SUSPECT:
@@ -112,7 +112,9 @@ class _Senders:
         self._shows = lossy.known[:n] & loss[:n]
         self._shows[lossy.rows] = False  # it loses already: more would not show
         nodes = silent.groups.ids["host"]
-        self._every = max(len(np.unique(nodes[nodes >= 0])), 1)
+        self._every = max(int(np.count_nonzero(nodes >= 0)), 1)
+        self._newest = np.full(int(self._hosts.max(initial=-1)) + 2, -np.inf)  # the last: of no host
+        np.fmax.at(self._newest, self._hosts, ports.read)
 
     def host(self, row: int) -> int:
         return int(self._silent.groups.ids["host"][row])
@@ -130,16 +132,19 @@ class _Senders:
         near = near[may_send(self.ports, near, host, onset)]
         return len(near) > 0 and on_its_rails(self.ports, near, host, onset)
 
+    def most(self, onset: float) -> float:
+        """Share of the hosts whose ports were read since."""
+        return min(1.0, np.count_nonzero(self._newest[:-1] >= onset) / self._every)
+
     def read(self, host: int, onset: float) -> tuple[float, float]:
         """Share of the ports that may have sent to it that work on and would have shown a loss by now; and the most
         that it may be when the windows of all have ended."""
         with np.errstate(invalid="ignore"):
-            seen = self.ports.read >= onset
-            worked = np.flatnonzero(seen & (self._hosts != host) & (self._work.newest >= onset - NEAR))
+            worked = np.flatnonzero((self.ports.read >= onset) & (self._work.newest >= onset - NEAR))
+        worked = worked[self._hosts[worked] != host]
         worked = worked[may_send(self.ports, worked, host, onset)]
-        most = len(np.unique(self._hosts[seen & (self._hosts >= 0)])) / self._every
         if not len(worked):
-            return 0.0, most
+            return 0.0, self.most(onset)
         on = self._shows[worked] & (self.ports.read[worked] >= onset + SHOWN)
         on &= self._work.newest[worked] >= onset + SLOT
-        return min(1.0, most) * float(on.mean()), min(1.0, most) * float(self._shows[worked].mean())
+        return self.most(onset) * float(on.mean()), self.most(onset) * float(self._shows[worked].mean())
