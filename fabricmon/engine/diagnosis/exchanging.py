@@ -17,7 +17,7 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import MODES
 from fabricmon.engine.diagnosis.losses import BEFORE, NEAR, SUSPECT, PortHealth
 from fabricmon.engine.diagnosis.observation import Observation, Observations
-from fabricmon.engine.diagnosis.witnesses import may_send, on_its_rails
+from fabricmon.engine.diagnosis.witnesses import RAILS_SHARE, may_send, on_its_rails
 from fabricmon.engine.domains.groups import Ints, Mask
 from fabricmon.fleet.losses import WINDOW
 from fabricmon.fleet.slots import SLOT
@@ -119,18 +119,20 @@ class _Senders:
     def host(self, row: int) -> int:
         return int(self._silent.groups.ids["host"][row])
 
-    def received(self, host: int, onset: float) -> bool:
-        """Whether a host received traffic in the last slot that was read before it fell silent."""
+    def received(self, host: int, onset: float) -> int:
+        """Ports of a host that received traffic in the last slot that was read before it fell silent."""
         mine = self._hosts == host
         with np.errstate(invalid="ignore"):
             late = mine & self._work.received & (self._work.newest >= onset - 2 * SLOT)
-        return host >= 0 and bool(late.any())
+        return int(np.count_nonzero(late)) if host >= 0 else 0
 
     def lose(self, host: int, onset: float) -> bool:
-        """Whether ports began to lose packets about then that may be sent to it."""
+        """Whether ports began to lose packets about then that may be sent to it: each port that received has a sender,
+        so half as many as these, on half of its rails."""
         near = self._lossy.rows[(self._lossy.onset >= onset - BEFORE) & (self._lossy.onset <= onset + NEAR)]
         near = near[may_send(self.ports, near, host, onset)]
-        return len(near) > 0 and on_its_rails(self.ports, near, host, onset)
+        enough = len(near) > 0 and len(near) >= RAILS_SHARE * self.received(host, onset)
+        return enough and on_its_rails(self.ports, near, host, onset)
 
     def most(self, onset: float) -> float:
         """Share of the hosts whose ports were read since."""
