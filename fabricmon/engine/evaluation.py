@@ -12,7 +12,8 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.exchanging import ExchangingHosts
 from fabricmon.engine.diagnosis.last_diagnosis import LastDiagnosis
-from fabricmon.engine.diagnosis.observation import Observations
+from fabricmon.engine.diagnosis.losses import PortHealth
+from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.row_conditions import (
     COVERING,
     away,
@@ -256,10 +257,7 @@ class Evaluation:
         seen = self._dead.with_earlier(witnesses(observations, ports, gone), observations)
         silence = self._silence.leak(observations, 0 if seen is None else len(seen.rows), now)
         verdicts = verdicts_of(observations, seen, silence, ports, index, self._last_diagnosis.of)
-        timeouts = shows_timeouts(ports_now, len(ports.read))
-        going_on = self._exchanging.update(observations, ports, timeouts, self._silence.besides)
-        up = np.union1d(going_on.up, answering(observations, seen))
-        self._seen = SilentHosts(*(index.hosts(SymptomType.AGENT_SILENT, rows) for rows in (up, going_on.pending)))
+        self._seen = self._silent_hosts(index, observations, ports, seen)
         verdicts = of_warm_air(verdicts, index.domains, ports_now)
         witnessed = partial(index.witnessed, restored=self._situation.together)
         verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now)
@@ -271,6 +269,14 @@ class Evaluation:
         verdicts = with_slowed(verdicts, index.domains, jobs, announced, as_usual)
         verdicts = self._unmapped.applied(verdicts, unknown, index.domains)
         return verdicts, observations, held_up
+
+    def _silent_hosts(
+        self, index: SymptomIndex, observations: Observations, ports: PortHealth, seen: Observation | None
+    ) -> SilentHosts:
+        timeouts = shows_timeouts(self._views.of(Kind.PORT), len(ports.read))
+        going_on = self._exchanging.update(observations, ports, timeouts, self._silence.besides)
+        up = np.union1d(going_on.up, answering(observations, seen))
+        return SilentHosts(*(index.hosts(SymptomType.AGENT_SILENT, rows) for rows in (up, going_on.pending)))
 
     def _context(self, index: SymptomIndex, observations: Observations, now: float) -> VerdictContext:
         graph = self._placing.graph
