@@ -138,8 +138,10 @@ RULE = Rule(
         "No frame came from this node for 30 seconds, or three of its intervals if that is longer; for 20 seconds if "
         "it does not answer either, which counts from its last answer: a node that refuses connections is up. A silent "
         "agent is "
-        "not a dead node: agents are restarted, upgraded and starved. So this is information; it becomes a fault "
-        "of the host or of its power domain only with evidence from other nodes. Meanwhile the node's ports keep "
+        "not a dead node: agents are restarted, upgraded and starved. So this is information; a warning if the node "
+        "does not answer any more, unless its peers lose nothing that they send to it and agents often fall silent; "
+        "and a fault of the host or of its power domain only with evidence from other nodes. "
+        "Meanwhile the node's ports keep "
         "their last known state: silence is never recovery. Two agents under one name are a warning: neither of "
         "the two nodes is monitored, and that does not end by itself."
     ),
