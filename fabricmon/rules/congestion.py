@@ -117,8 +117,9 @@ def test(view: View, params: CongestionParams) -> Outcome:
 
 def evidence(view: View, row: int, params: CongestionParams) -> tuple[Evidence, ...]:
     pressure = view.tracks.pressure
-    rows, scale = np.array([row]), float(_scale(view, params)[row])
-    windows = pressure.stalled.windows(0, rows, 3)[:, 0] / scale
+    rows, stalled = np.array([row]), pressure.stalled.windows(0, np.array([row]), 3)[:, 0]
+    scale = float(np.fmax.reduce(stalled, initial=_scale(view, params)[row]))  # its own wait may be the longest
+    windows = stalled / scale
     shares = ", ".join("unknown" if np.isnan(share) else f"{share:.0%}" for share in windows)
     ticks = bool(view.tracks.facts.infiniband[row])
     what = "could not transmit (no credits)" if ticks else "PFC-paused on its worst priority"

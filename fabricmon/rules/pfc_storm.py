@@ -82,7 +82,7 @@ def evidence(view: View, row: int, params: PfcStormParams) -> tuple[Evidence, ..
     groups, where = neighbourhood(view)
     victims = np.flatnonzero(_waiting(view, params) & (groups == groups[row]) & (groups >= 0))
     victims = victims[victims != row]
-    share = pressure.stalled.latest[0, victims] / pressure.scale[victims]
+    share = np.minimum(pressure.stalled.latest[0, victims] / pressure.scale[victims], 1.0)
     worst = np.argsort(-share, kind="stable")[:NAMED]
     names = ", ".join(f"{view.table.ids[victims[at]]} {share_text(share[at])}" for at in worst)
     more = f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -109,6 +111,20 @@ def test_ticks_of_unknown_length_are_compared(tick: float) -> None:
     everywhere.rate(everywhere.rates, xmit_wait_ticks=0.12 / tick)
     everywhere.polls(60)
     assert quiet(everywhere)
+
+
+def test_what_two_ports_wait_longer_than_all_others_of_their_make_is_the_longest_wait() -> None:
+    ports = Pressed(layer="InfiniBand")
+    ports.rate(ports.rates, xmit_wait_ticks=0.05 / 1e-6)
+    ports.polls(30)
+    ports.rate(SOME, xmit_wait_ticks=0.9 / 1e-6)  # the third greatest is the scale
+    ports.polls(11)
+    assert ports.open("congestion") == set(SOME)
+    first, estimate, *_ = (e.text for e in ports.evidence("congestion", 0, 0))
+    assert " 100%, " in first
+    shares = [int(share) for share in re.findall(r"(\d+)%", first + estimate)]
+    assert max(shares) == 100
+    assert shares[-1] < 20, "what its peers wait, of that"
 
 
 def test_ticks_of_known_length_are_measured() -> None:
