@@ -145,8 +145,9 @@ class _Senders:
             worked = np.flatnonzero((self.ports.read >= onset) & (self._work.newest >= onset - NEAR))
         worked = worked[self._hosts[worked] != host]
         worked = worked[may_send(self.ports, worked, host, onset)]
+        hosts = self.most(onset)
         if not len(worked):
-            return 0.0, self.most(onset)
+            return 0.0, hosts
         on = self._shows[worked] & (self.ports.read[worked] >= onset + SHOWN)
         on &= self._work.newest[worked] >= onset + SLOT
-        return self.most(onset) * float(on.mean()), self.most(onset) * float(self._shows[worked].mean())
+        return hosts * float(on.mean()), hosts * float(self._shows[worked].mean())

@@ -41,7 +41,10 @@ class SilentHosts(NamedTuple):
     pending: frozenset[str] = frozenset()
 
 
-GOES_ON = "no port that may send to it lost packets since it fell silent: its agent or its management network failed"
+GOES_ON = (
+    "few or no ports that may send to it lost packets since it fell silent: most likely it is up, and its agent or its "
+    "management network failed"
+)
 
 
 class Notices:
