@@ -163,6 +163,34 @@ def test_the_leaves_at_both_ends_of_an_uplink_are_the_likely_parts_of_the_plane(
     assert {(part.mode.word, part.group) for part in found.within} == {("uplinks", 4), ("uplinks", 7)}
 
 
+def test_a_loss_one_way_between_two_leaves_may_be_on_an_uplink_of_either() -> None:
+    found = verdict({4: (2e-3,) * 4}, {7: 4})
+    assert found.domain == "plane"
+    assert {(part.mode.word, part.group) for part in found.within} == {("uplinks", 4), ("uplinks", 7)}
+
+
+@pytest.mark.parametrize(("senders", "receivers"), [({4: 6, 8: 2}, {7: 6, 4: 2}), ({7: 6, 4: 2}, {4: 6, 8: 2})])
+def test_the_leaf_at_one_end_of_every_lossy_flow_is_the_likeliest(
+    senders: dict[int, int], receivers: dict[int, int]
+) -> None:
+    found = verdict({leaf: (2e-3,) * many for leaf, many in senders.items()}, receivers)
+    named = [(part.mode.word, part.group) for part in found.within] or [(found.mode.word, found.group)]
+    assert named[0] == ("uplinks", 4)
+
+
+def test_a_leaf_to_which_packets_of_many_others_are_lost_is_a_part_of_the_plane() -> None:
+    found = verdict(dict.fromkeys((1, 2, 3, 5), (2e-3, 2e-3)), {7: 4})
+    assert [(part.mode.word, part.group) for part in found.within] == [("uplinks", 7)]
+    assert len(found.explained[SymptomType.PACKET_LOSS]) == 8
+
+
+def test_that_peers_of_a_port_lose_packets_to_it_shows_at_the_port() -> None:
+    loss = {4: (5e-3, 2e-3, 2e-3)}
+    at_the_port, elsewhere = verdict(loss, {4: 1, 7: 3}), verdict(loss, {7: 3})
+    assert (at_the_port.domain, elsewhere.domain) == ("link", "link")
+    assert 1.0 - elsewhere.confidence > 10 * (1.0 - at_the_port.confidence)
+
+
 def test_a_plane_whose_leaves_lose_alike_has_no_likely_parts() -> None:
     found = verdict(dict.fromkeys(range(LEAVES), (2e-3, 1e-3)))
     assert (found.domain, found.within) == ("plane", ())

@@ -144,11 +144,12 @@ def _part(every: PortsInPlace, rows: Ints, island: bool) -> PortsInPlace:
 
 def _verdict(lossy: Observation, here: PortsInPlace) -> FaultVerdict | None:
     hypotheses = lossy_parts(here)
-    if not hypotheses:
+    if not any(len(h.rows) for h in hypotheses):
         return None
     top = hypotheses[0].score
     # never finer than the evidence: a part that cannot be separated from the plane is the plane
-    best = next((h for h in hypotheses if h.mode.domain == "plane" and h.score >= top - AMBIGUOUS), hypotheses[0])
+    own = [h for h in hypotheses if len(h.rows)]
+    best = next((h for h in own if h.mode.domain == "plane" and h.score >= top - AMBIGUOUS), own[0])
     total = exp(-top) + _mass(hypotheses, top)
     best, mine = _named(best, hypotheses, SURE * total, top)
     near = [h for h in hypotheses if h not in mine and h.score >= top - AMBIGUOUS]

@@ -41,7 +41,7 @@ FALSE = 0.01
 LASTS = -log(5 * FALSE)
 """Nats of that: FALSE of what a detection finds is by error, five times that with room for misreadings. Once, however
 long it lasts: a misreading may last, too."""
-LEAST = {"link": 1, "nic": 2, "leaf": 2, "pod": 3, "plane": 3, "network": 6, UNMAPPED_LOSS.domain: 6}
+LEAST = {"link": 1, "nic": 2, "leaf": 2, "pod": 3, "plane": 2, "network": 6, UNMAPPED_LOSS.domain: 6}
 """Lossy ports from which a part is considered."""
 NOMINAL = 1e-4
 """Share of lossy ports by the detector's own false rate. Evidence of places and amounts counts up to the evidence
@@ -84,7 +84,7 @@ ENDS = ("link", "nic")
 @dataclass(slots=True)
 class LossyPart:
     """A part that may make ports lose packets: its mode and group; the nats by which it is likelier than background,
-    less those of its prior; and the PORT rows of it that lose."""
+    less those of its prior; and the PORT rows of it that lose: none where only packets to it are lost."""
 
     mode: Mode
     group: int
@@ -166,7 +166,8 @@ def _of_plane(here: PortsInPlace, plane: Mask) -> list[LossyPart]:
         again = _again(here, shows)
         surprise = again + _surprise(count, size, min(BACKGROUND, 5 * here.false))
         most = again + _surprise(count, size, min(NOMINAL, here.false))
-        for group in np.unique(here.ids[mode.domain][shows]).tolist():
+        ends = shows | _receivers(here, scope, shows) if mode.domain == "leaf" else shows
+        for group in np.unique(here.ids[mode.domain][ends]).tolist():
             if group < 0:
                 continue
             mine = (here.ids[mode.domain] == group) & scope
@@ -174,24 +175,26 @@ def _of_plane(here: PortsInPlace, plane: Mask) -> list[LossyPart]:
             if where is not None:
                 if mode.domain in WITHIN_A_RAIL:
                     where += on_one_rail(here.rails, mine & shows, plane, shows & plane)
-                score = max(surprise, _strong(mode, here, mine)) + min(where, most) - mode.cost
+                strong = _strong(mode, here, mine, shows)
+                score = max(surprise, strong) + min(where, max(most, strong)) - mode.cost
                 found.append(LossyPart(mode, group, score, here.rows[mine & shows]))
     return found
 
 
-def _strong(mode: Mode, here: PortsInPlace, mine: Mask) -> float:
-    """Nats of a link whose port alone has a loss beyond any error of the detector, and has not lost its peers."""
-    elsewhere = here.strong_beyond or (here.ratio[~mine] >= STRONG).any()
-    strong = (here.ratio[mine] >= STRONG) & ~(here.ratio[mine] >= NO_PEER)
-    if mode.domain != "link" or elsewhere or not strong.any():
-        return 0.0
-    return log(mode.q[SymptomType.PACKET_LOSS] / LEAK[SymptomType.LINK_ERRORS])
+def _strong(mode: Mode, here: PortsInPlace, mine: Mask, shows: Mask) -> float:
+    """Nats of ports with a loss beyond any error of the detector, which have not lost their peers: of several, or of
+    the port of a link alone."""
+    strong = here.shows & (here.ratio >= STRONG) & ~(here.ratio >= NO_PEER)
+    alone = mode.domain == "link" and not here.strong_beyond and not (here.ratio[~mine] >= STRONG).any()
+    count = int((strong & (mine if alone else shows)).sum())
+    return count * log(ALL / LEAK[SymptomType.LINK_ERRORS]) if alone or count > 1 else 0.0
 
 
 def _where(mode: Mode, here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask) -> float | None:
     """Nats of evidence, by places and amounts of the losses, for a part against any part of its plane; None where they
     cannot be separated."""
     k, m, count, size = int((shows & mine).sum()), int(mine.sum()), int(shows.sum()), int(scope.sum())
+    got = _receivers(here, scope, shows)
     partly = mode.domain == "leaf" and mode.q[SymptomType.PACKET_LOSS] < ALL
     if mode.domain == "plane":
         return 0.0
@@ -204,19 +207,21 @@ def _where(mode: Mode, here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask)
         return where if where >= 0.0 else None  # it does not stand out
     part = partly and mode.word == "leaf"
     large = m > DISTINCT[mode.domain] * size
-    if k < LEAST[mode.domain] or (large and (partly or mode.domain != "leaf")):
+    least = k if part or not partly else max(k, int((got & mine).sum()))
+    if least < LEAST[mode.domain] or (large and (partly or mode.domain != "leaf")):
         return None
-    inside = _inside(k, m, count - k, size - m, INSIDE["uplinks" if partly else mode.word])
     parts = here.ids[mode.domain]
+    if partly:
+        # what a switch that carries others' packets, too, makes lose is not around it
+        if not (here.ids["plane"][mine] >= 0).any():
+            return None
+        uplink, inner = _of_flows(parts, mine, scope, shows, got)
+        return _of_a_part(here, mine, shows, uplink, inner) if part else uplink
+    inside = _inside(k, m, count - k, size - m, INSIDE[mode.word])
     where = shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
     where += spread(parts, scope & ~mine, shows) - spread(parts, scope, shows)
     if mode.domain != "leaf":
         return where
-    # what a switch that carries others' packets, too, makes lose is not around it
-    if partly and not (here.ids["plane"][mine] >= 0).any():
-        return None
-    if partly:
-        return _of_a_part(here, mine, scope, shows, where) if part else where
     least = GRAY_LEAST
     if contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT) > 0.0:
         least = GRAY_FEW
@@ -230,30 +235,51 @@ def _where(mode: Mode, here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask)
     return max(where, 0.0) + amounts
 
 
-def _of_a_part(here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask, uplinks: float) -> float | None:
-    """Nats of a leaf that loses some of its packets, given those of its uplinks: by flows that have both ends inside,
-    or by many ports that lose alike, and more than others; the greater of the two."""
+def _of_a_part(here: PortsInPlace, mine: Mask, shows: Mask, uplink: float, inner: float) -> float | None:
+    """Nats of a leaf that loses some of its packets, given those of its uplinks and of flows that may have both ends
+    inside; or by many ports that lose alike, and more than others; the greater of the two."""
     inside = shows & mine
     found: list[float] = []
     alike = inside & most_alike(here.ratio, inside)
     if alike.sum() >= GRAY_LEAST:
         clear = contrast(here.ratio, alike, shows & ~mine, STANDS_OUT)
-        found += [max(uplinks, 0.0) + clear] if clear > 0.0 else []
+        found += [max(uplink, 0.0) + clear] if clear > 0.0 else []
     if inside.sum() * PART_LEAST >= shows.sum():
-        sent, got = ((int((end & mine).sum()), int((end & scope & ~mine).sum())) for end in (shows, here.towards))
-        found.append(uplinks + _both_inside(sent, got, int(mine.sum()), int((scope & ~mine).sum())))
+        found.append(inner)
     return max(found, default=None)
 
 
-def _both_inside(senders: tuple[int, int], receivers: tuple[int, int], ports: int, rest: int) -> float:
-    """Nats by which the lossy flows of a leaf are of a part of it rather than of an uplink, by how many ports inside
-    and outside send and receive them. A flow over an uplink has one end inside, so both shares add up to 1, whether it
-    loses packets one way or both; with flows inside they add up to more."""
-    sent, got = ([_ends_inside(k, out, ports, rest, even) for even in SHARES] for k, out in (senders, receivers))
+def _receivers(here: PortsInPlace, scope: Mask, shows: Mask) -> Mask:
+    """Ports of a plane to which packets were lost, of the rails on which some were."""
+    return here.towards & scope & np.isin(here.rails, here.rails[shows])
+
+
+def _of_flows(parts: Ids, mine: Mask, scope: Mask, senders: Mask, receivers: Mask) -> tuple[float, float]:
+    """Nats by which the lossy flows are lost on an uplink of a leaf, and in a part of the leaf, rather than above the
+    leaves, by the places of the ports that send and receive them.
+
+    A flow over an uplink has one end inside, so both shares add up to 1, whether it loses packets one way or both, and
+    where packets are lost to a port outside some are from one inside, and the other way. With flows inside they add up
+    to more. Above, as many are sent from inside as to it; so it is with the others if packets are lost both ways, as
+    likely as one way or any mixture. Where no receiver is known, half of the senders are inside.
+    """
+    ports, rest, either = int(mine.sum()), int((scope & ~mine).sum()), senders | receivers
+    there = [(int((end & mine).sum()), int((end & scope & ~mine).sum())) for end in (senders, receivers, either)]
+    sent, got, ends = ([_ends_inside(k, out, ports, rest, even) for even in SHARES] for k, out in there)
     size = len(SHARES)
-    uplink = [sent[at] + got[size - 1 - at] for at in range(size)]
-    part = [sent[at] + got[other] for at in range(size) for other in range(size - at, size)]
-    return _log_mean(part) - _log_mean(uplink)
+    where = spread(parts, scope & ~mine, either) - spread(parts, scope, either)
+    both_ways = [s + g for s, g in zip(sent, got, strict=True)]
+    half = [_ends_inside(*end, ports, rest, 0.5) for end in there[:2]]
+    uplink = _log_mean([sum(half), _log_mean([s + g for s, g in zip(sent, reversed(got), strict=True)])])
+    part = _log_mean([sent[at] + got[other] for at in range(size) for other in range(size - at, size)])
+    part = _log_mean([_log_mean(both_ways[size // 2 :]), part])
+    if not receivers.any():
+        even = _ends_inside(*there[0], ports, rest, INSIDE["uplinks"])
+        return where + even, where + even + part - uplink
+    above = _log_mean(both_ways) - _log_mean(ends)
+    (from_inside, from_outside), (to_inside, to_outside), _ = there
+    unpaired = (to_outside and not from_inside) or (from_outside and not to_inside)
+    return where + uplink - above + (log(1.0 - BOTH_ENDS) if unpaired else 0.0), where + part - above
 
 
 def _ends_inside(k: int, outside: int, ports: int, rest: int, even: float) -> float:
@@ -266,7 +292,8 @@ def _of_one_port(here: PortsInPlace, mine: Mask, shows: Mask, size: int) -> floa
     """Nats for one port or adapter against any part above the leaves.
 
     Each lossy flow has it at one end. So no more than its peers lose, what they lose together is about what it loses
-    itself, or it loses LINK_STANDS_OUT times what each of them does; and packets are lost to it as well as from it.
+    itself, or it loses LINK_STANDS_OUT times what each of them does; and packets are lost to it as well as from it:
+    surely so where others lose packets, which then are lost on their way to it.
     """
     k, others = int(mine.sum()), shows & ~mine
     where = max(0.0, log((size + 1) / (2 * PEERS * k + 1)))  # uniform over its peers, not over the plane
@@ -275,7 +302,8 @@ def _of_one_port(here: PortsInPlace, mine: Mask, shows: Mask, size: int) -> floa
         half = of_half(share, int(others.sum()))
         where += max(half, contrast(here.ratio, mine, others, LINK_STANDS_OUT))
         where -= single_peers(here.ratio, mine, others)
-    if (here.towards & shows).any():
+    ends = _receivers(here, np.ones(len(shows), np.bool_), mine) if others.any() else here.towards & shows
+    if ends.any():
         where += log((BOTH_ENDS if here.towards[mine].any() else 1.0 - BOTH_ENDS) / 0.5)
     return where
 
