@@ -1,8 +1,8 @@
 """Packet loss per row and window: of a port over all its peers, of a flow to one peer. Pure.
 
 Methods: docs/methods.md#packet-loss, docs/methods.md#many-ports-at-once. A window ends for a row when its loss counters
-and its packet counter were both read in it, so slow collectors have long windows. out_of_sequence counts reordering,
-which adaptive routing makes, and is not used.
+and its packet counter were both read in it, so slow collectors have long windows. Packets out of sequence are also
+made by adaptive routing, on many ports alike: a port that received more of them than most is at the end of a loss.
 """
 
 from __future__ import annotations
@@ -36,10 +36,14 @@ MEMORY = 21_600.0  # s; time constant of what is learned of a row, as for errors
 QUANTILE = 0.75  # of the rows of a class: one in four must lose before it counts as usual
 CEILING = 1e-5  # share of packets above which a loss teaches nothing: it is a fault, however long it lasts
 LEARN_EVERY = 6  # windows
-LEAST_TWICE = 3.0
-"""Requests that arrived twice from which packets to a port count as lost: as `Limits.least`."""
-SHARE_TWICE = 1e-6
+LEAST_SIGNS = 3.0
+"""Requests that arrived twice, or packets out of sequence, from which packets to a port count as lost: as
+`Limits.least`."""
+SHARE_SIGNS = 1e-6
 """The same, as a share of the packets that the port sends: `Limits.elevated` times `Limits.usual`."""
+SIGNS = 2
+TWICE, GAPS = range(SIGNS)
+"""Signs at a port that packets to it were lost: requests that arrived twice, packets out of sequence."""
 USUAL_TIMEOUTS = 0.1
 """Timers that fire in a window of a healthy port, at most: one port in ten has one (design choice)."""
 
@@ -49,12 +53,14 @@ class LossColumns(NamedTuple):
     sent  counters of packets, best first, each with the packets that one count stands for
     timer  counts timers that fired, "" none. Each is a lost packet of the first group, and of a row without any; what a
            later group counts has the packets that were sent again because of it
-    twice  counts requests that arrived twice, "" none: what a peer sent was lost and sent again"""
+    twice  counts requests that arrived twice, "" none: what a peer sent was lost and sent again
+    gaps   counts packets that arrived out of sequence, "" none: one before was lost, or went another way"""
 
     lost: tuple[tuple[str, ...], ...]
     sent: tuple[tuple[str, float], ...]
     timer: str = ""
     twice: str = ""
+    gaps: str = ""
 
 
 PORTS = LossColumns(
@@ -68,6 +74,7 @@ PORTS = LossColumns(
     ),
     "ack_timeout",
     "duplicate_request",
+    "out_of_sequence_rx",
 )
 FLOWS = LossColumns((("flow_lost",),), (("flow_packets", 1.0),))
 
@@ -104,8 +111,9 @@ class Losses(RowState):
     lapsed      `now` at which losses were set aside because no traffic followed, NaN while they count or if there were
                 none: what has not been read since shows nothing
     usual       share of packets that is lost in the row's class
-    twice       requests that arrived twice, since IDLE seconds passed without one; not where traffic began
-    twice_at    `now` at which the last such window ended, NaN never
+    signs       requests that arrived twice and packets that arrived out of sequence, each since IDLE seconds passed
+                without one; not where traffic began
+    signs_at    `now` at which the last such window ended, NaN never
     turns       times at which windows ended
     """
 
@@ -116,13 +124,13 @@ class Losses(RowState):
     length = per_row(np.float32, np.nan)
     lapsed = per_row(np.float64, np.nan)
     usual = per_row(np.float32)
-    twice = per_row(np.float32)
-    twice_at = per_row(np.float64, np.nan)
+    signs = per_row(np.float32, 0, SIGNS)
+    signs_at = per_row(np.float64, np.nan, SIGNS)
     _mean = per_row(np.float32)
     _class = per_row(np.int32)
     _open = per_row(np.float32)  # lost in the window that is open
     _fired = per_row(np.float32)  # timers in the window that is open
-    _again = per_row(np.float32)  # requests that arrived twice in the window that is open
+    _signs = per_row(np.float32, 0, SIGNS)  # the same in the window that is open
     _before = per_row(np.float32, np.nan)  # sent in the newest window, counted or not
     _turned = per_row(np.float64, np.nan)  # when the newest window ended, counted or not, or the first began
     _sent_at = per_row(np.float64, np.nan, "_senders")
@@ -188,9 +196,10 @@ class Losses(RowState):
                 self._add(table, name, at)
         if self.columns.timer:
             self._add(table, self.columns.timer, 0)
-        if self.columns.twice:
-            rows, counts = _risen(table, self.columns.twice)
-            self._again[rows] += counts
+        for at, name in enumerate((self.columns.twice, self.columns.gaps)):
+            if name:
+                rows, counts = _risen(table, name)
+                self._signs[at, rows] += counts
         if 0 <= now - self._began < WINDOW:
             return
         self._began = now
@@ -200,14 +209,20 @@ class Losses(RowState):
         self._turn(table, now)
         self._learn(table.n)
 
-    def received_twice(self, n: int, now: float) -> Bools:
-        """Rows to which packets were lost of late: more requests than usual arrived a second time (a port sends about
-        as many packets as it receives)."""
+    def lost_towards(self, n: int, now: float) -> Bools:
+        """Rows to which packets were lost of late: more requests than usual arrived a second time, or more packets out
+        of sequence than at most ports (a port sends about as many packets as it receives)."""
         with np.errstate(invalid="ignore"):
-            found = (self.twice[:n] >= LEAST_TWICE) & (now - self.twice_at[:n] <= IDLE)
-        rows = np.flatnonzero(found)
-        found[rows] = self.twice[rows] >= SHARE_TWICE * np.nansum(self.sent[:, rows], axis=0)
-        return np.asarray(found)
+            recent = (self.signs[:, :n] >= LEAST_SIGNS) & (now - self.signs_at[:, :n] <= IDLE)
+        twice, late = np.flatnonzero(recent[TWICE]), np.flatnonzero(recent[GAPS])
+        found = np.zeros(n, np.bool_)
+        found[twice[self._share(self.signs[TWICE : TWICE + 1], twice) >= SHARE_SIGNS]] = True
+        if len(late):
+            working = np.flatnonzero(np.nansum(self.sent[:, :n], axis=0) > 0)
+            usual = float(np.quantile(self._share(self.signs[GAPS : GAPS + 1], working), QUANTILE))
+            least = max(SHARE_SIGNS, Limits().elevated * usual)
+            found[late[self._share(self.signs[GAPS : GAPS + 1], late) >= least]] = True
+        return found
 
     def _add(self, table: Table, name: str, at: int) -> None:
         rows, counts = _risen(table, name)
@@ -281,8 +296,8 @@ class Losses(RowState):
         before, length = self._before[rows], now - self._turned[rows]
         self._before[rows], self._turned[rows] = sent, now
         sent = np.maximum(sent, lost)  # what was sent to a dead peer may never have left the adapter
-        self._count_twice(rows[before >= STARTING * sent], now)
-        self._again[rows] = 0.0
+        self._keep_signs(rows[before >= STARTING * sent], now)
+        self._signs[:, rows] = 0.0
         fit = (sent > 0) & (before >= STARTING * sent)
         # a port that only waits for a peer sends next to nothing: its timeouts are no beginning of traffic. A peer that
         # sends NAKs answers: it got more packets than were counted as sent, as while connections are set up.
@@ -297,11 +312,12 @@ class Losses(RowState):
         self.ended[rows] = now
         self.lapsed[rows] = np.nan
 
-    def _count_twice(self, rows: Numbers, now: float) -> None:
-        rows = rows[self._again[rows] > 0]
-        self.twice[rows[~(now - self.twice_at[rows] <= IDLE)]] = 0.0
-        self.twice[rows] += self._again[rows]
-        self.twice_at[rows] = now
+    def _keep_signs(self, every: Numbers, now: float) -> None:
+        for at in range(SIGNS):
+            rows = every[self._signs[at, every] > 0]
+            self.signs[at, rows[~(now - self.signs_at[at, rows] <= IDLE)]] = 0.0
+            self.signs[at, rows] += self._signs[at, rows]
+            self.signs_at[at, rows] = now
 
     def _learn(self, n: int) -> None:
         """Set the usual loss of each class: a robust quantile of its members."""

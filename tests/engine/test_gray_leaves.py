@@ -80,7 +80,7 @@ def test_flows_with_both_ends_below_a_leaf_are_lost_in_it() -> None:
 def test_losses_that_stand_out_a_little_take_nothing_from_where_flows_end(less: float) -> None:
     """They are 1.4 times those of others, or less."""
     found = verdict({4: (2e-3,) * 16, 7: (less,) * 4}, {4: 16, 7: 4})
-    assert (found.mode.name, found.group) == ("part of a leaf losing packets", 4)
+    assert (found.mode.word, found.group) == ("leaf", 4)
     assert found.confidence >= 0.9
 
 
@@ -182,6 +182,37 @@ def test_a_leaf_to_which_packets_of_many_others_are_lost_is_a_part_of_the_plane(
     found = verdict(dict.fromkeys((1, 2, 3, 5), (2e-3, 2e-3)), {7: 4})
     assert [(part.mode.word, part.group) for part in found.within] == [("uplinks", 7)]
     assert len(found.explained[SymptomType.PACKET_LOSS]) == 8
+
+
+def test_the_port_that_all_lossy_flows_end_at_is_the_lossy_one() -> None:
+    found = verdict(dict.fromkeys((1, 2, 3, 5), (2e-3,)), {7: 1})
+    assert (found.mode.name, found.group) == ("link losing packets to its port", 7 * PORTS)
+    assert found.confidence >= 0.9
+
+
+def test_a_loss_from_one_port_to_one_other_is_on_the_cable_of_either() -> None:
+    found = verdict({4: (6e-3,)}, {7: 1})
+    assert {found.group, *found.series} == {4 * PORTS, 7 * PORTS}
+    assert found.domain == "link"
+
+
+@pytest.mark.parametrize(("seconds", "sure"), [(30.0, False), (90.0, True)])
+def test_the_only_lossy_port_is_sure_when_its_loss_lasts(seconds: float, sure: bool) -> None:
+    n = LEAVES * PORTS
+    rows, zero = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    ids = {"link": rows, "nic": rows, "leaf": rows // PORTS, "pod": zero - 1, "plane": zero, "network": zero}
+    ratio, read = np.full(n, np.nan), np.full(n, np.nan)
+    ratio[70], read[70] = 1e-3, seconds
+    observation = Observation(Groups(ids), np.array([70]), np.zeros(1), np.ones(n, np.bool_))
+    (found,) = gray(observation, ratio, np.zeros(n, np.bool_), read=read)
+    assert (found.domain, found.group) == ("link", 70)
+    assert (found.confidence >= 0.9) == sure
+
+
+def test_a_leaf_all_of_whose_ports_lose_and_no_other_is_not_the_plane() -> None:
+    """All traffic of a rail may stay below its leaf."""
+    found = verdict({4: (2e-3,) * PORTS})
+    assert (found.domain, found.group) == ("leaf", 4)
 
 
 def test_that_peers_of_a_port_lose_packets_to_it_shows_at_the_port() -> None:

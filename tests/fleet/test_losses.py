@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fabricmon.fleet.losses import (
     CEILING,
     IDLE,
-    LEAST_TWICE,
+    LEAST_SIGNS,
     MEMORY,
     MTU,
     SLOWEST,
@@ -225,12 +225,12 @@ def test_packets_to_a_port_were_lost_where_three_requests_arrived_twice_of_late(
     site.inventory("n", port_part("c", ("duplicate_request", "seq_nak_rx", "rdma_tx_packets"), "p/1"))
     told: list[bool] = []
     for count, wait in (
-        (0, 10.0), (0, 10.0), (2, 10.0), (LEAST_TWICE, 10.0), (LEAST_TWICE, IDLE), (LEAST_TWICE + 2, 10.0)
+        (0, 10.0), (0, 10.0), (2, 10.0), (LEAST_SIGNS, 10.0), (LEAST_SIGNS, IDLE), (LEAST_SIGNS + 2, 10.0)
     ):
         site.now, sent = site.now + wait, sent + 1e4
         cells = {"duplicate_request": count, "seq_nak_rx": 0.0, "rdma_tx_packets": sent}
         site.send("n", {("p/1", name): value for name, value in cells.items()}, site.now)
-        told.extend(site.tick().losses.received_twice(1, site.now).tolist())
+        told.extend(site.tick().losses.lost_towards(1, site.now).tolist())
     assert told == [False, False, False, True, True, False]  # the last: older than IDLE does not count any more
 
 
@@ -242,8 +242,25 @@ def test_a_few_requests_of_very_many_that_arrive_twice_are_no_loss() -> None:
         site.now, sent, count = site.now + WINDOW, sent + 1e8, count + twice
         cells = {"duplicate_request": count, "seq_nak_rx": 0.0, "rdma_tx_packets": sent}
         site.send("n", {("p/1", name): value for name, value in cells.items()}, site.now)
-        told.extend(site.tick().losses.received_twice(1, site.now).tolist())
+        told.extend(site.tick().losses.lost_towards(1, site.now).tolist())
     assert told == [False, False, False, False, False, True]
+
+
+def test_packets_out_of_sequence_are_a_loss_only_where_most_ports_receive_fewer() -> None:
+    """Adaptive routing makes them at all ports alike."""
+    for everywhere in (0.0, 40.0):
+        site, hosts = Site(), [f"n{number}" for number in range(8)]
+        for host in hosts:
+            site.inventory(host, port_part("c", ("out_of_sequence_rx", "seq_nak_rx", "rdma_tx_packets"), "p/1"))
+        for poll in range(5):
+            site.now += WINDOW
+            for host in hosts:
+                late = poll * (4000.0 if host == "n3" else everywhere)
+                cells = {"out_of_sequence_rx": late, "seq_nak_rx": 0.0, "rdma_tx_packets": 1e6 * (poll + 1)}
+                site.send(host, {("p/1", name): value for name, value in cells.items()}, site.now)
+            losses = site.tick().losses
+        found = losses.lost_towards(len(hosts), site.now)
+        assert np.flatnonzero(found).tolist() == [site.row("n3", "p/1")]
 
 
 def test_requests_that_arrive_twice_while_traffic_begins_are_no_loss() -> None:
@@ -254,7 +271,7 @@ def test_requests_that_arrive_twice_while_traffic_begins_are_no_loss() -> None:
         site.now, sent, count = site.now + WINDOW, sent + more, count + twice
         cells = {"duplicate_request": count, "seq_nak_rx": 0.0, "rdma_tx_packets": sent}
         site.send("n", {("p/1", name): value for name, value in cells.items()}, site.now)
-        told.extend(site.tick().losses.received_twice(1, site.now).tolist())
+        told.extend(site.tick().losses.lost_towards(1, site.now).tolist())
     assert told == [False, False, False, False, True]
 
 

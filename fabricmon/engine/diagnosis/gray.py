@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import exp
+from math import exp, log
 
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import UNMAPPED_LOSS
-from fabricmon.engine.diagnosis.diagnose import AMBIGUOUS
+from fabricmon.engine.diagnosis.diagnose import AMBIGUOUS, IN_SERIES
 from fabricmon.engine.diagnosis.lossy_parts import (
     ABOVE,
     ENDS,
@@ -165,7 +165,10 @@ def _verdict(lossy: Observation, here: PortsInPlace) -> FaultVerdict | None:
             mine = above if best.mode.domain in WHOLE else [best]
     if len(best.rows) < LEAST[best.mode.domain]:
         return None
-    alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in hypotheses if h not in mine)
+    series = [h for h in same_end if h.group != best.group and h.mode.domain == best.mode.domain == "link"]
+    series = [h for h in series if h.score >= best.score - log(2)][: IN_SERIES - 1]
+    alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in hypotheses if h not in (*mine, *series))
+    near = [h for h in near if h not in series]
     inside = here.rows[here.shows]
     return FaultVerdict(
         modes=(best.mode,),
@@ -181,6 +184,7 @@ def _verdict(lossy: Observation, here: PortsInPlace) -> FaultVerdict | None:
         best_other=alternatives[0] if alternatives else None,
         effects={SymptomType.PACKET_LOSS: np.setdiff1d(inside, best.rows)},
         within=_likely_parts(best, mine) if best.mode.domain in WHOLE else (),
+        series=tuple(h.group for h in series),
     )
 
 

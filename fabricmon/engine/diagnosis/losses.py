@@ -37,7 +37,7 @@ class PortHealth:
     ratio   float[n], share of packets that it lost, NaN unknown
     near    int[flows], row from which each flow goes, -1 unknown
     now     wall time
-    towards bool[n], packets to it were lost: requests arrived a second time
+    towards bool[n], packets to it were lost (Losses.lost_towards)
     read    float[n], wall time of the newest window of its losses, NaN unknown
     flows_read  float[flows], the same of the flows
     rails   int[n], number of its rail, the same in all units, -1 unknown; None: of no port is it known

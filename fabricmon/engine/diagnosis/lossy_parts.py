@@ -46,9 +46,9 @@ LEAST = {"link": 1, "nic": 2, "leaf": 2, "pod": 3, "plane": 2, "network": 6, UNM
 NOMINAL = 1e-4
 """Share of lossy ports by the detector's own false rate. Evidence of places and amounts counts up to the evidence
 of so many lossy ports against it."""
-INSIDE = {"leaf": 0.55, "uplinks": 0.5, "pod": 0.6}
-"""Share of the lossy flows' ends that are inside a part that makes them lose: one half by symmetry, and those that
-talk with one another inside, none of which pass an uplink."""
+INSIDE = 0.6
+"""Share of the lossy flows' ends that are inside a pod that makes them lose: one half by symmetry, and those that
+talk with one another inside."""
 SHARES = tuple(0.05 + 0.1 * step for step in range(10))
 """Shares of the senders and of the receivers of the lossy flows that may be inside a leaf, of its uplinks and of a part
 of it: all are taken as equally likely."""
@@ -59,7 +59,7 @@ DISTINCT = {"leaf": 0.25, "pod": 0.4}
 """A part that has a larger share of its plane's ports cannot be separated from the plane by places: of two leaves,
 either is at one end of every flow that crosses. A leaf all of whose ports lose may be so by amounts."""
 CERTAIN = 40.0
-"""The same of the share INSIDE."""
+"""The same of a share of those inside."""
 ALL = 0.9
 """Probability that a port below a gray leaf loses packets, from which it is all of the leaf (causes.py)."""
 GRAY_LEAST = 8
@@ -79,6 +79,8 @@ WITHIN_A_RAIL = ("link", "nic", "leaf")
 """Domains below one leaf, whose traffic stays in their rail where leaves have one rail each."""
 ENDS = ("link", "nic")
 """One port: its losses do not separate its cable from its adapter."""
+TO_ITS_PORT = next(mode for mode in GRAY_MODES if mode.name == "link losing packets to its port")
+"""A link of which only the port's peers lose packets: one way, the other end of what `link losing packets` is."""
 
 
 @dataclass(slots=True)
@@ -166,7 +168,8 @@ def _of_plane(here: PortsInPlace, plane: Mask) -> list[LossyPart]:
         again = _again(here, shows)
         surprise = again + _surprise(count, size, min(BACKGROUND, 5 * here.false))
         most = again + _surprise(count, size, min(NOMINAL, here.false))
-        ends = shows | _receivers(here, scope, shows) if mode.domain == "leaf" else shows
+        got = _receivers(here, scope, shows)
+        ends = got & ~here.shows if mode is TO_ITS_PORT else shows | got if mode.domain == "leaf" else shows
         for group in np.unique(here.ids[mode.domain][ends]).tolist():
             if group < 0:
                 continue
@@ -174,20 +177,26 @@ def _of_plane(here: PortsInPlace, plane: Mask) -> list[LossyPart]:
             where = _where(mode, here, mine, scope, shows)
             if where is not None:
                 if mode.domain in WITHIN_A_RAIL:
-                    where += on_one_rail(here.rails, mine & shows, plane, shows & plane)
-                strong = _strong(mode, here, mine, shows)
-                score = max(surprise, strong) + min(where, max(most, strong)) - mode.cost
-                found.append(LossyPart(mode, group, score, here.rows[mine & shows]))
+                    where += on_one_rail(here.rails, mine & ends, plane, shows & plane)
+                sure = _no_error(mode, here, mine, shows)
+                score = max(surprise, sure) + min(where, max(most, sure)) - mode.cost
+                found.append(LossyPart(mode, group, score, here.rows[shows if mode is TO_ITS_PORT else mine & shows]))
     return found
 
 
-def _strong(mode: Mode, here: PortsInPlace, mine: Mask, shows: Mask) -> float:
-    """Nats of ports with a loss beyond any error of the detector, which have not lost their peers: of several, or of
-    the port of a link alone."""
+def _no_error(mode: Mode, here: PortsInPlace, mine: Mask, shows: Mask) -> float:
+    """Nats of losses that are no errors of the detector, of ports that have not lost their peers: of several strong
+    ones; of a strong one for the link of its port, or of the port that it sends to; so of the only lossy port, strong
+    or not."""
     strong = here.shows & (here.ratio >= STRONG) & ~(here.ratio >= NO_PEER)
-    alone = mode.domain == "link" and not here.strong_beyond and not (here.ratio[~mine] >= STRONG).any()
-    count = int((strong & (mine if alone else shows)).sum())
-    return count * log(ALL / LEAK[SymptomType.LINK_ERRORS]) if alone or count > 1 else 0.0
+    explained = shows if mode is TO_ITS_PORT else mine & shows
+    alone = mode.domain == "link" and not here.strong_beyond and not (here.ratio[~explained] >= STRONG).any()
+    count = int((strong & (explained if alone else shows)).sum())
+    if count > 1 or (count and alone):
+        return count * log(ALL / LEAK[SymptomType.LINK_ERRORS])
+    if not alone or shows.sum() > 1 or (here.ratio[explained] >= NO_PEER).any():
+        return 0.0
+    return log(ALL / min(BACKGROUND, 5 * here.false)) + (LASTS if (here.lasts & explained).any() else 0.0)
 
 
 def _where(mode: Mode, here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask) -> float | None:
@@ -200,6 +209,8 @@ def _where(mode: Mode, here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask)
         return 0.0
     if here.island and mode.domain == "leaf":  # it is what all flows have in common, and has no uplinks
         return None if partly else 0.0
+    if mode is TO_ITS_PORT:
+        return None if (got & ~mine).any() or count > 2 * PEERS else _of_one_receiver(count, size)
     if mode.domain in ("link", "nic"):
         if k < LEAST[mode.domain] or count - k > 2 * PEERS * k:
             return None
@@ -211,17 +222,16 @@ def _where(mode: Mode, here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask)
     if least < LEAST[mode.domain] or (large and (partly or mode.domain != "leaf")):
         return None
     parts = here.ids[mode.domain]
-    if partly:
-        # what a switch that carries others' packets, too, makes lose is not around it
-        if not (here.ids["plane"][mine] >= 0).any():
-            return None
-        uplink, inner = _of_flows(parts, mine, scope, shows, got)
-        return _of_a_part(here, mine, shows, uplink, inner) if part else uplink
-    inside = _inside(k, m, count - k, size - m, INSIDE[mode.word])
-    where = shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
-    where += spread(parts, scope & ~mine, shows) - spread(parts, scope, shows)
     if mode.domain != "leaf":
-        return where
+        inside = _inside(k, m, count - k, size - m, INSIDE)
+        where = shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
+        return where + spread(parts, scope & ~mine, shows) - spread(parts, scope, shows)
+    # what a switch that carries others' packets, too, makes lose is not around it
+    if partly and not (here.ids["plane"][mine] >= 0).any():
+        return None
+    uplink, where = _of_flows(parts, mine, scope, shows, got)
+    if partly:
+        return _of_a_part(here, mine, shows, uplink, where) if part else uplink
     least = GRAY_LEAST
     if contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT) > 0.0:
         least = GRAY_FEW
@@ -259,9 +269,9 @@ def _of_flows(parts: Ids, mine: Mask, scope: Mask, senders: Mask, receivers: Mas
     leaves, by the places of the ports that send and receive them.
 
     A flow over an uplink has one end inside, so both shares add up to 1, whether it loses packets one way or both, and
-    where packets are lost to a port outside some are from one inside, and the other way. With flows inside they add up
-    to more. Above, as many are sent from inside as to it; so it is with the others if packets are lost both ways, as
-    likely as one way or any mixture. Where no receiver is known, half of the senders are inside.
+    where some are sent from inside there are receivers outside, and so on. With flows inside they add up to more. Above,
+    as many are sent from inside as to it; so it is with the others if packets are lost both ways, as likely as one way
+    or any mixture. Where no receiver is known, senders alone count.
     """
     ports, rest, either = int(mine.sum()), int((scope & ~mine).sum()), senders | receivers
     there = [(int((end & mine).sum()), int((end & scope & ~mine).sum())) for end in (senders, receivers, either)]
@@ -273,12 +283,10 @@ def _of_flows(parts: Ids, mine: Mask, scope: Mask, senders: Mask, receivers: Mas
     uplink = _log_mean([sum(half), _log_mean([s + g for s, g in zip(sent, reversed(got), strict=True)])])
     part = _log_mean([sent[at] + got[other] for at in range(size) for other in range(size - at, size)])
     part = _log_mean([_log_mean(both_ways[size // 2 :]), part])
-    if not receivers.any():
-        even = _ends_inside(*there[0], ports, rest, INSIDE["uplinks"])
-        return where + even, where + even + part - uplink
     above = _log_mean(both_ways) - _log_mean(ends)
     (from_inside, from_outside), (to_inside, to_outside), _ = there
-    unpaired = (to_outside and not from_inside) or (from_outside and not to_inside)
+    unpaired = bool(from_inside) != bool(to_outside) or bool(from_outside) != bool(to_inside)
+    unpaired = unpaired and bool(receivers.any())
     return where + uplink - above + (log(1.0 - BOTH_ENDS) if unpaired else 0.0), where + part - above
 
 
@@ -306,6 +314,12 @@ def _of_one_port(here: PortsInPlace, mine: Mask, shows: Mask, size: int) -> floa
     if ends.any():
         where += log((BOTH_ENDS if here.towards[mine].any() else 1.0 - BOTH_ENDS) / 0.5)
     return where
+
+
+def _of_one_receiver(senders: int, size: int) -> float:
+    """Nats for the port that all lossy flows end at against any part above the leaves: by the number of its peers, as
+    above, and by chance each sender would lose packets to another one of its own."""
+    return max(0.0, log((size + 1) / (2 * PEERS + 1))) + (senders - 1) * log(PEERS)
 
 
 def _inside(k: int, m: int, outside: int, rest: int, even: float) -> float:

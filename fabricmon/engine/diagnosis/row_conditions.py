@@ -220,7 +220,7 @@ def port_health(
     gone = np.fmin(absent[: len(ratio)], np.where(vanished, found.damaged, np.nan))
     found.dead, found.over[np.isfinite(gone)] = np.fmin(found.dead, gone), np.inf
     found.damaged[vanished] = np.nan
-    towards = losses.received_twice(len(ratio), ports.now)
+    towards = losses.lost_towards(len(ratio), ports.now)
     health = PortHealth(
         domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read, domains.rails(),
         islands=domains.islands(), work=_work(ports, len(ratio)),

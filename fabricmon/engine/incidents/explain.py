@@ -22,7 +22,7 @@ from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.incidents import loss_texts
 from fabricmon.engine.incidents.episode import severest
 from fabricmon.engine.incidents.incident_draft import LINGER, PARTS, IncidentDraft
-from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, SERIES_TEXT, TEXTS
+from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, EITHER_END_TEXT, SERIES_TEXT, TEXTS
 from fabricmon.engine.incidents.ruled_out import MemberCounts, ruled_out, times_text
 from fabricmon.engine.incidents.settling import LastReads, unsettled
 from fabricmon.engine.symptoms.rule_state import SymptomKey
@@ -161,7 +161,8 @@ def with_victims(
 def _texts(verdict: FaultVerdict, context: VerdictContext, words: Mapping[str, object]) -> tuple[str, Sequence[str]]:
     """Kind of the incident, and its title, why and action: the mode's, else those of the rule that shows it."""
     mode, index = verdict.mode, context.index
-    own_texts = SERIES_TEXT if verdict.series else CONFIRMED_TEXTS.get(mode.name) if verdict.seen else None
+    series = SERIES_TEXT if SymptomType.FLOW_LOSS in verdict.explained else EITHER_END_TEXT
+    own_texts = series if verdict.series else CONFIRMED_TEXTS.get(mode.name) if verdict.seen else None
     own_texts = own_texts or TEXTS.get(mode.name)
     if own_texts is not None:
         return mode.kind, [text.format(**words, n=1 + len(verdict.series)) for text in own_texts]

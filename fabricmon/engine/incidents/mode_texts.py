@@ -174,6 +174,13 @@ TEXTS: Mapping[str, ModeText] = {
         "switch. Jobs that use it slow down.",
         "Compare errors at both ends of its cable; clean or replace the cable, then the adapter.",
     ),
+    "link losing packets to its port": ModeText(
+        "Link {name} loses packets that are sent to it",
+        "All ports that lose packets send to this port, which loses none of its own. They are lost on its cable, in "
+        "its adapter or at its switch port; jobs slow down.",
+        "Compare errors at both ends of its cable; clean or replace the cable, then the adapter. The senders need no "
+        "attention.",
+    ),
     "leaf losing packets": ModeText(
         "Leaf {name} loses packets: {bad} of {of} ports",
         "Packets through this leaf are lost although its links are up: the switch drops them without an error. Jobs "
@@ -232,6 +239,14 @@ SERIES_TEXT = ModeText(
     "out of the routing, clean or replace that cable.",
 )
 """Instead of the text of a lossy cable, where it is one of several in series."""
+
+EITHER_END_TEXT = ModeText(
+    "One of {n} links loses packets ({name})",
+    "Packets are lost from one of these ports to another, and from no other port: nothing separates the cable of the "
+    "sender from that of the receiver. Jobs that use them slow down.",
+    "Compare errors at both ends of each of these cables; clean or replace the one that has some, then the adapters.",
+)
+"""The same by ports alone."""
 
 CONFIRMED_TEXTS: Mapping[str, ModeText] = {
     "power lost": ModeText(
