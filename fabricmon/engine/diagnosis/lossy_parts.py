@@ -186,17 +186,16 @@ def _of_plane(here: PortsInPlace, plane: Mask) -> list[LossyPart]:
 
 def _no_error(mode: Mode, here: PortsInPlace, mine: Mask, shows: Mask) -> float:
     """Nats of losses that are no errors of the detector, of ports that have not lost their peers: of several strong
-    ones; of a strong one for the link of its port, or of the port that it sends to; so of the only lossy port, strong
-    or not."""
+    ones; of a strong one for the link of its port, or of the port that it sends to; so of the only lossy port where its
+    loss lasts."""
     strong = here.shows & (here.ratio >= STRONG) & ~(here.ratio >= NO_PEER)
     explained = shows if mode is TO_ITS_PORT else mine & shows
     alone = mode.domain == "link" and not here.strong_beyond and not (here.ratio[~explained] >= STRONG).any()
     count = int((strong & (explained if alone else shows)).sum())
     if count > 1 or (count and alone):
         return count * log(ALL / LEAK[SymptomType.LINK_ERRORS])
-    if not alone or shows.sum() > 1 or (here.ratio[explained] >= NO_PEER).any():
-        return 0.0
-    return log(ALL / min(BACKGROUND, 5 * here.false)) + (LASTS if (here.lasts & explained).any() else 0.0)
+    lasts = alone and shows.sum() == 1 and bool((here.lasts & explained & ~(here.ratio >= NO_PEER)).any())
+    return log(ALL / min(BACKGROUND, 5 * here.false)) + LASTS if lasts else 0.0
 
 
 def _where(mode: Mode, here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask) -> float | None:
@@ -269,9 +268,9 @@ def _of_flows(parts: Ids, mine: Mask, scope: Mask, senders: Mask, receivers: Mas
     leaves, by the places of the ports that send and receive them.
 
     A flow over an uplink has one end inside, so both shares add up to 1, whether it loses packets one way or both, and
-    where some are sent from inside there are receivers outside, and so on. With flows inside they add up to more. Above,
-    as many are sent from inside as to it; so it is with the others if packets are lost both ways, as likely as one way
-    or any mixture. Where no receiver is known, senders alone count.
+    where some are sent from inside there are receivers outside, and so on. With flows inside they add up to more. By
+    the plane as many are sent from inside as to it; so by the others if packets are lost both ways, as likely as one
+    way or any mixture. Where no receiver is known, senders alone count.
     """
     ports, rest, either = int(mine.sum()), int((scope & ~mine).sum()), senders | receivers
     there = [(int((end & mine).sum()), int((end & scope & ~mine).sum())) for end in (senders, receivers, either)]
