@@ -21,9 +21,10 @@ ONE_RAIL = tuple(host * RAILS for host in range(NEXT, NEXT + 4))
 
 def shown(
     lossy: tuple[int, ...], *, silent: dict[int, float] | None = None, work: PortWork | None = None,
-    away: tuple[float, ...] = (), dead: DeadHosts | None = None,
+    away: tuple[float, ...] = (), dead: DeadHosts | None = None, share: float = 1e-7,
 ) -> list[int]:  # fmt: skip
-    """Silent hosts that are shown to be dead, of HOSTS with a port on each rail; `lossy` ports began to lose then."""
+    """Silent hosts that are shown to be dead, of HOSTS with a port on each rail; `lossy` ports began to lose `share` of
+    their packets then."""
     rows = np.arange(HOSTS * RAILS, dtype=np.int32)
     host, none = rows // RAILS, np.full(len(rows), -1, np.int32)
     ids = {"link": rows, "nic": rows, "host": host, "leaf": rows % RAILS, "plane": none + 1, "network": none + 1}
@@ -37,7 +38,7 @@ def shown(
     found = {SymptomType.AGENT_SILENT: seen, SymptomType.PACKET_LOSS: lost}
     now = FELL + 30.0
     ports = PortHealth(
-        groups, unwell(found, groups, never, never, now), np.where(np.isin(rows, at), 1e-7, np.nan),
+        groups, unwell(found, groups, never, never, now), np.where(np.isin(rows, at), share, np.nan),
         np.empty(0, np.int64), now, zero, never, np.empty(0), rows % RAILS, work=work,
     )  # fmt: skip
     result = witnesses(found, ports, np.array(away))
@@ -65,6 +66,12 @@ def working(
 def test_ports_of_two_hosts_on_all_rails_show_a_dead_host() -> None:
     assert shown(ALL) == [SILENT]
     assert shown(ALL, work=working()) == [SILENT]
+
+
+def test_how_much_is_lost_must_be_known() -> None:
+    """Ports that are idle since keep the symptom for a while, but no amounts: they may have lost packets in the fabric."""
+    assert shown(ALL, share=np.nan) == []
+    assert shown(ALL, share=1e-3) == []
 
 
 def test_losses_on_one_rail_of_many_are_of_something_on_that_rail() -> None:
