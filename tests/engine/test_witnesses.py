@@ -69,7 +69,7 @@ def test_ports_of_two_hosts_on_all_rails_show_a_dead_host() -> None:
 
 
 def test_how_much_is_lost_must_be_known() -> None:
-    """Ports that are idle since keep the symptom for a while, but no amounts: the fabric may have lost their packets."""
+    """Ports that are idle since keep the symptom for a while, but no amounts: a part of the fabric may lose them."""
     assert shown(ALL, share=np.nan) == []
     assert shown(ALL, share=1e-3) == []
 
