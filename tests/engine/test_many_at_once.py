@@ -392,6 +392,19 @@ def test_a_host_whose_links_a_sweep_sees_go_down_is_one_of_the_hosts_without_pow
     assert len(with_dark_hosts([cut, inside], of_hosts(8, 2))) == 2, "hosts that do not answer may run"
 
 
+@pytest.mark.parametrize(("shared", "dark", "name"), [
+    (True, 3, "hosts dead"), (True, 2, "hosts dead"), (True, 1, "hosts silent"), (False, 3, "hosts silent"),
+])  # fmt: skip
+def test_hosts_that_fell_silent_and_dark_together_are_dead(shared: bool, dark: int, name: str) -> None:
+    domains = of_hosts(8, 2)
+    domains.port.ids["leaf"][:6] = 0
+    domains.port.ids["leaf"][6:] = 0 if shared else 1  # else they are all hosts of their leaf
+    silent = next(mode for mode in TOGETHER_MODES if mode.name == "hosts silent")
+    shown = {SymptomType.AGENT_SILENT: np.arange(3), DOWN: np.arange(2 * dark)}
+    (found,) = with_dark_hosts([FaultVerdict((silent,), 0, 0.9, 0.9, 9.0, shown, 100.0, {}, (), None)], domains)
+    assert (found.mode.name, DOWN in found.effects) == (name, name == "hosts dead")
+
+
 def test_adapters_that_pause_behind_a_slow_pcie_switch_are_one_fault_of_it() -> None:
     adapters = np.arange(8, dtype=np.int32)
     behind = np.array([0, 0, 0, 0, -1, -1, -1, -1], np.int32)

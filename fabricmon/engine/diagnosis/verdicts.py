@@ -11,7 +11,7 @@ from fabricmon.catalogue.kinds import KINDS
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED, ONE_CAUSE, UNMAPPED_LOSS
 from fabricmon.engine.diagnosis.dead_before import with_hosts_silent_before
-from fabricmon.engine.diagnosis.dead_chassis import of_dead_chassis
+from fabricmon.engine.diagnosis.dead_groups import DARK, of_dead_groups
 from fabricmon.engine.diagnosis.diagnose import MOSTLY, diagnose, unexplained
 from fabricmon.engine.diagnosis.group_modes import DEAD_MODES, RUNS
 from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses
@@ -46,7 +46,7 @@ def verdicts_of(
     found = [_without_witness(verdict) for verdict in found if set(verdict.explained) != {WITNESS}]
     found = [_with_unseen(verdict, observations, ports.now) for verdict in found]
     found = without_falls(found, index.domains)
-    found = of_dead_chassis(_without_cut_off(found, ports), observations)
+    found = of_dead_groups(_without_cut_off(found, ports), observations)
     found = of_switches_above(with_their_switch(found, index.domains), index.domains)
     found, soft = place_losses(observations, found, ports)
     if soft and (index.domains.port.ids["network"] < 0).all():  # a verdict, or a rival of one
@@ -116,7 +116,26 @@ def with_dark_hosts(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> li
     for at, hosts in dark.items():
         if len(hosts) >= DARK * len(found[at].explained[SymptomType.AGENT_SILENT]):
             found[at] = replace(found[at], seen=True)
-    return [_as_dead(verdict) if verdict.seen else verdict for at, verdict in enumerate(found) if at not in gone]
+    found = [_with_own_dark_links(verdict, domains) for at, verdict in enumerate(found) if at not in gone]
+    return [_as_dead(verdict) if verdict.seen else verdict for verdict in found]
+
+
+def _with_own_dark_links(verdict: FaultVerdict, domains: RowDomains) -> FaultVerdict:
+    """A verdict on hosts that fell silent together; they are dead where most of them went dark, too, each by its links,
+    below leaves that other hosts share: a leaf of theirs alone would look the same."""
+    down = verdict.explained.get(SymptomType.LINK_DOWN)
+    if verdict.mode.name not in DEAD_MODES or SymptomType.AGENT_SILENT not in verdict.explained or down is None:
+        return verdict
+    of_ports, leaf = domains.port.ids["host"], domains.port.ids["leaf"]
+    hosts = domains.by_table[Kind.NODE].ids["host"][verdict.explained[SymptomType.AGENT_SILENT]]
+    shared = np.unique(leaf[(of_ports >= 0) & ~np.isin(of_ports, hosts)])
+    dark = np.unique(of_ports[down[np.isin(leaf[down], shared[shared >= 0])]])
+    if len(np.intersect1d(dark, hosts)) < DARK * len(hosts):
+        return verdict
+    links: dict[SymptomType, Ints] = {SymptomType.LINK_DOWN: down}
+    own = dict(verdict.explained)
+    del own[SymptomType.LINK_DOWN]
+    return replace(with_effects(verdict, replace(verdict, explained=links)), explained=own, seen=True)
 
 
 def _silent_hosts(verdict: FaultVerdict) -> int:
@@ -138,8 +157,6 @@ def _as_dead(verdict: FaultVerdict) -> FaultVerdict:
 
 DEAD = ("fault_domain", "host_unreachable")
 """Kinds of verdicts on silent hosts that are more than silence."""
-DARK = 0.5
-"""Share of the ports of silent hosts from which these are dead, as of one host (causes.py); and of the hosts."""
 
 
 def _goes_dark(silent: FaultVerdict, links: FaultVerdict, hosts: set[int], of_ports: Ids) -> bool:

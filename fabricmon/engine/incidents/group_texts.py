@@ -113,8 +113,8 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
     ),
     "hosts of one chassis dead": ModeText(
         "{bad} of {of} hosts of chassis {name} are dead",
-        "The hosts of one chassis stopped reporting together, and other hosts lose packets to them. Jobs on them have "
-        "stopped.",
+        "The hosts of one chassis stopped reporting together, and their links went dark or other hosts lose packets to "
+        "them. Jobs on them have stopped.",
         "Check the chassis: supply, controller, its event log.",
     ),
     "hosts of one chassis silent": ModeText(
@@ -125,7 +125,8 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
     ),
     "hosts of a rack dead": ModeText(
         "{bad} of {of} hosts of rack {name} are dead",
-        "Hosts of one rack stopped answering together, and other hosts lose packets to them. Their jobs have stopped.",
+        "Hosts of one rack stopped answering together, and their links went dark or other hosts lose packets to them. "
+        "Their jobs have stopped.",
         "Check the power of the rack: PDU, busway, breakers; then a BMC.",
     ),
     "hosts of a rack silent": ModeText(
