@@ -29,6 +29,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
     shows_timeouts,
     silent_before,
     vanishing,
+    waiting_ports,
     with_answering,
     with_parts,
 )
@@ -38,7 +39,7 @@ from fabricmon.engine.diagnosis.slowed import with_slowed
 from fabricmon.engine.diagnosis.symptom_index import TABLES, SymptomIndex, observations_of, rule_states_by_type
 from fabricmon.engine.diagnosis.unmapped_maintenance import UnmappedMaintenance, unknown_components
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
-from fabricmon.engine.diagnosis.verdicts import verdicts_of, with_dark_hosts
+from fabricmon.engine.diagnosis.verdicts import of_subnet_managers, verdicts_of, with_dark_hosts
 from fabricmon.engine.diagnosis.victims import victims, without
 from fabricmon.engine.diagnosis.warm_air import of_warm_air
 from fabricmon.engine.diagnosis.witnesses import DeadHosts, answering, witnesses
@@ -89,6 +90,7 @@ class Evaluation:
         events: Mapping[ComponentId, Event],
     ) -> None:
         self._fleet, self._rule_states, self._situation, self._placing = fleet, rule_states, situation, placing
+        self._fabric = fabric or "the fabric"
         self._events, self._failures = events, rule_states.failures
         self._lookup = ClaimLookup(fleet, rule_states, placing)
         self._silence, self._common_causes, self._dead = SilenceRate(), CommonCauses(), DeadHosts()
@@ -260,7 +262,8 @@ class Evaluation:
         self._seen = self._silent_hosts(index, observations, ports, seen)
         verdicts = of_warm_air(verdicts, index.domains, ports_now)
         witnessed = partial(index.witnessed, restored=self._situation.together)
-        verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now)
+        verdicts, managers = of_subnet_managers(verdicts, waiting_ports(ports_now), index.domains, self._fabric)
+        verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now) + managers
         placed = self._fleet.tables[Kind.PORT].domains
         jobs = placed.ids.get("job") if placed is not None else None
         announced = fell_in_windows(ports_now, self._in_windows, absent)

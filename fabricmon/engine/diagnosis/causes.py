@@ -235,7 +235,7 @@ PEERS = 12
 GROUPS = frozenset({
     "board", "cage", "chassis", "core", "feed", "firmware", "host", "leaf", "leaf_traffic", "learned", "module",
     "network", "nvlink_domain", "pcie_switch", "plane", "pod", "power", "rack", "rail", "rail_traffic", "row",
-    "run_down", "run_errors", "run_flapping", "spine", "switch", "together_congested", "together_degraded",
+    "run_down", "run_errors", "run_flapping", "spine", "subnet", "switch", "together_congested", "together_degraded",
     "together_down", "together_errors", "together_flapping", "together_losses", "together_lossy", "together_nics",
     "together_nvlink", "together_pausing", "together_pcie", "together_silent",
 })  # fmt: skip

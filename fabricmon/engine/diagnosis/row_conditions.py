@@ -19,7 +19,7 @@ from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.engine.symptoms.rule_state import RuleState
 from fabricmon.fleet.fleet import ANSWERS, PRESENCES
-from fabricmon.fleet.link import UP
+from fabricmon.fleet.link import INIT, UP
 from fabricmon.fleet.losses import IDLE
 from fabricmon.fleet.pressure import BUSY, RECEIVE
 from fabricmon.fleet.table import Table
@@ -196,6 +196,11 @@ def vanishing(nodes: Table, silent: Ints, now: float) -> Floats:
     gone = (view.value("presence") == PRESENCES.index(Presence.UNREACHABLE)) & ~nodes.quiet[: nodes.n]
     gone[silent[silent < len(gone)]] = False
     return np.asarray(np.fmax(view.value("last_frame"), view.value("answered"))[gone])
+
+
+def waiting_ports(ports: View) -> Mask:
+    """PORT rows with a physical link that no subnet manager has made ACTIVE, as far as is known."""
+    return np.asarray(ports.tracks.link[: ports.n] == INIT)
 
 
 def port_health(

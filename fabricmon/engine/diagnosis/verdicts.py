@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import exp
 
 import numpy as np
 
@@ -13,14 +14,14 @@ from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED, ONE_
 from fabricmon.engine.diagnosis.dead_before import with_hosts_silent_before
 from fabricmon.engine.diagnosis.dead_groups import DARK, of_dead_groups
 from fabricmon.engine.diagnosis.diagnose import MOSTLY, diagnose, unexplained
-from fabricmon.engine.diagnosis.group_modes import DEAD_MODES, RUNS
+from fabricmon.engine.diagnosis.group_modes import DEAD_MODES, RUNS, SUBNET_MODE, WAITING_HOST
 from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses
 from fabricmon.engine.diagnosis.lossy_switches import of_lossy_switches
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, with_effects, with_their_switch
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
-from fabricmon.engine.domains.groups import Ids, Ints
+from fabricmon.engine.domains.groups import Ids, Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
 
@@ -90,6 +91,49 @@ def _later_link(verdict: FaultVerdict, group: FaultVerdict, domains: RowDomains)
 
 
 FLAPPING = frozenset({SymptomType.LINK_FLAPPING, SymptomType.LINK_FELL})
+
+
+def of_subnet_managers(
+    verdicts: Sequence[FaultVerdict], waiting: Mask, domains: RowDomains, fabric: str
+) -> tuple[list[FaultVerdict], list[FaultVerdict]]:
+    """The verdicts on anything else, and those on subnet managers: of links of one network that are down as nobody
+    configured them (docs/methods.md#ports-that-wait-for-the-subnet-manager). Those of one host stay the host's.
+
+    waiting  PORT rows with a physical link and not ACTIVE
+    """
+    network, host, known = domains.port.ids["network"], domains.port.ids["host"], domains.names.get("network", [])
+    ids, names = np.zeros(len(network), np.int32), [fabric]
+    if len(known) > 1:
+        ids, names = np.where(network >= 0, network, len(known)), [*(f"{fabric}/{name}" for name in known), fabric]
+    of: dict[int, list[FaultVerdict]] = {}
+    for verdict in verdicts:
+        down = verdict.explained.get(SymptomType.LINK_DOWN)
+        if down is not None and len(verdict.explained) == 1 and waiting[down].all():
+            of.setdefault(int(ids[down[0]]), []).append(verdict)
+    domains.divide(SUBNET_MODE.domain, ids.astype(np.int32) if of else np.full(len(ids), -1, np.int32), names)
+    gone, found, single = set[int](), list[FaultVerdict](), set[int]()
+    for group, mine in of.items():
+        rows: Ints = np.unique(np.concatenate([verdict.explained[SymptomType.LINK_DOWN] for verdict in mine]))
+        if len(hosts := np.unique(host[rows])) - int(hosts[0] < 0) >= SUBNET_MODE.least:
+            found.append(_of_subnet_manager(group, mine, rows))
+            gone |= {id(verdict) for verdict in mine}
+        single |= {id(verdict) for verdict in mine if verdict.domain == "host"}
+    left = [replace(v, modes=(WAITING_HOST,)) if id(v) in single else v for v in verdicts if id(v) not in gone]
+    return left, found
+
+
+def _of_subnet_manager(group: int, mine: Sequence[FaultVerdict], rows: Ints) -> FaultVerdict:
+    gain = sum(verdict.mode.cost for verdict in mine) - SUBNET_MODE.cost
+    confidence = 1 / (1 + exp(-gain))
+    found = FaultVerdict(
+        modes=(SUBNET_MODE,), group=group, confidence=confidence, alone=confidence,
+        gain=sum(verdict.gain for verdict in mine) + gain, explained={SymptomType.LINK_DOWN: rows},
+        onset=min(verdict.onset for verdict in mine), silent={}, rivals=(), best_other=None,
+        apart=(len(mine), gain) if len(mine) > 1 else None,
+    )  # fmt: skip
+    for verdict in mine:
+        found = with_effects(found, replace(verdict, explained=verdict.effects))
+    return found
 
 
 def with_dark_hosts(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> list[FaultVerdict]:

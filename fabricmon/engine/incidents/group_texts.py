@@ -135,6 +135,20 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
         "confirmed that they are down.",
         "Check the management switch of the rack; then a BMC or PDU.",
     ),
+    "ports wait for the subnet manager": ModeText(
+        "{bad} ports wait for the subnet manager of {name}",
+        "Ports of several hosts have a physical link, but no subnet manager has made them ACTIVE: it is dead, hangs or "
+        "does not reach them. The cables and the hosts work; jobs on these ports cannot start.",
+        "Check the subnet manager (`sminfo`, `systemctl status opensm`, UFM) and its log; restart it or let a standby "
+        "take over. Leave cables and hosts alone.",
+    ),
+    "ports of a host wait for the subnet manager": ModeText(
+        "{bad} of {of} fabric links of {name} wait for the subnet manager",
+        "The ports of this host have a physical link, but no subnet manager has made them ACTIVE: it does not reach "
+        "them, or refuses this host. The cables work; jobs on it stall or fail.",
+        "Check that the subnet manager runs and sees the host (`sminfo`, its log, its partitions). Leave the cables "
+        "alone.",
+    ),
     "hosts silent": ModeText("{bad} hosts stopped reporting together", _NO_MAP, _UNKNOWN),
     "hosts dead": ModeText(
         "{bad} hosts died together",
