@@ -215,8 +215,11 @@ def test_a_larger_incident_inhibits_where_it_was_reported_before_the_restart_and
     ]
 
 
-@pytest.mark.parametrize(("kind", "sent"), [("link_down", ["link", "leaf"]), ("packet_loss", ["leaf"])])
-def test_what_loses_packets_stops_no_link(kind: str, sent: list[str]) -> None:
+@pytest.mark.parametrize(("kind", "sent"), [
+    ("link_down", ["link", "leaf"]), ("packet_loss", ["leaf"]), ("congestion", ["leaf"]), ("straggler", ["leaf"]),
+    ("config_drift", ["link", "leaf"]), ("expected_inventory", ["link", "leaf"]),
+])  # fmt: skip
+def test_what_loses_packets_stops_no_link_and_sets_nothing(kind: str, sent: list[str]) -> None:
     leaf = replace(LEAF, labels={"shows": "traffic"})
     due = due_notifications([replace(LINK, kind=kind), leaf], LastNotifications(), [OPS], [], T0)
     assert sorted(id for _, id, _ in reasons(due)) == sorted(sent)
