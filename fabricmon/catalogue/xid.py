@@ -67,6 +67,9 @@ XIDS: dict[int, Xid] = {
     176: Xid("pcie", _W, "many correctable PCIe errors"),
 }
 
+OFF_THE_BUS = tuple(number for number, xid in XIDS.items() if xid.group == "bus")
+"""Numbers of a GPU that does not answer any more, whose counters are not read from then on."""
+
 _UNKNOWN = Xid("other", _W, "error without a description here")
 
 _NVLINK5 = re.compile(

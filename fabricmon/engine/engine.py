@@ -90,8 +90,9 @@ class Engine:
         self.fleet.heartbeats(nodes, inventories, taken, at)
 
     def event(self, node: str, event: Event, now: float) -> None:
-        """A kernel event: kept as a reading for the evidence; counters count it."""
-        self._nodes.event(node, event)
+        """A kernel event: kept as a reading for the evidence; counters count it, but those of a GPU that fell off the
+        bus, which are not read any more."""
+        self._nodes.event(node, event, now)
 
     def presence(self, node: str, presence: Presence, detail: str, now: float) -> None:
         self._nodes.presence(node, presence, detail, now)

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from fabricmon.catalogue.xid import OFF_THE_BUS
 from fabricmon.fleet.fleet import Fleet
-from fabricmon.model import CheckedNode, ComponentId, Event, Inventory, Kind, NodeView, Presence, Symptom
+from fabricmon.model import CheckedNode, ComponentId, Event, Inventory, Kind, NodeView, Presence, Severity, Symptom
 
 EVENTS = 64  # components of a node of which the newest kernel event is kept for the evidence
 EVENT_TEXT = 1024  # characters that are kept of it, as many as agents send
@@ -32,8 +33,10 @@ class FleetNodes:
         self._fleet.inventory(node, inventory, now)
         self._since.setdefault(node, now)
 
-    def event(self, node: str, event: Event) -> None:
+    def event(self, node: str, event: Event, now: float) -> None:
         component = ComponentId(event.of, node, event.component)
+        if _off_the_bus(event):
+            self._fleet.lose_gpu(component, now)
         kept = self._kept.setdefault(node, {})
         kept.pop(component, None)
         kept[component] = None
@@ -83,6 +86,14 @@ class FleetNodes:
                 )
             )
         return views
+
+
+def _off_the_bus(event: Event) -> bool:
+    """Whether a GPU's driver reports that it fell off the bus: not what the kernel logged before the agent started,
+    and no consequence of another fault, which are information."""
+    severity = event.fields.get("severity", float(Severity.CRITICAL.rank))
+    known = event.of is Kind.GPU and event.kind == "xid" and event.fields.get("xid") in OFF_THE_BUS
+    return known and severity >= Severity.CRITICAL.rank
 
 
 def cut(event: Event) -> Event:

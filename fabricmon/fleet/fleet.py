@@ -21,7 +21,7 @@ from fabricmon.fleet.layout import InventoryLayout, Landing, LandingShape, Layou
 from fabricmon.fleet.membership import GONE_TIME, drop, enter, is_removed, removed_devices
 from fabricmon.fleet.settings import TrackSettings
 from fabricmon.fleet.table import FREE, Delivery, Table
-from fabricmon.fleet.tracks import FlowTracks, PcieTracks, Tracks
+from fabricmon.fleet.tracks import FlowTracks, GpuTracks, PcieTracks, Tracks
 from fabricmon.frame import Frame
 from fabricmon.model import ComponentId, Inventory, Kind, Presence
 
@@ -110,10 +110,12 @@ class Fleet:
         self.tables[Kind.NODE].own = frozenset(NODE_COLUMNS)
         ports, flows = self.tables[Kind.PORT], self.tables[Kind.FLOW]
         self.pcie = PcieTracks(self.tables[Kind.PCIE].capacity, lambda: ports)
-        self._tracks: dict[Kind, Tracks | FlowTracks | PcieTracks] = {
+        self.gpus = GpuTracks(self.tables[Kind.GPU].capacity)
+        self._tracks: dict[Kind, Tracks | FlowTracks | PcieTracks | GpuTracks] = {
             Kind.PORT: Tracks(ports.capacity, self.settings, lambda: flows),
             Kind.FLOW: FlowTracks(flows.capacity, lambda: ports),
             Kind.PCIE: self.pcie,
+            Kind.GPU: self.gpus,
         }
         for kind, tracks in self._tracks.items():
             self.tables[kind].tracks = tracks
@@ -316,6 +318,11 @@ class Fleet:
         """The PORT row that an incident names, None where there is none."""
         found = self.find(part, (Kind.PORT,))
         return self.tables[Kind.PORT].row(found) if found is not None and found.kind is Kind.PORT else None
+
+    def lose_gpu(self, gpu: ComponentId, now: float) -> None:
+        """A driver reported that the GPU fell off the bus."""
+        if (row := self.tables[Kind.GPU].row(gpu)) is not None:
+            self.gpus.lost[row] = now
 
     def split(self, part: str) -> tuple[str, str]:
         """Node and component of a part, whether it is known or not."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fabricmon.catalogue.technology import NONE, of_pcie, unbound
+from fabricmon.catalogue.xid import OFF_THE_BUS
 from fabricmon.fleet import link
 from fabricmon.fleet.device_errors import DeviceErrors
 from fabricmon.fleet.errors import Errors
@@ -160,3 +161,31 @@ class PcieTracks(RowState):
             self.technology[row] = of_pcie(table.labels[row])
             self.unbound[row] = unbound(table.labels[row])
         table.relabelled.clear()
+
+
+OF_GPUS = ("gpu_recovery_action", "gpu_pcie_width", "gpu_nvlinks", "gpu_fabric_state")
+"""Columns of which one at least is read of each GPU that answers."""
+RETURNED = 60.0
+"""Seconds after it fell off the bus from which a GPU that is read is back: readings of before it may still arrive, and
+the driver may answer for a while from what it remembers (design choice)."""
+
+
+class GpuTracks(RowState):
+    """Per row of the GPU table. `lost`: `now` at which its driver last reported that it fell off the bus, NaN never, or
+    where it answered later, or is in a new epoch (boot, reload) since."""
+
+    lost = per_row(np.float64, np.nan)
+
+    def advance(self, table: Table, now: float, settings: TrackSettings) -> None:
+        del settings  # a reading has none
+        table.relabelled.clear()
+        rows, _ = table.risen("gpu_xid_events")
+        self.lost[rows[np.isin(table.value("gpu_last_xid")[rows], OFF_THE_BUS)]] = now
+        rows = np.flatnonzero(np.isfinite(self.lost[: table.n]))
+        if len(rows):
+            back = table.begun[rows] > self.lost[rows]
+            for column in OF_GPUS:
+                if (times := table.read_times(column)) is not None:
+                    later = table.received(times)[rows] > self.lost[rows] + RETURNED
+                    back |= later & np.isfinite(table.value(column)[rows])
+            self.lost[rows[back]] = np.nan

@@ -15,7 +15,7 @@ from fabricmon.fleet.clocks import ReadTimes
 from fabricmon.fleet.losses import Losses
 from fabricmon.fleet.probes import Probes
 from fabricmon.fleet.table import FREE, Table
-from fabricmon.fleet.tracks import AdapterWork, FlowTracks, PcieTracks, Tracks
+from fabricmon.fleet.tracks import AdapterWork, FlowTracks, GpuTracks, PcieTracks, Tracks
 from fabricmon.model import Kind
 
 _T = TypeVar("_T")
@@ -146,6 +146,13 @@ class View:
         if not isinstance(self.table.tracks, PcieTracks):
             raise ValueError(f"table {self.table.kind} carries no state of PCIe links")
         return self.table.tracks.work(self.table, rows)
+
+    @property
+    def lost(self) -> NDArray[np.float64]:
+        """`now` at which each GPU fell off the bus, NaN where none did. ValueError for another kind."""
+        if not isinstance(self.table.tracks, GpuTracks):
+            raise ValueError(f"table {self.table.kind} carries no state of GPUs")
+        return self.table.tracks.lost[: self.n]
 
     @property
     def probes(self) -> Probes:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fabricmon.catalogue.gpu import CONFIGURATIONS, FABRIC_STATES
 from fabricmon.fleet.view import View
+from fabricmon.forms.times import clock_time
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.promql import Alert, Translation, any_of, metric, there_before
 from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, reading
@@ -99,10 +100,18 @@ def test(view: View, params: GpuFabricParams) -> Outcome:
         read |= np.isfinite(view.value(verdict.column)) & view.fresh(verdict.column)
     settling = view.now - view.table.begun[: view.n] < params.grace
     bad = worst >= 0
+    known, off = view.present & read & ~(bad & settling), _off_the_bus(view)
+    worst[off], count[off] = Severity.CRITICAL.rank, count[off] + 1.0
     return Outcome(
-        fire=bad, clear=~bad, known=view.present & read & ~(bad & settling), value=count,
-        severity=np.maximum(worst, np.int8(0)),
+        fire=bad | off, clear=~(bad | off), known=known | off, value=count,
+        severity=np.maximum(worst, np.int8(0)), since=np.where(off, view.lost, np.nan),
     )  # fmt: skip
+
+
+def _off_the_bus(view: View) -> NDArray[np.bool_]:
+    """GPUs that fell off the bus and were not read since. Where all else of them is unknown that is known, also once
+    their node lists them no more."""
+    return np.isfinite(view.lost) & view.reporting()
 
 
 def domain(view: View, row: int) -> str:
@@ -113,6 +122,10 @@ def domain(view: View, row: int) -> str:
 
 def evidence(view: View, row: int, params: GpuFabricParams) -> tuple[Evidence, ...]:
     found = []
+    if _off_the_bus(view)[row]:
+        at = clock_time(float(view.lost[row]))
+        text = f"the GPU fell off the bus at {at} (Xid of its driver), and has not been read since"
+        found.append((-Severity.CRITICAL.rank, reading(text, "Xid 79 as the driver reports it")))
     named = domain(view, row)
     where = f" (NVLink domain {named})" if named else ""
     for verdict in VERDICTS:
@@ -152,7 +165,7 @@ def promql(params: GpuFabricParams) -> Translation:
             Alert(f"({any_of(*conditions)}) and ({before})", severity=severity)
             for severity, conditions in ((_C, critical), (_W, warning)) if conditions
         ),
-        differs="a GPU with verdicts of both severities has two alerts",
+        differs="a GPU with verdicts of both severities has two alerts; none for one that fell off the bus by its Xid",
     )  # fmt: skip
 
 
@@ -166,14 +179,15 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=(
-        "The NVIDIA driver reports a fault of the NVLink fabric of this GPU, or that the GPU needs a reset. Jobs that "
-        "use NVLink between GPUs fail to start, hang or run slower."
+        "The NVIDIA driver reports that this GPU fell off the bus or needs a reset, or a fault of its NVLink fabric. "
+        "Jobs that use it fail to start, hang or run slower."
     ),
     decision=(
         "The NVIDIA driver itself reports a fault of the NVLink fabric of this GPU, or that the GPU needs a recovery: "
         "unhealthy or limited fabric health, degraded bandwidth, unhealthy routes, an access timeout, an incorrect "
-        "configuration, a failed registration, or a recovery action. Jobs that use NVLink across GPUs fail to start, "
-        "hang or run slower. Registration is not evaluated for five minutes after a boot."
+        "configuration, a failed registration, or a recovery action. Or it reports by Xid 79 that the GPU fell off the "
+        "bus, and the GPU is not read from then on. Jobs that use NVLink across GPUs fail to start, hang or run "
+        "slower. Registration is not evaluated for five minutes after a boot."
     ),
     action=(
         "Compare the fabric section of `nvidia-smi -q -i N` with another GPU of the domain, and read the log of the "
