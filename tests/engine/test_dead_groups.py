@@ -67,7 +67,7 @@ def test_hosts_of_a_group_that_go_dark_are_the_group(hosts: int, domains: tuple[
 
 
 @pytest.mark.parametrize("dark", range(9))
-def test_silent_hosts_whose_ports_nobody_sweeps_died_with_most(dark: int) -> None:
+def test_silent_hosts_whose_ports_no_one_sweeps_died_with_most(dark: int) -> None:
     rows = list(range(2, 10))
     found = of_dead_groups([dead(row) for row in rows[:dark]], observed([0, 0, *[1] * 8], rows, "rack"))
     assert [verdict.domain for verdict in found] == (["rack"] if dark >= 4 else ["host"] * dark)

@@ -96,8 +96,8 @@ FLAPPING = frozenset({SymptomType.LINK_FLAPPING, SymptomType.LINK_FELL})
 def of_subnet_managers(
     verdicts: Sequence[FaultVerdict], waiting: Mask, domains: RowDomains, fabric: str
 ) -> tuple[list[FaultVerdict], list[FaultVerdict]]:
-    """The verdicts on anything else, and those on subnet managers: of links of one network that are down as nobody
-    configured them (docs/methods.md#ports-that-wait-for-the-subnet-manager). Those of one host stay the host's.
+    """The verdicts on anything else, and those on subnet managers: of links of one network that are down
+    as none configured them (docs/methods.md#ports-that-wait-for-the-subnet-manager). Those of one host stay the host's.
 
     waiting  PORT rows with a physical link and not ACTIVE
     """
