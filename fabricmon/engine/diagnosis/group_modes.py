@@ -111,7 +111,7 @@ SWITCH_MODES: Mapping[SymptomType, Mode] = {
 
 SUBNET_MODE = Mode("ports wait for the subnet manager", "subnet", "fault_domain", 10.4, {T.LINK_DOWN: 0.97}, 2)
 WAITING_HOST = Mode("ports of a host wait for the subnet manager", "host", "link_down", 8.0, {T.LINK_DOWN: 0.97}, 2)
-"""Of ports that no subnet manager configured, of several hosts and of one (verdicts.py); never candidates of the noisy-OR."""
+"""Of ports that no subnet manager configured, of several hosts and of one (verdicts.py); not in the noisy-OR."""
 
 TOGETHER_MODES: tuple[Mode, ...] = (
     Mode("hosts silent", "together_silent", "agent_silent", 12.5, {T.AGENT_SILENT: 0.97}, word="common",
