@@ -147,10 +147,40 @@ def _verdict(lossy: Observation, here: PortsInPlace) -> FaultVerdict | None:
     if not any(len(h.rows) for h in hypotheses):
         return None
     top = hypotheses[0].score
+    total = exp(-top) + _mass(hypotheses, top)
+    best, mine, sure, near = _chosen(hypotheses, total)
+    if len(best.rows) < LEAST[best.mode.domain]:
+        return None
+    series = [h for h in sure if h.group != best.group and h.mode.domain == best.mode.domain == "link"]
+    series = [h for h in series if h.score >= best.score - log(2)][: IN_SERIES - 1]
+    alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in hypotheses if h not in (*mine, *series))
+    inside, members = here.rows[here.shows], int((here.ids[best.mode.domain] == best.group).sum())
+    return FaultVerdict(
+        modes=(best.mode,),
+        group=best.group,
+        confidence=min(1.0, _mass(sure, top) / total),
+        alone=min(1.0, _mass(mine, top) / total),
+        gain=best.score,
+        some=1.0 - exp(-top) / total,
+        explained={SymptomType.PACKET_LOSS: best.rows},
+        onset=float(lossy.onset[np.isin(lossy.rows, best.rows)].min()),
+        silent={SymptomType.PACKET_LOSS: max(0, members - len(best.rows))},
+        rivals=alternatives[: sum(h not in series for h in near)],
+        best_other=alternatives[0] if alternatives else None,
+        effects={SymptomType.PACKET_LOSS: np.setdiff1d(inside, best.rows)},
+        within=_likely_parts(best, mine) if best.mode.domain in WHOLE else (),
+        series=tuple(h.group for h in series),
+    )
+
+
+def _chosen(
+    hypotheses: Sequence[LossyPart], total: float
+) -> tuple[LossyPart, list[LossyPart], list[LossyPart], list[LossyPart]]:
+    """The part that is named, those that its name covers, those that it is sure with, and those as probable."""
+    top = hypotheses[0].score
     # never finer than the evidence: a part that cannot be separated from the plane is the plane
     own = [h for h in hypotheses if len(h.rows)]
     best = next((h for h in own if h.mode.domain == "plane" and h.score >= top - AMBIGUOUS), own[0])
-    total = exp(-top) + _mass(hypotheses, top)
     best, mine = _named(best, hypotheses, SURE * total, top)
     near = [h for h in hypotheses if h not in mine and h.score >= top - AMBIGUOUS]
     ends = [h for h in near if h.mode.domain in ENDS and best.mode.domain in ENDS]
@@ -163,29 +193,7 @@ def _verdict(lossy: Observation, here: PortsInPlace) -> FaultVerdict | None:
         if best.mode.domain not in ENDS or _mass(same_end, top) < _mass(above, top):
             best, near = wide, []
             mine = above if best.mode.domain in WHOLE else [best]
-    if len(best.rows) < LEAST[best.mode.domain]:
-        return None
-    series = [h for h in same_end if h.group != best.group and h.mode.domain == best.mode.domain == "link"]
-    series = [h for h in series if h.score >= best.score - log(2)][: IN_SERIES - 1]
-    alternatives = tuple(Alternative(h.mode, h.group, h.score) for h in hypotheses if h not in (*mine, *series))
-    near = [h for h in near if h not in series]
-    inside = here.rows[here.shows]
-    return FaultVerdict(
-        modes=(best.mode,),
-        group=best.group,
-        confidence=min(1.0, _mass(mine if best.mode.domain in WHOLE else same_end, top) / total),
-        alone=min(1.0, _mass(mine, top) / total),
-        gain=best.score,
-        some=1.0 - exp(-top) / total,
-        explained={SymptomType.PACKET_LOSS: best.rows},
-        onset=float(lossy.onset[np.isin(lossy.rows, best.rows)].min()),
-        silent={SymptomType.PACKET_LOSS: int((here.ids[best.mode.domain] == best.group).sum()) - len(best.rows)},
-        rivals=alternatives[: len(near)],
-        best_other=alternatives[0] if alternatives else None,
-        effects={SymptomType.PACKET_LOSS: np.setdiff1d(inside, best.rows)},
-        within=_likely_parts(best, mine) if best.mode.domain in WHOLE else (),
-        series=tuple(h.group for h in series),
-    )
+    return best, mine, mine if best.mode.domain in WHOLE else same_end, near
 
 
 def _likely_parts(whole: LossyPart, covered: Sequence[LossyPart]) -> tuple[Alternative, ...]:

@@ -201,47 +201,58 @@ def _no_error(mode: Mode, here: PortsInPlace, mine: Mask, shows: Mask) -> float:
 def _where(mode: Mode, here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask) -> float | None:
     """Nats of evidence, by places and amounts of the losses, for a part against any part of its plane; None where they
     cannot be separated."""
-    k, m, count, size = int((shows & mine).sum()), int(mine.sum()), int(shows.sum()), int(scope.sum())
-    got = _receivers(here, scope, shows)
-    partly = mode.domain == "leaf" and mode.q[SymptomType.PACKET_LOSS] < ALL
     if mode.domain == "plane":
         return 0.0
-    if here.island and mode.domain == "leaf":  # it is what all flows have in common, and has no uplinks
-        return None if partly else 0.0
+    if mode.domain == "leaf":
+        return _of_leaf(mode, here, mine, scope, shows)
+    k, m, count, size = int((shows & mine).sum()), int(mine.sum()), int(shows.sum()), int(scope.sum())
     if mode is TO_ITS_PORT:
-        return None if (got & ~mine).any() or count > 2 * PEERS else _of_one_receiver(count, size)
-    if mode.domain in ("link", "nic"):
+        elsewhere = (_receivers(here, scope, shows) & ~mine).any()
+        return None if elsewhere or count > 2 * PEERS else _of_one_receiver(count, size)
+    if mode.domain in ENDS:
         if k < LEAST[mode.domain] or count - k > 2 * PEERS * k:
             return None
         where = _of_one_port(here, mine & shows, shows, size)
         return where if where >= 0.0 else None  # it does not stand out
-    part = partly and mode.word == "leaf"
-    large = m > DISTINCT[mode.domain] * size
-    least = k if part or not partly else max(k, int((got & mine).sum()))
-    if least < LEAST[mode.domain] or (large and (partly or mode.domain != "leaf")):
+    if k < LEAST[mode.domain] or m > DISTINCT[mode.domain] * size:
         return None
-    parts = here.ids[mode.domain]
-    if mode.domain != "leaf":
-        inside = _inside(k, m, count - k, size - m, INSIDE)
-        where = shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
-        return where + spread(parts, scope & ~mine, shows) - spread(parts, scope, shows)
+    inside, parts = _inside(k, m, count - k, size - m, INSIDE), here.ids[mode.domain]
+    where = shared((k, count - k), (inside, 1.0 - inside), CERTAIN)
+    return where + spread(parts, scope & ~mine, shows) - spread(parts, scope, shows)
+
+
+def _of_leaf(mode: Mode, here: PortsInPlace, mine: Mask, scope: Mask, shows: Mask) -> float | None:
+    """The same for all of a leaf, a part of it, or an uplink."""
+    partly = mode.q[SymptomType.PACKET_LOSS] < ALL
+    if here.island:  # it is what all flows have in common, and has no uplinks
+        return None if partly else 0.0
     # what a switch that carries others' packets, too, makes lose is not around it
     if partly and not (here.ids["plane"][mine] >= 0).any():
         return None
-    uplink, where = _of_flows(parts, mine, scope, shows, got)
+    k, m, got = int((shows & mine).sum()), int(mine.sum()), _receivers(here, scope, shows)
+    large = m > DISTINCT["leaf"] * int(scope.sum())
+    ends = max(k, int((got & mine).sum())) if mode.word == "uplinks" else k
+    if ends < LEAST["leaf"] or (large and partly):
+        return None
+    uplink, inner = _of_flows(here.ids["leaf"], mine, scope, shows, got)
     if partly:
-        return _of_a_part(here, mine, shows, uplink, where) if part else uplink
-    least = GRAY_LEAST
+        return uplink if mode.word == "uplinks" else _of_a_part(here, mine, shows, uplink, inner)
+    amounts = _of_all_its_ports(here, mine, shows)
+    if amounts is None or (large and amounts <= 0.0):
+        return None
+    return amounts if large else max(inner, 0.0) + amounts
+
+
+def _of_all_its_ports(here: PortsInPlace, mine: Mask, shows: Mask) -> float | None:
+    """Nats of a leaf all of whose ports lose, by how much they lose; None where they are too few, or unlike."""
+    k, least = int((shows & mine).sum()), GRAY_LEAST
     if contrast(here.ratio, mine & shows, shows & ~mine, LINK_STANDS_OUT) > 0.0:
         least = GRAY_FEW
     elif (ports := int(here.sizes[int(here.ids["leaf"][mine][0])])) < least:
         least = ports
-    if k < least or k < int(GRAY_LEAF * m) or not are_alike(here.ratio[mine & shows]):
+    if k < least or k < int(GRAY_LEAF * int(mine.sum())) or not are_alike(here.ratio[mine & shows]):
         return None
-    amounts = of_all_ports(here.ratio, mine & shows, shows & ~mine)
-    if large:
-        return amounts if amounts > 0.0 else None
-    return max(where, 0.0) + amounts
+    return of_all_ports(here.ratio, mine & shows, shows & ~mine)
 
 
 def _of_a_part(here: PortsInPlace, mine: Mask, shows: Mask, uplink: float, inner: float) -> float | None:
