@@ -17,8 +17,11 @@ from fabricmon.units import Duration
 
 Floats = NDArray[np.float64]
 _HOUR = 3600.0
-_WORDS = ((ModuleTrend.LIGHT, "Rx power", "dB above the module's low alarm", "light"),
-          (ModuleTrend.HEAT, "temperature", "degrees below the module's high alarm", "heat"))  # fmt: skip
+_WORDS = (
+    (ModuleTrend.LIGHT, "Rx power", "dB {side} the module's low alarm", "light", ("above", "below")),
+    (ModuleTrend.HEAT, "temperature", "degrees {side} the module's high alarm", "heat", ("below", "above")),
+)
+"""Which, what, the margin, its measure, and on which side of the limit the reading is: with a margin, beyond it."""
 
 
 class OpticDegradingParams(RuleParams, frozen=True):
@@ -67,14 +70,14 @@ def evidence(view: View, row: int, params: OpticDegradingParams) -> tuple[Eviden
     trend = view.tracks.modules
     drifts = falling(view, params)
     found = []
-    for which, word, unit, name in _WORDS:
+    for which, word, unit, name, sides in _WORDS:
         margin, slope = float(trend.margin[which, row]), float(trend.slope[which, row])
         if not np.isfinite(margin):
             continue
-        text = f"{word}: {margin:.1f} {unit}"
+        text = f"{word}: {abs(margin):.1f} {unit.format(side=sides[margin < 0])}"
         if np.isfinite(slope):
             error = Z95 * float(trend.error[which, row])
-            text += f", {slope:+.2f} an hour (95 %: {slope - error:+.2f} to {slope + error:+.2f})"
+            text += f", margin {slope:+.2f} an hour (95 %: {slope - error:+.2f} to {slope + error:+.2f})"
         if drifts[which, row]:
             text += f"; the limit is reached in {_hours(view, which, row):.1f} h"
         formula = (

@@ -89,7 +89,17 @@ def test_margins_of_a_module(ports: Ports) -> None:
     first, second = optic_degrading.evidence(view, row, params)
     assert (first.value, first.limit, first.for_it) == (-0.5, 0.0, True)
     assert (second.value, second.for_it) == (3.0, False)
-    assert first.text == "Rx power: -0.5 dB above the module's low alarm"
+    assert first.text == "Rx power: 0.5 dB below the module's low alarm"
     modules.slope[0, row], modules.error[0, row] = -0.25, 0.1
     text = optic_degrading.evidence(view, row, params)[0].text
-    assert text.endswith("low alarm, -0.25 an hour (95 %: -0.45 to -0.05)")
+    assert text.endswith("low alarm, margin -0.25 an hour (95 %: -0.45 to -0.05)")
+
+
+@pytest.mark.parametrize("margin", [-13.8, -0.5, 0.0, 0.4, 12.0])
+def test_a_reading_beyond_its_limit_is_named_on_that_side(ports: Ports, margin: float) -> None:
+    view, row = ports.view(), ports.row(0, 1)
+    view.tracks.modules.margin[:, row] = margin
+    light, heat = (reading.text for reading in optic_degrading.evidence(view, row, OpticDegradingParams()))
+    low, high = ("below", "above") if margin < 0 else ("above", "below")
+    assert light == f"Rx power: {abs(margin):.1f} dB {low} the module's low alarm"
+    assert heat == f"temperature: {abs(margin):.1f} degrees {high} the module's high alarm"
