@@ -20,6 +20,7 @@ from fabricmon.topology import findings, infer
 from fabricmon.topology.graph import End, Finding, Graph
 from fabricmon.topology.missing import missing_switches
 from fabricmon.topology.names import NodeNames
+from fabricmon.topology.peers import peer_sets
 
 COUNTERS: tuple[tuple[str, str, float, Category], ...] = tuple(
     (name, counter.name, counter.scale, counter.category)
@@ -166,29 +167,31 @@ def _far(subnet: Subnet, at: At) -> At | None:
 
 PEERS_LEAST = 4
 SISTERS = 0.8
-"""An uplink is expected on a port when it is one on this share of the switches of its level, PEERS_LEAST or more."""
+"""An uplink is expected on a port when it is one on this share of its switch's peers, PEERS_LEAST or more."""
 
 
 def lost_ports(graph: Graph, ports: Sequence[PortReport]) -> Iterator[Finding]:
     """Ports of switches that are down and were up since their counters were reset, or are uplinks of their sisters;
     those below one dead switch are one line."""
-    levels = Counter(switch.level for switch in graph.switches.values() if not switch.labels.get("apart"))
+    compared = peer_sets(graph)
+    peers_of = {switch: at for at, switches in enumerate(compared) for switch in switches}
     uplinks: Counter[tuple[int, int]] = Counter()
     for link in graph.cables:
         for near, far in ((link.a, link.b), (link.b, link.a)):
             one, other = graph.switches.get(near.node), graph.switches.get(far.node)
-            if one is not None and other is not None and one.level < other.level:
-                uplinks[one.level, near.port] += 1
+            if one is not None and other is not None and one.level < other.level and one.id in peers_of:
+                uplinks[peers_of[one.id], near.port] += 1
     lost: dict[str, list[tuple[PortReport, str]]] = defaultdict(list)
     for port in ports:
         switch = graph.switches.get(port.guid)
         if switch is None or switch.labels.get("apart") or port.phys_state in (PHYS_STATES[LINK_UP], "unknown"):
             continue
-        downs, sisters, peers = port.counters.get("link_downed"), uplinks[switch.level, port.port], levels[switch.level]
+        downs, at = port.counters.get("link_downed"), peers_of.get(port.guid, -1)
+        sisters, peers = uplinks[at, port.port], len(compared[at]) if at >= 0 else 0
         if downs:
             lost[port.guid].append((port, f"went down {downs:g} times"))
         elif peers >= PEERS_LEAST and sisters >= SISTERS * peers:
-            lost[port.guid].append((port, f"an uplink on {sisters} of {peers} switches of level {switch.level}"))
+            lost[port.guid].append((port, f"an uplink on {sisters} of its {peers} peers"))
     for dead in missing_switches(graph, lost):
         shared = Counter(port.port for guid in dead.below for port, _ in lost[guid])
         below = []

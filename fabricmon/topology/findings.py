@@ -24,9 +24,10 @@ from fabricmon.topology.infer import (
 )
 from fabricmon.topology.missing import MissingSwitch, empty_uplinks, missing_switches
 from fabricmon.topology.network import networks
+from fabricmon.topology.peers import peer_sets
 from fabricmon.topology.slow import slow_links
 
-PEERS_LEAST = 4  # switches of one level; fewer are not compared
+PEERS_LEAST = 4  # peers; fewer are not compared
 SHORT_NAMED = 6  # neighbours with too few cables that a finding names
 
 
@@ -92,16 +93,13 @@ def impure_rails(graph: Graph) -> Iterator[Finding]:
 
 
 def lost_uplinks(graph: Graph) -> Iterator[Finding]:
-    """Switches with fewer uplinks than most of their level: lost redundancy although no port failed."""
+    """Switches with fewer uplinks than most of their peers: lost redundancy although no port failed."""
     around = neighbours(msgspec.structs.replace(graph, trunks=()))
-    by_level: dict[int, dict[str, int]] = defaultdict(dict)
-    for switch in graph.switches.values():
-        if switch.level >= 0 and not is_nvlink(switch) and not switch.labels.get("apart"):
-            up = sum(graph.switches[other].level > switch.level for other in around[switch.id])
-            by_level[switch.level][switch.id] = up
-    for counts in by_level.values():
-        if len(counts) < PEERS_LEAST:
+    for compared in peer_sets(graph):
+        if len(compared) < PEERS_LEAST:
             continue
+        level = {switch: graph.switches[switch].level for switch in compared}
+        counts = {s: sum(graph.switches[other].level > level[s] for other in around[s]) for s in compared}
         expected, peers = max(Counter(counts.values()).items(), key=lambda item: (item[1], item[0]))
         if not expected or peers * 2 <= len(counts):
             continue
