@@ -144,7 +144,7 @@ class LocalNode:
         return Health(
             identity.node, __version__, status, reason, identity.started, time.time(), checked.counts,
             checked.unread, not (trouble or checked.counts), collector_health(self.schedule.board.status),
-            symptom_health(symptoms, evaluator.words if evaluator else {}),
+            symptom_health(symptoms, evaluator.words) if evaluator else (),
         )
 
     def _trouble(self) -> str:

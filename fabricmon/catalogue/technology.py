@@ -62,6 +62,15 @@ def of_port(labels: Mapping[str, str]) -> int:
     return NUMBER["ethernet"] if physical and labels.get("role") != "management" else NONE
 
 
+def link_layer(labels: Mapping[str, str]) -> str:
+    """What words about a PORT row must fit: "infiniband", "ethernet" (RoCE, too), "efa"; "" another one, or unknown."""
+    if labels.get("driver") == "efa":
+        return "efa"
+    if "device" not in labels and "link_layer" not in labels:
+        return "ethernet"  # a network interface without an RDMA device
+    return {"InfiniBand": "infiniband", "Ethernet": "ethernet"}.get(labels.get("link_layer", ""), "")
+
+
 def of_pcie(labels: Mapping[str, str]) -> int:
     """The same of a PCIE row: links of GPUs, NVSwitches and accelerators, of adapters with RDMA or without the driver
     that would give it, and of functions of which not even the class can be read."""

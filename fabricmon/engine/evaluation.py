@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.catalogue.technology import link_layer
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.exchanging import ExchangingHosts
 from fabricmon.engine.diagnosis.last_diagnosis import LastDiagnosis
@@ -281,6 +282,10 @@ class Evaluation:
         up = np.union1d(going_on.up, answering(observations, seen))
         return SilentHosts(*(index.hosts(SymptomType.AGENT_SILENT, rows) for rows in (up, going_on.pending)))
 
+    def _link_layers(self, rows: Iterable[int]) -> frozenset[str]:
+        labels = self._fleet.tables[Kind.PORT].labels
+        return frozenset(link_layer(labels[row]) for row in rows)
+
     def _context(self, index: SymptomIndex, observations: Observations, now: float) -> VerdictContext:
         graph = self._placing.graph
         return VerdictContext(
@@ -296,6 +301,7 @@ class Evaluation:
             events=self._events,
             counts=MemberCounts(observations),
             read_now=self._readings.of,
+            layers=self._link_layers,
             topology=graph.source if graph is not None else "",
         )
 

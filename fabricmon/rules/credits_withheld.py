@@ -18,7 +18,7 @@ from fabricmon.rules.congestion import AFTER
 from fabricmon.rules.incast import ELSEWHERE
 from fabricmon.rules.neighbours import Bools, Rows, host_ports_up, neighbourhood, others_count
 from fabricmon.rules.promql import not_expressible
-from fabricmon.rules.rule import Outcome, Ratio, Rule, RuleParams, Scope, reading
+from fabricmon.rules.rule import Outcome, Ratio, Rule, RuleParams, RuleText, Scope, reading
 from fabricmon.rules.waiting import RAISING, begun, fell_most, lasting_waits
 from fabricmon.units import Duration
 
@@ -164,7 +164,7 @@ def evidence(view: View, row: int, params: CreditsWithheldParams) -> tuple[Evide
     found = [reading(text, formula, of_ratio, params.less, of_ratio < params.less, "credits_withheld.receives")]
     count = int(np.sum(_waiting(view, rows, params)[1]))
     text = (
-        f"{count} other ports of its rail or leaf wait for credits more than usual, and it does not; the sender of "
+        f"{count} other ports of its rail or leaf {_wait(view, row)} more than usual, and it does not; the sender of "
         "each flow is not known"
     )
     formula = f">= {params.waiting} ports that wait {params.apart:g} times as long as usual and as their hosts' others"
@@ -173,6 +173,11 @@ def evidence(view: View, row: int, params: CreditsWithheldParams) -> tuple[Evide
     )
     found += _beginnings(view, rows, params)
     return tuple(found)
+
+
+def _wait(view: View, row: int) -> str:
+    """What its senders do: credits are of InfiniBand."""
+    return "wait for credits" if view.tracks.facts.infiniband[row] else "wait (PFC pause)"
 
 
 def _beginnings(view: View, rows: Rows, params: CreditsWithheldParams) -> list[Evidence]:
@@ -184,11 +189,16 @@ def _beginnings(view: View, rows: Rows, params: CreditsWithheldParams) -> list[E
     where = neighbourhood(view)[1]
     few = f"{chance:.1g}" if chance >= SMALLEST else f"below {SMALLEST:g}"
     text = (
-        f"{together} ports of {where} began to wait for credits in the seconds in which it began to receive less, "
-        f"{apart} at other times; probability of that by chance {few}"
+        f"{together} ports of {where} began to {_wait(view, int(rows[0]))} in the seconds in which it began to receive "
+        f"less, {apart} at other times; probability of that by chance {few}"
     )
     return [reading(text, "docs/methods.md#waits-that-begin", for_it=chance < math.exp(CHANCE))]
 
+
+ACTION = (
+    "Check the adapter's PCIe link first (`lspci -vvv`), then the process on its GPU, NUMA placement, IOMMU and ACS "
+    "settings. Drain the host if other ports wait for it."
+)
 
 RULE = Rule(
     name="credits_withheld",
@@ -203,6 +213,11 @@ RULE = Rule(
         "This port receives far less than usual and ports of its rail or leaf wait for credits: its host takes data "
         "too slowly. The jobs of its senders slow down too."
     ),
+    by_layer={"ethernet": RuleText(
+        "This port receives far less than usual and ports of its rail or leaf are PFC-paused: its host takes data too "
+        "slowly. The jobs of its senders slow down too.",
+        ACTION,
+    )},
     decision=(
         "Rx of the port fell below 45 % of its mean of the last hour of work, also in relation to its Tx, and at "
         "least two other ports of its rail or leaf wait for credits, or are PFC-paused, three times as long as usual "
@@ -212,10 +227,7 @@ RULE = Rule(
         "slow. A synchronous job that slows down as a whole hides the receiver: then only its senders show "
         "congestion."
     ),
-    action=(
-        "Check the adapter's PCIe link first (`lspci -vvv`), then the process on its GPU, NUMA placement, IOMMU and "
-        "ACS settings. Drain the host if other ports wait for it."
-    ),
+    action=ACTION,
     yields_to=("pfc_storm", "slow_receiver", "incast"),
     promql=not_expressible(
         "the port is compared with its own hour, and ports near it with theirs and with the other ports of their "

@@ -13,7 +13,7 @@ from fabricmon.fleet import link
 from fabricmon.fleet.view import View
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.promql import ON_PORT, Alert, RecordingRule, Translation, any_of, metric, span
-from fabricmon.rules.rule import Outcome, Rule, RuleParams, Scope, Share, reading
+from fabricmon.rules.rule import Outcome, Rule, RuleParams, RuleText, Scope, Share, reading
 from fabricmon.units import Duration
 
 WITNESSES = ("state", "carrier", "operstate")
@@ -220,6 +220,29 @@ def info(view: View, row: int, params: LinkDownParams) -> dict[str, str]:
     return {"waits_for": "subnet manager"} | ({"suspect": "subnet manager"} if _waiting(view) > 1 else {})
 
 
+BY_HAND = (
+    "Check the far end first: if several links of one leaf are down, it is the switch. For a single link: is the peer "
+    "port enabled, is the cable seated, what does the module report ({tools})? Reseat or swap cable, then module, then "
+    "port."
+)
+TOOLS = "`mlxlink -d DEVICE -m`, `ethtool -m IF`"
+
+INFINIBAND = RuleText(
+    "The link is down, or the subnet manager has not configured it (state INIT). Jobs that use it stall or fail.",
+    BY_HAND.format(tools=TOOLS) + " In INIT: check that a subnet manager runs and reaches this port (`sminfo`, "
+    "`ibstat`); leave the cable alone.",
+)
+ETHERNET = RuleText(
+    "The link is down: the port has no carrier. Jobs that use it stall or fail.",
+    BY_HAND.format(tools=f"`ethtool IF`, {TOOLS}"),
+)
+EFA = RuleText(
+    "The EFA device reports its link down. Jobs that use it stall or fail.",
+    "Its cable and switch are the provider's: check status and scheduled events of the instance (`aws ec2 "
+    "describe-instance-status`) and the kernel log for the driver `efa`. Drain the instance; stop and start it, or "
+    "replace it, if the device stays down.",
+)
+
 WAS_UP = "fabricmon:port:was_up"
 """Ports that were up at least once; one that vanishes is forgotten after an hour."""
 
@@ -263,7 +286,8 @@ RULE = Rule(
     evidence=evidence,
     info=info,
     why=(
-        "The link is down, or the subnet manager has not configured it (state INIT). Jobs that use it stall or fail."
+        "The link is down, or on InfiniBand the subnet manager has not configured it (state INIT). Jobs that use it "
+        "stall or fail."
     ),
     decision=(
         "A link that was up, or is expected to be, is not active for longer than a retraining takes, and is not "
@@ -275,11 +299,10 @@ RULE = Rule(
         "ports, ports disabled by an operator and hosts that are just booting are not evaluated."
     ),
     action=(
-        "Check the far end first: if several links of one leaf are down, it is the switch. For a single link: is the "
-        "peer port enabled, is the cable seated, what does the module report (`mlxlink -d DEVICE -m`, `ethtool -m "
-        "IF`)? Reseat or swap cable, then module, then port. In INIT: check that a subnet manager runs and reaches "
-        "this port (`sminfo`, `ibstat`); leave the cable alone."
+        BY_HAND.format(tools=TOOLS) + " InfiniBand in INIT: check that a subnet manager runs and reaches this port "
+        "(`sminfo`, `ibstat`); leave the cable alone."
     ),
+    by_layer={"infiniband": INFINIBAND, "ethernet": ETHERNET, "efa": EFA},
     yields_to=("nic_fault",),
     promql=promql,
 )

@@ -53,8 +53,8 @@ RULE = Rule(
         "usual."
     ),
     action=(
-        "Check the common causes: core switches, subnet manager, power, a roll-out of firmware or configuration, the "
-        "network of the central server. The page has the single incidents, fault domains first."
+        "Check the common causes: core switches, power, a roll-out of firmware or configuration, the network of the "
+        "central server, on InfiniBand the subnet manager. The page has the single incidents, fault domains first."
     ),
     promql=not_expressible(OF_INCIDENTS),
 )

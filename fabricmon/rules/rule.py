@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -59,6 +59,13 @@ class Outcome:
     working: NDArray[np.bool_] | None = None
 
 
+class RuleText(NamedTuple):
+    """See `Rule`."""
+
+    why: str
+    action: str
+
+
 class RuleParams(Struct, frozen=True, forbid_unknown_fields=True):
     """The limits of a rule. Further limits and other defaults are in a struct of the rule.
 
@@ -105,6 +112,7 @@ class Rule:
     why        what is wrong and what it does to a job: at most two short sentences, for the engineer on call
     decision   how it is decided: limits, and what does not count; in docs/rules.md and the runbook only
     action     the next step
+    by_layer   link layer (technology.link_layer) -> why and action of its ports, where those differ
     yields_to  rules whose symptom on the same component makes this one an effect without an incident
     promql     params -> the same condition for a rule evaluator
     info       (view, row, params) -> Symptom.info, labels of the incident
@@ -125,6 +133,7 @@ class Rule:
     promql: Callable[[Any], Translation]
     kind: str = ""
     title: str = ""
+    by_layer: Mapping[str, RuleText] = field(default_factory=dict)
     yields_to: tuple[str, ...] = ()
     slow: bool = False
     info: Callable[[View, int, Any], dict[str, str]] = lambda _view, _row, _params: {}
@@ -135,6 +144,12 @@ class Rule:
             raise ValueError(f"rule {self.name!r}: kind {kind.name!r} needs a symptom type or a notice in {WHERE}")
         object.__setattr__(self, "kind", kind.name)
         object.__setattr__(self, "title", self.title or kind.title)
+
+    def text_of(self, layers: Collection[str]) -> RuleText:
+        """Why and action of something on ports of these link layers; the general ones where they are several."""
+        general = RuleText(self.why, self.action)
+        fitting = {self.by_layer.get(layer, general) for layer in layers}
+        return fitting.pop() if len(fitting) == 1 else general
 
     def readings(self, view: View, row: int, params: Any) -> tuple[Evidence, ...]:
         """The evidence with the row's component and, behind each formula, the section that explains it."""

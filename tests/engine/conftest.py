@@ -24,15 +24,16 @@ class World:
     """`units` x `hosts` hosts with `rails` adapters, a leaf per unit and rail; 4 hosts of a unit share a power domain.
 
     period   seconds between two reads of the link state
+    layer    link layer of all ports
     phase    host number -> seconds by which its reads are late
     fails    a step of the evaluation may raise
     """
 
     def __init__(
         self, units: int = 1, hosts: int = 8, rails: int = 4, *, topology: bool = True, period: float = 1.0,
-        rack: int = 4, params: dict[str, object] | None = None, engine: Engine | None = None,
+        rack: int = 4, params: dict[str, object] | None = None, engine: Engine | None = None, layer: str = "InfiniBand",
     ) -> None:
-        self.period, self.rails = period, rails
+        self.period, self.rails, self.layer = period, rails, layer
         self.now, self.fails = START, False
         self.hosts = [f"host-{n:03d}" for n in range(units * hosts)]
         self.unit = {host: n // hosts for n, host in enumerate(self.hosts)}
@@ -167,7 +168,7 @@ class World:
                 {
                     "device": f"mlx5_{rail}",
                     "port": "1",
-                    "link_layer": "InfiniBand",
+                    "link_layer": self.layer,
                     "role": "compute",
                     "node_guid": f"0000:0000:{(0xBB0000 + n * 64 + rail) >> 16:04x}:"
                     f"{(0xBB0000 + n * 64 + rail) & 0xFFFF:04x}",

@@ -6,11 +6,13 @@ import re
 
 import pytest
 
-from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, TEXTS
+from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, TEXTS, control_of
+from fabricmon.model import Kind
 from fabricmon.rules import RULES, Rule
 
 WHYS = {
     **{f"rule {rule.name}": rule.why for rule in RULES},
+    **{f"rule {rule.name} on {layer}": text.why for rule in RULES for layer, text in rule.by_layer.items()},
     **{f"cause {name}": text.why for name, text in TEXTS.items()},
     **{f"confirmed {name}": text.why for name, text in CONFIRMED_TEXTS.items()},
 }
@@ -35,3 +37,39 @@ def test_two_short_sentences_without_theory(name: str) -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_says_what_happens_to_jobs(rule: Rule) -> None:
     assert re.search(r"\bjobs?\b|ports wait", rule.why, re.I), rule.why
+
+
+NEVER = {("credits_withheld", "efa")}
+"""EFA counts no wait."""
+NAMES_THE_LAYER = {"telemetry_quality"}
+"""Counters that are full are of InfiniBand alone."""
+OF_INFINIBAND = re.compile(r"subnet manager|sminfo|ibstat|\bINIT\b|perfquery|ibdiagnet|credits", re.I)
+
+
+@pytest.mark.parametrize("layer", ["ethernet", "efa"])
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.table is Kind.PORT], ids=lambda rule: rule.name)
+def test_words_about_a_port_fit_its_link_layer(rule: Rule, layer: str) -> None:
+    """What only InfiniBand has is in no text of another link layer; a text that explains the word by it is general."""
+    if (rule.name, layer) in NEVER or rule.name in NAMES_THE_LAYER:
+        return
+    text = rule.text_of([layer])
+    assert not OF_INFINIBAND.search(text.why), text.why
+    assert not OF_INFINIBAND.search(text.action), text.action
+
+
+def test_a_text_of_several_link_layers_is_the_general_one() -> None:
+    rule = next(rule for rule in RULES if rule.name == "link_down")
+    general = (rule.why, rule.action)
+    assert rule.text_of([]) == rule.text_of(["infiniband", "ethernet"]) == rule.text_of([""]) == general
+    texts = {rule.text_of([layer]) for layer in ("infiniband", "ethernet", "efa")}
+    assert len(texts) == 3
+    assert general not in texts
+    assert "subnet manager" in rule.text_of(["infiniband"]).why
+
+
+@pytest.mark.parametrize(("layers", "control"), [
+    (("infiniband",), "subnet manager"), (("ethernet",), "configuration"), ((), "subnet manager or configuration"),
+    (("infiniband", "ethernet"), "subnet manager or configuration"),
+])  # fmt: skip
+def test_what_governs_a_rail_depends_on_its_link_layer(layers: tuple[str, ...], control: str) -> None:
+    assert control_of(frozenset(layers)) == control

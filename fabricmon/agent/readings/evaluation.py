@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from fabricmon.catalogue import CATALOGUE
 from fabricmon.catalogue.counter import Category
+from fabricmon.catalogue.technology import link_layer
 from fabricmon.frame import Frame
 from fabricmon.model import CheckedNode, Event, Inventory, Presence, Snapshot, Symptom
 from fabricmon.units import Duration
@@ -69,7 +70,7 @@ class NodeEvaluator:
         self._evaluated = -math.inf  # `now` of it
         self._wait = 0.0  # seconds until the next evaluation without a change
         self._passed: float | None = None  # `now` of the newest snapshot that was fed and not evaluated
-        self.words = {rule.name: (rule.title, rule.why, rule.action) for rule in RULES}
+        self._rules = {rule.name: rule for rule in RULES}
 
     def tick(self, snapshot: Snapshot, now: float) -> None:
         """Evaluate the newest snapshot if necessary; `now` is the wall clock. Call it every TICK.
@@ -125,6 +126,12 @@ class NodeEvaluator:
 
     def symptoms(self) -> list[Symptom]:
         return self._engine.symptoms()
+
+    def words(self, symptom: Symptom) -> tuple[str, str, str]:
+        """Title, why and action of a symptom, as they fit the link layer of its port."""
+        rule, table = self._rules[symptom.rule], self._engine.fleet.tables[symptom.component.kind]
+        row = table.row(symptom.component)
+        return rule.title, *rule.text_of([] if row is None else [link_layer(table.labels[row])])
 
     def checked(self, now: float) -> CheckedNode:
         """Which components of the node were checked."""

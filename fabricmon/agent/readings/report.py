@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -128,13 +128,15 @@ def unchecked_line(checked: CheckedNode) -> str:
     return f"not checked: {names}{f' and {more} more' if more else ''}"
 
 
-def symptom_health(symptoms: Sequence[Symptom], words: Mapping[str, tuple[str, str, str]]) -> tuple[SymptomHealth, ...]:
-    """Worst first. `words`: rule -> title, why, action."""
+def symptom_health(
+    symptoms: Sequence[Symptom], words: Callable[[Symptom], tuple[str, str, str]]
+) -> tuple[SymptomHealth, ...]:
+    """Worst first. `words`: title, why and action of a symptom."""
     ordered = sorted(symptoms, key=lambda s: (-s.severity.rank, s.component, s.rule))
     return tuple(
         SymptomHealth(s.rule, s.severity, s.kind, str(s.component), title, s.since, tuple(e.text for e in s.evidence),
                       why, action)
-        for s in ordered for title, why, action in [words.get(s.rule, (s.rule, "", ""))]
+        for s in ordered for title, why, action in [words(s)]
     )
 
 

@@ -22,7 +22,7 @@ from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.incidents import loss_texts
 from fabricmon.engine.incidents.episode import severest
 from fabricmon.engine.incidents.incident_draft import LINGER, PARTS, IncidentDraft
-from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, EITHER_END_TEXT, SERIES_TEXT, TEXTS
+from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, EITHER_END_TEXT, SERIES_TEXT, TEXTS, control_of
 from fabricmon.engine.incidents.ruled_out import MemberCounts, ruled_out, times_text
 from fabricmon.engine.incidents.settling import LastReads, unsettled
 from fabricmon.engine.symptoms.rule_state import SymptomKey
@@ -66,6 +66,7 @@ class VerdictContext:
     events    the newest kernel event of a component
     counts    members observed and members with symptoms
     read_now  the evidence of an open symptom as it reads now
+    layers    the link layers of some PORT rows (technology.link_layer)
     topology  source of the topology in force, "" none
     """
 
@@ -75,6 +76,7 @@ class VerdictContext:
     events: Mapping[ComponentId, Event]
     counts: MemberCounts
     read_now: Callable[[Symptom], tuple[Evidence, ...]]
+    layers: Callable[[Iterable[int]], frozenset[str]]
     topology: str = ""
 
 
@@ -164,12 +166,15 @@ def _texts(verdict: FaultVerdict, context: VerdictContext, words: Mapping[str, o
     series = SERIES_TEXT if SymptomType.FLOW_LOSS in verdict.explained else EITHER_END_TEXT
     own_texts = series if verdict.series else CONFIRMED_TEXTS.get(mode.name) if verdict.seen else None
     own_texts = own_texts or TEXTS.get(mode.name)
+    layers = context.layers(row for kind, rows in verdict.explained.items() if index.table(kind) is Kind.PORT
+                            for row in rows.tolist())  # fmt: skip
     if own_texts is not None:
-        return mode.kind, [text.format(**words, n=1 + len(verdict.series)) for text in own_texts]
+        more = {"n": 1 + len(verdict.series), "control": control_of(layers)}
+        return mode.kind, [text.format(**words, **more) for text in own_texts]
     own = KINDS[mode.kind].symptom
     finest = own if own is not None and own in verdict.explained else next(iter(verdict.explained))
     rule = index.leading_rule(finest, verdict.explained[finest])
-    return rule.kind if finest == own else mode.kind, (f"{rule.title}: {words['name']}", rule.why, rule.action)
+    return rule.kind if finest == own else mode.kind, (f"{rule.title}: {words['name']}", *rule.text_of(layers))
 
 
 def _labels(

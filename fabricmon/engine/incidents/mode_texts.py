@@ -67,7 +67,7 @@ TEXTS: Mapping[str, ModeText] = {
     "rail down": ModeText(
         "Rail {name} is down: {bad} of {of} links",
         "The links of one rail went down on many hosts at the same time. All jobs that use this rail stall or fail.",
-        "Check the switches of this rail: power, firmware roll-out, subnet manager.",
+        "Check the switches of this rail: power, firmware roll-out, {control}.",
     ),
     "power lost": ModeText(
         "{bad} of {of} hosts of power domain {name} are silent: power, or the monitoring network",
@@ -229,6 +229,18 @@ TEXTS: Mapping[str, ModeText] = {
         "Check for changes everywhere: routing, firmware, lossless settings, a job that overruns its receivers.",
     ),
 }
+
+CONTROL: Mapping[frozenset[str], str] = {
+    frozenset(("infiniband",)): "subnet manager",
+    frozenset(("ethernet",)): "configuration",
+    frozenset(("efa",)): "events of the provider",
+}
+
+
+def control_of(layers: frozenset[str]) -> str:
+    """`{control}`: what governs all links of these link layers (technology.link_layer)."""
+    return CONTROL.get(layers, "subnet manager or configuration")
+
 
 SERIES_TEXT = ModeText(
     "One of {n} cables loses packets ({name}): {bad} of {of} flows through them",
