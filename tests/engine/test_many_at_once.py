@@ -24,6 +24,7 @@ from fabricmon.engine.diagnosis.verdicts import with_dark_hosts, without_falls
 from fabricmon.engine.diagnosis.witnesses import DeadHosts
 from fabricmon.engine.domains.groups import Groups
 from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.engine.incidents.mode_texts import TEXTS
 from fabricmon.engine.incidents.settling import LastReads, Unsettled, unsettled
 from fabricmon.engine.incidents.situation import Situation
 from fabricmon.model import ComponentId, Kind, Severity
@@ -95,6 +96,8 @@ def test_all_cables_of_a_leaf_to_its_spines_are_that_leaf_before_its_ports_show_
     domains = cables(4)
     (verdict,) = of_switches_above(broken(range(3, 4 * LEAVES, LEAVES)), domains)
     assert (verdict.mode.word, domains.names["switch"][verdict.group]) == ("leaf", "su0/rail3")
+    assert verdict.mode.name == "cables of a leaf down"
+    assert "above the leaves" not in TEXTS[verdict.mode.name].title
 
 
 @pytest.mark.parametrize(("failed", "word"), [((0, 8), "leaf"), ((0,), "host"), ((1, 9), "host")])
@@ -801,3 +804,13 @@ def test_ports_of_one_part_wait_until_the_other_ports_of_their_leaf_were_read(do
     early = [early_of(other) for other in (95.0, 101.0)]
     assert [one.seconds for one in early if one.reason] == [12.0]
     assert "2 neighbours not read" in early[0].reason
+
+
+def test_cables_that_were_not_observed_show_nothing() -> None:
+    known = np.zeros(4 * LEAVES, np.bool_)
+    known[range(LEAVES, 2 * LEAVES - 3)] = True
+    verdicts = broken(range(LEAVES, 2 * LEAVES - 4))
+    (verdict,) = of_switches_above(verdicts, cables(), {DOWN: known})
+    assert verdict.silent == {DOWN: 1}, "one of four others was read"
+    (verdict,) = of_switches_above(verdicts, cables())
+    assert verdict.silent == {DOWN: 4}

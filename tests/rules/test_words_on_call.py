@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, TEXTS, control_of
+from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, PARTLY_TEXTS, TEXTS, control_of
 from fabricmon.model import Kind
 from fabricmon.rules import RULES, Rule
 
@@ -15,6 +15,7 @@ WHYS = {
     **{f"rule {rule.name} on {layer}": text.why for rule in RULES for layer, text in rule.by_layer.items()},
     **{f"cause {name}": text.why for name, text in TEXTS.items()},
     **{f"confirmed {name}": text.why for name, text in CONFIRMED_TEXTS.items()},
+    **{f"part {name}": text.why for name, text in PARTLY_TEXTS.items()},
 }
 LONGEST = 240
 THEORY = re.compile(
@@ -73,3 +74,18 @@ def test_a_text_of_several_link_layers_is_the_general_one() -> None:
 ])  # fmt: skip
 def test_what_governs_a_rail_depends_on_its_link_layer(layers: tuple[str, ...], control: str) -> None:
     assert control_of(frozenset(layers)) == control
+
+
+WHOLE = re.compile(r"\bis down\b|\brestarts\b|the switch is (down|faulty)|the switch restarted")
+
+
+def test_what_claims_a_whole_component_has_words_for_a_part_of_it() -> None:
+    claims = {
+        name for name, text in TEXTS.items()
+        if WHOLE.search(f"{text.title} {text.why}") and "losing packets" not in name and name != "NIC dead"
+    }  # fmt: skip
+    assert claims <= PARTLY_TEXTS.keys() <= TEXTS.keys()
+    for name, text in PARTLY_TEXTS.items():
+        assert not WHOLE.search(f"{text.title} {text.why}"), name
+        assert "{bad} of {of}" in text.title
+        assert "others" in text.why

@@ -21,7 +21,7 @@ from fabricmon.engine.diagnosis.group_modes import HARD_MODES, SWITCH_MODES
 from fabricmon.engine.diagnosis.partial import log_marginal
 from fabricmon.engine.diagnosis.search import CAP
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
-from fabricmon.engine.domains.groups import Ints
+from fabricmon.engine.domains.groups import Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
 
@@ -75,6 +75,9 @@ def _leaves(verdict: FaultVerdict, domains: RowDomains) -> list[int]:
     return np.flatnonzero((shown >= LEAST) & (shown >= MOSTLY * size)).tolist()
 
 
+OF_A_LEAF = "cables of a leaf"
+"""Instead of "switch" in the names of SWITCH_MODES, where the switch has hosts."""
+
 LEAST = 2  # ports of a leaf, or its cables to other switches, that fail
 LEAF_DOWN = next(mode for mode in HARD_MODES if mode.name == "leaf down")
 
@@ -87,8 +90,13 @@ def with_effects(verdict: FaultVerdict, cable: FaultVerdict) -> FaultVerdict:
     return replace(verdict, effects=effects)
 
 
-def of_switches_above(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> list[FaultVerdict]:
-    """The verdicts; those on cables of one switch as one, where that explains them better."""
+def of_switches_above(
+    verdicts: Sequence[FaultVerdict], domains: RowDomains, known: Mapping[SymptomType, Mask] = {}
+) -> list[FaultVerdict]:
+    """The verdicts; those on cables of one switch as one, where that explains them better.
+
+    known  symptom type -> PORT rows that were observed; without an entry all
+    """
     tier = domains.assigned.ids["tier"]
     found = list(verdicts)
     ids, names = np.full(len(tier), -1, np.int32), list[str]()
@@ -104,8 +112,10 @@ def of_switches_above(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> 
             ids[[row for row in cables[switch] if ids[row] < 0]] = group
             tiers = {domains.names["tier"][at] for at in tier[cables[switch]].tolist() if at >= 0}
             word = "leaf" if switch in leaves else "spine" if any(name.startswith("0-") for name in tiers) else "core"
-            mode = replace(SWITCH_MODES[kind], word=word)
-            found = [v for v in found if v not in mine] + [_of_switch(mine, kind, mode, group, cables[switch])]
+            name = SWITCH_MODES[kind].name.replace("switch", OF_A_LEAF) if word == "leaf" else SWITCH_MODES[kind].name
+            mode = replace(SWITCH_MODES[kind], word=word, name=name)
+            one = _of_switch(mine, kind, mode, group, cables[switch])
+            found = [v for v in found if v not in mine] + [_with_silent(one, kind, cables[switch], known.get(kind))]
             transit = [v for v in transit if v not in mine]
     domains.divide("switch", ids, names)
     return found
@@ -150,6 +160,14 @@ def _best_switch(
 def switch_gain(kind: SymptomType, failed: int, cables: int) -> float:
     """Nats by which one fault of a switch explains that these of its cables failed (docs/methods.md#partial-modes)."""
     return failed * (log(CAP) - log(LEAK[kind])) - SWITCH_MODES[kind].cost + float(log_marginal(failed, cables))
+
+
+def _with_silent(verdict: FaultVerdict, kind: SymptomType, cables: Sequence[int], known: Mask | None) -> FaultVerdict:
+    """Without cables that were not observed, as those of silent hosts, among those that show nothing."""
+    if known is None:
+        return verdict
+    return replace(verdict, silent={kind: len(np.setdiff1d([row for row in cables if known[row]],
+                                                           verdict.explained[kind]))})  # fmt: skip
 
 
 def _of_switch(

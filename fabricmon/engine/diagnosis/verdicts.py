@@ -48,7 +48,8 @@ def verdicts_of(
     found = [_with_unseen(verdict, observations, ports.now) for verdict in found]
     found = without_falls(found, index.domains)
     found = of_dead_groups(_without_cut_off(found, ports), observations)
-    found = of_switches_above(with_their_switch(found, index.domains), index.domains)
+    known = {kind: observation.known for kind, observation in hard.items()}
+    found = of_switches_above(with_their_switch(found, index.domains), index.domains, known)
     found, soft = place_losses(observations, found, ports)
     if soft and (index.domains.port.ids["network"] < 0).all():  # a verdict, or a rival of one
         every = np.zeros(index.domains.port.rows, np.int32)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from fabricmon.catalogue.kinds import KINDS, SHOWS, TRAFFIC, Hardness
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, WORDS
-from fabricmon.engine.diagnosis.diagnose import odds_text
+from fabricmon.engine.diagnosis.diagnose import MOSTLY, odds_text
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
@@ -21,8 +21,16 @@ from fabricmon.engine.diagnosis.warm_air import HOTTER
 from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.incidents import loss_texts
 from fabricmon.engine.incidents.episode import severest
+from fabricmon.engine.incidents.group_texts import ModeText
 from fabricmon.engine.incidents.incident_draft import LINGER, PARTS, IncidentDraft
-from fabricmon.engine.incidents.mode_texts import CONFIRMED_TEXTS, EITHER_END_TEXT, SERIES_TEXT, TEXTS, control_of
+from fabricmon.engine.incidents.mode_texts import (
+    CONFIRMED_TEXTS,
+    EITHER_END_TEXT,
+    PARTLY_TEXTS,
+    SERIES_TEXT,
+    TEXTS,
+    control_of,
+)
 from fabricmon.engine.incidents.ruled_out import MemberCounts, ruled_out, times_text
 from fabricmon.engine.incidents.settling import LastReads, unsettled
 from fabricmon.engine.symptoms.rule_state import SymptomKey
@@ -160,12 +168,31 @@ def with_victims(
     )
 
 
+def is_partly(verdict: FaultVerdict) -> bool:
+    """Whether less than MOSTLY of the observed members show anything of it: "is down" would be of the others, too."""
+    own = [rows for kind, rows in verdict.explained.items() if kind in verdict.mode.q and kind in verdict.silent]
+    bad = np.unique(np.concatenate(own)) if own else np.empty(0, np.int64)
+    healthy = [
+        verdict.silent[kind] - len(np.setdiff1d(bad, rows))
+        for kind, rows in verdict.explained.items() if kind in verdict.mode.q and kind in verdict.silent
+    ]  # fmt: skip
+    return bool(healthy) and len(bad) < MOSTLY * (len(bad) + min(healthy))
+
+
+def _own_texts(verdict: FaultVerdict) -> ModeText | None:
+    """The texts of its mode, as sure and as whole as it is."""
+    if verdict.series:
+        return SERIES_TEXT if SymptomType.FLOW_LOSS in verdict.explained else EITHER_END_TEXT
+    name = verdict.mode.name
+    confirmed = CONFIRMED_TEXTS.get(name) if verdict.seen else None
+    partly = PARTLY_TEXTS.get(name) if is_partly(verdict) else None
+    return confirmed or partly or TEXTS.get(name)
+
+
 def _texts(verdict: FaultVerdict, context: VerdictContext, words: Mapping[str, object]) -> tuple[str, Sequence[str]]:
     """Kind of the incident, and its title, why and action: the mode's, else those of the rule that shows it."""
     mode, index = verdict.mode, context.index
-    series = SERIES_TEXT if SymptomType.FLOW_LOSS in verdict.explained else EITHER_END_TEXT
-    own_texts = series if verdict.series else CONFIRMED_TEXTS.get(mode.name) if verdict.seen else None
-    own_texts = own_texts or TEXTS.get(mode.name)
+    own_texts = _own_texts(verdict)
     layers = context.layers(row for kind, rows in verdict.explained.items() if index.table(kind) is Kind.PORT
                             for row in rows.tolist())  # fmt: skip
     if own_texts is not None:

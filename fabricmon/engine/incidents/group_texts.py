@@ -94,6 +94,12 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
         "slow down or fail.",
         "Check the switch: supply, log, firmware. Take it out of the routing before any cable is touched.",
     ) for way, what in WAYS.items()},
+    **{f"cables of a leaf {way}": ModeText(
+        f"Leaf {{name}}: {{bad}} of {{of}} cables {what}",
+        "The cables of one leaf failed together, as a sweep reads them: the switch is faulty, not {bad} cables. Jobs "
+        "below it stall or fail.",
+        "Check power, console and log of the switch before any cable is touched.",
+    ) for way, what in WAYS.items()},
     "PCIe switch lost": ModeText(
         "{bad} of {of} adapters behind PCIe switch {name} vanished",
         "The adapters share one PCIe switch and disappeared together: that switch, its link or its power failed. Jobs "

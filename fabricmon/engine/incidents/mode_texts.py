@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fabricmon.engine.incidents.group_texts import GROUP_TEXTS, ModeText
+from fabricmon.engine.incidents.group_texts import GROUP_TEXTS, WAYS, ModeText
 
 _SWITCH_OUT = "Take the switch out of the routing, then read its drop and parity counters; reload or replace it."
 
@@ -241,6 +241,61 @@ def control_of(layers: frozenset[str]) -> str:
     """`{control}`: what governs all links of these link layers (technology.link_layer)."""
     return CONTROL.get(layers, "subnet manager or configuration")
 
+
+def _part_of_group(what: str, how: str, why: str, action: str) -> ModeText:
+    return ModeText(f"{{bad}} of {{of}} links of {what} went down {how}together", why, action)
+
+
+def _part_of_learned(how: str, jobs: str) -> ModeText:
+    return _part_of_group(
+        "{name}", how,
+        f"These links went down {how}together, as they did before, and others of the group did not: what these share "
+        f"is not in the topology. Jobs on them {jobs}.",
+        "Find what these ports have in common, add it to the topology, then check that switch.",
+    )  # fmt: skip
+
+
+PARTLY_TEXTS: Mapping[str, ModeText] = {
+    "leaf down": _part_of_group(
+        "leaf {name}", "",
+        "These links went down together, and others of the leaf did not: a part of it, its supply or a bundle of "
+        "cables failed, not {bad} cables. Jobs on them stall or fail.",
+        "Check log, line cards and supply of the switch, then what these links share.",
+    ),
+    "leaf rebooting": _part_of_group(
+        "leaf {name}", "and up ",
+        "These links went down and up together, and others of the leaf did not: a part of it or its supply is "
+        "unstable. Jobs on them stalled or failed.",
+        "Check uptime and log of the switch.",
+    ),
+    "rail down": _part_of_group(
+        "rail {name}", "",
+        "These links of one rail went down together, and others of the rail did not: a switch of it failed, or what "
+        "some of its switches share. Jobs on these links stall or fail.",
+        "Find the switch or the part that these links share; check its power, firmware roll-out, {control}.",
+    ),
+    "learned group down": _part_of_learned("", "stall or fail"),
+    "learned group restarting": _part_of_learned("and up ", "stalled or failed"),
+    "all links of a host down": ModeText(
+        "{bad} of {of} fabric links of {name} went down together",
+        "The host runs, and others of its links are up: what these share failed, as an adapter, a PCIe switch or a "
+        "bundle of cables. Jobs on them stall or fail.",
+        "Read the kernel log of the host (driver, PCIe); check what these links share, and for ongoing work on it.",
+    ),
+    **{f"switch {way}": ModeText(
+        f"Switch {{name}} above the leaves: {{bad}} of {{of}} cables {what}",
+        "These cables of one switch failed together, and others of it did not: a part of it is faulty, or what the "
+        "cables share. Jobs that send through them slow down or fail.",
+        "Check the switch: line cards, log, supply. Take that part out of the routing before any cable is touched.",
+    ) for way, what in WAYS.items()},
+    **{f"cables of a leaf {way}": ModeText(
+        f"Leaf {{name}}: {{bad}} of {{of}} cables {what}",
+        "These cables of one leaf failed together, as a sweep reads them; others of it have shown nothing yet: the "
+        "leaf or a part of it is faulty. Jobs that send through them slow down or fail.",
+        "Check the switch: power, log, line cards. Then check what these cables share.",
+    ) for way, what in WAYS.items()},
+}  # fmt: skip
+"""Instead of a text that claims the whole component, where less than MOSTLY of its observed members show it."""
 
 SERIES_TEXT = ModeText(
     "One of {n} cables loses packets ({name}): {bad} of {of} flows through them",
