@@ -98,3 +98,9 @@ def test_what_is_warm_in_a_warm_row_is_of_it() -> None:
 
 def test_a_leaf_that_is_down_stays_one_however_warm_its_ports_are() -> None:
     assert found(of_group("leaf down", 0, ROWS), HOT, RACK)[0] == "leaf"
+
+
+def test_a_rack_that_is_found_as_one_knows_how_warm_it_is() -> None:
+    rack = errors("rack with bit errors")
+    assert found(rack, HOT, RACK)[2] == pytest.approx(21.5)
+    assert found(rack, {}, RACK)[2] == 0.0

@@ -61,3 +61,11 @@ def test_links_of_a_host_that_stay_up_are_named(world: Any, rails: int) -> None:
     (incident,) = w.firing()
     assert incident.component == "host(host-003)"
     assert ("others of its links are up" in incident.why) is (rails < 4)
+
+
+def test_many_links_below_their_rate_did_not_come_up_at_a_moment(world: Any) -> None:
+    w = world(units=2, hosts=16, topology=False)
+    w.half |= w.ports(w.hosts[:6], rail=1)
+    w.run(200)
+    for incident in w.firing():
+        assert "came up" not in f"{incident.title} {incident.why}"

@@ -29,9 +29,10 @@ MODES = {mode.domain: mode for mode in PARTIAL_MODES if mode.domain in COOLED an
 
 
 def of_warm_air(verdicts: Sequence[FaultVerdict], domains: RowDomains, ports: View) -> list[FaultVerdict]:
-    """The verdicts, those on bit errors of ports of one rack or row with hot modules as verdicts on that."""
+    """The verdicts, those on bit errors of ports of one rack or row with hot modules as verdicts on that; of those on a
+    rack or row, by how much its modules are hotter."""
     mine = [at for at, verdict in enumerate(verdicts) if verdict.mode.name in NAMES]
-    if not mine:
+    if not mine and not any(verdict.mode in MODES.values() for verdict in verdicts):
         return list(verdicts)
     above = _above_others(ports)
     found = list(verdicts)
@@ -40,7 +41,15 @@ def of_warm_air(verdicts: Sequence[FaultVerdict], domains: RowDomains, ports: Vi
         if (warmer := _warmer(rows, above, LEAST)) > 0.0:
             found[at] = next((_cooled(found[at], d, rows, warmer, domains) for d in COOLED if _one(d, rows, domains)),
                              found[at])  # fmt: skip
-    return _merged([_of_warm_place(verdict, found, above, domains) for verdict in found])
+    merged = _merged([_of_warm_place(verdict, found, above, domains) for verdict in found]) if mine else found
+    return [_with_warmth(verdict, above) for verdict in merged]
+
+
+def _with_warmth(verdict: FaultVerdict, above: Floats) -> FaultVerdict:
+    """A verdict on a rack or row whose modules are hot: that is known of it from the start."""
+    if verdict.mode not in MODES.values() or verdict.warmer > 0.0:
+        return verdict
+    return replace(verdict, warmer=_warmer(verdict.explained[SymptomType.LINK_ERRORS], above, LEAST))
 
 
 def _warmer(rows: Ints, above: Floats, least: int) -> float:

@@ -22,6 +22,7 @@ from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.incidents import loss_texts
 from fabricmon.engine.incidents.episode import severest
 from fabricmon.engine.incidents.group_texts import ModeText
+from fabricmon.engine.incidents.heat_texts import with_heat
 from fabricmon.engine.incidents.incident_draft import LINGER, PARTS, IncidentDraft
 from fabricmon.engine.incidents.mode_texts import (
     CONFIRMED_TEXTS,
@@ -97,7 +98,7 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
     symptoms = [symptom for kind, rows in verdict.explained.items() for symptom in index.symptoms(kind, rows)]
     hosts = frozenset().union(*(index.hosts(kind, rows) for kind, rows in verdict.explained.items()))
     bad, of, parts = _members(verdict, index)
-    kind, (title, why, action) = _texts(verdict, context, {"name": " or ".join(names), "bad": bad, "of": of})
+    kind, (title, why, action) = _texts(verdict, context, symptoms, " or ".join(names), Members(bad, of))
     candidates = _candidates(verdict, index, component, name)
     early = loss_texts.unsettled(verdict) if verdict.only_losses else unsettled(verdict, index, context.read)
     claims = _claims(verdict, index)
@@ -189,19 +190,22 @@ def _own_texts(verdict: FaultVerdict) -> ModeText | None:
     return confirmed or partly or TEXTS.get(name)
 
 
-def _texts(verdict: FaultVerdict, context: VerdictContext, words: Mapping[str, object]) -> tuple[str, Sequence[str]]:
+def _texts(
+    verdict: FaultVerdict, context: VerdictContext, symptoms: Sequence[Symptom], name: str, members: Members
+) -> tuple[str, Sequence[str]]:
     """Kind of the incident, and its title, why and action: the mode's, else those of the rule that shows it."""
     mode, index = verdict.mode, context.index
     own_texts = _own_texts(verdict)
     layers = context.layers(row for kind, rows in verdict.explained.items() if index.table(kind) is Kind.PORT
                             for row in rows.tolist())  # fmt: skip
     if own_texts is not None:
-        more = {"n": 1 + len(verdict.series), "control": control_of(layers)}
-        return mode.kind, [text.format(**words, **more) for text in own_texts]
+        words = {"name": name, "bad": members.bad, "of": members.of, "n": 1 + len(verdict.series)}
+        texts = ModeText(*(text.format(**words, control=control_of(layers)) for text in own_texts))
+        return mode.kind, with_heat(texts, symptoms, verdict.warmer, members.bad)
     own = KINDS[mode.kind].symptom
     finest = own if own is not None and own in verdict.explained else next(iter(verdict.explained))
     rule = index.leading_rule(finest, verdict.explained[finest])
-    return rule.kind if finest == own else mode.kind, (f"{rule.title}: {words['name']}", *rule.text_of(layers))
+    return rule.kind if finest == own else mode.kind, (f"{rule.title}: {name}", *rule.text_of(layers))
 
 
 def _labels(

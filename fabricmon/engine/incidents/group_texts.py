@@ -177,7 +177,14 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
         "Compare BIOS and ASPM settings and the firmware with a host that runs at full speed; `lspci -vvv` (LnkSta) "
         "under load. Spare the hardware until then.",
     ),
-    "links below their rate": ModeText("{bad} links came up below their rate together", _NO_MAP, _UNKNOWN),
+    "links below their rate": ModeText(
+        # they may have been so before they could be compared: no moment is named
+        "{bad} links are below the rate of their peers",
+        "These links were found below the rate of most of their make together, now or since they were first compared: "
+        "a setting, cables or ports that allow no more. Jobs on them run at the slower rate.",
+        "Compare what the links share: cable type, speed setting or split of the switch ports, model of the adapters. "
+        "By design: give these ports a role of their own, and its rate in `rules.link_degraded.expected`.",
+    ),
     "adapters pausing": ModeText("{bad} adapters began to pause their switches together", _NO_MAP, _UNKNOWN),
     "GPUs with NVLink faults": ModeText("NVLinks of {bad} GPUs failed together", _NO_MAP, _UNKNOWN),
     "adapters failing": ModeText("{bad} ports lost their adapters together", _NO_MAP, _UNKNOWN),
