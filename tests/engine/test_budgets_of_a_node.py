@@ -12,9 +12,9 @@ def event(component, text="lost carrier", **fields):
 
 def test_events_are_kept_per_node_and_cut():
     nodes = FleetNodes(Fleet())
-    nodes.event("good", event("mlx5_0/1"))
+    nodes.event("good", event("mlx5_0/1"), 0.0)
     for n in range(3 * EVENTS):
-        nodes.event("bad", event(f"c{n}", "x" * 100_000, **{f"f{i}": 1.0 for i in range(1000)}))
+        nodes.event("bad", event(f"c{n}", "x" * 100_000, **{f"f{i}": 1.0 for i in range(1000)}), 0.0)
     assert sum(component.node == "bad" for component in nodes.events) == EVENTS
     assert nodes.events[ComponentId(Kind.PORT, "good", "mlx5_0/1")].text == "lost carrier"
     newest = nodes.events[ComponentId(Kind.PORT, "bad", f"c{3 * EVENTS - 1}")]
@@ -27,9 +27,9 @@ def test_events_are_kept_per_node_and_cut():
 def test_a_component_that_reports_again_is_the_newest():
     nodes = FleetNodes(Fleet())
     for n in range(EVENTS):
-        nodes.event("a", event(f"c{n}"))
-    nodes.event("a", event("c0", "again"))
-    nodes.event("a", event("one more"))
+        nodes.event("a", event(f"c{n}"), 0.0)
+    nodes.event("a", event("c0", "again"), 0.0)
+    nodes.event("a", event("one more"), 0.0)
     assert nodes.events[ComponentId(Kind.PORT, "a", "c0")].text == "again"
     assert ComponentId(Kind.PORT, "a", "c1") not in nodes.events
 
