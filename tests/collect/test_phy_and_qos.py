@@ -241,6 +241,16 @@ def test_a_switch_without_a_name_is_called_by_its_id() -> None:
     assert found == {"lldp_chassis": "02:00", "lldp_chassis_id": "02:00", "lldp_port": "swp12s0"}
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_what_forwards_comes_before_the_adapters_own_agent(enabled: bool) -> None:
+    own: dict[str, object] = {"id": {"type": "mac", "value": "02:99"}}
+    switch = {"leaf-1": {**LEAF["leaf-1"], "capability": {"type": "Bridge", "enabled": enabled}}}
+    raw = json.dumps({"lldp": {"interface": [{"eth0": entry(own)}, {"eth0": entry(switch)}]}}).encode()
+    first, second = lldp.parse(raw)["eth0"]
+    named = [first["lldp_chassis"], second["lldp_chassis"]]
+    assert named == (["leaf-1", "02:99"] if enabled else ["02:99", "leaf-1"])
+
+
 words = st.sampled_from(["lldp", "interface", "eth0", "chassis", "port", "id", "type", "value", "via", "descr"])
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
 documents = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner))
