@@ -16,6 +16,7 @@ from fabricmon.model import ComponentId, Kind
 from fabricmon.topology.graph import Graph, Switch
 from fabricmon.topology.graph_index import CablePlace, GraphIndex, Labels, device_and_port
 from fabricmon.topology.groups import DOMAINS, Domains, GroupNumbers, Many
+from fabricmon.topology.heard import HeardPort, HeardSwitches
 from fabricmon.topology.infer import rail_index
 from fabricmon.topology.paths import FlowPaths
 from fabricmon.topology.stages import stages
@@ -24,6 +25,9 @@ _UNSEEN: tuple[ComponentId, Labels] = (ComponentId(Kind.PORT, "", ""), {})
 
 PLACED_ROLES = ("compute", "unknown")
 """Roles of ports to which a scheduler's or cloud's switch above a host applies: the job's own network."""
+
+LLDP = "lldp"
+"""Of the keys of leaves that only LLDP names: an id of a switch of the map is another one."""
 
 COMMON_SHARE = 0.5
 """A device number is a rail of the fleet when at least this share of the most common number's hosts have it."""
@@ -48,8 +52,11 @@ class Assigner:
     """`assign` that processes only rows that are new or changed: whose component or labels are other objects than last
     time."""
 
-    def __init__(self, graph: Graph | None, power: Mapping[str, str]) -> None:
+    def __init__(self, graph: Graph | None, power: Mapping[str, str], heard: HeardSwitches | None = None) -> None:
+        """heard: the neighbours of the rows, which outlast a change of the graph"""
         self._power = power
+        self._heard = heard if heard is not None else HeardSwitches()
+        self._below: dict[int, tuple[HeardPort, int]] = {}  # row -> neighbour, leaf without it or -1
         self._index = GraphIndex(graph) if graph is not None else None
         self._groups = {domain: GroupNumbers() for domain in DOMAINS}
         self._seen: list[tuple[ComponentId, Labels]] = []
@@ -75,6 +82,7 @@ class Assigner:
         self._take(rows, self._new(rows, among))
         del self._seen[len(rows) :]
         self._number_rails()
+        self._place_below_heard()
         swept = np.zeros(len(rows), np.bool_)
         swept[[row for row in self._swept if row < len(rows)]] = True
         return Domains(
@@ -104,9 +112,11 @@ class Assigner:
             self._socket[row] = -1
             self._loose.pop(row, None)
             self._swept.pop(row, None)
+            self._below.pop(row, None)
             component, labels = seen[row] = rows[row]
+            heard = self._heard.hear(row, component, labels)
             if component.node and not labels.get("swept"):  # else a free row, or one that comes below
-                adapter = self._put(row, component, labels)
+                adapter = self._put(row, component, labels, heard)
                 known_as = component.node, device_and_port(component, labels)[0]
                 if adapter and self._known_as.get(adapter) != known_as:
                     self._known_as[adapter] = known_as
@@ -137,7 +147,7 @@ class Assigner:
         """Links that only flows gave a number."""
         return self._paths.named
 
-    def _put(self, row: int, component: ComponentId, labels: Labels) -> str:
+    def _put(self, row: int, component: ComponentId, labels: Labels, heard: HeardPort | None) -> str:
         """Place a row of an agent's own node; returns its adapter in the graph, "" for none."""
         groups = self._groups
         device, port = device_and_port(component, labels)
@@ -147,20 +157,36 @@ class Assigner:
         if node in self._power:
             groups["power"].put(row, self._power[node], self._power[node])
         self._put_parts(row, node, device, labels)
-        place = self._index.find(component, labels, device, port) if self._index is not None else None
-        if place is not None:
-            groups["link"].put(row, place.cable, place.title)
-            if place.near:  # the adapter's own row has the current name of its node
-                groups["link"].names[groups["link"].ids[row]] = place.title
-        elif port or labels.get("netdev"):
-            groups["link"].put(row, component, str(component))
+        place = self._put_link(row, component, labels, heard)
         if not self._put_leaf(row, place) and port:
             if place is None and self._index is not None and labels.get("role", "unknown") in PLACED_ROLES:
                 switch = self._index.above(node)  # no cable of the row is known: the switch that its host is below
                 if switch is not None:
                     self._put_below(row, switch, self._index.leaf_names[switch.id], {})
             self._loose[row] = labels.get("role", "unknown"), rail_index(device)
+        if place is None and heard is not None and groups["link"].ids[row] >= 0:
+            self._below[row] = heard, int(groups["leaf"].ids[row])
         return place.adapter if place is not None and place.near else ""
+
+    def _put_link(
+        self, row: int, component: ComponentId, labels: Labels, heard: HeardPort | None
+    ) -> CablePlace | None:
+        """The link of a row; its place in the graph by its cable, or by the switch of the graph that it hears."""
+        link, index = self._groups["link"], self._index
+        device, port = device_and_port(component, labels)
+        place = index.find(component, labels, device, port) if index is not None else None
+        if place is not None:
+            link.put(row, place.cable, place.title)
+            title = place.title if place.near else ""  # the adapter's own row has the current name of its node
+        elif port or labels.get("netdev"):
+            link.put(row, component, str(component))
+            place = index.heard(component, heard) if index is not None and heard is not None else None
+            title = place.title if place is not None else str(component)
+        else:
+            return None
+        if title:
+            link.names[link.ids[row]] = title
+        return place
 
     def _put_parts(self, row: int, node: str, device: str, labels: Labels) -> None:
         """Cage and batch of a port of a host (docs/methods.md#shared-parts)."""
@@ -177,7 +203,7 @@ class Assigner:
         """Leaf and rail of a row; False where no leaf gives it a rail."""
         if place is None or place.leaf is None:
             return False
-        self._put_below(row, place.leaf, place.leaf_name, {"ports": str(place.ports)})
+        self._put_below(row, place.leaf, place.leaf_name, {"ports": str(place.ports)} if place.ports else {})
         labels = place.leaf.labels
         self._socket[row] = place.socket
         if place.plain and place.socket > 0:
@@ -220,6 +246,28 @@ class Assigner:
         """Host and device of an adapter by its description; empty unknown."""
         found = self._index.graph.adapters.get(adapter) if self._index is not None else None
         return (found.host, found.name) if found is not None else ("", "")
+
+    def _place_below_heard(self) -> None:
+        """Leaves of the rows that only LLDP places. What is above these is not known: no pod, plane or network."""
+        if not self._below:
+            return
+        leaf, link = self._groups["leaf"], self._groups["link"]
+        nodes = {component.node for component, _ in self._seen}
+        taken = self._index.leaf_names.values() if self._index is not None else ()
+        switches = self._heard.switches(nodes, taken)
+        for chassis, switch in switches.items():
+            number = leaf.number((LLDP, chassis), switch.name)
+            leaf.names[number] = switch.name
+            leaf.about[number] = {"switch": switch.name, "guid": chassis, "ports": str(switch.ports)}
+        for row, (heard, otherwise) in self._below.items():
+            known = switches.get(heard.chassis)
+            if known is None:
+                leaf.ids[row] = otherwise
+            else:
+                leaf.put(row, (LLDP, heard.chassis), known.name)
+            component = self._seen[row][0]
+            title = heard.title(component, known.name) if known is not None else str(component)
+            link.names[link.ids[row]] = title
 
     def _number_rails(self) -> None:
         """Rails of the rows that no leaf gives one, by the position of the device's number in its role."""

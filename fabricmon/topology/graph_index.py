@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from fabricmon.model import ComponentId
 from fabricmon.topology.graph import End, Graph, Switch
-from fabricmon.topology.identity import short
+from fabricmon.topology.heard import HeardPort
+from fabricmon.topology.identity import KnownNodes, short
 from fabricmon.topology.infer import rail_index, same_family, tier
 from fabricmon.topology.names import guid_number
 
@@ -74,10 +75,22 @@ class GraphIndex:
         self.switch_names = _unique({switch.id: switch.name for switch in graph.switches.values()})
         self.leaf_names = _leaf_names(graph)
         self.attached = {short(host): switches[0] for host, switches in graph.attached.items() if switches}
+        self._switches = KnownNodes()
+        self._switches.add(graph.switches.values(), (), ())
 
     def above(self, host: str) -> Switch | None:
         """The switch that a source without ports puts a host below."""
         return self.graph.switches.get(self.attached.get(short(host), ""))
+
+    def heard(self, near: ComponentId, port: HeardPort) -> CablePlace | None:
+        """The place below a switch of the graph that a port without a cable in the graph hears; None where the graph
+        does not have the switch."""
+        found = self._switches.switch(Switch(port.chassis, port.name))
+        if found is None:
+            return None
+        leaf, name = self.graph.switches[found], self.leaf_names[found]
+        title = port.title(near, leaf.name or found)
+        return CablePlace(-1, title, leaf, name, self.carried[found], True, "", "", plain=False)
 
     def find(self, component: ComponentId, labels: Labels, device: str, port: str) -> CablePlace | None:
         end = self._end(component, labels, device, port)

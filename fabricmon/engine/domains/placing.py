@@ -26,6 +26,7 @@ from fabricmon.topology import swept
 from fabricmon.topology.domains import Assigner
 from fabricmon.topology.graph import Graph
 from fabricmon.topology.groups import Domains
+from fabricmon.topology.heard import HeardSwitches
 
 LEAST_PAUSE = 1.0  # seconds between two placings
 CHECKED, PLACED = 20_000, 8_000
@@ -34,7 +35,7 @@ places, new ones and all of them below another topology, a part of them in each 
 2 to 5 us a row that stays, 23 to 28 us one that gets a place."""
 PREPARING = 60.0
 """Seconds in which rows get their places before the rest does at once: another topology meanwhile begins anew."""
-SPARE_NAMES = 10_000  # names of former links that are kept before all are renumbered
+SPARE_NAMES = 10_000  # names of former links or leaves that are kept before all are renumbered
 APART = ("storage", "management")
 """Roles of ports that carry no traffic between the ranks of jobs."""
 
@@ -75,6 +76,7 @@ class Placing:
         self._fleet, self._of_many = fleet, of_many
         self._host_domains = HostDomains()
         self._learned = LearnedGroups()
+        self._heard = HeardSwitches()
         self._dependent_hosts: DependentHosts | None = None
         self.domains: RowDomains | None = None
         self._called = -np.inf
@@ -181,7 +183,7 @@ class Placing:
 
     def _renumber(self) -> None:
         self._power, self._places = power_of(self.graph), places_of(self.graph)
-        self._assigner, self._anew = Assigner(self.graph, self._power), True  # which has seen no row
+        self._assigner, self._anew = Assigner(self.graph, self._power, self._heard), True  # which has seen no row
 
     def _changed(self, ports: Table) -> set[int] | None:
         """The rows among which those are that the assigner has not seen as they are; None: any."""
@@ -191,7 +193,8 @@ class Placing:
         rows = TableRows(ports)
         domains = self._assigner.assign(rows, self._changed(ports))
         of_flows = self._assigner.links_without_rows
-        if len(domains.names["link"]) - of_flows > 2 * ports.n + SPARE_NAMES:  # mostly names of what has left
+        links, leaves = len(domains.names["link"]) - of_flows, len(domains.names["leaf"])
+        if links > 2 * ports.n + SPARE_NAMES or leaves > ports.n + SPARE_NAMES:  # mostly names of what has left
             self._renumber()
             domains = self._assigner.assign(rows)
         return domains
