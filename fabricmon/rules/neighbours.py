@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Groups = NDArray[np.int32]
 
-WITHIN = (("plane", "its plane"), ("network", "its network"), ("rail", "its rail"), ("leaf", "its leaf"))
+WITHIN = (("plane", "its plane"), ("network", "its network"), ("rail", "its rail"))
 """Domains in which ports send to each other, the widest first, and their names in texts."""
 
 PEERS_LEAST = 4

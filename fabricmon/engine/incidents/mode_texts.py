@@ -218,8 +218,8 @@ TEXTS: Mapping[str, ModeText] = {
     ),
     "ports without a map losing packets": ModeText(
         "{bad} ports lose packets",
-        "No single port explains the losses on so many, and without a topology the leaf, spine, cable or plane that "
-        "they share has no name. Jobs on these ports slow down.",
+        "No single port and no known leaf explains the losses on so many, and without a topology the switch, cable or "
+        "plane that they share has no name. Jobs on these ports slow down.",
         "Give the server a topology, or look up which switches these ports have in common.",
     ),
     "network losing packets": ModeText(
