@@ -16,7 +16,7 @@ from fabricmon.model import ComponentId, Kind
 from fabricmon.topology.graph import Graph, Switch
 from fabricmon.topology.graph_index import CablePlace, GraphIndex, Labels, device_and_port
 from fabricmon.topology.groups import DOMAINS, Domains, GroupNumbers, Many
-from fabricmon.topology.heard import HeardPort, HeardSwitches
+from fabricmon.topology.heard import HeardPort, HeardSwitch, HeardSwitches
 from fabricmon.topology.infer import rail_index
 from fabricmon.topology.paths import FlowPaths
 from fabricmon.topology.stages import stages
@@ -57,6 +57,8 @@ class Assigner:
         self._power = power
         self._heard = heard if heard is not None else HeardSwitches()
         self._below: dict[int, tuple[HeardPort, int]] = {}  # row -> neighbour, leaf without it or -1
+        self._heard_anew: set[int] = set()  # rows since the heard switches were last counted
+        self._leaves: dict[str, HeardSwitch] = {}  # chassis -> switch, as last counted
         self._index = GraphIndex(graph) if graph is not None else None
         self._groups = {domain: GroupNumbers() for domain in DOMAINS}
         self._seen: list[tuple[ComponentId, Labels]] = []
@@ -106,6 +108,7 @@ class Assigner:
         seen = self._seen
         seen += [_UNSEEN] * (len(rows) - len(seen))
         renamed: set[str] = set()
+        self._heard_anew.update(new)
         for row in new:
             for groups in self._groups.values():
                 groups.ids[row] = -1
@@ -157,7 +160,7 @@ class Assigner:
         if node in self._power:
             groups["power"].put(row, self._power[node], self._power[node])
         self._put_parts(row, node, device, labels)
-        place = self._put_link(row, component, labels, heard)
+        place = self._put_link(row, component, labels, heard, (device, port))
         if not self._put_leaf(row, place) and port:
             if place is None and self._index is not None and labels.get("role", "unknown") in PLACED_ROLES:
                 switch = self._index.above(node)  # no cable of the row is known: the switch that its host is below
@@ -169,11 +172,13 @@ class Assigner:
         return place.adapter if place is not None and place.near else ""
 
     def _put_link(
-        self, row: int, component: ComponentId, labels: Labels, heard: HeardPort | None
+        self, row: int, component: ComponentId, labels: Labels, heard: HeardPort | None, named: tuple[str, str]
     ) -> CablePlace | None:
-        """The link of a row; its place in the graph by its cable, or by the switch of the graph that it hears."""
-        link, index = self._groups["link"], self._index
-        device, port = device_and_port(component, labels)
+        """The link of a row; its place in the graph by its cable, or by the switch of the graph that it hears.
+
+        named  its device and port
+        """
+        link, index, (device, port) = self._groups["link"], self._index, named
         place = index.find(component, labels, device, port) if index is not None else None
         if place is not None:
             link.put(row, place.cable, place.title)
@@ -248,26 +253,37 @@ class Assigner:
         return (found.host, found.name) if found is not None else ("", "")
 
     def _place_below_heard(self) -> None:
-        """Leaves of the rows that only LLDP places. What is above these is not known: no pod, plane or network."""
-        if not self._below:
+        """Leaves of the rows that only LLDP places. What is above these is not known: no pod, plane or network. Only
+        rows that are new or changed are placed, and those of a switch that is."""
+        if not self._heard_anew:
             return
-        leaf, link = self._groups["leaf"], self._groups["link"]
         nodes = {component.node for component, _ in self._seen}
         taken = self._index.leaf_names.values() if self._index is not None else ()
-        switches = self._heard.switches(nodes, taken)
-        for chassis, switch in switches.items():
-            number = leaf.number((LLDP, chassis), switch.name)
-            leaf.names[number] = switch.name
-            leaf.about[number] = {"switch": switch.name, "guid": chassis, "ports": str(switch.ports)}
-        for row, (heard, otherwise) in self._below.items():
-            known = switches.get(heard.chassis)
-            if known is None:
-                leaf.ids[row] = otherwise
-            else:
-                leaf.put(row, (LLDP, heard.chassis), known.name)
-            component = self._seen[row][0]
-            title = heard.title(component, known.name) if known is not None else str(component)
-            link.names[link.ids[row]] = title
+        before, self._leaves = self._leaves, self._heard.switches(nodes, taken)
+        rows = self._heard_anew & self._below.keys()
+        self._heard_anew = set()
+        groups = self._groups["leaf"]
+        for chassis in before.keys() | self._leaves.keys():
+            if (switch := self._leaves.get(chassis)) == before.get(chassis):
+                continue
+            rows.update(row for row in self._heard.rows(chassis) if row in self._below)
+            if switch is not None:
+                number = groups.number((LLDP, chassis), switch.name)
+                groups.names[number] = switch.name
+                groups.about[number] = {"switch": switch.name, "guid": chassis, "ports": str(switch.ports)}
+        for row in sorted(rows):
+            self._put_below_heard(row)
+
+    def _put_below_heard(self, row: int) -> None:
+        (heard, otherwise), component = self._below[row], self._seen[row][0]
+        link, switch = self._groups["link"], self._leaves.get(heard.chassis)
+        title = str(component)
+        if switch is None:
+            self._groups["leaf"].ids[row] = otherwise
+        else:
+            self._groups["leaf"].put(row, (LLDP, heard.chassis), switch.name)
+            title = heard.title(component, switch.name)
+        link.names[link.ids[row]] = title
 
     def _number_rails(self) -> None:
         """Rails of the rows that no leaf gives one, by the position of the device's number in its role."""

@@ -7,8 +7,9 @@ lldp_chassis_id, lldp_port.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from fabricmon.forms.natural import natural
@@ -60,18 +61,28 @@ class HeardSwitches:
 
     def __init__(self) -> None:
         self._last: dict[int, tuple[ComponentId, HeardPort]] = {}
+        self._rows: dict[str, dict[int, None]] = {}  # chassis -> rows
+        self._changed: set[str] = set()  # chassis since `switches` last counted them
+        self._known: dict[str, _Heard] = {}
 
     def hear(self, row: int, component: ComponentId, labels: Mapping[str, str]) -> HeardPort | None:
         """Take over the labels of a row; returns its neighbour, None unknown."""
-        before = self._last.get(row)
-        found = heard_by(labels)
-        if found is None and before is not None and before[0] == component:
-            found = before[1]
-        if found is None or not component.node or labels.get("swept"):
-            self._last.pop(row, None)
-            return None
-        self._last[row] = component, found
+        before = self._last.pop(row, None)
+        found = heard_by(labels) if component.node and not labels.get("swept") else None
+        if before is not None:
+            if found is None and before[0] == component:
+                found = before[1]
+            del self._rows[before[1].chassis][row]
+            self._changed.add(before[1].chassis)
+        if found is not None:
+            self._last[row] = component, found
+            self._rows.setdefault(found.chassis, {})[row] = None
+            self._changed.add(found.chassis)
         return found
+
+    def rows(self, chassis: str) -> Iterable[int]:
+        """Rows of the ports that hear it."""
+        return self._rows.get(chassis, ())
 
     def switches(self, nodes: Iterable[str], taken: Collection[str] = ()) -> dict[str, HeardSwitch]:
         """Chassis id -> the switch, of all neighbours that are one: HOSTS_LEAST hosts hear it, and it is no host of the
@@ -80,28 +91,43 @@ class HeardSwitches:
         nodes  names of all nodes of the fleet
         taken  names of other switches; one of these, or of two chassis, is no name, and the id stands for it
         """
-        hosts: dict[str, set[str]] = defaultdict(set)
-        names: dict[str, Counter[str]] = defaultdict(Counter)
-        for component, (chassis, name, _) in self._last.values():
-            hosts[chassis].add(component.node)
-            names[chassis][name] += 1
-        known = {short(node) for node in nodes}
+        for chassis in self._changed:
+            self._known.pop(chassis, None)
+            if rows := self._rows[chassis]:
+                self._known[chassis] = _Heard.of(self._last[row] for row in rows)
+            else:
+                del self._rows[chassis]
+        self._changed.clear()
+        called = {short(node) for node in nodes}
         named = {
-            chassis: _usual(names[chassis])
-            for chassis, near in hosts.items()
-            if len(near) >= HOSTS_LEAST and not any(short(name) in known for name in names[chassis])
+            chassis: heard
+            for chassis, heard in self._known.items()
+            if heard.hosts >= HOSTS_LEAST and short(heard.name) not in called
         }
-        count = Counter([*named.values(), *taken])
+        count = Counter([*(heard.name for heard in named.values()), *taken])
         return {
-            chassis: HeardSwitch(name if count[name] == 1 else chassis, names[chassis].total())
-            for chassis, name in named.items()
+            chassis: HeardSwitch(heard.name if count[heard.name] == 1 else chassis, heard.ports)
+            for chassis, heard in named.items()
         }
 
 
-def _usual(names: Counter[str]) -> str:
-    """The name that most ports give: a switch that was renamed has two for a while."""
-    return min(names, key=lambda name: (-names[name], natural(name)))
+class _Heard(NamedTuple):
+    """hosts  that hear it, and their `ports`
+    name   that most ports give: a switch that was renamed has two for a while, and an agent may lie
+    """
+
+    hosts: int
+    ports: int
+    name: str
+
+    @classmethod
+    def of(cls, heard: Iterable[tuple[ComponentId, HeardPort]]) -> _Heard:
+        every = list(heard)
+        names = Counter(port.name for _, port in every)
+        usual = min(names, key=lambda name: (-names[name], natural(name)))
+        return cls(len({component.node for component, _ in every}), len(every), usual)
 
 
+@lru_cache(maxsize=1 << 14)
 def _plain(text: str) -> str:
     return _ODD.sub("_", text.strip()[:MOST_TEXT])

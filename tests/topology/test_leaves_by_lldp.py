@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -172,14 +172,18 @@ def test_a_renamed_switch_is_one_leaf_by_the_name_that_most_ports_give() -> None
     assert set(below(assign(None, rows, {}), rows)) == {"new"}
 
 
+@given(st.sampled_from(("host-1", "leaf-2", "x")), st.sampled_from(("02:01", "02:02", "x")))
+def test_a_lying_host_moves_no_port_of_another(name: str, id: str) -> None:
+    rows = [port(f"host-{n}", f"eth{leg}", f"leaf-{leg}", id=f"02:0{leg}") for n in range(3) for leg in (1, 2)]
+    with_lies = [*rows, *(port("liar", f"eth{n}", name, id=id) for n in range(2))]
+    found = assign(None, with_lies, {})
+    assert [leaf(found, at) for at in range(len(rows))] == ["leaf-1", "leaf-2"] * 3
+
+
 @given(st.text(min_size=1, max_size=200))
 def test_a_lying_name_is_short_and_divides_no_component(name: str) -> None:
     rows = [port(f"host-{n}", "eth0", name, name) for n in range(2)]
     found = assign(None, rows, {})
-    for text in _names(found):
+    for text in found.names["leaf"]:
         assert len(text) <= MOST_TEXT
         assert not set(text) & set(",() \n")
-
-
-def _names(found: Domains) -> Iterable[str]:
-    return found.names["leaf"]
