@@ -16,8 +16,8 @@ from fabricmon.model import ComponentId, Kind
 from fabricmon.topology.graph import Graph, Switch
 from fabricmon.topology.graph_index import CablePlace, GraphIndex, Labels, device_and_port
 from fabricmon.topology.groups import DOMAINS, Domains, GroupNumbers, Many
-from fabricmon.topology.heard import HeardPort, HeardSwitch, HeardSwitches
 from fabricmon.topology.infer import rail_index
+from fabricmon.topology.lldp_switches import LldpNeighbour, LldpSwitch, LldpSwitches
 from fabricmon.topology.paths import FlowPaths
 from fabricmon.topology.stages import stages
 
@@ -52,13 +52,13 @@ class Assigner:
     """`assign` that processes only rows that are new or changed: whose component or labels are other objects than last
     time."""
 
-    def __init__(self, graph: Graph | None, power: Mapping[str, str], heard: HeardSwitches | None = None) -> None:
-        """heard: the neighbours of the rows, which outlast a change of the graph"""
+    def __init__(self, graph: Graph | None, power: Mapping[str, str], lldp: LldpSwitches | None = None) -> None:
+        """lldp: the neighbours of the rows, which outlast a change of the graph"""
         self._power = power
-        self._heard = heard if heard is not None else HeardSwitches()
-        self._below: dict[int, tuple[HeardPort, int]] = {}  # row -> neighbour, leaf without it or -1
-        self._heard_anew: set[int] = set()  # rows since the heard switches were last counted
-        self._leaves: dict[str, HeardSwitch] = {}  # chassis -> switch, as last counted
+        self._lldp = lldp if lldp is not None else LldpSwitches()
+        self._below: dict[int, tuple[LldpNeighbour, int]] = {}  # row -> neighbour, leaf without it or -1
+        self._neighbours_anew: set[int] = set()  # rows since the switches of LLDP were last counted
+        self._leaves: dict[str, LldpSwitch] = {}  # chassis -> switch, as last counted
         self._index = GraphIndex(graph) if graph is not None else None
         self._groups = {domain: GroupNumbers() for domain in DOMAINS}
         self._seen: list[tuple[ComponentId, Labels]] = []
@@ -84,7 +84,7 @@ class Assigner:
         self._take(rows, self._new(rows, among))
         del self._seen[len(rows) :]
         self._number_rails()
-        self._place_below_heard()
+        self._place_by_lldp()
         swept = np.zeros(len(rows), np.bool_)
         swept[[row for row in self._swept if row < len(rows)]] = True
         return Domains(
@@ -108,7 +108,7 @@ class Assigner:
         seen = self._seen
         seen += [_UNSEEN] * (len(rows) - len(seen))
         renamed: set[str] = set()
-        self._heard_anew.update(new)
+        self._neighbours_anew.update(new)
         for row in new:
             for groups in self._groups.values():
                 groups.ids[row] = -1
@@ -117,9 +117,9 @@ class Assigner:
             self._swept.pop(row, None)
             self._below.pop(row, None)
             component, labels = seen[row] = rows[row]
-            heard = self._heard.hear(row, component, labels)
+            neighbour = self._lldp.take(row, component, labels)
             if component.node and not labels.get("swept"):  # else a free row, or one that comes below
-                adapter = self._put(row, component, labels, heard)
+                adapter = self._put(row, component, labels, neighbour)
                 known_as = component.node, device_and_port(component, labels)[0]
                 if adapter and self._known_as.get(adapter) != known_as:
                     self._known_as[adapter] = known_as
@@ -150,7 +150,7 @@ class Assigner:
         """Links that only flows gave a number."""
         return self._paths.named
 
-    def _put(self, row: int, component: ComponentId, labels: Labels, heard: HeardPort | None) -> str:
+    def _put(self, row: int, component: ComponentId, labels: Labels, neighbour: LldpNeighbour | None) -> str:
         """Place a row of an agent's own node; returns its adapter in the graph, "" for none."""
         groups = self._groups
         device, port = device_and_port(component, labels)
@@ -160,21 +160,21 @@ class Assigner:
         if node in self._power:
             groups["power"].put(row, self._power[node], self._power[node])
         self._put_parts(row, node, device, labels)
-        place = self._put_link(row, component, labels, heard, (device, port))
+        place = self._put_link(row, component, labels, neighbour, (device, port))
         if not self._put_leaf(row, place) and port:
             if place is None and self._index is not None and labels.get("role", "unknown") in PLACED_ROLES:
                 switch = self._index.above(node)  # no cable of the row is known: the switch that its host is below
                 if switch is not None:
                     self._put_below(row, switch, self._index.leaf_names[switch.id], {})
             self._loose[row] = labels.get("role", "unknown"), rail_index(device)
-        if place is None and heard is not None and groups["link"].ids[row] >= 0:
-            self._below[row] = heard, int(groups["leaf"].ids[row])
+        if place is None and neighbour is not None and groups["link"].ids[row] >= 0:
+            self._below[row] = neighbour, int(groups["leaf"].ids[row])
         return place.adapter if place is not None and place.near else ""
 
     def _put_link(
-        self, row: int, component: ComponentId, labels: Labels, heard: HeardPort | None, named: tuple[str, str]
+        self, row: int, component: ComponentId, labels: Labels, neighbour: LldpNeighbour | None, named: tuple[str, str]
     ) -> CablePlace | None:
-        """The link of a row; its place in the graph by its cable, or by the switch of the graph that it hears.
+        """The link of a row; its place in the graph by its cable, or by the switch of the graph that it names.
 
         named  its device and port
         """
@@ -185,7 +185,7 @@ class Assigner:
             title = place.title if place.near else ""  # the adapter's own row has the current name of its node
         elif port or labels.get("netdev"):
             link.put(row, component, str(component))
-            place = index.heard(component, heard) if index is not None and heard is not None else None
+            place = index.below_neighbour(component, neighbour) if index is not None and neighbour is not None else None
             title = place.title if place is not None else str(component)
         else:
             return None
@@ -252,37 +252,37 @@ class Assigner:
         found = self._index.graph.adapters.get(adapter) if self._index is not None else None
         return (found.host, found.name) if found is not None else ("", "")
 
-    def _place_below_heard(self) -> None:
+    def _place_by_lldp(self) -> None:
         """Leaves of the rows that only LLDP places. What is above these is not known: no pod, plane or network. Only
         rows that are new or changed are placed, and those of a switch that is."""
-        if not self._heard_anew:
+        if not self._neighbours_anew:
             return
         nodes = {component.node for component, _ in self._seen}
         taken = self._index.leaf_names.values() if self._index is not None else ()
-        before, self._leaves = self._leaves, self._heard.switches(nodes, taken)
-        rows = self._heard_anew & self._below.keys()
-        self._heard_anew = set()
+        before, self._leaves = self._leaves, self._lldp.switches(nodes, taken)
+        rows = self._neighbours_anew & self._below.keys()
+        self._neighbours_anew = set()
         groups = self._groups["leaf"]
         for chassis in before.keys() | self._leaves.keys():
             if (switch := self._leaves.get(chassis)) == before.get(chassis):
                 continue
-            rows.update(row for row in self._heard.rows(chassis) if row in self._below)
+            rows.update(row for row in self._lldp.rows(chassis) if row in self._below)
             if switch is not None:
                 number = groups.number((LLDP, chassis), switch.name)
                 groups.names[number] = switch.name
                 groups.about[number] = {"switch": switch.name, "guid": chassis, "ports": str(switch.ports)}
         for row in sorted(rows):
-            self._put_below_heard(row)
+            self._put_by_lldp(row)
 
-    def _put_below_heard(self, row: int) -> None:
-        (heard, otherwise), component = self._below[row], self._seen[row][0]
-        link, switch = self._groups["link"], self._leaves.get(heard.chassis)
+    def _put_by_lldp(self, row: int) -> None:
+        (neighbour, otherwise), component = self._below[row], self._seen[row][0]
+        link, switch = self._groups["link"], self._leaves.get(neighbour.chassis)
         title = str(component)
         if switch is None:
             self._groups["leaf"].ids[row] = otherwise
         else:
-            self._groups["leaf"].put(row, (LLDP, heard.chassis), switch.name)
-            title = heard.title(component, switch.name)
+            self._groups["leaf"].put(row, (LLDP, neighbour.chassis), switch.name)
+            title = neighbour.title(component, switch.name)
         link.names[link.ids[row]] = title
 
     def _number_rails(self) -> None:

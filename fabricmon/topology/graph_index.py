@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from fabricmon.model import ComponentId
 from fabricmon.topology.graph import End, Graph, Switch
-from fabricmon.topology.heard import HeardPort
 from fabricmon.topology.identity import KnownNodes, short
 from fabricmon.topology.infer import rail_index, same_family, tier
+from fabricmon.topology.lldp_switches import LldpNeighbour
 from fabricmon.topology.names import guid_number
 
 Labels = Mapping[str, str]
@@ -82,8 +82,8 @@ class GraphIndex:
         """The switch that a source without ports puts a host below."""
         return self.graph.switches.get(self.attached.get(short(host), ""))
 
-    def heard(self, near: ComponentId, port: HeardPort) -> CablePlace | None:
-        """The place below a switch of the graph that a port without a cable in the graph hears; None where the graph
+    def below_neighbour(self, near: ComponentId, port: LldpNeighbour) -> CablePlace | None:
+        """The place below a switch of the graph that a port without a cable in the graph names; None where the graph
         does not have the switch."""
         found = self._switches.switch(Switch(port.chassis, port.name))
         if found is None:

@@ -17,7 +17,7 @@ START = 1_700_000_000.0
 LATER = 600.0  # seconds, longer than any pause here
 
 
-class Heard:
+class ByLldp:
     """A fleet without a map whose agents name the switches of their ports eth0, eth1, ..."""
 
     def __init__(self) -> None:
@@ -48,51 +48,51 @@ class Heard:
 
 
 @pytest.fixture
-def heard() -> Heard:
-    it = Heard()
+def fleet() -> ByLldp:
+    it = ByLldp()
     for node in ("host-1", "host-2", "host-3"):
         it.inventory(node, "leaf-1", "leaf-2")
     return it
 
 
-def test_ports_that_fall_silent_with_their_leaf_stay_below_it(heard: Heard) -> None:
-    before = heard.leaves()
+def test_ports_that_fall_silent_with_their_leaf_stay_below_it(fleet: ByLldp) -> None:
+    before = fleet.leaves()
     assert set(before.values()) == {"leaf-1", "leaf-2"}
     for node in ("host-1", "host-2", "host-3"):
-        heard.inventory(node, "leaf-1", "")  # eth1 is down: lldpd forgets its neighbour after two minutes
-    assert heard.leaves() == before
+        fleet.inventory(node, "leaf-1", "")  # eth1 is down: lldpd forgets its neighbour after two minutes
+    assert fleet.leaves() == before
 
 
-def test_a_port_moves_with_what_it_hears(heard: Heard) -> None:
-    heard.leaves()
-    heard.inventory("host-1", "leaf-1", "leaf-1")
-    assert heard.leaves()["host-1/eth1"] == "leaf-1"
+def test_a_port_moves_with_what_it_names(fleet: ByLldp) -> None:
+    fleet.leaves()
+    fleet.inventory("host-1", "leaf-1", "leaf-1")
+    assert fleet.leaves()["host-1/eth1"] == "leaf-1"
 
 
-def test_what_a_node_brought_leaves_with_it(heard: Heard) -> None:
-    heard.inventory("host-4", "leaf-9")
-    heard.inventory("host-5", "leaf-9")
-    assert heard.leaves()["host-4/eth0"] == "leaf-9"
-    heard.forget("host-5")
-    assert "host-4/eth0" not in heard.leaves()  # what one host hears is no switch
-    heard.inventory("host-6", "")
-    assert "host-6/eth0" not in heard.leaves()
+def test_what_a_node_brought_leaves_with_it(fleet: ByLldp) -> None:
+    fleet.inventory("host-4", "leaf-9")
+    fleet.inventory("host-5", "leaf-9")
+    assert fleet.leaves()["host-4/eth0"] == "leaf-9"
+    fleet.forget("host-5")
+    assert "host-4/eth0" not in fleet.leaves()  # what one host names is no switch
+    fleet.inventory("host-6", "")
+    assert "host-6/eth0" not in fleet.leaves()
 
 
-def test_no_packet_is_taken_to_stay_below_a_heard_leaf(heard: Heard) -> None:
-    heard.leaves()
-    assert heard.placing.domains is not None
-    assert (heard.placing.domains.islands() < 0).all()
+def test_no_packet_is_taken_to_stay_below_a_leaf_by_lldp(fleet: ByLldp) -> None:
+    fleet.leaves()
+    assert fleet.placing.domains is not None
+    assert (fleet.placing.domains.islands() < 0).all()
 
 
-def test_names_that_always_change_are_not_kept(heard: Heard) -> None:
+def test_names_that_always_change_are_not_kept(fleet: ByLldp) -> None:
     placed = []
     for n in range(60):
         for node in ("liar-1", "liar-2"):
-            heard.inventory(node, *(f"leaf-{n}-{port}" for port in range(250)))
-        heard.leaves()
-        assert heard.placing.domains is not None
-        placed.append(len(heard.placing.domains.names["leaf"]))
+            fleet.inventory(node, *(f"leaf-{n}-{port}" for port in range(250)))
+        fleet.leaves()
+        assert fleet.placing.domains is not None
+        placed.append(len(fleet.placing.domains.names["leaf"]))
     assert max(placed) < 60 * 250
 
 

@@ -14,16 +14,16 @@ from fabricmon.model import ComponentId, Kind
 from fabricmon.topology.domains import Assigner, Labels, assign
 from fabricmon.topology.graph import Adapter, End, Graph, Switch, cable
 from fabricmon.topology.groups import Domains
-from fabricmon.topology.heard import MOST_TEXT, HeardSwitches
 from fabricmon.topology.infer import annotate
+from fabricmon.topology.lldp_switches import MOST_TEXT, LldpSwitches
 
 Row = tuple[ComponentId, Labels]
 FREE: Row = (ComponentId(Kind.PORT, "", ""), {})
 
 
 def port(node: str, name: str, chassis: str = "", switch_port: str = "", id: str = "", **labels: str) -> Row:
-    heard = {"lldp_chassis": chassis, "lldp_chassis_id": id or chassis, "lldp_port": switch_port}
-    known = {"netdev": name, **labels, **{label: value for label, value in heard.items() if value}}
+    named = {"lldp_chassis": chassis, "lldp_chassis_id": id or chassis, "lldp_port": switch_port}
+    known = {"netdev": name, **labels, **{label: value for label, value in named.items() if value}}
     return ComponentId(Kind.PORT, node, name), known
 
 
@@ -66,13 +66,13 @@ def test_the_groups_do_not_depend_on_the_order_of_the_inventories(rows: list[Row
 
 
 @given(st.lists(NAMED, min_size=1, max_size=8), st.integers(0, 3))
-def test_step_by_step_is_as_at_once_and_a_port_that_hears_nothing_stays_where_it_was(
-    heard: list[Row], forgotten: int
+def test_step_by_step_is_as_at_once_and_a_port_without_lldp_stays_where_it_was(
+    named: list[Row], forgotten: int
 ) -> None:
-    places = {component: at for at, component in enumerate(dict.fromkeys(component for component, _ in heard))}
+    places = {component: at for at, component in enumerate(dict.fromkeys(component for component, _ in named))}
     rows, last = [FREE] * len(places), [FREE] * len(places)
     assigner = Assigner(None, {})
-    for component, labels in heard:
+    for component, labels in named:
         at = places[component]
         rows[at] = component, labels
         last[at] = rows[at] if "lldp_chassis" in labels or last[at] is FREE else last[at]
@@ -112,7 +112,7 @@ def test_nothing_above_the_leaves_is_concluded() -> None:
         [port("host-1", "eth0", ", ()", id="1"), port("host-2", "eth0", "", id="2")],  # a name without an id is one
     ],
 )
-def test_what_one_host_hears_or_is_a_host_is_no_switch(rows: list[Row]) -> None:
+def test_what_one_host_names_or_is_a_host_is_no_switch(rows: list[Row]) -> None:
     found = assign(None, rows, {})
     assert not below(found, rows)
     assert [found.name("link", at) for at in range(len(rows))] == [str(component) for component, _ in rows]
@@ -129,12 +129,12 @@ def test_a_plan_wins_and_a_port_that_it_lacks_joins_the_switch_that_it_has() -> 
     assert found.name("link", 2) == "host-3/eth1, leaf-1/swp3"
 
 
-def test_a_port_outlasts_a_new_topology_though_it_hears_nothing_any_more() -> None:
-    heard = HeardSwitches()
+def test_a_port_outlasts_a_new_topology_though_it_receives_no_lldp_any_more() -> None:
+    named = LldpSwitches()
     rows = [port("host-1", "eth0", "leaf-7"), port("host-2", "eth0", "leaf-7")]
-    Assigner(None, {}, heard).assign(rows)
+    Assigner(None, {}, named).assign(rows)
     silent = [port("host-1", "eth0"), port("host-2", "eth0")]
-    found = Assigner(planned("host-3"), {}, heard).assign(silent)
+    found = Assigner(planned("host-3"), {}, named).assign(silent)
     assert [leaf(found, at) for at in range(2)] == ["leaf-7", "leaf-7"]
 
 

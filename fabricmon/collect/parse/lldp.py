@@ -16,7 +16,7 @@ _NAMES = ("ifname", "local", "ifalias")  # sorts of port id that are a name; "ma
 def parse(raw: bytes) -> dict[str, list[dict[str, str]]]:
     """Interface -> labels of each neighbour on it, those that forward first. ValueError for anything else.
 
-    An interface may hear its own adapter's firmware or another host besides the switch. `interface` is a list for
+    An interface may receive from its own adapter or another host, too. `interface` is a list for
     several entries and an object for one; the switch's name is a key. Each neighbour has `lldp_chassis` and `lldp_port`
     (a name where the switch gives one), and `lldp_chassis_id`.
     """

@@ -26,7 +26,7 @@ from fabricmon.topology import swept
 from fabricmon.topology.domains import Assigner
 from fabricmon.topology.graph import Graph
 from fabricmon.topology.groups import Domains
-from fabricmon.topology.heard import HeardSwitches
+from fabricmon.topology.lldp_switches import LldpSwitches
 
 LEAST_PAUSE = 1.0  # seconds between two placings
 CHECKED, PLACED = 20_000, 8_000
@@ -76,7 +76,7 @@ class Placing:
         self._fleet, self._of_many = fleet, of_many
         self._host_domains = HostDomains()
         self._learned = LearnedGroups()
-        self._heard = HeardSwitches()
+        self._lldp = LldpSwitches()
         self._dependent_hosts: DependentHosts | None = None
         self.domains: RowDomains | None = None
         self._called = -np.inf
@@ -183,7 +183,7 @@ class Placing:
 
     def _renumber(self) -> None:
         self._power, self._places = power_of(self.graph), places_of(self.graph)
-        self._assigner, self._anew = Assigner(self.graph, self._power, self._heard), True  # which has seen no row
+        self._assigner, self._anew = Assigner(self.graph, self._power, self._lldp), True  # which has seen no row
 
     def _changed(self, ports: Table) -> set[int] | None:
         """The rows among which those are that the assigner has not seen as they are; None: any."""
