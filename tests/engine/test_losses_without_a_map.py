@@ -56,8 +56,16 @@ def test_two_ports_that_lose_as_much_are_not_told_apart_but_by_what_they_receive
     assert clear.confidence > even.confidence
 
 
-def test_many_ports_that_lose_alike_are_a_part_without_a_name() -> None:
-    losses = dict.fromkeys(range(100, 112), 5e-4)
+def test_that_all_losses_are_stronger_is_no_evidence_for_a_port() -> None:
+    pattern = {40: 2.0, **dict.fromkeys(range(44, 72, 4), 0.8)}
+    (weak,), (strong,) = (verdicts({row: share * of for row, of in pattern.items()}) for share in (1e-3, 1e-2))
+    assert weak.mode is strong.mode is UNMAPPED_LOSS
+    assert weak.confidence == pytest.approx(strong.confidence, abs=0.01)
+
+
+@pytest.mark.parametrize("share", [5e-4, 1e-2])
+def test_many_ports_that_lose_alike_are_a_part_without_a_name(share: float) -> None:
+    losses = dict.fromkeys(range(100, 112), share)
     (found,) = verdicts(losses, towards=(200, 201))
     assert found.mode is UNMAPPED_LOSS
     assert found.confidence >= 0.9

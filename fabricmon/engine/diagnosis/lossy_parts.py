@@ -150,7 +150,8 @@ def _whole(here: PortsInPlace) -> list[LossyPart]:
     mode = next(mode for mode in GRAY_MODES if mode.domain == "network") if network >= 0 else UNMAPPED_LOSS
     if count < (LEAST["network"] if network >= 0 else LEAST["leaf"]):
         return []
-    score = _surprise(count, int(here.mapped.sum()), min(BACKGROUND, 5 * here.false)) + _again(here, shows) - mode.cost
+    surprise = _surprise(count, int(here.mapped.sum()), min(BACKGROUND, 5 * here.false)) + _again(here, shows)
+    score = max(surprise, _no_error(mode, here, shows, shows)) - mode.cost
     return [LossyPart(mode, max(network, 0), score, here.rows[shows])]
 
 
