@@ -116,7 +116,7 @@ def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHeal
     hosts = silent.groups.ids["host"]
     alone = replace(ports.unwell, silent=np.full_like(ports.unwell.silent, np.nan))
     _, left = set_ports_aside(lossy, (), replace(ports, unwell=alone))
-    # a port that is idle for long has no losses left to look at: those of a part of the fabric would be taken for these
+    # a port that is idle for long keeps no amounts: what it lost to a part of the fabric would be taken for these
     waiting = waits(ports.ratio[left.rows]) & np.isfinite(ports.ratio[left.rows])
     rows, began = left.rows[waiting], left.onset[waiting]
     found: list[int] = []
