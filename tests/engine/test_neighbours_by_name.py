@@ -66,6 +66,7 @@ def common(found: Sequence[FaultVerdict], kind: SymptomType) -> list[list[int]]:
 
 
 SHUFFLED = [f"h{at * 7919 % 100003:05x}" for at in range(HOSTS)]
+TURNED = [f"{chr(ord('a') + at % 26)}{at // 26}" for at in range(HOSTS)]  # a0, b0 ... z0, a1: place, then rack
 RUN = list(range(200, 207))
 
 
@@ -73,6 +74,7 @@ RUN = list(range(200, 207))
     ((), False, RUN),
     (SHUFFLED, False, [90, *RUN]),
     (SHUFFLED, True, RUN),
+    (TURNED, False, RUN),
 ])  # fmt: skip
 def test_a_host_that_dies_far_from_others_that_fall_silent_is_no_part_of_them(
     names: Sequence[str], mapped: bool, rows: list[int]

@@ -120,12 +120,14 @@ class RowDomains:
         return np.where(apart[ids["network"]], ids["leaf"], -1).astype(np.int32)
 
     def orders_of_hosts(self) -> list[Ints]:
-        """Per host group its place in the natural order of the hosts' names, and in that of the leaves and their ports
-        on which the hosts hang; -1 none, also at the end."""
+        """Per host group its place in the natural order of the hosts' names, in that of names whose last part counts
+        first, and in that of the leaves and their ports on which the hosts hang; -1 none, also at the end."""
         names = self.names["host"]
         if not self._orders or len(self._orders[0]) != len(names) + 1:
-            by_name = sorted(range(len(names)), key=lambda at: natural(names[at]))
-            self._orders = [_places(np.array(by_name, np.int64), len(names)), _places(self._by_port(), len(names))]
+            keys = [natural(name) for name in names]
+            turned = [key[::-1] for key in keys]
+            by_name = [np.array(sorted(range(len(names)), key=key.__getitem__), np.int64) for key in (keys, turned)]
+            self._orders = [_places(order, len(names)) for order in [*by_name, self._by_port()]]
         return self._orders
 
     def places(self, rows: Ints) -> Ints:
