@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.engine.incidents.group_texts import GROUP_TEXTS, ModeText
-from fabricmon.engine.incidents.heat_texts import with_heat
+from fabricmon.engine.incidents.heat_texts import words_of_heat
 from fabricmon.engine.incidents.mode_texts import PARTLY_TEXTS
 from fabricmon.model import ComponentId, Evidence, Kind, Severity, Symptom
 
@@ -26,8 +26,10 @@ def symptoms(**counts: int) -> list[Symptom]:
     ]  # fmt: skip
 
 
-def filled(text: ModeText, bad: int) -> ModeText:
-    return ModeText(*(one.format(name="r12", bad=bad, of=99, control="") for one in text))
+def filled(text: ModeText, shown: list[Symptom], warmer: float, bad: int) -> tuple[str, str]:
+    """Title and why."""
+    words = {"name": "r12", "bad": bad, "of": 99, **words_of_heat(text, shown, warmer, bad)}
+    return text.title.format(**words), text.why.format(**words)
 
 
 @pytest.mark.parametrize("group", TEXTS, ids=lambda text: text.title)
@@ -36,27 +38,28 @@ def test_the_title_names_what_the_members_have(
     group: ModeText, errors: int, heat: int, light: int
 ) -> None:
     bad = errors + heat + light
-    text = with_heat(filled(group, bad), symptoms(errors=errors, heat=heat, light=light), 0.0, bad)
-    assert ("bit errors" in text.title) is (errors > 0 or not bad)
-    assert ("hot modules" in text.title) is (heat > 0)
-    assert ("low Rx power" in text.title) is (light > 0)
-    assert ("too hot" in text.why) is (heat > 0)
-    assert len(text.why) <= LONGEST
-    assert text.why.count(". ") <= 1
+    title, why = filled(group, symptoms(errors=errors, heat=heat, light=light), 0.0, bad)
+    assert ("bit errors" in title) is (errors > 0 or not bad)
+    assert ("hot modules" in title) is (heat > 0)
+    assert ("low Rx power" in title) is (light > 0)
+    assert ("too hot" in why) is (heat > 0)
+    assert len(why) <= LONGEST
+    assert why.count(". ") <= 1
 
 
 def test_warm_air_is_in_the_why() -> None:
-    text = with_heat(filled(GROUP_TEXTS["row with bit errors"], 14), symptoms(errors=14), 17.4, 14)
-    assert text.title == "Hosts of row r12: 14 of 99 links with bit errors"
-    assert "Their modules are 17 °C warmer than most: suspect the cooling first" in text.why
+    title, why = filled(GROUP_TEXTS["row with bit errors"], symptoms(errors=14), 17.4, 14)
+    assert title == "Hosts of row r12: 14 of 99 links with bit errors"
+    assert "Their modules are 17 °C warmer than most, so suspect the cooling first; jobs" in why
 
 
 def test_a_rack_with_both() -> None:
-    text = with_heat(filled(GROUP_TEXTS["rack with bit errors"], 14), symptoms(errors=5, heat=9), 0.0, 14)
-    assert text.title == "Hosts of rack r12: 14 of 99 links with bit errors or hot modules"
-    assert "9 of their modules are too hot: suspect the cooling first; jobs" in text.why
+    title, why = filled(GROUP_TEXTS["rack with bit errors"], symptoms(errors=5, heat=9), 0.0, 14)
+    assert title == "Hosts of rack r12: 14 of 99 links with bit errors or hot modules"
+    assert "9 of their modules are too hot, so suspect the cooling first; jobs" in why
 
 
-def test_other_texts_stay() -> None:
-    text = filled(GROUP_TEXTS["rack with bit errors"], 3)._replace(title="Hosts of rack r12: 3 of 99 links down")
-    assert with_heat(text, symptoms(heat=3), 20.0, 3) == text
+def test_links_that_are_down_are_not_down_by_their_heat() -> None:
+    title, why = filled(GROUP_TEXTS["rack down"], symptoms(heat=3), 20.0, 3)
+    assert title == "Hosts of rack r12: 3 of 99 links down"
+    assert "One cause is more likely than 3 separate faults; jobs" in why

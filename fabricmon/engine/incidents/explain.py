@@ -22,7 +22,7 @@ from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.incidents import loss_texts
 from fabricmon.engine.incidents.episode import severest
 from fabricmon.engine.incidents.group_texts import ModeText
-from fabricmon.engine.incidents.heat_texts import with_heat
+from fabricmon.engine.incidents.heat_texts import words_of_heat
 from fabricmon.engine.incidents.incident_draft import LINGER, PARTS, IncidentDraft
 from fabricmon.engine.incidents.mode_texts import (
     CONFIRMED_TEXTS,
@@ -199,9 +199,9 @@ def _texts(
     layers = context.layers(row for kind, rows in verdict.explained.items() if index.table(kind) is Kind.PORT
                             for row in rows.tolist())  # fmt: skip
     if own_texts is not None:
-        words = {"name": name, "bad": members.bad, "of": members.of, "n": 1 + len(verdict.series)}
-        texts = ModeText(*(text.format(**words, control=control_of(layers)) for text in own_texts))
-        return mode.kind, with_heat(texts, symptoms, verdict.warmer, members.bad)
+        words: dict[str, str | int] = {"name": name, "bad": members.bad, "of": members.of, "n": 1 + len(verdict.series)}
+        words |= words_of_heat(own_texts, symptoms, verdict.warmer, members.bad) | {"control": control_of(layers)}
+        return mode.kind, [text.format(**words) for text in (own_texts.title, own_texts.why, own_texts.action)]
     own = KINDS[mode.kind].symptom
     finest = own if own is not None and own in verdict.explained else next(iter(verdict.explained))
     rule = index.leading_rule(finest, verdict.explained[finest])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-WAYS: Mapping[str, str] = {"down": "down", "flapping": "flapping", "with bit errors": "with bit errors"}
+WAYS: Mapping[str, str] = {"down": "down", "flapping": "flapping", "with bit errors": "with {ill}"}
 """End of a mode's name -> what its members are."""
 
 JOBS: Mapping[str, str] = {"down": "stall or fail", "flapping": "stall or fail", "with bit errors": "slow down or fail"}
@@ -13,11 +13,13 @@ JOBS: Mapping[str, str] = {"down": "stall or fail", "flapping": "stall or fail",
 
 
 class ModeText(NamedTuple):
-    """`{name}` is the component's name, `{bad}` and `{of}` its members."""
+    """`{name}` is the component's name, `{bad}` and `{of}` its members, `{ill}` what is wrong with these and `{reason}`
+    why they have one cause: `reason`, unless it is their heat (heat_texts.py)."""
 
     title: str
     why: str
     action: str
+    reason: str = ""
 
 
 class GroupText(NamedTuple):
@@ -77,28 +79,30 @@ _GROUPS: Mapping[str, GroupText] = {
 def _text(group: GroupText, way: str) -> ModeText:
     return ModeText(
         f"{group.what}: {{bad}} of {{of}} links {WAYS[way]}",
-        f"{group.shares} One cause is more likely than {{bad}} separate faults; "
-        f"jobs on these links {JOBS[way]}.",
+        f"{group.shares} {{reason}}; jobs on these links {JOBS[way]}.",
         group.action,
+        "One cause is more likely than {bad} separate faults",
     )
 
 
 _UNKNOWN = "Find what they share: cable ways, supplies, a change, a batch. State it in the topology if it recurs."
 _NO_MAP = "They began together, too many for chance, so one cause is likely. fabricmon knows no part that they share."
+_NO_MAP_ILL = "They began together, too many for chance: {reason}. fabricmon knows no part that they share."
+_SWITCH = "the switch is faulty, not {bad} cables"
 
 GROUP_TEXTS: Mapping[str, ModeText] = {
     **{f"{title} {way}": _text(group, way) for title, group in _GROUPS.items() for way in WAYS},
     **{f"switch {way}": ModeText(
         f"Switch {{name}} above the leaves: {{bad}} of {{of}} cables {what}",
-        "The cables of one switch failed together: the switch is faulty, not {bad} cables. Jobs that send through it "
-        "slow down or fail.",
+        "The cables of one switch failed together: {reason}. Jobs that send through it slow down or fail.",
         "Check the switch: supply, log, firmware. Take it out of the routing before any cable is touched.",
+        _SWITCH,
     ) for way, what in WAYS.items()},
     **{f"cables of a leaf {way}": ModeText(
         f"Leaf {{name}}: {{bad}} of {{of}} cables {what}",
-        "The cables of one leaf failed together, as a sweep reads them: the switch is faulty, not {bad} cables. Jobs "
-        "below it stall or fail.",
+        "The cables of one leaf failed together, as a sweep reads them: {reason}. Jobs below it stall or fail.",
         "Check power, console and log of the switch before any cable is touched.",
+        _SWITCH,
     ) for way, what in WAYS.items()},
     "PCIe switch lost": ModeText(
         "{bad} of {of} adapters behind PCIe switch {name} vanished",
@@ -110,6 +114,13 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
         "PCIe links behind switch {name} are degraded: {bad} of {of}",
         "The devices share one PCIe switch, and their links became slow together. Jobs that use them run slower.",
         "Drain the host and power-cycle it; if it comes back, reseat or replace the board with that switch.",
+    ),
+    "PCIe switch with errors": ModeText(
+        "PCIe links behind switch {name} have errors: {bad} of {of}",
+        "The devices share one PCIe switch, and several of their links have errors: that switch, its link or its board "
+        "is faulty. Jobs that use them run slower, or fail.",
+        "Read the kernel log (AER); drain the host and power-cycle it; if it comes back, replace the board with that "
+        "switch.",
     ),
     "PCIe switch too slow for what is received": ModeText(
         "PCIe links behind switch {name} are degraded, and its adapters pause their switches",
@@ -189,5 +200,6 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
     "GPUs with NVLink faults": ModeText("NVLinks of {bad} GPUs failed together", _NO_MAP, _UNKNOWN),
     "adapters failing": ModeText("{bad} ports lost their adapters together", _NO_MAP, _UNKNOWN),
     "connections losing packets": ModeText("{bad} connections began to lose packets together", _NO_MAP, _UNKNOWN),
-    "links with bit errors": ModeText("{bad} links began to have bit errors together", _NO_MAP, _UNKNOWN),
+    "links with bit errors": ModeText("{bad} links began to have {ill} together", _NO_MAP_ILL, _UNKNOWN,
+                                      "one cause is likely"),
 }  # fmt: skip

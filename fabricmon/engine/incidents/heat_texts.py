@@ -8,36 +8,29 @@ from fabricmon.engine.incidents.group_texts import ModeText
 from fabricmon.model import ComponentId, Symptom
 
 ERRORS = "bit errors"
-BY_MEASURE: Mapping[str, str] = {"optic_degrading.heat": "hot modules", "optic_degrading.light": "low Rx power"}
+HEAT = "optic_degrading.heat"
+BY_MEASURE: Mapping[str, str] = {HEAT: "hot modules", "optic_degrading.light": "low Rx power"}
 """Measure of a bad reading -> what the member has; members without such a reading have bit errors."""
-GENERAL: Mapping[str, str] = {
-    "One cause is more likely than {bad} separate faults": "{Heat}: suspect the cooling first",
-    "so one cause is likely": "and {heat}: suspect the cooling first",
-    "the switch is faulty, not {bad} cables": "{heat}, so suspect its cooling first",
-    "a part of it is faulty, or what the cables share": "{heat}, so suspect its cooling first",
-    "the leaf or a part of it is faulty": "{heat}, so suspect its cooling first",
-}
-"""What heat takes the place of in a why -> how."""
 
 
-def with_heat(text: ModeText, symptoms: Iterable[Symptom], warmer: float, bad: int) -> ModeText:
-    """The text of a group with bit errors, by what its members show; others as they are.
+def words_of_heat(text: ModeText, symptoms: Iterable[Symptom], warmer: float, bad: int) -> dict[str, str]:
+    """`ill` and `reason` of the text of a group, by what its members show.
 
     warmer  degrees by which their modules are hotter than those of others, 0 not or unknown
-    bad     number of members, as in the text
+    bad     number of members
     """
-    if ERRORS not in text.title:
-        return text
+    reason = text.reason.format(bad=bad)
+    if "{ill}" not in text.title:
+        return {"reason": reason}
     shown = _shown(symptoms)
     sorts = [sort for sort in (ERRORS, *BY_MEASURE.values()) if shown.get(sort)] or [ERRORS]
-    hot = len(shown.get(BY_MEASURE["optic_degrading.heat"], ()))
-    why = text.why
+    hot = len(shown.get(BY_MEASURE[HEAT], ()))
     if hot or warmer:
         heat = f"{hot} of their modules are too hot" if hot > 1 else "one of their modules is too hot"
         heat = heat if hot else f"their modules are {warmer:.0f} °C warmer than most"
-        for general, instead in GENERAL.items():
-            why = why.replace(general.format(bad=bad), instead.format(heat=heat, Heat=f"{heat[0].upper()}{heat[1:]}"))
-    return text._replace(title=text.title.replace(ERRORS, _joined(sorts)), why=why)
+        heat = f"{heat}, so suspect the cooling first"
+        reason = heat[0].upper() + heat[1:] if reason[:1].isupper() else heat
+    return {"ill": _joined(sorts), "reason": reason}
 
 
 def _shown(symptoms: Iterable[Symptom]) -> dict[str, set[ComponentId]]:

@@ -284,15 +284,17 @@ PARTLY_TEXTS: Mapping[str, ModeText] = {
     ),
     **{f"switch {way}": ModeText(
         f"Switch {{name}} above the leaves: {{bad}} of {{of}} cables {what}",
-        "These cables of one switch failed together, and others of it did not: a part of it is faulty, or what the "
-        "cables share. Jobs that send through them slow down or fail.",
+        "These cables of one switch failed together, and others of it did not: {reason}. Jobs that send through them "
+        "slow down or fail.",
         "Check the switch: line cards, log, supply. Take that part out of the routing before any cable is touched.",
+        "a part of it is faulty, or what the cables share",
     ) for way, what in WAYS.items()},
     **{f"cables of a leaf {way}": ModeText(
         f"Leaf {{name}}: {{bad}} of {{of}} cables {what}",
-        "These cables of one leaf failed together, as a sweep reads them; others of it have shown nothing yet: the "
-        "leaf or a part of it is faulty. Jobs that send through them slow down or fail.",
+        "These cables of one leaf failed together, as a sweep reads them; others of it have shown nothing yet: "
+        "{reason}. Jobs that send through them slow down or fail.",
         "Check the switch: power, log, line cards. Then check what these cables share.",
+        "the leaf or a part of it is faulty",
     ) for way, what in WAYS.items()},
 }  # fmt: skip
 """Instead of a text that claims the whole component, where less than MOSTLY of its observed members show it."""
