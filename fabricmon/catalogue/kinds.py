@@ -160,6 +160,11 @@ _ROWS: tuple[IncidentKind, ...] = (
         effect=Effect.SLOW, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
+        name="pcie_errors", title="PCIe errors", symptom=SymptomType.PCIE_ERRORS,
+        notice=None, order={"nic": 2, "gpu": 1}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
+        effect=Effect.SLOW, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+    ),
+    IncidentKind(
         # No symptom is of this kind: the symptoms of its members have the effect on jobs.
         name="fault_domain", title="Many links, one cause", symptom=None,
         notice=None, order={}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,

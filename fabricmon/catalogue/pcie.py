@@ -6,6 +6,8 @@ shares of the path compare with that.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fabricmon.catalogue.counter import Category, Counter, Growth
 from fabricmon.model import Kind
 
@@ -31,11 +33,24 @@ def _error(severity: str, name: str = "") -> Counter:
         return Counter(f"pcie_aer_{severity}_errors", Kind.PCIE, "", 64, Growth.WRAPS, _E, f"aer_dev_{severity}",
                        (f"TOTAL_ERR_{'COR' if severity == 'correctable' else severity.upper()}",),
                        f"{severity.capitalize()} errors the device reported; bursts between two interrupts count once",
-                       family=f"aer_{severity}_errors")
+                       family=f"aer_{severity}_errors", window=True)
     return Counter(f"pcie_aer_{severity}_{name}", Kind.PCIE, "", 64, Growth.WRAPS, _E, f"aer_dev_{severity}", (name,),
                    f"{severity.capitalize()} errors the device reported, by their sort in the PCIe specification",
                    wire=False, family=f"aer_{severity}_by_sort", labels=(("error", name),))
 
+
+def _above(name: str, severities: tuple[str, ...]) -> Counter:
+    """A total of the bridges above a device: the end that receives a damaged packet counts it."""
+    keys = tuple(f"TOTAL_ERR_{'COR' if each == 'correctable' else each.upper()}" for each in severities)
+    return Counter(f"pcie_above_{name}_errors", Kind.PCIE, "", 64, Growth.WRAPS, _E, f"aer_dev_{severities[0]}", keys,
+                   f"{name.capitalize()} errors that the bridges between the device and the CPU reported",
+                   family=f"above_{name}_errors", window=True)
+
+
+ABOVE: Mapping[str, tuple[str, ...]] = {
+    "pcie_above_uncorrected_errors": ("nonfatal", "fatal"), "pcie_above_corrected_errors": ("correctable",),
+}  # fmt: skip
+"""Column -> severities whose errors of all bridges above a device are its sum."""
 
 COUNTERS: tuple[Counter, ...] = (
     _row("pcie_speed", "transfers_per_second", "current_link_speed", "Speed of the link per lane"),
@@ -51,6 +66,8 @@ COUNTERS: tuple[Counter, ...] = (
          "Files of the device and of the bridges above it that exist and could not be read: speeds and widths, and the "
          "error counts where none of them could"),
     *(_error(severity) for severity in SEVERITIES),
+    _above("uncorrected", ABOVE["pcie_above_uncorrected_errors"]),
+    _above("corrected", ABOVE["pcie_above_corrected_errors"]),
     *(_error("correctable", name) for name in CORRECTABLE),
     *(_error(severity, name) for severity in SEVERITIES[1:] for name in UNCORRECTABLE),
 )

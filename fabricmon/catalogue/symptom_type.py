@@ -24,6 +24,7 @@ class SymptomType(StrEnum):
     NVLINK_ERRORS = auto()
     GPU_FABRIC = auto()
     PCIE_DEGRADED = auto()
+    PCIE_ERRORS = auto()
     PAUSING = auto()
     INCAST = auto()
     CONGESTION = auto()

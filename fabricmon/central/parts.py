@@ -31,7 +31,7 @@ from fabricmon.notify.pacing import Pacing
 from fabricmon.recording.tape import Tape
 from fabricmon.replay.recorded import RecordedEngine
 from fabricmon.rules import RULES
-from fabricmon.rules.evaluator_alerts import EvaluatorAlerts, evaluator_rules
+from fabricmon.rules.prometheus.evaluator_alerts import EvaluatorAlerts, evaluator_rules
 from fabricmon.rules.rule import Scope
 from fabricmon.runtime import logs
 from fabricmon.runtime.clock import Clock

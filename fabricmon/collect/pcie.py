@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from fabricmon.catalogue.pcie import CORRECTABLE, SEVERITIES, UNCORRECTABLE
+from fabricmon.catalogue.pcie import ABOVE, CORRECTABLE, SEVERITIES, UNCORRECTABLE
 from fabricmon.collect.collector import CollectorConfig, Session
 from fabricmon.collect.machine import pci
 from fabricmon.collect.machine.files import names
@@ -140,6 +140,10 @@ class PcieSession(Session[CollectorConfig]):
                 for end in (self._ends[address] for address in (function.address, *function.path))
             ]
             values[share] = min((each for each in shares if not math.isnan(each)), default=math.nan)
+        for column, severities in ABOVE.items():
+            above = [(self._ends[address], severity) for address in function.path for severity in severities]
+            counts = [end.values.get(f"pcie_aer_{s}_errors", math.nan) for end, s in above if s in end.files]
+            values[column] = sum(counts) if counts else math.nan
         values[_UNREAD] = float(
             sum(self._ends[address].failed for address in (function.address, *function.path))
         ) + (function.kind == pci.UNREADABLE)
@@ -186,7 +190,7 @@ class PcieSession(Session[CollectorConfig]):
         counted = tuple(rows[a] for a, end in self._ends.items() if end.files)
         spoilt = tuple(rows[a] for a in self._ends if a in self._spoilt)
         parts = (
-            Part(NAME, Kind.PCIE, (*_LINK, *_SHARES, _UNREAD, *_TOTALS), devices, period),
+            Part(NAME, Kind.PCIE, (*_LINK, *_SHARES, _UNREAD, *_TOTALS, *ABOVE), devices, period),
             Part(NAME, Kind.PCIE, (*_LINK, *_TOTALS), over, period, wire=False),
             Part(NAME, Kind.PCIE, _BY_SORT, counted, period, wire=False),
             Part(NAME, Kind.PCIE, _WORSE_BY_SORT, spoilt, period, wire=False),

@@ -171,7 +171,7 @@ def rules(table: Iterable[Rule]) -> str:
 
 def promql(table: Iterable[Rule]) -> str:
     """The differences between the exported PromQL and fabricmon's own evaluation, rule by rule."""
-    from fabricmon.rules.rulefile import alert_name, differences
+    from fabricmon.rules.prometheus.rulefile import alert_name, differences
 
     lines = [
         "# Rules in PromQL, and what differs",

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0; 2 for an invalid configuration, rule or label."""
     from fabricmon.rules import RULES
-    from fabricmon.rules.rulefile import RulefileOptions, groups, kubernetes
+    from fabricmon.rules.prometheus.rulefile import RulefileOptions, groups, kubernetes
 
     unknown = sorted(set(args.rule) - {rule.name for rule in RULES})
     labels = dict(text.partition("=")[::2] for text in args.label)

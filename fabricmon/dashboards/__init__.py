@@ -14,7 +14,7 @@ from fabricmon.dashboards import congestion, fleet, incidents, links, node, nvli
 from fabricmon.dashboards.board import CLUSTERS, Dashboard
 from fabricmon.dashboards.panel import Json
 from fabricmon.dashboards.site import Site
-from fabricmon.rules.rulefile import selected
+from fabricmon.rules.prometheus.rulefile import selected
 
 BOARDS: dict[str, Callable[[Site], Dashboard]] = {
     "fabric": fleet.board,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fabricmon.catalogue.traffic import SOURCES as TRAFFIC
+from fabricmon.rules.prometheus.rulefile import selected
 from fabricmon.rules.promql import family, metric
-from fabricmon.rules.rulefile import selected
 
 WORST = 100
 """Series of single ports or GPUs in one recording, at most."""

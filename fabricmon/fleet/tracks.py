@@ -11,7 +11,7 @@ import numpy as np
 from fabricmon.catalogue.technology import NONE, of_pcie, unbound
 from fabricmon.catalogue.xid import OFF_THE_BUS
 from fabricmon.fleet import link
-from fabricmon.fleet.device_errors import DeviceErrors
+from fabricmon.fleet.device_errors import CORRECTED, FATAL, UNCORRECTED, DeviceErrors
 from fabricmon.fleet.errors import Errors
 from fabricmon.fleet.link_states import LinkStates
 from fabricmon.fleet.losses import FLOWS, PORTS, SLOWEST, WINDOW, Losses
@@ -40,7 +40,7 @@ class Tracks(LinkStates):
         self._delivered_at, self._delivered = (-1, -1, -1), np.zeros(0)  # for each turn of the windows of flows
         self.movement = Movement(capacity)
         self.errors = Errors(capacity, settings)
-        self.devices = DeviceErrors(capacity)
+        self.devices = DeviceErrors(capacity, FATAL)
         self.pressure = Pressure(capacity)
         self.modules = ModuleTrend(capacity)
         self.peers = Peers(capacity)
@@ -116,13 +116,16 @@ class AdapterWork(NamedTuple):
 
 class PcieTracks(RowState):
     """Per row of the PCIE table. `technology`: number of what it is checked as, -1 where as nothing. `unbound`: no
-    driver serves the device."""
+    driver serves the device. `bridge`: it is one, and no device. `uncorrected`, `corrected`: errors on the way to the
+    CPU."""
 
     technology = per_row(np.int8, NONE)
     unbound = per_row(np.bool_, False)
+    bridge = per_row(np.bool_, False)
 
     def __init__(self, capacity: int, ports: Callable[[], Table]) -> None:
         super().__init__(capacity)
+        self.uncorrected, self.corrected = DeviceErrors(capacity, UNCORRECTED), DeviceErrors(capacity, CORRECTED)
         self._ports = ports  # called, as a table among the parts would grow with this one
         self._rows_of: dict[int, Numbers] = {}
         self._rows_at = 0, 0  # `changes` of both tables
@@ -156,10 +159,13 @@ class PcieTracks(RowState):
         return self._rows_of[row]
 
     def advance(self, table: Table, now: float, settings: TrackSettings) -> None:
-        del now, settings  # labels only
+        del settings  # neither labels nor counts have one
+        self.uncorrected.advance(table, now)
+        self.corrected.advance(table, now)
         for row in table.relabelled:
             self.technology[row] = of_pcie(table.labels[row])
             self.unbound[row] = unbound(table.labels[row])
+            self.bridge[row] = table.labels[row].get("class") == "bridge"
         table.relabelled.clear()
 
 

@@ -141,11 +141,16 @@ class View:
             raise ValueError(f"table {self.table.kind} carries no state of ports")
         return self.table.tracks
 
-    def adapter_work(self, rows: NDArray[np.intp]) -> AdapterWork:
-        """When the adapters of some PCIE rows carried traffic. ValueError for another kind."""
+    @property
+    def pcie(self) -> PcieTracks:
+        """State of the PCIE rows. ValueError for another kind."""
         if not isinstance(self.table.tracks, PcieTracks):
             raise ValueError(f"table {self.table.kind} carries no state of PCIe links")
-        return self.table.tracks.work(self.table, rows)
+        return self.table.tracks
+
+    def adapter_work(self, rows: NDArray[np.intp]) -> AdapterWork:
+        """When the adapters of some PCIE rows carried traffic. ValueError for another kind."""
+        return self.pcie.work(self.table, rows)
 
     @property
     def lost(self) -> NDArray[np.float64]:

@@ -64,6 +64,8 @@ MEASURES: dict[str, Measure] = {
     "packet_loss.windows": Measure("windows with loss", "windows"),
     "pcie_degraded.width": Measure("share of the possible width", "ratio", ("pcie_path_width",)),
     "pcie_degraded.speed": Measure("share of the possible speed", "ratio", ("pcie_path_speed",)),
+    "pcie_errors.uncorrected": Measure("PCIe errors that were not corrected", "errors"),
+    "pcie_errors.corrected": Measure("corrected PCIe errors", "errors/min"),
     "pfc_storm.pausing": Measure("share of time pausing", "ratio", _PAUSING),
     "pfc_storm.victims": Measure("victims", "ports"),
     "slow_receiver.pausing": Measure("share of time pausing", "ratio", _PAUSING),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricmon.fleet.device_errors import COLUMNS
+from fabricmon.fleet.device_errors import FATAL
 from fabricmon.fleet.table import FREE
 from fabricmon.fleet.view import View
 from fabricmon.forms.times import clock_time
@@ -113,7 +113,7 @@ def promql(params: NicFaultParams) -> Translation:
         alerts=(
             Alert(f"{missing} and {some_left}", hold=params.missing),
             Alert(f"{missing} unless {some_left}", hold=max(params.missing, params.reload), case="all"),
-            Alert(any_of(*(f"{increase(column, params.errors)} > 0" for column in COLUMNS)), case="errors"),
+            Alert(any_of(*(f"{increase(column, params.errors)} > 0" for column in FATAL)), case="errors"),
         ),
         recordings=(RecordingRule(SEEN, f"0 * {state} + 1", every=300.0),),
         differs=(

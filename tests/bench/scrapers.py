@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fabricmon.rules import RULES
-from fabricmon.rules.rulefile import RulefileOptions, groups
+from fabricmon.rules.prometheus.rulefile import RulefileOptions, groups
 from tests.bench import fleet_agents
 from tests.bench.fleet import OTHER_CORE, SERVER_CORE, fixed_work, process, say
 from tests.bench.fleet_pages import EVERY

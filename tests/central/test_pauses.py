@@ -19,7 +19,7 @@ from fabricmon.central.prometheus.source import PrometheusSource
 from fabricmon.engine import Engine
 from fabricmon.jobs.model import Listing
 from fabricmon.rules import RULES
-from fabricmon.rules.evaluator_alerts import EvaluatorAlerts, evaluator_rules
+from fabricmon.rules.prometheus.evaluator_alerts import EvaluatorAlerts, evaluator_rules
 from fabricmon.rules.rule import Scope
 from fabricmon.units import Duration
 from tests.jobs.test_job_sources import Told

@@ -22,7 +22,7 @@ from fabricmon.central.prometheus.source import ACTIVE, EVALUATED_AGO, FIRING, P
 from fabricmon.engine import Engine
 from fabricmon.model import Component, ComponentId, Identity, Inventory, Kind, Part, Presence
 from fabricmon.rules import RULES
-from fabricmon.rules.evaluator_alerts import EvaluatorAlerts, evaluator_rules
+from fabricmon.rules.prometheus.evaluator_alerts import EvaluatorAlerts, evaluator_rules
 from fabricmon.rules.rule import Scope
 from fabricmon.units import Duration
 

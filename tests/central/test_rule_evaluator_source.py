@@ -12,7 +12,7 @@ from fabricmon.central.prometheus.api import RuleApiError, Vector
 from fabricmon.central.prometheus.settings import PrometheusConfig
 from fabricmon.engine import Engine
 from fabricmon.rules import RULES
-from fabricmon.rules.evaluator_alerts import EvaluatorAlerts, evaluator_rules
+from fabricmon.rules.prometheus.evaluator_alerts import EvaluatorAlerts, evaluator_rules
 from fabricmon.rules.rule import Scope
 
 

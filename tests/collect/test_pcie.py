@@ -208,6 +208,20 @@ def test_errors_by_severity_and_by_sort(machine: Machine) -> None:
     assert session.read().parts is parts
 
 
+def test_errors_of_the_bridges_above_are_the_devices_too(machine: Machine) -> None:
+    machine.errors(DOWN_NIC, "nonfatal", CmpltTO=2)
+    machine.errors(UP, "fatal", DLP=1)
+    machine.errors(ROOT, "correctable", RxErr=7)
+    machine.errors(NIC, "nonfatal", CmpltTO=50)
+    found, _ = machine.read()
+    assert found[NIC, "pcie_above_uncorrected_errors"] == 3.0
+    assert found[GPU, "pcie_above_uncorrected_errors"] == 1.0
+    assert found[NIC, "pcie_above_corrected_errors"] == found[GPU, "pcie_above_corrected_errors"] == 7.0
+    put(machine.at[UP] / "aer_dev_fatal", "nonsense\n")
+    found, _ = machine.read()
+    assert math.isnan(found[NIC, "pcie_above_uncorrected_errors"]), "one that cannot be read is not zero"
+
+
 def test_a_recording_answers_as_the_machine_did(machine: Machine) -> None:
     machine.errors(NIC, "correctable", RxErr=3)
     recording = RecordingHost(machine.host())

@@ -20,7 +20,11 @@ GPU_COLUMNS = (
     "gpu_nvlink_crc_errors", "gpu_nvlink_replay_errors", "gpu_nvlink_recoveries", "gpu_nvlink_critical_errors",
     "gpu_nvlink_effective_ber", "gpu_fabric_state",
 )  # fmt: skip
-PCIE_COLUMNS = ("pcie_speed", "pcie_max_speed", "pcie_width", "pcie_max_width", "pcie_path_width", "pcie_path_speed")
+PCIE_COLUMNS = (
+    "pcie_speed", "pcie_max_speed", "pcie_width", "pcie_max_width", "pcie_path_width", "pcie_path_speed",
+    "pcie_aer_correctable_errors", "pcie_aer_nonfatal_errors", "pcie_aer_fatal_errors",
+    "pcie_above_uncorrected_errors", "pcie_above_corrected_errors",
+)  # fmt: skip
 
 
 class Nodes:
@@ -36,11 +40,14 @@ class Nodes:
             "gpu_nvlinks": links, "gpu_nvlinks_active": links, "gpu_nvlinks_to_switch": links, "gpu_fabric_state": 3.0,
             "gpu_nvlink_critical_errors": math.nan, "gpu_nvlink_effective_ber": math.nan,
         }  # fmt: skip
-        full = {"pcie_speed": 32e9, "pcie_max_speed": 32e9, "pcie_width": 16.0, "pcie_max_width": 16.0,
-                "pcie_path_width": 1.0, "pcie_path_speed": 1.0}  # fmt: skip
+        full = dict.fromkeys(PCIE_COLUMNS, 0.0) | {
+            "pcie_speed": 32e9, "pcie_max_speed": 32e9, "pcie_width": 16.0, "pcie_max_width": 16.0,
+            "pcie_path_width": 1.0, "pcie_path_speed": 1.0,
+        }  # fmt: skip
         self.gpu = {(host, n): dict(healthy) for host in self.hosts for n in range(8)}
         self.nic = {(host, n): dict(full) for host in self.hosts for n in range(8)}
         self.rates: dict[tuple[str, int], dict[str, float]] = {}
+        self.nic_rates: dict[tuple[str, int], dict[str, float]] = {}
         self.silent: set[str] = set()
         self.changed: list[Incident] = []
         for host in self.hosts:
@@ -66,9 +73,10 @@ class Nodes:
         began = self.now
         while self.now < began + seconds - 1e-9:
             self.now += 0.5
-            for (host, n), rates in self.rates.items():
-                for column, rate in rates.items():
-                    self.gpu[host, n][column] += rate * 0.5
+            for of, every in ((self.gpu, self.rates), (self.nic, self.nic_rates)):
+                for at, rates in every.items():
+                    for column, rate in rates.items():
+                        of[at][column] += rate * 0.5
             for number, host in enumerate(self.hosts):
                 if host not in self.silent and (self.now - START + 3.0 * number) % POLL < 0.5:
                     self._frame(host)

@@ -16,7 +16,7 @@ from pathlib import Path
 from fabricmon.catalogue.series import component
 from fabricmon.model import ComponentId
 from fabricmon.rules import RULES
-from fabricmon.rules.rulefile import EVALUATED, RulefileOptions, groups
+from fabricmon.rules.prometheus.rulefile import EVALUATED, RulefileOptions, groups
 from tests.export.recording import STEP, Episode, Recording
 from tests.rigs.daemons import fetch, fetch_json
 

@@ -14,7 +14,7 @@ from fabricmon.central.prometheus.settings import PrometheusConfig
 from fabricmon.central.settings import CentralConfig
 from fabricmon.model import ComponentId, Kind, Severity
 from fabricmon.rules import RULES
-from fabricmon.rules.evaluator_alerts import EvaluatorAlerts, EvaluatorReport, FiringAlert
+from fabricmon.rules.prometheus.evaluator_alerts import EvaluatorAlerts, EvaluatorReport, FiringAlert
 
 PORT = ComponentId(Kind.PORT, "n1", "mlx5_0/1")
 DOWN = FiringAlert("link_down", PORT, Severity.WARNING, 100.0)

@@ -10,7 +10,7 @@ import pytest
 
 from fabricmon.model import Kind
 from fabricmon.rules import RULES, Rule
-from fabricmon.rules.rulefile import RulefileOptions, alert_name, groups
+from fabricmon.rules.prometheus.rulefile import RulefileOptions, alert_name, groups
 from tests.export.cases import CASES, FLOW, GPU, NODE, PCIE, PORT, promtool
 
 OF = {Kind.PORT: PORT, Kind.GPU: GPU, Kind.PCIE: PCIE, Kind.NODE: NODE, Kind.FLOW: FLOW}

@@ -10,7 +10,7 @@ import pytest
 from fabricmon.fleet.view import View
 from fabricmon.model import ComponentId, Kind, Severity
 from fabricmon.rules import RULES
-from fabricmon.rules.evaluator_alerts import (
+from fabricmon.rules.prometheus.evaluator_alerts import (
     EvaluatorAlerts,
     EvaluatorReport,
     FiringAlert,

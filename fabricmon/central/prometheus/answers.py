@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fabricmon.catalogue.series import component
 from fabricmon.central.prometheus.api import VectorSample
 from fabricmon.model import Component, ComponentId, Identity, Inventory, Kind, Part, Severity
-from fabricmon.rules.evaluator_alerts import FiringAlert
+from fabricmon.rules.prometheus.evaluator_alerts import FiringAlert
 from fabricmon.rules.rule import Rule
 
 AGENT = "rule evaluator"

@@ -1,8 +1,8 @@
 """Symptoms from a rule evaluator instead of, or beside, streams: queries a Prometheus-compatible API.
 
 Nodes go into the engine as inventories (from the info metrics), frames without values (the node is scraped) and
-presence (from `up`); firing alerts are the results of the rules (fabricmon.rules.evaluator_alerts). While queries fail
-the last alerts stay, and components become unknown with time.
+presence (from `up`); firing alerts are the results of the rules (evaluator_alerts.py). While queries fail the last
+alerts stay, and components become unknown with time.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from fabricmon.central.prometheus.settings import PrometheusConfig
 from fabricmon.engine.engine import Engine
 from fabricmon.frame import Frame
 from fabricmon.model import ComponentId, Kind, Presence
-from fabricmon.rules.evaluator_alerts import EvaluatorAlerts, EvaluatorReport
+from fabricmon.rules.prometheus.evaluator_alerts import EvaluatorAlerts, EvaluatorReport
+from fabricmon.rules.prometheus.rulefile import EVALUATED, PREFIX, selected
 from fabricmon.rules.promql import UP
 from fabricmon.rules.rule import Rule
-from fabricmon.rules.rulefile import EVALUATED, PREFIX, selected
 from fabricmon.runtime import logs
 
 YIELD_EVERY = 500  # nodes between two pauses for the event loop

@@ -35,6 +35,7 @@ WORDS: Mapping[SymptomType, str] = {
     T.NVLINK_ERRORS: "NVLink errors",
     T.GPU_FABRIC: "NVLink fabric unhealthy",
     T.PCIE_DEGRADED: "PCIe link degraded",
+    T.PCIE_ERRORS: "PCIe errors",
     T.PAUSING: "PFC pause sent",
     T.INCAST: "incast",
     T.CONGESTION: "congestion",
@@ -155,8 +156,11 @@ MODES: tuple[Mode, ...] = (
     Mode("NVLink domain down", "nvlink_domain", "fault_domain", 9.2, {T.NVLINK_DOWN: 0.9}, 2, 0.5, ONE_CAUSE),
     Mode("NVLink domain with errors", "nvlink_domain", "fault_domain", 9.2, {T.NVLINK_ERRORS: 0.9}, 2, 0.5, ONE_CAUSE),
     Mode("NVLink domain unhealthy", "nvlink_domain", "fault_domain", 9.2, {T.GPU_FABRIC: 0.9}, 2, 0.5, ONE_CAUSE),
+    # A link that lost lanes may have errors, too; where it only has errors it is not slow.
     Mode("PCIe link of a NIC degraded", "adapter", "pcie_degraded", 8.5,
-         {T.PCIE_DEGRADED: 0.97, T.STRAGGLER: 0.5}, word="nic"),
+         {T.PCIE_DEGRADED: 0.97, T.PCIE_ERRORS: 0.3, T.STRAGGLER: 0.5}, sign=T.PCIE_DEGRADED, word="nic"),
+    Mode("PCIe link of a NIC with errors", "adapter", "pcie_errors", 8.5,
+         {T.PCIE_ERRORS: 0.95, T.STRAGGLER: 0.5}, sign=T.PCIE_ERRORS, word="nic"),
     # A PCIe link below its width leads to pause under load: a mode of its own. Two ports that pause are no PCIe link.
     Mode("PCIe link of a NIC too slow for what it receives", "adapter", "pcie_degraded", 8.5,
          {T.PCIE_DEGRADED: 0.97, T.PAUSING: 0.9, T.STRAGGLER: 0.5}, 2, sign=T.PCIE_DEGRADED, word="nic"),
@@ -168,8 +172,12 @@ MODES: tuple[Mode, ...] = (
     Mode("leaf congested", "leaf_traffic", "fault_domain", 6.9,
          {T.CONGESTION: 0.75}, 4, 0.5, severity=Severity.WARNING, word="leaf", harmless=ONE_OF_THREE),
     Mode("port congested", "nic", "congestion", 9.2, {T.CONGESTION: 0.95}),
-    Mode("PCIe link of a GPU degraded", "gpu", "pcie_degraded", 8.5, {T.PCIE_DEGRADED: 0.97}),
-    Mode("PCIe link degraded", "pcie", "pcie_degraded", 8.5, {T.PCIE_DEGRADED: 0.97}),
+    Mode("PCIe link of a GPU degraded", "gpu", "pcie_degraded", 8.5,
+         {T.PCIE_DEGRADED: 0.97, T.PCIE_ERRORS: 0.3}, sign=T.PCIE_DEGRADED),
+    Mode("PCIe link of a GPU with errors", "gpu", "pcie_errors", 8.5, {T.PCIE_ERRORS: 0.95}),
+    Mode("PCIe link degraded", "pcie", "pcie_degraded", 8.5,
+         {T.PCIE_DEGRADED: 0.97, T.PCIE_ERRORS: 0.3}, sign=T.PCIE_DEGRADED),
+    Mode("PCIe link with errors", "pcie", "pcie_errors", 8.5, {T.PCIE_ERRORS: 0.95}),
 )
 
 NOTED = frozenset(kind.symptom for kind in KINDS.values() if kind.symptom and kind.notice)

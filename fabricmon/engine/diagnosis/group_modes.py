@@ -82,6 +82,7 @@ PARTIAL_MODES: tuple[Mode, ...] = (
     Mode("PCIe switch lost", "pcie_switch", "nic_fault", 9.2, {T.NIC_FAULT: 0.9, T.LINK_DOWN: 0.97}, 2,
          together=ONE_CAUSE, sign=T.NIC_FAULT, severity=Severity.CRITICAL, partial=True),
     Mode("PCIe switch slow", "pcie_switch", "pcie_degraded", 9.9, {T.PCIE_DEGRADED: 0.97}, 2, partial=True),
+    Mode("PCIe switch with errors", "pcie_switch", "pcie_errors", 9.9, {T.PCIE_ERRORS: 0.95}, 2, partial=True),
     # Slow links lead to pause under load, as those of a single adapter (causes.py): a mode of its own.
     Mode("PCIe switch too slow for what is received", "pcie_switch", "pcie_degraded", 9.9,
          {T.PCIE_DEGRADED: 0.97, T.PAUSING: 0.9, T.STRAGGLER: 0.5}, 2, sign=T.PCIE_DEGRADED, signs=2),
