@@ -46,6 +46,7 @@ class PortHealth:
             way to it; NaN and None as above
     islands int[n], the leaf that all packets of a port stay below, -1 none; None: of no port
     work    when each port carried traffic, and for which job; None: of no port
+    counted bool[n], what is lost on its way to a port is counted there; None: at no port
     """
 
     groups: Groups
@@ -61,6 +62,7 @@ class PortHealth:
     errors: Floats | None = None
     islands: Ids | None = None
     work: PortWork | None = None
+    counted: Mask | None = None
 
 
 @dataclass(slots=True)
@@ -285,7 +287,8 @@ def set_ports_aside(
         (state.dead, waiting, np.inf, state.over),
         (state.silent, waiting, NEAR, never),
     ):
-        failed = np.flatnonzero(np.isfinite(since))
+        works = since is state.worn or since is state.damaged
+        failed = np.flatnonzero(_may_be_sent_to(ports, since, lossy, plane) if works else np.isfinite(since))
         for number in np.unique(plane[failed]).tolist():
             at = np.flatnonzero((plane[lossy.rows] == number) & ~own[lossy.rows] & alike)
             here = failed[plane[failed] == number]
@@ -300,6 +303,22 @@ def set_ports_aside(
     for number in np.unique(plane[mine]).tolist():
         _blame(found, mine[plane[mine] == number], plane, number)
     return found, _without(lossy, gone)
+
+
+def _may_be_sent_to(ports: PortHealth, since: Floats, lossy: Observation, plane: Ints) -> Mask:
+    """Ports that work although they failed at some time, and to which others may lose packets: those that carried
+    traffic then, and at which it is counted that packets to them are lost, if that is seen at any port of their
+    plane that is well."""
+    failed, n = np.isfinite(since), len(since)
+    found = failed.copy()
+    if ports.work is not None:
+        with np.errstate(invalid="ignore"):
+            found &= ~(ports.work.newest < since - BEFORE)
+    if ports.counted is not None:
+        elsewhere = np.unique(plane[ports.towards[:n] & ~failed])
+        nothing = ports.counted & ~ports.towards[:n] & ~mask_of(lossy.rows, n)
+        found &= ~(nothing & np.isin(plane, elsewhere))
+    return found
 
 
 def _with_enough_errors(ports: PortHealth, worn: Ints, lossy: Ints) -> Ints:

@@ -228,11 +228,18 @@ def port_health(
     towards = losses.lost_towards(len(ratio), ports.now)
     health = PortHealth(
         domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read, domains.rails(),
-        islands=domains.islands(), work=_work(ports, len(ratio)),
+        islands=domains.islands(), work=_work(ports, len(ratio)), counted=_counts_losses_towards(ports, len(ratio)),
     )
     if np.isfinite(found.worn).any():  # only what worn ports may account for is bounded by these
         health.lost, health.errors = losses.lost_a_second(len(ratio)), _errors_a_second(ports, found.worn)
     return health
+
+
+def _counts_losses_towards(ports: View, n: int) -> Mask:
+    """Ports at which it is counted that packets to them were lost."""
+    columns = ports.tracks.losses.columns
+    names = [name for name in (columns.twice, columns.gaps) if name]
+    return np.any([np.isfinite(ports.value(name)[:n]) for name in names], axis=0) if names else np.zeros(n, np.bool_)
 
 
 def shows_timeouts(ports: View, n: int) -> Mask:

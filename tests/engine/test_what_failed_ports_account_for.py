@@ -1,0 +1,64 @@
+"""A port that works although it failed accounts for what others lose only if they may lose it on the way to it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.losses import PortHealth, PortWork, set_ports_aside, unwell
+from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.domains.groups import Groups
+
+PORTS, FAILED, RECEIVER, LOSSY = 200, 7, 90, (30, 50, 70)
+FAULT, NOW = 1000.0, 1100.0
+FAULTS = (SymptomType.NIC_FAULT, SymptomType.LINK_ERRORS)
+
+
+def left_over(
+    fault: SymptomType, *, worked: float = NOW, receivers: tuple[int, ...] = (), counted: bool = True,
+    loses: tuple[int, ...] = LOSSY, plane: int = 0,
+) -> list[int]:  # fmt: skip
+    """Which of the lossy ports another one does not account for, whose adapter or cable failed before.
+
+    worked  when it last carried traffic; receivers: ports to which packets are seen to be lost; counted: whether that
+    is read of the failed port; plane: of the receivers
+    """
+    rows = np.arange(PORTS, dtype=np.int32)
+    zero = np.zeros(PORTS, np.int32)
+    planes = np.where(np.isin(rows, receivers), plane, 0).astype(np.int32)
+    groups = Groups({"link": rows, "nic": rows, "host": rows, "leaf": zero, "pod": zero - 1, "plane": planes,
+                     "network": zero})  # fmt: skip
+    every, never = np.ones(PORTS, np.bool_), np.full(PORTS, np.nan)
+    failed = Observation(groups, np.array([FAILED]), np.array([FAULT]), every)
+    lossy = Observation(groups, np.array(loses), np.full(len(loses), FAULT + 60.0), every)
+    ratio = np.where(np.isin(rows, loses), 0.01, np.nan)
+    newest = np.where(rows == FAILED, worked, NOW)
+    ports = PortHealth(
+        groups, unwell({fault: failed}, groups, never, never, NOW), ratio, np.empty(0, np.int64), NOW,
+        np.isin(rows, receivers), np.full(PORTS, NOW), np.empty(0),
+        work=PortWork(newest, never, every, zero - 1), counted=every if counted else rows != FAILED,
+    )  # fmt: skip
+    return [int(row) for row in set_ports_aside(lossy, [], ports)[1].rows]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_peers_lose_packets_on_the_way_to_it(fault: SymptomType) -> None:
+    for receivers in ((), (FAILED,), (FAILED, RECEIVER)):
+        assert left_over(fault, receivers=receivers) == []
+    assert left_over(fault, loses=(FAILED, *LOSSY), receivers=(RECEIVER,)) == []  # these receive what it sends
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_peer_sends_to_a_port_that_is_idle(fault: SymptomType) -> None:
+    for worked in (-np.inf, FAULT - 600.0):
+        assert left_over(fault, worked=worked) == list(LOSSY)
+    for worked in (FAULT - 10.0, NOW, np.nan):  # what is not read may be traffic
+        assert left_over(fault, worked=worked) == []
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_arrives_elsewhere_is_not_lost_on_the_way_to_it(fault: SymptomType) -> None:
+    assert left_over(fault, receivers=(RECEIVER,)) == list(LOSSY)
+    assert left_over(fault, receivers=(RECEIVER,), counted=False) == []
+    assert left_over(fault, receivers=(RECEIVER,), plane=1) == []  # of another plane
