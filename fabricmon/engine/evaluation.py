@@ -253,6 +253,7 @@ class Evaluation:
         if self._in_windows is not None:
             absent = np.fmin(absent, cut_off(ports_now, self._in_windows))
         ports = port_health(index.domains, observations, ports_now, absent, _read(self._fleet.tables[Kind.FLOW]))
+        ports.transit = self._placing.transit
         nodes, silent = self._fleet.tables[Kind.NODE], observations.get(SymptomType.AGENT_SILENT)
         gone = away_unread(nodes, now)
         if silent is not None:

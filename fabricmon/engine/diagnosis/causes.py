@@ -206,6 +206,7 @@ only of flows that are sprayed."""
 GRAY_MODES: tuple[Mode, ...] = (
     Mode("link losing packets", "link", "packet_loss", 8.0, {T.PACKET_LOSS: 0.9}),
     Mode("link losing packets to its port", "link", "packet_loss", 8.0, {T.PACKET_LOSS: 0.9}),
+    Mode("cable between leaves losing packets", "link", "packet_loss", 8.0, {T.PACKET_LOSS: 0.9}),
     Mode("NIC losing packets", "nic", "packet_loss", 8.9, {T.PACKET_LOSS: 0.9}),
     Mode("leaf losing packets", "leaf", "fault_domain", 9.2, {T.PACKET_LOSS: 0.9}, severity=Severity.CRITICAL),
     Mode("part of a leaf losing packets", "leaf", "fault_domain", 9.9,

@@ -14,6 +14,7 @@ from fabricmon.engine.diagnosis.causes import UNMAPPED_LOSS
 from fabricmon.engine.diagnosis.diagnose import AMBIGUOUS, IN_SERIES
 from fabricmon.engine.diagnosis.lossy_parts import (
     ABOVE,
+    BETWEEN_LEAVES,
     ENDS,
     FALSE,
     LEAST,
@@ -28,6 +29,7 @@ from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.rails_of_losses import accounted
 from fabricmon.engine.diagnosis.verdict import Alternative, FaultVerdict
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
+from fabricmon.engine.domains.transit import LeafCables
 
 WEAK = 1e-5
 """Share of packets from which a loss may be of the fabric: timeouts below it are of dead peers."""
@@ -41,7 +43,7 @@ SURE = 0.9  # docs/methods.md#confidence
 
 def gray(
     lossy: Observation, ratio: Floats, towards: Mask, rails: Ids | None = None, islands: Ids | None = None,
-    read: Floats | None = None,
+    read: Floats | None = None, transit: LeafCables | None = None,
 ) -> list[FaultVerdict]:  # fmt: skip
     """At most one verdict for each network and leaf that is joined to no other, or for all ports where no map shows
     one; another one for rails that have nothing to do with a lossy port.
@@ -52,8 +54,9 @@ def gray(
     rails    per row the number of its rail, the same in all units, -1 unknown
     islands  per row the leaf that all its packets stay below, -1 none
     read     per row wall time of the newest window of its losses, NaN unknown
+    transit  cables between leaves
     """
-    every = _in_place(lossy, ratio, towards, rails, read)
+    every = replace(_in_place(lossy, ratio, towards, rails, read), transit=transit)
     bad, ids = every.shows, every.ids
     first = int(ids["network"].max(initial=-1)) + 1  # islands are numbered after the networks
     apart = ids["network"] if islands is None else np.where(islands >= 0, first + islands, ids["network"])
@@ -184,6 +187,8 @@ def _chosen(
     best, mine = _named(best, hypotheses, SURE * total, top)
     near = [h for h in hypotheses if h not in mine and h.score >= top - AMBIGUOUS]
     ends = [h for h in near if h.mode.domain in ENDS and best.mode.domain in ENDS]
+    if best.mode is BETWEEN_LEAVES:  # no cable is sure with more than are named
+        ends = [h for h in ends if h.score >= best.score - log(2)][: IN_SERIES - 1]
     same_end = mine + [h for h in ends if np.array_equal(h.rows, best.rows)]
     if _mass(same_end, top) < SURE * total:
         # of many parts of a plane none is likely, but that it is one of them is

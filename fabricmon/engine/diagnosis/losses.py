@@ -17,6 +17,7 @@ from fabricmon.engine.diagnosis.gray import WEAK, gray
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Floats, Groups, Ids, Ints, Mask
+from fabricmon.engine.domains.transit import LeafCables
 from fabricmon.fleet.losses import IDLE
 
 SLACK = 1.5
@@ -46,6 +47,7 @@ class PortHealth:
             way to it; NaN and None as above
     islands int[n], the leaf that all packets of a port stay below, -1 none; None: of no port
     work    when each port carried traffic, and for which job; None: of no port
+    transit cables between leaves; None: these are joined by switches above them, or not known
     counted bool[n], what is lost on its way to a port is counted there; None: at no port
     """
 
@@ -63,6 +65,7 @@ class PortHealth:
     islands: Ids | None = None
     work: PortWork | None = None
     counted: Mask | None = None
+    transit: LeafCables | None = None
 
 
 @dataclass(slots=True)
@@ -130,7 +133,7 @@ def place_losses(
                 soft[at] = replace(verdict, effects={SymptomType.PACKET_LOSS: rows}) if len(rows) else verdict
                 left = _without(left, mine)
         if len(left.rows) and np.count_nonzero(covered[left.rows]) < COVER * len(left.rows):
-            found = gray(left, ports.ratio, ports.towards, ports.rails, ports.islands, ports.read)
+            found = gray(left, ports.ratio, ports.towards, ports.rails, ports.islands, ports.read, ports.transit)
             soft += [v for v in found if v.confidence >= SUSPECT]
     return verdicts, soft
 

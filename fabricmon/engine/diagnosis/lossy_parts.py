@@ -25,8 +25,9 @@ from fabricmon.engine.diagnosis.loss_amounts import (
     of_half,
     single_peers,
 )
-from fabricmon.engine.diagnosis.rails_of_losses import on_one_rail, shared, spread
+from fabricmon.engine.diagnosis.rails_of_losses import on_a_cable, on_one_rail, shared, spread
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
+from fabricmon.engine.domains.transit import LeafCables
 
 NO_PEER = 0.5
 """Share of packets from which connections cannot live: at one half one packet in 256 is lost with all of 7 retries
@@ -82,6 +83,8 @@ ENDS = ("link", "nic")
 TO_ITS_PORT = next(mode for mode in GRAY_MODES if mode.name == "link losing packets to its port")
 """A link of which only the port's peers lose packets: one way, the other end of what `link losing packets` is."""
 
+BETWEEN_LEAVES = next(mode for mode in GRAY_MODES if mode.name == "cable between leaves losing packets")
+
 
 @dataclass(slots=True)
 class LossyPart:
@@ -99,7 +102,8 @@ class PortsInPlace:
     """The observed ports of one network: PORT rows, whether they lose, how much, and their groups; of every leaf how
     many ports it has, observed or not; to which of the ports packets were lost; their rails; the share of all ports
     that may be found lossy by error; whether the network is one leaf, through which all their packets go; which ports
-    have lost packets for long; which ports are in the map; and whether any on another such leaf has a strong loss."""
+    have lost packets for long; which ports are in the map; whether any on another such leaf has a strong loss; and the
+    cables between leaves, where no switch is above these."""
 
     rows: Ints
     shows: Mask
@@ -113,6 +117,7 @@ class PortsInPlace:
     lasts: Mask
     mapped: Mask
     strong_beyond: bool = False
+    transit: LeafCables | None = None
 
 
 def lossy_parts(here: PortsInPlace) -> list[LossyPart]:
@@ -121,11 +126,30 @@ def lossy_parts(here: PortsInPlace) -> list[LossyPart]:
     with_losses = np.unique(planes[here.shows & here.mapped]).tolist()
     found = [h for plane in with_losses for h in _of_plane(here, (planes == plane) & here.mapped)]
     if not here.island and (len(with_losses) > 1 or (planes < 0).all()):
-        found += _whole(here)
+        found += _whole(here) + _between_leaves(here)
     best: dict[tuple[str, int], LossyPart] = {}  # a port that the map lacks may be of any plane
     for h in sorted(found, key=lambda h: (-h.score, h.mode.name, h.group)):
         best.setdefault((h.mode.name, h.group), h)
     return [h for h in best.values() if h.score > 0.0]
+
+
+def _between_leaves(here: PortsInPlace) -> list[LossyPart]:
+    """Cables between leaves, where no switch is above these."""
+    shows = here.shows & here.mapped & ~(here.ratio >= NO_PEER)
+    leaf, every = here.ids["leaf"], here.mapped & (here.ids["leaf"] >= 0)
+    got, count, size = _receivers(here, every, shows), int(shows.sum()), int(here.mapped.sum())
+    if here.transit is None or not count or not got.any() or (here.ids["plane"][here.mapped] >= 0).any():
+        return []
+    again, mode = _again(here, shows), BETWEEN_LEAVES
+    surprise = again + _surprise(count, size, min(BACKGROUND, 5 * here.false))
+    sure = _no_error(mode, here, shows, shows)
+    most = max(again + _surprise(count, size, min(NOMINAL, here.false)), sure)
+    if count == 1 and got.sum() == 1:  # a flow does not separate the cables that it goes through
+        most = min(most, _of_one_port(here, shows, shows, size))
+    return [
+        LossyPart(mode, group, max(surprise, sure) + min(where, most) - mode.cost, here.rows[shows])
+        for group, where in on_a_cable(here.transit, leaf, every, shows & every, got)
+    ]
 
 
 def _surprise(count: int, size: int, background: float) -> float:
@@ -164,7 +188,7 @@ def _of_plane(here: PortsInPlace, plane: Mask) -> list[LossyPart]:
         whole = mode.domain == "leaf" and here.island
         shows = some if whole or mode.domain in ABOVE or mode.q[SymptomType.PACKET_LOSS] < ALL else every
         count, size = int(shows.sum()), int(scope.sum())
-        if mode.domain == "network" or count < LEAST[mode.domain]:
+        if mode.domain == "network" or mode is BETWEEN_LEAVES or count < LEAST[mode.domain]:
             continue
         again = _again(here, shows)
         surprise = again + _surprise(count, size, min(BACKGROUND, 5 * here.false))

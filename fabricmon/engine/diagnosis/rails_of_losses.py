@@ -1,4 +1,4 @@
-"""How lossy ports are spread over rails and other parts, and what that is evidence of. Pure.
+"""How lossy ports are spread over rails, leaves and other parts, and what that is evidence of. Pure.
 
 Collectives send from an adapter to those of its own rail (docs/methods.md#losses-and-rails). So peers of one port, and
 those of the ports of a leaf that has one rail, are on its rail; what carries all rails makes ports of all of them lose.
@@ -11,7 +11,8 @@ from math import exp, lgamma, log
 
 import numpy as np
 
-from fabricmon.engine.domains.groups import Floats, Ids, Mask
+from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
+from fabricmon.engine.domains.transit import LeafCables
 
 ALIGNED = 0.95
 """Probability that traffic stays in its rail where leaves have one rail each (design choice): libraries do so by
@@ -21,6 +22,14 @@ OWN_MOST = 0.74
 SPREAD = 10.0
 """How evenly lossy ports are spread over parts that have nothing to do with the fault (concentration of a Dirichlet
 distribution). Jobs clump: their hosts are neighbours and talk with one another."""
+PASSING = 0.9
+"""Share of the leaves at either end of lossy flows from which ways to leaves at the other end have a cable, from which
+it is compared."""
+STRAY = 0.02
+"""Probability that a lossy port, or one to which packets are lost, is of something else than the cable."""
+WAYS = tuple(0.05 + 0.1 * step for step in range(10))
+"""Shares of the lossy flows through a cable that go one way: all are taken as equally likely, and one half, for
+losses both ways, as likely as these together."""
 
 
 def on_one_rail(rails: Ids, mine: Mask, scope: Mask, shows: Mask) -> float:
@@ -59,3 +68,47 @@ def shared(counts: Sequence[int], shares: Sequence[float], even: float = SPREAD)
     """Log-likelihood of counts among parts that have these shares on average: Dirichlet-multinomial."""
     each = sum(lgamma(even * a + k) - lgamma(even * a) for a, k in zip(shares, counts, strict=True) if k)
     return each + lgamma(even) - lgamma(even + sum(counts))
+
+
+def on_a_cable(
+    transit: LeafCables, leaf: Ids, every: Mask, senders: Mask, receivers: Mask
+) -> list[tuple[int, float]]:
+    """Cables between leaves that may lose the packets: number of the link, and nats by which the leaves of the ports
+    that send and receive them are likelier by it than by any part (docs/methods.md#cables-of-direct-networks).
+
+    leaf   per row its leaf; every: the ports of the network
+    """
+    leaves, size = np.unique(leaf[every & (transit.switch[leaf] >= 0)], return_counts=True)
+    switch = transit.switch[leaves]
+    counts = [np.bincount(np.searchsorted(leaves, leaf[end & np.isin(leaf, leaves)]), minlength=len(leaves))
+              for end in (senders, receivers)]  # fmt: skip
+    out, into = (np.flatnonzero(count) for count in counts)
+    if not len(out) or not len(into):
+        return []
+    fits = np.all([end.mean(axis=1) >= PASSING for end in transit.ways.passed(switch[out], switch[into])], axis=0)
+    flat = size / size.sum()
+    usual = sum(shared(count.tolist(), flat.tolist()) for count in counts)
+    found: list[tuple[int, float]] = []
+    for cable in np.flatnonzero(fits).tolist():
+        flows = transit.ways.share(cable, switch) * np.outer(size, size)
+        if flows.sum() > 0.0:
+            ends = [STRAY * flat + (1.0 - STRAY) * flows.sum(axis=axis) / flows.sum() for axis in (1, 0)]
+            found.append((int(transit.link[cable]), _through(counts, ends) - usual))
+    return found
+
+
+def _through(counts: Sequence[Ints], ends: Sequence[Floats]) -> float:
+    """Log-likelihood of the leaves of senders and receivers, whatever share of the flows goes either way."""
+    each = [_one_way(counts, ends, share) for share in WAYS]
+    top = max(each)
+    mixed = top + log(sum(exp(one - top) for one in each) / len(each))
+    both = _one_way(counts, ends, 0.5)
+    return max(mixed, both) + log(0.5 * (1.0 + exp(-abs(mixed - both))))
+
+
+def _one_way(counts: Sequence[Ints], ends: Sequence[Floats], share: float) -> float:
+    there, back = ends
+    return sum(
+        shared(count.tolist(), (part * one + (1.0 - part) * other).tolist())
+        for count, one, other, part in ((counts[0], there, back, share), (counts[1], back, there, share))
+    )

@@ -17,6 +17,7 @@ from fabricmon.engine.domains.host_domains import HostDomains
 from fabricmon.engine.domains.learned_groups import LearnedGroups
 from fabricmon.engine.domains.row_domains import RowDomains, power_of
 from fabricmon.engine.domains.shared_parts import places_of
+from fabricmon.engine.domains.transit import LeafCables, transit_of
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.table import Table
 from fabricmon.fleet.tracks import FlowTracks
@@ -67,6 +68,7 @@ class KnownTopology:
 
 class Placing:
     """domains  of all rows as they were last placed, None before the first time
+    transit  cables between their leaves, None where these are joined by switches above them
 
     plan     the topology that was given, None without one
     of_many  whether rows are of many nodes: sweeps are followed and groups learned
@@ -79,6 +81,7 @@ class Placing:
         self._lldp = LldpSwitches()
         self._dependent_hosts: DependentHosts | None = None
         self.domains: RowDomains | None = None
+        self.transit: LeafCables | None = None
         self._called = -np.inf
         self.replan(plan)
 
@@ -137,6 +140,7 @@ class Placing:
             tracks.probes.many = paths[0]
         self._use_learned(self.domains)
         self._dependent_hosts = None
+        self.transit = transit_of(self.graph, self.domains)
 
     def _displace(self, moved: Mapping[Kind, Sequence[int]]) -> bool:
         if self.domains is None or not any(moved.values()):

@@ -72,6 +72,7 @@ class RowDomains:
         self.names.update(names)
         self._members: dict[tuple[Kind, str], tuple[Ints, Ints]] = {}
         self._orders: list[Ints] = []
+        self._link_numbers: dict[str, int] = {}
 
     def _port_ids(self, adapters: Sequence[str], apart: Mask | None, pcie: Groups | None) -> dict[str, Ids]:
         assigned = self.assigned.ids
@@ -129,6 +130,16 @@ class RowDomains:
             by_name = [np.array(sorted(range(len(names)), key=key.__getitem__), np.int64) for key in (keys, turned)]
             self._orders = [_places(order, len(names)) for order in [*by_name, self._by_port()]]
         return self._orders
+
+    def number_link(self, name: str) -> int:
+        """The number of a link that may have no row."""
+        names = self.names["link"]
+        if not self._link_numbers:
+            self._link_numbers = {name: number for number, name in enumerate(names)}
+        if name not in self._link_numbers:
+            self._link_numbers[name] = len(names)
+            names.append(name)
+        return self._link_numbers[name]
 
     def places(self, rows: Ints) -> Ints:
         """Of some NODE rows: the place of each host in the natural order of the hosts' names, -1 unknown."""

@@ -181,6 +181,13 @@ TEXTS: Mapping[str, ModeText] = {
         "Compare errors at both ends of its cable; clean or replace the cable, then the adapter. The senders need no "
         "attention.",
     ),
+    "cable between leaves losing packets": ModeText(
+        "Cable {name} between switches loses packets",
+        "Packets are lost between ports whose shortest ways go through this cable, and hardly elsewhere. Jobs that "
+        "send through it slow down.",
+        "Read error and drop counters at both of its ends. Take its link out of the routing, clean or replace the "
+        "cable.",
+    ),
     "leaf losing packets": ModeText(
         "Leaf {name} loses packets: {bad} of {of} ports",
         "Packets through this leaf are lost although its links are up: the switch drops them without an error. Jobs "
@@ -311,8 +318,8 @@ SERIES_TEXT = ModeText(
 
 EITHER_END_TEXT = ModeText(
     "One of {n} links loses packets ({name})",
-    "Packets are lost from one of these ports to another, and from no other port: nothing separates the cable of the "
-    "sender from that of the receiver. Jobs that use them slow down.",
+    "All packets that are lost go through these cables, one after the other: nothing separates them. Jobs that use "
+    "them slow down.",
     "Compare errors at both ends of each of these cables; clean or replace the one that has some, then the adapters.",
 )
 """The same by ports alone."""

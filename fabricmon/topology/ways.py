@@ -1,0 +1,92 @@
+"""The shortest ways between switches, and which cables are on them. Pure, NumPy.
+
+Where hosts hang on switches that carry the packets of others, too (dragonfly, torus), a cable between two of these is
+on the ways of few pairs of leaves: where packets are lost shows which (docs/methods.md#cables-of-direct-networks)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricmon.topology.graph import Graph, once
+from fabricmon.topology.groups import Ints
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+MOST_SWITCHES = 600
+"""Switches up to which ways are known: their number grows with the square (design choice)."""
+NO_WAY = 10_000
+"""Hops between switches that nothing joins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """place   switch id -> its number here
+    titles  of the cables between switches
+    near, far  int[cables]: numbers of the switches at the ends of each
+    hops    int16[switches, switches]: cables on the shortest way, NO_WAY where there is none
+    many    float[switches, switches]: number of shortest ways
+    """
+
+    place: dict[str, int]
+    titles: tuple[str, ...]
+    near: Ints
+    far: Ints
+    hops: NDArray[np.int16]
+    many: Floats
+
+    def passed(self, sources: Ints, targets: Ints) -> tuple[Mask, Mask]:
+        """bool[cables, sources], bool[cables, targets]: whether a cable is on a shortest way from each source to any of
+        the targets, and to each target from any of the sources."""
+        out = np.zeros((len(self.near), len(sources)), np.bool_)
+        into = np.zeros((len(self.near), len(targets)), np.bool_)
+        beyond = [self.hops[end][:, targets] + 1 for end in (self.far, self.near)]
+        for at, source in enumerate(sources.tolist()):
+            direct = self.hops[source, targets]
+            for first, rest in zip((self.near, self.far), beyond, strict=True):
+                found = (self.hops[source, first][:, None] + rest == direct) & (direct < NO_WAY)
+                out[:, at] |= found.any(axis=1)
+                into |= found
+        return out, into
+
+    def share(self, cable: int, ends: Ints) -> Floats:
+        """float[ends, ends]: the share of the shortest ways from switch to switch that go through a cable from its near
+        end to its far one; the other way they are those of the transposed."""
+        near, far = int(self.near[cable]), int(self.far[cable])
+        direct, many = self.hops[np.ix_(ends, ends)], self.many[np.ix_(ends, ends)]
+        length = self.hops[ends, near][:, None] + 1 + self.hops[far, ends][None, :]
+        ways = self.many[ends, near][:, None] * self.many[far, ends][None, :]
+        return np.where((length == direct) & (direct < NO_WAY), ways / np.maximum(many, 1.0), 0.0)
+
+
+@once
+def ways_of(graph: Graph) -> Ways | None:
+    """None where no cable joins two switches, or they are more than MOST_SWITCHES."""
+    every = [c for c in graph.cables if c.a.node in graph.switches and c.b.node in graph.switches]
+    every = [c for c in every if c.a.node != c.b.node]
+    place = {switch: at for at, switch in enumerate(sorted({end.node for c in every for end in (c.a, c.b)}))}
+    if not place or len(place) > MOST_SWITCHES:
+        return None
+    near, far = np.array([(place[c.a.node], place[c.b.node]) for c in every], np.int64).T
+    hops, many = _shortest(near, far, len(place))
+    return Ways(place, tuple(graph.title(c) for c in every), near, far, hops, many)
+
+
+def _shortest(near: Ints, far: Ints, size: int) -> tuple[NDArray[np.int16], Floats]:
+    """Length and number of the shortest ways between all switches."""
+    joined = np.zeros((size, size))
+    np.add.at(joined, (near, far), 1.0)
+    np.add.at(joined, (far, near), 1.0)
+    hops, many = np.full((size, size), NO_WAY, np.int16), np.eye(size)
+    np.fill_diagonal(hops, 0)
+    front, length = np.eye(size), 0
+    while front.any():
+        length += 1
+        reached = front @ joined
+        front = np.where((reached > 0) & (hops == NO_WAY), reached, 0.0)
+        hops[front > 0] = length
+        many += front
+    return hops, many
