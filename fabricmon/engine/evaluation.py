@@ -246,14 +246,13 @@ class Evaluation:
         self.counts["diagnoses"] += 1
         storms = self._rule_states.by_rule["pfc_storm"].open if "pfc_storm" in self._rule_states.by_rule else ()
         held_up = victims(observations, storms)
-        observations = without(observations, held_up)
         ports_now = self._views.of(Kind.PORT)
-        observations = with_parts(index.domains, observations, ports_now, self._parts)
+        observations = with_parts(index.domains, without(observations, held_up), ports_now, self._parts)
         _, absent = away(index.domains, self._fleet.tables[Kind.NODE], now)
         if self._in_windows is not None:
             absent = np.fmin(absent, cut_off(ports_now, self._in_windows))
-        ports = port_health(index.domains, observations, ports_now, absent, _read(self._fleet.tables[Kind.FLOW]))
-        ports.transit = self._placing.transit
+        flows_read = _read(self._fleet.tables[Kind.FLOW])
+        ports = port_health(index.domains, observations, ports_now, absent, flows_read, self._placing.transit)
         nodes, silent = self._fleet.tables[Kind.NODE], observations.get(SymptomType.AGENT_SILENT)
         gone = away_unread(nodes, now)
         if silent is not None:

@@ -187,15 +187,17 @@ def _chosen(
     best, mine = _named(best, hypotheses, SURE * total, top)
     near = [h for h in hypotheses if h not in mine and h.score >= top - AMBIGUOUS]
     ends = [h for h in near if h.mode.domain in ENDS and best.mode.domain in ENDS]
-    if best.mode is BETWEEN_LEAVES:  # no cable is sure with more than are named
+    if any(h.mode is BETWEEN_LEAVES for h in (best, *ends)):  # no cable is sure with more than are named
         ends = [h for h in ends if h.score >= best.score - log(2)][: IN_SERIES - 1]
     same_end = mine + [h for h in ends if np.array_equal(h.rows, best.rows)]
     if _mass(same_end, top) < SURE * total:
         # of many parts of a plane none is likely, but that it is one of them is
         whole = [h for h in hypotheses if h.mode.domain in WHOLE and len(h.rows) >= LEAST[h.mode.domain]]
         wide = max(whole, key=lambda h: h.score, default=best)
-        above = [h for h in hypotheses if h.mode.domain not in ENDS and np.isin(h.rows, wide.rows).all()]
-        if best.mode.domain not in ENDS or _mass(same_end, top) < _mass(above, top):
+        above = [h for h in hypotheses if h.mode.domain not in ENDS or h.mode is BETWEEN_LEAVES]
+        above = [h for h in above if np.isin(h.rows, wide.rows).all()]
+        others = [h for h in above if h not in same_end]
+        if best.mode.domain not in ENDS or _mass(same_end, top) < _mass(others, top):
             best, near = wide, []
             mine = above if best.mode.domain in WHOLE else [best]
     return best, mine, mine if best.mode.domain in WHOLE else same_end, near

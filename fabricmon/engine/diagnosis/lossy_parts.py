@@ -138,7 +138,7 @@ def _between_leaves(here: PortsInPlace) -> list[LossyPart]:
     shows = here.shows & here.mapped & ~(here.ratio >= NO_PEER)
     leaf, every = here.ids["leaf"], here.mapped & (here.ids["leaf"] >= 0)
     got, count, size = _receivers(here, every, shows), int(shows.sum()), int(here.mapped.sum())
-    if here.transit is None or not count or not got.any() or (here.ids["plane"][here.mapped] >= 0).any():
+    if (cables := _cables(here)) is None or not count or not got.any():
         return []
     again, mode = _again(here, shows), BETWEEN_LEAVES
     surprise = again + _surprise(count, size, min(BACKGROUND, 5 * here.false))
@@ -148,8 +148,13 @@ def _between_leaves(here: PortsInPlace) -> list[LossyPart]:
         most = min(most, _of_one_port(here, shows, shows, size))
     return [
         LossyPart(mode, group, max(surprise, sure) + min(where, most) - mode.cost, here.rows[shows])
-        for group, where in on_a_cable(here.transit, leaf, every, shows & every, got)
+        for group, where in on_a_cable(cables, leaf, every, shows & every, got)
     ]
+
+
+def _cables(here: PortsInPlace) -> LeafCables | None:
+    """Its cables between leaves, if no switch is above these."""
+    return None if (here.ids["plane"][here.mapped] >= 0).any() else here.transit
 
 
 def _surprise(count: int, size: int, background: float) -> float:
@@ -172,7 +177,8 @@ def _whole(here: PortsInPlace) -> list[LossyPart]:
     shows, network = here.shows & here.mapped & ~(here.ratio >= NO_PEER), int(here.ids["network"].max())
     count = int(shows.sum())
     mode = next(mode for mode in GRAY_MODES if mode.domain == "network") if network >= 0 else UNMAPPED_LOSS
-    if count < (LEAST["network"] if network >= 0 else LEAST["leaf"]):
+    least = "leaf" if network < 0 or _cables(here) is not None else "network"
+    if count < LEAST[least]:
         return []
     surprise = _surprise(count, int(here.mapped.sum()), min(BACKGROUND, 5 * here.false)) + _again(here, shows)
     score = max(surprise, _no_error(mode, here, shows, shows)) - mode.cost

@@ -17,6 +17,7 @@ from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.runs import LastParts
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.engine.domains.transit import LeafCables
 from fabricmon.engine.symptoms.rule_state import RuleState
 from fabricmon.fleet.fleet import ANSWERS, PRESENCES
 from fabricmon.fleet.link import INIT, UP
@@ -204,10 +205,11 @@ def waiting_ports(ports: View) -> Mask:
 
 
 def port_health(
-    domains: RowDomains, observations: Observations, ports: View, absent: Floats, flows_read: Floats
-) -> PortHealth:
+    domains: RowDomains, observations: Observations, ports: View, absent: Floats, flows_read: Floats,
+    transit: LeafCables | None = None,
+) -> PortHealth:  # fmt: skip
     """Input of the diagnosis of losses; where none is known, what silent hosts need of it. `absent`: see `away`;
-    `flows_read`: see PortHealth."""
+    `flows_read`, `transit`: see PortHealth."""
     ratio = np.full(len(domains.hosts), np.nan)
     lossy, flows = observations.get(SymptomType.PACKET_LOSS), observations.get(SymptomType.FLOW_LOSS)
     losses = ports.tracks.losses
@@ -229,7 +231,8 @@ def port_health(
     health = PortHealth(
         domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read, domains.rails(),
         islands=domains.islands(), work=_work(ports, len(ratio)), counted=_counts_losses_towards(ports, len(ratio)),
-    )
+        transit=transit,
+    )  # fmt: skip
     if np.isfinite(found.worn).any():  # only what worn ports may account for is bounded by these
         health.lost, health.errors = losses.lost_a_second(len(ratio)), _errors_a_second(ports, found.worn)
     return health
