@@ -114,6 +114,7 @@ class Peers(RowState):
     pausing   share of time it sent PFC pause then, and `usual` the median of its peers
     size      ports at work then, this one included
     evaluated `now` of the last of them, NaN before the first
+    adapter   number of its adapter; below -1 of one of its own, as it is not known; -1 not compared
     in_job    its peers are those of its own job
     across    its rail has few ports: its peers are those of all such rails
     """
@@ -134,6 +135,7 @@ class Peers(RowState):
     low_on_host = per_row(np.int8)
     as_usual = per_row(np.float64, np.nan)
     lone = per_row(np.bool_, False)
+    adapter = per_row(np.int64, -1)
     _windows = per_row(np.uint16)
     _beside_windows = per_row(np.uint16)
     _recent = per_row(np.float32, np.nan)
@@ -145,7 +147,6 @@ class Peers(RowState):
     _parts = per_row(np.int16)
     _missing = per_row(np.float32)
     _task = per_row(np.int64, -1)
-    _adapter = per_row(np.int64, -1)
     _mean = per_row(np.float32, np.nan)  # x / median on average, also since it began to carry less
 
     def __init__(self, capacity: int) -> None:
@@ -196,8 +197,8 @@ class Peers(RowState):
         for learned in (self._learned, self._parts):
             learned[:n][self._task[:n] != task] = 0  # its peers are others
         self._task[:n] = task
-        self._adapter[rows] = np.where(adapter[rows] >= 0, adapter[rows], -1 - rows)  # unknown: one of its own
-        order = np.lexsort((self._adapter[rows], key))  # the ports of an adapter side by side
+        self.adapter[rows] = np.where(adapter[rows] >= 0, adapter[rows], -2 - rows)  # unknown: one of its own
+        order = np.lexsort((self.adapter[rows], key))  # the ports of an adapter side by side
         rows, key = rows[order], key[order]
         starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
         group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
@@ -226,7 +227,7 @@ class Peers(RowState):
         rows, group, turn, share = rows[kept], group[kept], turn[kept], share[kept]
         if not len(rows):
             return
-        adapter = self._adapter[rows]
+        adapter = self.adapter[rows]
         now, pressure = read.now, read.pressure
         pausing = np.nan_to_num(pressure.pausing.latest[0, rows].astype(np.float64))
         usual, spread = middle_of(group, share)

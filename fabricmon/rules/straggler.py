@@ -18,6 +18,8 @@ from fabricmon.units import Duration
 
 KEEP_UP = 0.75
 """Share of the other ports of a host that keep up, from which a slow one is slow by itself (design choice)."""
+NEARLY = 1e-6
+"""By which sums of parts of adapters differ from whole numbers."""
 
 
 class StragglerParams(RuleParams, frozen=True):
@@ -49,7 +51,8 @@ def test(view: View, params: StragglerParams) -> Outcome:
     read = view.tracks.pressure.traffic.known(n, view.now)
     compared = (peers.seen[:n] == WINDOWS) & (view.now - peers.evaluated[:n] <= 2 * EVERY)
     known = view.present & read & (compared | idle | _without_work(view))
-    severity = np.where(fire & _alone_on_its_host(view, low, params), Severity.WARNING.rank, Severity.INFO.rank)
+    alone = _alone_on_its_host(view, fire, low, params) if fire.any() else fire
+    severity = np.where(alone, Severity.WARNING.rank, Severity.INFO.rank)
     return Outcome(
         fire=fire, clear=~fire & (idle | (low <= params.calm)), known=known, value=_ratio(view),
         severity=severity.astype(np.int8), nearing=low > params.calm,
@@ -70,41 +73,56 @@ def _ratio(view: View) -> NDArray[np.float64]:
         return np.asarray(peers.share[: view.n] / peers.median[: view.n], np.float64)
 
 
-def _alone_on_its_host(view: View, low: NDArray[np.int8], params: StragglerParams) -> NDArray[np.bool_]:
-    """Rows of which KEEP_UP of the other ports of the host keep up with their peers and carry what they usually do, and
-    that carry less than usual themselves, in relation to how those changed, or have a known job: what slows a host
-    slows them all, and what has other work is a host of another job, on all its ports. Or rows that carry less than
-    these others, as their peers do not: that needs no past. Or the only port of a host at work, if it carries less than
-    usual while no port of another host carries other than usual: work that changes is that of two hosts at least."""
-    peers, node, n = view.tracks.peers, view.node, view.n
-    of_own = peers.of_own[:n]
-    at_work = (node >= 0) & view.present & (peers.seen[:n] == WINDOWS)
-    at_work &= view.now - peers.evaluated[:n] <= 2 * EVERY
-    hosts = int(node.max(initial=-1)) + 2  # the last is that of free rows: -1
+def _alone_on_its_host(
+    view: View, fire: NDArray[np.bool_], low: NDArray[np.int8], params: StragglerParams
+) -> NDArray[np.bool_]:
+    """Rows that fire of which KEEP_UP of the other ports of the host keep up with their peers and carry what they
+    usually do, and that carry less than usual themselves, in relation to how those changed, or have a known job: what
+    slows a host slows them all, and what has other work is a host of another job, on all its ports. Or rows that carry
+    less than these others, as their peers do not: that needs no past. Or the only adapter of a host at work, if it
+    carries less than usual while no port of another host carries other than usual: work that changes is that of two
+    hosts at least. A port of the same adapter that does not keep up is no other port: it is the same fault."""
+    peers = view.tracks.peers
+    rows, host = _on_their_hosts(view, fire)
+    rows = rows[(view.now - peers.evaluated[rows] <= 2 * EVERY) | fire[rows]]
+    host, low, of_own = host[rows], low[rows], peers.of_own[rows].astype(np.float64)
+    hosts, adapter = int(host.max(initial=-1)) + 1, np.unique(peers.adapter[rows], return_inverse=True)[1]
     unchanged = (low <= params.calm) & (np.abs(of_own - 1.0) <= CHANGED)
-    fine = np.bincount(node[at_work & unchanged], minlength=hosts)
-    every = np.bincount(node[at_work], minlength=hosts)
-    carried = np.minimum(of_own, 1.0)
-    total = np.bincount(node[at_work], carried[at_work], hosts)[node] - np.where(at_work, carried, 0.0)
-    others = total / np.maximum(1, every[node] - at_work)
-    other_than_usual = peers.in_job[:n] | (of_own < (1.0 - GAP_OWN) * others)
-    needed = np.maximum(1.0, KEEP_UP * (every[node] - 1))
-    beside = (low <= params.calm) & (peers.of_host[:n] >= 1.0 - CHANGED)
-    keep_up = np.bincount(node[at_work & beside], minlength=hosts)
-    slower = (peers.low_on_host[:n] >= params.windows) & (keep_up[node] >= needed)
-    only = (every[node] == 1) & peers.lone[:n] & (of_own < 1.0 - GAP_OWN)
-    return np.asarray((node >= 0) & (slower | only | (other_than_usual & (fine[node] >= needed))))
+
+    def of_others(value: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Sum over the host without the ports of its own adapter that do not keep up."""
+        own = np.bincount(adapter, np.where(unchanged, 0.0, value))[adapter]
+        return np.asarray(np.bincount(host, value, hosts)[host] - own)
+
+    others = of_others(np.ones(len(rows)))
+    carried = of_others(np.minimum(of_own, 1.0)) / np.maximum(1.0, others)
+    other_than_usual = peers.in_job[rows] | (of_own < (1.0 - GAP_OWN) * carried)
+    needed = np.maximum(1.0, KEEP_UP * others)
+    beside = (low <= params.calm) & (peers.of_host[rows] >= 1.0 - CHANGED)
+    slower = (peers.low_on_host[rows] >= params.windows) & (np.bincount(host, beside, hosts)[host] >= needed)
+    only = (others == 0) & peers.lone[rows] & (of_own < 1.0 - GAP_OWN)
+    found = np.zeros(view.n, np.bool_)
+    found[rows] = slower | only | (other_than_usual & (np.bincount(host, unchanged, hosts)[host] >= needed))
+    return np.asarray(fire & found)
+
+
+def _on_their_hosts(view: View, fire: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+    """Rows at work on the hosts of rows that fire; and of all rows the number of the host."""
+    node = view.node
+    hosts = np.zeros(int(node.max(initial=-1)) + 2, np.bool_)  # the last is that of free rows: -1
+    hosts[node[fire]], hosts[-1] = True, False
+    return np.flatnonzero(hosts[node] & (view.tracks.peers.seen[: view.n] == WINDOWS) & view.present), node
 
 
 def _with_their_host(view: View, fire: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Rows whose host is slow on most of its ports: without known jobs the host of another job."""
-    peers, node = view.tracks.peers, view.node
-    hosts = np.zeros(int(node.max(initial=-1)) + 1, np.bool_)
-    hosts[node[fire]] = True
-    rows = np.flatnonzero((node >= 0) & hosts[node] & (peers.seen[: view.n] == WINDOWS) & view.present)
-    at_work = np.bincount(node[rows], minlength=len(hosts))
-    slow = np.bincount(node[rows], 2 * peers.low[rows] >= WINDOWS, minlength=len(hosts))
-    whole = (at_work > 1) & (2 * slow > at_work)
+    """Rows whose host is slow on most of its adapters: without known jobs the host of another job."""
+    peers = view.tracks.peers
+    rows, node = _on_their_hosts(view, fire)
+    hosts = int(node.max(initial=-1)) + 1
+    _, of, ports = np.unique(peers.adapter[rows], return_inverse=True, return_counts=True)
+    at_work = np.bincount(node[rows], 1.0 / ports[of], hosts)
+    slow = np.bincount(node[rows], (2 * peers.low[rows] >= WINDOWS) / ports[of], hosts)
+    whole = (at_work > 1.5) & (slow > at_work / 2 + NEARLY)
     return np.asarray(fire & whole[node] & ~peers.in_job[: view.n])
 
 

@@ -283,3 +283,36 @@ def test_the_only_adapter_of_a_host_is_a_warning_where_no_other_host_has_other_w
     work(ports, share, 30)
     (symptom,) = [one for one in ports.open("straggler") if one.component.node == "host-003"]
     assert symptom.severity == severity
+
+
+@pytest.mark.parametrize("slow", [(2, 3), (2,)])
+def test_the_ports_of_an_adapter_that_is_slow_are_one_slow_adapter(slow: tuple[int, ...]) -> None:
+    """Of two adapters with two ports each one keeps up: that is all of the others, not two of three ports."""
+    ports = Ports(hosts=32, nics=4)
+    job_of_sixteen(ports)
+    domains = ports.fleet.tables[Kind.PORT].domains
+    assert domains is not None
+    ids = ports.fleet.tables[Kind.PORT].ids  # host-003/mlx5_2/1
+    of_two = [f"{component.node} {int(str(component)[-3]) // 2}" for component in ids]
+    domains.ids["nic"] = np.unique(of_two, return_inverse=True)[1].astype(np.int32)
+    share = np.full((32, 4), 0.6)
+    share[5, list(slow)] = 0.3
+    work(ports, share, 30)
+    assert {(str(s.component), str(s.severity)) for s in ports.open("straggler")} == {
+        (f"host-005/mlx5_{nic}/1", "warning") for nic in slow
+    }
+
+
+def test_a_host_of_one_adapter_with_two_ports_is_no_whole_host() -> None:
+    """One adapter is slow on both ports as on its only one: that is no host with other work."""
+    ports, share = Ports(hosts=24, nics=2), np.full((24, 2), 0.5)
+    domains = ports.fleet.tables[Kind.PORT].domains
+    assert domains is not None
+    hosts = [component.node for component in ports.fleet.tables[Kind.PORT].ids]
+    domains.ids["nic"] = np.unique(hosts, return_inverse=True)[1].astype(np.int32)
+    work(ports, share, 40)
+    share[3] *= 0.4
+    work(ports, share, 30)
+    assert {(str(s.component), str(s.severity)) for s in ports.open("straggler")} == {
+        (f"host-003/mlx5_{nic}/1", "warning") for nic in range(2)
+    }
