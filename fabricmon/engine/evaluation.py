@@ -36,7 +36,7 @@ from fabricmon.engine.diagnosis.row_conditions import (
 )
 from fabricmon.engine.diagnosis.runs import LastParts
 from fabricmon.engine.diagnosis.silence_rate import SilenceRate
-from fabricmon.engine.diagnosis.slowed import with_slowed
+from fabricmon.engine.diagnosis.slowed import PastFailures, with_slowed
 from fabricmon.engine.diagnosis.symptom_index import TABLES, SymptomIndex, observations_of, rule_states_by_type
 from fabricmon.engine.diagnosis.unmapped_maintenance import UnmappedMaintenance, unknown_components
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
@@ -95,7 +95,7 @@ class Evaluation:
         self._events, self._failures = events, rule_states.failures
         self._lookup = ClaimLookup(fleet, rule_states, placing)
         self._silence, self._common_causes, self._dead = SilenceRate(), CommonCauses(), DeadHosts()
-        self._exchanging = ExchangingHosts()
+        self._exchanging, self._past_failures = ExchangingHosts(), PastFailures()
         self._last_diagnosis, self._parts, self._unmapped = LastDiagnosis(), LastParts(), UnmappedMaintenance()
         self._readings = CurrentReadings(rule_states)
         self._notices = Notices(fabric, fleet, self._lookup, self._readings.of)
@@ -265,14 +265,21 @@ class Evaluation:
         witnessed = partial(index.witnessed, restored=self._situation.together)
         verdicts, managers = of_subnet_managers(verdicts, waiting_ports(ports_now), index.domains, self._fabric)
         verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now) + managers
-        placed = self._fleet.tables[Kind.PORT].domains
-        jobs = placed.ids.get("job") if placed is not None else None
-        announced = fell_in_windows(ports_now, self._in_windows, absent)
-        verdicts = with_dark_hosts(verdicts, index.domains)
-        as_usual = ports_now.tracks.peers.as_usual[: ports_now.n]
-        verdicts = with_slowed(verdicts, index.domains, jobs, announced, as_usual)
+        verdicts = self._without_slowed(with_dark_hosts(verdicts, index.domains), index.domains, absent)
         verdicts = self._unmapped.applied(verdicts, unknown, index.domains)
         return verdicts, observations, held_up
+
+    def _without_slowed(
+        self, verdicts: Sequence[FaultVerdict], domains: RowDomains, absent: Floats
+    ) -> list[FaultVerdict]:
+        """The verdicts, without adapters that carry less as ports that they talk to failed."""
+        ports = self._views.of(Kind.PORT)
+        placed = ports.table.domains
+        jobs = placed.ids.get("job") if placed is not None else None
+        announced = fell_in_windows(ports, self._in_windows, absent)
+        generation = ports.table.generation[: ports.n]
+        failed, announced = self._past_failures.update(verdicts, domains, announced, generation)
+        return with_slowed(verdicts, domains, jobs, announced, ports.tracks.peers.as_usual[: ports.n], failed)
 
     def _silent_hosts(
         self, index: SymptomIndex, observations: Observations, ports: PortHealth, seen: Observation | None

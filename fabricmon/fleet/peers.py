@@ -55,6 +55,8 @@ FORGOTTEN = 300.0
 CHANGED = 0.2
 """Share by which a port carries more or less than usual when the work of its host changed (design choice): it shows
 nothing about others then."""
+PAUSED = 1.5
+"""Windows without work from which on it paused: one of them at least, as windows are EVERY apart but for a tick."""
 USUAL = 360
 """Windows over which the usual share of a port is averaged, an hour: a lasting change of the work is the usual share
 after that, while fail-slow episodes last minutes (docs/methods.md#straggler)."""
@@ -146,6 +148,7 @@ class Peers(RowState):
     _part_lately = per_row(np.float32)
     _parts = per_row(np.int16)
     _missing = per_row(np.float32)
+    _missing_before = per_row(np.float32)  # a window ago
     _task = per_row(np.int64, -1)
     _mean = per_row(np.float32, np.nan)  # x / median on average, also since it began to carry less
 
@@ -298,11 +301,14 @@ class Peers(RowState):
         return np.asarray(less | (self._parts[rows] < WINDOWS))
 
     def _sum_up(self, rows: Numbers, carried: Floats, stale: Bools, now: float) -> None:
-        """Page's sum of what each carries less than usual (1), and when it was nought last."""
-        missing = np.where(stale, 0.0, self._missing[rows]) + (1.0 - GAP_OWN / 2) - carried
-        self._missing[rows] = missing = np.maximum(missing, 0.0)
-        before = np.where(stale, np.nan, self.as_usual[rows])
-        self.as_usual[rows] = np.where(missing == 0.0, now, before)
+        """Page's sum of what each carries less than usual (1), and when it was nought last. Of a pause of the work the
+        windows before and after it, which are in part idle, do not count."""
+        paused = ~stale & (now - self.evaluated[rows] > PAUSED * EVERY)
+        before = np.where(paused, self._missing_before[rows], np.where(stale, 0.0, self._missing[rows]))
+        missing = np.maximum(0.0, before + np.where(paused, 0.0, (1.0 - GAP_OWN / 2) - carried))
+        self._missing_before[rows], self._missing[rows] = before, missing
+        as_usual = np.where(stale, np.nan, self.as_usual[rows])
+        self.as_usual[rows] = np.where(missing == 0.0, now, as_usual)
 
     def _against_own(self, rows: Numbers, ratio: Floats, stale: Bools) -> tuple[Floats, Floats, Floats]:
         """Share divided by median over the last WINDOWS windows, as a share of what it usually is, and that; 1 while

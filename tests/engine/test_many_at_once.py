@@ -16,7 +16,7 @@ from fabricmon.engine.diagnosis.gray import gray
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, PARTIAL_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.runs import parts
-from fabricmon.engine.diagnosis.slowed import with_slowed
+from fabricmon.engine.diagnosis.slowed import PastFailures, with_slowed
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, switch_gain, with_their_switch
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
@@ -456,6 +456,42 @@ def test_a_job_that_lost_a_peer_is_slow_by_that() -> None:
     assert len(with_slowed([down, late], domains, jobs)) == 2, "another rail of the job"
     assert len(with_slowed([late], domains, jobs, announced)) == 1, "another rail of the job"
     assert len(with_slowed([down, replace(late, explained={SymptomType.STRAGGLER: np.array([3])})], domains, jobs)) == 1
+
+
+def test_a_port_that_began_to_carry_less_with_a_failure_is_slow_by_it_however_late_it_counts() -> None:
+    """Its average falls slowly, and the failure may be over by then."""
+    domains, slow = of_hosts(8, 2), next(mode for mode in MODES if mode.name == "NIC slower than its peers")
+    (down,), one_job = broken([1], [100.0]), np.zeros(16, np.int32)
+    late = FaultVerdict((slow,), 4, 0.6, 0.6, 5.0, {SymptomType.STRAGGLER: np.array([4])}, 900.0, {}, (), None)
+    none, generation = np.full(16, np.nan), np.zeros(16, np.int64)
+    for as_usual, left in ((75.0, 2), (80.0, 1), (150.0, 1), (155.0, 2)):
+        began = np.full(16, as_usual)
+        assert len(with_slowed([down, late], domains, one_job, None, began)) == left
+        past = PastFailures()
+        past.update([down], domains, none, generation)
+        failed, announced = past.update([late], domains, none, generation)
+        assert len(with_slowed([late], domains, one_job, announced, began, failed)) == left - 1, "it is over"
+        other, _ = past.update([late], domains, none, generation + (np.arange(16) == 1))
+        assert len(with_slowed([late], domains, one_job, announced, began, other)) == 1, "that row is another port"
+        past.update([], domains, np.where(np.arange(16) == 1, 100.0, np.nan), generation)
+        failed, announced = past.update([late], domains, none, generation)
+        assert len(with_slowed([late], domains, one_job, announced, began)) == left - 1, "maintenance that is over"
+    own = PastFailures()
+    failed, announced = own.update(broken([4], [100.0]), domains, none, generation)
+    assert len(with_slowed([late], domains, one_job, announced, np.full(16, 110.0), failed)) == 1, "its own link fell"
+
+
+@pytest.mark.parametrize(("others", "left"), [(0, 2), (1, 2), (2, 1), (4, 1)])
+def test_the_other_adapters_of_a_host_spare_none_where_those_of_other_hosts_are_spared(others: int, left: int) -> None:
+    """Each adapter talks to hosts of its own: of each host one port has less to do."""
+    domains, slow = of_hosts(8, 2), next(mode for mode in MODES if mode.name == "NIC slower than its peers")
+    (down,), one_job = broken([1], [100.0]), np.zeros(16, np.int32)
+    late = FaultVerdict((slow,), 4, 0.6, 0.6, 5.0, {SymptomType.STRAGGLER: np.array([4])}, 250.0, {}, (), None)
+    as_usual = np.full(16, 240.0)
+    as_usual[[1, 4, *(6 + 2 * at for at in range(others))]] = 120.0
+    assert len(with_slowed([down, late], domains, one_job, None, as_usual)) == left
+    as_usual[[7 + 2 * at for at in range(others)]] = 120.0
+    assert len(with_slowed([down, late], domains, one_job, None, as_usual)) == 2, "the whole hosts have less to do"
 
 
 def test_beginnings_of_groups_are_rare_though_single_hosts_restart() -> None:

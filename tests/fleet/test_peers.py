@@ -362,6 +362,21 @@ def test_what_a_port_lost_is_no_part_of_what_is_usual_for_it_while_little_is_kno
     assert rails.peers.of_own[2] == pytest.approx(0.68, abs=0.02)
 
 
+def test_a_window_in_which_the_work_pauses_is_none_in_which_a_port_carries_less() -> None:
+    """A checkpoint: the windows before and after it are in part idle. What falls later began then."""
+    rails = Rails(16, 1)
+    for share in (0.5,) * 20 + (0.1,) + (0.0,) * 6 + (0.2,) + (0.5,) * 3:
+        rails.set([share if row == 4 else 0.5 for row in range(16)], [0.0] * 16)
+        rails.window()
+    peers = rails.peers
+    usual = float(peers.as_usual[4])
+    assert usual == float(peers.evaluated[4])
+    for _ in range(12):
+        rails.set([0.2 if row == 4 else 0.5 for row in range(16)], [0.0] * 16)
+        rails.window()
+    assert float(peers.as_usual[4]) == usual
+
+
 @pytest.mark.parametrize(("part", "low"), [(0.65, True), (0.8, False)])
 def test_a_port_whose_windows_differ_as_its_peers_do_is_low_by_its_average(part: float, low: bool) -> None:
     """Work comes in pulses, of which a window has more or fewer."""
