@@ -57,6 +57,9 @@ CHANGED = 0.2
 nothing about others then."""
 PAUSED = 1.5
 """Windows without work from which on it paused: one of them at least, as windows are EVERY apart but for a tick."""
+SWING = 3
+"""Windows over which a port that carries less than usual must carry less than its peers, too (design choice): loads go
+up and down within half a minute, so that one of three windows may reach what peers carry. Few, as it must end soon."""
 USUAL = 360
 """Windows over which the usual share of a port is averaged, an hour: a lasting change of the work is the usual share
 after that, while fail-slow episodes last minutes (docs/methods.md#straggler)."""
@@ -147,6 +150,7 @@ class Peers(RowState):
     _part = per_row(np.float32)  # x / the least of another adapter, as it usually is and over the last WINDOWS windows
     _part_lately = per_row(np.float32)
     _parts = per_row(np.int16)
+    _ratio = per_row(np.float32, np.nan)  # x / median over the last SWING windows
     _missing = per_row(np.float32)
     _missing_before = per_row(np.float32)  # a window ago
     _task = per_row(np.int64, -1)
@@ -242,11 +246,10 @@ class Peers(RowState):
             here = np.isin(turn, paused)
             rests[here], jitter[here] = middle_of(group[here], pausing[here])
         self._sum_up(rows, np.where(self._learned[rows] >= WINDOWS, share / usual / own, 1.0), stale, now)
-        slower, fell = share < (1.0 - GAP) * usual, self._fell(rows, share)
+        slower, fell = self._slower(rows, share / usual), self._fell(rows, share)
         beside = self._beside(rows, group, share, stale, read)
         beside = of_few(beside & (slower | (fell & (against < 1.0 - CHANGED))), group, adapter)
-        changed = slower & fell & (share < (1.0 - GAP) * own * usual)
-        changed &= _low(against, *middle_of(group, against), Z_OWN, GAP_OWN)
+        changed = slower & fell & _low(against, *middle_of(group, against), Z_OWN, GAP_OWN)
         of_late = slower & _low(recent, *middle_of(group, recent), Z_OWN, GAP_OWN) & (fell | self._always(rows, own))
         slow = of_few(_low(share, usual, spread), group, adapter) | of_few(of_late, group, adapter)
         other = np.abs(against - 1.0) > CHANGED
@@ -265,7 +268,7 @@ class Peers(RowState):
 
     def _beside(self, rows: Numbers, group: Numbers, share: Floats, stale: Bools, read: Read) -> Bools:
         """Which carry less than the other adapters of their host, as their peers do not; these alike, or it is known
-        what part it had."""
+        what part it had. Or less of what these carry than they had, as their peers do not."""
         low, ratio = np.zeros(len(rows), np.bool_), np.ones(len(rows))
         if self._siblings is not None:
             near = self._siblings.of(rows)
@@ -277,10 +280,21 @@ class Peers(RowState):
                 middle, spread = middle_of(group[at], found[at])
                 low[at] = _low(found[at], middle, spread, Z_OWN, GAP_OWN) & (spread <= ALIKE * middle)
                 ratio[at] = found[at] / middle
-            self._learn_part(rows, found, low, stale)
-            low &= alike | (self._parts[rows] >= WINDOWS)
+            less = self._less_part(rows, group, known & ~stale)
+            self._learn_part(rows, found, low | less, stale)
+            low = less | (low & (alike | (self._parts[rows] >= WINDOWS)))
         recent = np.where(stale, ratio, self.of_host[rows])
         self.of_host[rows] = recent + (ratio - recent) * RECENT
+        return low
+
+    def _less_part(self, rows: Numbers, group: Numbers, known: Bools) -> Bools:
+        """Which had lately less of what their host carries than they usually have, as their peers had not."""
+        low = np.zeros(len(rows), np.bool_)
+        known = known & (self._parts[rows] >= WINDOWS)
+        at = np.flatnonzero(known & (np.bincount(group, known)[group] >= LEAST_HOSTS))
+        if len(at):
+            part = (self._part_lately[rows[at]] / self._part[rows[at]]).astype(np.float64)
+            low[at] = _low(part, *middle_of(group[at], part), Z_OWN, GAP_OWN)
         return low
 
     def _learn_part(self, rows: Numbers, part: Floats, low: Bools, stale: Bools) -> None:
@@ -320,6 +334,12 @@ class Peers(RowState):
         known = learned >= WINDOWS
         own = np.where(known, self.own[rows], 1.0).astype(np.float64)
         return np.where(known, recent / own, 1.0), own, recent
+
+    def _slower(self, rows: Numbers, ratio: Floats) -> Bools:
+        """Which carry less than their peers over the last windows, SWING of them: the load of one goes up and down."""
+        before = np.where(self._learned[rows] > 0, self._ratio[rows], ratio).astype(np.float64)
+        self._ratio[rows] = lately = before + (ratio - before) * (2.0 / (SWING + 1))
+        return np.asarray(lately < 1.0 - GAP)
 
     def _always(self, rows: Numbers, own: Floats) -> Bools:
         """Which carry so much less than their peers as long as is known, or of which nothing is known yet: of others

@@ -152,7 +152,7 @@ def evidence(view: View, row: int, params: StragglerParams) -> tuple[Evidence, .
     if peers.low_on_host[row] >= params.windows:
         of_host = f"{float(peers.of_host[row]):.0%}"
         text = f"{of_host} of what another adapter of its host carries at least, in relation to its peers"
-        formula = f"below their median by {Z_OWN:g} x max(1.4826 MAD, 2 %) and {GAP_OWN:.0%}"
+        formula = f"it, or its share of usual, below their median by {Z_OWN:g} x max(1.4826 MAD, 2 %) and {GAP_OWN:.0%}"
         found.append(reading(text, formula))
     if peers.pausing[row] > peers.usual[row] + GAP / 2:
         text = f"PFC pause sent for {peers.pausing[row]:.0%} of the time, its peers {peers.usual[row]:.0%}"

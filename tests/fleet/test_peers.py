@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fabricmon.fleet import link
-from fabricmon.fleet.peers import EVERY, FORGOTTEN, LEAST, LEAST_HOSTS, RECENT, TURNS, WINDOWS, Peers
+from fabricmon.fleet.peers import EVERY, FORGOTTEN, LEAST, LEAST_HOSTS, RECENT, SWING, TURNS, WINDOWS, Peers
 from fabricmon.fleet.tracks import Tracks
 from fabricmon.model import Kind
 from fabricmon.topology.domains import assign
@@ -59,9 +59,11 @@ class Rails:
         self.table.domains.ids["job"] = ids
 
 
-def lows(share: list[float], pausing: list[float], beside: list[float], recent: list[float]) -> list[bool]:
+def lows(
+    share: list[float], pausing: list[float], beside: list[float], recent: list[float], newest: list[float]
+) -> list[bool]:
     """Which ports of one group at work are low; `beside`: what another port of their hosts carries at least, NaN
-    without two others; `recent`: the average of share / median."""
+    without two others; `recent`: the average of share / median, `newest`: that of SWING windows."""
     usual, rests = statistics.median(share), statistics.median(pausing)
     spread = 1.4826 * statistics.median(abs(x - usual) for x in share)
     jitter = 1.4826 * statistics.median(abs(x - rests) for x in pausing)
@@ -73,11 +75,11 @@ def lows(share: list[float], pausing: list[float], beside: list[float], recent: 
         middle = statistics.median(of_host.values())
         apart = max(1.4826 * statistics.median(abs(x - middle) for x in of_host.values()), 0.02 * middle)
         for at, x in of_host.items() if apart <= 0.05 * middle else ():
-            slower[at] = middle - x > 6.0 * apart and x < 0.75 * middle and share[at] < 0.92 * usual
+            slower[at] = middle - x > 6.0 * apart and x < 0.75 * middle and newest[at] < 0.92
     mean = statistics.median(recent)
     around = max(1.4826 * statistics.median(abs(x - mean) for x in recent), 0.02 * mean)
     of_late = [mean - x > 6.0 * around and x < 0.75 * mean for x in recent]
-    lately = [late and x < 0.92 * usual for late, x in zip(of_late, share, strict=True)]
+    lately = [late and x < 0.92 for late, x in zip(of_late, newest, strict=True)]
     few = [found for found in (low, pauses, slower, lately) if sum(found) <= max(1.0, 0.1 * len(found))]
     return [any(found[at] for found in few) for at in range(len(share))]
 
@@ -93,6 +95,7 @@ def test_windows_of_random_shares(seed: int) -> None:
     seen: defaultdict[int, list[bool]] = defaultdict(list)
     usual = dict.fromkeys(rows, math.nan)
     recent: dict[int, float] = {}
+    newest: dict[int, float] = {}
     rails.advance()
     for _ in range(WINDOWS + 1):  # as long as no past counts
         odd = [rng.random() < (0.9 if row in (3, 30) else 0.02) for row in rows]
@@ -116,10 +119,12 @@ def test_windows_of_random_shares(seed: int) -> None:
             beside = [min(carried) if len(carried) > 1 else math.nan for carried in others]
             middle = statistics.median(shown[0][r] for r in works)
             for r in works:
-                before = recent[r] if len(seen[r]) > 1 else shown[0][r] / middle  # without that in which work began
-                recent[r] = before + (shown[0][r] / middle - before) * RECENT
-            late = [recent[r] for r in works]
-            for row, low in zip(works, lows([shown[0][r] for r in works], paused, beside, late), strict=True):
+                of_median = shown[0][r] / middle
+                for mean, weight in ((recent, RECENT), (newest, 2 / (SWING + 1))):
+                    before = mean[r] if len(seen[r]) > 1 else of_median  # without the window in which work began
+                    mean[r] = before + (of_median - before) * weight
+            late, new = [recent[r] for r in works], [newest[r] for r in works]
+            for row, low in zip(works, lows([shown[0][r] for r in works], paused, beside, late, new), strict=True):
                 seen[row].append(low)
                 usual[row] = statistics.median(shown[0][r] for r in works)
                 assert rails.peers.size[row] == len(works)
@@ -302,7 +307,7 @@ def test_what_was_seen_before_a_long_rest_belongs_to_another_job(pause: float, s
     rails.advance(pause)
     rails.window()
     assert rails.peers.seen[:8].tolist() == [seen] * 8
-    assert rails.peers.low[0] == (2 if seen > 1 else 0)
+    assert rails.peers.low[0] == (3 if seen > 1 else 0), "its averages are low for a window more"
 
 
 @pytest.mark.parametrize("step", [-3600.0, 2 * EVERY, 86_400.0])
@@ -360,6 +365,46 @@ def test_what_a_port_lost_is_no_part_of_what_is_usual_for_it_while_little_is_kno
         rails.window()
     assert rails.peers.low[2] == WINDOWS
     assert rails.peers.of_own[2] == pytest.approx(0.68, abs=0.02)
+
+
+@pytest.mark.parametrize(("lasts", "found"), [(30, [5]), (5, [])])
+def test_a_port_is_low_by_its_averages_also_where_a_window_reaches_what_its_peers_carry(
+    lasts: int, found: list[int]
+) -> None:
+    """Loads go up and down within half a minute: of what a port lost one of three windows shows nothing. But what was
+    short is over soon."""
+    rails = Rails(24, 1)
+    usual = np.linspace(0.35, 0.65, 24)
+    usual[5] = 0.57
+    for window in range(20 + lasts + 12):
+        share = usual * (1.0 + 0.3 * np.sin(2 * np.pi * (window / 3 + np.arange(24) / 24)))
+        share[5] *= 0.6 if 20 <= window < 20 + lasts else 1.0
+        rails.set(share.tolist(), [0.0] * 24)
+        rails.window()
+        if window >= 20:
+            assert (np.flatnonzero(rails.peers.low[:24] >= 10).tolist() in ([], found)), window
+        if window == 19 + lasts:
+            assert np.flatnonzero(rails.peers.low[:24] >= 10).tolist() == found
+
+
+@pytest.mark.parametrize(("slow", "found"), [((1,), [(3, 1)]), ((0, 1, 2, 3), [])])
+def test_a_port_that_loses_its_part_of_its_host_is_low_among_hosts_that_lost_work(
+    slow: tuple[int, ...], found: list[tuple[int, int]]
+) -> None:
+    """The ports of a rail differ, and a sixth of the hosts have half of their work since others died: neither the rail
+    nor what each carried before shows one that is slow, but the other adapters of its host do."""
+    rails, random = Rails(32, 4), np.random.default_rng(6)
+    share = random.uniform(0.3, 0.7, (32, 4))
+    for _ in range(20):
+        rails.set((share * random.normal(1, 0.02, share.shape)).reshape(-1).tolist(), [0.0] * 128)
+        rails.window()
+    share[10:16] *= 0.5
+    share[3, list(slow)] *= 0.4
+    for _ in range(30):
+        rails.set((share * random.normal(1, 0.02, share.shape)).reshape(-1).tolist(), [0.0] * 128)
+        rails.window()
+    low = rails.peers.low[: rails.n].reshape(32, 4) >= 10
+    assert [(host, nic) for host, nic in np.argwhere(low).tolist()] == found
 
 
 def test_a_window_in_which_the_work_pauses_is_none_in_which_a_port_carries_less() -> None:
