@@ -490,6 +490,8 @@ def test_the_other_adapters_of_a_host_spare_none_where_those_of_other_hosts_are_
     as_usual = np.full(16, 240.0)
     as_usual[[1, 4, *(6 + 2 * at for at in range(others))]] = 120.0
     assert len(with_slowed([down, late], domains, one_job, None, as_usual)) == left
+    jobs = np.where(np.arange(16) < 6, -1, one_job).astype(np.int32)
+    assert len(with_slowed([down, late], domains, jobs, None, as_usual)) == 2, "these are of another job"
     as_usual[[7 + 2 * at for at in range(others)]] = 120.0
     assert len(with_slowed([down, late], domains, one_job, None, as_usual)) == 2, "the whole hosts have less to do"
 

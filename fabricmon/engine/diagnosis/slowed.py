@@ -4,7 +4,7 @@ Method: docs/methods.md#straggler."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -54,10 +54,9 @@ def with_slowed(
     as_usual: Floats | None = None,
     before: Floats | None = None,
 ) -> list[FaultVerdict]:
-    """The verdicts, without adapters that became slow after ports of their rail failed, of their job where it is known:
-    who talked to those has less to do. They are effects; of announced work and of failures that are over they are none
-    of a fault. Not where the other adapters of their host, of whose rails ports failed as well, carry what they did,
-    and those of other hosts do not show that these talk to other hosts by each adapter.
+    """The verdicts, without adapters that became slow as ports of their rail failed, of their job where it is known: who
+    talked to those has less to do. They are effects; of announced work and of failures that are over they are none of a
+    fault. Not those that the other adapters of their host show to have no part in it (`_spared`).
 
     jobs       of the PORT rows, -1 none; None: no job is known
     announced  per PORT row when its link fell last under maintenance, NaN never; None: no port is
@@ -75,15 +74,16 @@ def with_slowed(
             continue
         slow = verdict.explained[SymptomType.STRAGGLER]
         talks = _talks(slow, rails, jobs)
+        spared = partial(_spared, slow, domains=domains, as_usual=as_usual, jobs=jobs)
         after = partial(_after, verdict.onset, began=None if as_usual is None else as_usual[slow])
         for other, rows in failed:
             rows, onset = rows[rows < len(rails)], found[other].onset
             at_once = after(np.array([onset])).any() and talks[rows].any()
-            if at_once and not _spared(slow, rows, domains, as_usual, onset):
+            if at_once and not spared(rows, at=onset):
                 found[other] = with_effects(found[other], verdict)
                 gone.add(at)
                 break
-        if (talks & after(fell)).any() or _of_past(slow, talks & after(over), over, domains, as_usual):
+        if (talks & after(fell)).any() or _of_past(slow, talks & after(over), over, spared):
             gone.add(at)
     return [verdict for at, verdict in enumerate(found) if at not in gone]
 
@@ -95,12 +95,10 @@ def _per_row(times: Floats | None, n: int) -> Floats:
     return every
 
 
-def _of_past(slow: Ints, failed: Mask, when: Floats, domains: RowDomains, as_usual: Floats | None) -> bool:
+def _of_past(slow: Ints, failed: Mask, when: Floats, spared: Callable[..., bool]) -> bool:
     """Whether some are slow by a failure that is over: of the ports `failed` at `when`, those of one moment."""
     rows = np.setdiff1d(np.flatnonzero(failed), slow)
-    return any(
-        not _spared(slow, rows[when[rows] == at], domains, as_usual, at) for at in np.unique(when[rows]).tolist()
-    )
+    return any(not spared(rows[when[rows] == at], at=at) for at in np.unique(when[rows]).tolist())
 
 
 def _talks(mine: Ints, rails: Ids, jobs: Ids | None) -> Mask:
@@ -112,10 +110,12 @@ def _talks(mine: Ints, rails: Ids, jobs: Ids | None) -> Mask:
     return np.asarray(alike)
 
 
-def _spared(slow: Ints, failed: Ints, domains: RowDomains, as_usual: Floats | None, at: float) -> bool:
+def _spared(
+    slow: Ints, failed: Ints, domains: RowDomains, as_usual: Floats | None, jobs: Ids | None, at: float
+) -> bool:
     """Whether most other ports of the hosts of some, of rails of which others failed, still carry what they usually do
-    when what failed would show. Not where PARTLY other hosts show the same: a port that began to carry less then,
-    beside most that do not. There each adapter of a host talks to hosts of its own."""
+    when what failed would show. Not where PARTLY other hosts of its job, or of none as it, show the same: a port that
+    began to carry less then, beside most that do not. There each adapter of a host talks to hosts of its own."""
     if as_usual is None:
         return False
     n = min(len(as_usual), len(domains.port.ids["host"]))
@@ -123,6 +123,8 @@ def _spared(slow: Ints, failed: Ints, domains: RowDomains, as_usual: Floats | No
     near = np.isin(domains.rails()[:n], domains.rails()[failed]) & (hosts >= 0) & np.isfinite(usual)
     less = near & _with(usual, at)
     less[failed[failed < n]] = False
+    if jobs is not None and len(jobs) >= n:
+        less &= np.isin(jobs[:n], jobs[slow])
     mates = near.copy()
     mates[slow[slow < n]] = False
     size = int(hosts.max(initial=-1)) + 1
