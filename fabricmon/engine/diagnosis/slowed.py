@@ -54,9 +54,9 @@ def with_slowed(
     as_usual: Floats | None = None,
     before: Floats | None = None,
 ) -> list[FaultVerdict]:
-    """The verdicts, without adapters that became slow as ports of their rail failed, of their job where it is known: who
-    talked to those has less to do. They are effects; of announced work and of failures that are over they are none of a
-    fault. Not those that the other adapters of their host show to have no part in it (`_spared`).
+    """The verdicts, without adapters that became slow as ports of their rail failed, of their job where it is known:
+    who talked to those has less to do. They are effects, or of announced work and failures that are over. Not those
+    that the other adapters of their host show to have no part in it (`_spared`).
 
     jobs       of the PORT rows, -1 none; None: no job is known
     announced  per PORT row when its link fell last under maintenance, NaN never; None: no port is
