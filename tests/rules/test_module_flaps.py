@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from fabricmon.model import Kind
 from fabricmon.rules.link_flapping import LinkFlappingParams, of_module
 from fabricmon.rules.module_flaps import Down
 from tests.rules.bench_of_ports import Ports
@@ -56,6 +58,36 @@ def test_a_fall_with_ports_of_other_modules_is_not_of_the_module() -> None:
     ports.polls(6)
     assert fall(ports, 0, 1) == set()
     assert fall(ports, 0) == BOTH, "the third at which no other port fell"
+
+
+@pytest.mark.parametrize(
+    ("leaves", "batches", "reported"),
+    [
+        ([0, 1], ["", ""], BOTH),
+        ([0, 0], ["", ""], set()),
+        ([-1, -1], ["", ""], set()),  # they may be of one leaf
+        ([0, 1, 2, 2, 2], ["old", "old", "new", "new", "new"], set()),
+        ([0, 1, 2], ["old", "old", "new"], BOTH),  # what most ports are of takes none along
+    ],
+)
+def test_falls_elsewhere_are_nothing_against_a_module(
+    leaves: list[int], batches: list[str], reported: set[str]
+) -> None:
+    """Two ports of another host fall whenever one of the module does."""
+    batch = {(host, nic): {"firmware": label} for host, label in enumerate(batches) for nic in range(4) if label}
+    module = {(0, nic): batch.get((0, nic), {}) | {"module_serial": "A"} for nic in range(2)}
+    ports = Ports(hosts=len(leaves), nics=4, own=batch | module)
+    domains = ports.fleet.tables[Kind.PORT].domains
+    assert domains is not None
+    domains.ids["leaf"][:] = np.repeat(leaves, 4)
+    ports.polls(30)
+    for nic in (0, 1, 0):
+        ports.flap(0, nic)
+        ports.flap(1, 0)
+        ports.flap(1, 2)
+        ports.polls(6)
+    found = [symptom for symptom in ports.open("link_flapping") if symptom.component.node == ports.node(0)]
+    assert {f"{symptom.rule} {symptom.component.name}" for symptom in found} == reported
 
 
 def test_a_port_that_flaps_alone_takes_its_neighbour_not_along() -> None:
