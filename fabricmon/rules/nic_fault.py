@@ -30,7 +30,7 @@ class NicFaultParams(RuleParams, frozen=True):
     """Limits of nic_fault (docs/methods.md#nic-fault).
 
     missing  time for which a device must be missing (20 s: a driver reload removes the devices for about 15 s)
-    reload   the same when all devices of the node are missing: a driver reload
+    reload   the same when all devices of the node are missing, two or more: a driver reload
     grace    no evaluation for so long after a boot: devices appear one by one
     errors   time after the last unrecoverable error for which a device counts as broken
     hold     the time for which a device must be missing is the hold
@@ -48,6 +48,14 @@ def _missing(view: View) -> NDArray[np.bool_]:
     return view.tracks.facts.hardware[: view.n] & ~view.present & np.isfinite(view.table.gone[: view.n])
 
 
+def _adapters(view: View, hardware: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
+    """Adapters of each node, whatever ports each has."""
+    rows, nic = np.flatnonzero(hardware), view.group("nic")
+    device = np.where(nic[rows] >= 0, nic[rows], -1 - rows)
+    _, first = np.unique(device, return_index=True)
+    return np.bincount(view.node[rows[first]], minlength=nodes)
+
+
 def test(view: View, params: NicFaultParams) -> Outcome:
     n, gone = view.n, view.table.gone[: view.n]
     missing = _missing(view)
@@ -58,7 +66,8 @@ def test(view: View, params: NicFaultParams) -> Outcome:
         nodes = view.node[missing]
         size = np.bincount(view.node[hardware])
         all_gone = np.bincount(nodes, minlength=len(size)) == size
-        fire[missing] &= ~(all_gone[nodes] & (size[nodes] > 1) & (view.now - gone[missing] < params.reload))
+        several = _adapters(view, hardware, len(size)) > 1
+        fire[missing] &= ~(all_gone[nodes] & several[nodes] & (view.now - gone[missing] < params.reload))
     broken = view.present & (view.now - view.tracks.devices.last[:n] <= params.errors)
     fire |= broken
     since[broken] = view.tracks.devices.since[:n][broken]
@@ -137,8 +146,8 @@ RULE = Rule(
     decision=(
         "An adapter counts unrecoverable errors, or the kernel log reports that its firmware or its PCIe function "
         "failed. Or an adapter of this node left its inventory while the node still reports: its counters merely end, "
-        "so no other rule detects it. Not evaluated for two minutes after a boot; if all adapters are missing at once "
-        "a driver is being reloaded, which may take two minutes, too. Adapters that were never seen are not expected."
+        "so no other rule detects it. Not evaluated for two minutes after a boot; if all adapters, two or more, are "
+        "missing at once a driver is being reloaded, which may take two minutes, too. Adapters that were never seen are not expected."
     ),
     action=(
         "Read the kernel log around that time (`dmesg -T | grep -i -e mlx5 -e pcie -e aer`): a firmware fatal error or "

@@ -252,6 +252,26 @@ def test_a_driver_reload_is_no_fault() -> None:
     assert ports.told() <= {"telemetry_quality"}
 
 
+@pytest.mark.parametrize(("adapters", "after"), [(("mlx5_0", "mlx5_0"), 30.0), (("mlx5_0", "mlx5_1"), 130.0)])
+def test_a_single_adapter_that_is_gone_is_no_driver_reload_whatever_ports_it_has(
+    adapters: tuple[str, str], after: float
+) -> None:
+    """Of two adapters that vanish at once the driver may be reloaded."""
+    ports = settle(Ports(hosts=2, nics=2))
+    domains = ports.fleet.tables[Kind.PORT].domains
+    assert domains is not None
+    domains.ids["nic"][:2] = [int(adapter[-1]) for adapter in adapters]
+    domains.ids["nic"][2:] = [2, 3]
+    ports.nics[0] = []
+    ports.enter(0)
+    ports.fleet.tables[Kind.PORT].domains = domains
+    gone = ports.now
+    while not ports.open("nic_fault") and ports.now - gone < 300.0:
+        ports.poll()
+    assert ports.now - gone <= after
+    assert (ports.now - gone > 100.0) is (len(set(adapters)) == 2)
+
+
 def test_all_adapters_gone_for_good_is_a_fault() -> None:
     ports = settle(Ports(hosts=2))
     ports.nics[0] = []
