@@ -14,7 +14,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import LEAK, Mode
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES
-from fabricmon.engine.diagnosis.moments import medians, of_one_moment
+from fabricmon.engine.diagnosis.moments import down_with_others, medians, of_one_moment
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.partial import log_marginal
 from fabricmon.engine.diagnosis.search import NoisyOrProblem, Search
@@ -117,7 +117,7 @@ class Candidates:
             _, owner = np.unique(group, return_inverse=True)
             middle = medians(self.onset[where], owner)[owner]
             near = (self.onset[where] >= middle - mode.together) & (self.before[where] <= middle + mode.together)
-            near &= self._of_one_moment(owner, where)
+            near &= self._of_one_moment(owner, where) & ~self._of_others(mode, owner, where)
             group, where, weight = group[near], where[near], weight[near]
         groups, owner = np.unique(group, return_inverse=True)
         number = np.bincount(owner, minlength=len(groups))
@@ -143,6 +143,17 @@ class Candidates:
             mine = None if place is None else place[where[at] - self.base[silent]]
             kept[at] = of_one_moment(self.onset[where[at]], owner[at], mine)
         return kept
+
+    def _of_others(self, mode: Mode, owner: Ints, where: Ints) -> Mask:
+        """Whether each positive is a link that went down with others than its owner's; what flaps is down at any of
+        its moments."""
+        found, down = np.zeros(len(where), np.bool_), SymptomType.LINK_DOWN
+        if down in self.types and mode.sign is not SymptomType.LINK_FLAPPING:
+            number = self.types.index(down)
+            at = np.flatnonzero(self.kind_of[where] == number)
+            mine, every = where[at], np.sort(self.onset[self.kind_of == number])
+            found[at] = down_with_others(self.onset[mine], self.before[mine], owner[at], every)
+        return found
 
     def _coincidence(self, groups: int, owner: Ints, where: Ints) -> Floats:
         """Nats that each cause costs because symptoms of its types began elsewhere at its moment

@@ -1,4 +1,4 @@
-"""What fell silent at one moment, and what did not (docs/methods.md#one-moment). Pure."""
+"""What fell silent or went down at one moment, and what did not (docs/methods.md#one-moment). Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ UNHEARD = 5.0
 """Seconds without a frame from which an agent is unheard (docs/methods.md#one-moment). Agents send a heartbeat a
 second, so the last ones of hosts that a cut or a lost supply took are nearer to each other, also if some are lost."""
 LEAST = 3
-"""Hosts whose moment is a moment: two may be near each other by chance."""
+"""Hosts or links whose moment is a moment: two may be near each other by chance."""
+TOGETHER = 10.0
+"""Seconds within which links go down together (docs/methods.md#learned-groups): a poll."""
 
 
 def of_one_moment(onset: Floats, owner: Ints, place: Ints | None = None) -> Mask:
@@ -35,6 +37,42 @@ def of_one_moment(onset: Floats, owner: Ints, place: Ints | None = None) -> Mask
     dense = close >= MOSTLY * (high - low + 1)
     between = (place >= (low - 1)[of]) & (place <= (high + 1)[of])
     return np.asarray(kept | ((place >= 0) & dense[of] & between))
+
+
+def down_with_others(onset: Floats, before: Floats, owner: Ints, every: Floats) -> Mask:
+    """Whether each link that went down did so at another moment than most of its owner's, as LEAST elsewhere did: what
+    took these is likelier than its owner. One alone stays its owner's: it was read late.
+
+    before  from when on each may have begun
+    every   sorted onsets of all links that are down
+    """
+    if not len(onset):
+        return np.zeros(0, np.bool_)
+    _, of = np.unique(owner, return_inverse=True)
+    order = np.lexsort((onset, of))
+    first = np.append(True, (of[order][1:] != of[order][:-1]) | (np.diff(onset[order]) > TOGETHER))
+    moment = np.empty(len(onset), np.int64)
+    moment[order] = np.cumsum(first) - 1
+    of_moment, size = of[order][first], np.bincount(moment)
+    main = np.empty(int(of.max()) + 1, np.int64)
+    ascending = np.argsort(size, kind="stable")
+    main[of_moment[ascending]] = ascending  # the largest is written last
+    begin, end = medians(np.minimum(before, onset), moment)[main], _last(onset, moment)[main]
+    apart = (onset < begin[of]) | (np.minimum(before, onset) > end[of])
+    span = float(np.ptp(onset)) + 4 * TOGETHER
+    own = of * span + (onset - onset.min())  # one owner after the other
+    return np.asarray(apart & (_near(every, onset) - _near(np.sort(own), own) >= LEAST))
+
+
+def _last(values: Floats, owner: Ints) -> Floats:
+    found = np.full(int(owner.max()) + 1, -np.inf)
+    np.maximum.at(found, owner, values)
+    return found
+
+
+def _near(times: Floats, at: Floats) -> Ints:
+    """How many of some sorted times are within TOGETHER of each moment."""
+    return np.searchsorted(times, at + TOGETHER, "right") - np.searchsorted(times, at - TOGETHER)
 
 
 def medians(values: Floats, owner: Ints) -> Floats:

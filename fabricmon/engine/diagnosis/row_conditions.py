@@ -12,8 +12,8 @@ from fabricmon.engine.diagnosis.falls import TOGETHER, fell_alike, fell_beside, 
 from fabricmon.engine.diagnosis.gray import WEAK
 from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import AFTER, STALLED, PortHealth, PortWork, Unwell, unwell
-from fabricmon.engine.diagnosis.moments import UNHEARD
-from fabricmon.engine.diagnosis.observation import Observations
+from fabricmon.engine.diagnosis.moments import UNHEARD, down_with_others
+from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.runs import LastParts
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -314,6 +314,10 @@ def with_parts(domains: RowDomains, observations: Observations, ports: View, par
         for observation in mine:
             shows[observation.rows] = True
             known |= observation.known
+        if SymptomType.LINK_DOWN in kinds:
+            for observation in mine:
+                others = observation.rows[_with_others(observation, leaf)]
+                shows[others] = known[others] = False
         ids, names, choice = np.full(len(leaf), -1, np.int32), list[str](), np.zeros(0)
         if shows.any() and len(socket) == len(leaf):
             names = list(domains.names["leaf"])
@@ -323,6 +327,16 @@ def with_parts(domains: RowDomains, observations: Observations, ports: View, par
                 names[group] = f"{names[group]}, {part.text}"
         domains.divide(domain, ids, names, choice=choice)
     return {kind: replace(one, groups=domains.port) if "leaf" in one.groups.ids else one for kind, one in found.items()}
+
+
+def _with_others(down: Observation, leaf: Ids) -> Mask:
+    """Which links that are down went down with others than those of their leaf."""
+    before = down.onset if down.before is None else down.before
+    of_leaf = leaf[down.rows] >= 0
+    found = np.zeros(len(down.rows), np.bool_)
+    ids = leaf[down.rows[of_leaf]].astype(np.int64)
+    found[of_leaf] = down_with_others(down.onset[of_leaf], before[of_leaf], ids, np.sort(down.onset))
+    return found
 
 
 def fell_and_back(ports: View) -> Floats:
