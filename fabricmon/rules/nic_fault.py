@@ -147,7 +147,8 @@ RULE = Rule(
         "An adapter counts unrecoverable errors, or the kernel log reports that its firmware or its PCIe function "
         "failed. Or an adapter of this node left its inventory while the node still reports: its counters merely end, "
         "so no other rule detects it. Not evaluated for two minutes after a boot; if all adapters, two or more, are "
-        "missing at once a driver is being reloaded, which may take two minutes, too. Adapters that were never seen are not expected."
+        "missing at once a driver is being reloaded, which may take two minutes, too. Adapters that were never seen "
+        "are not expected."
     ),
     action=(
         "Read the kernel log around that time (`dmesg -T | grep -i -e mlx5 -e pcie -e aer`): a firmware fatal error or "
