@@ -402,6 +402,29 @@ def test_cables_that_go_down_with_a_leaf_are_no_part_of_it_if_their_adapters_hav
     assert found_alone.effects[DOWN].tolist() == [0, 2], "they may be filed at the wrong place"
 
 
+@pytest.mark.parametrize(
+    ("singles", "name", "effects"),
+    [(3, "mlx5_1", [0, 2, 4, 40, 42]), (2, "mlx5_1", [0, 2]), (3, "mlx5_0", [0, 2, 4])],
+)
+def test_two_ports_filed_at_one_module_by_mistake_are_of_the_leaf_as_single_ones_are(
+    singles: int, name: str, effects: list[int]
+) -> None:
+    """Where fewer ports are filed elsewhere, or the module has other names, it is broken, too."""
+    domains, n = of_hosts(40, 2), 80
+    domains.assigned.ids["nic"] = np.arange(n, dtype=np.int32)
+    domains.assigned.names["nic"] = [f"host-{row // 2}/mlx5_1" for row in range(n)]
+    for row in (40, 42):
+        domains.assigned.names["nic"][row] = f"host-{row // 2}/{name}"
+    domains.port.ids["leaf"][:] = np.arange(n) % 2
+    leaf, module = (next(m for m in HARD_MODES if m.name == mode) for mode in ("leaf down", "module down"))
+    rail = FaultVerdict((leaf,), 1, 0.99, 0.99, 90.0, {DOWN: np.arange(1, n, 2)}, 100.0, {}, (), None)
+    pair = FaultVerdict((module,), 0, 0.99, 0.99, 16.0, {DOWN: np.array([40, 42])}, 100.0, {}, (), None)
+    strays = broken([0, 2, 4][:singles], [101.0] * singles)
+    found = CommonCauses().joined([rail, pair, *strays], {}, domains, seen, 110.0)
+    assert {v.mode.word for v in found} == ({"leaf"} if 40 in effects else {"leaf", "module"})
+    assert [v.effects[DOWN].tolist() for v in found if v.mode.word == "leaf"] == [effects]
+
+
 def of_losses(word: str, group: int, rows: list[int], onset: float) -> FaultVerdict:
     mode = next(mode for mode in FLOW_MODES if mode.domain == word)
     return FaultVerdict((mode,), group, 0.99, 0.99, 12.0, {LOSS: np.array(rows)}, onset, {}, (), None)

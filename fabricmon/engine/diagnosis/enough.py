@@ -33,15 +33,31 @@ def count(units: Sequence[Beginning]) -> int:
 
 def foremost(units: Sequence[Beginning], domains: RowDomains) -> Beginning | None:
     """The known group that explains most of what began together, None where none does. Another group that fails as a
-    whole is no part of it that is filed at the wrong place. More than half is most where all else may be its ports."""
+    whole is no part of it, unless it is so small that it may be of ports filed at the wrong place. More than half is
+    most where all else may be its ports."""
     wide = sorted((unit for unit in units if unit.wide), key=lambda unit: -len(unit.rows))
     every = sum(len(unit.rows) for unit in units)
-    if not wide or not all(unit.partly or unit.loose for unit in wide[1:]):
+    if not wide or not all(unit.partly or unit.loose or _is_misfiled(unit, units, domains) for unit in wide[1:]):
         return None
     first, mine = wide[0], len(wide[0].rows)
     if _goes_on(first, units, domains):
         return None
     return first if mine >= MOSTLY * every or (mine > ABSORBED * every and _fits(first, units, domains)) else None
+
+
+def _is_misfiled(whole: Beginning, units: Sequence[Beginning], domains: RowDomains) -> bool:
+    """Whether a module or cage that fails as a whole may be of ports which are filed there wrongly: more single links
+    than it has are filed on other leaves than the largest group, and all have names of this one's adapters."""
+    first = max((unit for unit in units if unit.wide), key=lambda unit: len(unit.rows))
+    if whole.verdict is None or whole.verdict.domain not in MODULES:
+        return False
+    singles = [row for unit in units if not unit.wide and not unit.loose for row in unit.rows]
+    names = domains.devices([*singles, *whole.rows])
+    return len(singles) > len(whole.rows) and bool(names) and names <= domains.devices(first.rows)
+
+
+MODULES = frozenset({"module", "cage"})
+"""Domains of two or so ports."""
 
 
 def apart_from_first(phenomenon: Phenomenon, units: Sequence[Beginning], domains: RowDomains) -> list[Beginning]:
