@@ -159,9 +159,9 @@ class Fleet:
             renewed = enter(
                 table, node, known.number, mine, parts, here, known.clocks.start, now, absent, known.removed)
             if renewed:
-                table.begun[np.array(list(mine.values()), np.intp)] = now
+                table.begun[_own(table, mine)] = now
             if node in self._maintained:
-                table.quiet[np.array(list(mine.values()), np.intp)] = True
+                table.quiet[_own(table, mine)] = True
         self._settle(known, layout)
 
     def frame(self, node: str, frame: Frame, now: float) -> bool:
@@ -268,7 +268,7 @@ class Fleet:
             known = self.nodes[name]
             self.tables[Kind.NODE].quiet[known.row] = True
             for kind, mine in known.rows.items():
-                self.tables[kind].quiet[np.array(list(mine.values()), np.intp)] = True
+                self.tables[kind].quiet[_own(self.tables[kind], mine)] = True
 
     # --- which components exist
 
@@ -377,9 +377,8 @@ class Fleet:
 
     def _restart(self, node: Node, now: float) -> None:
         for kind, mine in node.rows.items():
-            rows = np.array(list(mine.values()), np.intp)
-            self.tables[kind].restart(rows)
-            self.tables[kind].begun[rows] = now
+            self.tables[kind].restart(np.array(list(mine.values()), np.intp))
+            self.tables[kind].begun[_own(self.tables[kind], mine)] = now
 
     def _settle(self, node: Node, layout: InventoryLayout) -> None:
         """Set where the node's values land, for each table that takes some."""
@@ -388,3 +387,9 @@ class Fleet:
             table = self.tables[kind]
             shape = here.landing(table)
             node.routes.append(Route(table, shape, shape.cells(table, node.rows[kind]), table.version))
+
+
+def _own(table: Table, mine: Mapping[str, int]) -> NDArray[np.intp]:
+    """Rows of a node's own parts. What it sweeps are parts of switches, which neither reboot nor are under maintenance
+    with it."""
+    return np.array([row for row in mine.values() if "swept" not in table.labels[row]], np.intp)

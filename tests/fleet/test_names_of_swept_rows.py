@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from fabricmon.engine.incidents.claim_lookup import ClaimLookup
@@ -135,3 +136,19 @@ def test_a_sweep_of_the_hosts_does_not_take_their_probes_over() -> None:
     assert isinstance(flows.tracks, FlowTracks)
     ends = flows.tracks.probes.ends(flows, ports)
     assert {ports.ids[row].node for row in (*ends.near.tolist(), *ends.far.tolist())} == set(hosts)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_a_host_under_maintenance_sweeps_is_not_and_does_not_boot_with_it(first: bool) -> None:
+    components = swept("leaf-3/12"), own("mlx5_0/1")
+    fleet = fleet_of() if first else fleet_of(host_a=components)
+    fleet.maintain(["host-a"])
+    fleet.inventory("host-a", inventory(2, "host-a", *components), 2.0)
+    again = inventory(3, "host-a", *components)
+    identity = msgspec.structs.replace(again.identity, boot_id="another boot")
+    fleet.inventory("host-a", msgspec.structs.replace(again, identity=identity), 3.0)
+    ports = fleet.tables[Kind.PORT]
+    rows = {name: row for row, one in enumerate(ports.ids) if (name := one.name)}
+    assert [bool(ports.quiet[rows[name]]) for name in ("leaf-3/12", "mlx5_0/1")] == [False, True]
+    assert ports.begun[rows["mlx5_0/1"]] == 3.0
+    assert ports.begun[rows["leaf-3/12"]] != 3.0
