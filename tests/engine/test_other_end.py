@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.symptom_index import up_at_other_end
+from fabricmon.engine.diagnosis.symptom_index import SWEEP, SymptomIndex, observations_of, up_at_other_end
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.engine.symptoms.rule_state import RuleState
 from fabricmon.model import ComponentId, Kind
@@ -53,3 +53,24 @@ def test_what_a_silent_agent_read_last_yields_to_the_other_end(known: list[int],
     held = state(down, known, 300.0, held)
     assert up_at_other_end(SymptomType.LINK_DOWN, held, OWN, domains()) is up
     assert not up_at_other_end(SymptomType.LINK_ERRORS, held, OWN, domains()), "each end counts its own"
+
+
+@pytest.mark.parametrize(("read", "since"), [([SWEPT], SWEEP), ([OTHER], 20.0)])
+def test_what_a_sweep_shows_may_have_begun_since_the_sweep_before(read: list[int], since: float) -> None:
+    """Of a link whose agent is silent; what is evaluated in between is what the sweep before read."""
+    index = SymptomIndex(domains(), {SymptomType.LINK_DOWN: [state(read, read, 290.0, well(read))]}, {Kind.PORT: IDS})
+    index.rule_states[SymptomType.LINK_DOWN][0].advance(fires(read), IDS, 310.0, lambda _row: ((), None))
+    none = {Kind.PORT: np.zeros(3, np.bool_)}
+    found = observations_of(index, none, lambda _key: False, {}, {}, 310.0)[SymptomType.LINK_DOWN]
+    assert found.rows.tolist() == [OWN if read == [SWEPT] else OTHER], "the host's port stands for the link"
+    assert found.before is not None
+    assert found.before.tolist() == [290.0 - since]
+
+
+def well(read: list[int]) -> RuleState:
+    return state([], read, 270.0)
+
+
+def fires(rows: list[int]) -> Outcome:
+    fire = np.isin(range(3), rows)
+    return Outcome(fire=fire, clear=~fire, known=fire, value=np.zeros(3))

@@ -30,6 +30,10 @@ RECOVERED = 120.0
 """Seconds for which a link that came back is no evidence against what took it down: the links of a group come back one
 after the other (docs/methods.md#boot-grace)."""
 
+SWEEP = 30.0
+"""Seconds between two sweeps, as a switch is read (docs/methods.md#pace-of-a-sweep): what one shows began since
+the one before."""
+
 
 @dataclass(slots=True)
 class SymptomIndex:
@@ -176,13 +180,16 @@ def _observation(
                 continue
             onset = min(held.symptom.since, onsets.get(str(index.ids[table][row]), np.inf))
             open_rows[row] = min(onset, open_rows.get(row, np.inf))
-            before[row] = min(held.without if held.witnessed else -np.inf, before.get(row, np.inf))
+            seen = held.without if held.witnessed else -np.inf
+            if table is Kind.PORT and index.domains.assigned.swept[row : row + 1].any():
+                seen = min(seen, onset - SWEEP)
+            before[row] = min(seen, before.get(row, np.inf))
     known &= ~aside
     for state in index.rule_states[kind]:
         if state.rule.name in yielded:
             known &= ~yielded[state.rule.name][:n]
     if table is Kind.PORT and index.domains.echo:
-        _merge_echoes(kind, index.domains, open_rows, known)
+        _merge_echoes(kind, index.domains, open_rows, before, known)
     rows = np.array(sorted(open_rows), np.int64)
     known[rows] = True
     onsets_of, before_of = ([of.get(row, np.inf) for row in rows.tolist()] for of in (open_rows, before))
@@ -203,17 +210,20 @@ def up_at_other_end(kind: SymptomType | None, state: RuleState, row: int, domain
     return any(state.known[other] and state.phase[other] == OK for other in others)
 
 
-def _merge_echoes(kind: SymptomType, domains: RowDomains, open_rows: dict[int, float], known: Mask) -> None:
-    """Move the symptoms of swept rows to the row that stands for their link.
+def _merge_echoes(
+    kind: SymptomType, domains: RowDomains, open_rows: dict[int, float], before: dict[int, float], known: Mask
+) -> None:
+    """Move the symptoms of swept rows to the row that stands for their link, with when they may have begun.
 
     The host polls the state of its link every second, so its healthy reading overrides a sweep of half a minute ago.
     Errors count on both ends: each has its own counters.
     """
     swept = domains.assigned.swept
     for row in [row for row in open_rows if row in domains.echo]:
-        first, onset = domains.echo[row], open_rows.pop(row)
+        first, onset, earliest = domains.echo[row], open_rows.pop(row), before.pop(row)
         if kind in STATE_TYPES and known[first] and not swept[first] and first not in open_rows:
             continue
         open_rows[first] = min(onset, open_rows.get(first, np.inf))
+        before[first] = min(earliest, before.get(first, np.inf))
     known[domains.firsts[known[domains.echoes]]] = True
     known[domains.echoes] = False
