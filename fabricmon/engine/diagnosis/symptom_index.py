@@ -13,7 +13,7 @@ from fabricmon.engine.diagnosis.causes import Mode
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.domains.groups import Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
-from fabricmon.engine.symptoms.rule_state import CLEARING, OK, PENDING, RuleState, SymptomKey
+from fabricmon.engine.symptoms.rule_state import CLEARING, OK, PENDING, OpenSymptom, RuleState, SymptomKey
 from fabricmon.model import ComponentId, Kind, Symptom
 from fabricmon.rules.rule import Rule
 
@@ -180,10 +180,7 @@ def _observation(
                 continue
             onset = min(held.symptom.since, onsets.get(str(index.ids[table][row]), np.inf))
             open_rows[row] = min(onset, open_rows.get(row, np.inf))
-            seen = held.without if held.witnessed else -np.inf
-            if table is Kind.PORT and index.domains.assigned.swept[row : row + 1].any():
-                seen = min(seen, onset - SWEEP)
-            before[row] = min(seen, before.get(row, np.inf))
+            before[row] = min(_may_have_begun(held, onset, table, row, index.domains), before.get(row, np.inf))
     known &= ~aside
     for state in index.rule_states[kind]:
         if state.rule.name in yielded:
@@ -194,6 +191,13 @@ def _observation(
     known[rows] = True
     onsets_of, before_of = ([of.get(row, np.inf) for row in rows.tolist()] for of in (open_rows, before))
     return Observation(groups, rows, np.array(onsets_of, np.float64), known, np.array(before_of, np.float64))
+
+
+def _may_have_begun(held: OpenSymptom, onset: float, table: Kind, row: int, domains: RowDomains) -> float:
+    """From when on: when its row was last seen without it, or the sweep before read it."""
+    swept = table is Kind.PORT and bool(domains.assigned.swept[row : row + 1].any())
+    seen = held.without if held.witnessed else -np.inf
+    return min(seen, onset - SWEEP) if swept else seen
 
 
 def _is_back(kind: SymptomType, state: RuleState, row: int) -> bool:
