@@ -150,7 +150,7 @@ def test_each_port_is_compared_with_the_ports_at_work_on_its_rail() -> None:
     seen: dict[tuple[int, int], float] = dict.fromkeys(ports.port, math.nan)
     for number in range(40):
         share = {port: float(0.5 + 0.02 * rng.standard_normal()) for port in ports.port}
-        share[3, 0] = 0.2 if number % 3 else 0.5
+        share[3, 0] = 0.5 if number % 4 else 0.2  # on average not low enough
         share[7, 1] = 0.44
         for host in range(9, 12):
             share[host, 1] = 0.001 if number > 20 else share[host, 1]
@@ -175,7 +175,7 @@ def test_each_port_is_compared_with_the_ports_at_work_on_its_rail() -> None:
             assert peers.low[row] == sum(low[host, nic][-WINDOWS:])
             assert peers.seen[row] == min(len(low[host, nic]), WINDOWS)
             assert not peers.in_job[row]
-    assert sum(low[3, 0]) > 15
+    assert sum(low[3, 0]) > 7
     assert len(low[9, 1]) < len(low[0, 1])
 
 
