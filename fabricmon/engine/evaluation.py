@@ -14,6 +14,7 @@ from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.exchanging import ExchangingHosts
 from fabricmon.engine.diagnosis.last_diagnosis import LastDiagnosis
 from fabricmon.engine.diagnosis.losses import PortHealth
+from fabricmon.engine.diagnosis.misfiled_losses import with_misfiled
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.row_conditions import (
     COVERING,
@@ -66,7 +67,6 @@ from fabricmon.fleet.tracks import FlowTracks
 from fabricmon.fleet.view import Views
 from fabricmon.jobs.model import Jobs
 from fabricmon.model import Change, ComponentId, Event, Incident, Kind, Maintenance, SymptomChange
-from fabricmon.topology.graph import Role
 
 DIAGNOSE_EVERY = 1.0  # seconds between two diagnoses while no symptom changed
 Timer = Callable[[], AbstractContextManager[object]]
@@ -228,10 +228,8 @@ class Evaluation:
         """PORT rows of the components that windows name, None where none does."""
         if (named := self._windows.of_components(now)) is None:
             return None
-        graph = self._placing.graph
-        measured = graph is not None and any(origin.role is Role.LIVE for origin in graph.origins)
         covers, since = named
-        return of_components(domains, covers, self._views.of(Kind.PORT), since, measured)
+        return of_components(domains, covers, self._views.of(Kind.PORT), since, self._placing.measured)
 
     def _diagnosed(
         self, index: SymptomIndex, observations: Observations, now: float
@@ -260,6 +258,7 @@ class Evaluation:
         seen = self._dead.with_earlier(witnesses(observations, ports, gone), observations)
         silence = self._silence.leak(observations, 0 if seen is None else len(seen.rows), now)
         verdicts = verdicts_of(observations, seen, silence, ports, index, self._last_diagnosis.of)
+        verdicts = verdicts if self._placing.measured else with_misfiled(verdicts, index.domains)
         self._seen = self._silent_hosts(index, observations, ports, seen)
         verdicts = of_warm_air(verdicts, index.domains, ports_now)
         witnessed = partial(index.witnessed, restored=self._situation.together)

@@ -25,7 +25,7 @@ from fabricmon.fleet.view import View
 from fabricmon.model import ComponentId, Kind, SymptomChange
 from fabricmon.topology import swept
 from fabricmon.topology.domains import Assigner
-from fabricmon.topology.graph import Graph
+from fabricmon.topology.graph import Graph, Role
 from fabricmon.topology.groups import Domains
 from fabricmon.topology.lldp_switches import LldpSwitches
 
@@ -89,6 +89,11 @@ class Placing:
     def graph(self) -> Graph | None:
         """The topology in force."""
         return self._topology.graph
+
+    @property
+    def measured(self) -> bool:
+        """Whether a source of it saw cables on the wire: none is filed at the wrong place."""
+        return self.graph is not None and any(origin.role is Role.LIVE for origin in self.graph.origins)
 
     def replan(self, plan: Graph | None) -> None:
         """Another topology, from the next tick on."""
