@@ -59,7 +59,7 @@ def left(domains: RowDomains, ports: Sequence[int], well: int = 20) -> list[int]
     return alone
 
 
-STRAYS = {row: 3 for row in (33 * RAILS + RAIL, 34 * RAILS + RAIL)}
+STRAYS = dict.fromkeys((33 * RAILS + RAIL, 34 * RAILS + RAIL), 3)
 
 
 def test_ports_with_the_names_of_the_lossy_leaf_on_another_are_its() -> None:
