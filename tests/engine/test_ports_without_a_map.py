@@ -402,6 +402,20 @@ def test_cables_that_go_down_with_a_leaf_are_no_part_of_it_if_their_adapters_hav
     assert found_alone.effects[DOWN].tolist() == [0, 2], "they may be filed at the wrong place"
 
 
+def test_hosts_all_of_whose_ports_are_down_with_their_leaf_count_by_those_that_no_map_shows() -> None:
+    """Four hosts on one leaf, of two of which the map lacks a port: 14 of 16 ports are the leaf's."""
+    domains = of_hosts(40, 4)
+    leaf, host = (next(m for m in HARD_MODES if m.name == name) for name in ("leaf down", "all links of a host down"))
+    mapped = np.array([row for row in range(16) if row not in (2, 9)])
+    domains.port.ids["leaf"][mapped] = 0
+    whole = FaultVerdict((leaf,), 0, 0.99, 0.99, 90.0, {DOWN: mapped}, 100.0, {}, (), None)
+    hosts = [FaultVerdict((host,), at, 0.95, 0.95, 3.0, {DOWN: np.arange(4 * at, 4 * at + 4)}, 100.0, {}, (), None)
+             for at in (0, 2)]  # fmt: skip
+    (found,) = CommonCauses().joined([whole, *hosts], {}, domains, seen, 110.0)
+    assert found.mode.word == "leaf"
+    assert found.effects[DOWN].tolist() == [2, 9]
+
+
 @pytest.mark.parametrize(
     ("singles", "name", "effects"),
     [(3, "mlx5_1", [0, 2, 4, 40, 42]), (2, "mlx5_1", [0, 2]), (3, "mlx5_0", [0, 2, 4])],

@@ -26,6 +26,7 @@ from fabricmon.engine.diagnosis.enough import (
     foremost,
     least_of,
     least_of_groups,
+    rows_of,
     share,
 )
 from fabricmon.engine.diagnosis.moments import of_one_moment
@@ -272,7 +273,7 @@ def _end(phenomenon: Phenomenon, causes: list[_Cause], units: Iterable[Beginning
     for cause in list(causes):
         mine = [unit for unit in units if unit.rows & cause.rows]
         largest = max((len(unit.rows) for unit in mine if unit.wide), default=0)
-        absorbed = largest > ABSORBED * sum(len(unit.rows) for unit in mine)
+        absorbed = largest > ABSORBED * len(rows_of(mine))
         paired = absorbed and are_pairs(phenomenon, mine, domains)
         if not mine or (absorbed and count(mine) < (LEAST_UNMAPPED if paired else least_of_groups(mine))):
             causes.remove(cause)

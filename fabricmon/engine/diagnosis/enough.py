@@ -31,12 +31,17 @@ def count(units: Sequence[Beginning]) -> int:
     return sum(unit.leaves for unit in units) if alike else len(units)
 
 
+def rows_of(units: Iterable[Beginning]) -> frozenset[int]:
+    """Rows of some units, each once: a host all of whose links are down has links that its leaf explains, too."""
+    return frozenset().union(*(unit.rows for unit in units))
+
+
 def foremost(units: Sequence[Beginning], domains: RowDomains) -> Beginning | None:
     """The known group that explains most of what began together, None where none does. Another group that fails as a
     whole is no part of it, unless it is so small that it may be of ports filed at the wrong place. More than half is
     most where all else may be its ports."""
     wide = sorted((unit for unit in units if unit.wide), key=lambda unit: -len(unit.rows))
-    every = sum(len(unit.rows) for unit in units)
+    every = len(rows_of(units))
     if not wide or not all(unit.partly or unit.loose or _is_misfiled(unit, units, domains) for unit in wide[1:]):
         return None
     first, mine = wide[0], len(wide[0].rows)
