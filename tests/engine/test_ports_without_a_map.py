@@ -406,6 +406,8 @@ def test_hosts_all_of_whose_ports_are_down_with_their_leaf_count_by_those_that_n
     """Four hosts on one leaf, of two of which the map lacks a port: 14 of 16 ports are the leaf's."""
     domains = of_hosts(40, 4)
     leaf, host = (next(m for m in HARD_MODES if m.name == name) for name in ("leaf down", "all links of a host down"))
+    domains.assigned.ids["nic"] = np.arange(160, dtype=np.int32)
+    domains.assigned.names["nic"] = [f"host-{row // 4}/mlx5_{row % 4}" for row in range(160)]
     mapped = np.array([row for row in range(16) if row not in (2, 9)])
     domains.port.ids["leaf"][mapped] = 0
     whole = FaultVerdict((leaf,), 0, 0.99, 0.99, 90.0, {DOWN: mapped}, 100.0, {}, (), None)
