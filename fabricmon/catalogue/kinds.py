@@ -136,32 +136,32 @@ _ROWS: tuple[IncidentKind, ...] = (
     ),
     IncidentKind(
         name="nic_fault", title="Adapter failed", symptom=SymptomType.NIC_FAULT,
-        notice=None, order={"nic": 4}, hardness=Hardness.PLAIN, severity=None, at_once=True, cooling=0.0,
+        notice=None, order={"nic": 5}, hardness=Hardness.PLAIN, severity=None, at_once=True, cooling=0.0,
         effect=Effect.OUTAGE, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.PARTS,
     ),
     IncidentKind(
         name="nvlink_down", title="NVLink down", symptom=SymptomType.NVLINK_DOWN,
-        notice=None, order={"gpu": 4}, hardness=Hardness.HARD, severity=None, at_once=False, cooling=0.0,
+        notice=None, order={"gpu": 5}, hardness=Hardness.HARD, severity=None, at_once=False, cooling=0.0,
         effect=Effect.LOST, inside=True, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="nvlink_degraded", title="NVLink errors", symptom=SymptomType.NVLINK_ERRORS,
-        notice=None, order={"gpu": 2}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
+        notice=None, order={"gpu": 3}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
         effect=Effect.SLOW, inside=True, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="gpu_fabric", title="GPU or its NVLink fabric unhealthy", symptom=SymptomType.GPU_FABRIC,
-        notice=None, order={"gpu": 3}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
+        notice=None, order={"gpu": 4}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
         effect=Effect.LOST, inside=True, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="pcie_degraded", title="PCIe link below its capability", symptom=SymptomType.PCIE_DEGRADED,
-        notice=None, order={"nic": 3, "gpu": 1}, hardness=Hardness.HARD, severity=None, at_once=False, cooling=0.0,
+        notice=None, order={"nic": 4, "gpu": 2}, hardness=Hardness.HARD, severity=None, at_once=False, cooling=0.0,
         effect=Effect.SLOW, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="pcie_errors", title="PCIe errors", symptom=SymptomType.PCIE_ERRORS,
-        notice=None, order={"nic": 2, "gpu": 1}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
+        notice=None, order={"nic": 3, "gpu": 1}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
         effect=Effect.SLOW, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(

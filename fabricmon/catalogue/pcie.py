@@ -41,8 +41,8 @@ def _error(severity: str, name: str = "") -> Counter:
 
 def _above(name: str, severities: tuple[str, ...]) -> Counter:
     """A total of the bridges above a device: the end that receives a damaged packet counts it."""
-    keys = tuple(f"TOTAL_ERR_{'COR' if each == 'correctable' else each.upper()}" for each in severities)
-    return Counter(f"pcie_above_{name}_errors", Kind.PCIE, "", 64, Growth.WRAPS, _E, f"aer_dev_{severities[0]}", keys,
+    key = f"{', '.join(f'aer_dev_{each}' for each in severities)} of the bridges above"
+    return Counter(f"pcie_above_{name}_errors", Kind.PCIE, "", 64, Growth.WRAPS, _E, "pci", (key,),
                    f"{name.capitalize()} errors that the bridges between the device and the CPU reported",
                    family=f"above_{name}_errors", window=True)
 

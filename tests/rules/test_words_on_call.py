@@ -13,9 +13,9 @@ from fabricmon.rules import RULES, Rule
 WHYS = {
     **{f"rule {rule.name}": rule.why for rule in RULES},
     **{f"rule {rule.name} on {layer}": text.why for rule in RULES for layer, text in rule.by_layer.items()},
-    **{f"cause {name}": text.why for name, text in TEXTS.items()},
+    **{f"cause {name}": text.why.replace("{reason}", text.reason) for name, text in TEXTS.items()},
     **{f"confirmed {name}": text.why for name, text in CONFIRMED_TEXTS.items()},
-    **{f"part {name}": text.why for name, text in PARTLY_TEXTS.items()},
+    **{f"part {name}": text.why.replace("{reason}", text.reason) for name, text in PARTLY_TEXTS.items()},
 }
 LONGEST = 240
 THEORY = re.compile(
