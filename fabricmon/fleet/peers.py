@@ -247,7 +247,7 @@ class Peers(RowState):
             rests[here], jitter[here] = middle_of(group[here], pausing[here])
         self._sum_up(rows, np.where(self._learned[rows] >= WINDOWS, share / usual / own, 1.0), stale, now)
         slower, fell = self._slower(rows, share / usual), self._fell(rows, share)
-        beside = self._beside(rows, group, share, stale, read)
+        beside = self._beside(rows, group, share, stale, fell, read)
         beside = of_few(beside & (slower | (fell & (against < 1.0 - CHANGED))), group, adapter)
         changed = slower & fell & _low(against, *middle_of(group, against), Z_OWN, GAP_OWN)
         of_late = slower & _low(recent, *middle_of(group, recent), Z_OWN, GAP_OWN) & (fell | self._always(rows, own))
@@ -257,7 +257,7 @@ class Peers(RowState):
         self.lone[rows] = adapters_of(other, group, adapter)[group] <= other
         slow |= of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, adapter)
         self._learn(rows[~stale], share[~stale], (share / usual)[~stale], (slow | beside)[~stale])
-        beside_windows = np.where(self._lost(rows), _remember(self._beside_windows, rows, beside, stale), np.uint16(0))
+        beside_windows = np.where(self._lost(rows, fell), _remember(self._beside_windows, rows, beside, stale), np.uint16(0))
         self.low[rows] = _SET_BITS[_remember(self._windows, rows, slow, stale) | beside_windows]
         self.low_on_host[rows] = _SET_BITS[beside_windows]
         self.seen[rows] = np.minimum(np.where(stale, 0, self.seen[rows]) + 1, WINDOWS)
@@ -266,9 +266,11 @@ class Peers(RowState):
         self.size[rows], self.of_own[rows] = size[group], against
         self.evaluated[rows] = now
 
-    def _beside(self, rows: Numbers, group: Numbers, share: Floats, stale: Bools, read: Read) -> Bools:
+    def _beside(
+        self, rows: Numbers, group: Numbers, share: Floats, stale: Bools, fell: Bools, read: Read
+    ) -> Bools:
         """Which carry less than the other adapters of their host, as their peers do not; these alike, or it is known
-        what part it had. Or less of what these carry than they had, as their peers do not."""
+        what part it had. Or, of those that carry less than they usually do, less of what these carry than they had."""
         low, ratio = np.zeros(len(rows), np.bool_), np.ones(len(rows))
         if self._siblings is not None:
             near = self._siblings.of(rows)
@@ -280,7 +282,7 @@ class Peers(RowState):
                 middle, spread = middle_of(group[at], found[at])
                 low[at] = _low(found[at], middle, spread, Z_OWN, GAP_OWN) & (spread <= ALIKE * middle)
                 ratio[at] = found[at] / middle
-            less = self._less_part(rows, group, known & ~stale)
+            less = fell & self._less_part(rows, group, known & ~stale)  # else only what the others carry changed
             self._learn_part(rows, found, low | less, stale)
             low = less | (low & (alike | (self._parts[rows] >= WINDOWS)))
         recent = np.where(stale, ratio, self.of_host[rows])
@@ -308,10 +310,11 @@ class Peers(RowState):
         self._parts[rows] = count = np.minimum(self._parts[rows] + 1, USUAL)
         self._part[rows] += (part - self._part[rows]) / count
 
-    def _lost(self, rows: Numbers) -> Bools:
-        """Which have less of what their host carries than they had, or have had no part for WINDOWS windows that was
-        not low: of one that has the part that it had only the peers changed."""
-        less = self._part_lately[rows] < (1.0 - GAP_OWN) * self._part[rows]
+    def _lost(self, rows: Numbers, fell: Bools) -> Bools:
+        """Which carry less than they did, also of what their host carries, or have had no part for WINDOWS windows that
+        was not low: of one that has the part that it had only the peers changed, of one that carries what it did only
+        the host."""
+        less = fell & (self._part_lately[rows] < (1.0 - GAP_OWN) * self._part[rows])
         return np.asarray(less | (self._parts[rows] < WINDOWS))
 
     def _sum_up(self, rows: Numbers, carried: Floats, stale: Bools, now: float) -> None:

@@ -407,6 +407,19 @@ def test_a_port_that_loses_its_part_of_its_host_is_low_among_hosts_that_lost_wor
     assert [(host, nic) for host, nic in np.argwhere(low).tolist()] == found
 
 
+def test_a_port_whose_host_lost_its_least_adapter_carries_what_it_did() -> None:
+    """The others of its host carry more at least, once the one that carries little stands still: a leaf of its rail is
+    under maintenance. A port that always carries less than the others of its rail has lost nothing by that."""
+    rails, random = Rails(32, 4), np.random.default_rng(8)
+    share = np.tile([0.6, 0.5, 0.5, 0.55], (32, 1)) * random.normal(1, 0.01, (32, 4))
+    share[3] = [0.35, 0.1, 0.5, 0.55]
+    for window in range(50):
+        share[3, 1] = 0.1 if window < 20 else 0.0
+        rails.set((share * random.normal(1, 0.01, share.shape)).reshape(-1).tolist(), [0.0] * 128)
+        rails.window()
+    assert not rails.peers.low_on_host[: rails.n].reshape(32, 4)[3, 0]
+
+
 def test_a_window_in_which_the_work_pauses_is_none_in_which_a_port_carries_less() -> None:
     """A checkpoint: the windows before and after it are in part idle. What falls later began then."""
     rails = Rails(16, 1)
