@@ -257,7 +257,8 @@ class Peers(RowState):
         self.lone[rows] = adapters_of(other, group, adapter)[group] <= other
         slow |= of_few(pausing - rests > np.maximum(Z * jitter, PAUSES), group, adapter)
         self._learn(rows[~stale], share[~stale], (share / usual)[~stale], (slow | beside)[~stale])
-        beside_windows = np.where(self._lost(rows, fell), _remember(self._beside_windows, rows, beside, stale), np.uint16(0))
+        remembered = _remember(self._beside_windows, rows, beside, stale)
+        beside_windows = np.where(self._lost(rows, fell), remembered, np.uint16(0))
         self.low[rows] = _SET_BITS[_remember(self._windows, rows, slow, stale) | beside_windows]
         self.low_on_host[rows] = _SET_BITS[beside_windows]
         self.seen[rows] = np.minimum(np.where(stale, 0, self.seen[rows]) + 1, WINDOWS)
