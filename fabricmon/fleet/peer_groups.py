@@ -5,10 +5,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from fabricmon.fleet.row_state import Bools, Floats, Numbers
 
+ONE_NAME = 0.8
+"""Share of the ports of a rail with one name from which the others are not of it (design choice): a map that files
+more of them wrongly is no map."""
 MINORITY = 0.1
 """Share of a group that may be low at once by one measure (design choice): more are another job's ports, no stragglers.
 """
@@ -45,3 +51,15 @@ def middle_of(group: Numbers, value: Floats) -> tuple[Floats, Floats]:
 
     median = median_of(value)
     return median, 1.4826 * median_of(np.abs(value - median))
+
+
+def of_other_rails(group: NDArray[Any], name: NDArray[Any], node: NDArray[Any]) -> Bools:
+    """Ports of a rail whose others nearly all have one other name, of hosts most of whose ports have the names of their
+    rails: they are probably of another rail, and filed or plugged here wrongly."""
+    _, of = np.unique(group, return_inverse=True)
+    _, same, alike = np.unique(of * (int(name.max()) + 1) + name, return_inverse=True, return_counts=True)
+    every, most = np.bincount(of), np.zeros(int(of.max()) + 1, np.int64)
+    np.maximum.at(most, of, alike[same])
+    strange = (alike[same] < most[of]) & (most[of] >= ONE_NAME * every[of])
+    _, host = np.unique(node, return_inverse=True)
+    return np.asarray(strange & (2 * np.bincount(host, strange)[host] < np.bincount(host)[host]))

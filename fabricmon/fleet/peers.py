@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from fabricmon.fleet import link
 from fabricmon.fleet.facts import Facts
 from fabricmon.fleet.link_states import LinkStates
-from fabricmon.fleet.peer_groups import adapters_of, middle_of, of_few
+from fabricmon.fleet.peer_groups import adapters_of, middle_of, of_few, of_other_rails
 from fabricmon.fleet.pressure import Pressure
 from fabricmon.fleet.row_state import Bools, Floats, Numbers, RowState, per_row
 from fabricmon.fleet.siblings import Siblings
@@ -65,9 +65,6 @@ USUAL = 360
 after that, while fail-slow episodes last minutes (docs/methods.md#straggler)."""
 RECENT = 2.0 / (WINDOWS + 1)
 """Weight of a window in an exponential average that is as long as WINDOWS windows."""
-ONE_NAME = 0.8
-"""Share of the ports of a rail with one name from which the others are not of it (design choice): a map that files
-more of them wrongly is no map."""
 ROLES = ("", "unknown", "compute")
 """Roles of ports that carry collectives; storage and management are not synchronous."""
 
@@ -195,7 +192,7 @@ class Peers(RowState):
         rows = np.flatnonzero((rail >= 0) & np.isin(facts.role[:n], roles) & ~facts.swept[:n])
         if not len(rows):
             return
-        others = _of_other_rails(rail[rows] * facts.makes + facts.make[rows], facts.place[rows], table.node[rows])
+        others = of_other_rails(rail[rows] * facts.makes + facts.make[rows], facts.place[rows], table.node[rows])
         rows = rows[~others]
         adapter = table.domains.ids.get("nic", np.arange(n, dtype=np.int32))
         self._siblings = Siblings(rows, table.node[:n], adapter[:n])
@@ -395,15 +392,3 @@ def _small(key: Numbers) -> Bools:
     """Entries of groups of fewer than LEAST."""
     _, at, size = np.unique(key, return_inverse=True, return_counts=True)
     return np.asarray(size[at] < LEAST)
-
-
-def _of_other_rails(group: NDArray[Any], name: NDArray[Any], node: NDArray[Any]) -> Bools:
-    """Ports of a rail whose others nearly all have one other name, of hosts most of whose ports have the names of their
-    rails: they are probably of another rail, and filed or plugged here wrongly."""
-    _, of = np.unique(group, return_inverse=True)
-    _, same, alike = np.unique(of * (int(name.max()) + 1) + name, return_inverse=True, return_counts=True)
-    every, most = np.bincount(of), np.zeros(int(of.max()) + 1, np.int64)
-    np.maximum.at(most, of, alike[same])
-    strange = (alike[same] < most[of]) & (most[of] >= ONE_NAME * every[of])
-    _, host = np.unique(node, return_inverse=True)
-    return np.asarray(strange & (2 * np.bincount(host, strange)[host] < np.bincount(host)[host]))

@@ -11,9 +11,9 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Floats, Groups, Ints, Mask
+from fabricmon.engine.domains.learned_groups import TOGETHER
 from fabricmon.fleet.downs import Downs
 
-TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
 TIMES = 2  # falls with a flapping link: one may be chance (docs/methods.md#falls-together)
 SINCE = (
     600.0  # seconds for which a fall is evidence: the flap penalty of two downs has decayed by a third (design choice)

@@ -16,7 +16,7 @@ from fabricmon.engine.diagnosis.uplinks import with_effects
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.domains.row_domains import RowDomains
-from fabricmon.fleet.peers import ONE_NAME
+from fabricmon.fleet.peer_groups import ONE_NAME
 
 LOSS = SymptomType.PACKET_LOSS
 

@@ -6,14 +6,13 @@ import numpy as np
 
 from fabricmon.engine.diagnosis.beginnings import MOSTLY
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
+from fabricmon.engine.domains.learned_groups import TOGETHER
 
 UNHEARD = 5.0
 """Seconds without a frame from which an agent is unheard (docs/methods.md#one-moment). Agents send a heartbeat a
 second, so the last ones of hosts that a cut or a lost supply took are nearer to each other, also if some are lost."""
 LEAST = 3
 """Hosts or links whose moment is a moment: two may be near each other by chance."""
-TOGETHER = 10.0
-"""Seconds within which links go down together (docs/methods.md#learned-groups): a poll."""
 
 
 def of_one_moment(onset: Floats, owner: Ints, place: Ints | None = None) -> Mask:

@@ -8,6 +8,7 @@ from math import inf
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import ONE_CAUSE, Mode
 from fabricmon.engine.diagnosis.group_modes import TOGETHER_MODES
+from fabricmon.engine.domains.learned_groups import TOGETHER
 from fabricmon.model import Kind
 
 T = SymptomType
@@ -46,7 +47,6 @@ class Phenomenon:
 FLAPPING = frozenset({T.LINK_FLAPPING, T.LINK_FELL})
 FRESH = 600.0
 """Seconds after which a beginning is in no new cause (design choice): flaps show within minutes."""
-TOGETHER = 10.0  # seconds (docs/methods.md#learned-groups)
 PHENOMENA: tuple[Phenomenon, ...] = (
     Phenomenon(TOGETHER_MODES[0], frozenset({T.AGENT_SILENT}), TOGETHER, Kind.NODE, pairs=True, local=True,
                moment=True),

@@ -14,7 +14,7 @@ from fabricmon.model import ComponentId
 
 LEAST = 4  # ports
 HOSTS = 2  # least number of hosts
-TOGETHER = 10.0  # seconds
+TOGETHER = 10.0  # seconds within which links go down together: a poll (docs/methods.md#learned-groups)
 ALIKE = 0.6  # Jaccard index
 SIGHTINGS = 2
 CLOSED = 30.0  # seconds after its first member a sighting is complete: a poll, a slow read, the hold of link_down

@@ -11,11 +11,11 @@ import numpy as np
 from fabricmon.catalogue.kinds import KINDS
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, ONE_CAUSE
-from fabricmon.engine.diagnosis.falls import TOGETHER
 from fabricmon.engine.diagnosis.losses import NEAR
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Floats, Groups, Ints
+from fabricmon.engine.domains.learned_groups import TOGETHER
 from fabricmon.model import Kind
 
 SETTLE = 12.0
