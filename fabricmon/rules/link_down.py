@@ -125,14 +125,14 @@ def test(view: View, params: LinkDownParams) -> Outcome:
 
 
 def _configuring(view: View, params: LinkDownParams) -> NDArray[np.bool_]:
-    """Links that a subnet manager may still be configuring. A link that was read once before its agent fell silent may
-    be active since: the newest reading counts, not the clock. Of a sweep the clock does, as sweeps are rare."""
+    """Links that a subnet manager may still be configuring. A link that was read once before its agent fell silent, or
+    by a sweep that is not repeated, may be active since: the newest reading counts, not the clock."""
     tracks, n = view.tracks, view.n
     waiting = np.zeros(n, np.bool_)
     rows = np.flatnonzero(tracks.link[:n] == link.INIT)
     if len(rows):
-        age = np.where(tracks.facts.swept[rows], 0.0, _age(view, rows))
-        waiting[rows] = view.now - np.nan_to_num(age) - tracks.since[rows] < params.configuring - MOMENT
+        age = np.nan_to_num(_age(view, rows))
+        waiting[rows] = view.now - age - tracks.since[rows] < params.configuring - MOMENT
     return waiting
 
 
@@ -233,7 +233,8 @@ INFINIBAND = RuleText(
     "`ibstat`); leave the cable alone.",
 )
 ETHERNET = RuleText(
-    "The link is down: the port has no carrier. Jobs that use it stall or fail.",
+    "The link is down: the port has no carrier. Jobs that use it stall or fail; over a bond with other legs up they "
+    "slow down.",
     BY_HAND.format(tools=f"`ethtool IF`, {TOOLS}"),
 )
 EFA = RuleText(

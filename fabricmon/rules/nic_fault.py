@@ -32,7 +32,8 @@ class NicFaultParams(RuleParams, frozen=True):
     missing  time for which a device must be missing (20 s: a driver reload removes the devices for about 15 s)
     reload   the same when all devices of the node are missing, two or more: a driver reload
     grace    no evaluation for so long after a boot: devices appear one by one
-    errors   time after the last unrecoverable error for which a device counts as broken
+    errors   time after the last unrecoverable error for which a device counts as broken, longer while it carries
+             nothing
     hold     the time for which a device must be missing is the hold
     clear    time for which it must be back, or without such errors
     """
@@ -56,6 +57,18 @@ def _adapters(view: View, hardware: NDArray[np.bool_], nodes: int) -> NDArray[np
     return np.bincount(view.node[rows[first]], minlength=nodes)
 
 
+LATE = 60.0
+"""Seconds of traffic before an error that may be read after it: two of the slowest default periods of its counters."""
+
+
+def _broken(view: View, params: NicFaultParams) -> NDArray[np.bool_]:
+    """Adapters with an unrecoverable error in the last `errors` seconds, or since whose last one nothing shows that
+    they work: what carried traffic before has carried none since, and no boot or driver reload came."""
+    last, moved = view.tracks.devices.last[: view.n], view.tracks.movement.moved[: view.n]
+    hangs = (moved <= last + LATE) & ~(view.table.begun[: view.n] > last)
+    return view.present & ((view.now - last <= params.errors) | hangs)
+
+
 def test(view: View, params: NicFaultParams) -> Outcome:
     n, gone = view.n, view.table.gone[: view.n]
     missing = _missing(view)
@@ -68,7 +81,7 @@ def test(view: View, params: NicFaultParams) -> Outcome:
         all_gone = np.bincount(nodes, minlength=len(size)) == size
         several = _adapters(view, hardware, len(size)) > 1
         fire[missing] &= ~(all_gone[nodes] & several[nodes] & (view.now - gone[missing] < params.reload))
-    broken = view.present & (view.now - view.tracks.devices.last[:n] <= params.errors)
+    broken = _broken(view, params)
     fire |= broken
     since[broken] = view.tracks.devices.since[:n][broken]
     booting = view.now - view.table.begun[:n] < params.grace
@@ -90,12 +103,14 @@ def evidence(view: View, row: int, params: NicFaultParams) -> tuple[Evidence, ..
     found = {_device(view, mate) for mate in mates if view.present[mate]}
     device = _device(view, row)
     errors = view.tracks.devices
-    if view.present[row] and view.now - errors.last[row] <= params.errors:
+    if _broken(view, params)[row]:
         text = (
             f"{device} counted {errors.count[row]:.0f} unrecoverable errors since "
             f"{clock_time(float(errors.since[row]))}, the last at {clock_time(float(errors.last[row]))}"
         )
-        formula = f"one in {params.errors:g} s (firmware or AER fatal)"
+        if not view.now - errors.last[row] <= params.errors:
+            text += "; it has carried no traffic since"
+        formula = f"one in {params.errors:g} s (firmware or AER fatal), or no traffic since the last"
         return (reading(text, formula, float(errors.count[row]), 1.0, measure="nic_fault.errors"),)
     if view.present[row]:
         return (reading(f"{device} is present again, {len(found)} of {len(expected)}", for_it=False),)
@@ -127,7 +142,8 @@ def promql(params: NicFaultParams) -> Translation:
         recordings=(RecordingRule(SEEN, f"0 * {state} + 1", every=300.0),),
         differs=(
             "an adapter must have been present for five minutes to be expected, and is expected for a day; then the "
-            "alert ends, so an adapter removed on purpose is reported for a day"
+            "alert ends, so an adapter removed on purpose is reported for a day; one that carries nothing since its "
+            "last unrecoverable error ends after the same time as one that works"
         ),
     )
 
@@ -145,8 +161,9 @@ RULE = Rule(
     ),
     decision=(
         "An adapter counts unrecoverable errors, or the kernel log reports that its firmware or its PCIe function "
-        "failed. Or an adapter of this node left its inventory while the node still reports: its counters merely end, "
-        "so no other rule detects it. Not evaluated for two minutes after a boot; if all adapters, two or more, are "
+        "failed. One that carries no traffic afterwards stays broken until it does, or until a boot or driver reload. "
+        "Or an adapter of this node left its inventory while the node still reports: its counters merely end, so no "
+        "other rule detects it. Not evaluated for two minutes after a boot; if all adapters, two or more, are "
         "missing at once a driver is being reloaded, which may take two minutes, too. Adapters that were never seen "
         "are not expected."
     ),

@@ -324,6 +324,25 @@ def test_an_adapter_that_counts_errors_it_cannot_recover_from() -> None:
     assert not ports.open("nic_fault")
 
 
+@pytest.mark.parametrize(("ends", "open_then"), [("works", False), ("hangs", True), ("reboots", False)])
+def test_an_adapter_that_carries_nothing_since_such_an_error_has_not_recovered(ends: str, open_then: bool) -> None:
+    """Nothing shows that it works, however long ago the error is."""
+    ports = Ports(hosts=2)
+    settle(ports)
+    ports.port[0, 5]["unrecoverable_error"] += 1
+    for poll in range(60):
+        if ends == "hangs" or (ends == "reboots" and poll < 40):
+            for column in ("xmit", "rcv"):  # each poll adds to them
+                ports.port[0, 5][column] -= 1e10
+        if ends == "reboots" and poll == 40:
+            assert ports.open("nic_fault")
+            ports.reboot(0)
+        ports.poll()
+    assert [symptom.component.name for symptom in ports.open("nic_fault")] == (["mlx5_5/1"] if open_then else [])
+    (evidence,) = nic_fault.evidence(ports.view(), ports.row(0, 5), nic_fault.NicFaultParams())
+    assert ("; it has carried no traffic since" in evidence.text) == open_then
+
+
 # --- agent_silent
 
 

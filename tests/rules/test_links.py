@@ -114,9 +114,10 @@ def test_ports_that_have_waited_for_a_subnet_manager_since_the_boot_name_it() ->
     assert not ports.open("link_down")
 
 
-def test_ports_read_once_in_init_by_an_agent_that_falls_silent_are_not_down() -> None:
-    """A subnet manager takes seconds; what the ports are since is not known."""
-    ports = warm(Ports(nics=2), polls=15)
+@pytest.mark.parametrize("labels", [{}, {"swept": "switch"}])
+def test_ports_read_once_in_init_by_an_agent_that_falls_silent_are_not_down(labels: dict[str, str]) -> None:
+    """A subnet manager takes seconds; what the ports are since is not known, also of ports that a sweep reads."""
+    ports = warm(Ports(nics=2, labels={"role": "compute"} | labels), polls=15)
     for nic in (0, 1):
         ports.port[0, nic] |= INIT
     ports.poll()
