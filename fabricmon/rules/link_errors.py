@@ -16,6 +16,7 @@ from fabricmon.forms.quantities import quantity
 from fabricmon.forms.times import span
 from fabricmon.model import Evidence, Kind, Severity
 from fabricmon.rules.bit_error_limits import BitErrorParams, read_lately, targets
+from fabricmon.rules.optic_degrading import of_a_bad_link
 from fabricmon.rules.promql import Translation
 from fabricmon.rules.promql_errors import translation
 from fabricmon.rules.rule import Outcome, Rule, Scope, reading
@@ -129,7 +130,7 @@ def evidence(view: View, row: int, params: LinkErrorsParams) -> tuple[Evidence, 
     elif errors.blind[row]:
         text = "an error counter of this port is saturated: the true ratio may be higher"
         readings.append(reading(text))
-    return tuple(readings)
+    return (*readings, *of_a_bad_link(view, row))
 
 
 def _counted(seen: ber.Claim, rate: float) -> str:

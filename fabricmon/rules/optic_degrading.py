@@ -74,7 +74,7 @@ def evidence(view: View, row: int, params: OpticDegradingParams) -> tuple[Eviden
         margin, slope = float(trend.margin[which, row]), float(trend.slope[which, row])
         if not np.isfinite(margin):
             continue
-        text = f"{word}: {abs(margin):.1f} {unit.format(side=sides[margin < 0])}"
+        text = _margin(word, margin, unit, sides)
         if np.isfinite(slope):
             error = Z95 * float(trend.error[which, row])
             text += f", margin {slope:+.2f} an hour (95 %: {slope - error:+.2f} to {slope + error:+.2f})"
@@ -87,6 +87,21 @@ def evidence(view: View, row: int, params: OpticDegradingParams) -> tuple[Eviden
         bad = bool(margin <= 0 or drifts[which, row])
         found.append(reading(text, formula, margin, 0.0, bad, f"optic_degrading.{name}"))
     return tuple(found) or (reading("no reading of the module"),)
+
+
+def _margin(word: str, margin: float, unit: str, sides: tuple[str, str]) -> str:
+    return f"{word}: {abs(margin):.1f} {unit.format(side=sides[margin < 0])}"
+
+
+def of_a_bad_link(view: View, row: int) -> tuple[Evidence, ...]:
+    """What its module shows of a link with bit errors: how far the light is from the limit, and heat beyond it."""
+    found = []
+    for which, word, unit, _, sides in _WORDS:
+        margin = float(view.tracks.modules.margin[which, row])
+        if margin <= 0 or (which == ModuleTrend.LIGHT and np.isfinite(margin)):
+            text = _margin(word, margin, unit, sides)
+            found.append(reading(text, "the module's own alarm limit", for_it=margin <= 0))
+    return tuple(found)
 
 
 def _hours(view: View, which: int, row: int) -> float:

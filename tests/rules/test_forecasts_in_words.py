@@ -9,7 +9,7 @@ import pytest
 
 from fabricmon.fleet.window import BITS, ERRORS
 from fabricmon.model import Evidence
-from fabricmon.rules import link_degrading, optic_degrading
+from fabricmon.rules import link_degrading, link_errors, optic_degrading
 from fabricmon.rules.link_degrading import LinkDegradingParams
 from fabricmon.rules.optic_degrading import OpticDegradingParams
 from tests.rules.bench_of_ports import Ports
@@ -103,3 +103,22 @@ def test_a_reading_beyond_its_limit_is_named_on_that_side(ports: Ports, margin: 
     low, high = ("below", "above") if margin < 0 else ("above", "below")
     assert light == f"Rx power: {abs(margin):.1f} dB {low} the module's low alarm"
     assert heat == f"temperature: {abs(margin):.1f} degrees {high} the module's high alarm"
+
+
+@pytest.mark.parametrize(
+    ("light", "heat", "shown"),
+    [
+        (np.nan, np.nan, []),
+        (5.6, 20.0, [("Rx power: 5.6 dB above the module's low alarm", False)]),
+        (-0.8, 20.0, [("Rx power: 0.8 dB below the module's low alarm", True)]),
+        (np.nan, -2.0, [("temperature: 2.0 degrees above the module's high alarm", True)]),
+    ],
+)
+def test_bit_errors_have_the_light_of_their_module_as_evidence(
+    ports: Ports, light: float, heat: float, shown: list[tuple[str, bool]]
+) -> None:
+    """The person on call sees whether to clean the cable, before the module itself is reported."""
+    view, row = ports.view(), ports.row(0, 1)
+    before = lines(link_errors.evidence(view, row, link_errors.LinkErrorsParams()))
+    view.tracks.modules.margin[:, row] = (light, heat)
+    assert lines(link_errors.evidence(view, row, link_errors.LinkErrorsParams())) == before + shown
