@@ -15,14 +15,19 @@ from tests.stories.infiniband.play import FAULT, play
 from tests.stories.infiniband.world import World
 
 
+def _slow_down(world: World, speed: float) -> None:
+    """The first job runs at that speed from the fault on."""
+
+    def slow() -> None:
+        world.jobs[0].speed = speed
+
+    world.at(FAULT, slow)
+
+
 def test_a_job_runs_slower_and_no_part_is_at_fault(tmp_path: Path) -> None:
     """One of its hosts throttles: all its ports send a third less. Nothing."""
     world = dgx(25)
-
-    def slow() -> None:
-        world.jobs[0].speed = 0.7
-
-    world.at(FAULT, slow)
+    _slow_down(world, 0.7)
     assert_silent(play(world, world.plant.plan(tmp_path), until=240))
 
 
@@ -45,37 +50,20 @@ def test_a_checkpoint_goes_to_the_storage_at_once(tmp_path: Path) -> None:
     assert_silent(play(world, world.plant.plan(tmp_path), until=180))
 
 
-def _slow_receiver(seed: int, speed: float, *, sweep: bool) -> World:
-    world = dgx(seed, sweep=sweep)
-    world.port["xmit_wait_ticks"][:] = np.minimum(world.port["xmit_wait_ticks"], 5e8)
-
-    def slow() -> None:
-        world.jobs[0].speed = speed
-
-    world.at(FAULT, slow)
-    return world
-
-
 @pytest.mark.xfail(strict=True, reason="nothing comes: ports that wait a part of the time, with a job that slows down")
 def test_a_host_receives_slowly_on_all_adapters(tmp_path: Path) -> None:
     """Its leaf ports wait 85 % of the time, and so does the host that sends to it. That host within 3 min."""
-    world = _slow_receiver(38, 0.6, sweep=True)
+    world = dgx(38, sweep=True)
+    world.port["xmit_wait_ticks"][:] = np.minimum(world.port["xmit_wait_ticks"], 5e8)
     host, sender = world.host("dgx-019"), world.host("dgx-018")
     world.change(FAULT, world.waiting, world.peer[host.ports], 0.85)
     world.change(FAULT, world.waiting, sender.ports, 0.8)
     for row in sender.ports:
         world.count("rnr_nak_rx", row, 2, FAULT)
+    _slow_down(world, 0.6)
     inbox = play(world, world.plant.plan(tmp_path), until=180)
     assert_named(inbox, "dgx-019", by=180)
     assert_only(inbox, "dgx-019", most=1)
-
-
-def test_one_adapter_receives_slowly_where_little_is_known() -> None:
-    """The ports of its 31 peers wait; no sweep, no topology. At most one message, of that rail."""
-    world = _slow_receiver(39, 0.7, sweep=False)
-    waiting = [host.ports[2] for host in world.hosts[:32] if host.name != "dgx-019"]
-    world.change(FAULT, world.waiting, waiting, 0.3)
-    assert_only(play(world, None, until=180), r"rail\(2\)|mlx5_2", most=1)
 
 
 @pytest.mark.xfail(strict=True, reason="nothing comes: ended connections of two peers could be a crashed process")
@@ -89,8 +77,8 @@ def test_an_adapter_hangs_and_its_peers_time_out(tmp_path: Path) -> None:
         world.count("ack_timeout", row, 4, FAULT + 2, FAULT + 300)
         for counter in ("retries_exceeded", "req_cqe_error"):
             world.count(counter, row, 0.2, FAULT + 20, FAULT + 300)
-    inbox = play(world, world.plant.plan(tmp_path), until=300)
-    assert_named(inbox, r"dgx-025/mlx5_7|rail\(7\)|rail7|leaf-su1-r7", by=300)
+    inbox = play(world, world.plant.plan(tmp_path), until=200)
+    assert_named(inbox, r"dgx-025/mlx5_7|rail\(7\)|rail7|leaf-su1-r7", by=200)
 
 
 def _lossy(world: World, rows: Iterable[int], nak: float, timeouts: float) -> None:
@@ -99,13 +87,13 @@ def _lossy(world: World, rows: Iterable[int], nak: float, timeouts: float) -> No
         world.count("seq_nak_rx", row, nak, FAULT)
         world.count("out_of_sequence_rx", row, nak, FAULT)
         world.count("ack_timeout", row, timeouts, FAULT)
-    world.jobs[0].speed = 0.6
+    _slow_down(world, 0.6)
 
 
 _THIN = pytest.mark.xfail(strict=True, reason="nothing comes: 4e-6 is below the loss that is reported")
 
 
-@pytest.mark.parametrize("factor", [pytest.param(1, marks=_THIN), 10, 100])
+@pytest.mark.parametrize("factor", [pytest.param(1, marks=_THIN), 10])
 def test_all_ports_of_a_leaf_lose_packets(tmp_path: Path, factor: float) -> None:
     """No symbol errors, no sweep. That leaf, or an uplink of it, within 3 min; 1 message."""
     world = dgx(57)

@@ -17,7 +17,7 @@ from tests.stories.infiniband.expected import (
     assert_silent,
 )
 from tests.stories.infiniband.faults import reboot, reload_driver, restart_counters, silence
-from tests.stories.infiniband.parts import Host, Job
+from tests.stories.infiniband.parts import Host
 from tests.stories.infiniband.play import FAULT, play
 from tests.stories.infiniband.world import ACTIVE, INIT, World
 
@@ -40,16 +40,6 @@ def test_a_management_switch_dies_and_nothing_else_is_known() -> None:
         world.at(FAULT + world.rng.uniform(0, 4), partial(silence, world, host))
     inbox = play(world, None, until=180)
     assert_named(inbox, "24 hosts", by=60)
-    assert_not_critical(inbox, most=1)
-
-
-def test_the_management_switch_of_one_rack_dies(tmp_path: Path) -> None:
-    """Its agents are silent, a sweep sees their links up and busy. One message, a warning."""
-    world = dgx(32, sweep=True)
-    for host in world.hosts[8:12]:
-        world.at(FAULT + world.rng.uniform(0, 2), partial(silence, world, host))
-    inbox = play(world, world.plant.plan(tmp_path), until=180)
-    assert_named(inbox, "agent_silent.*rack-03", by=60)
     assert_not_critical(inbox, most=1)
 
 
@@ -108,7 +98,7 @@ def test_the_subnet_manager_is_dead_and_six_hosts_reboot(tmp_path: Path) -> None
         job.halt(FAULT - 100)
     inbox = play(world, world.plant.plan(tmp_path), until=310)
     assert_named(inbox, "subnet", by=310)
-    assert_only(inbox, r"subnet|^dgx-0(04|15|28|39|46|59)$|network", most=3)
+    assert_only(inbox, r"subnet|host\(dgx-0(04|15|28|39|46|59)\)|network", most=3)
     assert len(inbox.firing("subnet")) == 1, str(inbox)
     assert not inbox.firing("link_down"), str(inbox)
 
@@ -152,22 +142,6 @@ def test_somebody_clears_all_counters(tmp_path: Path) -> None:
     for second in (FAULT, FAULT + 180):
         for counter in (*errors, "xmit_wait_ticks", "xmit", "rcv"):
             world.change(second, world.port[counter], slice(None), 0)
-    assert_silent(play(world, world.plant.plan(tmp_path), until=300))
-
-
-def test_all_jobs_end_and_a_large_one_begins(tmp_path: Path) -> None:
-    """Flush errors everywhere, two minutes idle, then a job over all hosts. Nothing."""
-    world = dgx(28, storage=True)
-    for job in world.jobs:
-        job.end = FAULT
-
-    def flush() -> None:
-        for counter in ("req_cqe_flush_error", "resp_cqe_flush_error"):
-            world.add(counter, world.adapters, world.rng.integers(100, 2000, len(world.adapters)))
-        world.add("req_cqe_error", world.adapters[::9], 2)
-
-    world.at(FAULT, flush)
-    world.jobs.append(Job(world.hosts, 9, 0.5, 0.85, start=FAULT + 120))
     assert_silent(play(world, world.plant.plan(tmp_path), until=240))
 
 
