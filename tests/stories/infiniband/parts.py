@@ -1,4 +1,4 @@
-"""The parts of a cluster: hosts, ports, PCIe functions, GPUs, switches, jobs. `row` is a part's row in the tables."""
+"""The parts of a cluster: hosts, ports, GPUs, switches, jobs. `row` is a part's row in the tables."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Host:
     reads_kernel_log: bool
     ports: list[int] = field(default_factory=list)  # rows
     gpus: list[int] = field(default_factory=list)
-    functions: list[int] = field(default_factory=list)  # rows of the adapters' PCIe functions, one a port
+    functions: list[int] = field(default_factory=list)  # of the adapters' PCIe functions, one a port
     up: bool = True
     answers: bool = True  # its agent
     lost: tuple[float, Presence, str] | None = None  # from that second on, what the server sees of its agent
@@ -116,16 +116,6 @@ class Switch:
     @property
     def guid(self) -> str:
         return f"0x{zlib.crc32(self.name.encode()):016x}"
-
-
-@dataclass(eq=False)
-class Function:
-    """PCIe function of an adapter. `speed` in bytes per second."""
-
-    host: Host
-    pci: str
-    device: str
-    speed: float
 
 
 @dataclass(eq=False)

@@ -95,8 +95,7 @@ def _count(world: World, sent: Values, received: Values) -> None:
     world.add("xmit_packets", moves, sent[moves] / PACKET)
     world.add("rcv_packets", moves, received[moves] / PACKET)
     for (counter, row), rate in world.rates.items():
-        a_second = rate(world.now) if callable(rate) else rate
-        world.add(counter, row, rng.poisson(max(a_second, 0) * STEP))
+        world.add(counter, row, rng.poisson(max(rate(world.now), 0) * STEP))
 
 
 def _sensors(world: World) -> None:

@@ -12,7 +12,6 @@ from fabricmon.sources import load
 from fabricmon.topology.graph import Graph
 from tests.stories.infiniband.parts import (
     GBIT,
-    Function,
     Gpu,
     Host,
     HostPort,
@@ -30,7 +29,7 @@ class Plant:
         self.ports: list[Port] = []
         self.switches: dict[str, Switch] = {}
         self.gpus: list[Gpu] = []
-        self.functions: list[Function] = []
+        self.pcie_speeds: list[float] = []  # by row of a PCIe function, bytes per second
         self.peer: dict[int, int] = {}  # row of a port -> that of the other end of its cable
         self._reads_kernel_log = reads_kernel_log
 
@@ -59,8 +58,8 @@ class Plant:
         )
         host.ports.append(port.row)
         self.ports.append(port)
-        host.functions.append(len(self.functions))
-        self.functions.append(Function(host, port.pci, port.device, kind.pcie_speed))
+        host.functions.append(len(self.pcie_speeds))
+        self.pcie_speeds.append(kind.pcie_speed)
 
     def switch(self, name: str, level: int, size: int = 64) -> None:
         self.switches[name] = Switch(name, level, size)

@@ -92,9 +92,9 @@ def _gpus(world: World) -> None:
 
 
 def _functions(world: World) -> None:
-    function, rng, size = world.function, world.rng, len(world.plant.functions)
+    function, rng, size = world.function, world.rng, len(world.plant.pcie_speeds)
     for column in ("pcie_speed", "pcie_max_speed"):
-        function[column][:] = [part.speed for part in world.plant.functions]
+        function[column][:] = world.plant.pcie_speeds
     for column in ("pcie_width", "pcie_max_width"):
         function[column][:] = 16
     function["pcie_path_width"][:] = function["pcie_path_speed"][:] = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class World:
         self.hosts = plant.hosts
         self._named = {host.name: host for host in plant.hosts}
         self.jobs: list[Job] = []
-        self.effects: list[Any] = []  # called with the second before each step
+        self.effects: list[Callable[[float], None]] = []  # called with the second before each step
         self._actions: list[tuple[float, Action]] = []
         self._shape()
         self._make_tables()
@@ -92,7 +92,7 @@ class World:
         shapes = [
             (OF_PORTS, self.size),
             (OF_GPUS, len(plant.gpus)),
-            (PCIE, len(plant.functions)),
+            (PCIE, len(plant.pcie_speeds)),
             (NODE, len(plant.hosts)),
         ]
         self.values = np.zeros(sum(len(columns) * rows for columns, rows in shapes))
@@ -109,7 +109,7 @@ class World:
         self.waiting = np.zeros(self.size)  # additional share of time without credits while it sends
         self.heat = np.zeros(self.size)  # kelvin
         self.light = np.ones(self.size)  # share of the usual light that is received
-        self.rates: dict[tuple[str, int], Rate] = {}  # (counter, row) -> what is counted besides
+        self.rates: dict[tuple[str, int], Callable[[float], float]] = {}  # (counter, row) -> counts per second
         self._fractions: dict[str, Values] = {}
 
     def at(self, second: float, action: Action) -> None:
@@ -154,14 +154,14 @@ class World:
             yield counter, counts
 
     def count(self, counter: str, row: int, rate: Rate, begin: float = 0.0, end: float = math.inf) -> None:
-        """From then on the counter of that port grows at that rate, at random (Poisson)."""
+        """Between these seconds the counter of that port grows at that rate, at random (Poisson), besides its usual."""
 
-        def now(second: float) -> float:
+        def rate_at(second: float) -> float:
             if not begin <= second < end:
                 return 0.0
             return rate(second) if callable(rate) else rate
 
-        self.rates[counter, row] = now
+        self.rates[counter, row] = rate_at
 
     # Cables
 
