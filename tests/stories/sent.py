@@ -31,6 +31,12 @@ class Sent:
             f"{one.confidence:.2f}: {one.title}"
         )
 
+    @property
+    def text(self) -> str:
+        """All that it states in words: title, reason, next step and evidence."""
+        one = self.incident
+        return "\n".join((one.title, one.why, one.action, *(item.text for item in one.evidence)))
+
 
 class Inbox:
     """What a receiver of the default configuration was sent, and how many messages it was."""
@@ -58,6 +64,11 @@ class Inbox:
             for one in self
             if one.incident.status == "firing" and one.after <= by and re.search(pattern, _words(one.incident))
         ]
+
+    def besides(self, pattern: str) -> list[Sent]:
+        """Firing incidents that do not match the pattern: what else was blamed."""
+        expected = [one.incident for one in self.firing(pattern)]
+        return [one for one in self.firing() if one.incident not in expected]
 
     def of(self, severity: Severity) -> list[Sent]:
         """Firing incidents of at least this severity."""
