@@ -9,16 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-FAST_PERIODS: dict[str, float] = {
+PERIODS: dict[str, float] = {
     "state": 2.5, "ethernet": 5, "traffic": 5, "errors": 5, "roce": 5, "phy": 10, "optics": 60, "pcie": 10,
     "qos": 120, "inventory": 5, "bond": 5, "neighbours": 60,
 }  # fmt: skip
 """Seconds between two reads of a collector, by the name that layout.py gives it."""
-
-DEFAULT_PERIODS: dict[str, float] = FAST_PERIODS | {
-    "traffic": 10, "errors": 30, "roce": 120, "phy": 60, "optics": 120, "qos": 300,
-}  # fmt: skip
-"""The same as an agent reads mlx5 adapters without any configuration."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +22,8 @@ class Cluster:
 
     hosts      number of them
     ports      RDMA ports of a host
-    drivers    of each host: mlx5, bnxt, irdma or efa; one for all
-    rates      Gb/s of a leg, of each host; one for all
+    drivers    of each host: mlx5, bnxt, irdma or efa; fewer than there are hosts repeat
+    rates      Gb/s of a leg, of each host; fewer repeat
     leaf_of    (host, leg) -> name of its leaf
     spines     number of them, each reached from every leaf
     bonded     an RDMA port has two legs
@@ -38,7 +33,7 @@ class Cluster:
     host_name  format of a host's name from its number, counted from 1
     made_for   Gb/s that all adapters are made for; 0: as fast as their link
     storage    RDMA ports that carry storage traffic in place of a job's
-    periods    seconds between two reads of a collector
+    periods    as PERIODS
     """
 
     hosts: int
@@ -54,7 +49,7 @@ class Cluster:
     host_name: str = "gpu-{:03d}"
     made_for: int = 0
     storage: frozenset[int] = frozenset()
-    periods: dict[str, float] = field(default_factory=lambda: FAST_PERIODS)
+    periods: dict[str, float] = field(default_factory=lambda: PERIODS)
 
     @property
     def legs_of_port(self) -> int:
@@ -104,16 +99,11 @@ def _rack_leaf(hosts_of_rack: int) -> Callable[[int, int], str]:
     return lambda host, _leg: f"tor-{host // hosts_of_rack + 1:02d}"
 
 
-def rail_optimised(
-    seed: int,
-    hosts: int = 64,
-    jobs: tuple[int, ...] = (),
-    periods: dict[str, float] = FAST_PERIODS,
-) -> Cluster:
+def rail_optimised(seed: int, hosts: int = 64, jobs: tuple[int, ...] = ()) -> Cluster:
     """Hosts of eight 400 Gb/s mlx5 ports: in each unit of 32 hosts, one leaf a rail."""
     return Cluster(
         hosts, 8, ("mlx5",), (400,), lambda host, leg: f"su{host // 32}-leaf{leg + 1}", spines=4,
-        job_sizes=jobs or _shares(hosts), seed=seed, periods=periods,
+        job_sizes=jobs or _shares(hosts), seed=seed,
     )  # fmt: skip
 
 
@@ -122,12 +112,12 @@ def clos(
     hosts: int = 96,
     jobs: tuple[int, ...] = (),
     lldp: bool = True,
-    qos_period: float = FAST_PERIODS["qos"],
+    qos_period: float = PERIODS["qos"],
 ) -> Cluster:
     """Hosts of four 400 Gb/s Broadcom ports, 16 hosts to a leaf; `qos_period` in seconds."""
     return Cluster(
         hosts, 4, ("bnxt",), (400,), _rack_leaf(16), spines=6, job_sizes=jobs or _shares(hosts), seed=seed, lldp=lldp,
-        periods=FAST_PERIODS | {"qos": qos_period},
+        periods=PERIODS | {"qos": qos_period},
     )  # fmt: skip
 
 

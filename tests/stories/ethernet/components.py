@@ -17,7 +17,7 @@ _BNXT_MODELS = {200: "BCM57508", 400: "BCM57608"}
 
 
 class Components:
-    """The components of a cluster. `firmware` and `device_names` of a host are asked for at each inventory."""
+    """The components of a cluster. `firmware` and `device_names` of a host are read for each inventory."""
 
     def __init__(
         self, cluster: Cluster, wiring: Wiring, firmware: list[str], device_names: Callable[[int], list[str]]

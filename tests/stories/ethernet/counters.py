@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.stories.ethernet.state import Flags, Floats
 
@@ -15,7 +18,7 @@ class Counters:
         self.values: dict[str, Floats] = {}
         self._carrier: Flags | None = None
 
-    def add(self, name: str, increase: Floats) -> None:
+    def add(self, name: str, increase: NDArray[Any]) -> None:
         if name not in self.values:
             scale = 1e6 if increase.max(initial=0) > 1e5 else 1
             self.values[name] = np.floor(self._rng.uniform(0, 1e4, increase.shape) * scale)

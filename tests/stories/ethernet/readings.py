@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from tests.stories.ethernet.state import Floats
+from tests.stories.ethernet.state import Flags, Floats
 from tests.stories.ethernet.world import World
 
 Reading = Callable[[World, tuple[int, int]], Floats]
@@ -29,7 +29,7 @@ def rx_power(lane: int) -> Reading:
     """Watt; hardly anything arrives on a leg without link."""
 
     def read(world: World, shape: tuple[int, int]) -> Floats:
-        power = world.state.rx_power[:, :, lane] * world.rng.normal(1, 0.01, shape)
+        power: Floats = world.state.rx_power[:, :, lane] * world.rng.normal(1, 0.01, shape)
         return np.where(world.links, power, 1e-6)
 
     return read
@@ -41,7 +41,7 @@ def tx_power(lane: int) -> Reading:
 
 
 def carrier(world: World, _shape: tuple[int, int]) -> Floats:
-    return world.links * 1.0
+    return world.links.astype(float)
 
 
 def operstate(world: World, _shape: tuple[int, int]) -> Floats:
@@ -112,5 +112,5 @@ def pcie_path_width(world: World, _shape: tuple[int, int]) -> Floats:
     return world.state.pcie_width / 16
 
 
-def _has_link(world: World) -> Floats:
+def _has_link(world: World) -> Flags:
     return world.of_ports(world.links) > 0

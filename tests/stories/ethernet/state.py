@@ -36,12 +36,8 @@ class State:
         self.spine_up: Flags = np.ones(spines, bool)
         self.loss_to_spine: Floats = np.zeros((leaves, spines))
         self.loss_from_spine: Floats = np.zeros((spines, leaves))
-        self.marks_ecn: Flags = np.ones(leaves, bool)
-        """The leaf marks packets of congested queues."""
         self.congestion: Floats = np.zeros(leaves)
         """Queues of the leaf towards its hosts, 0 to 1, besides what its hosts cause."""
-        self.deadlock = False
-        """Leaves of more than 0.9 congestion let hardly anything pass."""
 
     def _cables(self, cluster: Cluster) -> None:
         self.up: Flags = np.ones(self._legs, bool)
@@ -101,7 +97,7 @@ class State:
 
 
 def stray_symptoms(state: State, driver_of: list[str]) -> None:
-    """What some hosts of every fabric have, and nobody is to be notified of."""
+    """Some hosts of every fabric have symptoms that are no fault: no notification is to be about them."""
     hosts = np.random.default_rng(99).choice(len(driver_of), 4, replace=False)
     state.fec_corrected[hosts[0], 0] *= 30  # a long cable: many corrected bits, none uncorrected
     if driver_of[hosts[1]] != "efa":

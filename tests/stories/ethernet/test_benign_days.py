@@ -26,18 +26,6 @@ def test_flows_that_collide_for_three_minutes_are_at_most_congestion() -> None:
     assert not inbox.unresolved, str(inbox)
 
 
-def test_checkpoints_that_fill_queues_are_nothing() -> None:
-    """Two leaves are congested for 20 s of every two minutes."""
-    scene = Scene(clos(seed=34))
-
-    @scene.each_step
-    def write(after: float) -> None:
-        scene.world.state.congestion[[1, 2]] = 0.5 if after % 120 < 20 else 0
-
-    inbox = scene.play(lasts=300)
-    assert not inbox.of(Severity.WARNING), str(inbox)
-
-
 def test_jobs_that_start_and_stop_are_nothing() -> None:
     scene = Scene(rail_optimised(seed=35, hosts=96, jobs=(32, 24, 16, 8, 8)))
 

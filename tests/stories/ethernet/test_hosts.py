@@ -86,6 +86,11 @@ def test_a_driver_that_is_loaded_anew_is_at_most_a_short_message() -> None:
     assert not inbox.unresolved, str(inbox)
 
 
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="three messages: when half of the hosts are back, those that are not yet become an incident of their own",
+)
 def test_hosts_that_all_boot_at_once_are_one_incident_and_resolved() -> None:
     """64 hosts without jobs go away within 10 s and are back two to three minutes later."""
     scene = Scene(clos(seed=62, hosts=64, jobs=(16,)), quiet=200)

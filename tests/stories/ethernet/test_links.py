@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 
@@ -51,7 +49,6 @@ ERRORS_BEGIN = 97.5
 """Seconds after its light begins to fade, an optic damages packets."""
 
 
-@cache
 def _optic_that_fades() -> Inbox:
     """MegaScale and Meta: one lane receives less and less light over four minutes, then packets are damaged."""
     scene = Scene(rail_optimised(seed=24))
