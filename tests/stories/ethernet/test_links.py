@@ -19,7 +19,9 @@ def test_a_leg_of_a_bond_that_loses_its_link_is_named() -> None:
         scene.world.state.up[19, 3] = False
 
     inbox = scene.play(lasts=120)
-    assert inbox.firing(r"link_down .*gpu-020/ens2f1np1", by=30), str(inbox)
+    named = inbox.firing(r"link_down .*gpu-020/ens2f1np1", by=30)
+    assert named, str(inbox)
+    assert "leg of bond1" in named[0].text, named[0].text
     assert not inbox.besides("gpu-020/ens2f1np1"), str(inbox)
     assert inbox.messages == 1, str(inbox)
 
