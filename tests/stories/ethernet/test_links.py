@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from tests.stories.ethernet.clusters import dual_tor, rail_optimised
 from tests.stories.ethernet.scene import Scene
-from tests.stories.sent import Inbox
 
 
 def test_a_leg_of_a_bond_that_loses_its_link_is_named() -> None:
@@ -51,7 +49,7 @@ ERRORS_BEGIN = 97.5
 """Seconds after its light begins to fade, an optic damages packets."""
 
 
-def _optic_that_fades() -> Inbox:
+def test_an_optic_that_fades_is_named_with_its_errors_and_its_light() -> None:
     """MegaScale and Meta: one lane receives less and less light over four minutes, then packets are damaged."""
     scene = Scene(rail_optimised(seed=24))
     state = scene.world.state
@@ -67,27 +65,13 @@ def _optic_that_fades() -> Inbox:
         state.fcs_errors[host, leg] = 8 * damaged
         state.loss_from_switch[host, leg] = 2e-5 * damaged
 
-    return scene.play(lasts=ERRORS_BEGIN + 180)
-
-
-def test_an_optic_that_fades_is_named() -> None:
-    inbox = _optic_that_fades()
-    assert inbox.firing("gpu-028/mlx5_6", by=ERRORS_BEGIN + 180), str(inbox)
-    assert not inbox.besides("gpu-028/mlx5_6"), str(inbox)
-    assert inbox.messages <= 2, str(inbox)
-
-
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="the errors are evidence, the light that one lane lacks is not: only the next step names Rx power",
-)
-def test_an_optic_that_fades_has_its_light_and_its_errors_as_evidence() -> None:
-    inbox = _optic_that_fades()
-    (named,) = inbox.firing("gpu-028/mlx5_6")
+    inbox = scene.play(lasts=ERRORS_BEGIN + 180)
+    (named,) = inbox.firing("gpu-028/mlx5_6", by=ERRORS_BEGIN + 180)
     evidence = "\n".join(item.text for item in named.incident.evidence)
     assert "errors" in evidence, named.text
     assert "Rx power" in evidence, named.text
+    assert not inbox.besides("gpu-028/mlx5_6"), str(inbox)
+    assert inbox.messages <= 2, str(inbox)
 
 
 def test_a_port_at_a_quarter_of_its_rate_after_a_boot_is_named() -> None:
