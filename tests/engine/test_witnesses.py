@@ -80,6 +80,15 @@ def test_losses_on_one_rail_of_many_are_of_something_on_that_rail() -> None:
     assert shown(half, work=working()) == [SILENT]
 
 
+def test_losses_on_rails_that_a_host_did_not_work_on_are_towards_another() -> None:
+    """It works on rails 0 and 1 only."""
+    work = working()
+    work.newest[[SILENT * RAILS + 2, SILENT * RAILS + 3]] = -np.inf
+    others = tuple(host * RAILS + rail for host in (NEXT, 5) for rail in (2, 3))
+    assert shown(others, work=work) == []
+    assert shown((*others, NEXT * RAILS, 5 * RAILS), work=work) == [SILENT]
+
+
 def test_nothing_is_lost_towards_a_host_that_did_no_work() -> None:
     assert shown(ALL, work=working(idle=(SILENT,))) == []
     unknown = working()

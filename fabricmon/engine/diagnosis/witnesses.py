@@ -155,17 +155,21 @@ def may_send(ports: PortHealth, rows: Ints, host: int, onset: float) -> Mask:
 
 def on_its_rails(ports: PortHealth, rows: Ints, host: int, onset: float) -> bool:
     """Whether some ports that lose packets have most of the rails that a host worked on when it fell silent: of a host
-    that did nothing, no port; any, where its ports or their rails are not known."""
+    that did nothing, no port; any, where its ports or their rails are not known. Ports that a map lacks and those in it
+    name their rails in different ways: then so many rails are enough, whichever they are."""
     mine = np.flatnonzero(ports.groups.ids["host"] == host)
     if ports.work is None or not len(mine):
         return True
-    placed = mine[ports.groups.ids["leaf"][mine] >= 0]
+    leaf = ports.groups.ids["leaf"]
+    placed = mine[leaf[mine] >= 0]
     mine = placed if len(placed) else mine  # those of storage and management have other peers
     mine = mine[~(ports.work.newest[mine] < onset - NEAR)]
     if not len(mine):
         return False
     rails = np.full(len(ports.ratio), -1) if ports.rails is None else ports.rails
     worked, losing = (np.unique(rails[at][rails[at] >= 0]) for at in (mine, rows))
+    if len(placed) or not (leaf[rows] >= 0).any():
+        losing = np.intersect1d(losing, worked)
     return len(losing) >= RAILS_SHARE * len(worked)
 
 
