@@ -662,6 +662,29 @@ def test_ports_that_no_map_shows_are_of_the_leaf_and_not_of_what_began_with_a_mo
     assert explained == {"part": list(range(15)), "module": [15, 16]}
 
 
+@pytest.mark.parametrize(
+    ("mode", "elsewhere", "words"),
+    [("leaf down", 1, ["leaf", "link"]), ("ports of a leaf down", 1, ["common"]), ("leaf down", 11, ["common"])],
+)
+def test_a_leaf_that_fails_as_a_whole_is_named_beside_what_is_no_part_of_it(
+    mode: str, elsewhere: int, words: list[str]
+) -> None:
+    """Twelve ports of it, three that no map shows, and links of another leaf with another name: of most that fell."""
+    domains = of_hosts(16, 2)
+    leaf, adapters = domains.port.ids["leaf"], np.arange(16) * 2
+    leaf[:], leaf[adapters[:12]], leaf[adapters[12:]] = 1, 0, -1
+    verdicts = [
+        of_group(mode, 0, adapters[:12], well=4 if mode == "ports of a leaf down" else 0),
+        *broken(adapters[12:15].tolist(), [104.0] * 3),
+        *broken([2 * at + 1 for at in range(elsewhere)], [104.0] * elsewhere),
+    ]
+    found = CommonCauses().joined(verdicts, {}, domains, lambda _kind, _rows: True, 105.0)
+    assert sorted(verdict.mode.word for verdict in found) == words
+    if words == ["leaf", "link"]:
+        explained = next(verdict.explained[DOWN] for verdict in found if verdict.mode.word == "leaf")
+        assert explained.tolist() == adapters[:15].tolist()
+
+
 @pytest.mark.parametrize(("tier", "words"), [(-1, ["part"]), (0, ["part", "link"])])
 def test_a_cable_between_switches_that_fails_with_a_line_card_of_another_is_no_port_of_it(
     tier: int, words: list[str]

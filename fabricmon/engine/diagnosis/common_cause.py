@@ -24,6 +24,7 @@ from fabricmon.engine.diagnosis.enough import (
     are_pairs,
     count,
     foremost,
+    foremost_of_its_own,
     least_of,
     least_of_groups,
     rows_of,
@@ -159,7 +160,8 @@ class CommonCauses:
         the first group there; the verdicts, those of which more may follow marked: also a group of silent hosts, as
         hosts are read one after the other and it may be a part of another group."""
         phenomenon = PHENOMENA[number]
-        if (first := foremost(cluster, domains)) is None and (apart := apart_from_first(phenomenon, cluster, domains)):
+        first = foremost_of_its_own(cluster, domains)
+        if first is None and (apart := apart_from_first(phenomenon, cluster, domains)):
             verdicts = self._with_cause(number, apart, verdicts, domains, now)
             cluster = [unit for unit in cluster if not any(unit is one for one in apart)]
             return self._with_cause(number, cluster, verdicts, domains, now)
@@ -208,7 +210,7 @@ class CommonCauses:
                 part = max(parts, key=lambda part: sum(len(unit.rows & cause.rows) for unit in part))
                 apart = apart_from_first(phenomenon, part, domains)
                 part = [unit for unit in part if not any(unit is one for one in apart)]
-                first = foremost(part, domains)
+                first = foremost_of_its_own(part, domains)
                 part = part if first is None else without_strangers(first, part, domains)
                 cause.rows.difference_update(*(unit.rows for unit in mine))
                 cause.rows.update(*(unit.rows for unit in part))

@@ -50,6 +50,19 @@ def foremost(units: Sequence[Beginning], domains: RowDomains) -> Beginning | Non
     return first if mine >= MOSTLY * every or (mine > ABSORBED * every and _fits(first, units, domains)) else None
 
 
+def foremost_of_its_own(units: Sequence[Beginning], domains: RowDomains) -> Beginning | None:
+    """The same where the largest group fails as a whole and is more than half of what began: it explains most of what
+    is left without the single parts that cannot be of it."""
+    if (first := foremost(units, domains)) is not None:
+        return first
+    largest = max((unit for unit in units if unit.wide), key=lambda unit: len(unit.rows), default=None)
+    if largest is None or largest.partly or len(largest.rows) <= ABSORBED * len(rows_of(units)):
+        return None
+    own = without_strangers(largest, units, domains)
+    left = [unit for unit in units if unit.wide or any(unit is one for one in own)]
+    return largest if foremost(left, domains) is largest else None
+
+
 def _is_misfiled(whole: Beginning, units: Sequence[Beginning], domains: RowDomains) -> bool:
     """Whether a module or cage that fails as a whole may be of ports which are filed there wrongly: more single links
     than it has are filed on other leaves than the largest group, and all have names of this one's adapters."""
