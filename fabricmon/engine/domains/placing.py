@@ -15,6 +15,7 @@ from fabricmon.engine.domains.groups import Mask
 from fabricmon.engine.domains.host_domains import DOMAINS as HOST_TABLES
 from fabricmon.engine.domains.host_domains import HostDomains
 from fabricmon.engine.domains.learned_groups import LearnedGroups
+from fabricmon.engine.domains.nvlink_racks import NvlinkRacks
 from fabricmon.engine.domains.row_domains import RowDomains, power_of
 from fabricmon.engine.domains.shared_parts import places_of
 from fabricmon.engine.domains.transit import LeafCables, transit_of
@@ -76,7 +77,7 @@ class Placing:
 
     def __init__(self, fleet: Fleet, plan: Graph | None, of_many: bool) -> None:
         self._fleet, self._of_many = fleet, of_many
-        self._host_domains = HostDomains()
+        self._host_domains, self._nvlink_racks = HostDomains(), NvlinkRacks()
         self._learned = LearnedGroups()
         self._lldp = LldpSwitches()
         self._dependent_hosts: DependentHosts | None = None
@@ -137,9 +138,11 @@ class Placing:
         paths = self._assigner.flows(TableRows(tables[Kind.FLOW]), assigned, self._fleet.nodes)
         groups = self._host_domains.groups_of(inside)
         apart = _apart(View(ports, now))
+        racks = self._nvlink_racks.besides(tables[Kind.GPU], self._places["rack"])
         self.domains = RowDomains(
-            assigned, self._power, nodes.ids, groups, self._host_domains.names, apart, paths, self._places
-        )
+            assigned, self._power, nodes.ids, groups, self._host_domains.names, apart, paths,
+            {**self._places, "rack": racks},
+        )  # fmt: skip
         tracks = tables[Kind.FLOW].tracks
         if isinstance(tracks, FlowTracks):
             tracks.probes.many = paths[0]

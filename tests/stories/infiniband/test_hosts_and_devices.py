@@ -210,7 +210,6 @@ def test_a_rack_loses_power(tmp_path: Path) -> None:
     assert_one_incident(inbox)
 
 
-@pytest.mark.xfail(strict=True, reason="18 hosts stopped reporting together; their NVLink domain is not named")
 def test_a_rack_of_one_nvlink_domain_loses_power() -> None:
     """18 trays. One message within 1 min that names the rack or its NVLink domain; no topology."""
     world = nvl72(31)
