@@ -54,12 +54,14 @@ from fabricmon.engine.incidents.explain import VerdictContext, draft_of, with_vi
 from fabricmon.engine.incidents.incident_draft import IncidentDraft
 from fabricmon.engine.incidents.job_impacts import JobImpacts
 from fabricmon.engine.incidents.maintenance import Windows, maintenance_drafts
+from fabricmon.engine.incidents.missing_devices import MissingDevices
 from fabricmon.engine.incidents.notices import Notices, SilentHosts
 from fabricmon.engine.incidents.places import with_places
 from fabricmon.engine.incidents.ruled_out import MemberCounts
 from fabricmon.engine.incidents.secondary_drafts import SecondaryDrafts
 from fabricmon.engine.incidents.settling import LastReads
 from fabricmon.engine.incidents.situation import Situation
+from fabricmon.engine.symptoms.rule_state import SymptomKey
 from fabricmon.engine.symptoms.rule_states import RuleStates
 from fabricmon.fleet.fleet import Fleet
 from fabricmon.fleet.table import Table
@@ -99,6 +101,7 @@ class Evaluation:
         self._last_diagnosis, self._parts, self._unmapped = LastDiagnosis(), LastParts(), UnmappedMaintenance()
         self._readings = CurrentReadings(rule_states)
         self._notices = Notices(fabric, fleet, self._lookup, self._readings.of)
+        self._missing = MissingDevices(fleet, rule_states, self._readings.of)
         self._impacts = JobImpacts(self._lookup)
         self._secondary = SecondaryDrafts(fabric, fleet, rule_states, situation)
         self._windows = Windows()
@@ -165,7 +168,9 @@ class Evaluation:
         guard = self._failures.guard
         made = [guard("explanation", None, _draft, verdict, context, held_up, index) for verdict in verdicts]
         drafts = [draft for draft in made if draft is not None]
-        drafts += guard("notices", [], self._notices.drafts, self._rule_states.all, drafts, context.covered, self._seen)
+        drafts, held = guard("missing devices", (drafts, frozenset()), self._with_missing, drafts)
+        claims = held.union(*(draft.claims for draft in drafts))
+        drafts += guard("notices", [], self._notices.drafts, self._rule_states.all, claims, context.covered, self._seen)
         drafts = guard("impact on jobs", drafts, self._impacts.with_impacts, drafts, self._situation.impact, now)
         drafts = guard(
             "secondary", drafts, self._secondary.added_to, drafts, graph, self._numbers(), self._lookup.expected, now
@@ -178,6 +183,11 @@ class Evaluation:
             now, drafts, self._lookup.is_open, lambda part, kind: self._lookup.part_state(part, kind, since, now), since
         )
         return guard("mass alarm", changed, self._secondary.after_step, changed, now)
+
+    def _with_missing(self, drafts: Sequence[IncidentDraft]) -> tuple[list[IncidentDraft], frozenset[SymptomKey]]:
+        """The drafts with the devices that their hosts lack by them, and symptoms that restored incidents have."""
+        restored = (record.incident for record in self._situation.firing.values() if record.draft is None)
+        return self._missing.joined(drafts, restored, self._views.of(Kind.NODE))
 
     # --- input of the next ticks
 

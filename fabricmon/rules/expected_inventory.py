@@ -92,6 +92,11 @@ ACCESS = ("node_uverbs_missing", "node_netdevs_misplaced")
 TOOLS = "node_umad_missing"
 
 
+def unusable(view: View) -> NDArray[np.bool_]:
+    """Nodes with devices that are there and cannot be used, or not be managed."""
+    return np.logical_or.reduce([view.value(column) > 0 for column in (*ACCESS, TOOLS)])
+
+
 def test(view: View, params: ExpectedInventoryParams) -> Outcome:
     found = counts(view, params)
     hcas, gpus = found.missing()

@@ -30,7 +30,8 @@ class IncidentDraft(Struct, frozen=True, kw_only=True):
 
     identity   component without facts that may come later (a link's far end); with `family` it makes the id
     claims     the open symptoms it explains
-    effects    those of them that it made on traffic, as lost packets: they end later than what made them
+    effects    those of them that it made on traffic, as lost packets, and missing devices of its host: they end later
+               than what made them
     notice     of symptoms that no cause explains: it makes none of them evidence
     group      a component of several links: it absorbs the incidents of its members
     onset      wall time of the earliest symptom

@@ -60,17 +60,16 @@ class Notices:
     def drafts(
         self,
         rule_states: Iterable[RuleState],
-        verdicts: Iterable[IncidentDraft],
+        claims: Collection[SymptomKey],
         covered: Callable[[str, frozenset[str]], str],
         seen: SilentHosts,
     ) -> list[IncidentDraft]:
         """Notices for symptoms that no verdict explains.
 
-        verdicts  the drafts of the verdicts
+        claims    the symptoms that verdicts or restored incidents have
         covered   (component, hosts) -> id of the maintenance window that covers it, "" none
         seen      what is known of hosts that do not answer
         """
-        claims = {key for draft in verdicts for key in draft.claims}
         found: list[IncidentDraft] = []
         for state in rule_states:
             rule = state.rule
