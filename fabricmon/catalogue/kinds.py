@@ -82,7 +82,7 @@ class IncidentKind:
     symptom   type of its symptoms in the diagnosis; None: not diagnosed
     notice    the incident for symptoms that no verdict explains; None: only verdicts open incidents
     order     family -> place in it. Kinds of one family on one component are one incident, whose kind changes upwards
-              only. A family is the component's word, "link" or "nic"
+              only within an episode. A family is the component's word, "link" or "nic"
     hardness  see Hardness
     severity  of a verdict whose mode and domain have none; None: the severest of its symptoms
     at_once   a verdict with links down does not wait for neighbours

@@ -33,8 +33,11 @@ def incident_id(fabric: str, family: str, identity: str) -> str:
 
 
 def begun(id: str, draft: IncidentDraft, before: Incident | None, now: float) -> Incident:
-    """The incident of a draft. `before`: the same one as it ended within the last hour, None without."""
-    reason = draft.title if before is None else f"came back after {now - (before.resolved or now):.0f} s"
+    """The incident of a draft. `before`: the same one as it ended within the last hour, None without. Of another kind
+    it is news to who knows that one, so it begins when that ended, however long it has shown what is left."""
+    back = before is not None and before.kind == draft.kind
+    reason = f"came back after {now - (before.resolved or now):.0f} s" if before is not None and back else draft.title
+    since = draft.onset if before is None or back else max(draft.onset, before.resolved or now)
     past = before.history if before is not None else ()
     change = "opened" if before is None else "reopened"
     return Incident(
@@ -42,7 +45,7 @@ def begun(id: str, draft: IncidentDraft, before: Incident | None, now: float) ->
         status="firing",
         severity=draft.severity,
         kind=draft.kind,
-        since=draft.onset,
+        since=since,
         updated=now,
         history=remembered(past, HistoryEntry(now, change, reason)),
         revision=max(int(now), before.revision + 1 if before is not None else 0),

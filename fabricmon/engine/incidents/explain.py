@@ -101,7 +101,6 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
     kind, (title, why, action) = _texts(verdict, context, symptoms, " or ".join(names), Members(bad, of))
     candidates = _candidates(verdict, index, component, name)
     early = loss_texts.unsettled(verdict) if verdict.only_losses else unsettled(verdict, index, context.read)
-    claims = _claims(verdict, index)
     return IncidentDraft(
         family=mode.family,
         identity=f"{mode.family}({name.partition(', ')[0] if mode.word in GROWING else name})",
@@ -114,8 +113,9 @@ def draft_of(verdict: FaultVerdict, context: VerdictContext) -> IncidentDraft:
         action=action,
         evidence=_evidence(verdict, context, component, symptoms, of),
         members=Members(bad, of),
-        claims=claims,
+        claims=(claims := _claims(verdict, index)),
         effects=_effects(claims, symptoms, index),
+        shows=_shows(claims, kind, index),
         onset=verdict.onset,
         labels=_labels(verdict, index, symptoms, hosts),
         candidates=candidates,
@@ -141,6 +141,12 @@ def _effects(claims: frozenset[SymptomKey], symptoms: Iterable[Symptom], index: 
     rules = {state.rule.name for kind in LASTING for state in index.rule_states.get(kind, ())}
     evidence = {SymptomKey(symptom.rule, symptom.component) for symptom in symptoms}
     return frozenset(key for key in claims if key.rule in rules) - evidence
+
+
+def _shows(claims: frozenset[SymptomKey], kind: str, index: SymptomIndex) -> frozenset[SymptomKey]:
+    """The claims of the kind of the incident."""
+    rules = {state.rule.name for states in index.rule_states.values() for state in states if state.rule.kind == kind}
+    return frozenset(key for key in claims if key.rule in rules)
 
 
 def with_victims(

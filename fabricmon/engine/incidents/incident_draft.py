@@ -32,6 +32,7 @@ class IncidentDraft(Struct, frozen=True, kw_only=True):
     claims     the open symptoms it explains
     effects    those of them that it made on traffic, as lost packets, and missing devices of its host: they end later
                than what made them
+    shows      those of them of its kind: while one of them is open, the kind is right
     notice     of symptoms that no cause explains: it makes none of them evidence
     group      a component of several links: it absorbs the incidents of its members
     onset      wall time of the earliest symptom
@@ -58,6 +59,7 @@ class IncidentDraft(Struct, frozen=True, kw_only=True):
     members: Members = Members(1, 1)
     claims: frozenset[SymptomKey] = frozenset()
     effects: frozenset[SymptomKey] = frozenset()
+    shows: frozenset[SymptomKey] = frozenset()
     onset: float
     labels: dict[str, str] = {}
     candidates: tuple[str, ...] = ()
@@ -77,6 +79,12 @@ class IncidentDraft(Struct, frozen=True, kw_only=True):
     def own(self) -> frozenset[SymptomKey]:
         """The claims without its effects on traffic; all of them where it has no others."""
         return self.claims - self.effects or self.claims
+
+    @property
+    def passing(self) -> frozenset[SymptomKey]:
+        """The effects that do not keep it open without a draft: those of a group, else those on other components."""
+        own = frozenset() if self.group else {key.component for key in self.own}
+        return frozenset(key for key in self.effects if key.component not in own)
 
     @property
     def components(self) -> set[ComponentId]:

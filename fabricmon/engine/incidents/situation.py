@@ -3,7 +3,8 @@
 The laws, in the order of `step`:
 
 1. A draft opens an incident unless maintenance covers it, a firing group holds its symptoms, or it has to wait.
-2. An incident follows its draft. Within an episode severity and kind only rise.
+2. An incident follows its draft. Within an episode severity and kind only rise: what worked again, and has less than
+   that now, ends and comes back as what it is.
 3. Without a draft it stays while a symptom that it claims is open: absence is never recovery.
 4. It ends when none was open for its calm time, or when a larger incident explains all that is open.
 5. A group whose evidence ended holds what never recovered. It shrinks as members recover or larger causes explain
@@ -13,16 +14,16 @@ The laws, in the order of `step`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 
-from fabricmon.catalogue.kinds import Inhibits, kind_of
+from fabricmon.catalogue.kinds import STOPPED, Inhibits, kind_of
 from fabricmon.engine.incidents import restored
 from fabricmon.engine.incidents.episode import begun, ended, followed, incident_id, most_members, remembered
-from fabricmon.engine.incidents.incident_draft import FEW, PARTS, IncidentDraft
+from fabricmon.engine.incidents.incident_draft import FEW, PARTS, IncidentDraft, sharper
 from fabricmon.engine.incidents.peaks import PeakMembers, Peaks
 from fabricmon.engine.incidents.restored import FOUND_AGAIN, PartState
 from fabricmon.engine.symptoms.rule_state import SymptomKey
@@ -40,7 +41,9 @@ class FiringIncident:
     draft   the last one, None for a restored one without a confirmation
     claims  every symptom it explained in this episode, of components that exist; of a group without evidence, those
             that never recovered
-    effects of a group, those of them that it made on traffic: they do not keep it open without a draft
+    effects those of them that it made on the traffic of others, of a group also of its members: they do not keep it
+            open without a draft
+    shows   those of the kind of the incident
     lost    since when no draft supports it, None while one does
     calm    since when none of its claims is open, None while one is
     fewer   since when its draft lacks some of the members that it had or shows, None while it does not
@@ -51,6 +54,7 @@ class FiringIncident:
     draft: IncidentDraft | None
     claims: set[SymptomKey] = field(default_factory=set)
     effects: set[SymptomKey] = field(default_factory=set)
+    shows: set[SymptomKey] = field(default_factory=set)
     lost: float | None = None
     calm: float | None = None
     fewer: float | None = None
@@ -59,6 +63,14 @@ class FiringIncident:
         """A group without evidence for longer than it lingers."""
         lost, draft = self.lost, self.draft
         return draft is not None and draft.group and lost is not None and now - lost >= draft.linger
+
+    def works_again(self, draft: IncidentDraft, still_open: Callable[[SymptomKey], bool]) -> bool:
+        """Whether it carried no traffic, all that showed so ended, and its draft is of something that slows it only."""
+        before, after = kind_of(self.incident.kind), kind_of(draft.kind)
+        less = before.effect in STOPPED and after.effect not in STOPPED
+        if not less or not self.shows or sharper(draft.family, before.name, after.name):
+            return False
+        return not any(still_open(key) for key in self.shows)
 
     def steady(self, draft: IncidentDraft, now: float) -> IncidentDraft:
         """The draft; of a group that becomes smaller, with the members that it had, until it has been smaller for its
@@ -83,7 +95,7 @@ class Present(NamedTuple):
     """
 
     now: float
-    drafts: Mapping[str, IncidentDraft]
+    drafts: dict[str, IncidentDraft]
     still_open: Callable[[SymptomKey], bool]
     part_state: Callable[[str, str], PartState]
     since: float
@@ -160,6 +172,7 @@ class Situation:
         for record in self.firing.values():
             record.claims = {key for key in record.claims if exists(key.component)}
             record.effects &= record.claims
+            record.shows &= record.claims
         self._owner = {key: id for key, id in self._owner.items() if exists(key.component)}
 
     # --- a step
@@ -178,14 +191,14 @@ class Situation:
         for draft in sorted(drafts, key=lambda c: (not c.group, c.onset)):
             waiting.setdefault(incident_id(self.fabric, draft.family, draft.identity), draft)
         current: dict[str, IncidentDraft] = {}
-        changed = self._draw_all(waiting, current, now)
         present = Present(now, current, still_open, part_state, since)
+        changed = self._draw_all(waiting, present)
         for id in [id for id in self.firing if id not in current]:
             incident = self._without_draft(id, present)
             if incident is not None:
                 changed[id] = incident
         # what a group held that ended in this step
-        return list((changed | self._draw_all(waiting, current, now)).values())
+        return list((changed | self._draw_all(waiting, present)).values())
 
     def apply(self, draft: IncidentDraft, now: float) -> Incident:
         """Open or change one incident between two steps; the next step must have its draft, too."""
@@ -204,15 +217,19 @@ class Situation:
 
     # --- with a draft (laws 1 and 2)
 
-    def _draw_all(
-        self, waiting: dict[str, IncidentDraft], current: dict[str, IncidentDraft], now: float
-    ) -> dict[str, Incident]:
-        """Move the drafts that are incidents from `waiting` to `current`; the incidents that changed."""
+    def _draw_all(self, waiting: dict[str, IncidentDraft], present: Present) -> dict[str, Incident]:
+        """Move the drafts that are incidents from `waiting` to those of now; the incidents that changed. What works
+        again ends, and its draft opens it at the next step."""
         changed: dict[str, Incident] = {}
+        current, now = present.drafts, present.now
         drafted = waiting.keys() | current.keys()
         free = [id for id, one in waiting.items() if id in self.firing or not self._waits(id, one, drafted, now)]
         for id in free:
             current[id] = waiting.pop(id)
+            record = self.firing.get(id)
+            if record is not None and record.works_again(current[id], present.still_open):
+                changed[id] = self._resolve(id, now, f"it works again; what is left: {current[id].title}")
+                continue
             incident = self._draw(id, current[id], now)
             if incident is not None:
                 changed[id] = incident
@@ -266,12 +283,15 @@ class Situation:
         else:
             as_shown = self._in_series(id, record, draft, now) if draft.series else record.steady(draft, now)
             incident, changed = followed(record.incident, as_shown, now)
+            record.shows = record.shows if incident.kind == record.incident.kind else set()
         record.draft, record.lost, record.calm = draft, None, None
         if draft.notice:  # it has no cause that lasts: a host that left a summary of silent ones may die later
             self._release(id, record.claims - draft.claims)
             record.claims = set()
         record.claims |= draft.claims
-        record.effects = (record.effects | draft.effects) - (draft.claims - draft.effects) if draft.group else set()
+        record.effects = (record.effects | draft.passing) - (draft.claims - draft.passing)
+        if draft.kind == incident.kind:
+            record.shows |= draft.shows
         for key in draft.claims:
             owner = self._owner.get(key)
             if owner is None or owner == id or draft.group or owner not in self.firing:

@@ -81,7 +81,6 @@ def test_two_hosts_on_one_splitter_cable_flap_together() -> None:
     assert_only(inbox, r"ibsw-l3/7|cn004[78]", most=2)
 
 
-@pytest.mark.xfail(strict=True, reason="Link down stays: it claims lost packets of an unrelated port and never ends")
 def test_a_port_comes_back_at_half_its_width_among_hosts_of_two_speeds() -> None:
     """An NDR port is 2X after its cable was seated anew. One incident of it, 3 messages, none of the HDR hosts."""
     world = mixed(45)
