@@ -24,7 +24,6 @@ from fabricmon.engine.diagnosis.row_conditions import (
     fell_and_back,
     fell_in_windows,
     flows_through,
-    link_state_read_at,
     of_components,
     port_health,
     set_aside,
@@ -46,6 +45,7 @@ from fabricmon.engine.diagnosis.victims import victims, without
 from fabricmon.engine.diagnosis.warm_air import of_warm_air
 from fabricmon.engine.diagnosis.witnesses import DeadHosts, answering, witnesses
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
+from fabricmon.engine.domains.link_ends import link_reads, link_state_read_at
 from fabricmon.engine.domains.placing import Placing
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.engine.incidents.claim_lookup import ClaimLookup
@@ -160,9 +160,9 @@ class Evaluation:
         if domains is None:
             return []
         self._readings.begin(self._views)
-        index = SymptomIndex(
-            domains, rule_states_by_type(self._rule_states.all), {kind: self._fleet.tables[kind].ids for kind in TABLES}
-        )
+        self._lookup.reads = reads = link_reads(self._views.of(Kind.PORT))
+        ids = {kind: self._fleet.tables[kind].ids for kind in TABLES}
+        index = SymptomIndex(domains, rule_states_by_type(self._rule_states.all), ids, reads)
         verdicts, observations, held_up = self._diagnosed(index, self._observed(index, now), now)
         context = self._context(index, observations, now)
         guard = self._failures.guard

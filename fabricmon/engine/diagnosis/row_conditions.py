@@ -343,8 +343,3 @@ def _with_others(down: Observation, leaf: Ids) -> Mask:
 def fell_and_back(ports: View) -> Floats:
     """Per PORT row when it last fell, if it is up again; NaN of others."""
     return np.where(ports.tracks.link[: ports.n] == UP, ports.tracks.downs.last[: ports.n], np.nan)
-
-
-def link_state_read_at(ports: View) -> Floats:
-    """Per PORT row `now` at which its newest link state arrived, NaN unknown."""
-    return np.asarray(ports.now - np.fmin(ports.age("state"), ports.age("carrier")))

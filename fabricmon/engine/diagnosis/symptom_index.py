@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,8 +12,9 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import Mode
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.domains.groups import Ints, Mask
+from fabricmon.engine.domains.link_ends import LinkReads, unread, well_at_other_end
 from fabricmon.engine.domains.row_domains import RowDomains
-from fabricmon.engine.symptoms.rule_state import CLEARING, OK, PENDING, OpenSymptom, RuleState, SymptomKey
+from fabricmon.engine.symptoms.rule_state import CLEARING, PENDING, OpenSymptom, RuleState, SymptomKey
 from fabricmon.model import ComponentId, Kind, Symptom
 from fabricmon.rules.rule import Rule
 
@@ -39,11 +40,13 @@ the one before."""
 class SymptomIndex:
     """rule_states  by symptom type, in the order of the rules
     ids          component ids of every table of TABLES
+    reads        when the links were read
     """
 
     domains: RowDomains
     rule_states: Mapping[SymptomType, Sequence[RuleState]]
     ids: Mapping[Kind, Sequence[ComponentId]]
+    reads: LinkReads = field(default_factory=unread)
 
     def table(self, kind: SymptomType) -> Kind:
         return self.rule_states[kind][0].rule.table if kind in self.rule_states else WITHOUT_RULE[kind]
@@ -173,7 +176,8 @@ def _observation(
             known[:m] &= ~state.ended_after(now - RECOVERED)[:m]
         effects = yielded.get(state.rule.name)
         for row, held in state.open.items():
-            if row >= n or (effects is not None and effects[row]) or up_at_other_end(kind, state, row, index.domains):
+            is_effect = effects is not None and row < n and effects[row]
+            if row >= n or is_effect or up_at_other_end(kind, state, row, index.domains, index.reads):
                 continue
             old = aside[row] or _is_back(kind, state, row)
             if old and not claimed(SymptomKey(state.rule.name, held.symptom.component)):
@@ -186,7 +190,7 @@ def _observation(
         if state.rule.name in yielded:
             known &= ~yielded[state.rule.name][:n]
     if table is Kind.PORT and index.domains.echo:
-        _merge_echoes(kind, index.domains, open_rows, before, known)
+        _merge_echoes(index.domains, open_rows, before, known)
     rows = np.array(sorted(open_rows), np.int64)
     known[rows] = True
     onsets_of, before_of = ([of.get(row, np.inf) for row in rows.tolist()] for of in (open_rows, before))
@@ -205,28 +209,18 @@ def _is_back(kind: SymptomType, state: RuleState, row: int) -> bool:
     return kind is SymptomType.AGENT_SILENT and bool(state.phase[row] == CLEARING)
 
 
-def up_at_other_end(kind: SymptomType | None, state: RuleState, row: int, domains: RowDomains) -> bool:
-    """Whether the open symptom of a link's state is only what a silent agent read last, while a sweep reads its other
-    end without it."""
-    if kind not in STATE_TYPES or state.known[row]:
-        return False
-    others = [other for other in domains.reported_by.get(row, ()) if other != row and other < len(state.known)]
-    return any(state.known[other] and state.phase[other] == OK for other in others)
+def up_at_other_end(
+    kind: SymptomType | None, state: RuleState, row: int, domains: RowDomains, reads: LinkReads
+) -> bool:
+    """Whether the open symptom of a link's state shows nothing now, by the other end."""
+    return kind in STATE_TYPES and well_at_other_end(state, row, domains, reads)
 
 
-def _merge_echoes(
-    kind: SymptomType, domains: RowDomains, open_rows: dict[int, float], before: dict[int, float], known: Mask
-) -> None:
-    """Move the symptoms of swept rows to the row that stands for their link, with when they may have begun.
-
-    The host polls the state of its link every second, so its healthy reading overrides a sweep of half a minute ago.
-    Errors count on both ends: each has its own counters.
-    """
-    swept = domains.assigned.swept
+def _merge_echoes(domains: RowDomains, open_rows: dict[int, float], before: dict[int, float], known: Mask) -> None:
+    """Move the symptoms of swept rows to the row that stands for their link, with when they may have begun. Errors
+    count on both ends: each has its own counters."""
     for row in [row for row in open_rows if row in domains.echo]:
         first, onset, earliest = domains.echo[row], open_rows.pop(row), before.pop(row)
-        if kind in STATE_TYPES and known[first] and not swept[first] and first not in open_rows:
-            continue
         open_rows[first] = min(onset, open_rows.get(first, np.inf))
         before[first] = min(earliest, before.get(first, np.inf))
     known[domains.firsts[known[domains.echoes]]] = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fabricmon.catalogue.kinds import KINDS
 from fabricmon.engine.diagnosis.symptom_index import up_at_other_end
 from fabricmon.engine.domains.dependent_hosts import DependentHosts
+from fabricmon.engine.domains.link_ends import LinkReads, unread
 from fabricmon.engine.domains.placing import Placing
 from fabricmon.engine.incidents.restored import PartState
 from fabricmon.engine.symptoms.rule_state import SymptomKey
@@ -14,17 +15,21 @@ from fabricmon.model import ComponentId, Kind, Symptom
 
 
 class ClaimLookup:
-    """Looks up claims in the states of the rules, the tables and the fault domains."""
+    """Looks up claims in the states of the rules, the tables and the fault domains.
+
+    reads  when the links were read
+    """
 
     def __init__(self, fleet: Fleet, rule_states: RuleStates, placing: Placing) -> None:
         self._fleet, self._rule_states, self._placing = fleet, rule_states, placing
+        self.reads: LinkReads = unread()
 
     def is_open(self, key: SymptomKey) -> bool:
         state, row = self._rule_states.by_rule.get(key.rule), self._row(key.component)
         if state is None or row is None or row not in state.open:
             return False
         domains, kind = self._placing.domains, KINDS[state.rule.kind].symptom
-        return domains is None or not up_at_other_end(kind, state, row, domains)
+        return domains is None or not up_at_other_end(kind, state, row, domains, self.reads)
 
     def symptoms(self, key: SymptomKey) -> list[Symptom]:
         """The open symptoms of a claimed component: the claim's own, and a link that is down now."""

@@ -114,7 +114,7 @@ def test_drivers_are_reloaded_one_host_after_the_other() -> None:
     assert_silent(play(world, None, until=480))
 
 
-@pytest.mark.xfail(strict=True, reason="NIC is dead, critical, after 20 s: a job on it is dead either way")
+@pytest.mark.xfail(strict=True, reason="Link down by a sweep, then NIC is dead, critical: it may be a reload")
 def test_the_driver_of_a_host_with_one_adapter_is_reloaded() -> None:
     """40 s. Nothing."""
     world = hdr(34)
