@@ -53,7 +53,7 @@ def well_at_other_end(state: RuleState, row: int, domains: RowDomains, reads: Li
 
     * Of a row that is not known any more what was read later at the other end.
     * The port of a host, which is read more often, before a sweep.
-    * Of two ends of which sweeps tell: one that came up after the other one was last read with it. One that was up
+    * Of two ends that sweeps read: one that came up after the other one was last read with it. One that was up
       all the time shows a link that works in one direction only.
     """
     first, swept, n = domains.echo.get(row, row), domains.assigned.swept, len(state.known)
