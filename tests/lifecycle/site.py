@@ -111,7 +111,9 @@ class LivingSite:
         self._read = 0
         self._told: dict[tuple[str, str], Incident] = {}
         self._told_at: dict[tuple[str, str], float] = {}
+        self._planned_at: dict[tuple[str, str], float] = {}  # wall time
         self._unsaved_at = -1.0  # the last tick in which nothing could be saved, and so nothing be sent
+        self._unsaved_wall = -1.0  # the same as wall time
         self._keys: set[str] = set()
         self._notified = {self.notified}  # in use since the start: what is sent was planned with one of them
         self.failed = False
@@ -190,7 +192,7 @@ class LivingSite:
         self._follow_parts(incidents)
         self._read_received()
         if server.store.broken or server.evaluator.store_error:
-            self._unsaved_at = self.steady
+            self._unsaved_at, self._unsaved_wall = self.steady, self.clock.now()
         if not server.store.broken and not server.evaluator.store_error and not self.receivers.away:
             self._check_sent(incidents)
         self._check_rows()
@@ -241,14 +243,17 @@ class LivingSite:
             assert before is not None
             used = (r for name in self._notified for r in RECEIVERS[name] if r.name == note.receiver)
             ends_are_sent = all(r.send_resolved for r in used)
-            # It may have ended and begun anew while nothing could be sent: of the two only the beginning is news.
+            # It may have ended and begun anew while nothing could be sent: of the two only the beginning is news. What
+            # was planned before may have been received afterwards.
             unsent = self._unsaved_at > self._told_at[note.receiver, incident.id]
+            unsent |= self._unsaved_wall > self._planned_at[note.receiver, incident.id]
             news = incident.since > before.since and (unsent or not ends_are_sent)
             assert news, f"{note.receiver} is notified again of {incident.component}: {note.reason}"
         if incident.status != "firing" and note.reason not in WAITED:
             assert firing, f"{note.receiver} is notified of the end of {incident.component}, not of its beginning"
         self._told[note.receiver, incident.id] = incident
         self._told_at[note.receiver, incident.id] = self.steady
+        self._planned_at[note.receiver, incident.id] = note.created
 
     def _check_sent(self, incidents: list[Incident]) -> None:
         """Nothing is unsent that should be sent."""
