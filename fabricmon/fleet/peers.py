@@ -198,8 +198,10 @@ class Peers(RowState):
         self._siblings = Siblings(rows, table.node[:n], adapter[:n])
         key = self._keys(rows, rail, task, facts)
         self.in_job[:n] = task >= 0
-        for learned in (self._learned, self._parts):
-            learned[:n][self._task[:n] != task] = 0  # its peers are others
+        moved = self._task[:n] != task  # their peers are others: they were low, or usual, among those that they had
+        counts = (self.low, self.low_on_host, self.seen)
+        for kept in (*counts, self._learned, self._parts, self._windows, self._beside_windows):
+            kept[:n][moved] = 0
         self._task[:n] = task
         self.adapter[rows] = np.where(adapter[rows] >= 0, adapter[rows], -2 - rows)  # unknown: one of its own
         order = np.lexsort((self.adapter[rows], key))  # the ports of an adapter side by side

@@ -507,6 +507,27 @@ def test_a_port_of_another_job_has_no_usual_share_yet() -> None:
     assert rails.peers.low[5] == 0
 
 
+def test_windows_before_a_job_count_nothing_within_it() -> None:
+    """Idle beside others at work, then one of a job that begins: it is as fast as its peers there."""
+    rails = Rails(16, 1)
+    rails.jobs({})
+    rails.set([0.02 if row < 8 else 0.5 for row in range(16)], [0.0] * 16)
+    rails.advance()
+    for _ in range(WINDOWS + 1):
+        rails.window()
+    rails.set([0.02 if row < 1 else 0.5 for row in range(16)], [0.0] * 16)
+    for _ in range(WINDOWS):
+        rails.window()
+    assert rails.peers.low[0] == WINDOWS
+    rails.jobs({(component.node, component.name): 0 for component in rails.table.ids[:8]})
+    rails.set([0.5] * 16, [0.0] * 16)
+    rails.window()
+    rails.window()
+    assert (rails.peers.low[0], rails.peers.low_on_host[0]) == (0, 0)
+    assert rails.peers.seen[0] < WINDOWS, "not known yet: it is neither slow nor well"
+    assert rails.peers.seen[8] == WINDOWS, "of no job, as before"
+
+
 @pytest.mark.parametrize(("strangers", "compared"), [(2, False), (7, True)])
 def test_a_port_filed_on_the_rail_of_ports_with_another_name_is_compared_with_none(
     strangers: int, compared: bool

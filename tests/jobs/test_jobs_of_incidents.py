@@ -1,7 +1,12 @@
 """From counters and a list of jobs to an incident that says whom it hits: the engine in simulated time."""
 
-import pytest
+from types import SimpleNamespace
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabricmon.engine.incidents.job_impacts import JobImpacts
 from fabricmon.jobs.model import Job, Jobs
 from fabricmon.model import JobVerdict, Severity
 from fabricmon.notify.due import due_notifications
@@ -191,3 +196,25 @@ def test_the_same_input_gives_the_same_impact():
         return incident(world, "fault_domain")
 
     assert play() == play()
+
+
+running_jobs = st.dictionaries(st.sampled_from("abcde"), st.sets(st.integers(0, 5), max_size=4))
+
+
+@given(st.lists(running_jobs, min_size=1, max_size=8))
+def test_a_running_job_keeps_its_number_and_no_other_gets_it_at_once(rosters):
+    """Ports are compared within a job: a number that moves to another job would be the same peers."""
+    hosts, jobs = [f"host-{n:03d}" for n in range(6)], JobImpacts(SimpleNamespace())
+    before: dict[str, int] = {}
+    for step, running in enumerate(rosters):
+        jobs.set_jobs((Jobs("slurm", float(step), tuple(job(id, on) for id, on in running.items())),))
+        numbers = dict(zip(hosts, jobs.numbered(hosts), strict=True))
+        of = {host: [id for id, on in running.items() if int(host[-3:]) in on] for host in hosts}
+        now = {of[host][0]: number for host, number in numbers.items() if number >= 0}
+        assert all((number >= 0) == (len(of[host]) == 1) for host, number in numbers.items())
+        assert all(now[of[host][0]] == number for host, number in numbers.items() if number >= 0)
+        assert len(set(now.values())) == len(now)
+        assert all(before[id] == now[id] for id in before.keys() & now.keys())
+        assert not {now[id] for id in now.keys() - before.keys()} & set(before.values())
+        assert all(number < 2 * len(hosts) for number in now.values()), "numbers of ended jobs are used again"
+        before = now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -39,17 +40,20 @@ class JobImpacts:
     def __init__(self, lookup: ClaimLookup) -> None:
         self._lookup = lookup
         self._last: dict[tuple[str, str], _Last] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
         self.roster = Roster()
 
     def numbered(self, hosts: Sequence[str]) -> list[int]:
-        """Per host the number of its only job, -1 for none or several."""
-        numbers: dict[tuple[str, str], int] = {}
-        found: list[int] = []
-        for host in hosts:
-            here = self.roster.on(host)
-            alone = len(here) == 1
-            found.append(numbers.setdefault((here[0][0], here[0][1].id), len(numbers)) if alone else -1)
-        return found
+        """Per host the number of its only job, -1 for none or several. A job keeps its number while it runs, and no
+        other gets it at once: who is compared by it would take the other job for the same."""
+        running = [self.roster.on(host) for host in hosts]
+        keys = [(jobs[0][0], jobs[0][1].id) if len(jobs) == 1 else None for jobs in running]
+        free = itertools.filterfalse(set(self._numbers.values()).__contains__, itertools.count())
+        self._numbers = {
+            key: self._numbers[key] if key in self._numbers else next(free)
+            for key in dict.fromkeys(keys) if key is not None
+        }  # fmt: skip
+        return [-1 if key is None else self._numbers[key] for key in keys]
 
     def set_jobs(self, sources: Iterable[Jobs]) -> bool:
         """Take all sources' last answers, which replace those before; whether the jobs changed."""
