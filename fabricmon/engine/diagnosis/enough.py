@@ -58,6 +58,8 @@ def foremost_of_its_own(units: Sequence[Beginning], domains: RowDomains) -> Begi
     largest = max((unit for unit in units if unit.wide), key=lambda unit: len(unit.rows), default=None)
     if largest is None or largest.partly or len(largest.rows) <= ABSORBED * len(rows_of(units)):
         return None
+    if _goes_on(largest, units, domains):
+        return None
     own = without_strangers(largest, units, domains)
     left = [unit for unit in units if unit.wide or any(unit is one for one in own)]
     return largest if foremost(left, domains) is largest else None
