@@ -203,7 +203,7 @@ EXPECTED: dict[str, list[str]] = {
     "adapter errors": [
         "nic_fault host-000/mlx5_5/1 critical",
         "for: 2/1 mlx5_5 counted 2 unrecoverable errors since 2023-11-14 22:15:50 UTC, "
-        "the last at 2023-11-14 22:15:50 UTC [one in 300 s (firmware or AER fatal)]",
+        "the last at 2023-11-14 22:15:50 UTC [one in 300 s (firmware or AER fatal), or no traffic since the last]",
     ],
     "bit errors": [
         "link_errors host-000/mlx5_1/1 critical",
