@@ -35,7 +35,7 @@ fabricmon scenario list
 fabricmon scenario run s01
 fabricmon scenario run my.yaml --seed 7 --verbose
 fabricmon scenario run --seeds 20 --jobs 2 --json
-fabricmon scenario run --table docs/accuracy.md
+fabricmon scenario run --table docs/accuracy-catalogue.md
 fabricmon scenario run --seeds 20 --keep runs.jsonl   # can be interrupted and continued
 fabricmon scenario random --count 20 --seed 3 --jobs 2
 fabricmon scenario random --count 40 --seed 3 --stress stray --stress filed --table random.md

@@ -24,7 +24,7 @@ def document(scores: Sequence[Score], trials: int, seed: int) -> str:
         "a fault of the fabric. Kinds of faults are drawn by their priors; one trial in ten has a second fault. Packet "
         "losses follow from the paths of the flows; the other symptoms are drawn with the probabilities of the "
         "[methods](methods.md#priors-and-probabilities). Symptoms are given to the diagnosis directly, without "
-        "counters and rules; the [scenarios](accuracy.md) test those.",
+        "counters and rules; the [scenarios](accuracy-catalogue.md) test those.",
         "",
         f"A verdict counts if its confidence is at least {SURE}. It is right if it names the faulty part, or if that "
         "part is in its ambiguity group. An adapter and its own cable count as one part, because the evidence of a "

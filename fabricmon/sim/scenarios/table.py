@@ -39,7 +39,7 @@ def total(results: Sequence[ScenarioResult]) -> dict[str, float]:
 
 
 def table(results: Sequence[ScenarioResult], scenarios: Sequence[Scenario], command: str) -> str:
-    """docs/accuracy.md: one row a scenario over all its seeds, and the failures below."""
+    """docs/accuracy-catalogue.md: one row a scenario over all its seeds, and the failures below."""
     seeds = sorted({r.seed for r in results})
     span = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
     sums = total(results)
@@ -49,6 +49,9 @@ def table(results: Sequence[ScenarioResult], scenarios: Sequence[Scenario], comm
         "",
         f"Made by `{command}`, version {__version__}, seeds {span}: {sums['ok']} of {sums['runs']} runs as expected, "
         f"{sums['found']} of {sums['required']} required incidents found, {sums['false']} false ones.",
+        "",
+        "These are simulations, and the engine was built with such scenarios; `docs/accuracy.md` has those that it was "
+        "not built with.",
         "",
         "A delay counts from the first poll that could detect the fault until the incident was open with the required",
         "severity and confidence. *Wrong*: opened in time, but not as required. *Notified*: incidents that one",
