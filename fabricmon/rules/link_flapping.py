@@ -162,21 +162,13 @@ def evidence(view: View, row: int, params: LinkFlappingParams) -> tuple[Evidence
     total = sum(count for _, count in recent)
     times = clock_times([at for at, count in recent for _ in range(min(count, TIMES))][-TIMES:])
     penalty, episodes = float(found.penalty[0]), int(found.episodes[0])
-    readings = [
-        reading(
-            f"{total} downs ({times}), weighted by age {penalty / PER_DOWN:.1f}",
-            _formula(params),
-            penalty / PER_DOWN,
-            params.raise_at / PER_DOWN,
-            penalty > params.raise_at,
-            "link_flapping.penalty",
-        )
-    ]
-    if episodes >= params.episodes:
+    slow = episodes >= params.episodes
+    readings = [_weighted(f"{total} downs ({times})", penalty, slow, params)]
+    if slow:
         hours = params.window / 3600
         text = f"{episodes} separate episodes in {hours:g} h"
         formula = f"downs within {params.apart:g} s are one episode; {params.episodes} in {hours:g} h"
-        readings.append(reading(text, formula, episodes, params.episodes, measure="link_flapping.episodes"))
+        readings.insert(0, reading(text, formula, episodes, params.episodes, measure="link_flapping.episodes"))
     excused = int(view.tracks.downs.excused[row])
     if excused:
         text = f"{excused} downs not counted: administrative, in maintenance, or soon after a boot or driver reload"
@@ -192,13 +184,23 @@ def _reading_of_module(view: View, row: int, params: LinkFlappingParams) -> Evid
             recent = [down for down in downs if down.at >= began]
             ports = len({down.row for down in recent})
             times = clock_times([down.at for down in recent][-TIMES:])
-            return reading(
-                f"{len(recent)} downs of the {ports} ports of its module ({times}), weighted by age "
-                f"{penalty / PER_DOWN:.1f}",
-                f"as of one link: {_formula(params)}", penalty / PER_DOWN, params.raise_at / PER_DOWN,
-                penalty > params.raise_at, "link_flapping.penalty",
-            )  # fmt: skip
+            text = f"{len(recent)} downs of the {ports} ports of its module ({times})"
+            return _weighted(text, penalty, False, params)
     return None
+
+
+def _weighted(downs: str, penalty: float, slow: bool, params: LinkFlappingParams) -> Evidence:
+    """Downs beside the limit that counts now: above the one that raises, then until below the one that clears they are
+    why the link flaps still."""
+    limit = params.raise_at if penalty > params.raise_at or penalty < params.clear_at else params.clear_at
+    return reading(
+        f"{downs}, weighted by age {penalty / PER_DOWN:.1f}",
+        _formula(params),
+        penalty / PER_DOWN,
+        limit / PER_DOWN,
+        penalty >= params.clear_at or slow,
+        "link_flapping.penalty",
+    )
 
 
 def _formula(params: LinkFlappingParams) -> str:

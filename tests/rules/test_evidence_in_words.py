@@ -186,9 +186,9 @@ EXPECTED: dict[str, list[str]] = {
     ],
     "three downs in hours": [
         "link_flapping host-000/mlx5_2/1 warning {'slow': 'true'}",
-        "against: 1.06/2 3 downs (2023-11-14 22:15:50, 23:17:50, 2023-11-15 00:19:50 UTC), weighted by age 1.1 "
-        "[weight = P / 1000; P = 1000 a down, half-life 900 s; raise > 2000, clear < 750]",
         "for: 3/3 3 separate episodes in 24 h [downs within 60 s are one episode; 3 in 24 h]",
+        "for: 1.06/0.75 3 downs (2023-11-14 22:15:50, 23:17:50, 2023-11-15 00:19:50 UTC), weighted by age 1.1 "
+        "[weight = P / 1000; P = 1000 a down, half-life 900 s; raise > 2000, clear < 750]",
     ],
     "half rate": [
         "link_degraded host-000/mlx5_4/1 warning",

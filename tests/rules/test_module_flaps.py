@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fabricmon.model import Kind
-from fabricmon.rules.link_flapping import LinkFlappingParams, of_module
+from fabricmon.fleet.view import View
+from fabricmon.model import Evidence, Kind
+from fabricmon.rules.link_flapping import LinkFlappingParams, evidence, of_module
 from fabricmon.rules.module_flaps import Down
 from tests.rules.bench_of_ports import Ports
 
@@ -106,6 +107,23 @@ def test_the_reading_is_that_of_the_module_and_it_clears_as_a_link_does() -> Non
     assert ports.open("link_flapping"), "after 15 minutes it is at 1300"
     ports.polls(120)
     assert not ports.open("link_flapping")
+
+
+@pytest.mark.parametrize("falls", [(0, 0, 0), (0, 1, 0)], ids=["port", "module"])
+def test_the_downs_are_evidence_for_a_flap_until_it_is_over(falls: tuple[int, ...]) -> None:
+    ports = of_two()
+    fall(ports, *falls)
+
+    def now() -> Evidence:
+        return evidence(View(ports.fleet.tables[Kind.PORT], ports.now), 0, LinkFlappingParams())[0]
+
+    assert (now().for_it, now().limit) == (True, 2.0)
+    ports.polls(90)
+    assert (now().for_it, now().limit) == (True, 0.75), "below the limit that raises, and it still flaps"
+    assert 0.75 < (now().value or 0.0) < 2.0
+    ports.polls(120)
+    assert not ports.open("link_flapping")
+    assert not now().for_it
 
 
 @pytest.mark.parametrize(("apart", "penalty", "began"), [(0.0, 3000.0, 1000.0), (900.0, 1750.0, 1900.0)])
