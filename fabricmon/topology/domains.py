@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.model import ComponentId, Kind
+from fabricmon.topology.between import PortsBetween, PortWithoutCable, port_without_cable
 from fabricmon.topology.graph import Graph, Switch
 from fabricmon.topology.graph_index import CablePlace, GraphIndex, Labels, device_and_port
 from fabricmon.topology.groups import DOMAINS, Domains, GroupNumbers, Many
@@ -28,6 +29,9 @@ PLACED_ROLES = ("compute", "unknown")
 
 LLDP = "lldp"
 """Of the keys of leaves that only LLDP names: an id of a switch of the map is another one."""
+
+BELOW_A_LEAF = ("leaf", "rail", "module", "feed", "pod", "plane", "network")
+"""Domains that a row has by its place below a leaf."""
 
 COMMON_SHARE = 0.5
 """A device number is a rail of the fleet when at least this share of the most common number's hosts have it."""
@@ -60,6 +64,10 @@ class Assigner:
         self._neighbours_anew: set[int] = set()  # rows since the switches of LLDP were last counted
         self._leaves: dict[str, LldpSwitch] = {}  # chassis -> switch, as last counted
         self._index = GraphIndex(graph) if graph is not None else None
+        self._between = PortsBetween(self._index) if self._index is not None else None
+        self._lacking: dict[int, PortWithoutCable] = {}
+        self._lacking_anew: set[int] = set()  # rows that came to lack a cable or do so no more, since places were found
+        self._placed_between: set[int] = set()
         self._groups = {domain: GroupNumbers() for domain in DOMAINS}
         self._seen: list[tuple[ComponentId, Labels]] = []
         self._loose: dict[int, tuple[str, int | None]] = {}  # rows whose rail is a matter of numbers
@@ -83,6 +91,7 @@ class Assigner:
     def assign(self, rows: Sequence[tuple[ComponentId, Labels]], among: Iterable[int] | None = None) -> Domains:
         self._take(rows, self._new(rows, among))
         del self._seen[len(rows) :]
+        self._place_between()
         self._number_rails()
         self._place_by_lldp()
         swept = np.zeros(len(rows), np.bool_)
@@ -116,6 +125,8 @@ class Assigner:
             self._loose.pop(row, None)
             self._swept.pop(row, None)
             self._below.pop(row, None)
+            if self._lacking.pop(row, None) is not None:
+                self._lacking_anew.add(row)
             component, labels = seen[row] = rows[row]
             neighbour = self._lldp.take(row, component, labels)
             if component.node and not labels.get("swept"):  # else a free row, or one that comes below
@@ -166,10 +177,36 @@ class Assigner:
                 switch = self._index.above(node)  # no cable of the row is known: the switch that its host is below
                 if switch is not None:
                     self._put_below(row, switch, self._index.leaf_names[switch.id], {})
+            if place is None and neighbour is None and groups["leaf"].ids[row] < 0:
+                self._lacks_a_cable(row, component, device, port)
             self._loose[row] = labels.get("role", "unknown"), rail_index(device)
         if place is None and neighbour is not None and groups["link"].ids[row] >= 0:
             self._below[row] = neighbour, int(groups["leaf"].ids[row])
         return place.adapter if place is not None and place.near else ""
+
+    def _lacks_a_cable(self, row: int, component: ComponentId, device: str, port: str) -> None:
+        found = port_without_cable(component, device, port) if self._between is not None else None
+        if found is not None:
+            self._lacking[row] = found
+            self._lacking_anew.add(row)
+
+    def _place_between(self) -> None:
+        """Leaves of rows of which the graph has no cable, anew where other rows lack one now."""
+        if self._between is None or not self._lacking_anew:
+            return
+        self._lacking_anew.clear()
+        self._lacking = {row: port for row, port in self._lacking.items() if row < len(self._seen)}
+        for row in self._placed_between & self._lacking.keys():
+            for domain in BELOW_A_LEAF:
+                self._groups[domain].ids[row] = -1
+            self._socket[row] = -1
+            component, labels = self._seen[row]
+            self._loose[row] = labels.get("role", "unknown"), rail_index(device_and_port(component, labels)[0])
+        places = self._between.places(self._lacking)
+        for row, place in places.items():
+            if self._put_leaf(row, place):
+                self._loose.pop(row, None)
+        self._placed_between = set(places)
 
     def _put_link(
         self, row: int, component: ComponentId, labels: Labels, neighbour: LldpNeighbour | None, named: tuple[str, str]
