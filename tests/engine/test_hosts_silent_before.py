@@ -267,17 +267,17 @@ def test_two_hosts_in_different_places_share_no_chassis(places: dict[str, list[i
 
 @pytest.mark.parametrize(("racks", "words"), [([-1] * 8, []), ([0, 0, 1, 1, 2, 2, 3, 3], ["common"])])
 def test_where_agents_fall_silent_often_two_of_one_small_place_are_one(racks: list[int], words: list[str]) -> None:
-    """After a single one in an hour of eight hosts, two within 10 s may be chance; both in one rack of two less."""
+    """After a single one in four hours, two within 10 s may be chance; both in one rack of two less."""
     causes = CommonCauses()
-    for at in range(0, 3600, 100):
+    for at in range(0, 14400, 100):
         observations, domains = silent([1], [-1] * 8, rack=racks)
         one = observations[SymptomType.AGENT_SILENT]
         began = {SymptomType.AGENT_SILENT: replace(one, onset=np.array([0.0]))}
         causes.joined([], began, domains, lambda _kind, _rows: True, at + 25.0)
     observations, domains = silent([0, 1], [-1] * 8, rack=racks)
     both = observations[SymptomType.AGENT_SILENT]
-    began = {SymptomType.AGENT_SILENT: replace(both, onset=np.array([3700.0, 3702.0]))}
-    found = causes.joined([], began, domains, lambda _kind, _rows: True, 3725.0)
+    began = {SymptomType.AGENT_SILENT: replace(both, onset=np.array([14500.0, 14502.0]))}
+    found = causes.joined([], began, domains, lambda _kind, _rows: True, 14525.0)
     assert [verdict.mode.word for verdict in found] == words
 
 

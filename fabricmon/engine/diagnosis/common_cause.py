@@ -35,7 +35,6 @@ from fabricmon.engine.diagnosis.neighbours import by_place, side_by_side
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.phenomena import FLAPPING, FRESH, PHENOMENA, Phenomenon
 from fabricmon.engine.diagnosis.places import without_strangers
-from fabricmon.engine.diagnosis.silence_rate import BEGINNINGS, HOST_HOURS, HOUR
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Ids, Ints
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -46,8 +45,9 @@ USUAL = (
     1.0  # a day: beginnings of a kind in a fabric of which nothing is known yet, the prior of the rate (design choice)
 )
 FLEETS_ALIKE = 0.08
-"""Weight of the prior of the rate at which agents fall silent: its shape where fleets differ by a factor of five at one
-standard deviation of a log-normal, 1 / (exp(ln(5)^2) - 1) (design choice)."""
+"""Weight of the prior of how often hosts fall silent, as fleets differ in it by a factor of five: the shape of a Gamma
+with the spread of such a log-normal, 1 / (exp(ln(5)^2) - 1) (design choice). How often links fail is a matter of
+hardware."""
 A_MONTH = 30.0
 """Days between two common causes (design choice): the odds against chance."""
 SMALLEST = 1e-6
@@ -76,8 +76,7 @@ class CommonCauses:
 
     def __init__(self) -> None:
         self._rates = [BeginningRate(*_prior(p), p.within) for p in PHENOMENA]
-        self._exposed = [1.0] * len(PHENOMENA)
-        self._rates_of_groups = [BeginningRate(USUAL, DAY / USUAL, p.within) for p in PHENOMENA]
+        self._rates_of_groups = [BeginningRate(USUAL, DAY, p.within) for p in PHENOMENA]
         self._causes: list[list[_Cause]] = [[] for _ in PHENOMENA]
         self._explained: list[set[int]] = [set() for _ in PHENOMENA]
         self._first: list[dict[int, float]] = [{} for _ in PHENOMENA]
@@ -117,8 +116,7 @@ class CommonCauses:
                 domains.divide(phenomenon.mode.domain, *_empty(domains, phenomenon.table), phenomenon.table)
                 continue
             seen = [unit for unit in units if not unit.unseen]
-            self._exposed[number] = exposed = _exposed(phenomenon, observations)
-            self._rates[number].learn([unit.onset for unit in seen], now, exposed)
+            self._rates[number].learn([unit.onset for unit in seen], now)
             self._rates_of_groups[number].learn([unit.onset for unit in seen if unit.wide], now)
             first = self._first[number]
             self._first[number] = {row: first.get(row, now) for unit in units for row in unit.rows}
@@ -179,8 +177,8 @@ class CommonCauses:
             verdicts, cluster = self._with_cause(number, strangers, verdicts, domains, now), own
         if not cluster:
             return verdicts
-        rate = self._rate(number, cluster[0].onset, all(unit.wide for unit in cluster))
-        odds = chance(len(cluster), rate, phenomenon.within)
+        rates = self._rates_of_groups if all(unit.wide for unit in cluster) else self._rates
+        odds = chance(len(cluster), rates[number].before(cluster[0].onset), phenomenon.within)
         odds *= share(phenomenon, cluster, domains) ** (len(cluster) - 1)
         odds = min(odds, *(unit.beside for unit in cluster))
         if count(cluster) >= least_of(phenomenon, cluster, domains) and odds < UNLIKELY:
@@ -229,16 +227,10 @@ class CommonCauses:
             return [list(units)]
 
         def cost(units: Sequence[Beginning]) -> float:
-            rate = self._rate(number, onset, units[0].wide)
-            return phenomenon.mode.cost if len(units) > 1 else -log(rate * phenomenon.within)
+            rates = self._rates_of_groups if units[0].wide else self._rates
+            return phenomenon.mode.cost if len(units) > 1 else -log(rates[number].before(onset) * phenomenon.within)
 
         return by_place(units, domains, phenomenon.table, cost)
-
-    def _rate(self, number: int, onset: float, of_groups: bool) -> float:
-        """Beginnings a second, of groups or of single parts, without one at this moment."""
-        if of_groups:
-            return self._rates_of_groups[number].before(onset)
-        return self._rates[number].before(onset) * self._exposed[number]
 
     def _grows(self, number: int, units: Iterable[Beginning], now: float) -> bool:
         """Whether one of them was first seen a moment ago."""
@@ -256,17 +248,9 @@ class CommonCauses:
 
 
 def _prior(phenomenon: Phenomenon) -> tuple[float, float]:
-    """Beginnings of single parts in so much exposure: of silence a large fleet has more, as each agent may fall silent
-    for a reason of its own (silence_rate.py), and fleets differ much in it; faults are a matter of the fabric."""
-    if phenomenon.table is Kind.NODE:
-        return FLEETS_ALIKE * BEGINNINGS, FLEETS_ALIKE * HOST_HOURS * HOUR
-    return USUAL, DAY / USUAL
-
-
-def _exposed(phenomenon: Phenomenon, observations: Observations) -> float:
-    """Hosts that reported, where these are what may begin; else one fabric."""
-    agents = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
-    return max(1.0, float(agents.known.sum())) if agents is not None else 1.0
+    """Beginnings of single parts in so many seconds: a day's, that of silence with less weight."""
+    weight = FLEETS_ALIKE if phenomenon.table is Kind.NODE else 1.0
+    return weight * USUAL, weight * DAY
 
 
 def _may_join(phenomenon: Phenomenon, cause: _Cause, unit: Beginning) -> bool:
