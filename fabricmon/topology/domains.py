@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.model import ComponentId, Kind
-from fabricmon.topology.between import PortsBetween, PortWithoutCable, port_without_cable
+from fabricmon.topology.between import PortsBetween, PortWithoutCable, Slot, port_without_cable
 from fabricmon.topology.graph import Graph, Switch
 from fabricmon.topology.graph_index import CablePlace, GraphIndex, Labels, device_and_port
 from fabricmon.topology.groups import DOMAINS, Domains, GroupNumbers, Many
@@ -25,7 +25,8 @@ from fabricmon.topology.stages import stages
 _UNSEEN: tuple[ComponentId, Labels] = (ComponentId(Kind.PORT, "", ""), {})
 
 PLACED_ROLES = ("compute", "unknown")
-"""Roles of ports to which a scheduler's or cloud's switch above a host applies: the job's own network."""
+"""Roles of ports to which a scheduler's or cloud's switch above a host applies, and the order of names: the job's own
+network."""
 
 LLDP = "lldp"
 """Of the keys of leaves that only LLDP names: an id of a switch of the map is another one."""
@@ -66,7 +67,7 @@ class Assigner:
         self._index = GraphIndex(graph) if graph is not None else None
         self._between = PortsBetween(self._index) if self._index is not None else None
         self._lacking: dict[int, PortWithoutCable] = {}
-        self._lacking_anew: set[int] = set()  # rows that came to lack a cable or do so no more, since places were found
+        self._slots_anew: set[Slot] = set()  # of which other rows lack a cable since places were found
         self._placed_between: set[int] = set()
         self._groups = {domain: GroupNumbers() for domain in DOMAINS}
         self._seen: list[tuple[ComponentId, Labels]] = []
@@ -125,8 +126,8 @@ class Assigner:
             self._loose.pop(row, None)
             self._swept.pop(row, None)
             self._below.pop(row, None)
-            if self._lacking.pop(row, None) is not None:
-                self._lacking_anew.add(row)
+            if (lacking := self._lacking.pop(row, None)) is not None:
+                self._slots_anew.add(lacking.slot)
             component, labels = seen[row] = rows[row]
             neighbour = self._lldp.take(row, component, labels)
             if component.node and not labels.get("swept"):  # else a free row, or one that comes below
@@ -178,35 +179,37 @@ class Assigner:
                 if switch is not None:
                     self._put_below(row, switch, self._index.leaf_names[switch.id], {})
             if place is None and neighbour is None and groups["leaf"].ids[row] < 0:
-                self._lacks_a_cable(row, component, device, port)
+                self._lacks_a_cable(row, component, labels, (device, port))
             self._loose[row] = labels.get("role", "unknown"), rail_index(device)
         if place is None and neighbour is not None and groups["link"].ids[row] >= 0:
             self._below[row] = neighbour, int(groups["leaf"].ids[row])
         return place.adapter if place is not None and place.near else ""
 
-    def _lacks_a_cable(self, row: int, component: ComponentId, device: str, port: str) -> None:
-        found = port_without_cable(component, device, port) if self._between is not None else None
-        if found is not None:
-            self._lacking[row] = found
-            self._lacking_anew.add(row)
+    def _lacks_a_cable(self, row: int, component: ComponentId, labels: Labels, named: tuple[str, str]) -> None:
+        if self._between is None or labels.get("role", "unknown") not in PLACED_ROLES:
+            return
+        if (port := port_without_cable(component, *named)) is not None:
+            self._lacking[row] = port
+            self._slots_anew.add(port.slot)
 
     def _place_between(self) -> None:
         """Leaves of rows of which the graph has no cable, anew where other rows lack one now."""
-        if self._between is None or not self._lacking_anew:
+        if self._between is None or not self._slots_anew:
             return
-        self._lacking_anew.clear()
         self._lacking = {row: port for row, port in self._lacking.items() if row < len(self._seen)}
-        for row in self._placed_between & self._lacking.keys():
+        anew = {row: port for row, port in self._lacking.items() if port.slot in self._slots_anew}
+        self._slots_anew.clear()
+        for row in self._placed_between & anew.keys():
             for domain in BELOW_A_LEAF:
                 self._groups[domain].ids[row] = -1
             self._socket[row] = -1
             component, labels = self._seen[row]
             self._loose[row] = labels.get("role", "unknown"), rail_index(device_and_port(component, labels)[0])
-        places = self._between.places(self._lacking)
+        places = self._between.places(anew)
         for row, place in places.items():
             if self._put_leaf(row, place):
                 self._loose.pop(row, None)
-        self._placed_between = set(places)
+        self._placed_between = (self._placed_between & self._lacking.keys() - anew.keys()) | places.keys()
 
     def _put_link(
         self, row: int, component: ComponentId, labels: Labels, neighbour: LldpNeighbour | None, named: tuple[str, str]

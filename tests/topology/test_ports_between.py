@@ -96,8 +96,9 @@ def test_what_has_a_place(
 
 def test_only_the_same_adapter_of_other_hosts_counts() -> None:
     graph = planned(in_a_row([1, 2, 4, 5]))
-    found = assign(graph, [port("host-3", "mlx5_1"), port("host-3", "mlx5_0", 2), port("host-3", "HCA-1")], {})
-    assert [place(found, row)[0] for row in range(3)] == ["", "", "leaf-1"]
+    others = [port("host-3", "mlx5_1"), port("host-3", "mlx5_0", 2), port("host-3", role="storage")]
+    found = assign(graph, [*others, port("host-3", "HCA-1")], {})
+    assert [place(found, row)[0] for row in range(4)] == ["", "", "", "leaf-1"]
 
 
 def test_a_port_that_names_its_switch_by_lldp_or_is_put_below_one_stays_there() -> None:
