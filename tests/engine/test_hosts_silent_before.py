@@ -267,17 +267,17 @@ def test_two_hosts_in_different_places_share_no_chassis(places: dict[str, list[i
 
 @pytest.mark.parametrize(("racks", "words"), [([-1] * 8, []), ([0, 0, 1, 1, 2, 2, 3, 3], ["common"])])
 def test_where_agents_fall_silent_often_two_of_one_small_place_are_one(racks: list[int], words: list[str]) -> None:
-    """After a single one in four hours, two within 10 s may be chance; both in one rack of two less."""
+    """After four single ones in seven minutes, two within 10 s may be chance; both in one rack of two less."""
     causes = CommonCauses()
-    for at in range(0, 14400, 100):
+    for at in range(0, 400, 100):
         observations, domains = silent([1], [-1] * 8, rack=racks)
         one = observations[SymptomType.AGENT_SILENT]
-        began = {SymptomType.AGENT_SILENT: replace(one, onset=np.array([0.0]))}
+        began = {SymptomType.AGENT_SILENT: replace(one, onset=np.array([float(at)]))}
         causes.joined([], began, domains, lambda _kind, _rows: True, at + 25.0)
     observations, domains = silent([0, 1], [-1] * 8, rack=racks)
     both = observations[SymptomType.AGENT_SILENT]
-    began = {SymptomType.AGENT_SILENT: replace(both, onset=np.array([14500.0, 14502.0]))}
-    found = causes.joined([], began, domains, lambda _kind, _rows: True, 14525.0)
+    began = {SymptomType.AGENT_SILENT: replace(both, onset=np.array([500.0, 502.0]))}
+    found = causes.joined([], began, domains, lambda _kind, _rows: True, 525.0)
     assert [verdict.mode.word for verdict in found] == words
 
 
@@ -295,22 +295,3 @@ def test_a_host_of_another_power_domain_is_not_hidden_in_one_that_lost_power(pow
     )
     assert (found.mode.word, found.explained[SymptomType.AGENT_SILENT].tolist()) == ("power", list(range(6)))
     assert len(found.effects.get(SymptomType.AGENT_SILENT, [])) == hidden
-
-
-@pytest.mark.parametrize("restless", [False, True])
-def test_hosts_that_stop_together_are_one_cause_where_few_stop_alone(world: Any, restless: bool) -> None:
-    """Four of 96 within four seconds; in the restless fleet others stop alone all the time, each for a minute."""
-    w = world(units=6, hosts=16, rails=1, topology=False)
-    alone = [host for host in w.hosts if int(host.removeprefix("host-")) % 8 in (1, 5)]
-    for number in range(24 if restless else 1):
-        gone = [alone[number % len(alone)]] if restless else []
-        w.silence(gone)
-        w.run(12)
-        w.speak([alone[(number - 5) % len(alone)]] if number >= 5 else [])
-    four = [w.hosts[at] for at in (3, 30, 55, 82)]
-    for host in four:
-        w.silence([host])
-        w.run(1)
-    w.run(30)
-    together = [incident.parts for incident in w.firing("warning") if incident.component.startswith("common")]
-    assert together == ([] if restless else [tuple(four)])

@@ -44,10 +44,6 @@ T = SymptomType
 USUAL = (
     1.0  # a day: beginnings of a kind in a fabric of which nothing is known yet, the prior of the rate (design choice)
 )
-FLEETS_ALIKE = 0.08
-"""Weight of the prior of how often hosts fall silent, as fleets differ in it by a factor of five: the shape of a Gamma
-with the spread of such a log-normal, 1 / (exp(ln(5)^2) - 1) (design choice). How often links fail is a matter of
-hardware."""
 A_MONTH = 30.0
 """Days between two common causes (design choice): the odds against chance."""
 SMALLEST = 1e-6
@@ -75,8 +71,8 @@ class CommonCauses:
     """Causes by phenomenon, over time."""
 
     def __init__(self) -> None:
-        self._rates = [BeginningRate(*_prior(p), p.within) for p in PHENOMENA]
-        self._rates_of_groups = [BeginningRate(USUAL, DAY, p.within) for p in PHENOMENA]
+        self._rates = [BeginningRate(USUAL, DAY / USUAL, p.within) for p in PHENOMENA]
+        self._rates_of_groups = [BeginningRate(USUAL, DAY / USUAL, p.within) for p in PHENOMENA]
         self._causes: list[list[_Cause]] = [[] for _ in PHENOMENA]
         self._explained: list[set[int]] = [set() for _ in PHENOMENA]
         self._first: list[dict[int, float]] = [{} for _ in PHENOMENA]
@@ -245,12 +241,6 @@ class CommonCauses:
         bad = now | {row for unit in units for row in unit.rows}
         self._explained[number] = (self._explained[number] | now) & bad
         return self._explained[number]
-
-
-def _prior(phenomenon: Phenomenon) -> tuple[float, float]:
-    """Beginnings of single parts in so many seconds: a day's, that of silence with less weight."""
-    weight = FLEETS_ALIKE if phenomenon.table is Kind.NODE else 1.0
-    return weight * USUAL, weight * DAY
 
 
 def _may_join(phenomenon: Phenomenon, cause: _Cause, unit: Beginning) -> bool:
