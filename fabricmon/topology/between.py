@@ -46,9 +46,9 @@ class _CabledPorts(NamedTuple):
 def port_without_cable(component: ComponentId, device: str, port: str) -> PortWithoutCable | None:
     """None where the names of device and port have no number."""
     number = rail_index(device)
-    if number is None or not (port.isdecimal() or port == ""):
+    if number is None or not port.isdecimal():
         return None
-    return PortWithoutCable((number, int(port or 1)), natural(short(component.node)), component)
+    return PortWithoutCable((number, int(port)), natural(short(component.node)), component)
 
 
 class PortsBetween:
@@ -79,7 +79,10 @@ class PortsBetween:
                 ways = list(self._ways(cabled, gap, gaps, [lacking[row].order for row in within]))
                 if len(ways) == 1:
                     places = zip(within, ways[0], strict=True)
-                    found.update((row, self._place(leaf, socket, lacking[row])) for row, (leaf, socket) in places)
+                    found.update(
+                        (row, self._index.below(leaf, str(lacking[row].component), socket))
+                        for row, (leaf, socket) in places
+                    )
         return found
 
     def _of(self, slot: Slot) -> _CabledPorts | None:
@@ -117,26 +120,22 @@ class PortsBetween:
         if any(one == other for one, other in pairwise([*orders, *([after.order] if after else [])])):
             return  # a host is there twice, or has another port in this place
         up, down = _distance(ports, gap - 1, gaps), _distance(ports, gap + 1, gaps)
-        together = 0
         if before is not None and after is not None and before.leaf == after.leaf:
-            up, down, together = (up or down), (down or up), after.socket - before.socket
-        for first in [many] if together else range(many + 1):
-            places = [
-                *_beside(before, up, range(1, first + 1), orders[:first]),
-                *_beside(after, down, range(first - many, 0), orders[first:]),
+            step, span = up or down, after.socket - before.socket
+            agree = down in (0, step) and span == (many + 1) * step
+            ways = [_beside(before, step, range(1, many + 1), orders)] if agree else []
+        else:
+            ways = [
+                _beside(before, up, range(1, first + 1), orders[:first])
+                + _beside(after, down, range(first - many, 0), orders[first:])
+                for first in range(many + 1)
             ]
-            fits = not together or (up == down and together == (many + 1) * up)
-            if fits and len(places) == many and all(self._is_free(cabled, *place) for place in places):
+        for places in ways:
+            if len(places) == many and all(self._is_free(cabled, *place) for place in places):
                 yield places
 
     def _is_free(self, cabled: _CabledPorts, leaf: str, socket: int) -> bool:
         return cabled.first <= socket <= cabled.last and End(leaf, socket) not in self._index.cable_at
-
-    def _place(self, switch: str, socket: int, port: PortWithoutCable) -> CablePlace:
-        index = self._index
-        leaf, plain = index.graph.switches[switch], f"port/{socket}" not in index.graph.switches[switch].labels
-        name, carried = index.leaf_names[switch], index.carried[switch]
-        return CablePlace(-1, str(port.component), leaf, name, carried, True, "", "", socket, plain)
 
 
 def _distance(ports: Sequence[_Cabled], at: int, gaps: Container[int]) -> int:

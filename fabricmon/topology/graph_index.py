@@ -88,9 +88,15 @@ class GraphIndex:
         found = self._switches.switch(Switch(port.chassis, port.name))
         if found is None:
             return None
-        leaf, name = self.graph.switches[found], self.leaf_names[found]
-        title = port.title(near, leaf.name or found)
-        return CablePlace(-1, title, leaf, name, self.carried[found], True, "", "", plain=False)
+        return self.below(found, port.title(near, self.graph.switches[found].name or found))
+
+    def below(self, switch: str, title: str, socket: int = -1) -> CablePlace:
+        """The place of an adapter's port below a switch of the graph, which has no cable of it: at its port `socket`,
+        -1 unknown."""
+        leaf = self.graph.switches[switch]
+        plain = socket >= 0 and f"port/{socket}" not in leaf.labels
+        name, carried = self.leaf_names[switch], self.carried[switch]
+        return CablePlace(-1, title, leaf, name, carried, True, "", "", socket, plain)
 
     def find(self, component: ComponentId, labels: Labels, device: str, port: str) -> CablePlace | None:
         end = self._end(component, labels, device, port)
