@@ -308,7 +308,7 @@ def test_one_down_every_six_hours_is_slow_flapping_at_the_third() -> None:
     (change,) = told
     view = ports.view()
     assert link_flapping.RULE.info(view, ports.row(0, 1), link_flapping.LinkFlappingParams()) == {"slow": "true"}
-    assert "3 separate episodes" in change.symptom.evidence[1].text
+    assert change.symptom.evidence[0].text == "3 separate episodes in 24 h"
 
 
 def test_a_quick_flap_is_not_reported_as_slow_afterwards() -> None:
