@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.coincidence import BeginningRate, chance, poisson_tail
+from fabricmon.engine.diagnosis.coincidence import SMALLEST, BeginningRate, chance, least_mean, poisson_tail
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.partial import log_marginal
 from fabricmon.engine.diagnosis.runs import parts
@@ -70,6 +70,27 @@ def test_beginnings_of_one_moment_count_once() -> None:
     assert rate.mean == pytest.approx(3 / 1200)
     assert rate.before(150.0) == pytest.approx(2 / 1200), "what is tested is no evidence of how often it begins"
     assert rate.before(500.0) == pytest.approx(3 / 1200)
+
+
+@given(seen=st.integers(1, 400))
+def test_what_was_seen_proves_no_higher_rate_than_it_does(seen: int) -> None:
+    """So many or more come by less than SMALLEST at the least mean, by the sum of the distribution itself."""
+    least = least_mean(seen)
+    assert 0.0 <= least < seen
+    assert poisson_tail(seen, least) <= SMALLEST if least else seen < 4
+    assert seen < 20 or poisson_tail(seen, least) > 0.6 * SMALLEST, "nearly as much as can be proven"
+
+
+def test_a_restless_fabric_is_known_within_minutes() -> None:
+    """One a day is expected with the weight of a day; one a minute, for ten minutes, is not one a day by chance."""
+    rate = BeginningRate(1.0, 86400.0, 10.0)
+    for at in range(0, 660, 60):
+        rate.learn([float(at)], float(at))
+    assert 100.0 < rate.mean * 86400.0 < 60 * 24
+    calm = BeginningRate(1.0, 86400.0, 10.0)
+    for at in range(0, 660, 60):
+        calm.learn([300.0], float(at))
+    assert calm.mean == pytest.approx(2 / 87000), "a single one proves nothing"
 
 
 def test_a_new_silence_weighs_the_same_however_many_are_silent_for_long() -> None:

@@ -267,17 +267,17 @@ def test_two_hosts_in_different_places_share_no_chassis(places: dict[str, list[i
 
 @pytest.mark.parametrize(("racks", "words"), [([-1] * 8, []), ([0, 0, 1, 1, 2, 2, 3, 3], ["common"])])
 def test_where_agents_fall_silent_often_two_of_one_small_place_are_one(racks: list[int], words: list[str]) -> None:
-    """After four single ones in seven minutes, two within 10 s may be chance; both in one rack of two less."""
+    """After four single ones in two hours, two within 10 s may be chance; both in one rack of two less."""
     causes = CommonCauses()
-    for at in range(0, 400, 100):
+    for at in range(0, 7200, 100):
         observations, domains = silent([1], [-1] * 8, rack=racks)
         one = observations[SymptomType.AGENT_SILENT]
-        began = {SymptomType.AGENT_SILENT: replace(one, onset=np.array([float(at)]))}
+        began = {SymptomType.AGENT_SILENT: replace(one, onset=np.array([at // 1800 * 1800.0]))}
         causes.joined([], began, domains, lambda _kind, _rows: True, at + 25.0)
     observations, domains = silent([0, 1], [-1] * 8, rack=racks)
     both = observations[SymptomType.AGENT_SILENT]
-    began = {SymptomType.AGENT_SILENT: replace(both, onset=np.array([500.0, 502.0]))}
-    found = causes.joined([], began, domains, lambda _kind, _rows: True, 525.0)
+    began = {SymptomType.AGENT_SILENT: replace(both, onset=np.array([7300.0, 7302.0]))}
+    found = causes.joined([], began, domains, lambda _kind, _rows: True, 7325.0)
     assert [verdict.mode.word for verdict in found] == words
 
 

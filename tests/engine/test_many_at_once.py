@@ -803,6 +803,41 @@ def test_a_feed_flaps_where_each_of_its_leaves_does(also: list[int], words: list
     assert [verdict.mode.word for verdict in diagnose(shown, 0.0)] == words
 
 
+@pytest.mark.parametrize(("spared", "words"), [(1, ["feed"]), (2, ["leaf"] * 4)])
+def test_a_leaf_of_four_ports_fails_with_its_feed_although_one_is_filed_wrongly(spared: int, words: list[str]) -> None:
+    """Four leaves of four ports, of each of which so many are up."""
+    row = np.arange(32)
+    own = row.astype(np.int32)
+    groups = Groups({"link": own, "nic": own, "host": own, "leaf": own // 4, "feed": own // 16})
+    rows = row[(row < 16) & (row % 4 >= spared)]
+    down = Observation(groups, rows, np.full(len(rows), 100.0), np.ones(len(row), np.bool_))
+    assert [verdict.mode.word for verdict in diagnose({DOWN: down}, 0.0)] == words
+
+
+@pytest.mark.parametrize(("ports", "words"), [(2, ["link", "link"]), (3, ["host"]), (4, ["host"])])
+def test_some_links_of_a_host_that_fail_together_are_of_the_host(ports: int, words: list[str]) -> None:
+    """Of eight, with no map; two may be chance."""
+    row = np.arange(64)
+    own = row.astype(np.int32)
+    groups = Groups({"link": own, "nic": own, "host": own // 8, "leaf": own * 0 - 1})
+    for kind in (DOWN, SymptomType.LINK_FLAPPING):
+        shown = Observation(groups, row[:ports], np.full(ports, 100.0), np.ones(len(row), np.bool_))
+        assert [verdict.mode.word for verdict in diagnose({kind: shown}, 0.0)] == words
+
+
+def test_the_links_of_a_host_that_its_leaf_explains_are_no_evidence_of_the_host() -> None:
+    """All of a leaf of 24 ports but one are down, and all of a host: seven of its links are on that leaf, and the
+    eighth is filed on another one."""
+    row = np.arange(48)
+    own = row.astype(np.int32)
+    host, leaf = own // 8, own // 24
+    leaf[[7, 30]] = 1, 0
+    groups = Groups({"link": own, "nic": own, "host": host, "leaf": leaf})
+    down = Observation(groups, row[:24], np.full(24, 100.0), np.ones(len(row), np.bool_))
+    found = diagnose({DOWN: down}, 0.0)
+    assert [(verdict.mode.word, len(verdict.explained[DOWN])) for verdict in found] == [("leaf", 23), ("link", 1)]
+
+
 def test_a_large_leaf_that_is_all_of_a_feed_is_one_cause() -> None:
     row = np.arange(800)
     own = row.astype(np.int32)

@@ -58,13 +58,26 @@ def test_what_failed_before_the_window_is_not_its_work(world: Any) -> None:
     assert [incident.severity for incident in w.firing("warning")] == ["critical"]
 
 
-def test_links_of_one_host_are_no_unknown_leaf(world: Any) -> None:
+@pytest.mark.parametrize("links", [4, 8])
+def test_links_of_one_host_may_be_on_the_unknown_leaf(world: Any, links: int) -> None:
+    """All of a host are on one leaf in some fabrics; what some of them share has no name without a map."""
+    w = world(hosts=16, topology=False)
+    w.engine.maintenance([Maintenance("m-1", w.now, w.now + 600, components=(LEAF,))])
+    w.run(5)
+    w.break_links(sorted(w.ports(["host-003"]))[:links])
+    w.run(90)
+    assert w.told("warning") == set()
+
+
+def test_a_second_host_is_not_on_the_unknown_leaf(world: Any) -> None:
     w = world(hosts=16, topology=False)
     w.engine.maintenance([Maintenance("m-1", w.now, w.now + 600, components=(LEAF,))])
     w.run(5)
     w.break_links(w.ports(["host-003"]))
     w.run(90)
-    assert [incident.component for incident in w.firing("warning")] == ["host(host-003)"]
+    w.break_links(w.ports(["host-007"]))
+    w.run(90)
+    assert [incident.component for incident in w.firing("warning")] == ["host(host-007)"]
 
 
 def test_a_second_window_of_a_name_has_a_first_group_of_its_own(world: Any) -> None:
@@ -219,9 +232,9 @@ def test_two_links_that_flap_are_two_as_those_of_one_part_flap_in_turn() -> None
 
 
 @pytest.mark.parametrize(("alike", "mapped", "words"), [
-    ([0, 0], False, ["common"]), ([0, -1], False, ["link", "link"]), ([0, 0], True, ["link", "link"]),
+    ([0, 0], False, ["common"]), ([0, -1], False, ["link", "link"]), ([0, 0], True, ["common"]),
 ])  # fmt: skip
-def test_two_links_that_fell_together_again_and_again_are_one_fault_where_no_map_shows_their_leaf(
+def test_two_links_that_fell_together_again_and_again_are_one_fault_wherever_a_map_has_them(
     alike: list[int], mapped: bool, words: list[str]
 ) -> None:
     domains = of_hosts(8, 2)

@@ -15,7 +15,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.beginnings import Beginning, Witnessed, beginnings
 from fabricmon.engine.diagnosis.causes import GROUPS
-from fabricmon.engine.diagnosis.coincidence import DAY, UNLIKELY, BeginningRate, chance
+from fabricmon.engine.diagnosis.coincidence import DAY, SMALLEST, UNLIKELY, BeginningRate, chance
 from fabricmon.engine.diagnosis.enough import (
     ABSORBED,
     LEAST,
@@ -46,9 +46,6 @@ USUAL = (
 )
 A_MONTH = 30.0
 """Days between two common causes (design choice): the odds against chance."""
-SMALLEST = 1e-6
-"""Chance in a day below which the model itself may be wrong: beginnings are only nearly Poisson. As the leak of a state
-that is read (causes.py)."""
 MOST = 64  # causes that are remembered; the oldest go
 
 

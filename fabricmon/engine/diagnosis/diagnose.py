@@ -32,6 +32,7 @@ SINGLE = ("link", "nic", "gpu", "pcie", "host")
 
 MOSTLY = 0.8
 """Share of the observed members from which a group fails as a whole, as of a power domain (causes.py)."""
+SEVERAL = 3  # members of a small one from which a single other one is no evidence against it (design choice)
 
 
 def diagnose(observations: Observations, silence: float, modes: Sequence[Mode] = HARD_MODES) -> list[FaultVerdict]:
@@ -43,8 +44,9 @@ def diagnose(observations: Observations, silence: float, modes: Sequence[Mode] =
     if not len(candidates.problem.cost):
         return []
     search = Search(candidates.problem)
-    chosen = search.run()
-    return candidates.verdicts(search, chosen)
+    search.run()
+    least = np.array([mode.least for mode in candidates.mode], np.int64)
+    return candidates.verdicts(search, search.with_enough_of_their_own(least))
 
 
 class Candidates:
@@ -169,17 +171,17 @@ class Candidates:
         return found
 
     def _in_wholes(self, mode: Mode, where: Ints) -> Mask:
-        """Whether each positive is in a group of `mode.whole` of which MOSTLY all observed members show the mode, and
-        one at least its sign."""
+        """Whether each positive is in a group of `mode.whole` of which MOSTLY all observed members show the mode, or
+        all of several but one, which may be filed there wrongly, and one at least its sign."""
         kinds = [kind for kind in mode.q if self._has(kind, mode.whole)]
         ids = self.observations[kinds[0]].groups.ids[mode.whole]
         shows, known = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
         for kind in kinds:
             shows[self.observations[kind].rows] = True
             known |= self.observations[kind].known
-        shown, seen = np.bincount(ids[shows] + 1), np.bincount(ids[shows | known] + 1)
         of = ids[self.row[where]]
-        inside = (of >= 0) & (shown[of + 1] >= MOSTLY * seen[of + 1])
+        shown, seen = np.bincount(ids[shows] + 1)[of + 1], np.bincount(ids[shows | known] + 1)[of + 1]
+        inside = (of >= 0) & ((shown >= MOSTLY * seen) | ((shown >= SEVERAL) & (seen - shown <= 1)))
         if mode.sign is not None:
             signed = self.observations[mode.sign].rows if mode.sign in self.observations else np.empty(0, np.int64)
             inside &= np.isin(of, ids[signed])

@@ -135,10 +135,12 @@ def are_pairs(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: Row
     """Whether two are enough: ports and hosts of which no map shows what they share, or adapters of one cage of such
     ports, which is a doubtful name for what hosts beside it have, too. What ports of one host share is known; hosts of
     one chassis are next to each other, while cables of one module may lead anywhere. Links that flap must have fallen
-    together again and again: once may be chance, and others of their part may have been spared then."""
-    if not phenomenon.pairs or not all(unit.unplaced for unit in cluster):
+    together again and again, wherever a map places them: once may be chance, and others of their part may have been
+    spared then."""
+    flaps = bool(phenomenon.types & FLAPPING)
+    if not phenomenon.pairs or not (flaps or all(unit.unplaced for unit in cluster)):
         return False
-    if phenomenon.types & FLAPPING and (cluster[0].alike < 0 or len({unit.alike for unit in cluster}) > 1):
+    if flaps and (cluster[0].alike < 0 or len({unit.alike for unit in cluster}) > 1):
         return False
     host = domains.by_table[phenomenon.table].ids["host"]
     hosts = [np.unique(host[list(unit.rows)]) for unit in cluster]

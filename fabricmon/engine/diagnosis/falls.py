@@ -20,14 +20,12 @@ SINCE = (
 )
 MODULES = ("module", "cage")
 """Domains of two or so ports, of which one fall is evidence beside a port that flaps."""
-LARGER = ("leaf", "feed", "firmware", "board")
+LARGER = ("host", "leaf", "feed", "firmware", "board")
 """Domains of which one fall is evidence at a moment at which most of their members fell."""
 LEAST = 3  # members that are known of such a group, as of a part of a leaf
 MOST = 0.5  # share of them (design choice)
 ALONE = 2
-"""Ports of one of AROUND that fell at a moment, so that it may have been one module's: more are of something larger."""
-AROUND = ("host", *LARGER)
-"""Domains of which a fall may be that takes a port along: elsewhere others fall for reasons of their own."""
+"""Ports of one of LARGER that fell at a moment, so that it may have been one module's: more are of something larger."""
 
 
 def fell_with_others(observations: Observations, downs: Downs, now: float) -> Observation | None:
@@ -61,10 +59,10 @@ def fell_with_others(observations: Observations, downs: Downs, now: float) -> Ob
 
 
 def _fell_alone(groups: Groups, rows: Ints, every: Ints, downs: Downs, now: float) -> Mask:
-    """Which of some rows have a fall at which at most ALONE of what fell lately did in each of AROUND: of ports of no
-    known leaf or host, of these."""
+    """Which of some rows have a fall at which at most ALONE of what fell lately did in each of LARGER, of ports of no
+    known leaf or host, of these: elsewhere others fall for reasons of their own."""
     falls: list[tuple[Ints, Floats, bool]] = []
-    for domain in AROUND if len(rows) else ():
+    for domain in LARGER if len(rows) else ():
         if domain in groups.ids:
             ids = groups.ids[domain].astype(np.int64)
             keys = [_key(ids[every[fell]], at[fell], now) for at, count in downs.oldest_first(every)

@@ -79,6 +79,11 @@ def _partial(group: PartlyBroken, way: FailureWay, word: str = "") -> Mode:
 PARTIAL_MODES: tuple[Mode, ...] = (
     *(_partial(group, way) for group in GROUPS_OF_PORTS for way in WAYS if way.name in group.ways),
     *(_partial(PartlyBroken(way.run, "ports of a leaf", 9.9, 3, ANY, part_of="leaf"), way, "part") for way in WAYS),
+    # What some links of a host share has a name only where a map or the host states it: a card, a leaf, a supply.
+    Mode("some links of a host down", "host", "link_down", 9.9, {T.LINK_DOWN: 0.97}, 3, together=ONE_CAUSE,
+         partial=True),
+    Mode("links of a host flapping", "host", "link_flapping", 9.9, {T.LINK_FLAPPING: 0.95, T.LINK_FELL: 0.95}, 3,
+         together=10 * ONE_CAUSE, sign=T.LINK_FLAPPING, partial=True),
     Mode("PCIe switch lost", "pcie_switch", "nic_fault", 9.2, {T.NIC_FAULT: 0.9, T.LINK_DOWN: 0.97}, 2,
          together=ONE_CAUSE, sign=T.NIC_FAULT, severity=Severity.CRITICAL, partial=True),
     Mode("PCIe switch slow", "pcie_switch", "pcie_degraded", 9.9, {T.PCIE_DEGRADED: 0.97}, 2, partial=True),

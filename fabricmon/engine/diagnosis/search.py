@@ -145,6 +145,24 @@ class Search:
         rise = _explained(before + p.weight[edges]) - _explained(before)
         return member, rival, np.bincount(owner, rise, len(rival)) - p.cost[rival]
 
+    def with_enough_of_their_own(self, least: Ints) -> list[int]:
+        """The hypothesis, each member that shares symptoms replaced by the best alternative where fewer are its own
+        than it takes: what another one explains is no evidence of it.
+
+        least  int[C], symptoms that each candidate takes
+        """
+        for member in self._contested():
+            u, mine = self.without(member), self.problem.positive[self.problem.edges(member)]
+            own = int((u[mine] - self.problem.base()[mine] < 1e-9).sum())
+            if 0 < own < least[member]:
+                rivals = self.problem.rivals(member)
+                rivals = rivals[(least[rivals] <= own) & ~self._inside()[rivals]]
+                gain = self.problem.gains(rivals, u)
+                self._drop(member)
+                if len(rivals) and gain.max() > 0.0:
+                    self._add(int(rivals[np.argmax(gain)]))
+        return sorted(self.members)
+
     def _inside(self) -> Mask:
         inside = np.zeros(len(self.problem.cost), np.bool_)
         inside[list(self.members)] = True

@@ -18,8 +18,9 @@ window's component fails nearly always, another one in few windows. Below one ha
 FAILING = frozenset({SymptomType.LINK_DOWN, SymptomType.LINK_FLAPPING, SymptomType.LINK_FELL})
 
 
-GROUPS_WITHOUT_A_LEAF = frozenset({"rail", "learned", "together_down", "together_flapping"})
-"""Domains of ports that may be a leaf, rail, feed or module which the topology does not know."""
+GROUPS_WITHOUT_A_LEAF = frozenset({"host", "rail", "learned", "together_down", "together_flapping"})
+"""Domains of ports that may be a leaf, rail, feed or module which the topology does not know. All links of a host are
+on one leaf in some fabrics; and few hosts lose theirs while a component of an unknown name is worked on."""
 
 
 class UnmappedMaintenance:

@@ -27,6 +27,13 @@ def _half_of(switch: str) -> ModeText:
     )
 
 
+_SOME_OF_A_HOST = ModeText(
+    "{bad} of {of} fabric links of {name} went down together",
+    "The host runs, and others of its links are up: what these share failed, as an adapter, a PCIe switch, a bundle of "
+    "cables or a leaf. Jobs on them stall or fail.",
+    "Read the kernel log of the host (driver, PCIe); check what these links share, and for ongoing work on it.",
+)
+
 TEXTS: Mapping[str, ModeText] = {
     **GROUP_TEXTS,
     "NIC bad": ModeText(
@@ -51,6 +58,13 @@ TEXTS: Mapping[str, ModeText] = {
         "The host runs, but its links went down at the same time: its driver, firmware or PCIe failed, or somebody "
         "moved all its cables. Jobs on it stall or fail.",
         "Read the kernel log of the host (driver, PCIe); check for ongoing work on it.",
+    ),
+    "some links of a host down": _SOME_OF_A_HOST,
+    "links of a host flapping": ModeText(
+        "{bad} of {of} fabric links of {name} flap together",
+        "These links go down and up at the same moments: what they share is unstable, as their driver, adapter, PCIe "
+        "switch or leaf, not {bad} cables. Jobs on them stall or fail.",
+        "Read the kernel log of the host at these times (driver, PCIe, power); then the log of the switch.",
     ),
     "leaf down": ModeText(
         "Leaf {name} is down: {bad} of {of} links",
@@ -283,12 +297,7 @@ PARTLY_TEXTS: Mapping[str, ModeText] = {
     ),
     "learned group down": _part_of_learned("", "stall or fail"),
     "learned group restarting": _part_of_learned("and up ", "stalled or failed"),
-    "all links of a host down": ModeText(
-        "{bad} of {of} fabric links of {name} went down together",
-        "The host runs, and others of its links are up: what these share failed, as an adapter, a PCIe switch or a "
-        "bundle of cables. Jobs on them stall or fail.",
-        "Read the kernel log of the host (driver, PCIe); check what these links share, and for ongoing work on it.",
-    ),
+    "all links of a host down": _SOME_OF_A_HOST,
     **{f"switch {way}": ModeText(
         f"Switch {{name}} above the leaves: {{bad}} of {{of}} cables {what}",
         "These cables of one switch failed together, and others of it did not: {reason}. Jobs that send through them "
