@@ -67,7 +67,7 @@ def test_a_timer_of_a_device_that_counts_no_packets_of_loss_is_a_lost_packet() -
 # --- speed of idle PCIe devices
 
 
-def test_the_pcie_speed_of_idle_adapters_is_not_judged_and_that_of_busy_ones_is() -> None:
+def test_the_pcie_speed_of_idle_adapters_does_not_count_and_that_of_busy_ones_does() -> None:
     ports = Pressed()
     ports.work(ports.rates, 0.0)
     ports.speed = dict.fromkeys(ports.speed, 0.25)
