@@ -26,6 +26,7 @@ from fabricmon.fleet.view import View
 from fabricmon.model import ComponentId, Kind, SymptomChange
 from fabricmon.topology import swept
 from fabricmon.topology.domains import Assigner
+from fabricmon.topology.exchanged_records import put_right
 from fabricmon.topology.graph import Graph, Role
 from fabricmon.topology.groups import Domains
 from fabricmon.topology.lldp_switches import LldpSwitches
@@ -46,8 +47,7 @@ class KnownTopology:
     """`graph` is the topology in force; None while there is neither a plan nor a sweep."""
 
     def __init__(self, plan: Graph | None) -> None:
-        self.plan = plan
-        self.graph = plan
+        self.plan = self.graph = put_right(plan) if plan is not None else None
         self._labels: list[Mapping[str, str]] = []
 
     def update(
