@@ -23,23 +23,23 @@ KIND = "exchanged_records"
 
 
 @dataclass(slots=True)
-class _Port:
+class _RecordedPort:
     """A port of an adapter. number: of its cable; end: its own; far: the port of the switch by the record; at: its
     position in its row, whose hosts are in the order of their names."""
 
     number: int
     end: End
     far: End
-    row: _Row
+    row: _RowOfPorts
     at: int = -1
 
 
 @dataclass(slots=True)
-class _Row:
+class _RowOfPorts:
     """The same port of all hosts. step: usual distance of two neighbours on a switch, 0 none; edges: first and last
     port of each switch, of those at that distance, usual: as of most of them; next: switch after each, by all rows."""
 
-    ports: list[_Port] = field(default_factory=list)
+    ports: list[_RecordedPort] = field(default_factory=list)
     step: int = 0
     edges: dict[str, tuple[int, int]] = field(default_factory=dict)
     usual: tuple[int, int] = (-1, -1)
@@ -74,7 +74,7 @@ def put_right(graph: Graph) -> Graph:
         return graph
     rows = _rows(graph)
     holder = {port.far: port for row in rows for port in row.ports}
-    pairs: list[tuple[_Port, _Port]] = []
+    pairs: list[tuple[_RecordedPort, _RecordedPort]] = []
     for _ in range(PASSES):
         before = len(pairs)
         for port in [port for row in rows for port in row.ports if not _fits(port, {})]:
@@ -88,15 +88,15 @@ def put_right(graph: Graph) -> Graph:
     return _with(graph, pairs) if pairs else graph
 
 
-def _rows(graph: Graph) -> list[_Row]:
-    rows: dict[tuple[int, int], _Row] = defaultdict(_Row)
+def _rows(graph: Graph) -> list[_RowOfPorts]:
+    rows: dict[tuple[int, int], _RowOfPorts] = defaultdict(_RowOfPorts)
     for number, link in enumerate(graph.cables):
         for near, far in ((link.a, link.b), (link.b, link.a)):
             adapter = graph.adapters.get(near.node)
             index = rail_index(adapter.name) if adapter is not None and adapter.host else None
             if index is not None and far.node in graph.switches:
                 row = rows[index, near.port]
-                row.ports.append(_Port(number, near, far, row))
+                row.ports.append(_RecordedPort(number, near, far, row))
     orders = {adapter.id: natural(short(adapter.host)) for adapter in graph.adapters.values() if adapter.host}
     for row in rows.values():
         row.ports.sort(key=lambda port: orders[port.end.node])
@@ -121,7 +121,7 @@ def _rows(graph: Graph) -> list[_Row]:
     return [row for row in rows.values() if row.regular]
 
 
-def _fits(port: _Port, moved: dict[int, End]) -> int:
+def _fits(port: _RecordedPort, moved: dict[int, End]) -> int:
     """How many of the neighbours of a port follow it or are followed by it. moved: by the number of the cable, where a
     port is instead of by its record."""
     row, mine, found = port.row, moved.get(port.number, port.far), 0
@@ -133,7 +133,7 @@ def _fits(port: _Port, moved: dict[int, End]) -> int:
     return found
 
 
-def _others(port: _Port, holder: dict[End, _Port]) -> Iterator[_Port]:
+def _others(port: _RecordedPort, holder: dict[End, _RecordedPort]) -> Iterator[_RecordedPort]:
     """The ports that are by their records where the neighbours of a port leave a place."""
     row = port.row
     for at, step in ((port.at - 1, row.step), (port.at + 1, -row.step)):
@@ -144,7 +144,7 @@ def _others(port: _Port, holder: dict[End, _Port]) -> Iterator[_Port]:
                 yield other
 
 
-def _are_exchanged(one: _Port, other: _Port) -> bool:
+def _are_exchanged(one: _RecordedPort, other: _RecordedPort) -> bool:
     """Whether none of their neighbours fits them where they are, and all but one do where the other one is."""
     if _fits(one, {}) or _fits(other, {}):
         return False
@@ -154,7 +154,7 @@ def _are_exchanged(one: _Port, other: _Port) -> bool:
     return min(fit) > 0 and sum(fit) >= max(3, near - 1)
 
 
-def _with(graph: Graph, pairs: Sequence[tuple[_Port, _Port]]) -> Graph:
+def _with(graph: Graph, pairs: Sequence[tuple[_RecordedPort, _RecordedPort]]) -> Graph:
     cables: list[Cable] = list(graph.cables)
     findings = list(graph.findings)
     for one, other in pairs:
