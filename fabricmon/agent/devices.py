@@ -106,8 +106,13 @@ class Devices:
                 self._rescan.clear()
                 status.runs += 1
                 try:
-                    await self._take(await reader.call(opened.search, self._config.deadline))
-                    await reader.call(opened.listen, self._config.deadline)
+                    found = await reader.call(opened.search, self._config.deadline)
+                    try:  # before the first read, so that no change falls between the two
+                        await reader.call(opened.listen, self._config.deadline)
+                    except Exception:
+                        await self._take(found)  # read all the same
+                        raise
+                    await self._take(found)
                 except Exception as error:
                     failures += 1
                     self._board.failed(status, error)

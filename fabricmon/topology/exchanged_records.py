@@ -20,6 +20,8 @@ PASSES = 4
 REGULAR = 0.5
 """Share of the hosts of a row that must follow each other (design choice)."""
 KIND = "exchanged_records"
+SWAPPED = "swapped_rails"
+"""What two exchanged records of a host were found as before they were put right: one thing, one finding."""
 
 
 @dataclass(slots=True)
@@ -156,7 +158,7 @@ def _are_exchanged(one: _RecordedPort, other: _RecordedPort) -> bool:
 
 def _with(graph: Graph, pairs: Sequence[tuple[_RecordedPort, _RecordedPort]]) -> Graph:
     cables: list[Cable] = list(graph.cables)
-    findings = list(graph.findings)
+    found: dict[tuple[str, ...], Finding] = {}
     for one, other in pairs:
         for port in (one, other):
             old = graph.cables[port.number]
@@ -164,9 +166,11 @@ def _with(graph: Graph, pairs: Sequence[tuple[_RecordedPort, _RecordedPort]]) ->
         first, second = sorted((one, other), key=lambda port: natural(graph.describe(port.end)))
         names = [graph.describe(port.end) for port in (first, second)]
         places = [graph.describe(port.far) for port in (first, second)]
-        findings.append(Finding(
-            KIND, (graph.name(first.end.node), graph.name(second.end.node)),
+        ids = graph.name(first.end.node), graph.name(second.end.node)
+        found[ids] = Finding(
+            KIND, ids,
             f"by the hosts beside them {names[0]} is on {places[0]} and {names[1]} on {places[1]}; the file has them "
             "the other way round, and was not followed",
-        ))  # fmt: skip
-    return msgspec.structs.replace(graph, cables=tuple(cables), findings=tuple(findings))
+        )  # fmt: skip
+    left = [finding for finding in graph.findings if finding.kind != SWAPPED or finding.components not in found]
+    return msgspec.structs.replace(graph, cables=tuple(cables), findings=(*left, *found.values()))

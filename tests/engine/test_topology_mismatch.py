@@ -16,7 +16,7 @@ EMPTY = Graph({}, {}, ())
 
 
 def swapped(graph: Graph, host: str) -> Graph:
-    """The first two adapters of a host on each other's leaf."""
+    """The first two adapters of a host on each other's leaf, as cables were seen on the wire."""
     first, second = sorted(a.id for a in graph.adapters.values() if a.host == host)[:2]
     other = {first: second, second: first}
 
@@ -24,7 +24,7 @@ def swapped(graph: Graph, host: str) -> Graph:
         return End(other.get(end.node, end.node), end.port)
 
     cables = tuple(Cable(moved(c.a), moved(c.b), c.rate, c.width, c.labels) for c in graph.cables)
-    return msgspec.structs.replace(graph, cables=cables)
+    return msgspec.structs.replace(graph, cables=cables, origins=(Origin("ibnetdiscover", "/f", Role.LIVE),))
 
 
 def test_swapped_rails_are_reported_once_and_end_when_the_graph_is_right(world: Any) -> None:
@@ -43,6 +43,17 @@ def test_swapped_rails_are_reported_once_and_end_when_the_graph_is_right(world: 
     w.engine.reconfigure({}, check(right), w.now)
     w.run(5)
     assert w.firing("info") == []
+
+
+def test_a_plan_that_swaps_two_rails_is_put_right_and_reported_once(world: Any) -> None:
+    w = world(hosts=8, rails=4)
+    plan = check(msgspec.structs.replace(swapped(w.graph, "host-003"), origins=()))
+    assert [finding.kind for finding in plan.findings] == ["swapped_rails"]
+    w.engine.reconfigure({}, plan, w.now)
+    w.run(STANDS + 20, step=5.0)
+    (incident,) = w.firing("info")
+    assert (incident.kind, incident.severity) == ("topology_mismatch", "info")
+    assert "the other way round" in incident.evidence[0].text
 
 
 def test_many_findings_of_one_kind_are_one_incident() -> None:
