@@ -62,6 +62,7 @@ class _Cause:
     rows: set[int] = field(default_factory=set)
     types: frozenset[SymptomType] = frozenset()
     seen: bool = False
+    most: int = 0  # members that it ever had
 
 
 class CommonCauses:
@@ -116,6 +117,7 @@ class CommonCauses:
             left = self._of(number, units, left, domains, now)
             if T.LINK_FELL in phenomenon.types and (fell := observations.get(T.LINK_FELL)) is not None:
                 left = _with_fallen(left, phenomenon, fell, domains)
+            left = self._of_several(number, left, units)
         return left
 
     def _of(
@@ -149,6 +151,22 @@ class CommonCauses:
                 taken |= {id(unit.verdict) for unit in mine if unit.verdict is not None}
         domains.divide(phenomenon.mode.domain, ids, names, phenomenon.table)
         return [verdict for verdict in verdicts if id(verdict) not in taken] + found
+
+    def _of_several(
+        self, number: int, verdicts: Iterable[FaultVerdict], units: Iterable[Beginning]
+    ) -> list[FaultVerdict]:
+        """The verdicts; of a cause that never had a second member, as what fell with it is another's, that of its link
+        alone."""
+        found: list[FaultVerdict] = []
+        for verdict in verdicts:
+            if verdict.domain == PHENOMENA[number].mode.domain:
+                cause = self._causes[number][verdict.group]
+                cause.most = max(cause.most, len(np.unique(np.concatenate(list(verdict.explained.values())))))
+                if cause.most < 2:
+                    found += [unit.verdict for unit in units if unit.verdict is not None and unit.rows & cause.rows]
+                    continue
+            found.append(verdict)
+        return found
 
     def _with_cause(
         self, number: int, cluster: list[Beginning], verdicts: list[FaultVerdict], domains: RowDomains, now: float

@@ -107,6 +107,11 @@ class SymptomIndex:
             return frozenset(self.component(kind, row).node for row in rows.tolist())
         return frozenset(self.domains.host(row) for row in rows.tolist()) - {""}
 
+    def shows(self, kind: SymptomType, domain: str, group: int) -> bool:
+        """Whether a member of a group has an open symptom of a type, since whenever."""
+        rows = self.domains.members(self.table(kind), domain, group).tolist()
+        return any(row in state.open for state in self.rule_states.get(kind, ()) for row in rows)
+
     def pending(self, kind: SymptomType, domain: str, group: int) -> int:
         """Members of a group with a pending symptom."""
         if kind not in self.rule_states:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from fabricmon.catalogue.kinds import KINDS, Notice
@@ -96,8 +96,8 @@ class Notices:
         kind, form = rule.kind, _form(rule)
         alone = self._alone(by_subject, seen) if form.blinds else {}
         by_subject = {s: found for s, found in by_subject.items() if s not in alone}
-        together = set(alone) if alone and self._more(shown) else _together(alone, form.settle)
-        apart = [self._vanished(rule, form, subject, found, subject in together) for subject, found in alone.items()]
+        following = self._last_words(shown) if alone else []
+        apart = [self._vanished(rule, form, subject, found, following) for subject, found in alone.items()]
         warned = {s: found for s, found in by_subject.items() if any(map(_warns, found))}
         if len(warned) <= form.most:  # a warning about a few is none about all that the summary lists
             apart += [self._one(rule, form, subject, found) for subject, found in warned.items()]
@@ -113,18 +113,22 @@ class Notices:
         return [*apart, *(_going_on(draft) if subject.node in going_on else draft for subject, draft in single)]
 
     def _vanished(
-        self, rule: Rule, form: Notice, subject: NoticeSubject, symptoms: list[Symptom], more: bool
+        self, rule: Rule, form: Notice, subject: NoticeSubject, symptoms: list[Symptom], following: Collection[float]
     ) -> IncidentDraft:
-        """A host that reported and does not answer at all now: never one of a summary. It waits only where there are,
-        or may be, `more` that fell silent with it."""
+        """A host that reported and does not answer at all now: never one of a summary. It waits only where others fell
+        silent with it that have no symptom of it yet; they have by the time that they may still have one cause."""
         title = f"Host {subject.name} does not answer: it is down, or cut off from the server"
         draft = self._one(rule, form, subject, symptoms)
+        more = any(abs(last - draft.onset) <= form.settle for last in following)
         return replace(draft, title=title, severity=Severity.WARNING, wait=draft.wait if more else 0.0)
 
-    def _more(self, shown: Collection[str]) -> bool:
-        """Whether further nodes do not answer that have no symptom of it yet."""
+    def _last_words(self, shown: Collection[str]) -> list[float]:
+        """When nodes last sent a frame or answered that do not answer now and have no symptom of it yet."""
+        table = self._fleet.tables[Kind.NODE]
+        last = np.fmax(table.value("last_frame"), table.value("answered"))
         nodes = self._fleet.nodes.values()
-        return any(node.presence is Presence.UNREACHABLE and node.name not in shown for node in nodes)
+        rows = [node.row for node in nodes if node.presence is Presence.UNREACHABLE and node.name not in shown]
+        return [float(at) for at in last[rows]]
 
     def _alone(
         self, by_subject: Mapping[NoticeSubject, list[Symptom]], seen: SilentHosts
@@ -202,15 +206,6 @@ class Notices:
             if node is not None and node.presence is not Presence.LIVE and node.detail:
                 found.append(Evidence(str(symptom.component), node.detail))  # "connection refused"
         return tuple(found)
-
-
-def _together(alone: Mapping[NoticeSubject, list[Symptom]], seconds: float) -> set[NoticeSubject]:
-    """Hosts that fell silent within so many seconds of another one."""
-    onsets = sorted(
-        ((min(symptom.since for symptom in found), subject) for subject, found in alone.items()), key=lambda one: one[0]
-    )
-    pairs = [pair for pair in pairwise(onsets) if pair[1][0] - pair[0][0] <= seconds]
-    return {subject for pair in pairs for _, subject in pair}
 
 
 def _going_on(draft: IncidentDraft) -> IncidentDraft:

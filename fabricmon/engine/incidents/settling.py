@@ -94,9 +94,9 @@ def unsettled(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Un
         return _neighbours(verdict, SymptomType.LINK_FLAPPING, index, read)
     if SymptomType.LINK_DOWN not in verdict.explained or KINDS[verdict.mode.kind].at_once:
         return SETTLED
-    if verdict.domain == "host" and SymptomType.AGENT_SILENT in verdict.explained:
-        return SETTLED
     if verdict.domain == "host":
+        if index.shows(SymptomType.AGENT_SILENT, "host", verdict.group):
+            return SETTLED
         return Unsettled("the host's agent may stop reporting", HOST_SETTLE)
     if verdict.domain == "together_down" and (stopped := _stopped(verdict, index, read)).reason:
         return stopped
