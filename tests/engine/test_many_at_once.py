@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -27,6 +29,7 @@ from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.engine.incidents.mode_texts import TEXTS
 from fabricmon.engine.incidents.settling import LastReads, Unsettled, unsettled
 from fabricmon.engine.incidents.situation import Situation
+from fabricmon.engine.symptoms.rule_state import RuleState
 from fabricmon.model import ComponentId, Kind, Severity
 from fabricmon.topology.groups import DOMAINS, Domains
 from tests.engine.test_scenarios_of_gpus_and_pcie import Nodes
@@ -880,6 +883,19 @@ def test_bit_errors_wait_a_minute_for_others_of_one_cause(gathering: bool) -> No
         for now in (101.0, 159.0, 161.0)
     ]
     assert early == [60.0, 60.0, 12.0 if gathering else 0.0]
+
+
+@pytest.mark.parametrize(("silent", "seconds"), [([], 40.0), ([3], 0.0), ([2], 40.0)])
+def test_a_host_whose_links_go_down_waits_for_its_agent_unless_that_is_silent(
+    silent: list[int], seconds: float
+) -> None:
+    """It fell silent hours before, so its silence is no part of what is explained."""
+    mode = next(mode for mode in HARD_MODES if mode.name == "all links of a host down")
+    verdict = FaultVerdict((mode,), 3, 0.99, 0.99, 9.0, {DOWN: np.array([6, 7])}, 100.0, {}, (), None)
+    agents = cast(RuleState, SimpleNamespace(open=dict.fromkeys(silent), rule=SimpleNamespace(table=Kind.NODE)))
+    index = SymptomIndex(of_hosts(8, 2), {SymptomType.AGENT_SILENT: [agents]}, {})
+    read = LastReads(103.0, np.empty(0), np.empty(0), np.empty(0), lambda _node: 0.0)
+    assert unsettled(verdict, index, read).seconds == seconds
 
 
 @pytest.mark.parametrize("domain", ["module", "run_down"])

@@ -245,16 +245,29 @@ def test_two_links_that_fell_together_again_and_again_are_one_fault_wherever_a_m
     assert [v.mode.word for v in found] == words
 
 
-@pytest.mark.parametrize(("chance", "words"), [(1e-4, ["common"]), (1e-2, ["link"])])
-def test_a_link_that_flaps_with_which_others_fell_is_one_of_a_fault_of_all(chance: float, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("chance", "fallen", "words"), [(1e-4, [2, 4], ["common"]), (1e-2, [2, 4], ["link"]), (1e-4, [], ["link"])]
+)
+def test_a_link_that_flaps_with_which_others_fell_is_one_of_a_fault_of_all(
+    chance: float, fallen: list[int], words: list[str]
+) -> None:
+    """Unless another cause has all of these."""
     domains = of_hosts(8, 2)
     every = np.ones(16, np.bool_)
     flaps = Observation(domains.port, np.array([0]), np.full(1, 100.0), every, beside=np.array([chance]))
-    fell = Observation(domains.port, np.array([2, 4]), np.full(2, 150.0), every)
+    fell = Observation(domains.port, np.array(fallen, np.int64), np.full(len(fallen), 150.0), every)
     seen_of = {FLAPPING: flaps, FELL: fell}
     (found,) = CommonCauses().joined(flapping([0], [100.0]), seen_of, domains, seen, 160.0)
     assert [found.mode.word] == words
     assert found.explained.get(FELL, np.zeros(0)).tolist() == ([2, 4] if words == ["common"] else [])
+
+
+def test_a_cage_has_no_link_of_another_host() -> None:
+    domains = of_hosts(8, 4)
+    domains.port.ids["leaf"][:] = -1
+    parts = [verdict("module of a host down", [0, 1], 100.0), verdict("cable or optic down", [4], 100.0)]
+    found = CommonCauses().joined(parts, {}, domains, seen, 130.0)
+    assert [v.mode.word for v in found] == ["common"]
 
 
 @pytest.mark.parametrize(("second", "mapped", "groups"), [

@@ -221,6 +221,16 @@ def test_a_host_that_dies_beside_others_that_are_silent_for_long_does_not_wait_f
     assert w.run(60, check=lambda: len(w.firing()) == 2) <= 21.0
 
 
+@pytest.mark.parametrize(("later", "known"), [(15, 20.0), (4, 24.0)])
+def test_a_host_that_dies_waits_for_those_only_that_fell_silent_with_it(world: Any, later: int, known: float) -> None:
+    """Of one that fell silent within ten seconds: until its silence shows, too."""
+    w = world(units=4, hosts=8, rails=1, rack=8)
+    w.silence(["host-003"])
+    w.run(later)
+    w.silence(["host-017"])
+    assert known <= later + w.run(60, check=lambda: bool(w.firing())) <= known + 2
+
+
 def test_when_most_agents_are_silent_it_is_the_server_that_cannot_see(world: Any) -> None:
     w = world(units=2, hosts=8, rails=2, rack=4)
     w.silence(w.hosts)

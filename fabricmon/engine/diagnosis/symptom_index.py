@@ -109,8 +109,9 @@ class SymptomIndex:
 
     def shows(self, kind: SymptomType, domain: str, group: int) -> bool:
         """Whether a member of a group has an open symptom of a type, since whenever."""
-        rows = self.domains.members(self.table(kind), domain, group).tolist()
-        return any(row in state.open for state in self.rule_states.get(kind, ()) for row in rows)
+        states = self.rule_states.get(kind, ())
+        return any(row in state.open for state in states
+                   for row in self.domains.members(state.rule.table, domain, group).tolist())  # fmt: skip
 
     def pending(self, kind: SymptomType, domain: str, group: int) -> int:
         """Members of a group with a pending symptom."""

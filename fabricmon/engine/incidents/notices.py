@@ -76,8 +76,8 @@ class Notices:
             if KINDS[rule.kind].notice is not None:
                 every = (held.symptom for held in state.open.values())
                 left = [symptom for symptom in every if SymptomKey(rule.name, symptom.component) not in claims]
-                silent = {held.symptom.component.node for held in state.open.values()}
-                found += self._of_rule(rule, left, covered, silent, seen)
+                gone = {held.symptom.component.node for held in state.open.values() if _vanished(held.symptom)}
+                found += self._of_rule(rule, left, covered, gone, seen)
         return found
 
     def _of_rule(
@@ -85,7 +85,7 @@ class Notices:
         rule: Rule,
         symptoms: Iterable[Symptom],
         covered: Callable[[str, frozenset[str]], str],
-        shown: Collection[str],
+        gone: Collection[str],
         seen: SilentHosts,
     ) -> list[IncidentDraft]:
         """The notices for the open symptoms of one rule that no verdict explains."""
@@ -96,7 +96,7 @@ class Notices:
         kind, form = rule.kind, _form(rule)
         alone = self._alone(by_subject, seen) if form.blinds else {}
         by_subject = {s: found for s, found in by_subject.items() if s not in alone}
-        following = self._last_words(shown) if alone else []
+        following = self._last_words(gone) if alone else []
         apart = [self._vanished(rule, form, subject, found, following) for subject, found in alone.items()]
         warned = {s: found for s, found in by_subject.items() if any(map(_warns, found))}
         if len(warned) <= form.most:  # a warning about a few is none about all that the summary lists
@@ -116,18 +116,18 @@ class Notices:
         self, rule: Rule, form: Notice, subject: NoticeSubject, symptoms: list[Symptom], following: Collection[float]
     ) -> IncidentDraft:
         """A host that reported and does not answer at all now: never one of a summary. It waits only where others fell
-        silent with it that have no symptom of it yet; they have by the time that they may still have one cause."""
+        silent with it whose symptom is still to come; it comes while they may have one cause."""
         title = f"Host {subject.name} does not answer: it is down, or cut off from the server"
         draft = self._one(rule, form, subject, symptoms)
         more = any(abs(last - draft.onset) <= form.settle for last in following)
         return replace(draft, title=title, severity=Severity.WARNING, wait=draft.wait if more else 0.0)
 
-    def _last_words(self, shown: Collection[str]) -> list[float]:
-        """When nodes last sent a frame or answered that do not answer now and have no symptom of it yet."""
+    def _last_words(self, gone: Collection[str]) -> list[float]:
+        """When nodes last sent a frame or answered that do not answer now and are not `gone` yet by their symptom."""
         table = self._fleet.tables[Kind.NODE]
         last = np.fmax(table.value("last_frame"), table.value("answered"))
         nodes = self._fleet.nodes.values()
-        rows = [node.row for node in nodes if node.presence is Presence.UNREACHABLE and node.name not in shown]
+        rows = [node.row for node in nodes if node.presence is Presence.UNREACHABLE and node.name not in gone]
         return [float(at) for at in last[rows]]
 
     def _alone(
