@@ -158,7 +158,7 @@ def _are_exchanged(one: _RecordedPort, other: _RecordedPort) -> bool:
 
 def _with(graph: Graph, pairs: Sequence[tuple[_RecordedPort, _RecordedPort]]) -> Graph:
     cables: list[Cable] = list(graph.cables)
-    found: dict[tuple[str, ...], Finding] = {}
+    found: list[Finding] = []
     for one, other in pairs:
         for port in (one, other):
             old = graph.cables[port.number]
@@ -167,10 +167,11 @@ def _with(graph: Graph, pairs: Sequence[tuple[_RecordedPort, _RecordedPort]]) ->
         names = [graph.describe(port.end) for port in (first, second)]
         places = [graph.describe(port.far) for port in (first, second)]
         ids = graph.name(first.end.node), graph.name(second.end.node)
-        found[ids] = Finding(
+        found.append(Finding(
             KIND, ids,
             f"by the hosts beside them {names[0]} is on {places[0]} and {names[1]} on {places[1]}; the file has them "
             "the other way round, and was not followed",
-        )  # fmt: skip
-    left = [finding for finding in graph.findings if finding.kind != SWAPPED or finding.components not in found]
-    return msgspec.structs.replace(graph, cables=tuple(cables), findings=(*left, *found.values()))
+        ))  # fmt: skip
+    named = {finding.components for finding in found}
+    left = [finding for finding in graph.findings if finding.kind != SWAPPED or finding.components not in named]
+    return msgspec.structs.replace(graph, cables=tuple(cables), findings=(*left, *found))
