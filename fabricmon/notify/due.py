@@ -84,19 +84,6 @@ def plan_notifications(
     return plan
 
 
-def due_notifications(
-    incidents: Iterable[Incident],
-    notified: LastNotifications,
-    receivers: Sequence[Receiver],
-    silences: Sequence[Silence],
-    now: float,
-    full: Container[str] = (),
-    acknowledgements: Acknowledgements = MappingProxyType({}),
-) -> list[Notification]:
-    """The notifications of a plan for receivers without budget and digest."""
-    return plan_notifications(incidents, notified, receivers, silences, now, full, acknowledgements).notifications
-
-
 def owed_resolutions(
     notified: LastNotifications,
     incidents: Iterable[Incident],

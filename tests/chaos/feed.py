@@ -18,14 +18,13 @@ from fabricmon.central.delivery.outbox import Outbox
 from fabricmon.central.store.records import ExpectedNode
 from fabricmon.central.store.store import Store
 from fabricmon.model import Incident, Severity
-from fabricmon.notify.due import due_notifications
 from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.settings import NotifyConfig
 from fabricmon.senders import pagerduty
 from fabricmon.senders.destination import destination
 from fabricmon.senders.webhook import WebhookConfig
 from fabricmon.units import Duration
-from tests.notify.made import T0, incident
+from tests.notify.made import T0, due_notifications, incident
 
 # No budget: the script is played faster than time, and each of its notifications must arrive.
 NOTIFY = NotifyConfig(retry_min=Duration(0.02), retry_max=Duration(0.2), batch=3, budget=0)

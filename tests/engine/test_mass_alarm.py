@@ -9,12 +9,12 @@ import msgspec
 from fabricmon.engine import Engine
 from fabricmon.engine.incidents.surge import Surge
 from fabricmon.model import HistoryEntry, Incident, Members, Severity
-from fabricmon.notify.due import due_notifications
 from fabricmon.notify.inhibit import inhibits
 from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.route import Receiver
 from fabricmon.rules.mass_alarm import MassAlarmParams
 from fabricmon.rules.rule import Scope
+from tests.notify.made import due_notifications
 
 PARAMS = {"mass_alarm": {"least": 6}}
 APART = 6

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from fabricmon.engine.incidents.job_impacts import JobImpacts
 from fabricmon.jobs.model import Job, Jobs
 from fabricmon.model import JobVerdict, Severity
-from fabricmon.notify.due import due_notifications
 from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.route import Receiver
 from tests.engine.conftest import World
+from tests.notify.made import due_notifications
 
 
 def tell(world, *jobs, as_of=None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fabricmon.model import Evidence, HistoryEntry, Incident, Members, Notification, Severity
+from fabricmon.notify.due import plan_notifications
 
 T0 = 1_800_000_000.0
 
@@ -44,3 +45,8 @@ def note(key: str, *incidents: Incident, receiver: str = "ops", **changes: Any) 
         "reason": "new incident",
     }
     return Notification(**{**fields, **changes})
+
+
+def due_notifications(*arguments: Any, **more: Any) -> list[Notification]:
+    """The notifications of a plan for receivers without budget and digest."""
+    return plan_notifications(*arguments, **more).notifications

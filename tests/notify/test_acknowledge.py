@@ -7,10 +7,9 @@ from msgspec.structs import replace
 
 from fabricmon.model import HistoryEntry, Incident, Severity
 from fabricmon.notify.acknowledge import AcknowledgementError, acknowledgement, acknowledgement_in
-from fabricmon.notify.due import due_notifications
 from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.route import Receiver
-from tests.notify.made import T0, incident
+from tests.notify.made import T0, due_notifications, incident
 
 OPS = Receiver("ops")
 NEXT = Receiver("next", after=900.0)

@@ -8,10 +8,9 @@ from msgspec.structs import replace
 
 from fabricmon.model import Notification
 from fabricmon.notify.coalesce import superseded
-from fabricmon.notify.due import due_notifications
 from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.route import Receiver
-from tests.notify.made import T0, incident
+from tests.notify.made import T0, due_notifications, incident
 
 OPS = Receiver("ops", repeat=60.0)
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fabricmon.model import HistoryEntry, Incident, Notification, Severity
-from fabricmon.notify.due import MAX_AT_ONCE, due_notifications, owed_resolutions
+from fabricmon.notify.due import MAX_AT_ONCE, owed_resolutions
 from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.matchers import parse
 from fabricmon.notify.route import Receiver
 from fabricmon.notify.silence import Silence, silence
-from tests.notify.made import T0, incident
+from tests.notify.made import T0, due_notifications, incident
 
 OPS = Receiver("ops")
 HOUR = 3600.0

@@ -8,11 +8,10 @@ from msgspec.structs import replace
 
 from fabricmon.model import HistoryEntry, Impact, Incident, JobImpact, JobVerdict, Members, Notification, Severity
 from fabricmon.notify.acknowledge import acknowledgement
-from fabricmon.notify.due import due_notifications
 from fabricmon.notify.identity import incident_key
 from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.route import Receiver
-from tests.notify.made import T0, incident
+from tests.notify.made import T0, due_notifications, incident
 
 OPS = Receiver("ops", repeat=600.0)
 

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 
 from fabricmon.forms.times import rfc3339
 from fabricmon.model import Incident, Severity
-from fabricmon.notify.due import due_notifications
 from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.route import Receiver
-from tests.notify.made import T0, incident
+from tests.notify.made import T0, due_notifications, incident
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs/webhook.md").read_text()
 OPS = Receiver("ops", repeat=0.0)

@@ -21,14 +21,13 @@ from fabricmon.central.delivery.outbox import Outbox
 from fabricmon.central.store.store import Store
 from fabricmon.forms.times import rfc3339
 from fabricmon.model import Face, Incident, Severity
-from fabricmon.notify.due import due_notifications
 from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.settings import NotifyConfig
 from fabricmon.senders import alertmanager
 from fabricmon.senders.alertmanager import AHEAD, AlertmanagerConfig, alert, alertname, alerts
 from fabricmon.senders.attempt import DeliveryOutcome
 from fabricmon.senders.destination import destination
-from tests.notify.made import T0, incident, note
+from tests.notify.made import T0, due_notifications, incident, note
 from tests.rigs.daemons import Daemon, fetch, fetch_json, free_port, wait_for
 from tests.rigs.receiver import posts
 

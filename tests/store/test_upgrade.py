@@ -12,11 +12,10 @@ from msgspec.structs import replace
 
 from fabricmon.central.delivery.outbox import Outbox
 from fabricmon.central.store.store import Store
-from fabricmon.notify.due import due_notifications
 from fabricmon.notify.last_notification import LastNotifications
 from fabricmon.notify.route import Receiver
 from fabricmon.senders.webhook import body
-from tests.notify.made import T0
+from tests.notify.made import T0, due_notifications
 from tests.store.test_outbox import QUICK, Hook, until
 
 OLD = Path(__file__).with_name("state-0.1.0.sql")

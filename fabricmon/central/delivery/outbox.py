@@ -102,7 +102,7 @@ class Outbox:
 
     @property
     def full(self) -> frozenset[str]:
-        """Receivers with a full queue (`due_notifications(full=...)`)."""
+        """Receivers with a full queue (`plan_notifications(full=...)`)."""
         return frozenset(name for name, d in self._deliveries.items() if d.depth >= self._notify.backlog)
 
     def deliveries(self) -> dict[str, Delivery]:
