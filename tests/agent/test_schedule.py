@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -81,6 +83,38 @@ async def test_an_event_is_read_after_at_once_even_when_it_comes_during_a_read()
         session.gate.set()
         await until(lambda: session.reads == 4)
         assert [e.text for e in running.agent.node.state.events_after(0)] == ["eth0 lost carrier"]
+
+
+class Watched(FakeCollector):
+    """Notes how often its device was read when it began to listen, and hangs there until `gate` is set."""
+
+    def __init__(self, session: FakeSession) -> None:
+        super().__init__(eth0=session)
+        self.session = session
+        self.gate = threading.Event()
+        self.gate.set()
+        self.reads: list[int] = []
+
+    def watch(self, notify: Callable[[Event | None], None]) -> Callable[[], None]:
+        self.reads.append(self.session.reads)
+        self.gate.wait()
+        return super().watch(notify)
+
+
+async def test_events_are_listened_for_before_the_first_read() -> None:
+    collector = Watched(session := FakeSession("eth0"))
+    async with Running(collector, config=Config(interval=3600.0)):
+        await until(lambda: session.reads == 1)
+    assert collector.reads == [0]
+
+
+async def test_a_device_is_read_although_listening_for_its_events_hangs() -> None:
+    collector = Watched(session := FakeSession("eth0"))
+    collector.gate.clear()
+    async with Running(collector, config=Config(interval=0.05, deadline=0.2)) as running:
+        await until(lambda: session.reads > 2)
+        assert running.agent.node.schedule.board.status["fake", SEARCH].error
+        collector.gate.set()
 
 
 async def test_a_storm_of_events_is_spaced() -> None:
