@@ -21,14 +21,16 @@ ONE_RAIL = tuple(host * RAILS for host in range(NEXT, NEXT + 4))
 
 def shown(
     lossy: tuple[int, ...], *, silent: dict[int, float] | None = None, work: PortWork | None = None,
-    away: tuple[float, ...] = (), dead: DeadHosts | None = None, share: float = 1e-7,
+    away: tuple[float, ...] = (), dead: DeadHosts | None = None, share: float = 1e-7, supply: tuple[int, ...] = (),
 ) -> list[int]:  # fmt: skip
     """Silent hosts that are shown to be dead, of HOSTS with a port on each rail; `lossy` ports began to lose `share` of
-    their packets then."""
+    their packets then. `supply`: hosts of one power domain; of the others none is known."""
     rows = np.arange(HOSTS * RAILS, dtype=np.int32)
     host, none = rows // RAILS, np.full(len(rows), -1, np.int32)
     ids = {"link": rows, "nic": rows, "host": host, "leaf": rows % RAILS, "plane": none + 1, "network": none + 1}
-    groups, nodes = Groups(ids), Groups({"host": np.arange(HOSTS, dtype=np.int32), "power": none[:HOSTS]})
+    every = np.arange(HOSTS, dtype=np.int32)
+    groups = Groups(ids)
+    nodes = Groups({"host": every, "power": np.where(np.isin(every, supply), 0, -1).astype(np.int32)})
     since = {SILENT: FELL} if silent is None else silent
     onset = np.array([since[at] for at in sorted(since)])
     never, zero = np.full(len(rows), np.nan), np.zeros(len(rows), np.bool_)
@@ -121,3 +123,20 @@ def test_a_dead_host_stays_so_until_another_is_known_to_have_fallen_silent_then(
     assert shown((), dead=dead) == [SILENT]
     assert shown((), dead=dead, silent={SILENT: FELL, LATE: FELL + 300.0}) == [SILENT]
     assert shown((), dead=dead, silent={SILENT: FELL, LATE: FELL + 7.0}) == []
+
+
+@pytest.mark.parametrize(("later", "supply", "found"), [
+    (2.5, (SILENT, LATE), [SILENT, LATE]),  # the supply is lost
+    (16.0, (SILENT, LATE), []),  # the agents of one supply stopped one after the other: which of them died is not known
+    (2.5, (), []),
+])  # fmt: skip
+def test_hosts_of_one_supply_are_dead_together_only_if_they_fell_silent_at_one_moment(
+    later: float, supply: tuple[int, ...], found: list[int]
+) -> None:
+    assert shown(ALL, silent={SILENT: FELL, LATE: FELL + later}, supply=supply) == found
+
+
+def test_a_supply_is_not_the_dead_one_where_another_fell_silent_as_well() -> None:
+    """Two at the moment of the one, three at that of the other: those are it, and one that stopped later is not."""
+    others = {20: FELL + 40.0, 21: FELL + 40.0, 22: FELL + 38.0, 23: FELL + 60.0}
+    assert shown(ALL, silent={SILENT: FELL, LATE: FELL, **others}, supply=(20, 21, 22, 23)) == [20, 21, 22]

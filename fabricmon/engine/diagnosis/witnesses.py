@@ -19,6 +19,7 @@ from fabricmon.engine.diagnosis.losses import (
     through_sick,
     waits,
 )
+from fabricmon.engine.diagnosis.moments import UNHEARD
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
 
@@ -175,17 +176,22 @@ def on_its_rails(ports: PortHealth, rows: Ints, host: int, onset: float) -> bool
 
 def _foremost(row: int, together: Ints, silent: Observation) -> bool:
     """Of the hosts that fell silent together, this one or its power domain is the one that the ports lose packets
-    towards: it is alone, or more of its domain fell silent than of any other."""
+    towards: it is alone, or at its moment more of its domain fell silent than of any other at one. A lost supply takes
+    all of its hosts at once; agents of one supply that stop one after the other have no more in common than others."""
     if len(together) <= 1:
         return True
-    power = silent.groups.ids["power"]
-    domains = power[together]
-    numbers, counts = np.unique(domains[domains >= 0], return_counts=True)
-    if power[row] < 0 or not len(numbers):
+    at = np.flatnonzero(np.isin(silent.rows, together))
+    power = silent.groups.ids["power"][silent.rows[at]].astype(np.int64)
+    at, power = at[power >= 0], power[power >= 0]
+    mine = np.flatnonzero(silent.rows[at] == row)
+    if not len(mine):
         return False
-    mine = int(counts[numbers == power[row]][0])
-    rest = int(counts[numbers != power[row]].max(initial=0))
-    return mine > 1 and mine > rest
+    onset = silent.onset[at] - silent.onset[at].min()
+    own = power * (float(onset.max()) + 4 * UNHEARD) + onset  # one domain after the other
+    ordered = np.sort(own)
+    size = np.searchsorted(ordered, own + UNHEARD, "right") - np.searchsorted(ordered, own - UNHEARD)
+    most = int(size[mine[0]])
+    return most > 1 and most > int(size[power != power[mine[0]]].max(initial=0))
 
 
 def _ports_of(ports: Observation, hosts: NDArray[np.int32]) -> int:
