@@ -103,3 +103,10 @@ def test_its_prior_is_that_of_any_part_of_several_ports() -> None:
     parts = [mode.cost for mode in GRAY_MODES if mode.domain not in ("link", "nic")]
     assert abs(UNMAPPED_LOSS.cost + log(sum(exp(-cost) for cost in parts))) < 1e-9
     assert UNMAPPED_LOSS.cost < min(parts)
+
+
+def test_ports_that_receive_duplicates_on_other_rails_are_no_part_of_it() -> None:
+    """As where a job begins meanwhile: what loses packets of one rail has both ends of its flows there."""
+    (found,) = verdicts(dict.fromkeys(range(100, 148, 4), 5e-4), towards=(200, 201, 202, 300))
+    assert found.mode is UNMAPPED_LOSS
+    assert found.effects[SymptomType.PACKET_LOSS].tolist() == [200, 300]

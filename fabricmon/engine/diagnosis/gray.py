@@ -74,7 +74,7 @@ def gray(
             if (verdict := _verdict(lossy, here)) is None:
                 break
             if verdict.domain in (*ABOVE, *WHOLE) or (here.island and verdict.domain == "leaf"):
-                verdict = _with_receivers(verdict, ids[verdict.domain] == verdict.group, towards)
+                verdict = _with_receivers(verdict, ids[verdict.domain] == verdict.group, towards, every.rails)
             rows = _elsewhere(verdict, here)
             found.append(_of_its_rails(verdict, rows))
     return found
@@ -239,8 +239,10 @@ def _named(
     return best, part if best.mode.word == "uplinks" else mine
 
 
-def _with_receivers(verdict: FaultVerdict, inside: Mask, towards: Mask) -> FaultVerdict:
-    """What is above the leaves touches both ends of a flow: the port that sends again, and the one it sends to."""
-    before = verdict.effects[SymptomType.PACKET_LOSS]
-    rows = np.setdiff1d(np.flatnonzero(inside & towards[: len(inside)]), verdict.explained[SymptomType.PACKET_LOSS])
+def _with_receivers(verdict: FaultVerdict, inside: Mask, towards: Mask, rails: Ids) -> FaultVerdict:
+    """What is above the leaves touches both ends of a flow: the port that sends again, and the one it sends to, which
+    is on a rail on which others send again."""
+    losing, before = verdict.explained[SymptomType.PACKET_LOSS], verdict.effects[SymptomType.PACKET_LOSS]
+    ends = inside & towards[: len(inside)] & np.isin(rails, rails[losing])
+    rows = np.setdiff1d(np.flatnonzero(ends), losing)
     return replace(verdict, effects={SymptomType.PACKET_LOSS: np.union1d(before, rows)})
