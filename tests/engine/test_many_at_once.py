@@ -356,6 +356,7 @@ def of_hosts(hosts: int, ports: int) -> RowDomains:
     ids["link"], ids["host"] = np.arange(n, dtype=np.int32), np.repeat(np.arange(hosts, dtype=np.int32), ports)
     names: dict[str, list[str]] = {domain: [] for domain in DOMAINS}
     names["host"] = [f"host-{at}" for at in range(hosts)]
+    names["link"] = [f"host-{row // ports}/mlx5_{row % ports}/1" for row in range(n)]
     none = Groups({"adapter": np.empty(0, np.int32), "pcie_switch": np.empty(0, np.int32)})
     nodes = [ComponentId(Kind.NODE, name, "") for name in names["host"]]
     inside = {Kind.PCIE: none, Kind.GPU: none}

@@ -35,6 +35,7 @@ def fabric(names: Sequence[str] = (), domain_of: int = 8, mapped: bool = False) 
     all_names: dict[str, list[str]] = {domain: [] for domain in DOMAINS}
     all_names["host"] = list(names) or [f"host-{at}" for at in range(HOSTS)]
     all_names["leaf"] = ["leaf-0"]
+    all_names["link"] = [f"{name}/mlx5_{port}/1" for name in all_names["host"] for port in range(PORTS)]
     where = {name: str(at // domain_of) for at, name in enumerate(all_names["host"])}
     nodes = [ComponentId(Kind.NODE, name, "") for name in all_names["host"]]
     none = Groups({"adapter": np.empty(0, np.int32), "pcie_switch": np.empty(0, np.int32)})

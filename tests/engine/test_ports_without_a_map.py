@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -245,6 +246,31 @@ def test_two_links_that_fell_together_again_and_again_are_one_fault_wherever_a_m
     assert [v.mode.word for v in found] == words
 
 
+@pytest.mark.parametrize(("rows", "mapped", "hosts", "words"), [
+    ([4, 6], False, 256, ["common"]),
+    ([4, 7], False, 256, ["link", "link"]),  # another port
+    ([4, 8], False, 256, ["link", "link"]),  # not next to each other
+    ([4, 6], True, 256, ["link", "link"]),
+    ([4, 6], False, 8, ["link", "link"]),  # where there are few ports two may be beside each other by chance
+    ([4, 6, 8], False, 256, ["common"]),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", [FLAPPING, DOWN, SymptomType.LINK_ERRORS])
+def test_links_on_the_same_port_of_hosts_next_to_each_other_are_one_fault_whenever_they_begin(
+    kind: SymptomType, rows: list[int], mapped: bool, hosts: int, words: list[str]
+) -> None:
+    """Ports 2k - 1 and 2k of a switch are one module: it may fail port by port, minutes apart."""
+    domains, causes = of_hosts(hosts, 2), CommonCauses()
+    if mapped:
+        domains.port.ids["leaf"][rows] = 0
+    onsets = [100.0 + 300.0 * number for number in range(len(rows))]
+    verdicts = [replace(v, explained={kind: np.array([v.group])}) for v in flapping(rows, onsets)]
+    for number, onset in enumerate(onsets):
+        found = causes.joined(verdicts[: number + 1], {}, domains, seen, onset + 30.0)
+    assert [v.mode.word for v in found] == words
+    if words == ["common"]:
+        assert found[0].explained[kind].tolist() == rows
+
+
 @pytest.mark.parametrize(
     ("chance", "fallen", "words"), [(1e-4, [2, 4], ["common"]), (1e-2, [2, 4], ["link"]), (1e-4, [], ["link"])]
 )
@@ -310,12 +336,12 @@ def test_a_link_that_may_have_gone_down_with_others_while_its_agent_was_silent_i
 ) -> None:
     """Its agent reports again, of a port whose leaf no map shows or of another one."""
     domains, causes = of_hosts(8, 2), CommonCauses()
-    domains.port.ids["leaf"][8] = 0 if mapped else -1
+    domains.port.ids["leaf"][12] = 0 if mapped else -1
     first = broken([0, 2, 4, 6], [100.0] * 4)
     assert [v.mode.word for v in causes.joined(first, {}, domains, seen, 120.0)] == ["common"]
-    down = Observation(domains.port, np.array([0, 2, 4, 6, 8]), np.array([100.0] * 4 + [160.0]),
+    down = Observation(domains.port, np.array([0, 2, 4, 6, 12]), np.array([100.0] * 4 + [160.0]),
                        np.ones(16, np.bool_), np.array([95.0] * 4 + [before]))  # fmt: skip
-    found = causes.joined([*first, *broken([8], [160.0])], {DOWN: down}, domains, seen, 165.0)
+    found = causes.joined([*first, *broken([12], [160.0])], {DOWN: down}, domains, seen, 165.0)
     assert sorted(v.mode.word for v in found) == words
 
 
@@ -386,7 +412,7 @@ def test_links_that_fell_with_others_are_no_evidence_of_a_common_cause_and_keep_
     causes, domains = CommonCauses(), of_hosts(8, 2)
     known = np.ones(16, np.bool_)
     fell = {FELL: Observation(domains.port, np.arange(6, 14), np.full(8, 101.0), known)}
-    found = causes.joined(flapping([0, 2], [100.0] * 2), fell, domains, seen, 160.0)
+    found = causes.joined(flapping([0, 4], [100.0] * 2), fell, domains, seen, 160.0)
     assert [v.mode.word for v in found] == ["link", "link"]
     (found,) = causes.joined(flapping([0, 1, 2, 3], [100.0] * 4), fell, domains, seen, 165.0)
     assert len(found.explained[FELL]) == 8

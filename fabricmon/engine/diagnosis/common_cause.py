@@ -35,6 +35,7 @@ from fabricmon.engine.diagnosis.neighbours import by_place, side_by_side
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.phenomena import FLAPPING, FRESH, PHENOMENA, Phenomenon
 from fabricmon.engine.diagnosis.places import without_strangers
+from fabricmon.engine.diagnosis.same_port import on_the_same_port, share_beside
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Ids, Ints
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -134,6 +135,7 @@ class CommonCauses:
         for cluster in clusters(fresh, phenomenon.within, domains if phenomenon.moment else None):
             for part in self._by_place(number, cluster, domains):
                 verdicts = self._with_cause(number, part, verdicts, domains, now)
+        self._of_modules(number, [unit for unit in units if not unit.unseen], domains, now)
         if len(causes) > known:
             self._join(number, units, domains)
         del causes[:-MOST]
@@ -151,6 +153,23 @@ class CommonCauses:
                 taken |= {id(unit.verdict) for unit in mine if unit.verdict is not None}
         domains.divide(phenomenon.mode.domain, ids, names, phenomenon.table)
         return [verdict for verdict in verdicts if id(verdict) not in taken] + found
+
+    def _of_modules(self, number: int, units: Sequence[Beginning], domains: RowDomains, now: float) -> None:
+        """Remember the causes of links of no known leaf that are the same port of hosts next to each other, whenever
+        they began: a module may fail port by port."""
+        phenomenon, causes = PHENOMENA[number], self._causes[number]
+        if not phenomenon.pairs or phenomenon.table is not Kind.PORT:
+            return
+        loose = [unit for unit in units if unit.loose and not unit.wide and now - unit.onset <= FRESH]
+        for run in on_the_same_port(loose, domains) if len(loose) <= MOST else ():
+            odds = chance(len(run), self._rates[number].before(max(unit.onset for unit in run)), FRESH)
+            odds *= share_beside(max(len(unit.rows) for unit in run), domains) ** (len(run) - 1)
+            if odds < UNLIKELY:
+                held = next((cause for cause in causes if cause.rows & rows_of(run)), None)
+                if held is None:
+                    causes.append(_cause(phenomenon, run, odds))
+                else:
+                    held.rows |= rows_of(run).difference(*(cause.rows for cause in causes))
 
     def _of_several(
         self, number: int, verdicts: Iterable[FaultVerdict], units: Iterable[Beginning]

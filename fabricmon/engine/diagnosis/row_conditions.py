@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from fabricmon.engine.diagnosis.losses import AFTER, STALLED, PortHealth, PortWo
 from fabricmon.engine.diagnosis.moments import UNHEARD, down_with_others
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.runs import LastParts
+from fabricmon.engine.diagnosis.same_port import same_port
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 from fabricmon.engine.domains.learned_groups import TOGETHER
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -302,11 +304,12 @@ def with_parts(domains: RowDomains, observations: Observations, ports: View, par
     """The observations with the rows that fell with flapping ones, and with the parts of switches that show something
     as further groups of the PORT rows."""
     found = dict(observations)
-    if (fell := fell_with_others(found, ports.tracks.downs, ports.now)) is not None:
+    mates = partial(same_port, domains=domains)
+    if (fell := fell_with_others(found, ports.tracks.downs, ports.now, mates)) is not None:
         found[SymptomType.LINK_FELL] = fell
     if (flapping := found.get(SymptomType.LINK_FLAPPING)) is not None:
         downs, now = ports.tracks.downs, ports.now
-        beside = None if fell is None else fell_beside(flapping, fell.rows, downs, now)
+        beside = None if fell is None else fell_beside(flapping, fell.rows, downs, now, mates)
         found[SymptomType.LINK_FLAPPING] = replace(flapping, alike=fell_alike(flapping, downs, now), beside=beside)
     leaf, socket = domains.port.ids["leaf"], domains.assigned.socket
     for domain, kinds in RUNS.items():

@@ -1,8 +1,8 @@
 """The same port of hosts next to each other, where no map shows the leaf: most likely one module of two ports
 (docs/methods.md#neighbours-by-name). Pure.
 
-Hosts are cabled in their order, so ports 2k - 1 and 2k of a switch, which one module has, lead to the same adapter of two
-hosts whose names follow each other. Which two of three in a row it is no name shows."""
+Hosts are cabled in their order, so ports 2k - 1 and 2k of a switch, which one module has, lead to the same adapter of
+two hosts whose names follow each other. Which two of three in a row it is no name shows."""
 
 from __future__ import annotations
 
