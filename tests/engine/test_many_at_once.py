@@ -381,6 +381,18 @@ def test_links_of_hosts_without_power_that_a_sweep_sees_go_down_are_effects_of_i
     assert len(with_dark_hosts([cut, three], of_hosts(8, 2))) == 2, "it may be the leaf of all of them"
 
 
+def test_ports_of_a_storage_network_do_not_hide_that_hosts_went_dark() -> None:
+    """Of three ports a host one is below a leaf that is swept: all hosts of the leaf and a fourth fell silent."""
+    domains, silent = of_hosts(8, 3), SymptomType.AGENT_SILENT
+    leaf, cut = (next(m for m in HARD_MODES if m.name == name) for name in ("leaf down", "monitoring path cut"))
+    off = FaultVerdict((cut,), 0, 0.99, 0.99, 50.0, {silent: np.arange(4)}, 100.0, {}, (), None)
+    down = FaultVerdict((leaf,), 0, 0.99, 0.99, 50.0, {DOWN: np.array([0, 3, 6])}, 120.0, {}, (), None)
+    assert len(with_dark_hosts([off, down], domains)) == 2, "of most ports of these hosts nothing is known"
+    domains.port.ids["leaf"][[0, 3, 6]] = 0
+    (dead,) = with_dark_hosts([off, down], domains)
+    assert (dead.seen, dead.effects[DOWN].tolist()) == (True, [0, 3, 6])
+
+
 def test_a_host_whose_links_a_sweep_sees_go_down_is_one_of_the_hosts_without_power() -> None:
     power, down = (next(m for m in MODES if m.name == name) for name in ("power lost", "host down"))
     silent = SymptomType.AGENT_SILENT

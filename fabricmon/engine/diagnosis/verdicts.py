@@ -21,7 +21,7 @@ from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, with_effects, with_their_switch
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
-from fabricmon.engine.domains.groups import Ids, Ints, Mask
+from fabricmon.engine.domains.groups import Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
 
@@ -153,7 +153,7 @@ def with_dark_hosts(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> li
             most = max(silent, key=silent.count) if len(silent) >= MOSTLY * len(hosts) else -1
             if most in (-1, at) or verdict.onset < found[most].onset - ONE_CAUSE:
                 continue
-            if found[most].mode.kind in DEAD or _goes_dark(found[most], verdict, set(hosts), of_ports):
+            if found[most].mode.kind in DEAD or _goes_dark(found[most], verdict, set(hosts), domains):
                 links = {SymptomType.LINK_DOWN: verdict.explained[SymptomType.LINK_DOWN]}
                 found[most] = with_effects(found[most], replace(verdict, explained=links))
                 dark.setdefault(most, set()).update(hosts)
@@ -204,13 +204,16 @@ DEAD = ("fault_domain", "host_unreachable")
 """Kinds of verdicts on silent hosts that are more than silence."""
 
 
-def _goes_dark(silent: FaultVerdict, links: FaultVerdict, hosts: set[int], of_ports: Ids) -> bool:
+def _goes_dark(silent: FaultVerdict, links: FaultVerdict, hosts: set[int], domains: RowDomains) -> bool:
     """Whether links go down as their silent hosts die: at that moment, most of them, of several hosts, and others fell
-    silent, too. A leaf that fails takes no hosts of others along."""
+    silent, too. A leaf that fails takes no hosts of others along. Of hosts that have ports on known leaves only these
+    count: who sweeps the switches sees no others, as those of a storage network."""
     together = abs(links.onset - silent.onset) <= ONE_CAUSE and len(hosts) > 1
-    ports = int(np.isin(of_ports, sorted(hosts)).sum())
+    ports = np.flatnonzero(np.isin(domains.port.ids["host"], sorted(hosts)))
+    placed = ports[domains.port.ids["leaf"][ports] >= 0]
     down = len(links.explained[SymptomType.LINK_DOWN])
-    return together and down >= DARK * ports and len(silent.explained[SymptomType.AGENT_SILENT]) > len(hosts)
+    enough = down >= DARK * len(placed if len(placed) else ports)
+    return together and enough and len(silent.explained[SymptomType.AGENT_SILENT]) > len(hosts)
 
 
 def _without_cut_off(verdicts: Sequence[FaultVerdict], ports: PortHealth) -> list[FaultVerdict]:
