@@ -89,6 +89,7 @@ class IncidentKind:
     cooling   seconds for which the parts of a restored incident must be healthy: the memory of its rule was lost at the
               restart
     effect    of a symptom of this kind on jobs
+    elsewhere what happens to its traffic elsewhere may be the reason
     inside    affects jobs of one node, too
     offence   counts for repeat_offender: broken hardware, not load, silence or configuration
     acting    see Acting
@@ -105,6 +106,7 @@ class IncidentKind:
     at_once: bool
     cooling: float
     effect: Effect
+    elsewhere: bool
     inside: bool
     offence: bool
     acting: Acting
@@ -116,166 +118,166 @@ _ROWS: tuple[IncidentKind, ...] = (
     IncidentKind(
         name="link_down", title="Link down", symptom=SymptomType.LINK_DOWN,
         notice=None, order={"link": 3, "host": 1}, hardness=Hardness.HARD, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.OUTAGE, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.OUTAGE, elsewhere=False, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         # A flap penalty of just over 2000 takes 900 s x log2(2000 / 750) = 1274 s to fall below 750.
         name="link_flapping", title="Link flapping", symptom=SymptomType.LINK_FLAPPING,
         notice=None, order={"link": 4}, hardness=Hardness.PLAIN, severity=None, at_once=True, cooling=1274.0,
-        effect=Effect.BRIEF, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.BRIEF, elsewhere=False, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="link_errors", title="Link errors", symptom=SymptomType.LINK_ERRORS,
         notice=None, order={"link": 2}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=False, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="link_degraded", title="Link slower than its peers", symptom=SymptomType.LINK_DEGRADED,
         notice=None, order={"link": 1}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=False, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="nic_fault", title="Adapter failed", symptom=SymptomType.NIC_FAULT,
         notice=None, order={"nic": 5}, hardness=Hardness.PLAIN, severity=None, at_once=True, cooling=0.0,
-        effect=Effect.OUTAGE, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.PARTS,
+        effect=Effect.OUTAGE, elsewhere=False, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.PARTS,
     ),
     IncidentKind(
         name="nvlink_down", title="NVLink down", symptom=SymptomType.NVLINK_DOWN,
         notice=None, order={"gpu": 5}, hardness=Hardness.HARD, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.LOST, inside=True, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.LOST, elsewhere=False, inside=True, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="nvlink_degraded", title="NVLink errors", symptom=SymptomType.NVLINK_ERRORS,
         notice=None, order={"gpu": 3}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=True, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=False, inside=True, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="gpu_fabric", title="GPU or its NVLink fabric unhealthy", symptom=SymptomType.GPU_FABRIC,
         notice=None, order={"gpu": 4}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.LOST, inside=True, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.LOST, elsewhere=False, inside=True, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="pcie_degraded", title="PCIe link below its capability", symptom=SymptomType.PCIE_DEGRADED,
         notice=None, order={"nic": 4, "gpu": 2}, hardness=Hardness.HARD, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=False, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="pcie_errors", title="PCIe errors", symptom=SymptomType.PCIE_ERRORS,
         notice=None, order={"nic": 3, "gpu": 1}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=False, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         # No symptom is of this kind: the symptoms of its members have the effect on jobs.
         name="fault_domain", title="Many links, one cause", symptom=None,
         notice=None, order={}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.NONE, inside=False, offence=False, acting=Acting.WIDE, inhibits=Inhibits.PARTS,
+        effect=Effect.NONE, elsewhere=False, inside=False, offence=False, acting=Acting.WIDE, inhibits=Inhibits.PARTS,
     ),
     IncidentKind(
         name="packet_loss", title="Packet loss", symptom=SymptomType.PACKET_LOSS,
         notice=None, order={}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=True, inside=False, offence=True, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="flow_loss", title="Packet loss towards one peer", symptom=SymptomType.FLOW_LOSS,
         notice=None, order={}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=True, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         # 20 s: a dead link or a silent agent may be the cause of it (design choice).
         name="unreachable", title="Not reached by probes", symptom=None,
         notice=Notice(family="unreachable", settle=20.0, most=16, blinds=False), order={},
         hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=True, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="latency", title="Long round trips", symptom=None,
         notice=Notice(family="latency", settle=20.0, most=16, blinds=False), order={},
         hardness=Hardness.SOFT, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=False, acting=Acting.UNKNOWING, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=True, inside=False, offence=False, acting=Acting.UNKNOWING, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="pfc_storm", title="Pause storm", symptom=SymptomType.PAUSING,
         notice=None, order={}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=True, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="slow_receiver", title="Slow receiver", symptom=SymptomType.PAUSING,
         notice=None, order={}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=True, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="incast", title="Incast", symptom=SymptomType.INCAST,
         notice=None, order={}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=True, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         # 60 s: its rail or the receiver behind it may be the incident instead (design choice).
         name="congestion", title="Congestion", symptom=SymptomType.CONGESTION,
         notice=Notice(family="congestion", settle=60.0, most=16, blinds=False), order={},
         hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=True, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="straggler", title="Adapter slower than its peers", symptom=SymptomType.STRAGGLER,
         notice=None, order={"nic": 1}, hardness=Hardness.SOFT, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=True, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="storage_path", title="Storage path congested", symptom=SymptomType.STORAGE_PATH,
         notice=None, order={"nic": 2}, hardness=Hardness.SOFT, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.SLOW, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.SLOW, elsewhere=True, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         # Design choices: 10 s, as the others of its power domain may follow within a poll; 3 hosts before they are one.
         name="agent_silent", title="Agent silent", symptom=SymptomType.AGENT_SILENT,
         notice=Notice(family="host", settle=10.0, most=3, blinds=True), order={"host": 2},
         hardness=Hardness.HARD, severity=Severity.INFO, at_once=False, cooling=0.0,
-        effect=Effect.NONE, inside=False, offence=False, acting=Acting.UNKNOWING, inhibits=Inhibits.NOTHING,
+        effect=Effect.NONE, elsewhere=False, inside=False, offence=False, acting=Acting.UNKNOWING, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="host_unreachable", title="Host unreachable", symptom=None,
         notice=None, order={"host": 3}, hardness=Hardness.PLAIN, severity=Severity.WARNING, at_once=False, cooling=0.0,
-        effect=Effect.OUTAGE, inside=False, offence=True, acting=Acting.UNKNOWING, inhibits=Inhibits.PARTS,
+        effect=Effect.OUTAGE, elsewhere=False, inside=False, offence=True, acting=Acting.UNKNOWING, inhibits=Inhibits.PARTS,
     ),
     IncidentKind(
         name="telemetry_quality", title="Unreliable telemetry", symptom=None,
         notice=Notice(family="telemetry_quality", settle=0.0, most=16, blinds=False), order={},
         hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.NONE, inside=False, offence=False, acting=Acting.UNKNOWING, inhibits=Inhibits.NOTHING,
+        effect=Effect.NONE, elsewhere=False, inside=False, offence=False, acting=Acting.UNKNOWING, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="config_drift", title="Port configuration differs from its rail", symptom=None,
         notice=Notice(family="config_drift", settle=0.0, most=16, blinds=False), order={},
         hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.NONE, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.NONE, elsewhere=False, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="expected_inventory", title="Missing devices", symptom=None,
         notice=Notice(family="expected_inventory", settle=0.0, most=16, blinds=False), order={},
         hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.NONE, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.NONE, elsewhere=False, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="topology_mismatch", title="The topology and the fabric disagree", symptom=None,
         notice=None, order={}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.NONE, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.NONE, elsewhere=False, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="repeat_offender", title="Repeat offender", symptom=None,
         notice=Notice(family="repeat_offender", settle=0.0, most=16, blinds=False), order={},
         hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.NONE, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
+        effect=Effect.NONE, elsewhere=False, inside=False, offence=False, acting=Acting.ALLOWED, inhibits=Inhibits.NOTHING,
     ),
     IncidentKind(
         name="mass_alarm", title="Mass alarm", symptom=None,
         notice=Notice(family="mass_alarm", settle=0.0, most=16, blinds=False), order={},
         hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.NONE, inside=False, offence=False, acting=Acting.UNKNOWING, inhibits=Inhibits.ALL,
+        effect=Effect.NONE, elsewhere=False, inside=False, offence=False, acting=Acting.UNKNOWING, inhibits=Inhibits.ALL,
     ),
     IncidentKind(
         name="maintenance", title="Maintenance", symptom=None,
         notice=None, order={}, hardness=Hardness.PLAIN, severity=None, at_once=False, cooling=0.0,
-        effect=Effect.NONE, inside=False, offence=False, acting=Acting.UNKNOWING, inhibits=Inhibits.NOTHING,
+        effect=Effect.NONE, elsewhere=False, inside=False, offence=False, acting=Acting.UNKNOWING, inhibits=Inhibits.NOTHING,
     ),
 )
 # fmt: on
@@ -285,7 +287,7 @@ KINDS: dict[str, IncidentKind] = by_name(_ROWS, WHERE)
 
 FOREIGN = IncidentKind(
     name="", title="", symptom=None, notice=None, order={}, hardness=Hardness.PLAIN, severity=None, at_once=False,
-    cooling=0.0, effect=Effect.NONE, inside=False, offence=False, acting=Acting.UNKNOWING, inhibits=Inhibits.NOTHING,
+    cooling=0.0, effect=Effect.NONE, elsewhere=False, inside=False, offence=False, acting=Acting.UNKNOWING, inhibits=Inhibits.NOTHING,
 )  # fmt: skip
 """For incidents of kinds without a row, stored by another version."""
 

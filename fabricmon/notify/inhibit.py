@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-from fabricmon.catalogue.kinds import SHOWS, STOPPED, TRAFFIC, Effect, Inhibits, kind_of
+from fabricmon.catalogue.kinds import SHOWS, TRAFFIC, Inhibits, kind_of
 from fabricmon.model import Incident
 from fabricmon.notify.acknowledge import opened
 
@@ -30,8 +30,8 @@ def inhibits(larger: Incident, incident: Incident, silenced_since: float | None 
     the times in its labels "from" and "until" (none: now), without the causes in its label "causes"; any other those
     that are at most as severe, whose bad members are some of its own, and that did not begin TOGETHER later: what
     fails on a member of a lossy spine an hour later is another fault. One that shows nothing but lost packets or
-    congestion (its label "shows" is "traffic") explains neither what stops a member nor what is no matter of traffic at
-    all, as a wrong setting: that may be the cause.
+    congestion (its label "shows" is "traffic") explains only what happens to the traffic of a member: what stops it,
+    bit errors on its link or a wrong setting may be the cause.
 
     silenced_since  start of a silence that covers `larger`, None without one. A silenced mass alarm does not inhibit
                     what opens later: the silence was made without knowing of it.
@@ -52,13 +52,12 @@ def inhibits(larger: Incident, incident: Incident, silenced_since: float | None 
                 and larger.severity.rank >= incident.severity.rank
                 and incident.since <= larger.since + TOGETHER
                 and set(incident.parts) < set(larger.parts)
-                and not (larger.labels.get(SHOWS) == TRAFFIC and _is_no_traffic(incident))
+                and (larger.labels.get(SHOWS) != TRAFFIC or _is_of_traffic(incident))
             )
         case Inhibits.NOTHING:
             return False
 
 
-def _is_no_traffic(incident: Incident) -> bool:
-    """Whether no lost packets and no congestion elsewhere can be the reason of an incident on a part."""
-    kind = kind_of(incident.kind)
-    return kind.effect in STOPPED or (kind.effect is Effect.NONE and kind.inhibits is Inhibits.NOTHING)
+def _is_of_traffic(incident: Incident) -> bool:
+    """Whether lost packets or congestion elsewhere can be the reason of an incident on a part."""
+    return kind_of(incident.kind).elsewhere or incident.labels.get(SHOWS) == TRAFFIC

@@ -217,7 +217,8 @@ def test_a_larger_incident_inhibits_where_it_was_reported_before_the_restart_and
 
 @pytest.mark.parametrize(("kind", "sent"), [
     ("link_down", ["link", "leaf"]), ("packet_loss", ["leaf"]), ("congestion", ["leaf"]), ("straggler", ["leaf"]),
-    ("config_drift", ["link", "leaf"]), ("expected_inventory", ["link", "leaf"]),
+    ("config_drift", ["link", "leaf"]), ("expected_inventory", ["link", "leaf"]), ("link_errors", ["link", "leaf"]),
+    ("pcie_degraded", ["link", "leaf"]), ("slow_receiver", ["leaf"]),
 ])  # fmt: skip
 def test_what_loses_packets_stops_no_link_and_sets_nothing(kind: str, sent: list[str]) -> None:
     leaf = replace(LEAF, labels={"shows": "traffic"})
