@@ -50,7 +50,7 @@ def test_a_share_of_the_packets_is_not_lost_to_a_dead_peer() -> None:
 def test_an_idle_flow_shows_what_it_lost_over_a_link_that_came_back(read: float, left: list[int]) -> None:
     """Two flows over the link, of which nothing is read for long after it came back; what is not known is of now."""
     rows = np.arange(PORTS, dtype=np.int32)
-    groups, never = Groups({"link": rows, "host": rows}), np.full(PORTS, np.nan)
+    groups, never = Groups({"link": rows, "host": rows, "leaf": rows // 20}), np.full(PORTS, np.nan)
     fell, back = never.copy(), never.copy()
     fell[DEAD], back[DEAD] = FELL, BACK
     now = BACK + AFTER + 200.0
@@ -59,4 +59,25 @@ def test_an_idle_flow_shows_what_it_lost_over_a_link_that_came_back(read: float,
     flows = Groups({}, {"link": Many(np.array([0, 1, 2]), np.array([DEAD, DEAD], np.int32))})
     lossy = Observation(flows, np.array([0, 1]), np.full(2, FELL + 10.0), np.ones(2, np.bool_))
     _, soft = place_losses({SymptomType.FLOW_LOSS: lossy}, [], ports)
+    assert [row for verdict in soft for row in verdict.explained[SymptomType.FLOW_LOSS].tolist()] == left
+
+
+@pytest.mark.parametrize(("down", "mended", "left"), [(19, False, []), (19, True, []), (10, False, [0, 1])])
+def test_flows_to_a_host_whose_agent_was_silent_before_are_lost_by_its_leaf(
+    down: int, mended: bool, left: list[int]
+) -> None:
+    """Port 0 of a leaf of 20 is that of the host, of which nothing is known; `down` others are, or were until now."""
+    rows, now = np.arange(PORTS, dtype=np.int32), FELL + 60.0
+    groups, never, every = Groups({"link": rows, "host": rows, "leaf": rows // 20}), np.full(PORTS, np.nan), rows >= 0
+    fell, back = never.copy(), never.copy()
+    fell[1 : down + 1], back[1 : down + 1] = FELL, BACK if mended else np.nan
+    failed = rows[1 : down + 1][: 0 if mended else None]
+    quiet = Observation(Groups({"host": rows}), np.array([0]), np.array([FELL - 500.0]), every)
+    links = Observation(groups, failed.astype(np.int64), np.full(len(failed), FELL), every)
+    seen = {SymptomType.LINK_DOWN: links, SymptomType.AGENT_SILENT: quiet}
+    ports = PortHealth(groups, unwell(seen, groups, fell, back, now), never, np.empty(0, np.int64), now,
+                       np.zeros(PORTS, np.bool_), never, np.full(2, now))  # fmt: skip
+    several = {domain: Many(np.array([0, 1, 2]), np.zeros(2, np.int32)) for domain in ("link", "host", "leaf")}
+    lossy = Observation(Groups({}, several), np.array([0, 1]), np.full(2, FELL + 10.0), np.ones(2, np.bool_))
+    _, soft = place_losses({**seen, SymptomType.FLOW_LOSS: lossy}, [], ports)
     assert [row for verdict in soft for row in verdict.explained[SymptomType.FLOW_LOSS].tolist()] == left

@@ -31,11 +31,10 @@ from fabricmon.engine.diagnosis.enough import (
     share,
 )
 from fabricmon.engine.diagnosis.moments import of_one_moment
-from fabricmon.engine.diagnosis.neighbours import by_place, side_by_side
+from fabricmon.engine.diagnosis.neighbours import by_place, on_the_same_port, share_beside, side_by_side
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.phenomena import FLAPPING, FRESH, PHENOMENA, Phenomenon
 from fabricmon.engine.diagnosis.places import without_strangers
-from fabricmon.engine.diagnosis.same_port import on_the_same_port, share_beside
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Ids, Ints
 from fabricmon.engine.domains.row_domains import RowDomains

@@ -13,6 +13,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import FLOW_MODES, PEERS
 from fabricmon.engine.diagnosis.diagnose import diagnose
+from fabricmon.engine.diagnosis.failed_leaves import failed_leaves
 from fabricmon.engine.diagnosis.gray import WEAK, gray
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
@@ -93,6 +94,7 @@ class Unwell:
     dead     it answered nothing, all the time or at times: its link is down or flaps, or its adapter is gone
     silent   it answered nothing if its host is dead, whose agent fell silent
     over     until when losses may be of its being dead, infinite where it still is; what was read before is explained
+    leaves   per leaf the same, where it is dead as a whole: also on its way to ports of which nothing is known; -inf
     """
 
     worn: Floats
@@ -100,6 +102,7 @@ class Unwell:
     dead: Floats
     silent: Floats
     over: Floats
+    leaves: Floats
 
     def sick(self, at: Floats | float) -> Mask:
         """Rows whose own links fail at some time; a silent agent alone is no evidence about them."""
@@ -177,7 +180,8 @@ def unwell(observations: Observations, groups: Groups, fell: Floats, back: Float
         began[of_nodes[quiet.rows]] = quiet.onset
         began[-1] = np.nan
         silent = began[hosts]
-    return Unwell(worn, damaged, dead, silent, over)
+    leaves = failed_leaves(dead, over, np.isnan(silent), groups.ids["leaf"])
+    return Unwell(worn, damaged, dead, silent, over, leaves)
 
 
 AFTER = 120.0
@@ -210,6 +214,21 @@ def _without(observation: Observation, gone: Mask) -> Observation:
     return Observation(observation.groups, observation.rows[keep], observation.onset[keep], observation.known & ~gone)
 
 
+def through_sick(flows: Observation, ports: PortHealth) -> Mask:
+    """Flows on whose way a link or a whole leaf fails, or failed when they were read last: idle ones show their last
+    windows long."""
+    found = np.zeros(len(flows.known), np.bool_)
+    read, links = np.where(np.isfinite(ports.flows_read), ports.flows_read, ports.now), flows.groups.many["link"]
+    ids, over = ports.groups.ids["link"], ports.unwell.over
+    for row in np.flatnonzero(ports.unwell.sick(read[flows.rows].min(initial=ports.now)) & (ids >= 0)).tolist():
+        members = links.members(int(ids[row]))
+        found[members] |= ports.unwell.sick(ports.now)[row] | (read[members] <= over[row])
+    for leaf in np.flatnonzero(ports.unwell.leaves > -np.inf).tolist() if "leaf" in flows.groups.many else ():
+        members = flows.groups.many["leaf"].members(leaf)
+        found[members] |= read[members] <= ports.unwell.leaves[leaf]
+    return found
+
+
 def _set_flows_aside(
     flows: Observation, hard: Sequence[FaultVerdict], observations: Observations, ports: PortHealth
 ) -> tuple[list[FaultVerdict], Observation]:
@@ -228,17 +247,6 @@ def _set_flows_aside(
         effects = {**verdict.effects, SymptomType.FLOW_LOSS: rows}
         found.append(replace(verdict, effects=effects) if len(rows) else verdict)
     return found, _without(flows, gone | through_sick(flows, ports))
-
-
-def through_sick(flows: Observation, ports: PortHealth) -> Mask:
-    """Flows on whose way a link fails, or failed when they were read last: idle ones show their last windows long."""
-    found = np.zeros(len(flows.known), np.bool_)
-    read, links = np.where(np.isfinite(ports.flows_read), ports.flows_read, ports.now), flows.groups.many["link"]
-    ids, over = ports.groups.ids["link"], ports.unwell.over
-    for row in np.flatnonzero(ports.unwell.sick(read[flows.rows].min(initial=ports.now)) & (ids >= 0)).tolist():
-        members = links.members(int(ids[row]))
-        found[members] |= ports.unwell.sick(ports.now)[row] | (read[members] <= over[row])
-    return found
 
 
 def _struck(verdict: FaultVerdict, flows: Groups, observations: Observations) -> dict[str, list[int]]:

@@ -14,9 +14,9 @@ from fabricmon.engine.diagnosis.gray import WEAK
 from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import AFTER, STALLED, PortHealth, PortWork, Unwell, unwell
 from fabricmon.engine.diagnosis.moments import UNHEARD, down_with_others
+from fabricmon.engine.diagnosis.neighbours import same_port
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.runs import LastParts
-from fabricmon.engine.diagnosis.same_port import same_port
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 from fabricmon.engine.domains.learned_groups import TOGETHER
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -219,7 +219,7 @@ def port_health(
     read = losses.ended[: len(ratio)]
     if (lossy is None or not len(lossy.rows)) and (flows is None or not len(flows.known)):
         nowhere = np.zeros(len(ratio), np.bool_)
-        well = Unwell(ratio, ratio, ratio, ratio, ratio)
+        well = Unwell(ratio, ratio, ratio, ratio, ratio, np.zeros(0))
         silent = observations.get(SymptomType.AGENT_SILENT)
         work = _work(ports, len(ratio)) if silent is not None and len(silent.rows) else None
         return PortHealth(domains.port, well, ratio, domains.near, ports.now, nowhere, read, flows_read, work=work)
