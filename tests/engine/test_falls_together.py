@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.coincidence import of_module
 from fabricmon.engine.diagnosis.falls import COMPARED, fell_alike, fell_beside, fell_with_others
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Groups
@@ -114,7 +115,7 @@ def test_a_fall_of_the_same_port_of_the_next_host_is_as_likely_as_that_it_is_tha
     none, host = np.full(PORTS, -1, np.int32), np.arange(PORTS, dtype=np.int32)
     flapping = Observation(Groups({"leaf": none, "host": host}), np.array([0]), np.zeros(1), np.ones(PORTS, bool))
     found = fell_beside(flapping, np.array([1]), downs_of({0: FLAPS, 1: fallen}), NOW, lambda _own, _fell: [(0, 1)])
-    assert found.tolist() == pytest.approx([expected])
+    assert found.tolist() == pytest.approx([of_module(expected)])
 
 
 def test_a_port_that_stays_down_did_not_flap() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.beginnings import Beginning, Witnessed, beginnings
 from fabricmon.engine.diagnosis.causes import GROUPS
-from fabricmon.engine.diagnosis.coincidence import DAY, SMALLEST, UNLIKELY, BeginningRate, chance
+from fabricmon.engine.diagnosis.coincidence import A_MONTH, DAY, SMALLEST, UNLIKELY, BeginningRate, chance, of_module
 from fabricmon.engine.diagnosis.enough import (
     ABSORBED,
     LEAST,
@@ -44,8 +44,6 @@ T = SymptomType
 USUAL = (
     1.0  # a day: beginnings of a kind in a fabric of which nothing is known yet, the prior of the rate (design choice)
 )
-A_MONTH = 30.0
-"""Days between two common causes (design choice): the odds against chance."""
 MOST = 64  # causes that are remembered; the oldest go
 
 
@@ -162,7 +160,8 @@ class CommonCauses:
         loose = [unit for unit in units if unit.loose and not unit.wide and now - unit.onset <= FRESH]
         for run in on_the_same_port(loose, domains) if len(loose) <= MOST else ():
             odds = chance(len(run), self._rates[number].before(max(unit.onset for unit in run)), FRESH)
-            odds *= share_beside(max(len(unit.rows) for unit in run), domains) ** (len(run) - 1)
+            share = share_beside(max(len(unit.rows) for unit in run), domains)
+            odds = of_module(odds * share ** (len(run) - 1))
             if odds < UNLIKELY:
                 held = next((cause for cause in causes if cause.rows & rows_of(run)), None)
                 if held is None:

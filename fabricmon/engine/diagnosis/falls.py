@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.coincidence import of_module
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Floats, Groups, Ints, Mask
 from fabricmon.engine.domains.learned_groups import TOGETHER
@@ -128,7 +129,7 @@ def fell_beside(
     unplaced = flapping.known & (ids[: len(flapping.known)] < 0)
     with np.errstate(invalid="ignore"):
         others_fell = int(np.count_nonzero(unplaced & (now - downs.last[: len(unplaced)] <= SINCE))) - 1
-    found[beside] *= min(1.0, 2.0 * others_fell / max(1, int(np.count_nonzero(unplaced))))
+    found[beside] *= of_module(min(1.0, 2.0 * others_fell / max(1, int(np.count_nonzero(unplaced)))))
     return found
 
 
