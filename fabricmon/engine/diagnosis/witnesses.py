@@ -69,7 +69,8 @@ class DeadHosts:
             return None
         since = dict(zip(silent.rows.tolist(), silent.onset.tolist(), strict=True))
         kept = [row for row, at in self._silent_since.items() if since.get(row) == at and not seen.known[row]]
-        kept = [row for row in kept if _foremost(row, _silent_at(silent, self._lost_since[row]), silent)]
+        size = _sizes(silent)
+        kept = [row for row in kept if _foremost(row, _silent_at(silent, self._lost_since[row]), silent, size)]
         rows = np.union1d(seen.rows, np.array(kept, np.int64))
         self._silent_since = {row: since[row] for row in rows.tolist()}
         lossy = observations.get(SymptomType.PACKET_LOSS)
@@ -120,7 +121,7 @@ def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHeal
     # a port that is idle for long keeps no amounts: what it lost to a part of the fabric would be taken for these
     waiting = waits(ports.ratio[left.rows]) & np.isfinite(ports.ratio[left.rows])
     rows, began = left.rows[waiting], left.onset[waiting]
-    found: list[int] = []
+    found, size = list[int](), _sizes(silent)
     for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
         if known[row] or (np.abs(away - onset) <= BEFORE + NEAR).any():
             continue
@@ -130,7 +131,7 @@ def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHeal
         others = np.setdiff1d(lossy.groups.ids["host"][near], hosts[together])
         most = SLACK * 2 * PEERS * _ports_of(lossy, hosts[together])
         enough = len(others) >= 2 and len(near) <= most and on_its_rails(ports, near, int(hosts[row]), onset)
-        if enough and _foremost(row, together, silent):
+        if enough and _foremost(row, together, silent, size):
             found.append(row)
     return np.array(found, np.int64)
 
@@ -174,24 +175,31 @@ def on_its_rails(ports: PortHealth, rows: Ints, host: int, onset: float) -> bool
     return len(losing) >= RAILS_SHARE * len(worked)
 
 
-def _foremost(row: int, together: Ints, silent: Observation) -> bool:
+def _foremost(row: int, together: Ints, silent: Observation, size: Ints) -> bool:
     """Of the hosts that fell silent together, this one or its power domain is the one that the ports lose packets
-    towards: it is alone, or at its moment more of its domain fell silent than of any other at one. A lost supply takes
-    all of its hosts at once; agents of one supply that stop one after the other have no more in common than others."""
+    towards: it is alone, or at its moment more of its domain fell silent than of any other at one. `size`: `_sizes`."""
     if len(together) <= 1:
         return True
-    at = np.flatnonzero(np.isin(silent.rows, together))
-    power = silent.groups.ids["power"][silent.rows[at]].astype(np.int64)
-    at, power = at[power >= 0], power[power >= 0]
-    mine = np.flatnonzero(silent.rows[at] == row)
-    if not len(mine):
-        return False
-    onset = silent.onset[at] - silent.onset[at].min()
-    own = power * (float(onset.max()) + 4 * UNHEARD) + onset  # one domain after the other
-    ordered = np.sort(own)
-    size = np.searchsorted(ordered, own + UNHEARD, "right") - np.searchsorted(ordered, own - UNHEARD)
-    most = int(size[mine[0]])
-    return most > 1 and most > int(size[power != power[mine[0]]].max(initial=0))
+    among = np.isin(silent.rows, together)
+    power = silent.groups.ids["power"][silent.rows]
+    mine = int(size[silent.rows == row].max(initial=0))
+    others = among & (power != silent.groups.ids["power"][row])
+    return mine > 1 and mine > int(size[others].max(initial=0))
+
+
+def _sizes(silent: Observation) -> Ints:
+    """Of each silent host how many of its power domain fell silent at its moment, 0 where none is known. A lost supply
+    takes all of its hosts at once; agents of one that stop one after the other have no more in common than others."""
+    power = silent.groups.ids["power"][silent.rows].astype(np.int64)
+    size = np.zeros(len(power), np.int64)
+    known = power >= 0
+    if known.any():
+        onset = silent.onset[known] - silent.onset[known].min()
+        own = power[known] * (float(onset.max()) + 4 * UNHEARD) + onset  # one domain after the other
+        ordered = np.sort(own)
+        near = np.searchsorted(ordered, own + UNHEARD, "right") - np.searchsorted(ordered, own - UNHEARD)
+        size[known] = near
+    return size
 
 
 def _ports_of(ports: Observation, hosts: NDArray[np.int32]) -> int:
