@@ -89,7 +89,7 @@ class IncidentKind:
     cooling   seconds for which the parts of a restored incident must be healthy: the memory of its rule was lost at the
               restart
     effect    of a symptom of this kind on jobs
-    elsewhere what happens to its traffic elsewhere may be the reason
+    elsewhere lost packets or congestion in another part may be the reason
     inside    affects jobs of one node, too
     offence   counts for repeat_offender: broken hardware, not load, silence or configuration
     acting    see Acting

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.coincidence import of_module
 from fabricmon.engine.diagnosis.falls import COMPARED, fell_alike, fell_beside, fell_with_others
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Groups
@@ -94,28 +93,6 @@ def test_falls_of_other_hosts_with_a_flapping_link_of_no_known_leaf_are_no_chanc
         flapping = Observation(Groups({"leaf": leaf, "host": host}), np.array([0]), np.zeros(1), np.ones(PORTS, bool))
         found = fell_beside(flapping, np.array([1, 2, 3, 5]), downs_of(falls), NOW)
         assert found.tolist() == pytest.approx([expected]), "5 is of its host, 7 did not fall with it"
-
-
-def test_one_fall_of_the_same_port_of_the_next_host_is_evidence_unless_more_fell_then() -> None:
-    """`same_port` says which ports these are; 11 fell at another moment than 10 flaps, with the rest of its leaf."""
-    flapping, falls = observed([10]), {10: FLAPS, 11: (9_850.0,), 13: (9_764.0,)}
-
-    def rows(falls: dict[int, tuple[float, ...]]) -> list[int]:
-        found = fell_with_others(flapping, downs_of(falls), NOW, lambda _rows, _of: [(11, 10)])
-        return [] if found is None else found.rows.tolist()
-
-    assert rows(falls) == [11]
-    assert rows({**falls, 8: (9_850.0,), 9: (9_850.0,)}) == []
-
-
-@pytest.mark.parametrize(("fallen", "expected"), [((FLAPS[0],), 0.1 * 2 / PORTS), ((9_500.0,), 2 / PORTS)])
-def test_a_fall_of_the_same_port_of_the_next_host_is_as_likely_as_that_it_is_that_of_all_that_fell(
-    fallen: tuple[float, ...], expected: float
-) -> None:
-    none, host = np.full(PORTS, -1, np.int32), np.arange(PORTS, dtype=np.int32)
-    flapping = Observation(Groups({"leaf": none, "host": host}), np.array([0]), np.zeros(1), np.ones(PORTS, bool))
-    found = fell_beside(flapping, np.array([1]), downs_of({0: FLAPS, 1: fallen}), NOW, lambda _own, _fell: [(0, 1)])
-    assert found.tolist() == pytest.approx([of_module(expected)])
 
 
 def test_a_port_that_stays_down_did_not_flap() -> None:

@@ -62,22 +62,47 @@ def test_an_idle_flow_shows_what_it_lost_over_a_link_that_came_back(read: float,
     assert [row for verdict in soft for row in verdict.explained[SymptomType.FLOW_LOSS].tolist()] == left
 
 
-@pytest.mark.parametrize(("down", "mended", "left"), [(19, False, []), (19, True, []), (10, False, [0, 1])])
+@pytest.mark.parametrize(("down", "back", "silent", "left"), [
+    (19, 0, 1, []), (19, 19, 1, []), (19, 18, 1, []), (16, 0, 1, []), (15, 0, 1, [0, 1]),
+    (13, 0, 4, []), (12, 0, 4, [0, 1]),
+])  # fmt: skip
 def test_flows_to_a_host_whose_agent_was_silent_before_are_lost_by_its_leaf(
-    down: int, mended: bool, left: list[int]
+    down: int, back: int, silent: int, left: list[int]
 ) -> None:
-    """Port 0 of a leaf of 20 is that of the host, of which nothing is known; `down` others are, or were until now."""
-    rows, now = np.arange(PORTS, dtype=np.int32), FELL + 60.0
-    groups, never, every = Groups({"link": rows, "host": rows, "leaf": rows // 20}), np.full(PORTS, np.nan), rows >= 0
-    fell, back = never.copy(), never.copy()
-    fell[1 : down + 1], back[1 : down + 1] = FELL, BACK if mended else np.nan
-    failed = rows[1 : down + 1][: 0 if mended else None]
-    quiet = Observation(Groups({"host": rows}), np.array([0]), np.array([FELL - 500.0]), every)
-    links = Observation(groups, failed.astype(np.int64), np.full(len(failed), FELL), every)
+    """Port 0 of a leaf of 20 is that of the host, of which nothing is known, as of those before `silent`; `down` others
+    are down, of which `back` were until now."""
+    now = FELL + 60.0
+    assert flows_left(20, down, back, silent, now, now) == left
+
+
+def test_two_ports_of_a_leaf_that_are_down_are_no_leaf() -> None:
+    """Of three; with three of four it is."""
+    assert flows_left(3, 2, 0, 1, FELL + 60.0, FELL + 60.0) == [0, 1]
+    assert flows_left(4, 3, 0, 1, FELL + 60.0, FELL + 60.0) == []
+
+
+def test_a_port_that_stays_down_is_not_its_leaf() -> None:
+    """19 of 20 fell and 18 of them are back: what is read long afterwards is lost by something else."""
+    late = BACK + AFTER + 30.0
+    assert flows_left(20, 19, 18, 1, late, late) == [0, 1]
+    assert flows_left(20, 19, 18, 1, late, BACK + 30.0) == []
+
+
+def flows_left(ports: int, down: int, back: int, silent: int, now: float, read: float) -> list[int]:
+    """Lossy flows to the host at port 0 of a leaf that no leaf accounts for."""
+    rows = np.arange(ports, dtype=np.int32)
+    groups, never, every = Groups({"link": rows, "host": rows, "leaf": 0 * rows}), np.full(ports, np.nan), rows >= 0
+    fell, since = never.copy(), never.copy()
+    fell[silent : silent + down], since[silent : silent + back] = FELL, BACK
+    failed = rows[silent + back : silent + down].astype(np.int64)
+    hosts = np.arange(silent)
+    quiet = Observation(Groups({"host": rows}), hosts, np.full(silent, FELL - 500.0), every)
+    known = np.isnan(since)  # whether a link that came up stays so is not known yet
+    links = Observation(groups, failed, np.full(len(failed), FELL), known)
     seen = {SymptomType.LINK_DOWN: links, SymptomType.AGENT_SILENT: quiet}
-    ports = PortHealth(groups, unwell(seen, groups, fell, back, now), never, np.empty(0, np.int64), now,
-                       np.zeros(PORTS, np.bool_), never, np.full(2, now))  # fmt: skip
+    health = PortHealth(groups, unwell(seen, groups, fell, since, now), never, np.empty(0, np.int64), now,
+                        np.zeros(ports, np.bool_), never, np.full(2, read))  # fmt: skip
     several = {domain: Many(np.array([0, 1, 2]), np.zeros(2, np.int32)) for domain in ("link", "host", "leaf")}
     lossy = Observation(Groups({}, several), np.array([0, 1]), np.full(2, FELL + 10.0), np.ones(2, np.bool_))
-    _, soft = place_losses({**seen, SymptomType.FLOW_LOSS: lossy}, [], ports)
-    assert [row for verdict in soft for row in verdict.explained[SymptomType.FLOW_LOSS].tolist()] == left
+    _, soft = place_losses({**seen, SymptomType.FLOW_LOSS: lossy}, [], health)
+    return [row for verdict in soft for row in verdict.explained[SymptomType.FLOW_LOSS].tolist()]

@@ -391,6 +391,8 @@ def test_ports_of_a_storage_network_do_not_hide_that_hosts_went_dark() -> None:
     domains.port.ids["leaf"][[0, 3, 6]] = 0
     (dead,) = with_dark_hosts([off, down], domains)
     assert (dead.seen, dead.effects[DOWN].tolist()) == (True, [0, 3, 6])
+    storage = replace(down, explained={DOWN: np.array([2, 5, 8])})
+    assert len(with_dark_hosts([off, storage], domains)) == 2, "the ports that are swept are up"
 
 
 def test_a_host_whose_links_a_sweep_sees_go_down_is_one_of_the_hosts_without_power() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import exp
 from typing import Any
 
 import numpy as np
@@ -246,28 +247,70 @@ def test_two_links_that_fell_together_again_and_again_are_one_fault_wherever_a_m
     assert [v.mode.word for v in found] == words
 
 
-@pytest.mark.parametrize(("rows", "mapped", "words"), [
-    ([4, 6], False, ["common"]),
-    ([4, 7], False, ["link", "link"]),  # another port
-    ([4, 8], False, ["link", "link"]),  # not next to each other
-    ([4, 6], True, ["link", "link"]),
-    ([4, 6, 8], False, ["common"]),
+FAILING = [FLAPPING, DOWN, SymptomType.LINK_ERRORS]
+
+
+def failing(kind: SymptomType, rows: list[int], onsets: list[float]) -> list[FaultVerdict]:
+    return [replace(v, explained={kind: np.array([v.group])}) for v in flapping(rows, onsets)]
+
+
+def members(found: list[FaultVerdict], kind: SymptomType) -> list[list[int]]:
+    return sorted(v.explained[kind].tolist() for v in found)
+
+
+@pytest.mark.parametrize(("rows", "apart", "mapped", "words"), [
+    ([4, 6], 300.0, False, ["common"]),
+    ([4, 6], 4.0, False, ["common"]),
+    ([4, 6], 700.0, False, ["link", "link"]),  # too long apart
+    ([4, 7], 300.0, False, ["link", "link"]),  # another port
+    ([4, 8], 300.0, False, ["link", "link"]),  # not next to each other
+    ([4, 6], 300.0, True, ["link", "link"]),
 ])  # fmt: skip
-@pytest.mark.parametrize("kind", [FLAPPING, DOWN, SymptomType.LINK_ERRORS])
+@pytest.mark.parametrize("kind", FAILING)
 def test_links_on_the_same_port_of_hosts_next_to_each_other_are_one_fault_whenever_they_begin(
-    kind: SymptomType, rows: list[int], mapped: bool, words: list[str]
+    kind: SymptomType, rows: list[int], apart: float, mapped: bool, words: list[str]
 ) -> None:
     """Ports 2k - 1 and 2k of a switch are one module: it may fail port by port, minutes apart."""
     domains, causes = of_hosts(64, 2), CommonCauses()
     if mapped:
         domains.port.ids["leaf"][rows] = 0
-    onsets = [100.0 + 300.0 * number for number in range(len(rows))]
-    verdicts = [replace(v, explained={kind: np.array([v.group])}) for v in flapping(rows, onsets)]
+    onsets = [100.0 + apart * number for number in range(len(rows))]
     for number, onset in enumerate(onsets):
-        found = causes.joined(verdicts[: number + 1], {}, domains, seen, onset + 30.0)
+        found = causes.joined(failing(kind, rows[: number + 1], onsets[: number + 1]), {}, domains, seen, onset + 30.0)
+        if number == 1:
+            assert [v.mode.word for v in found] == words, "also at the first look"
+    found = causes.joined(failing(kind, rows, onsets), {}, domains, seen, onsets[-1] + 31.0)
     assert [v.mode.word for v in found] == words
+    assert members(found, kind) == ([rows] if words == ["common"] else [[row] for row in rows])
     if words == ["common"]:
-        assert found[0].explained[kind].tolist() == rows
+        assert found[0].confidence >= 0.9
+        (left,) = causes.joined(failing(kind, rows[:1], onsets[:1]), {}, domains, seen, onsets[-1] + 60.0)
+        assert left.mode.word == "common", "it stays until both are well"
+        assert causes.joined([], {}, domains, seen, onsets[-1] + 90.0) == []
+
+
+@pytest.mark.parametrize("kind", FAILING)
+@pytest.mark.parametrize("third", [8, 200, 201])
+def test_a_module_has_no_third_link(kind: SymptomType, third: int) -> None:
+    """Neither the next one in a row nor one far away, though it begins within the minutes in which others join."""
+    domains, causes = of_hosts(256, 2), CommonCauses()
+    causes.joined(failing(kind, [4, 6], [100.0, 200.0]), {}, domains, seen, 230.0)
+    for now in (330.0, 331.0):
+        found = causes.joined(failing(kind, [4, 6, third], [100.0, 200.0, 300.0]), {}, domains, seen, now)
+        assert members(found, kind) == [[4, 6], [third]]
+
+
+@pytest.mark.parametrize("name", ["host down", "all links of a host down"])
+def test_hosts_next_to_each_other_that_go_down_minutes_apart_are_no_module(name: str) -> None:
+    """As in a rolling restart."""
+    domains, causes, silent = of_hosts(64, 8), CommonCauses(), SymptomType.AGENT_SILENT
+    mode = next(mode for mode in HARD_MODES if mode.name == name)
+    hosts = [
+        FaultVerdict((mode,), host, 0.99, 0.99, 90.0, {DOWN: np.arange(8 * host, 8 * host + 8)}
+                     | ({silent: np.array([host])} if silent in mode.q else {}), onset, {}, (), None)
+        for host, onset in ((3, 100.0), (4, 400.0))
+    ]  # fmt: skip
+    assert [v.group for v in causes.joined(hosts, {}, domains, seen, 430.0)] == [3, 4]
 
 
 def test_where_links_often_begin_to_flap_two_beside_each_other_are_two() -> None:
@@ -277,6 +320,27 @@ def test_where_links_often_begin_to_flap_two_beside_each_other_are_two() -> None
         causes.joined(flapping([(turn * 10 + 1) % 32], [200.0 * turn]), {}, domains, seen, 200.0 * turn + 30.0)
     found = causes.joined(flapping([4, 6], [4_000.0, 4_300.0]), {}, domains, seen, 4_330.0)
     assert [v.mode.word for v in found] == ["link", "link"]
+
+
+@pytest.mark.parametrize("hosts", [3, 8, 100])
+def test_the_confidence_of_a_module_by_names_is_that_of_its_odds(hosts: int) -> None:
+    """One beginning was seen, and one a day is expected: two a day. The other link begins within 10 minutes by a chance
+    of 0.0138, beside it with 4 / N of N links; a module fails 0.2 times as often as a link."""
+    found = CommonCauses().joined(flapping([0, 1], [100.0, 300.0]), {}, of_hosts(hosts, 1), seen, 330.0)
+    by_chance = (1 - exp(-2 * 600 / 86400)) * min(1.0, 4 / hosts)
+    assert found[0].mode.word == "common"
+    assert found[0].confidence == pytest.approx(1 / (1 + by_chance / 0.2), abs=1e-4)
+
+
+@pytest.mark.parametrize(("name", "other", "beside"), [
+    ("node-9", "node-10", True), ("r02n24-56", "r02n25-57", True), ("dgx-e042", "dgx-f042", True),
+    ("node-5", "node-7", False), ("gpu-190", "login-1", False), ("gpu-64", "gpu-190", False), ("a1", "a1b", False),
+])  # fmt: skip
+def test_names_follow_each_other(name: str, other: str, beside: bool) -> None:
+    domains = of_hosts(2, 1)
+    domains.names["host"][:] = [name, other]
+    found = CommonCauses().joined(flapping([0, 1], [100.0, 300.0]), {}, domains, seen, 330.0)
+    assert [v.mode.word for v in found] == (["common"] if beside else ["link", "link"])
 
 
 @pytest.mark.parametrize(
@@ -344,12 +408,12 @@ def test_a_link_that_may_have_gone_down_with_others_while_its_agent_was_silent_i
 ) -> None:
     """Its agent reports again, of a port whose leaf no map shows or of another one."""
     domains, causes = of_hosts(8, 2), CommonCauses()
-    domains.port.ids["leaf"][12] = 0 if mapped else -1
+    domains.port.ids["leaf"][8] = 0 if mapped else -1
     first = broken([0, 2, 4, 6], [100.0] * 4)
     assert [v.mode.word for v in causes.joined(first, {}, domains, seen, 120.0)] == ["common"]
-    down = Observation(domains.port, np.array([0, 2, 4, 6, 12]), np.array([100.0] * 4 + [160.0]),
+    down = Observation(domains.port, np.array([0, 2, 4, 6, 8]), np.array([100.0] * 4 + [160.0]),
                        np.ones(16, np.bool_), np.array([95.0] * 4 + [before]))  # fmt: skip
-    found = causes.joined([*first, *broken([12], [160.0])], {DOWN: down}, domains, seen, 165.0)
+    found = causes.joined([*first, *broken([8], [160.0])], {DOWN: down}, domains, seen, 165.0)
     assert sorted(v.mode.word for v in found) == words
 
 

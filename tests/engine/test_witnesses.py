@@ -16,21 +16,24 @@ SILENT, NEXT, LATE = 3, 4, 9
 FELL = 10_000.0
 STEADY = FELL - 5_000.0
 ALL = tuple(host * RAILS + rail for host in (NEXT, 5) for rail in range(RAILS))
+OTHERS = tuple(host * RAILS + rail for host in (11, 12) for rail in range(RAILS))
 ONE_RAIL = tuple(host * RAILS for host in range(NEXT, NEXT + 4))
 
 
 def shown(
     lossy: tuple[int, ...], *, silent: dict[int, float] | None = None, work: PortWork | None = None,
-    away: tuple[float, ...] = (), dead: DeadHosts | None = None, share: float = 1e-7, supply: tuple[int, ...] = (),
+    away: tuple[float, ...] = (), dead: DeadHosts | None = None, share: float = 1e-7,
+    supplies: tuple[tuple[int, ...], ...] = (),
 ) -> list[int]:  # fmt: skip
     """Silent hosts that are shown to be dead, of HOSTS with a port on each rail; `lossy` ports began to lose `share` of
-    their packets then. `supply`: hosts of one power domain; of the others none is known."""
+    their packets then. `supplies`: hosts of each power domain; of the others none is known."""
     rows = np.arange(HOSTS * RAILS, dtype=np.int32)
     host, none = rows // RAILS, np.full(len(rows), -1, np.int32)
     ids = {"link": rows, "nic": rows, "host": host, "leaf": rows % RAILS, "plane": none + 1, "network": none + 1}
-    every = np.arange(HOSTS, dtype=np.int32)
-    groups = Groups(ids)
-    nodes = Groups({"host": every, "power": np.where(np.isin(every, supply), 0, -1).astype(np.int32)})
+    groups, power = Groups(ids), np.full(HOSTS, -1, np.int32)
+    for number, hosts in enumerate(supplies):
+        power[list(hosts)] = number
+    nodes = Groups({"host": np.arange(HOSTS, dtype=np.int32), "power": power})
     since = {SILENT: FELL} if silent is None else silent
     onset = np.array([since[at] for at in sorted(since)])
     never, zero = np.full(len(rows), np.nan), np.zeros(len(rows), np.bool_)
@@ -133,10 +136,13 @@ def test_a_dead_host_stays_so_until_another_is_known_to_have_fallen_silent_then(
 def test_hosts_of_one_supply_are_dead_together_only_if_they_fell_silent_at_one_moment(
     later: float, supply: tuple[int, ...], found: list[int]
 ) -> None:
-    assert shown(ALL, silent={SILENT: FELL, LATE: FELL + later}, supply=supply) == found
+    assert shown(ALL, silent={SILENT: FELL, LATE: FELL + later}, supplies=(supply,)) == found
 
 
-def test_a_supply_is_not_the_dead_one_where_another_fell_silent_as_well() -> None:
-    """Two at the moment of the one, three at that of the other: those are it, and one that stopped later is not."""
-    others = {20: FELL + 40.0, 21: FELL + 40.0, 22: FELL + 38.0, 23: FELL + 60.0}
-    assert shown(ALL, silent={SILENT: FELL, LATE: FELL, **others}, supply=(20, 21, 22, 23)) == [20, 21, 22]
+@pytest.mark.parametrize(("here", "there", "found"), [(3, 2, "here"), (2, 3, "there"), (2, 2, "neither")])
+def test_of_two_supplies_that_fell_silent_the_dead_one_is_that_of_more_hosts(here: int, there: int, found: str) -> None:
+    """Of those of the one supply a further one stopped later."""
+    first, second = [SILENT + at for at in range(here)], [20 + at for at in range(there)]
+    silent = dict.fromkeys(first, FELL) | dict.fromkeys(second, FELL + 20.0) | {29: FELL + 40.0}
+    dead = {"here": first, "there": second, "neither": []}[found]
+    assert shown(OTHERS, silent=silent, supplies=(tuple(first), (*second, 29))) == dead

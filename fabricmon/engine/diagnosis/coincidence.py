@@ -8,11 +8,6 @@ DAY = 86400.0
 UNLIKELY = 1e-3
 """Chance in a day below which beginnings have a common cause (docs/methods.md#unknown-common-cause)."""
 
-A_MONTH = 30.0
-"""Days between two common causes (design choice): the odds against chance."""
-A_MODULE = 0.2
-"""Odds of a module of two ports that fails against a link that does: by their priors (8.5 and 7.6 nats, causes.py and
-group_modes.py), and one half for that both ports show it."""
 SMALLEST = 1e-6
 """Chance below which the model itself may be wrong: beginnings are only nearly Poisson. As the leak of a state that is
 read (causes.py)."""
@@ -29,12 +24,6 @@ def chance(k: int, rate: float, within: float, span: float = DAY) -> float:
     if k < 2:
         return 1.0
     return min(1.0, rate * span * poisson_tail(k - 1, rate * within))
-
-
-def of_module(by_chance: float) -> float:
-    """The chance that what two ports of one module would show is of two links, as `chance` of an unknown cause, which
-    is so much rarer: both give the same odds."""
-    return by_chance / (A_MONTH * A_MODULE)
 
 
 def poisson_tail(k: int, mean: float) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.beginnings import Beginning, Witnessed, beginnings
 from fabricmon.engine.diagnosis.causes import GROUPS
-from fabricmon.engine.diagnosis.coincidence import A_MONTH, DAY, SMALLEST, UNLIKELY, BeginningRate, chance, of_module
+from fabricmon.engine.diagnosis.coincidence import DAY, SMALLEST, UNLIKELY, BeginningRate, chance
 from fabricmon.engine.diagnosis.enough import (
     ABSORBED,
     LEAST,
@@ -30,8 +30,9 @@ from fabricmon.engine.diagnosis.enough import (
     rows_of,
     share,
 )
+from fabricmon.engine.diagnosis.module_by_name import ODDS, ModulesByName
 from fabricmon.engine.diagnosis.moments import of_one_moment
-from fabricmon.engine.diagnosis.neighbours import by_place, on_the_same_port, share_beside, side_by_side
+from fabricmon.engine.diagnosis.neighbours import by_place, side_by_side
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.phenomena import FLAPPING, FRESH, PHENOMENA, Phenomenon
 from fabricmon.engine.diagnosis.places import without_strangers
@@ -44,6 +45,8 @@ T = SymptomType
 USUAL = (
     1.0  # a day: beginnings of a kind in a fabric of which nothing is known yet, the prior of the rate (design choice)
 )
+A_MONTH = 30.0
+"""Days between two common causes (design choice): the odds against chance."""
 MOST = 64  # causes that are remembered; the oldest go
 
 
@@ -70,13 +73,15 @@ class CommonCauses:
         self._rates = [BeginningRate(USUAL, DAY / USUAL, p.within) for p in PHENOMENA]
         self._rates_of_groups = [BeginningRate(USUAL, DAY / USUAL, p.within) for p in PHENOMENA]
         self._causes: list[list[_Cause]] = [[] for _ in PHENOMENA]
+        self._modules = [ModulesByName() for _ in PHENOMENA]
         self._explained: list[set[int]] = [set() for _ in PHENOMENA]
         self._first: list[dict[int, float]] = [{} for _ in PHENOMENA]
 
     def clear(self) -> None:
         """Nothing shows a symptom."""
-        for causes, explained in zip(self._causes, self._explained, strict=True):
+        for causes, modules, explained in zip(self._causes, self._modules, self._explained, strict=True):
             causes.clear()
+            modules.clear()
             explained.clear()
 
     def displace(self, moved: Mapping[Kind, Sequence[int]]) -> None:
@@ -88,6 +93,7 @@ class CommonCauses:
             self._explained[number] -= rows
             for cause in self._causes[number]:
                 cause.rows -= rows
+            self._modules[number].displace(rows)
             self._first[number] = {row: at for row, at in self._first[number].items() if row not in rows}
 
     def joined(
@@ -104,6 +110,7 @@ class CommonCauses:
             units = beginnings(phenomenon, left, observations, domains, witnessed)
             if not units:
                 self._causes[number].clear()
+                self._modules[number].clear()
                 self._explained[number].clear()
                 domains.divide(phenomenon.mode.domain, *_empty(domains, phenomenon.table), phenomenon.table)
                 continue
@@ -114,7 +121,7 @@ class CommonCauses:
             self._first[number] = {row: first.get(row, now) for unit in units for row in unit.rows}
             left = self._of(number, units, left, domains, now)
             if T.LINK_FELL in phenomenon.types and (fell := observations.get(T.LINK_FELL)) is not None:
-                left = _with_fallen(left, phenomenon, fell, domains)
+                left = _with_fallen(left, phenomenon, fell, domains, len(self._causes[number]))
             left = self._of_several(number, left, units)
         return left
 
@@ -132,14 +139,13 @@ class CommonCauses:
         for cluster in clusters(fresh, phenomenon.within, domains if phenomenon.moment else None):
             for part in self._by_place(number, cluster, domains):
                 verdicts = self._with_cause(number, part, verdicts, domains, now)
-        self._of_modules(number, [unit for unit in units if not unit.unseen], domains, now)
         if len(causes) > known:
             self._join(number, units, domains)
         del causes[:-MOST]
         ids, names = _empty(domains, phenomenon.table)
         found: list[FaultVerdict] = []
-        taken: set[int] = set()
-        for slot, cause in enumerate(causes):
+        taken: set[tuple[str, int]] = set()
+        for slot, cause in enumerate([*causes, *self._of_modules(number, units, domains)]):
             mine = [unit for unit in units if unit.rows & cause.rows]
             cause.rows |= {row for unit in mine for row in unit.rows}
             names.append(cause.name)
@@ -147,27 +153,22 @@ class CommonCauses:
             if mine:
                 first = foremost(mine, domains)
                 found.append(_verdict(phenomenon, slot, cause, mine, first, self._grows(number, mine, now)))
-                taken |= {id(unit.verdict) for unit in mine if unit.verdict is not None}
+                taken |= {(v.mode.name, v.group) for unit in mine if (v := unit.verdict) is not None}
         domains.divide(phenomenon.mode.domain, ids, names, phenomenon.table)
-        return [verdict for verdict in verdicts if id(verdict) not in taken] + found
+        return [verdict for verdict in verdicts if (verdict.mode.name, verdict.group) not in taken] + found
 
-    def _of_modules(self, number: int, units: Sequence[Beginning], domains: RowDomains, now: float) -> None:
-        """Remember the causes of links of no known leaf that are the same port of hosts next to each other, whenever
-        they began: a module may fail port by port."""
-        phenomenon, causes = PHENOMENA[number], self._causes[number]
+    def _of_modules(self, number: int, units: Sequence[Beginning], domains: RowDomains) -> list[_Cause]:
+        """The causes of two links that are most likely one module: no other one joins them."""
+        phenomenon = PHENOMENA[number]
         if not phenomenon.pairs or phenomenon.table is not Kind.PORT:
-            return
-        loose = [unit for unit in units if unit.loose and not unit.wide and now - unit.onset <= FRESH]
-        for run in on_the_same_port(loose, domains) if len(loose) <= MOST else ():
-            odds = chance(len(run), self._rates[number].before(max(unit.onset for unit in run)), FRESH)
-            share = share_beside(max(len(unit.rows) for unit in run), domains)
-            odds = of_module(odds * share ** (len(run) - 1))
-            if odds < UNLIKELY:
-                held = next((cause for cause in causes if cause.rows & rows_of(run)), None)
-                if held is None:
-                    causes.append(_cause(phenomenon, run, odds))
-                else:
-                    held.rows |= rows_of(run).difference(*(cause.rows for cause in causes))
+            return []
+        held = {row for cause in self._causes[number] for row in cause.rows}
+        newest = max((unit.onset for unit in units), default=0.0)
+        modules = self._modules[number].of(units, held, self._rates[number].before(newest), domains)
+        return [
+            _Cause(_name(phenomenon, module.onset), module.onset, module.confidence, log(ODDS), set(module.rows))
+            for module in modules
+        ]  # fmt: skip
 
     def _of_several(
         self, number: int, verdicts: Iterable[FaultVerdict], units: Iterable[Beginning]
@@ -176,7 +177,7 @@ class CommonCauses:
         alone."""
         found: list[FaultVerdict] = []
         for verdict in verdicts:
-            if verdict.domain == PHENOMENA[number].mode.domain:
+            if verdict.domain == PHENOMENA[number].mode.domain and verdict.group < len(self._causes[number]):
                 cause = self._causes[number][verdict.group]
                 cause.most = max(cause.most, len(np.unique(np.concatenate(list(verdict.explained.values())))))
                 if cause.most < 2:
@@ -282,17 +283,17 @@ def _may_join(phenomenon: Phenomenon, cause: _Cause, unit: Beginning) -> bool:
 
 
 def _with_fallen(
-    verdicts: Sequence[FaultVerdict], phenomenon: Phenomenon, fell: Observation, domains: RowDomains
+    verdicts: Sequence[FaultVerdict], phenomenon: Phenomenon, fell: Observation, domains: RowDomains, causes: int
 ) -> list[FaultVerdict]:
-    """The verdicts; causes of flaps with the ports that fell with flapping ones as their members, each in one, where no
-    other verdict has it. They are no evidence of a cause."""
+    """The verdicts; the first `causes` of flaps, which are no modules, with the ports that fell with flapping ones as
+    their members, each in one, where no other verdict has it. They are no evidence of a cause."""
     taken = np.zeros(domains.by_table[Kind.PORT].rows, np.bool_)
     for rows in (rows for v in verdicts for kind, rows in v.explained.items() if kind in FLAPPING):
         taken[rows] = True
     latest = np.where(domains.port.ids["leaf"][fell.rows] < 0, phenomenon.trails, phenomenon.within)
     found = list(verdicts)
     for at, verdict in enumerate(verdicts):
-        if verdict.domain == phenomenon.mode.domain:
+        if verdict.domain == phenomenon.mode.domain and verdict.group < causes:
             after = fell.onset - verdict.onset
             rows = fell.rows[(after >= -phenomenon.within) & (after <= latest) & ~taken[fell.rows]]
             taken[rows] = True
@@ -341,12 +342,15 @@ def _of_one_moment(units: Sequence[Beginning], domains: RowDomains) -> list[Begi
 
 def _cause(phenomenon: Phenomenon, cluster: Sequence[Beginning], odds: float) -> _Cause:
     onset = min(unit.onset for unit in cluster)
-    begin = datetime.fromtimestamp(onset, UTC).strftime("%H:%M:%S")
     against = max(odds, SMALLEST) * A_MONTH  # chance a day against one common cause in so many days
     rows = {row for unit in cluster for row in unit.rows}
     types = frozenset(kind for unit in cluster for kind in unit.types)
     confidence = (1 - phenomenon.mode.harmless) / (1 + against)
-    return _Cause(f"{phenomenon.mode.name} since {begin}", onset, confidence, -log(against), rows, types)
+    return _Cause(_name(phenomenon, onset), onset, confidence, -log(against), rows, types)
+
+
+def _name(phenomenon: Phenomenon, onset: float) -> str:
+    return f"{phenomenon.mode.name} since {datetime.fromtimestamp(onset, UTC).strftime('%H:%M:%S')}"
 
 
 def _gathering(verdicts: Sequence[FaultVerdict], cluster: Sequence[Beginning]) -> list[FaultVerdict]:

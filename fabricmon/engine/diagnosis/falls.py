@@ -6,12 +6,9 @@ by itself is evidence all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.coincidence import of_module
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Floats, Groups, Ints, Mask
 from fabricmon.engine.domains.learned_groups import TOGETHER
@@ -31,21 +28,8 @@ ALONE = 2
 """Ports of one of LARGER that fell at a moment, so that it may have been one module's: more are of something larger."""
 
 
-SamePort = Callable[[Ints, Ints], Sequence[tuple[int, int]]]
-"""Pairs of one of some rows and one of others that may have one module."""
-
-
-def no_ports(_rows: Ints, _of: Ints) -> Sequence[tuple[int, int]]:
-    return ()
-
-
-def fell_with_others(
-    observations: Observations, downs: Downs, now: float, same_port: SamePort = no_ports
-) -> Observation | None:
-    """Rows, down or up again, that fell with a flapping one; None where nothing flaps.
-
-    same_port  which of some rows are, for all that is known, of the modules of others
-    """
+def fell_with_others(observations: Observations, downs: Downs, now: float) -> Observation | None:
+    """Rows, down or up again, that fell with a flapping one; None where nothing flaps."""
     flapping = observations.get(SymptomType.LINK_FLAPPING)
     if flapping is None or not len(flapping.rows):
         return None
@@ -62,7 +46,6 @@ def fell_with_others(
     for at, count in downs.oldest_first(rows):
         together += (count > 0) & (now - at <= SINCE) & (_near(times, at) > 0)
     alone = _mates(flapping.groups, rows, flapping.rows)
-    alone |= np.isin(rows, [row for row, _ in same_port(rows, flapping.rows)])
     alone[alone] = _fell_alone(flapping.groups, rows[alone], every, downs, now)
     twice = together >= TIMES
     most = _with_most(flapping.groups, rows, flapping.rows, flapping.rows, downs, now)
@@ -108,13 +91,10 @@ def fell_alike(flapping: Observation, downs: Downs, now: float) -> Ints | None:
     return np.where(same.any(axis=1), first, -1)
 
 
-def fell_beside(
-    flapping: Observation, fell: Ints, downs: Downs, now: float, same_port: SamePort = no_ports
-) -> Floats:
+def fell_beside(flapping: Observation, fell: Ints, downs: Downs, now: float) -> Floats:
     """Per row that flaps the chance that links of other hosts, which do not, fell at its moments for reasons of their
     own: for each of their falls there the share of the time that is so near to one of its; 1.0 where their leaf is
-    known, or of more than COMPARED. Where one of them is on the same port of the host next to its, also the chance that
-    one of all that fell lately is."""
+    known, or of more than COMPARED."""
     found, groups = np.ones(len(flapping.rows)), flapping.groups
     ids, host = groups.ids["leaf"], groups.ids["host"]
     own, others = flapping.rows[ids[flapping.rows] < 0], fell[ids[fell] < 0]
@@ -125,11 +105,6 @@ def fell_beside(
     common = np.where(host[own][:, None] != host[others][None, :], near, 0).sum(axis=1)
     share = np.minimum(1.0, np.isfinite(mine).sum(axis=1) * 2 * TOGETHER / SINCE)
     found[ids[flapping.rows] < 0] = share**common
-    beside = np.isin(flapping.rows, [row for row, _ in same_port(own, others)])
-    unplaced = flapping.known & (ids[: len(flapping.known)] < 0)
-    with np.errstate(invalid="ignore"):
-        others_fell = int(np.count_nonzero(unplaced & (now - downs.last[: len(unplaced)] <= SINCE))) - 1
-    found[beside] *= of_module(min(1.0, 2.0 * others_fell / max(1, int(np.count_nonzero(unplaced)))))
     return found
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import FLOW_MODES, PEERS
 from fabricmon.engine.diagnosis.diagnose import diagnose
-from fabricmon.engine.diagnosis.failed_leaves import failed_leaves
 from fabricmon.engine.diagnosis.gray import WEAK, gray
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
+from fabricmon.engine.domains.failed_leaves import failed_leaves
 from fabricmon.engine.domains.groups import Floats, Groups, Ids, Ints, Mask
 from fabricmon.engine.domains.transit import LeafCables
 from fabricmon.fleet.losses import IDLE
@@ -180,7 +180,10 @@ def unwell(observations: Observations, groups: Groups, fell: Floats, back: Float
         began[of_nodes[quiet.rows]] = quiet.onset
         began[-1] = np.nan
         silent = began[hosts]
-    leaves = failed_leaves(dead, over, np.isnan(silent), groups.ids["leaf"])
+    known = np.isnan(silent)
+    if (links := observations.get(SymptomType.LINK_DOWN)) is not None:
+        known &= links.known | np.isfinite(dead)
+    leaves = failed_leaves(dead, over, known, groups.ids["leaf"])
     return Unwell(worn, damaged, dead, silent, over, leaves)
 
 

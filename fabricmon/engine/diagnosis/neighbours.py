@@ -1,8 +1,7 @@
 """What began at one moment in two places, by the order of the hosts' names (docs/methods.md#neighbours-by-name). Pure.
 
 Hosts are numbered as they stand, so what fails in one place is a run of that order, broken or whole. Where two runs far
-from each other explain what began better than one that has both and all hosts in between, they are two causes. And the
-same port of two hosts next to each other, whose leaf no map shows, is most likely one module of two ports."""
+from each other explain what began better than one that has both and all hosts in between, they are two causes."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ from fabricmon.model import Kind
 
 Cost = Callable[[Sequence[Beginning]], float]
 """Nats that another cause of some beginnings at this moment costs, wherever it is."""
-MOST = 64  # runs or ports that are compared: the time that it takes grows with their square
-BY_NAME = 2  # the first orders of hosts are of their names, the last of the leaves that these ports lack
+MOST = 64  # runs that are compared: the time that it takes grows with their square
 
 
 def by_place(units: Sequence[Beginning], domains: RowDomains, table: Kind, cost: Cost) -> list[list[Beginning]]:
@@ -54,45 +52,6 @@ def side_by_side(units: Sequence[Beginning], domains: RowDomains, table: Kind) -
         if runs:
             return [[units[number] for number in run] for run in runs]
     return []
-
-
-def same_port(rows: Ints, of: Ints, domains: RowDomains) -> list[tuple[int, int]]:
-    """Pairs of one of some PORT rows and one of others which are the same port of hosts next to each other, and whose
-    leaf is known of neither; of the first MOST others. Ports 2k - 1 and 2k of a switch are one module, and hosts are
-    cabled in their order; which two of three in a row it is no name shows."""
-    leaf, host, link = (domains.port.ids[domain] for domain in ("leaf", "host", "link"))
-    rows, of = (some[(leaf[some] < 0) & (host[some] >= 0) & (link[some] >= 0)] for some in (rows, of))
-    found = set[tuple[int, int]]()
-    for order in domains.orders_of_hosts()[:BY_NAME] if len(rows) else ():
-        places = order[host[rows]]
-        for other in of[:MOST].tolist():
-            port = _port(other, domains)
-            near = rows[np.abs(places - order[host[other]]) == 1]
-            found.update((row, other) for row in near.tolist() if _port(row, domains) == port)
-    return sorted(found)
-
-
-def _port(row: int, domains: RowDomains) -> str:
-    """The name of a PORT row within its host: "mlx5_3/1"."""
-    return domains.names["link"][int(domains.port.ids["link"][row])].partition("/")[2]
-
-
-def on_the_same_port(units: Sequence[Beginning], domains: RowDomains) -> list[list[Beginning]]:
-    """Those of some units that are on the same port as another one at a host next to its: each run of them once."""
-    owner = {row: number for number, unit in enumerate(units) for row in unit.rows}
-    rows = np.array(sorted(owner), np.int64)
-    run = list(range(len(units)))
-    for row, other in same_port(rows, rows, domains):
-        first, last = sorted((run[owner[row]], run[owner[other]]))
-        run = [first if number == last else number for number in run]
-    runs = [[unit for unit, of in zip(units, run, strict=True) if of == number] for number in sorted(set(run))]
-    return [some for some in runs if len(some) > 1]
-
-
-def share_beside(ports: int, domains: RowDomains) -> float:
-    """Chance that a port whose leaf is unknown is the one before or after one of so many others."""
-    leaf, host = domains.by_table[Kind.PORT].ids["leaf"], domains.hosts
-    return min(1.0, 2.0 * ports / max(1, int(np.count_nonzero((leaf < 0) & (host >= 0)))))
 
 
 class HostRun(NamedTuple):

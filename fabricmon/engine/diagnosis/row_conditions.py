@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from fabricmon.engine.diagnosis.gray import WEAK
 from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import AFTER, STALLED, PortHealth, PortWork, Unwell, unwell
 from fabricmon.engine.diagnosis.moments import UNHEARD, down_with_others
-from fabricmon.engine.diagnosis.neighbours import same_port
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.runs import LastParts
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
@@ -304,12 +302,11 @@ def with_parts(domains: RowDomains, observations: Observations, ports: View, par
     """The observations with the rows that fell with flapping ones, and with the parts of switches that show something
     as further groups of the PORT rows."""
     found = dict(observations)
-    mates = partial(same_port, domains=domains)
-    if (fell := fell_with_others(found, ports.tracks.downs, ports.now, mates)) is not None:
+    if (fell := fell_with_others(found, ports.tracks.downs, ports.now)) is not None:
         found[SymptomType.LINK_FELL] = fell
     if (flapping := found.get(SymptomType.LINK_FLAPPING)) is not None:
         downs, now = ports.tracks.downs, ports.now
-        beside = None if fell is None else fell_beside(flapping, fell.rows, downs, now, mates)
+        beside = None if fell is None else fell_beside(flapping, fell.rows, downs, now)
         found[SymptomType.LINK_FLAPPING] = replace(flapping, alike=fell_alike(flapping, downs, now), beside=beside)
     leaf, socket = domains.port.ids["leaf"], domains.assigned.socket
     for domain, kinds in RUNS.items():

@@ -207,13 +207,13 @@ DEAD = ("fault_domain", "host_unreachable")
 def _goes_dark(silent: FaultVerdict, links: FaultVerdict, hosts: set[int], domains: RowDomains) -> bool:
     """Whether links go down as their silent hosts die: at that moment, most of them, of several hosts, and others fell
     silent, too. A leaf that fails takes no hosts of others along. Of hosts that have ports on known leaves only these
-    count: who sweeps the switches sees no others, as those of a storage network."""
+    count: a sweep of the switches shows no others, as those of a storage network."""
     together = abs(links.onset - silent.onset) <= ONE_CAUSE and len(hosts) > 1
-    ports = np.flatnonzero(np.isin(domains.port.ids["host"], sorted(hosts)))
-    placed = ports[domains.port.ids["leaf"][ports] >= 0]
-    down = len(links.explained[SymptomType.LINK_DOWN])
-    enough = down >= DARK * len(placed if len(placed) else ports)
-    return together and enough and len(silent.explained[SymptomType.AGENT_SILENT]) > len(hosts)
+    of_ports, leaf = domains.port.ids["host"], domains.port.ids["leaf"]
+    ports, down = np.flatnonzero(np.isin(of_ports, sorted(hosts))), links.explained[SymptomType.LINK_DOWN]
+    if (leaf[ports] >= 0).any():
+        ports, down = ports[leaf[ports] >= 0], down[leaf[down] >= 0]
+    return together and len(down) >= DARK * len(ports) and _silent_hosts(silent) > len(hosts)
 
 
 def _without_cut_off(verdicts: Sequence[FaultVerdict], ports: PortHealth) -> list[FaultVerdict]:

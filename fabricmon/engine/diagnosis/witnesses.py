@@ -190,8 +190,10 @@ def _foremost(row: int, together: Ints, silent: Observation, size: Ints) -> bool
 def _sizes(silent: Observation) -> Ints:
     """Of each silent host how many of its power domain fell silent at its moment, 0 where none is known. A lost supply
     takes all of its hosts at once; agents of one that stop one after the other have no more in common than others."""
-    power = silent.groups.ids["power"][silent.rows].astype(np.int64)
-    size = np.zeros(len(power), np.int64)
+    size, of = np.zeros(len(silent.rows), np.int64), silent.groups.ids.get("power")
+    if of is None:
+        return size
+    power = of[silent.rows].astype(np.int64)
     known = power >= 0
     if known.any():
         onset = silent.onset[known] - silent.onset[known].min()

@@ -1,0 +1,113 @@
+"""Modules of two ports where no map shows the leaf, by the names of their hosts (docs/methods.md#neighbours-by-name).
+
+Ports 2k - 1 and 2k of a switch are one module, and hosts are cabled in their order. So two links that fail in the same
+way, on the same port of hosts whose names follow each other, most likely share one, whenever they began. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fabricmon.engine.diagnosis.beginnings import Beginning
+from fabricmon.engine.diagnosis.coincidence import poisson_tail
+from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.forms.natural import natural
+
+BY_NAME = 2
+"""Orders of the hosts that are of their names: each has a host before and one after it."""
+ODDS = 0.2
+"""Odds of a module that fails against a link that does: by their priors (8.5 and 7.6 nats, group_modes.py and
+causes.py), and one half for that both ports show it (design choice)."""
+SURE = 0.9  # docs/methods.md#confidence
+MOST = 64  # links that are compared with each other: more have another cause
+WITHIN = 600.0
+"""Seconds between the beginnings of both (design choice, as for what joins an unknown common cause)."""
+
+
+@dataclass(slots=True)
+class NamedModule:
+    """The two PORT rows of a module; the wall time at which the first began, and its confidence."""
+
+    rows: frozenset[int]
+    onset: float
+    confidence: float
+
+
+class ModulesByName:
+    """Modules of one phenomenon, over time. One stays until both its links are well, or another cause has one."""
+
+    def __init__(self) -> None:
+        self._modules: list[NamedModule] = []
+
+    def clear(self) -> None:
+        self._modules.clear()
+
+    def displace(self, rows: Collection[int]) -> None:
+        """Forget modules with rows that stand for something else now."""
+        self._modules = [module for module in self._modules if module.rows.isdisjoint(rows)]
+
+    def of(
+        self, units: Sequence[Beginning], held: Collection[int], rate: float, domains: RowDomains
+    ) -> list[NamedModule]:
+        """Those that fail now.
+
+        units  what shows the phenomenon; held: rows that have another cause
+        rate   beginnings a second of single parts by chance
+        """
+        bad = {row for unit in units for row in unit.rows}
+        self._modules = [
+            module for module in self._modules if module.rows.isdisjoint(held) and not module.rows.isdisjoint(bad)
+        ]
+        taken = {row for module in self._modules for row in module.rows} | set(held)
+        links = [u for u in units if _is_link(u) and u.rows.isdisjoint(taken)]
+        if 1 < len(links) <= MOST:
+            onset = {row: unit.onset for unit in links for row in unit.rows}
+            for first, second in _side_by_side(sorted(onset), domains):
+                apart = abs(onset[first] - onset[second])
+                if apart <= WITHIN and taken.isdisjoint((first, second)):
+                    confidence = 1.0 / (1.0 + poisson_tail(1, rate * WITHIN) * _share(domains) / ODDS)
+                    if confidence >= SURE:
+                        begin = min(onset[first], onset[second])
+                        self._modules.append(NamedModule(frozenset((first, second)), begin, confidence))
+                        taken |= {first, second}
+        return list(self._modules)
+
+
+def _is_link(unit: Beginning) -> bool:
+    """Whether it is one link of no known leaf, whose beginning was seen. What takes several of a host is no module."""
+    return unit.loose and not unit.wide and not unit.unseen and len(unit.rows) == 1
+
+
+def _share(domains: RowDomains) -> float:
+    """Chance that a link of no known leaf is beside a given one."""
+    ids = domains.port.ids
+    links = np.count_nonzero((ids["leaf"] < 0) & (ids["host"] >= 0) & (ids["link"] >= 0))
+    return min(1.0, 2.0 * BY_NAME / max(1, int(links)))
+
+
+def _side_by_side(rows: Sequence[int], domains: RowDomains) -> Iterator[tuple[int, int]]:
+    """Pairs of PORT rows that are the same port of hosts whose names follow each other."""
+    host, link = domains.port.ids["host"], domains.port.ids["link"]
+    ports = {row: domains.names["link"][int(link[row])].partition("/")[2] for row in rows}
+    for order in domains.orders_of_hosts()[:BY_NAME]:
+        at = {(int(order[host[row]]), ports[row]): row for row in rows}
+        for (place, port), row in at.items():
+            other = at.get((place + 1, port))
+            if other is not None and _follow(domains.host(row), domains.host(other)):
+                yield row, other
+
+
+def _follow(name: str, other: str) -> bool:
+    """Whether two names may be of hosts beside each other: they have the same parts, numbers that differ by one at most
+    and words of the same length. A host without an agent may be between node-5 and node-7."""
+    parts = list(zip(natural(name), natural(other), strict=False))
+    return len(natural(name)) == len(natural(other)) and all(
+        mine[0] == its[0] and (len(mine[2]) == len(its[2]) if mine[0] else abs(_number(mine[2]) - _number(its[2])) <= 1)
+        for mine, its in parts
+    )
+
+
+def _number(digits: str) -> int:
+    return int(digits[:18] or "0")
