@@ -125,7 +125,7 @@ class Log:
 
     def _note(self, now: float, incident: Incident) -> None:
         self._last[incident.id] = incident
-        self.versions.append(Version(round(now - self._zero, 3), incident))
+        self.versions.append(Version(now - self._zero, incident))
 
     def _plan(self, wall: float) -> None:
         """Add the notifications that are due, including resolutions of incidents that the engine no longer lists."""
@@ -152,7 +152,7 @@ def _briefs(seen: Seen) -> tuple[IncidentSummary, ...]:
     ended: dict[str, float | None] = {}
     for version in seen.versions:
         incident = version.incident
-        first.setdefault(incident.id, version.at)
+        first.setdefault(incident.id, round(version.at, 3))
         known = worst.get(incident.id)
         if known is None or incident.status == "firing" or incident.severity.rank > known.severity.rank:
             worst[incident.id] = incident
