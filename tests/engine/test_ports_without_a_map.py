@@ -300,17 +300,52 @@ def test_a_module_has_no_third_link(kind: SymptomType, third: int) -> None:
         assert members(found, kind) == [[4, 6], [third]]
 
 
+def of_host(name: str, host: int, ports: int, onset: float) -> FaultVerdict:
+    """A verdict on all ports of a host."""
+    mode, silent = next(mode for mode in HARD_MODES if mode.name == name), SymptomType.AGENT_SILENT
+    shown = {DOWN: np.arange(ports * host, ports * (host + 1))}
+    shown |= {silent: np.array([host])} if silent in mode.q else {}
+    return FaultVerdict((mode,), host, 0.99, 0.99, 90.0, shown, onset, {}, (), None)
+
+
 @pytest.mark.parametrize("name", ["host down", "all links of a host down"])
-def test_hosts_next_to_each_other_that_go_down_minutes_apart_are_no_module(name: str) -> None:
+@pytest.mark.parametrize("ports", [1, 8])
+def test_hosts_next_to_each_other_that_go_down_minutes_apart_are_no_module(name: str, ports: int) -> None:
     """As in a rolling restart."""
-    domains, causes, silent = of_hosts(64, 8), CommonCauses(), SymptomType.AGENT_SILENT
-    mode = next(mode for mode in HARD_MODES if mode.name == name)
-    hosts = [
-        FaultVerdict((mode,), host, 0.99, 0.99, 90.0, {DOWN: np.arange(8 * host, 8 * host + 8)}
-                     | ({silent: np.array([host])} if silent in mode.q else {}), onset, {}, (), None)
-        for host, onset in ((3, 100.0), (4, 400.0))
-    ]  # fmt: skip
-    assert [v.group for v in causes.joined(hosts, {}, domains, seen, 430.0)] == [3, 4]
+    hosts = [of_host(name, host, ports, onset) for host, onset in ((3, 100.0), (4, 400.0))]
+    found = CommonCauses().joined(hosts, {}, of_hosts(64, ports), seen, 430.0)
+    assert [v.group for v in found] == [3, 4]
+
+
+@pytest.mark.parametrize("name", ["host down", "all links of a host down"])
+def test_a_module_ends_when_the_host_of_one_of_its_links_dies(name: str) -> None:
+    domains, causes = of_hosts(64, 8), CommonCauses()
+    pairs = failing(DOWN, [16, 24, 17, 25], [100.0, 300.0] * 2)
+    assert members(causes.joined(pairs, {}, domains, seen, 330.0), DOWN) == [[16, 24], [17, 25]]
+    left = failing(DOWN, [24, 25], [300.0, 300.0])
+    for now in (5_000.0, 5_001.0):
+        found = causes.joined([*left, of_host(name, 2, 8, 5_000.0)], {}, domains, seen, now)
+        assert members(found, DOWN) == [list(range(16, 24)), [24], [25]]
+
+
+def test_a_module_ends_when_a_known_group_has_one_of_its_links() -> None:
+    domains, causes = of_hosts(64, 2), CommonCauses()
+    pairs = failing(DOWN, [4, 6, 5, 7], [100.0, 300.0] * 2)
+    assert len(causes.joined(pairs, {}, domains, seen, 330.0)) == 2
+    batch = next(mode for mode in HARD_MODES if mode.name == "firmware down")
+    rows = np.array([4, 5, *range(60, 90)])
+    group = FaultVerdict((batch,), 0, 0.99, 0.99, 90.0, {DOWN: rows}, 400.0, {DOWN: 0}, (), None)
+    found = causes.joined([group, *failing(DOWN, [6, 7], [300.0] * 2)], {}, domains, seen, 430.0)
+    assert members(found, DOWN) == [rows.tolist(), [6], [7]]
+
+
+def test_modules_of_one_second_have_two_names() -> None:
+    domains = of_hosts(256, 2)
+    verdicts = flapping([4, 6, 200, 202], [100.0, 300.0, 100.4, 500.0])
+    found = CommonCauses().joined(verdicts, {}, domains, seen, 530.0)
+    assert members(found, FLAPPING) == [[4, 6], [200, 202]]
+    names = sorted(domains.names[v.domain][v.group] for v in found)
+    assert names == [f"links flapping since 00:01:40 at host-{host}/mlx5_0/1" for host in (100, 2)]
 
 
 def test_where_links_often_begin_to_flap_two_beside_each_other_are_two() -> None:
@@ -322,12 +357,16 @@ def test_where_links_often_begin_to_flap_two_beside_each_other_are_two() -> None
     assert [v.mode.word for v in found] == ["link", "link"]
 
 
-@pytest.mark.parametrize("hosts", [3, 8, 100])
-def test_the_confidence_of_a_module_by_names_is_that_of_its_odds(hosts: int) -> None:
+@pytest.mark.parametrize(("hosts", "without"), [(3, 0), (8, 0), (100, 0), (100, 80)])
+def test_the_confidence_of_a_module_by_names_is_that_of_its_odds(hosts: int, without: int) -> None:
     """One beginning was seen, and one a day is expected: two a day. The other link begins within 10 minutes by a chance
-    of 0.0138, beside it with 4 / N of N links; a module fails 0.2 times as often as a link."""
-    found = CommonCauses().joined(flapping([0, 1], [100.0, 300.0]), {}, of_hosts(hosts, 1), seen, 330.0)
-    by_chance = (1 - exp(-2 * 600 / 86400)) * min(1.0, 4 / hosts)
+    of 0.0138, beside it with 4 / N of N links of no known leaf; a module fails 0.2 times as often as a link. Half of
+    those `without` are on a leaf, and half of no host, as what a sweep reads once more."""
+    domains = of_hosts(hosts, 1)
+    domains.port.ids["leaf"][hosts - without : hosts - without // 2] = 0
+    domains.port.ids["host"][hosts - without // 2 :] = -1
+    found = CommonCauses().joined(flapping([0, 1], [100.0, 300.0]), {}, domains, seen, 330.0)
+    by_chance = (1 - exp(-2 * 600 / 86400)) * min(1.0, 4 / (hosts - without))
     assert found[0].mode.word == "common"
     assert found[0].confidence == pytest.approx(1 / (1 + by_chance / 0.2), abs=1e-4)
 

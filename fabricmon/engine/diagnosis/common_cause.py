@@ -145,7 +145,7 @@ class CommonCauses:
         ids, names = _empty(domains, phenomenon.table)
         found: list[FaultVerdict] = []
         taken: set[tuple[str, int]] = set()
-        for slot, cause in enumerate([*causes, *self._of_modules(number, units, domains)]):
+        for slot, cause in enumerate([*causes, *self._of_modules(number, units, domains, now)]):
             mine = [unit for unit in units if unit.rows & cause.rows]
             cause.rows |= {row for unit in mine for row in unit.rows}
             names.append(cause.name)
@@ -157,18 +157,20 @@ class CommonCauses:
         domains.divide(phenomenon.mode.domain, ids, names, phenomenon.table)
         return [verdict for verdict in verdicts if (verdict.mode.name, verdict.group) not in taken] + found
 
-    def _of_modules(self, number: int, units: Sequence[Beginning], domains: RowDomains) -> list[_Cause]:
-        """The causes of two links that are most likely one module: no other one joins them."""
+    def _of_modules(
+        self, number: int, units: Sequence[Beginning], domains: RowDomains, now: float
+    ) -> list[_Cause]:
+        """The causes of two links that are most likely one module: no other one joins them. Their names have the first
+        link, as several may begin in one second."""
         phenomenon = PHENOMENA[number]
         if not phenomenon.pairs or phenomenon.table is not Kind.PORT:
             return []
         held = {row for cause in self._causes[number] for row in cause.rows}
-        newest = max((unit.onset for unit in units), default=0.0)
-        modules = self._modules[number].of(units, held, self._rates[number].before(newest), domains)
+        rate = self._rates[number].before(max((unit.onset for unit in units), default=0.0))
         return [
-            _Cause(_name(phenomenon, module.onset), module.onset, module.confidence, log(ODDS), set(module.rows))
-            for module in modules
-        ]  # fmt: skip
+            _Cause(f"{_name(phenomenon, one.onset)} at {one.link}", one.onset, one.confidence, log(ODDS), set(one.rows))
+            for one in self._modules[number].of(units, held, rate, domains, now)
+        ]
 
     def _of_several(
         self, number: int, verdicts: Iterable[FaultVerdict], units: Iterable[Beginning]

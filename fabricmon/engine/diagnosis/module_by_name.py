@@ -23,20 +23,24 @@ causes.py), and one half for that both ports show it (design choice)."""
 SURE = 0.9  # docs/methods.md#confidence
 MOST = 64  # links that are compared with each other: more have another cause
 WITHIN = 600.0
-"""Seconds between the beginnings of both (design choice, as for what joins an unknown common cause)."""
+"""Seconds between the beginnings of both, and until they are found (design choice, as for what joins an unknown common
+cause)."""
 
 
 @dataclass(slots=True)
 class NamedModule:
-    """The two PORT rows of a module; the wall time at which the first began, and its confidence."""
+    """The two PORT rows of a module and the name of the first link; the wall time at which the first began, and its
+    confidence."""
 
     rows: frozenset[int]
+    link: str
     onset: float
     confidence: float
 
 
 class ModulesByName:
-    """Modules of one phenomenon, over time. One stays until both its links are well, or another cause has one."""
+    """Modules of one phenomenon, over time. One stays until both its links are well, or something else has one: another
+    cause, or a verdict on more than the link."""
 
     def __init__(self) -> None:
         self._modules: list[NamedModule] = []
@@ -49,35 +53,34 @@ class ModulesByName:
         self._modules = [module for module in self._modules if module.rows.isdisjoint(rows)]
 
     def of(
-        self, units: Sequence[Beginning], held: Collection[int], rate: float, domains: RowDomains
+        self, units: Sequence[Beginning], held: Collection[int], rate: float, domains: RowDomains, now: float
     ) -> list[NamedModule]:
         """Those that fail now.
 
         units  what shows the phenomenon; held: rows that have another cause
         rate   beginnings a second of single parts by chance
         """
-        bad = {row for unit in units for row in unit.rows}
-        self._modules = [
-            module for module in self._modules if module.rows.isdisjoint(held) and not module.rows.isdisjoint(bad)
-        ]
-        taken = {row for module in self._modules for row in module.rows} | set(held)
-        links = [u for u in units if _is_link(u) and u.rows.isdisjoint(taken)]
-        if 1 < len(links) <= MOST:
+        single = [unit for unit in units if _is_link(unit)]
+        bad = {row for unit in single for row in unit.rows}
+        others = {row for unit in units if not _is_link(unit) for row in unit.rows} | set(held)
+        self._modules = [m for m in self._modules if m.rows.isdisjoint(others) and not m.rows.isdisjoint(bad)]
+        taken = {row for module in self._modules for row in module.rows} | others
+        links = [unit for unit in single if not unit.unseen and unit.rows.isdisjoint(taken)]
+        confidence = 1.0 / (1.0 + poisson_tail(1, rate * WITHIN) * _share(domains) / ODDS)
+        if 1 < len(links) <= MOST and confidence >= SURE:
             onset = {row: unit.onset for unit in links for row in unit.rows}
-            for first, second in _side_by_side(sorted(onset), domains):
-                apart = abs(onset[first] - onset[second])
-                if apart <= WITHIN and taken.isdisjoint((first, second)):
-                    confidence = 1.0 / (1.0 + poisson_tail(1, rate * WITHIN) * _share(domains) / ODDS)
-                    if confidence >= SURE:
-                        begin = min(onset[first], onset[second])
-                        self._modules.append(NamedModule(frozenset((first, second)), begin, confidence))
-                        taken |= {first, second}
+            for pair in _side_by_side(sorted(onset), domains):
+                begin, last = sorted(onset[row] for row in pair)
+                if last - begin <= WITHIN and now - last <= WITHIN and taken.isdisjoint(pair):
+                    link = _link(min(pair), domains)
+                    self._modules.append(NamedModule(frozenset(pair), link, begin, confidence))
+                    taken |= set(pair)
         return list(self._modules)
 
 
 def _is_link(unit: Beginning) -> bool:
-    """Whether it is one link of no known leaf, whose beginning was seen. What takes several of a host is no module."""
-    return unit.loose and not unit.wide and not unit.unseen and len(unit.rows) == 1
+    """Whether it is one link of no known leaf, and no adapter or host that has one."""
+    return unit.loose and len(unit.rows) == 1 and unit.verdict is not None and unit.verdict.domain == "link"
 
 
 def _share(domains: RowDomains) -> float:
@@ -89,14 +92,18 @@ def _share(domains: RowDomains) -> float:
 
 def _side_by_side(rows: Sequence[int], domains: RowDomains) -> Iterator[tuple[int, int]]:
     """Pairs of PORT rows that are the same port of hosts whose names follow each other."""
-    host, link = domains.port.ids["host"], domains.port.ids["link"]
-    ports = {row: domains.names["link"][int(link[row])].partition("/")[2] for row in rows}
+    host = domains.port.ids["host"]
+    ports = {row: _link(row, domains).partition("/")[2] for row in rows}
     for order in domains.orders_of_hosts()[:BY_NAME]:
         at = {(int(order[host[row]]), ports[row]): row for row in rows}
         for (place, port), row in at.items():
             other = at.get((place + 1, port))
             if other is not None and _follow(domains.host(row), domains.host(other)):
                 yield row, other
+
+
+def _link(row: int, domains: RowDomains) -> str:
+    return domains.names["link"][int(domains.port.ids["link"][row])]
 
 
 def _follow(name: str, other: str) -> bool:

@@ -211,8 +211,8 @@ def _goes_dark(silent: FaultVerdict, links: FaultVerdict, hosts: set[int], domai
     together = abs(links.onset - silent.onset) <= ONE_CAUSE and len(hosts) > 1
     of_ports, leaf = domains.port.ids["host"], domains.port.ids["leaf"]
     ports, down = np.flatnonzero(np.isin(of_ports, sorted(hosts))), links.explained[SymptomType.LINK_DOWN]
-    if (leaf[ports] >= 0).any():
-        ports, down = ports[leaf[ports] >= 0], down[leaf[down] >= 0]
+    placed = np.unique(of_ports[ports[leaf[ports] >= 0]])
+    ports, down = (rows[(leaf[rows] >= 0) | ~np.isin(of_ports[rows], placed)] for rows in (ports, down))
     return together and len(down) >= DARK * len(ports) and _silent_hosts(silent) > len(hosts)
 
 
