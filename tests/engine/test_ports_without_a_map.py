@@ -339,6 +339,19 @@ def test_a_module_ends_when_a_known_group_has_one_of_its_links() -> None:
     assert members(found, DOWN) == [rows.tolist(), [6], [7]]
 
 
+def test_a_module_without_a_map_is_told_as_one(world: Any) -> None:
+    w = world(hosts=16, topology=False)
+    w.run(5)
+    w.break_links([("host-004", 2)])
+    w.run(90)
+    w.break_links([("host-005", 2)])
+    w.run(90)
+    (found,) = w.firing("warning")
+    assert found.title == "Most likely one switch module: 2 of 2 links down"
+    assert found.why.startswith("These are the same port of two hosts next to each other")
+    assert [part.partition("/")[0] for part in map(str, found.parts)] == ["host-004", "host-005"]
+
+
 def test_modules_of_one_second_have_two_names() -> None:
     domains = of_hosts(256, 2)
     verdicts = flapping([4, 6, 200, 202], [100.0, 300.0, 100.4, 500.0])

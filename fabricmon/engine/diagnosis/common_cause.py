@@ -14,7 +14,7 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.beginnings import Beginning, Witnessed, beginnings
-from fabricmon.engine.diagnosis.causes import GROUPS
+from fabricmon.engine.diagnosis.causes import GROUPS, Mode
 from fabricmon.engine.diagnosis.coincidence import DAY, SMALLEST, UNLIKELY, BeginningRate, chance
 from fabricmon.engine.diagnosis.enough import (
     ABSORBED,
@@ -30,6 +30,7 @@ from fabricmon.engine.diagnosis.enough import (
     rows_of,
     share,
 )
+from fabricmon.engine.diagnosis.group_modes import MODULE_MODES
 from fabricmon.engine.diagnosis.module_by_name import ODDS, ModulesByName
 from fabricmon.engine.diagnosis.moments import of_one_moment
 from fabricmon.engine.diagnosis.neighbours import by_place, side_by_side
@@ -64,6 +65,7 @@ class _Cause:
     types: frozenset[SymptomType] = frozenset()
     seen: bool = False
     most: int = 0  # members that it ever had
+    mode: Mode | None = None  # that of its phenomenon, unless it is a module
 
 
 class CommonCauses:
@@ -168,9 +170,10 @@ class CommonCauses:
         held = {row for cause in self._causes[number] for row in cause.rows}
         rate = self._rates[number].before(max((unit.onset for unit in units), default=0.0))
         return [
-            _Cause(f"{_name(phenomenon, one.onset)} at {one.link}", one.onset, one.confidence, log(ODDS), set(one.rows))
+            _Cause(f"{_name(phenomenon, one.onset)} at {one.link}", one.onset, one.confidence, log(ODDS), set(one.rows),
+                   mode=MODULE_MODES[phenomenon.mode.domain])
             for one in self._modules[number].of(units, held, rate, domains, now)
-        ]
+        ]  # fmt: skip
 
     def _of_several(
         self, number: int, verdicts: Iterable[FaultVerdict], units: Iterable[Beginning]
@@ -385,9 +388,9 @@ def _verdict(
         left = {kind: np.setdiff1d(rows, own[kind]) if kind in own else np.unique(rows) for kind, rows in every.items()}
         return replace(first.verdict, explained=own, effects=left)
     return FaultVerdict(
-        modes=(phenomenon.mode,), group=slot, confidence=cause.confidence, alone=cause.confidence, gain=cause.gain,
+        modes=(cause.mode or phenomenon.mode,), group=slot, confidence=cause.confidence, alone=cause.confidence,
         explained={kind: np.unique(np.concatenate(rows)) for kind, rows in explained.items()},
-        onset=cause.onset, silent={}, rivals=(), best_other=None,
+        gain=cause.gain, onset=cause.onset, silent={}, rivals=(), best_other=None,
         effects={kind: np.unique(np.concatenate(rows)) for kind, rows in effects.items()},
         gathering=grows, seen=cause.seen,
     )  # fmt: skip

@@ -7,6 +7,7 @@ Which groups share what: docs/methods.md#shared-parts. Priors are design choices
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
@@ -142,6 +143,12 @@ TOGETHER_MODES: tuple[Mode, ...] = (
          word="common"),
 )  # fmt: skip
 """Of an unknown common cause (common_cause.py); never candidates of the noisy-OR."""
+
+MODULE_MODES: Mapping[str, Mode] = {
+    mode.domain: replace(mode, name=f"module by names {mode.name.removeprefix('links ')}", cost=8.5)
+    for mode in TOGETHER_MODES if mode.name in [f"links {way.name}" for way in WAYS]
+}  # fmt: skip
+"""Of two links that are most likely one module (module_by_name.py), by domain."""
 
 DEAD_MODES: Mapping[str, Mode] = {
     **{mode.name.replace(" dead", " silent"): mode for mode in PARTIAL_MODES if mode.sign is T.LOSS_TOWARDS_HOST},

@@ -104,6 +104,13 @@ GROUP_TEXTS: Mapping[str, ModeText] = {
         "Check power, console and log of the switch before any cable is touched.",
         _SWITCH,
     ) for way, what in WAYS.items()},
+    **{f"module by names {way}": ModeText(
+        f"Most likely one switch module: {{bad}} of 2 links {what}",
+        "These are the same port of two hosts next to each other, which mostly share a module of the switch: {reason}. "
+        "No map shows the switch.",
+        "Find the switch ports at the other ends. If they are one module replace that, else check each cable.",
+        "one cause is more likely than two faults",
+    ) for way, what in WAYS.items()},
     "PCIe switch lost": ModeText(
         "{bad} of {of} adapters behind PCIe switch {name} vanished",
         "The adapters share one PCIe switch and disappeared together: that switch, its link or its power failed. Jobs "
