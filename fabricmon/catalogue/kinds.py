@@ -36,7 +36,7 @@ class Effect(Enum):
 
 
 STOPPED = frozenset({Effect.OUTAGE, Effect.LOST, Effect.BRIEF})
-"""Effects that no lost packets and no congestion elsewhere have on a part."""
+"""Effects that are worse than slowness."""
 SHOWS, TRAFFIC = "shows", "traffic"
 """Label of an incident whose evidence is nothing but lost packets, congestion or slow adapters, and its value."""
 

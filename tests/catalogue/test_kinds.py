@@ -55,6 +55,14 @@ def test_a_symptom_type_without_words_is_refused(tmp_path: Path) -> None:
         imported(Path(causes.__file__), tmp_path, '    T.INCAST: "incast",\n', "")
 
 
+def test_what_traffic_elsewhere_explains_is_slow_and_no_more() -> None:
+    """Lost packets and congestion of another part stop no part, and set nothing."""
+    of_traffic = [kind for kind in KINDS.values() if kind.elsewhere]
+    assert {kind.effect for kind in of_traffic} == {kinds.Effect.SLOW}
+    assert {"packet_loss", "congestion"} <= {kind.name for kind in of_traffic}
+
+
+
 @pytest.mark.parametrize("field", ["title", "symptom", "notice", "order", "effect", "offence", "acting", "inhibits"])
 def test_no_field_of_a_row_has_a_default(field: str, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=f"unexpected keyword argument '{field}_left_out'"):

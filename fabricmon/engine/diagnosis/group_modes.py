@@ -145,7 +145,8 @@ TOGETHER_MODES: tuple[Mode, ...] = (
 """Of an unknown common cause (common_cause.py); never candidates of the noisy-OR."""
 
 MODULE_MODES: Mapping[str, Mode] = {
-    mode.domain: replace(mode, name=f"module by names {mode.name.removeprefix('links ')}", cost=8.5)
+    mode.domain: replace(mode, name=f"module by names {mode.name.removeprefix('links ')}", cost=group.cost)
+    for group in GROUPS_OF_PORTS if group.domain == "module"
     for mode in TOGETHER_MODES if mode.name in [f"links {way.name}" for way in WAYS]
 }  # fmt: skip
 """Of two links that are most likely one module (module_by_name.py), by domain."""

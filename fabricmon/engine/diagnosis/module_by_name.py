@@ -66,8 +66,10 @@ class ModulesByName:
         self._modules = [m for m in self._modules if m.rows.isdisjoint(others) and not m.rows.isdisjoint(bad)]
         taken = {row for module in self._modules for row in module.rows} | others
         links = [unit for unit in single if not unit.unseen and unit.rows.isdisjoint(taken)]
+        if not 1 < len(links) <= MOST:
+            return list(self._modules)
         confidence = 1.0 / (1.0 + poisson_tail(1, rate * WITHIN) * _share(domains) / ODDS)
-        if 1 < len(links) <= MOST and confidence >= SURE:
+        if confidence >= SURE:
             onset = {row: unit.onset for unit in links for row in unit.rows}
             for pair in _side_by_side(sorted(onset), domains):
                 begin, last = sorted(onset[row] for row in pair)
@@ -109,11 +111,16 @@ def _link(row: int, domains: RowDomains) -> str:
 def _follow(name: str, other: str) -> bool:
     """Whether two names may be of hosts beside each other: they have the same parts, numbers that differ by one at most
     and words of the same length. A host without an agent may be between node-5 and node-7."""
-    parts = list(zip(natural(name), natural(other), strict=False))
-    return len(natural(name)) == len(natural(other)) and all(
-        mine[0] == its[0] and (len(mine[2]) == len(its[2]) if mine[0] else abs(_number(mine[2]) - _number(its[2])) <= 1)
-        for mine, its in parts
-    )
+    mine, its = natural(name), natural(other)
+    return len(mine) == len(its) and all(map(_is_next, mine, its))
+
+
+def _is_next(part: tuple[int, int, str], other: tuple[int, int, str]) -> bool:
+    """Of parts of two names as `natural` has them: whether it is a word, and its text."""
+    (is_word, _, text), (also, _, its) = part, other
+    if is_word != also:
+        return False
+    return len(text) == len(its) if is_word else abs(_number(text) - _number(its)) <= 1
 
 
 def _number(digits: str) -> int:

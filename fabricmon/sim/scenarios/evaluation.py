@@ -143,7 +143,7 @@ def _best_verdict(required: Required, stories: dict[str, list[Version]], seen: S
     return best
 
 
-ROUNDED = 1e-3  # seconds: times in scenarios are written in milliseconds
+ROUNDED = 1e-3  # seconds: sums of decimal times are not exact
 _RANK = {"missed": 0, "late": 1, "wrong": 2, "found": 3}
 
 
