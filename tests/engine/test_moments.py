@@ -12,7 +12,7 @@ from fabricmon.engine.diagnosis.moments import UNHEARD, down_with_others, of_one
 
 def kept(onsets: list[float], places: list[int] | None = None) -> list[bool]:
     onset = np.array(onsets)
-    place = None if places is None else np.array(places)
+    place = None if places is None else np.array([[-1] * len(onsets), places])
     return of_one_moment(onset, np.zeros(len(onset), np.int64), place).tolist()
 
 
@@ -38,6 +38,8 @@ def test_a_host_between_or_beside_those_of_the_moment_is_one_of_them() -> None:
     assert not kept(onsets, [10, 11, 12, 13, 14, 15, 17])[-1]
     assert not kept(onsets, [10, 11, 12, 13, 14, 15, -1])[-1], "its place is not known"
     assert not kept(onsets, [10, 30, 50, 70, 90, 110, 60])[-1], "these are next to nothing"
+    names = np.array([[10, 30, 50, 70, 90, 110, 130], [4, 5, 6, 7, 8, 9, 10]])
+    assert of_one_moment(np.array(onsets), np.zeros(7, np.int64), names).all(), "a3, b3, c3, ...: by the last part"
 
 
 @pytest.mark.parametrize("seconds", [7.0, 9.0])

@@ -142,7 +142,7 @@ class Candidates:
         if silent in self.types:
             at = np.flatnonzero(self.kind_of[where] == self.types.index(silent))
             place = self.observations[silent].place
-            mine = None if place is None else place[where[at] - self.base[silent]]
+            mine = None if place is None else place[:, where[at] - self.base[silent]]
             kept[at] = of_one_moment(self.onset[where[at]], owner[at], mine)
         return kept
 

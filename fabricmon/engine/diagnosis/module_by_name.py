@@ -12,11 +12,9 @@ import numpy as np
 
 from fabricmon.engine.diagnosis.beginnings import Beginning
 from fabricmon.engine.diagnosis.coincidence import poisson_tail
-from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.engine.domains.row_domains import BY_NAME, RowDomains
 from fabricmon.forms.natural import natural
 
-BY_NAME = 2
-"""Orders of the hosts that are of their names: each has a host before and one after it."""
 ODDS = 0.2
 """Odds of a module that fails against a link that does: by their priors (8.5 and 7.6 nats, group_modes.py and
 causes.py), and one half for that both ports show it (design choice)."""

@@ -19,8 +19,8 @@ def of_one_moment(onset: Floats, owner: Ints, place: Ints | None = None) -> Mask
     """Whether each host that fell silent did so at the moment of most of its owner's, or is next to these. All did
     where most of them, or LEAST, have no moment: they stopped one after the other.
 
-    place  of each in the order of the hosts' names, -1 unknown: who is between those of that moment, or beside them,
-           is one of them, of which a frame was lost or late
+    place  of each in the orders of the hosts' names, int[orders, k], -1 unknown: who is between those of that moment in
+           one of them, or beside them, is one of them, of which a frame was lost or late
     """
     _, of = np.unique(owner, return_inverse=True)
     near = np.abs(onset - medians(onset, of)[of]) <= UNHEARD
@@ -29,13 +29,22 @@ def of_one_moment(onset: Floats, owner: Ints, place: Ints | None = None) -> Mask
     kept = near | ~sharp[of]
     if place is None or kept.all():
         return np.asarray(kept)
+    for order in place:
+        kept = kept | _between(order, near, of, close)
+    return np.asarray(kept)
+
+
+def _between(place: Ints, near: Mask, of: Ints, close: Ints) -> Mask:
+    """Whether each host stands between those of its owner's moment or next to them, most of a run.
+
+    near   whether each is of the moment; close: how many are, of each owner
+    """
     rows = np.flatnonzero(near & (place >= 0))
-    low, high = np.full(len(count), np.iinfo(np.int64).max), np.full(len(count), -1)
+    low, high = np.full(len(close), np.iinfo(np.int64).max), np.full(len(close), -1)
     np.minimum.at(low, of[rows], place[rows])
     np.maximum.at(high, of[rows], place[rows])
     dense = close >= MOSTLY * (high - low + 1)
-    between = (place >= (low - 1)[of]) & (place <= (high + 1)[of])
-    return np.asarray(kept | ((place >= 0) & dense[of] & between))
+    return np.asarray((place >= 0) & dense[of] & (place >= (low - 1)[of]) & (place <= (high + 1)[of]))
 
 
 def down_with_others(onset: Floats, before: Floats, owner: Ints, every: Floats) -> Mask:

@@ -18,7 +18,7 @@ class Observation:
     onset   float[k], wall time at which it began
     known   bool[n], rows that would show it if they had it; the rest is unobserved and no evidence
     before  float[k], wall time from which on it may have begun: its row was last seen without it; None: at `onset`
-    place   int[k], of hosts in the order of their names, -1 unknown; None: of none
+    place   int[orders, k], of hosts in each order of their names, -1 unknown; None: of none
     alike   int[k], of links that flap a number that those share which fell together again and again, -1 none; None: of
             none
     beside  float[k], of links that flap the chance that others fell with them for reasons of their own; None: 1.0

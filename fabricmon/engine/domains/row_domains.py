@@ -13,6 +13,9 @@ from fabricmon.model import ComponentId, Kind
 from fabricmon.topology.graph import Graph
 from fabricmon.topology.groups import DOMAINS, Domains, Many
 
+BY_NAME = 2
+"""Orders of the hosts that are of their names: each has a host before and one after it."""
+
 
 def power_of(graph: Graph | None) -> dict[str, str]:
     """Host -> power domain: the label "power" of a host. Where none is stated, racks are groups of their own."""
@@ -142,8 +145,10 @@ class RowDomains:
         return self._link_numbers[name]
 
     def places(self, rows: Ints) -> Ints:
-        """Of some NODE rows: the place of each host in the natural order of the hosts' names, -1 unknown."""
-        return np.asarray(self.orders_of_hosts()[0][self.by_table[Kind.NODE].ids["host"][rows]])
+        """Of some NODE rows: the places of each host in the BY_NAME orders of the hosts' names, int[BY_NAME, k], -1
+        unknown."""
+        hosts = self.by_table[Kind.NODE].ids["host"][rows]
+        return np.stack([order[hosts] for order in self.orders_of_hosts()[:BY_NAME]])
 
     def _by_port(self) -> Ints:
         """Host groups with a known leaf, by the first of their leaves and the port of it."""
